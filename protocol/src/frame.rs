@@ -1,0 +1,239 @@
+//! Frames: what two nodes say to each other on a stream, each signed by the node that sends it.
+
+use minicbor::{Decode, Encode};
+
+use crate::identity::{AgentId, PublicKey, SecretKey};
+use crate::limits::{
+    BODY_BYTES_MAX, EXTENSIONS_MAX, FRAME_BYTES_MAX, OPERATION_BYTES_MAX, PRINCIPAL_BYTES_MAX, PRINCIPALS_MAX,
+    TRACE_BYTES_MAX,
+};
+use crate::sign1::{self, Sign1Error};
+use crate::stream::StreamBinding;
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum FrameKind {
+    /// Opener → acceptor: an operation and its body.
+    #[n(1)]
+    Request,
+    /// Acceptor → opener: the answer; the call is over.
+    #[n(2)]
+    Response,
+    /// Acceptor → opener: one event of a streamed answer.
+    #[n(3)]
+    Event,
+    /// Acceptor → opener: a streamed answer is complete.
+    #[n(4)]
+    End,
+    /// Acceptor → opener: the call failed; the body says why. The call is over.
+    #[n(5)]
+    Error,
+    /// Opener → acceptor: the answer is no longer wanted.
+    #[n(6)]
+    Cancel,
+}
+
+/// The content of a frame.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Frame {
+    /// What it is.
+    #[n(0)]
+    pub kind: FrameKind,
+    /// Request: the operation, such as `SendMessage`.
+    #[n(4)]
+    pub operation: Option<String>,
+    /// Request: the agent that it is for, where the protocol addresses agents.
+    #[n(5)]
+    pub agent: Option<AgentId>,
+    /// Request: milliseconds until the answer is worthless. Relative, so that no clocks need agree.
+    #[n(6)]
+    pub deadline_ms: Option<u64>,
+    /// Request: W3C `traceparent`.
+    #[n(7)]
+    pub traceparent: Option<String>,
+    /// Request: W3C `tracestate`.
+    #[n(8)]
+    pub tracestate: Option<String>,
+    /// Request: who asks, the origin first; the sending node itself is not repeated.
+    #[n(9)]
+    pub principals: Option<Vec<String>>,
+    /// Request: A2A extension URIs that the client activates; answers: those that were.
+    #[n(10)]
+    pub extensions: Option<Vec<String>>,
+    /// The operation's JSON as received, or another protocol's CBOR.
+    #[cbor(n(11), with = "minicbor::bytes")]
+    pub body: Vec<u8>,
+}
+
+impl Frame {
+    /// A frame of `kind` with this body and nothing else.
+    #[must_use]
+    pub fn new(kind: FrameKind, body: Vec<u8>) -> Frame {
+        Frame {
+            kind,
+            operation: None,
+            agent: None,
+            deadline_ms: None,
+            traceparent: None,
+            tracestate: None,
+            principals: None,
+            extensions: None,
+            body,
+        }
+    }
+
+    fn check(&self) -> Result<(), FrameError> {
+        let long = |text: &Option<String>, max: usize| text.as_ref().is_some_and(|text| text.len() > max);
+        let many = |list: &Option<Vec<String>>, count: usize| {
+            list.as_ref().is_some_and(|list| list.len() > count || list.iter().any(|s| s.len() > PRINCIPAL_BYTES_MAX))
+        };
+        let member = if self.body.len() > BODY_BYTES_MAX {
+            "body"
+        } else if long(&self.operation, OPERATION_BYTES_MAX) {
+            "operation"
+        } else if long(&self.traceparent, TRACE_BYTES_MAX) || long(&self.tracestate, TRACE_BYTES_MAX) {
+            "trace context"
+        } else if many(&self.principals, PRINCIPALS_MAX) {
+            "principals"
+        } else if many(&self.extensions, EXTENSIONS_MAX) {
+            "extensions"
+        } else if (self.kind == FrameKind::Request) != self.operation.is_some() {
+            return Err(FrameError::Shape("a request, and only a request, names an operation".to_owned()));
+        } else {
+            return Ok(());
+        };
+        Err(FrameError::TooLong(member))
+    }
+}
+
+/// Frame content with what binds it to its place on its stream.
+#[derive(Encode, Decode)]
+#[cbor(map)]
+struct Bound {
+    #[n(0)]
+    counter: u64,
+    #[n(1)]
+    to: PublicKey,
+    #[cbor(n(2), with = "minicbor::bytes")]
+    stream: [u8; 8],
+    #[n(3)]
+    frame: Frame,
+}
+
+/// Why a frame is refused. The stream it came on is then closed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The envelope is not ours, or its signature does not hold.
+    #[error("frame refused: {0}")]
+    Envelope(#[from] Sign1Error),
+    /// Signed by another key than the peer's.
+    #[error("frame refused: signed by {signer} on a stream with {peer}")]
+    WrongKey {
+        /// Who signed.
+        signer: PublicKey,
+        /// Whose stream it is.
+        peer: PublicKey,
+    },
+    /// Meant for another node.
+    #[error("frame refused: it is addressed to {0}")]
+    WrongAudience(PublicKey),
+    /// Signed for another stream: a replay, or a mixed-up sender.
+    #[error("frame refused: it belongs to another stream")]
+    WrongStream,
+    /// Not the next one: a replay, a loss or a reordering within the stream.
+    #[error("frame refused: counter {got} where {expected} comes next")]
+    WrongCounter {
+        /// What the frame says.
+        got: u64,
+        /// What it had to say.
+        expected: u64,
+    },
+    /// A member is longer than allowed.
+    #[error("frame refused: its {0} is longer than allowed")]
+    TooLong(&'static str),
+    /// Verified, but not of a frame's shape.
+    #[error("frame refused: {0}")]
+    Shape(String),
+}
+
+/// Seals the frames that this side sends on one stream.
+pub struct FrameSealer {
+    key: SecretKey,
+    to: PublicKey,
+    stream: [u8; 8],
+    aad: Vec<u8>,
+    next: u64,
+}
+
+impl FrameSealer {
+    /// For the side that holds `key`, which must be the binding's opener or acceptor.
+    #[must_use]
+    pub fn new(binding: &StreamBinding, key: SecretKey) -> FrameSealer {
+        let me = key.public();
+        let to = if me == binding.opener { binding.acceptor } else { binding.opener };
+        FrameSealer { key, to, stream: binding.id(), aad: binding.aad(me), next: 0 }
+    }
+
+    /// Signs the next frame.
+    ///
+    /// # Errors
+    /// [`FrameError::TooLong`] or [`FrameError::Shape`]: the frame would be refused by any receiver.
+    pub fn seal(&mut self, frame: Frame) -> Result<Vec<u8>, FrameError> {
+        frame.check()?;
+        let bound = Bound { counter: self.next, to: self.to, stream: self.stream, frame };
+        let payload = minicbor::to_vec(bound).expect("writing to a vector cannot fail");
+        self.next += 1;
+        Ok(sign1::seal(payload, &self.aad, &self.key))
+    }
+}
+
+/// Opens the frames that the peer sends on one stream.
+pub struct FrameOpener {
+    me: PublicKey,
+    peer: PublicKey,
+    stream: [u8; 8],
+    aad: Vec<u8>,
+    next: u64,
+}
+
+impl FrameOpener {
+    /// For the side `me`, which must be the binding's opener or acceptor.
+    #[must_use]
+    pub fn new(binding: &StreamBinding, me: PublicKey) -> FrameOpener {
+        let peer = if me == binding.opener { binding.acceptor } else { binding.opener };
+        FrameOpener { me, peer, stream: binding.id(), aad: binding.aad(peer), next: 0 }
+    }
+
+    /// Verifies the next frame.
+    ///
+    /// # Errors
+    /// See [`FrameError`]; nothing of a refused frame may be acted on.
+    pub fn open(&mut self, bytes: &[u8]) -> Result<Frame, FrameError> {
+        let envelope = sign1::read(bytes, FRAME_BYTES_MAX)?;
+        if envelope.signer() != self.peer {
+            return Err(FrameError::WrongKey { signer: envelope.signer(), peer: self.peer });
+        }
+        // What the payload claims only chooses the words of the refusal: the signature below binds all of it anyway.
+        let bound: Bound =
+            minicbor::decode(envelope.payload()).map_err(|error| FrameError::Shape(error.to_string()))?;
+        if bound.to != self.me {
+            return Err(FrameError::WrongAudience(bound.to));
+        }
+        if bound.stream != self.stream {
+            return Err(FrameError::WrongStream);
+        }
+        let payload = envelope.verify(&self.aad)?;
+        if bound.counter != self.next {
+            return Err(FrameError::WrongCounter { got: bound.counter, expected: self.next });
+        }
+        bound.frame.check()?;
+        let again = minicbor::to_vec(&bound).expect("writing to a vector cannot fail");
+        if again != payload {
+            return Err(FrameError::Shape("members that this version does not know".to_owned()));
+        }
+        self.next += 1;
+        Ok(bound.frame)
+    }
+}

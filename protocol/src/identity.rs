@@ -1,0 +1,310 @@
+//! Keys and names: one ed25519 key printed as libp2p PeerId and as `did:key`; agents named by their publisher.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ed25519_dalek::Signer as _;
+
+use crate::limits::AGENT_NAME_MAX;
+
+/// Multicodec prefix of an ed25519 public key in `did:key` (varint 0xed).
+const DID_PREFIX: [u8; 2] = [0xed, 0x01];
+/// A PeerId is the identity multihash of the protobuf `PublicKey {type: Ed25519, data: 32 bytes}` (libp2p peer-ids spec).
+const PEER_PREFIX: [u8; 6] = [0x00, 0x24, 0x08, 0x01, 0x12, 0x20];
+
+/// Why a printed key or agent id is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    /// Not `did:key:z…` of an ed25519 key.
+    #[error("{0:?} is not the did:key of an ed25519 key; it looks like did:key:z6Mk…")]
+    Did(String),
+    /// Not the PeerId of an ed25519 key.
+    #[error("{0:?} is not the peer id of an ed25519 key; it looks like 12D3KooW…")]
+    PeerId(String),
+    /// 32 bytes that are no point on the curve.
+    #[error("the key's 32 bytes are no point of edwards25519")]
+    NotAPoint,
+    /// Not `urn:althing:<key>:<name>`.
+    #[error("{0:?} is not an agent id; it looks like urn:althing:z6Mk…:name")]
+    AgentId(String),
+    /// A name with characters that are not allowed.
+    #[error("{0:?} is not an agent's name: 1 to {AGENT_NAME_MAX} of a-z, 0-9 and -, no - at either end")]
+    AgentName(String),
+}
+
+/// An ed25519 public key: a node's identity, or a publisher's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey([u8; 32]);
+
+impl PublicKey {
+    /// The key with these 32 bytes.
+    ///
+    /// # Errors
+    /// [`IdentityError::NotAPoint`].
+    pub fn from_bytes(bytes: [u8; 32]) -> Result<PublicKey, IdentityError> {
+        ed25519_dalek::VerifyingKey::from_bytes(&bytes).map_err(|_| IdentityError::NotAPoint)?;
+        Ok(PublicKey(bytes))
+    }
+
+    /// The 32 bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// `did:key:z6Mk…` (W3C did:key, multibase base58btc).
+    #[must_use]
+    pub fn did(&self) -> String {
+        format!("did:key:{}", self.multibase())
+    }
+
+    /// `z6Mk…`, the part of the DID that names the key.
+    #[must_use]
+    pub fn multibase(&self) -> String {
+        let bytes = [&DID_PREFIX[..], &self.0].concat();
+        format!("z{}", bs58::encode(bytes).into_string())
+    }
+
+    /// `12D3KooW…`, the libp2p PeerId of the same key.
+    #[must_use]
+    pub fn peer_id(&self) -> String {
+        bs58::encode(self.peer_id_bytes()).into_string()
+    }
+
+    /// The 38 bytes of the PeerId's multihash.
+    #[must_use]
+    pub fn peer_id_bytes(&self) -> [u8; 38] {
+        let mut bytes = [0; 38];
+        bytes[..6].copy_from_slice(&PEER_PREFIX);
+        bytes[6..].copy_from_slice(&self.0);
+        bytes
+    }
+
+    /// Reads `did:key:z6Mk…`.
+    ///
+    /// # Errors
+    /// [`IdentityError::Did`] or [`IdentityError::NotAPoint`].
+    pub fn from_did(text: &str) -> Result<PublicKey, IdentityError> {
+        text.strip_prefix("did:key:")
+            .and_then(from_multibase)
+            .ok_or_else(|| IdentityError::Did(text.chars().take(100).collect()))
+            .and_then(PublicKey::from_bytes)
+    }
+
+    /// Reads `12D3KooW…`.
+    ///
+    /// # Errors
+    /// [`IdentityError::PeerId`] or [`IdentityError::NotAPoint`].
+    pub fn from_peer_id(text: &str) -> Result<PublicKey, IdentityError> {
+        let refused = || IdentityError::PeerId(text.chars().take(100).collect());
+        let mut bytes = [0u8; 38];
+        match bs58::decode(text).onto(&mut bytes) {
+            Ok(38) => PublicKey::from_peer_id_bytes(&bytes).ok_or_else(refused)?,
+            _ => Err(refused()),
+        }
+    }
+
+    /// Reads a PeerId's multihash; `None` when it is not an ed25519 key's.
+    #[must_use]
+    pub fn from_peer_id_bytes(bytes: &[u8]) -> Option<Result<PublicKey, IdentityError>> {
+        let key = bytes.strip_prefix(&PEER_PREFIX)?;
+        Some(PublicKey::from_bytes(key.try_into().ok()?))
+    }
+
+    /// True when `signature` is this key's over `message`, by the strict predicate (no small-order key, canonical
+    /// scalars): two honest nodes never disagree.
+    #[must_use]
+    pub fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
+        let signature = ed25519_dalek::Signature::from_bytes(signature);
+        ed25519_dalek::VerifyingKey::from_bytes(&self.0).is_ok_and(|key| key.verify_strict(message, &signature).is_ok())
+    }
+}
+
+fn from_multibase(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0u8; 34];
+    let encoded = text.strip_prefix('z')?;
+    (bs58::decode(encoded).onto(&mut bytes) == Ok(34)).then_some(())?;
+    bytes.strip_prefix(&DID_PREFIX)?.try_into().ok()
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.did())
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.multibase())
+    }
+}
+
+impl<C> minicbor::Encode<C> for PublicKey {
+    fn encode<W: minicbor::encode::Write>(
+        &self,
+        e: &mut minicbor::Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        e.bytes(&self.0)?.ok()
+    }
+}
+
+impl<'b, C> minicbor::Decode<'b, C> for PublicKey {
+    fn decode(d: &mut minicbor::Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
+        let at = d.position();
+        let refused = |_| minicbor::decode::Error::message("a key is 32 bytes on the curve").at(at);
+        let bytes = <[u8; 32]>::try_from(d.bytes()?).map_err(|_| refused(IdentityError::NotAPoint))?;
+        PublicKey::from_bytes(bytes).map_err(refused)
+    }
+}
+
+/// An ed25519 secret key. Its bytes are wiped when it is dropped, and never printed.
+#[derive(Clone)]
+pub struct SecretKey(ed25519_dalek::SigningKey);
+
+impl SecretKey {
+    /// The key that grows from these 32 random bytes.
+    #[must_use]
+    pub fn from_seed(seed: &[u8; 32]) -> SecretKey {
+        SecretKey(ed25519_dalek::SigningKey::from_bytes(seed))
+    }
+
+    /// The 32 bytes that the key grew from: for the key file and for libp2p's own type.
+    #[must_use]
+    pub fn seed(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+
+    /// The public half.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key().to_bytes())
+    }
+
+    /// The dalek key, for signatures that are not ours to shape (JWS of agent cards).
+    #[must_use]
+    pub fn signing_key(&self) -> &ed25519_dalek::SigningKey {
+        &self.0
+    }
+
+    pub(crate) fn sign(&self, message: &[u8]) -> [u8; 64] {
+        self.0.sign(message).to_bytes()
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretKey of {:?}", self.public())
+    }
+}
+
+/// An agent's name in the world: `urn:althing:<publisher's inception key>:<name>`. No location, and it survives a
+/// change of key.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentId {
+    publisher: PublicKey,
+    name: String,
+}
+
+impl AgentId {
+    /// The agent `name` of the publisher whose key log begins with `publisher`.
+    ///
+    /// # Errors
+    /// [`IdentityError::AgentName`].
+    pub fn new(publisher: PublicKey, name: &str) -> Result<AgentId, IdentityError> {
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let fits = (1..=AGENT_NAME_MAX).contains(&name.len()) && !name.starts_with('-') && !name.ends_with('-');
+        if fits && name.chars().all(allowed) {
+            Ok(AgentId { publisher, name: name.to_owned() })
+        } else {
+            Err(IdentityError::AgentName(name.chars().take(100).collect()))
+        }
+    }
+
+    /// The publisher's inception key.
+    #[must_use]
+    pub fn publisher(&self) -> PublicKey {
+        self.publisher
+    }
+
+    /// The name, unique within its publisher.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl FromStr for AgentId {
+    type Err = IdentityError;
+
+    fn from_str(text: &str) -> Result<AgentId, IdentityError> {
+        let refused = || IdentityError::AgentId(text.chars().take(200).collect());
+        let (key, name) =
+            text.strip_prefix("urn:althing:").and_then(|rest| rest.split_once(':')).ok_or_else(refused)?;
+        let publisher = PublicKey::from_bytes(from_multibase(key).ok_or_else(refused)?)?;
+        AgentId::new(publisher, name)
+    }
+}
+
+impl fmt::Display for AgentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "urn:althing:{}:{}", self.publisher.multibase(), self.name)
+    }
+}
+
+impl fmt::Debug for AgentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl<C> minicbor::Encode<C> for AgentId {
+    fn encode<W: minicbor::encode::Write>(
+        &self,
+        e: &mut minicbor::Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        e.str(&self.to_string())?.ok()
+    }
+}
+
+impl<'b, C> minicbor::Decode<'b, C> for AgentId {
+    fn decode(d: &mut minicbor::Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
+        let at = d.position();
+        d.str()?.parse().map_err(|_| minicbor::decode::Error::message("not an agent id").at(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_key_has_two_printings() {
+        // P-11: RFC 8032 §7.1 test 1's public key; both printings made with independent tools' algorithms.
+        let seed = [
+            0x9d, 0x61, 0xb1, 0x9d, 0xef, 0xfd, 0x5a, 0x60, 0xba, 0x84, 0x4a, 0xf4, 0x92, 0xec, 0x2c, 0xc4, 0x44, 0x49,
+            0xc5, 0x69, 0x7b, 0x32, 0x69, 0x19, 0x70, 0x3b, 0xac, 0x03, 0x1c, 0xae, 0x7f, 0x60,
+        ];
+        let key = SecretKey::from_seed(&seed).public();
+        assert!(key.did().starts_with("did:key:z6Mk"));
+        assert!(key.peer_id().starts_with("12D3KooW"));
+        assert_eq!(PublicKey::from_did(&key.did()), Ok(key));
+        assert_eq!(PublicKey::from_peer_id(&key.peer_id()), Ok(key));
+    }
+
+    #[test]
+    fn agent_ids_survive_printing_and_refuse_the_rest() {
+        // P-12
+        let key = SecretKey::from_seed(&[7; 32]).public();
+        let id = AgentId::new(key, "echo-1").expect("a good name");
+        assert_eq!(id.to_string().parse(), Ok(id.clone()));
+        for bad in ["", "Echo", "-a", "a-", "a b", "é", &"x".repeat(64)] {
+            assert!(matches!(AgentId::new(key, bad), Err(IdentityError::AgentName(_))), "{bad}");
+            assert!(format!("urn:althing:{}:{bad}", key.multibase()).parse::<AgentId>().is_err());
+        }
+        for bad in ["urn:althing:echo", "urn:other:z6Mk:echo", &id.to_string().replace(":z", ":m"), "did:key:zz"] {
+            assert!(bad.parse::<AgentId>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What two Althing nodes must agree on, as bytes and their verification (`SPEC.md`).
+//!
+//! **Inputs**: bytes from a peer or from disk, keys, the time of day in milliseconds, randomness. **Outputs**: typed
+//! values that were verified, or a typed reason to refuse.
+//!
+//! **Invariants**: nothing is decoded before [`cbor::check`] has accepted it; a signature is checked with
+//! `verify_strict` over the received bytes; what is accepted encodes to the same bytes again.
+//!
+//! **Never knows**: sockets, clocks, disks, tasks, A2A's data model (a call's body is one byte string here).
+
+pub mod cbor;
+pub mod evidence;
+pub mod frame;
+pub mod identity;
+pub mod keylog;
+pub mod limits;
+pub mod object;
+pub mod sign1;
+pub mod stream;
+
+pub use evidence::{Evidence, EvidenceError, VerifiedAgent};
+pub use frame::{Frame, FrameError, FrameKind, FrameOpener, FrameSealer};
+pub use identity::{AgentId, IdentityError, PublicKey, SecretKey};
+pub use keylog::{KeyLog, KeyLogError};
+pub use object::{Authored, Kind, ObjectError};
+pub use stream::{Challenge, Hello, StreamBinding};
+
+/// SHA-256 of `bytes`: how descriptions, grants and key events are named.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> Digest {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).into()
+}
+
+/// A SHA-256 digest.
+pub type Digest = [u8; 32];

@@ -1,0 +1,40 @@
+//! Every capacity of the wire, with its reason. A peer that exceeds one is refused with a typed error.
+
+/// Deepest nesting of CBOR arrays and maps: our deepest type needs 4; the rest is room for later versions.
+pub const CBOR_DEPTH_MAX: usize = 32;
+/// Data items in one CBOR value: a placement of [`PLACEMENT_AGENTS_MAX`] agents stays below it.
+pub const CBOR_ITEMS_MAX: usize = 4_096;
+/// Bytes of a call's body: the JSON of one A2A operation.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of everything in a frame that is not its body.
+pub const FRAME_HEAD_BYTES_MAX: usize = 64 << 10;
+/// Bytes of one length-prefixed frame on a stream.
+pub const FRAME_BYTES_MAX: usize = BODY_BYTES_MAX + FRAME_HEAD_BYTES_MAX;
+/// Bytes of one authored object: a description may be as large as a body, and needs its envelope.
+pub const OBJECT_BYTES_MAX: usize = BODY_BYTES_MAX - 8_192;
+/// Bytes of a `Hello`: version, challenge, network name and one membership.
+pub const HELLO_BYTES_MAX: usize = 2_048;
+/// Bytes of a network's name.
+pub const NETWORK_BYTES_MAX: usize = 64;
+/// Bytes of an operation's name.
+pub const OPERATION_BYTES_MAX: usize = 64;
+/// Bytes of one W3C trace-context header (`traceparent` is 55; `tracestate` may be 512).
+pub const TRACE_BYTES_MAX: usize = 512;
+/// Principals in a chain: a human and the gateways and agents between.
+pub const PRINCIPALS_MAX: usize = 8;
+/// Bytes of one principal.
+pub const PRINCIPAL_BYTES_MAX: usize = 256;
+/// Extension URIs that a call activates.
+pub const EXTENSIONS_MAX: usize = 16;
+/// Agents in one placement: keeps a placement below 64 KiB and [`CBOR_ITEMS_MAX`].
+pub const PLACEMENT_AGENTS_MAX: usize = 500;
+/// Longest time to live of a placement, milliseconds.
+pub const PLACEMENT_TTL_MAX_MS: u64 = 60_000;
+/// Longest life of a grant or membership, milliseconds (24 h).
+pub const GRANT_LIFE_MAX_MS: u64 = 24 * 60 * 60 * 1_000;
+/// How far a peer's clock may run ahead of ours before what it issued is "not yet valid", milliseconds.
+pub const CLOCK_SKEW_MAX_MS: u64 = 120_000;
+/// Events in one key log: a rotation a week for four years.
+pub const KEYLOG_EVENTS_MAX: usize = 208;
+/// Characters of an agent's name.
+pub const AGENT_NAME_MAX: usize = 63;

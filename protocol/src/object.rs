@@ -1,0 +1,438 @@
+//! Authored objects: statements that outlive the connection they came on, signed by who makes them.
+//!
+//! The context of a signature (`external_aad`) is kind ‖ network ‖ scope, so that an object of one kind, network or
+//! group never passes as one of another.
+
+use minicbor::{Decode, Encode};
+
+use crate::Digest;
+use crate::identity::{AgentId, PublicKey, SecretKey};
+use crate::limits::{
+    CLOCK_SKEW_MAX_MS, GRANT_LIFE_MAX_MS, OBJECT_BYTES_MAX, PLACEMENT_AGENTS_MAX, PLACEMENT_TTL_MAX_MS,
+};
+use crate::sign1::{self, Sign1Error};
+
+/// The kinds of authored objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Kind {
+    /// A publisher describes an agent.
+    #[n(1)]
+    Description,
+    /// A publisher lets a node host an agent.
+    #[n(2)]
+    Grant,
+    /// A node says what it hosts and how busy it is.
+    #[n(3)]
+    Placement,
+    /// An event of a key log.
+    #[n(4)]
+    KeyEvent,
+    /// An owner says that a node is its own.
+    #[n(5)]
+    Membership,
+}
+
+impl Kind {
+    fn domain(self) -> &'static str {
+        match self {
+            Kind::Description => "althing/description/1",
+            Kind::Grant => "althing/grant/1",
+            Kind::Placement => "althing/placement/1",
+            Kind::KeyEvent => "althing/key-event/1",
+            Kind::Membership => "althing/membership/1",
+        }
+    }
+}
+
+/// Why an authored object is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// The envelope is not ours, or its signature does not hold in this context.
+    #[error("object refused: {0}")]
+    Envelope(#[from] Sign1Error),
+    /// An object of another kind.
+    #[error("object refused: a {got:?} was offered where a {expected:?} is wanted")]
+    WrongKind {
+        /// What it says it is.
+        got: Kind,
+        /// What was wanted.
+        expected: Kind,
+    },
+    /// Verified bytes that are no object of this kind.
+    #[error("object refused: {0}")]
+    Shape(String),
+    /// Signed by a key that may not sign it.
+    #[error("object refused: signed by {signer}, and only {expected} may")]
+    WrongKey {
+        /// Who signed.
+        signer: PublicKey,
+        /// Who would have had to.
+        expected: PublicKey,
+    },
+    /// Its time is over.
+    #[error("object refused: it expired {ago_ms} ms ago")]
+    Expired {
+        /// Milliseconds since.
+        ago_ms: u64,
+    },
+    /// Its time has not come: a clock is wrong on one side.
+    #[error("object refused: it becomes valid in {in_ms} ms; compare the clocks of both machines")]
+    NotYetValid {
+        /// Milliseconds until.
+        in_ms: u64,
+    },
+    /// It claims a longer life than the protocol allows.
+    #[error("object refused: it claims a life of {life_ms} ms, and at most {max_ms} are allowed")]
+    LivesTooLong {
+        /// Claimed, milliseconds.
+        life_ms: u64,
+        /// Allowed, milliseconds.
+        max_ms: u64,
+    },
+}
+
+/// A publisher's description of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Description {
+    #[n(0)]
+    kind: Kind,
+    /// The agent described.
+    #[n(1)]
+    pub agent: AgentId,
+    /// A later description has a higher one; newer always wins.
+    #[n(2)]
+    pub sequence: u64,
+    /// When it was made, Unix milliseconds.
+    #[n(3)]
+    pub issued_at_ms: u64,
+    /// The Thing Description, byte for byte as submitted.
+    #[cbor(n(4), with = "minicbor::bytes")]
+    pub td: Vec<u8>,
+}
+
+/// A publisher's leave for a node to host an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Grant {
+    #[n(0)]
+    kind: Kind,
+    /// The agent.
+    #[n(1)]
+    pub agent: AgentId,
+    /// The node that may host it.
+    #[n(2)]
+    pub node: PublicKey,
+    /// Unix milliseconds.
+    #[n(3)]
+    pub not_before_ms: u64,
+    /// Unix milliseconds, at most 24 h after `not_before_ms`.
+    #[n(4)]
+    pub not_after_ms: u64,
+}
+
+/// An owner's word that a node is its own.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Membership {
+    #[n(0)]
+    kind: Kind,
+    /// The owner's inception key.
+    #[n(1)]
+    pub owner: PublicKey,
+    /// The node.
+    #[n(2)]
+    pub node: PublicKey,
+    /// Unix milliseconds.
+    #[n(3)]
+    pub not_before_ms: u64,
+    /// Unix milliseconds, at most 24 h after `not_before_ms`.
+    #[n(4)]
+    pub not_after_ms: u64,
+}
+
+/// One agent that a node hosts, in its placement.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Hosted {
+    /// The agent.
+    #[n(0)]
+    pub agent: AgentId,
+    /// Digest of the signed description.
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub description: Digest,
+    /// Digest of the signed grant.
+    #[cbor(n(2), with = "minicbor::bytes")]
+    pub grant: Digest,
+}
+
+/// How a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Health {
+    /// Serves.
+    #[n(0)]
+    Healthy,
+    /// Serves, and would rather not have more.
+    #[n(1)]
+    Busy,
+    /// Leaves: its entries are to be dropped at once.
+    #[n(2)]
+    Leaving,
+}
+
+/// What a node hosts, and how busy it is.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Placement {
+    #[n(0)]
+    kind: Kind,
+    /// The node, which signs it.
+    #[n(1)]
+    pub node: PublicKey,
+    /// Rises with each placement, also across restarts.
+    #[n(2)]
+    pub sequence: u64,
+    /// Unix milliseconds.
+    #[n(3)]
+    pub issued_at_ms: u64,
+    /// How long it may be believed after it was received, milliseconds.
+    #[n(4)]
+    pub ttl_ms: u64,
+    /// Share of the node that is in use, thousandths.
+    #[n(5)]
+    pub load_permille: u16,
+    /// How the node is.
+    #[n(6)]
+    pub health: Health,
+    /// What it hosts.
+    #[n(7)]
+    pub agents: Vec<Hosted>,
+}
+
+/// A kind of authored object.
+pub trait Statement: Encode<()> + for<'b> Decode<'b, ()> {
+    /// Which kind it is.
+    const KIND: Kind;
+    /// What the object says that it is.
+    fn kind(&self) -> Kind;
+    /// What can be refused without knowing who may sign.
+    ///
+    /// # Errors
+    /// The rule that the object breaks.
+    fn check(&self) -> Result<(), ObjectError> {
+        Ok(())
+    }
+}
+
+/// An authored object whose signature holds, with the bytes that were signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authored<T> {
+    /// What it says.
+    pub body: T,
+    /// Who signed it.
+    pub signer: PublicKey,
+    /// The bytes as received or made.
+    pub bytes: Vec<u8>,
+}
+
+impl<T> Authored<T> {
+    /// The name of these bytes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        crate::digest(&self.bytes)
+    }
+}
+
+fn aad(kind: Kind, network: &str, scope: &str) -> Vec<u8> {
+    let mut e = minicbor::Encoder::new(Vec::with_capacity(96));
+    e.array(3)
+        .and_then(|e| e.str(kind.domain()))
+        .and_then(|e| e.str(network))
+        .and_then(|e| e.str(scope))
+        .expect("writing to a vector cannot fail");
+    e.into_writer()
+}
+
+/// Signs `body` for `network` and `scope` (empty outside groups).
+///
+/// # Errors
+/// The rule that `body` breaks: any receiver would refuse it.
+pub fn sign<T: Statement>(body: T, network: &str, scope: &str, key: &SecretKey) -> Result<Authored<T>, ObjectError> {
+    body.check()?;
+    let payload = minicbor::to_vec(&body).expect("writing to a vector cannot fail");
+    if payload.len() > OBJECT_BYTES_MAX - 256 {
+        return Err(ObjectError::Shape(format!("{} bytes are more than an object may have", payload.len())));
+    }
+    let bytes = sign1::seal(payload, &aad(T::KIND, network, scope), key);
+    Ok(Authored { body, signer: key.public(), bytes })
+}
+
+/// Verifies an object of kind `T` made for `network` and `scope`. Who may sign it, and when it is valid, is asked of
+/// the body's own methods.
+///
+/// # Errors
+/// See [`ObjectError`].
+pub fn open<T: Statement>(bytes: &[u8], network: &str, scope: &str) -> Result<Authored<T>, ObjectError> {
+    let envelope = sign1::read(bytes, OBJECT_BYTES_MAX)?;
+    let signer = envelope.signer();
+    let got = claimed_kind(envelope.payload())?;
+    if got != T::KIND {
+        return Err(ObjectError::WrongKind { got, expected: T::KIND });
+    }
+    let payload = envelope.verify(&aad(T::KIND, network, scope))?;
+    let body: T = minicbor::decode(&payload).map_err(|error| ObjectError::Shape(error.to_string()))?;
+    body.check()?;
+    if minicbor::to_vec(&body).expect("writing to a vector cannot fail") != payload {
+        return Err(ObjectError::Shape("members that this version does not know".to_owned()));
+    }
+    Ok(Authored { body, signer, bytes: bytes.to_vec() })
+}
+
+/// Member 0 of every object is its kind.
+fn claimed_kind(payload: &[u8]) -> Result<Kind, ObjectError> {
+    let mut d = minicbor::Decoder::new(payload);
+    let mut read = || {
+        d.map()?;
+        if d.u8()? == 0 { d.decode() } else { Err(minicbor::decode::Error::message("no kind")) }
+    };
+    read().map_err(|_| ObjectError::Shape("its first member is not a known kind".to_owned()))
+}
+
+/// Checks a period of validity against `now_ms`.
+fn in_time(from_ms: u64, until_ms: u64, now_ms: u64) -> Result<(), ObjectError> {
+    if now_ms > until_ms {
+        return Err(ObjectError::Expired { ago_ms: now_ms - until_ms });
+    }
+    if from_ms > now_ms.saturating_add(CLOCK_SKEW_MAX_MS) {
+        return Err(ObjectError::NotYetValid { in_ms: from_ms - now_ms });
+    }
+    Ok(())
+}
+
+fn life(from_ms: u64, until_ms: u64, max_ms: u64) -> Result<(), ObjectError> {
+    match until_ms.checked_sub(from_ms) {
+        None => Err(ObjectError::Shape("it ends before it begins".to_owned())),
+        Some(life_ms) if life_ms > max_ms => Err(ObjectError::LivesTooLong { life_ms, max_ms }),
+        Some(_) => Ok(()),
+    }
+}
+
+impl Description {
+    /// A description to be signed.
+    #[must_use]
+    pub fn new(agent: AgentId, sequence: u64, issued_at_ms: u64, td: Vec<u8>) -> Description {
+        Description { kind: Kind::Description, agent, sequence, issued_at_ms, td }
+    }
+}
+
+impl Grant {
+    /// A grant to be signed.
+    #[must_use]
+    pub fn new(agent: AgentId, node: PublicKey, not_before_ms: u64, not_after_ms: u64) -> Grant {
+        Grant { kind: Kind::Grant, agent, node, not_before_ms, not_after_ms }
+    }
+
+    /// Is it in force at `now_ms`?
+    ///
+    /// # Errors
+    /// [`ObjectError::Expired`] or [`ObjectError::NotYetValid`].
+    pub fn in_force(&self, now_ms: u64) -> Result<(), ObjectError> {
+        in_time(self.not_before_ms, self.not_after_ms, now_ms)
+    }
+}
+
+impl Membership {
+    /// A membership to be signed.
+    #[must_use]
+    pub fn new(owner: PublicKey, node: PublicKey, not_before_ms: u64, not_after_ms: u64) -> Membership {
+        Membership { kind: Kind::Membership, owner, node, not_before_ms, not_after_ms }
+    }
+
+    /// Is it in force at `now_ms`?
+    ///
+    /// # Errors
+    /// [`ObjectError::Expired`] or [`ObjectError::NotYetValid`].
+    pub fn in_force(&self, now_ms: u64) -> Result<(), ObjectError> {
+        in_time(self.not_before_ms, self.not_after_ms, now_ms)
+    }
+}
+
+impl Placement {
+    /// An empty placement of `node`, to be filled and signed by that node.
+    #[must_use]
+    pub fn new(node: PublicKey, sequence: u64, issued_at_ms: u64, ttl_ms: u64) -> Placement {
+        Placement {
+            kind: Kind::Placement,
+            node,
+            sequence,
+            issued_at_ms,
+            ttl_ms,
+            load_permille: 0,
+            health: Health::Healthy,
+            agents: Vec::new(),
+        }
+    }
+}
+
+impl Authored<Placement> {
+    /// Was it made by the node that it speaks of, and is it of this time?
+    ///
+    /// # Errors
+    /// [`ObjectError::WrongKey`], [`ObjectError::Expired`] or [`ObjectError::NotYetValid`].
+    pub fn believable(&self, now_ms: u64) -> Result<(), ObjectError> {
+        let body = &self.body;
+        if self.signer != body.node {
+            return Err(ObjectError::WrongKey { signer: self.signer, expected: body.node });
+        }
+        let until_ms = body.issued_at_ms.saturating_add(body.ttl_ms).saturating_add(CLOCK_SKEW_MAX_MS);
+        in_time(body.issued_at_ms, until_ms, now_ms)
+    }
+}
+
+impl Statement for Description {
+    const KIND: Kind = Kind::Description;
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+impl Statement for Grant {
+    const KIND: Kind = Kind::Grant;
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+    fn check(&self) -> Result<(), ObjectError> {
+        life(self.not_before_ms, self.not_after_ms, GRANT_LIFE_MAX_MS)
+    }
+}
+
+impl Statement for Membership {
+    const KIND: Kind = Kind::Membership;
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+    fn check(&self) -> Result<(), ObjectError> {
+        life(self.not_before_ms, self.not_after_ms, GRANT_LIFE_MAX_MS)
+    }
+}
+
+impl Statement for Placement {
+    const KIND: Kind = Kind::Placement;
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+    fn check(&self) -> Result<(), ObjectError> {
+        if self.agents.len() > PLACEMENT_AGENTS_MAX {
+            return Err(ObjectError::Shape(format!("more than {PLACEMENT_AGENTS_MAX} agents in a placement")));
+        }
+        if !self.agents.is_sorted_by(|a, b| a.agent < b.agent) {
+            return Err(ObjectError::Shape("agents of a placement are sorted, each named once".to_owned()));
+        }
+        if self.load_permille > 1_000 {
+            return Err(ObjectError::Shape("load is 0 to 1000 thousandths".to_owned()));
+        }
+        life(0, self.ttl_ms, PLACEMENT_TTL_MAX_MS)
+    }
+}

@@ -1,0 +1,106 @@
+//! COSE_Sign1 (RFC 9052 §4.2) as this protocol uses it: EdDSA, protected headers `alg` and `kid` only, attached payload.
+
+use coset::{CborSerializable as _, CoseSign1, CoseSign1Builder, HeaderBuilder, RegisteredLabelWithPrivate, iana};
+
+use crate::cbor::{self, CborError};
+use crate::identity::{PublicKey, SecretKey};
+
+/// Why a COSE_Sign1 is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Sign1Error {
+    /// The envelope, its protected header or its payload is not strict CBOR.
+    #[error("not strict CBOR: {0}")]
+    Cbor(#[from] CborError),
+    /// Strict CBOR, but no COSE_Sign1 with exactly `alg` and `kid` protected, nothing unprotected, a payload and a
+    /// 64-byte signature.
+    #[error("not a COSE_Sign1 of this protocol: {0}")]
+    Shape(&'static str),
+    /// `alg` is not EdDSA.
+    #[error("the signature's algorithm is not EdDSA")]
+    Algorithm,
+    /// `kid` is not 32 bytes of a key.
+    #[error("the key id is not an ed25519 key")]
+    KeyId,
+    /// The signature does not hold under the strict predicate.
+    #[error("the signature does not verify")]
+    Signature,
+}
+
+/// A COSE_Sign1 whose shape is right and whose signature is **not yet checked**.
+pub struct Unverified {
+    sign1: CoseSign1,
+    signer: PublicKey,
+}
+
+/// Signs `payload` (strict CBOR) for the context `aad`.
+#[must_use]
+pub fn seal(payload: Vec<u8>, aad: &[u8], key: &SecretKey) -> Vec<u8> {
+    let protected =
+        HeaderBuilder::new().algorithm(iana::Algorithm::EdDSA).key_id(key.public().as_bytes().to_vec()).build();
+    CoseSign1Builder::new()
+        .protected(protected)
+        .payload(payload)
+        .create_signature(aad, |message| key.sign(message).to_vec())
+        .build()
+        .to_vec()
+        .expect("a COSE_Sign1 of byte strings always encodes")
+}
+
+/// Reads the shape of a COSE_Sign1 of at most `max` bytes.
+///
+/// # Errors
+/// Anything but [`Sign1Error::Signature`].
+pub fn read(bytes: &[u8], max: usize) -> Result<Unverified, Sign1Error> {
+    cbor::check(bytes, max)?;
+    let sign1 = CoseSign1::from_slice(bytes).map_err(|_| Sign1Error::Shape("not an array of four COSE members"))?;
+    if !sign1.unprotected.is_empty() {
+        return Err(Sign1Error::Shape("it has unprotected headers"));
+    }
+    let header = &sign1.protected.header;
+    if header.alg != Some(RegisteredLabelWithPrivate::Assigned(iana::Algorithm::EdDSA)) {
+        return Err(Sign1Error::Algorithm);
+    }
+    let signer = <[u8; 32]>::try_from(header.key_id.as_slice())
+        .ok()
+        .and_then(|key| PublicKey::from_bytes(key).ok())
+        .ok_or(Sign1Error::KeyId)?;
+    // Exactly these bytes: {1: -8, 4: kid}. Any other header, order or encoding differs from them.
+    let mut expected = vec![0xa2, 0x01, 0x27, 0x04, 0x58, 0x20];
+    expected.extend_from_slice(signer.as_bytes());
+    if sign1.protected.original_data.as_deref() != Some(&expected) {
+        return Err(Sign1Error::Shape("its protected headers are not exactly alg and kid"));
+    }
+    let payload = sign1.payload.as_deref().ok_or(Sign1Error::Shape("it has no payload"))?;
+    cbor::check(payload, max)?;
+    if sign1.signature.len() != 64 {
+        return Err(Sign1Error::Shape("its signature is not 64 bytes"));
+    }
+    Ok(Unverified { sign1, signer })
+}
+
+impl Unverified {
+    /// Who claims to have signed.
+    #[must_use]
+    pub fn signer(&self) -> PublicKey {
+        self.signer
+    }
+
+    /// The payload, not yet to be believed: strict CBOR.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        self.sign1.payload.as_deref().unwrap_or_default()
+    }
+
+    /// Checks the signature in the context `aad` and hands out the payload.
+    ///
+    /// # Errors
+    /// [`Sign1Error::Signature`].
+    pub fn verify(self, aad: &[u8]) -> Result<Vec<u8>, Sign1Error> {
+        let signer = self.signer;
+        self.sign1.verify_signature(aad, |signature, message| {
+            let signature = signature.try_into().map_err(|_| Sign1Error::Signature)?;
+            if signer.verifies(message, signature) { Ok(()) } else { Err(Sign1Error::Signature) }
+        })?;
+        self.sign1.payload.ok_or(Sign1Error::Shape("it has no payload"))
+    }
+}

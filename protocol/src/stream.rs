@@ -1,0 +1,125 @@
+//! The opening of a stream: both sides send a random challenge, and every frame of the stream is bound to both.
+
+use minicbor::{Decode, Encode};
+
+use crate::cbor::{self, CborError};
+use crate::identity::PublicKey;
+use crate::limits::{HELLO_BYTES_MAX, NETWORK_BYTES_MAX};
+
+/// 32 random bytes that one side chose for one stream.
+pub type Challenge = [u8; 32];
+
+/// The version of frames that this crate speaks.
+pub const FRAME_VERSION: u8 = 1;
+
+/// The first message of each side on a new stream. Not signed: what it says is bound by every signature that follows.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Hello {
+    /// [`FRAME_VERSION`].
+    #[n(0)]
+    pub version: u8,
+    /// The sender's challenge.
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub challenge: Challenge,
+    /// The network that the sender belongs to.
+    #[n(2)]
+    pub network: String,
+    /// Proof of whose node the sender is: an authored object of kind `Membership`.
+    #[cbor(n(3), with = "minicbor::bytes")]
+    pub membership: Option<Vec<u8>>,
+}
+
+/// Why a `Hello` is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HelloError {
+    /// Not strict CBOR.
+    #[error("the opening is not strict CBOR: {0}")]
+    Cbor(#[from] CborError),
+    /// Strict CBOR of another shape.
+    #[error("the opening has the wrong shape: {0}")]
+    Shape(String),
+    /// Another version.
+    #[error("the peer speaks frame version {0}, this node {FRAME_VERSION}; upgrade the older of the two")]
+    Version(u8),
+    /// Another network.
+    #[error("the peer belongs to network {theirs:?}, this node to {ours:?}; set the same `network` on both")]
+    Network {
+        /// What the peer said.
+        theirs: String,
+        /// What we are.
+        ours: String,
+    },
+}
+
+impl Hello {
+    /// The bytes to send.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        minicbor::to_vec(self).expect("writing to a vector cannot fail")
+    }
+
+    /// Reads what the peer sent, for the network `ours`.
+    ///
+    /// # Errors
+    /// See [`HelloError`].
+    pub fn decode(bytes: &[u8], ours: &str) -> Result<Hello, HelloError> {
+        cbor::check(bytes, HELLO_BYTES_MAX)?;
+        let hello: Hello = minicbor::decode(bytes).map_err(|error| HelloError::Shape(error.to_string()))?;
+        if hello.version != FRAME_VERSION {
+            return Err(HelloError::Version(hello.version));
+        }
+        if hello.network != ours {
+            let theirs = hello.network.chars().take(NETWORK_BYTES_MAX).collect();
+            return Err(HelloError::Network { theirs, ours: ours.to_owned() });
+        }
+        if hello.encode() != bytes {
+            return Err(HelloError::Shape("members that this version does not know".to_owned()));
+        }
+        Ok(hello)
+    }
+}
+
+/// What all frames of one stream are bound to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamBinding {
+    /// The network's name.
+    pub network: String,
+    /// The stream's protocol, such as `/althing/call/1`.
+    pub protocol: String,
+    /// The side that opened the stream.
+    pub opener: PublicKey,
+    /// The side that accepted it.
+    pub acceptor: PublicKey,
+    /// The opener's challenge.
+    pub opener_challenge: Challenge,
+    /// The acceptor's challenge.
+    pub acceptor_challenge: Challenge,
+}
+
+impl StreamBinding {
+    /// `external_aad` of the frames that `sender` sends: a CBOR array of domain, network, protocol, sender, receiver
+    /// and both challenges.
+    #[must_use]
+    pub fn aad(&self, sender: PublicKey) -> Vec<u8> {
+        let receiver = if sender == self.opener { self.acceptor } else { self.opener };
+        let mut e = minicbor::Encoder::new(Vec::with_capacity(256));
+        e.array(7)
+            .and_then(|e| e.str("althing/frame/1"))
+            .and_then(|e| e.str(&self.network))
+            .and_then(|e| e.str(&self.protocol))
+            .and_then(|e| e.bytes(sender.as_bytes()))
+            .and_then(|e| e.bytes(receiver.as_bytes()))
+            .and_then(|e| e.bytes(&self.opener_challenge))
+            .and_then(|e| e.bytes(&self.acceptor_challenge))
+            .expect("writing to a vector cannot fail");
+        e.into_writer()
+    }
+
+    /// A short name of the stream that frames carry, so that a frame of another stream is named as such.
+    #[must_use]
+    pub fn id(&self) -> [u8; 8] {
+        let hash = crate::digest(&[&self.opener_challenge[..], &self.acceptor_challenge].concat());
+        hash[..8].try_into().expect("a digest has 32 bytes")
+    }
+}
