@@ -1,0 +1,102 @@
+//! Which text files a folder holds, within limits.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// How much of a folder is taken.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Files.
+    pub files: usize,
+    /// Bytes of one file; larger ones are left out.
+    pub file_bytes: u64,
+    /// Bytes of all.
+    pub bytes: u64,
+    /// Folders within folders.
+    pub depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { files: 10_000, file_bytes: 1 << 20, bytes: 64 << 20, depth: 16 }
+    }
+}
+
+/// Why a folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// It, or something in it, cannot be read.
+    #[error("cannot read {path}: {reason}")]
+    Read {
+        /// What.
+        path: PathBuf,
+        /// The system's reason.
+        reason: std::io::Error,
+    },
+    /// It holds no text files.
+    #[error("{0} holds no text files (.md, .txt, .rst, .adoc, .org, .html, .csv, .json, .yaml, .toml, or none)")]
+    Empty(PathBuf),
+    /// It holds more than is taken.
+    #[error("{path} holds more than {what}; give the agent a smaller folder")]
+    TooMuch {
+        /// The folder.
+        path: PathBuf,
+        /// The limit, in words.
+        what: String,
+    },
+    /// The index failed.
+    #[error("the index failed: {0}")]
+    Index(#[from] tantivy::TantivyError),
+}
+
+/// The files of a folder, relative to it, with what changes when they do.
+pub(crate) type State = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
+
+/// What counts as text. A file without an ending counts too (README, LICENSE).
+const ENDINGS: [&str; 12] =
+    ["md", "txt", "rst", "adoc", "org", "html", "htm", "csv", "json", "yaml", "yml", "toml"];
+
+/// Looks which files there are. Hidden ones, links and other endings are left out.
+pub(crate) fn look(folder: &Path, limits: &Limits) -> Result<State, FolderError> {
+    let mut state = State::new();
+    let mut bytes = 0;
+    let mut open = vec![(folder.to_owned(), 0)];
+    while let Some((path, depth)) = open.pop() {
+        let failed = |reason| FolderError::Read { path: path.clone(), reason };
+        for entry in fs::read_dir(&path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let kind = entry.file_type().map_err(failed)?;
+            let hidden = name.to_string_lossy().starts_with('.');
+            if hidden || kind.is_symlink() {
+                continue;
+            }
+            if kind.is_dir() {
+                let built = name == "target" || name == "node_modules";
+                if depth < limits.depth && !built {
+                    open.push((entry.path(), depth + 1));
+                }
+                continue;
+            }
+            let meta = entry.metadata().map_err(failed)?;
+            if !is_text(&entry.path()) || meta.len() > limits.file_bytes {
+                continue;
+            }
+            bytes += meta.len();
+            if state.len() == limits.files || bytes > limits.bytes {
+                let what = format!("{} text files or {} MiB of them", limits.files, limits.bytes >> 20);
+                return Err(FolderError::TooMuch { path: folder.to_owned(), what });
+            }
+            let path = entry.path();
+            let relative = path.strip_prefix(folder).unwrap_or(&path).to_owned();
+            state.insert(relative, (meta.len(), meta.modified().ok()));
+        }
+    }
+    if state.is_empty() { Err(FolderError::Empty(folder.to_owned())) } else { Ok(state) }
+}
+
+fn is_text(path: &Path) -> bool {
+    path.extension().is_none_or(|ending| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+}

@@ -1,0 +1,97 @@
+//! The native agent `knowledge`: answers from a folder of text files, and cites file and line for all that it says.
+//!
+//! **Inputs**: a folder and a question. **Outputs**: the passages that answer best (BM25), each with its citation.
+//!
+//! **Invariants**: every line of an answer stands in a file of the folder at the place cited; a changed folder is read
+//! anew before the next answer.
+//!
+//! **Never knows**: who asks, other agents, a language model.
+
+mod answer;
+mod folder;
+mod index;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use althing_execution::{Agent, AgentError, Output, Turn};
+use futures::future::BoxFuture;
+use serde::Deserialize;
+
+pub use folder::{FolderError, Limits};
+pub use index::{Index, Passage};
+
+/// `config` of a `knowledge` agent in its agent file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnowledgeConfig {
+    /// The folder of text files.
+    pub folder: std::path::PathBuf,
+    /// How many passages an answer has at most.
+    #[serde(default = "default_passages")]
+    pub passages: usize,
+}
+
+fn default_passages() -> usize {
+    4
+}
+
+/// The agent.
+pub struct Knowledge {
+    config: KnowledgeConfig,
+    /// What was read, and the state of the folder that it was read from.
+    read: Arc<Mutex<Option<(folder::State, Arc<Index>)>>>,
+}
+
+impl Knowledge {
+    /// An agent with the `config` of its agent file; a relative folder starts at `base`. Reads the folder once, so
+    /// that what is wrong with it is known at once.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn build(config: &serde_json::Value, base: &Path) -> Result<Arc<dyn Agent>, String> {
+        let mut config: KnowledgeConfig = serde_json::from_value(config.clone())
+            .map_err(|error| format!("{error}; a knowledge agent's config has `folder` and may have `passages`"))?;
+        if !(1..=20).contains(&config.passages) {
+            return Err(format!("passages is {}, and may be 1 to 20", config.passages));
+        }
+        config.folder = base.join(&config.folder);
+        let agent = Knowledge { config, read: Arc::default() };
+        current(&agent.read, &agent.config.folder).map_err(|error| error.to_string())?;
+        Ok(Arc::new(agent))
+    }
+}
+
+/// The index of the folder as it is now.
+fn current(
+    read: &Mutex<Option<(folder::State, Arc<Index>)>>,
+    path: &Path,
+) -> Result<Arc<Index>, FolderError> {
+    let state = folder::look(path, &Limits::default())?;
+    let mut read = read.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some((was, index)) = read.as_ref()
+        && *was == state
+    {
+        return Ok(index.clone());
+    }
+    let index = Arc::new(Index::build(path, &state)?);
+    *read = Some((state, index.clone()));
+    Ok(index)
+}
+
+impl Agent for Knowledge {
+    fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
+        Box::pin(async move {
+            let question = turn.text();
+            let (read, folder, most) = (self.read.clone(), self.config.folder.clone(), self.config.passages);
+            // Files and the index are read with blocking calls.
+            let found = blocking(move || current(&read, &folder).and_then(|index| index.search(&question, most)));
+            let passages = found.await?.map_err(|error| AgentError::Failed(error.to_string()))?;
+            answer::write(&passages, &out).await
+        })
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, AgentError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| AgentError::Failed(format!("reading the folder failed: {error}")))
+}

@@ -1,0 +1,124 @@
+//! What an agent is to the node: something that is given turns and makes outputs.
+
+use a2a::{Artifact, Message, Part, Role, TaskState};
+use futures::future::BoxFuture;
+use tokio::sync::mpsc;
+
+use crate::error::AgentError;
+
+/// Outputs of one turn that may wait to be taken; beyond, the agent waits.
+const OUTPUTS: usize = 32;
+
+/// An agent that runs in the node's own process.
+pub trait Agent: Send + Sync + 'static {
+    /// Works on one message. What it makes goes to `out` as it is made; returning ends the turn, with the task
+    /// completed unless `out` was told otherwise. The future is dropped when the task is cancelled.
+    fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>>;
+}
+
+/// One message of a task, to be worked on.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// The task.
+    pub task_id: String,
+    /// The conversation that the task belongs to.
+    pub context_id: String,
+    /// The new message.
+    pub message: Message,
+    /// What was said in the task before, oldest first.
+    pub history: Vec<Message>,
+    /// What the runtime asked to have kept for this task in the turn before.
+    pub remembered: Option<String>,
+}
+
+impl Turn {
+    /// All text of the message, its parts joined by line ends.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self.message.parts.iter().filter_map(Part::as_text).collect();
+        texts.join("\n")
+    }
+}
+
+/// What an agent makes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Made {
+    /// An artifact, or more of one.
+    Artifact {
+        /// The artifact, or the parts to append to it.
+        artifact: Artifact,
+        /// True: append to the artifact of that id.
+        append: bool,
+        /// True: nothing more will be appended.
+        last: bool,
+    },
+    /// Where the task stands: `WORKING` with a word on progress, or how the turn ends.
+    Status(TaskState, Option<Message>),
+    /// Something to be kept for the task's next turn; not shown to anybody.
+    Remember(String),
+}
+
+/// Where an agent puts what it makes.
+#[derive(Debug, Clone)]
+pub struct Output(mpsc::Sender<Made>);
+
+/// Where what an agent makes is taken.
+pub type Outputs = mpsc::Receiver<Made>;
+
+impl Output {
+    /// Both ends.
+    #[must_use]
+    pub fn channel() -> (Output, Outputs) {
+        let (sender, receiver) = mpsc::channel(OUTPUTS);
+        (Output(sender), receiver)
+    }
+
+    /// Hands out `made`; waits while nobody takes it.
+    ///
+    /// # Errors
+    /// [`AgentError::Cancelled`] when nobody will: the agent should stop.
+    pub async fn put(&self, made: Made) -> Result<(), AgentError> {
+        self.0.send(made).await.map_err(|_| AgentError::Cancelled)
+    }
+
+    /// A whole artifact of text.
+    ///
+    /// # Errors
+    /// [`AgentError::Cancelled`].
+    pub async fn text(&self, artifact_id: &str, text: impl Into<String>) -> Result<(), AgentError> {
+        self.chunk(artifact_id, text, false, true).await
+    }
+
+    /// A piece of an artifact of text: the first with `append` false, the last with `last` true.
+    ///
+    /// # Errors
+    /// [`AgentError::Cancelled`].
+    pub async fn chunk(
+        &self,
+        artifact_id: &str,
+        text: impl Into<String>,
+        append: bool,
+        last: bool,
+    ) -> Result<(), AgentError> {
+        let artifact = Artifact {
+            artifact_id: artifact_id.to_owned(),
+            name: None,
+            description: None,
+            parts: vec![Part::text(text)],
+            metadata: None,
+            extensions: None,
+        };
+        self.put(Made::Artifact { artifact, append, last }).await
+    }
+
+    /// Ends the turn with a question: the task waits for the next message.
+    ///
+    /// # Errors
+    /// [`AgentError::Cancelled`].
+    pub async fn ask(&self, turn: &Turn, question: impl Into<String>) -> Result<(), AgentError> {
+        let mut message = Message::new(Role::Agent, vec![Part::text(question)]);
+        message.task_id = Some(turn.task_id.clone());
+        message.context_id = Some(turn.context_id.clone());
+        self.put(Made::Status(TaskState::InputRequired, Some(message))).await
+    }
+}

@@ -1,0 +1,58 @@
+//! Why an agent does not start, or a turn fails.
+
+/// Why an agent could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The agent file names a native agent that this node does not have.
+    #[error("there is no native agent {name:?}; this node has {known}")]
+    UnknownBuiltin {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The agent refused its configuration.
+    #[error("agent {name:?} refused its configuration: {reason}")]
+    Config {
+        /// Which agent.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// The program could not be started.
+    #[error("cannot start {program:?}: {reason}")]
+    Spawn {
+        /// What was run.
+        program: String,
+        /// The system's reason.
+        reason: std::io::Error,
+    },
+    /// An agent of that name runs already.
+    #[error("agent {0:?} runs already")]
+    Running(String),
+}
+
+/// Why a turn failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    /// The agent is not running now.
+    #[error("agent {agent:?} is not running: {why}")]
+    Down {
+        /// Which.
+        agent: String,
+        /// What happened to it.
+        why: String,
+    },
+    /// The agent says that the request is not for it.
+    #[error("rejected: {0}")]
+    Rejected(String),
+    /// The agent failed.
+    #[error("{0}")]
+    Failed(String),
+    /// The agent's program answered with something that is not A2A.
+    #[error("the agent's program answered with {0}")]
+    NotA2a(String),
+    /// Nobody takes the outputs any more: the turn was cancelled.
+    #[error("the turn was cancelled")]
+    Cancelled,
+}

@@ -1,0 +1,20 @@
+//! L1: the runtimes that agents run on.
+//!
+//! **Inputs**: what an agent file says of its runtime; turns (one message of a task each). **Outputs**: artifacts,
+//! messages and states as the agent makes them.
+//!
+//! **Invariants**: a turn that is dropped stops; an agent's program dies with the node, and its children with it;
+//! outputs wait until they are taken.
+//!
+//! **Never knows**: who asks, other nodes, where tasks are kept.
+
+pub mod agent;
+mod echo;
+mod error;
+mod host;
+pub mod process;
+
+pub use agent::{Agent, Output, Outputs, Turn};
+pub use echo::Echo;
+pub use error::{AgentError, StartError};
+pub use host::{AgentState, AgentStatus, Builtins, Host};

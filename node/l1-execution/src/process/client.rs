@@ -1,0 +1,205 @@
+//! The A2A client that gives turns to an agent's program, over JSON-RPC on loopback.
+
+use std::time::Duration;
+
+use a2a::{AgentCard, Message, SendMessageResponse, StreamResponse, Task, TaskState, methods};
+use futures::StreamExt as _;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::agent::{Made, Output, Turn};
+use crate::error::AgentError;
+use crate::process::sse::Events;
+
+/// How often a program that does not answer yet is asked for its card.
+const KNOCK: Duration = Duration::from_millis(50);
+/// Longest answer that is not a stream.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// How long a program may take to note a cancellation.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A program that showed its card.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    url: String,
+    streams: bool,
+}
+
+/// The program's own names for what is one task to us, kept between the turns of the task.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Theirs {
+    task_id: String,
+    context_id: String,
+}
+
+impl Client {
+    /// Asks for the card until the program shows one.
+    pub async fn connect(port: u16) -> Client {
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(5))
+            .build()
+            .expect("a client of these options always builds");
+        loop {
+            match Client::card(&http, port).await {
+                Ok(card) => return Client::of(http, port, &card),
+                Err(reason) => tracing::trace!(port, %reason, "no agent card yet"),
+            }
+            sleep(KNOCK).await;
+        }
+    }
+
+    async fn card(http: &reqwest::Client, port: u16) -> Result<AgentCard, AgentError> {
+        let url = format!("http://127.0.0.1:{port}/.well-known/agent-card.json");
+        let response = http.get(url).timeout(Duration::from_secs(5)).send().await.map_err(not_a2a)?;
+        serde_json::from_slice(&whole(response).await?).map_err(not_a2a)
+    }
+
+    /// Only the path of the card's address is taken: the program is where we started it, whatever it says.
+    fn of(http: reqwest::Client, port: u16, card: &AgentCard) -> Client {
+        let json_rpc = card.supported_interfaces.iter().find(|face| face.protocol_binding == "JSONRPC");
+        let path = json_rpc.and_then(|face| reqwest::Url::parse(&face.url).ok()).map_or("/".to_owned(), |url| url.path().to_owned());
+        let streams = card.capabilities.streaming.unwrap_or(false);
+        Client { http, url: format!("http://127.0.0.1:{port}{path}"), streams }
+    }
+
+    /// One message to the program, and what it makes of it.
+    pub async fn turn(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
+        let theirs: Option<Theirs> = turn.remembered.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
+        let mut message = turn.message;
+        message.context_id = Some(theirs.as_ref().map_or(turn.context_id, |theirs| theirs.context_id.clone()));
+        message.task_id = theirs.map(|theirs| theirs.task_id);
+        let mut running = Running { client: self.clone(), task: None };
+        if self.streams {
+            running.stream(message, &out).await?;
+        } else {
+            let answer = self.ask(methods::SEND_MESSAGE, json!({ "message": message })).await?;
+            match serde_json::from_value(answer).map_err(not_a2a)? {
+                SendMessageResponse::Task(task) => running.put(StreamResponse::Task(task), &out).await?,
+                SendMessageResponse::Message(message) => running.put(StreamResponse::Message(message), &out).await?,
+            }
+        }
+        running.task = None;
+        Ok(())
+    }
+
+    async fn ask(&self, method: &str, params: Value) -> Result<Value, AgentError> {
+        let answer: Value = serde_json::from_slice(&whole(self.post(method, params).await?).await?).map_err(not_a2a)?;
+        result(answer)
+    }
+
+    async fn post(&self, method: &str, params: Value) -> Result<reqwest::Response, AgentError> {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let sent = self.http.post(&self.url).header("A2A-Version", "1.0").json(&request).send();
+        sent.await.map_err(|error| AgentError::Failed(format!("the agent's program did not answer: {error}")))
+    }
+}
+
+/// A turn under way. Dropped before its end, it tells the program to stop.
+struct Running {
+    client: Client,
+    task: Option<String>,
+}
+
+impl Running {
+    async fn stream(&mut self, message: Message, out: &Output) -> Result<(), AgentError> {
+        let response = self.client.post(methods::SEND_STREAMING_MESSAGE, json!({ "message": message })).await?;
+        let kind = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+            let answer = serde_json::from_slice(&whole(response).await?).map_err(not_a2a)?;
+            return result(answer).and(Err(AgentError::NotA2a("no event stream".to_owned())));
+        }
+        let mut events = Events::default();
+        let mut bytes = response.bytes_stream();
+        while let Some(chunk) = bytes.next().await {
+            let chunk = chunk.map_err(|error| AgentError::Failed(format!("the agent's program broke off: {error}")))?;
+            let complete = events.push(&chunk).map_err(|_| AgentError::NotA2a("an endless event".to_owned()))?;
+            for event in complete {
+                let answer = serde_json::from_slice(&event).map_err(not_a2a)?;
+                self.put(serde_json::from_value(result(answer)?).map_err(not_a2a)?, out).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn put(&mut self, event: StreamResponse, out: &Output) -> Result<(), AgentError> {
+        match event {
+            StreamResponse::Task(task) => self.put_task(task, out).await,
+            StreamResponse::Message(message) => out.put(Made::Status(TaskState::Completed, Some(message))).await,
+            StreamResponse::StatusUpdate(update) => self.put_status(update.status, out).await,
+            StreamResponse::ArtifactUpdate(update) => {
+                let (append, last) = (update.append.unwrap_or(false), update.last_chunk.unwrap_or(false));
+                out.put(Made::Artifact { artifact: update.artifact, append, last }).await
+            }
+        }
+    }
+
+    async fn put_task(&mut self, task: Task, out: &Output) -> Result<(), AgentError> {
+        self.task = Some(task.id.clone());
+        let theirs = Theirs { task_id: task.id, context_id: task.context_id };
+        out.put(Made::Remember(json!(theirs).to_string())).await?;
+        for artifact in task.artifacts.into_iter().flatten() {
+            out.put(Made::Artifact { artifact, append: false, last: true }).await?;
+        }
+        self.put_status(task.status, out).await
+    }
+
+    async fn put_status(&mut self, status: a2a::TaskStatus, out: &Output) -> Result<(), AgentError> {
+        let news = status.message.is_some();
+        match status.state {
+            TaskState::Unspecified | TaskState::Submitted => Ok(()),
+            TaskState::Working if !news => Ok(()),
+            state => {
+                if state.is_terminal() {
+                    self.task = None;
+                }
+                out.put(Made::Status(state, status.message)).await
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(id) = self.task.take() else { return };
+        let client = self.client.clone();
+        tokio::spawn(async move {
+            let cancelling = client.ask(methods::CANCEL_TASK, json!({ "id": id }));
+            match tokio::time::timeout(CANCEL_TIMEOUT, cancelling).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(reason)) => tracing::debug!(task = id, %reason, "agent's program did not cancel its task"),
+                Err(_) => tracing::debug!(task = id, "agent's program did not answer to a cancellation"),
+            }
+        });
+    }
+}
+
+/// The `result` of a JSON-RPC answer, or its error.
+fn result(mut answer: Value) -> Result<Value, AgentError> {
+    if let Some(error) = answer.get("error") {
+        let message = error.get("message").and_then(Value::as_str).unwrap_or("an error without a message");
+        return Err(AgentError::Failed(message.chars().take(1_000).collect()));
+    }
+    answer.get_mut("result").map(Value::take).ok_or_else(|| AgentError::NotA2a("neither result nor error".to_owned()))
+}
+
+/// The whole body, if it is not too long.
+async fn whole(response: reqwest::Response) -> Result<Vec<u8>, AgentError> {
+    let mut body = Vec::new();
+    let mut bytes = response.bytes_stream();
+    while let Some(chunk) = bytes.next().await {
+        body.extend_from_slice(&chunk.map_err(not_a2a)?);
+        if body.len() > ANSWER_BYTES_MAX {
+            return Err(AgentError::NotA2a(format!("more than {ANSWER_BYTES_MAX} bytes")));
+        }
+    }
+    Ok(body)
+}
+
+fn not_a2a(error: impl std::fmt::Display) -> AgentError {
+    AgentError::NotA2a(format!("something else than A2A: {error}"))
+}

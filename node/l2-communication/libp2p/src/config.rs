@@ -1,0 +1,55 @@
+//! Capacities and times of the libp2p shell.
+
+use std::time::Duration;
+
+/// How the shell behaves.
+#[derive(Debug, Clone)]
+pub struct Libp2pConfig {
+    /// Multiaddresses to listen on.
+    pub listen: Vec<String>,
+    /// Connections that others may have opened to us at one time.
+    pub incoming_max: u32,
+    /// Connections being opened to us at one time.
+    pub pending_incoming_max: u32,
+    /// A dial that takes longer has failed.
+    pub dial_timeout: Duration,
+    /// How often a connection is probed.
+    pub ping_interval: Duration,
+    /// A probe that is not answered within this has failed; the second failure in a row ends the connection.
+    pub ping_timeout: Duration,
+    /// A connection without streams is kept for this long.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Libp2pConfig {
+    fn default() -> Self {
+        Libp2pConfig {
+            listen: vec!["/ip4/0.0.0.0/tcp/0".to_owned()],
+            incoming_max: 512,
+            pending_incoming_max: 128,
+            dial_timeout: Duration::from_secs(4),
+            ping_interval: Duration::from_secs(2),
+            ping_timeout: Duration::from_secs(2),
+            idle_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Why the shell could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// An address that cannot be read.
+    #[error("cannot listen on {0:?}: it is not a multiaddress; one looks like /ip4/0.0.0.0/tcp/4001")]
+    Address(String),
+    /// The address is taken, not ours, or not permitted.
+    #[error("cannot listen on {address}: {reason}; choose another port, or 0 for a free one")]
+    Io {
+        /// Which.
+        address: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The transport could not be built.
+    #[error("the transport could not be built: {0}")]
+    Transport(String),
+}

@@ -1,0 +1,144 @@
+//! The receiving side: streams that peers open, their frames verified, their calls handed to [`Inbound`].
+
+use std::sync::Arc;
+
+use althing_protocol::object::{self, Membership};
+use althing_protocol::{Frame, FrameKind, Hello, PublicKey};
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::caller::Caller;
+use crate::error::StreamError;
+use crate::network::{BoxedStream, Incoming};
+use crate::service::{Request, Shared};
+use crate::signed::SignedStream;
+
+/// What a call comes to.
+pub enum Answer {
+    /// One body, and the call is over.
+    Response(Vec<u8>),
+    /// A body that says why not.
+    Error(Vec<u8>),
+    /// Bodies as they come; the first `Err` ends the call. The next one is asked for when the one before was taken.
+    Events(BoxStream<'static, Result<Vec<u8>, Vec<u8>>>),
+}
+
+/// Who gets the verified calls of a protocol. When the caller goes away the future, or the stream of the answer, is
+/// dropped.
+pub trait Inbound: Send + Sync + 'static {
+    /// Answers one call.
+    fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer>;
+}
+
+/// Accepts streams until the network ends. Only spawns: an accept loop that waits loses streams silently.
+pub(crate) async fn accept(
+    shared: Arc<Shared>,
+    protocol: &'static str,
+    mut incoming: Incoming,
+    to: Arc<dyn Inbound>,
+) {
+    while let Some((peer, raw)) = incoming.recv().await {
+        let Some(permits) = shared.admit(peer) else {
+            tracing::warn!(%peer, protocol, "peer has too many streams open; this one is closed");
+            continue;
+        };
+        let (shared, to) = (shared.clone(), to.clone());
+        tokio::spawn(async move {
+            match serve(&shared, protocol, peer, raw, to).await {
+                Ok(()) | Err(StreamError::Closed) => {}
+                Err(StreamError::Io(reason)) => tracing::debug!(%peer, protocol, %reason, "stream broke"),
+                Err(reason) => {
+                    shared.count_refused();
+                    tracing::warn!(%peer, protocol, %reason, "stream refused");
+                }
+            }
+            drop::<[OwnedSemaphorePermit; 2]>(permits);
+        });
+    }
+}
+
+async fn serve(
+    shared: &Shared,
+    protocol: &'static str,
+    peer: PublicKey,
+    raw: BoxedStream,
+    to: Arc<dyn Inbound>,
+) -> Result<(), StreamError> {
+    let (mut stream, hello) = SignedStream::accept(raw, shared.opening(protocol, peer)).await?;
+    let caller = Caller { node: peer, owner: owner_of(shared, peer, &hello) };
+    loop {
+        let frame = stream.receive_within(shared.config.idle_timeout).await?;
+        if frame.kind != FrameKind::Request {
+            return Err(StreamError::Unexpected(name(frame.kind)));
+        }
+        let answering = to.call(caller, Request::from_frame(frame));
+        if !answer(&mut stream, answering).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// Whose node the peer is, if what it showed says so.
+fn owner_of(shared: &Shared, peer: PublicKey, hello: &Hello) -> Option<PublicKey> {
+    let bytes = hello.membership.as_deref()?;
+    match object::open::<Membership>(bytes, &shared.config.network, "") {
+        Ok(shown) => {
+            let body = &shown.body;
+            let holds = shown.signer == body.owner && body.node == peer;
+            (holds && body.in_force(shared.clock.now_ms()).is_ok()).then_some(body.owner)
+        }
+        Err(reason) => {
+            tracing::warn!(%peer, %reason, "membership refused");
+            None
+        }
+    }
+}
+
+/// Runs one call and sends what it comes to. False when the caller cancelled it: the stream is over.
+async fn answer(stream: &mut SignedStream, answering: BoxFuture<'static, Answer>) -> Result<bool, StreamError> {
+    let answer = tokio::select! {
+        biased;
+        answer = answering => answer,
+        interrupted = stream.receive() => return cancelled(interrupted),
+    };
+    match answer {
+        Answer::Response(body) => stream.send(Frame::new(FrameKind::Response, body)).await?,
+        Answer::Error(body) => stream.send(Frame::new(FrameKind::Error, body)).await?,
+        Answer::Events(mut events) => loop {
+            let event = tokio::select! {
+                biased;
+                event = events.next() => event,
+                interrupted = stream.receive() => return cancelled(interrupted),
+            };
+            match event {
+                Some(Ok(body)) => stream.send(Frame::new(FrameKind::Event, body)).await?,
+                Some(Err(body)) => break stream.send(Frame::new(FrameKind::Error, body)).await?,
+                None => break stream.send(Frame::new(FrameKind::End, Vec::new())).await?,
+            }
+        },
+    }
+    Ok(true)
+}
+
+/// The caller spoke, or left, while its call was being answered.
+fn cancelled(interrupted: Result<Frame, StreamError>) -> Result<bool, StreamError> {
+    match interrupted {
+        Ok(frame) if frame.kind == FrameKind::Cancel => Ok(false),
+        Ok(frame) => Err(StreamError::Unexpected(name(frame.kind))),
+        Err(StreamError::Closed) => Ok(false),
+        Err(reason) => Err(reason),
+    }
+}
+
+pub(crate) fn name(kind: FrameKind) -> &'static str {
+    match kind {
+        FrameKind::Request => "request",
+        FrameKind::Response => "response",
+        FrameKind::Event => "event",
+        FrameKind::End => "end",
+        FrameKind::Error => "error",
+        FrameKind::Cancel => "cancel",
+    }
+}

@@ -1,0 +1,29 @@
+//! L2: signed calls between nodes, over any [`Network`] that can open streams.
+//!
+//! **Inputs**: a node's key, a [`Network`], streams and bytes from peers. **Outputs**: verified requests handed to
+//! [`Inbound`]; answers or typed errors to those who call.
+//!
+//! **Invariants**: nothing reaches [`Inbound`] before its signature, audience, stream and counter were verified;
+//! every queue, stream count and frame is bounded; a call that is dropped is cancelled at the other side.
+//!
+//! **Never knows**: A2A, tasks, agents' descriptions, where peers were found, or what a body means.
+
+pub mod caller;
+pub mod config;
+pub mod error;
+mod inbound;
+pub mod network;
+mod outbound;
+pub mod ports;
+mod service;
+pub mod sim;
+mod signed;
+
+pub use caller::{Caller, CallerRefused, CallerRule, Trust};
+pub use config::CommunicationConfig;
+pub use error::{CallError, StreamError};
+pub use inbound::{Answer, Inbound};
+pub use network::{AcceptError, BoxedStream, DialError, Network, OpenError, PeerEvent, PeerInfo};
+pub use outbound::Events;
+pub use ports::{Entropy, WallClock};
+pub use service::{Communication, Request};

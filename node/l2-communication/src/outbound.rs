@@ -1,0 +1,150 @@
+//! The calling side: a unary call borrows an idle stream, a streaming call owns one.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use althing_protocol::{Frame, FrameKind, PublicKey};
+use futures::Stream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use crate::error::{CallError, StreamError};
+use crate::inbound::name;
+use crate::service::{Request, Shared};
+use crate::signed::SignedStream;
+
+/// Streams that wait for the next call.
+#[derive(Default)]
+pub(crate) struct Pool {
+    idle: Mutex<BTreeMap<(PublicKey, &'static str), Vec<SignedStream>>>,
+}
+
+impl Pool {
+    fn take(&self, peer: PublicKey, protocol: &'static str) -> Option<SignedStream> {
+        let mut idle = self.idle.lock().expect("no holder of the pool panics");
+        let streams = idle.get_mut(&(peer, protocol))?;
+        // Newest first: the old ones run into the other side's idle timeout together, and are then dropped together.
+        while let Some(mut stream) = streams.pop() {
+            if !stream.is_spent() {
+                return Some(stream);
+            }
+        }
+        None
+    }
+
+    fn give(&self, peer: PublicKey, protocol: &'static str, stream: SignedStream, max: usize) {
+        let mut idle = self.idle.lock().expect("no holder of the pool panics");
+        let streams = idle.entry((peer, protocol)).or_default();
+        if streams.len() < max {
+            streams.push(stream);
+        }
+    }
+
+    /// Forgets the streams to a peer that is gone.
+    pub fn forget(&self, peer: PublicKey) {
+        self.idle.lock().expect("no holder of the pool panics").retain(|(with, _), _| *with != peer);
+    }
+}
+
+/// One call and its answer.
+pub(crate) async fn unary(
+    shared: &Shared,
+    peer: PublicKey,
+    protocol: &'static str,
+    request: Request,
+) -> Result<Vec<u8>, CallError> {
+    let deadline = request.deadline.unwrap_or(shared.config.default_deadline);
+    let calling = async {
+        let _permit = shared.queue(peer).await;
+        let mut stream = borrow(shared, peer, protocol).await?;
+        let broken = |reason| CallError::Broken { peer, reason };
+        stream.send(request.into_frame(deadline)).await.map_err(broken)?;
+        let frame = stream.receive().await.map_err(broken)?;
+        let answer = match frame.kind {
+            FrameKind::Response => Ok(frame.body),
+            FrameKind::Error => Err(CallError::Refused { peer, body: frame.body }),
+            kind => return Err(broken(StreamError::Unexpected(name(kind)))),
+        };
+        shared.pool.give(peer, protocol, stream, shared.config.idle_streams_max);
+        answer
+    };
+    let late = |_| CallError::Deadline { peer, after_ms: millis(deadline) };
+    timeout(deadline, calling).await.map_err(late)?
+}
+
+/// One call and the events of its answer.
+pub(crate) async fn streaming(
+    shared: &Shared,
+    peer: PublicKey,
+    protocol: &'static str,
+    request: Request,
+) -> Result<Events, CallError> {
+    let patience = request.deadline.unwrap_or(shared.config.default_deadline);
+    let opening = async {
+        let permit = shared.queue(peer).await;
+        let mut stream = borrow(shared, peer, protocol).await?;
+        let frame = request.into_frame(patience);
+        stream.send(frame).await.map_err(|reason| CallError::Broken { peer, reason })?;
+        Ok(Events { peer, stream, _permit: permit })
+    };
+    let late = |_| CallError::Deadline { peer, after_ms: millis(patience) };
+    timeout(patience, opening).await.map_err(late)?
+}
+
+async fn borrow(shared: &Shared, peer: PublicKey, protocol: &'static str) -> Result<SignedStream, CallError> {
+    if let Some(stream) = shared.pool.take(peer, protocol) {
+        return Ok(stream);
+    }
+    let raw = timeout(shared.config.frame_timeout, shared.network.open(peer, protocol))
+        .await
+        .unwrap_or(Err(crate::network::OpenError::Timeout))
+        .map_err(|reason| CallError::Unreachable { peer, reason })?;
+    SignedStream::open(raw, shared.opening(protocol, peer)).await.map_err(|reason| CallError::Broken { peer, reason })
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The events of a streamed answer. Dropping it cancels the call.
+pub struct Events {
+    peer: PublicKey,
+    stream: SignedStream,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Events {
+    /// The next event; `None` once the answer is complete.
+    ///
+    /// # Errors
+    /// [`CallError::Refused`] when the peer ends the answer with an error, [`CallError::Broken`] when the stream fails.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, CallError> {
+        let peer = self.peer;
+        let frame = self.stream.receive().await.map_err(|reason| CallError::Broken { peer, reason })?;
+        match frame.kind {
+            FrameKind::Event => Ok(Some(frame.body)),
+            FrameKind::End => Ok(None),
+            FrameKind::Error => Err(CallError::Refused { peer, body: frame.body }),
+            kind => Err(CallError::Broken { peer, reason: StreamError::Unexpected(name(kind)) }),
+        }
+    }
+
+    /// Tells the peer at once that no more events are wanted.
+    pub async fn cancel(mut self) {
+        // A stream that fails here is closed all the same, which the peer takes for a cancellation.
+        let _ = self.stream.send(Frame::new(FrameKind::Cancel, Vec::new())).await;
+    }
+
+    /// The events as a stream that ends after the first error.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Vec<u8>, CallError>> + Send {
+        futures::stream::unfold(Some(self), |events| async move {
+            let mut events = events?;
+            match events.next().await {
+                Ok(Some(body)) => Some((Ok(body), Some(events))),
+                Ok(None) => None,
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+    }
+}

@@ -1,0 +1,249 @@
+//! The shell of L2: ties a [`Network`] to callers and to [`Inbound`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use althing_protocol::{AgentId, Frame, FrameKind, PublicKey, SecretKey};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
+
+use crate::config::CommunicationConfig;
+use crate::error::CallError;
+use crate::inbound::{self, Inbound};
+use crate::network::{AcceptError, Network, PeerEvent};
+use crate::outbound::{self, Events, Pool};
+use crate::ports::{Entropy, WallClock};
+use crate::signed::Opening;
+
+/// One operation asked of a peer, or by one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Request {
+    /// The operation's name.
+    pub operation: String,
+    /// The agent that it is for, where the protocol addresses agents.
+    pub agent: Option<AgentId>,
+    /// How long the answer is wanted.
+    pub deadline: Option<Duration>,
+    /// W3C `traceparent`.
+    pub traceparent: Option<String>,
+    /// W3C `tracestate`.
+    pub tracestate: Option<String>,
+    /// Who asks, the origin first.
+    pub principals: Vec<String>,
+    /// A2A extension URIs that the client activates.
+    pub extensions: Vec<String>,
+    /// What is asked.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// `operation` with `body` and nothing else.
+    #[must_use]
+    pub fn new(operation: &str, body: Vec<u8>) -> Request {
+        Request { operation: operation.to_owned(), body, ..Request::default() }
+    }
+
+    pub(crate) fn from_frame(frame: Frame) -> Request {
+        Request {
+            operation: frame.operation.unwrap_or_default(),
+            agent: frame.agent,
+            deadline: frame.deadline_ms.map(Duration::from_millis),
+            traceparent: frame.traceparent,
+            tracestate: frame.tracestate,
+            principals: frame.principals.unwrap_or_default(),
+            extensions: frame.extensions.unwrap_or_default(),
+            body: frame.body,
+        }
+    }
+
+    pub(crate) fn into_frame(self, deadline: Duration) -> Frame {
+        let some = |list: Vec<String>| (!list.is_empty()).then_some(list);
+        Frame {
+            operation: Some(self.operation),
+            agent: self.agent,
+            deadline_ms: u64::try_from(deadline.as_millis()).ok(),
+            traceparent: self.traceparent,
+            tracestate: self.tracestate,
+            principals: some(self.principals),
+            extensions: some(self.extensions),
+            ..Frame::new(FrameKind::Request, self.body)
+        }
+    }
+}
+
+/// Signed calls over a network.
+#[derive(Clone)]
+pub struct Communication {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub network: Arc<dyn Network>,
+    pub config: CommunicationConfig,
+    pub clock: WallClock,
+    pub pool: Pool,
+    key: SecretKey,
+    entropy: Entropy,
+    membership: watch::Receiver<Option<Vec<u8>>>,
+    limits: Limits,
+    refused: AtomicU64,
+}
+
+struct Limits {
+    inbound: Arc<Semaphore>,
+    inbound_by_peer: Mutex<BTreeMap<PublicKey, Arc<Semaphore>>>,
+    outbound_by_peer: Mutex<BTreeMap<PublicKey, Arc<Semaphore>>>,
+}
+
+impl Communication {
+    /// Starts L2 on `network`, which must prove the same key. `membership` is shown to every peer and may be renewed.
+    #[must_use]
+    pub fn start(
+        network: Arc<dyn Network>,
+        key: SecretKey,
+        membership: watch::Receiver<Option<Vec<u8>>>,
+        config: CommunicationConfig,
+        clock: WallClock,
+        entropy: Entropy,
+    ) -> Communication {
+        let limits = Limits {
+            inbound: Arc::new(Semaphore::new(config.streams_max)),
+            inbound_by_peer: Mutex::default(),
+            outbound_by_peer: Mutex::default(),
+        };
+        let events = network.events();
+        let shared = Arc::new(Shared {
+            network,
+            config,
+            clock,
+            pool: Pool::default(),
+            key,
+            entropy,
+            membership,
+            limits,
+            refused: AtomicU64::new(0),
+        });
+        tokio::spawn(forget_the_gone(Arc::downgrade(&shared), events));
+        Communication { shared }
+    }
+
+    /// Hands the calls of `protocol` to `to`.
+    ///
+    /// # Errors
+    /// [`AcceptError::Taken`] when that was done before.
+    pub fn serve(&self, protocol: &'static str, to: Arc<dyn Inbound>) -> Result<(), AcceptError> {
+        let incoming = self.shared.network.accept(protocol)?;
+        tokio::spawn(inbound::accept(self.shared.clone(), protocol, incoming, to));
+        Ok(())
+    }
+
+    /// Asks `peer`, and waits for its one answer. Dropping the future cancels the call.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn call(
+        &self,
+        peer: PublicKey,
+        protocol: &'static str,
+        request: Request,
+    ) -> Result<Vec<u8>, CallError> {
+        outbound::unary(&self.shared, peer, protocol, request).await
+    }
+
+    /// Asks `peer` for an answer in events.
+    ///
+    /// # Errors
+    /// See [`CallError`]; the peer's own refusal comes from [`Events::next`].
+    pub async fn stream(
+        &self,
+        peer: PublicKey,
+        protocol: &'static str,
+        request: Request,
+    ) -> Result<Events, CallError> {
+        outbound::streaming(&self.shared, peer, protocol, request).await
+    }
+
+    /// The network below.
+    #[must_use]
+    pub fn network(&self) -> &Arc<dyn Network> {
+        &self.shared.network
+    }
+
+    /// Streams that were closed because something on them was refused, since the start.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.shared.refused.load(Ordering::Relaxed)
+    }
+}
+
+/// Drops what was kept for a peer when its last connection is gone.
+async fn forget_the_gone(shared: std::sync::Weak<Shared>, mut events: broadcast::Receiver<PeerEvent>) {
+    loop {
+        let event = events.recv().await;
+        let Some(shared) = shared.upgrade() else { return };
+        match event {
+            Ok(PeerEvent::Disconnected(peer)) => shared.forget(peer),
+            Ok(PeerEvent::Connected(_)) => {}
+            Err(broadcast::error::RecvError::Lagged(_)) => {
+                let here: Vec<PublicKey> = shared.network.peers().iter().map(|info| info.peer).collect();
+                for peer in shared.limits.peers() {
+                    if !here.contains(&peer) {
+                        shared.forget(peer);
+                    }
+                }
+            }
+            Err(broadcast::error::RecvError::Closed) => return,
+        }
+    }
+}
+
+impl Limits {
+    fn peers(&self) -> Vec<PublicKey> {
+        self.outbound_by_peer.lock().expect("no holder of the limits panics").keys().copied().collect()
+    }
+}
+
+fn of_peer(map: &Mutex<BTreeMap<PublicKey, Arc<Semaphore>>>, peer: PublicKey, max: usize) -> Arc<Semaphore> {
+    let mut map = map.lock().expect("no holder of the limits panics");
+    map.entry(peer).or_insert_with(|| Arc::new(Semaphore::new(max))).clone()
+}
+
+impl Shared {
+    pub fn opening(&self, protocol: &'static str, peer: PublicKey) -> Opening<'_> {
+        Opening {
+            network: &self.config.network,
+            protocol,
+            key: &self.key,
+            peer,
+            challenge: self.entropy.bytes(),
+            membership: self.membership.borrow().clone(),
+            timeout: self.config.frame_timeout,
+        }
+    }
+
+    /// Leave for one more stream from `peer`, if it and all together have not too many.
+    pub fn admit(&self, peer: PublicKey) -> Option<[OwnedSemaphorePermit; 2]> {
+        let own = of_peer(&self.limits.inbound_by_peer, peer, self.config.streams_per_peer_max);
+        Some([own.try_acquire_owned().ok()?, self.limits.inbound.clone().try_acquire_owned().ok()?])
+    }
+
+    /// Waits until one more call to `peer` may be made.
+    pub async fn queue(&self, peer: PublicKey) -> OwnedSemaphorePermit {
+        let own = of_peer(&self.limits.outbound_by_peer, peer, self.config.streams_per_peer_max);
+        own.acquire_owned().await.expect("these semaphores are never closed")
+    }
+
+    pub fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn forget(&self, peer: PublicKey) {
+        self.pool.forget(peer);
+        let full = |limit: &Arc<Semaphore>| limit.available_permits() == self.config.streams_per_peer_max;
+        for map in [&self.limits.inbound_by_peer, &self.limits.outbound_by_peer] {
+            // A limit that is still in use stays: whoever holds a permit would else not be counted.
+            map.lock().expect("no holder of the limits panics").retain(|with, limit| *with != peer || !full(limit));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! One stream with its opening done: frames go out sealed and come in verified.
+
+use std::io;
+use std::time::Duration;
+
+use althing_protocol::limits::{FRAME_BYTES_MAX, HELLO_BYTES_MAX};
+use althing_protocol::stream::FRAME_VERSION;
+use althing_protocol::{Challenge, Frame, FrameOpener, FrameSealer, Hello, PublicKey, SecretKey, StreamBinding};
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use crate::error::StreamError;
+use crate::network::BoxedStream;
+
+/// Bytes of the length in front of each frame.
+const PREFIX: usize = 4;
+/// Room that is kept between frames; a larger frame's room is given back after it.
+const KEEP_BYTES: usize = 16 << 10;
+
+/// What both openings need to know.
+pub(crate) struct Opening<'a> {
+    pub network: &'a str,
+    pub protocol: &'static str,
+    pub key: &'a SecretKey,
+    pub peer: PublicKey,
+    pub challenge: Challenge,
+    pub membership: Option<Vec<u8>>,
+    pub timeout: Duration,
+}
+
+/// A stream on which both sides said hello.
+pub(crate) struct SignedStream {
+    raw: BoxedStream,
+    inbox: BytesMut,
+    sealer: FrameSealer,
+    opener: FrameOpener,
+    frame_timeout: Duration,
+}
+
+impl SignedStream {
+    /// The side that opened `raw`.
+    pub async fn open(raw: BoxedStream, opening: Opening<'_>) -> Result<SignedStream, StreamError> {
+        Ok(SignedStream::greet(raw, opening, true).await?.0)
+    }
+
+    /// The side that accepted `raw`; also hands out what the opener said.
+    pub async fn accept(raw: BoxedStream, opening: Opening<'_>) -> Result<(SignedStream, Hello), StreamError> {
+        SignedStream::greet(raw, opening, false).await
+    }
+
+    async fn greet(
+        mut raw: BoxedStream,
+        opening: Opening<'_>,
+        opens: bool,
+    ) -> Result<(SignedStream, Hello), StreamError> {
+        let mine = Hello {
+            version: FRAME_VERSION,
+            challenge: opening.challenge,
+            network: opening.network.to_owned(),
+            membership: opening.membership,
+        };
+        let mut inbox = BytesMut::with_capacity(1 << 10);
+        let exchange = async {
+            // Both write first and read second: one round trip, and no order to agree on.
+            raw.write_all(&prefixed(&mine.encode())).await?;
+            raw.flush().await?;
+            read_frame(&mut raw, &mut inbox, HELLO_BYTES_MAX).await
+        };
+        let bytes = timeout(opening.timeout, exchange).await.map_err(|_| StreamError::Slow("open the stream"))??;
+        let theirs = Hello::decode(&bytes, opening.network)?;
+        let me = opening.key.public();
+        let (opener, acceptor) = if opens { (me, opening.peer) } else { (opening.peer, me) };
+        let (opener_challenge, acceptor_challenge) =
+            if opens { (mine.challenge, theirs.challenge) } else { (theirs.challenge, mine.challenge) };
+        let binding = StreamBinding {
+            network: mine.network,
+            protocol: opening.protocol.to_owned(),
+            opener,
+            acceptor,
+            opener_challenge,
+            acceptor_challenge,
+        };
+        let stream = SignedStream {
+            raw,
+            inbox,
+            sealer: FrameSealer::new(&binding, opening.key.clone()),
+            opener: FrameOpener::new(&binding, me),
+            frame_timeout: opening.timeout,
+        };
+        Ok((stream, theirs))
+    }
+
+    /// Seals and sends one frame; waits while the peer takes none.
+    pub async fn send(&mut self, frame: Frame) -> Result<(), StreamError> {
+        let sealed = self.sealer.seal(frame)?;
+        self.raw.write_all(&prefixed(&sealed)).await?;
+        self.raw.flush().await?;
+        Ok(())
+    }
+
+    /// The next frame, verified. Cancel-safe: a dropped call loses nothing.
+    pub async fn receive(&mut self) -> Result<Frame, StreamError> {
+        let bytes = read_frame(&mut self.raw, &mut self.inbox, FRAME_BYTES_MAX).await?;
+        Ok(self.opener.open(&bytes)?)
+    }
+
+    /// The next frame, which must begin within `idle` and then be complete within the stream's frame timeout.
+    pub async fn receive_within(&mut self, idle: Duration) -> Result<Frame, StreamError> {
+        if self.inbox.is_empty() {
+            let begun = timeout(idle, fill(&mut self.raw, &mut self.inbox)).await;
+            begun.map_err(|_| StreamError::Slow("use the stream"))??;
+        }
+        timeout(self.frame_timeout, self.receive()).await.map_err(|_| StreamError::Slow("finish a frame"))?
+    }
+
+    /// True when the peer closed the stream, or wrote when it had nothing to say: not fit for another call.
+    pub fn is_spent(&mut self) -> bool {
+        use futures::FutureExt as _;
+        !self.inbox.is_empty() || fill(&mut self.raw, &mut self.inbox).now_or_never().is_some()
+    }
+}
+
+/// `frame` behind its length, in one piece, so that it leaves in one write.
+fn prefixed(frame: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(frame.len()).expect("frames are below 2 MiB");
+    let mut bytes = Vec::with_capacity(PREFIX + frame.len());
+    bytes.extend_from_slice(&len.to_be_bytes());
+    bytes.extend_from_slice(frame);
+    bytes
+}
+
+async fn read_frame(raw: &mut BoxedStream, inbox: &mut BytesMut, max: usize) -> Result<BytesMut, StreamError> {
+    while inbox.len() < PREFIX {
+        fill(raw, inbox).await?;
+    }
+    let len = u32::from_be_bytes([inbox[0], inbox[1], inbox[2], inbox[3]]) as usize;
+    if len > max {
+        return Err(StreamError::FrameLength { len, max });
+    }
+    // Room is made as bytes arrive, not because they were announced.
+    while inbox.len() < PREFIX + len {
+        fill(raw, inbox).await?;
+    }
+    inbox.advance(PREFIX);
+    let frame = inbox.split_to(len);
+    if inbox.is_empty() {
+        *inbox = BytesMut::with_capacity(KEEP_BYTES.min(len.max(1 << 10)));
+    }
+    Ok(frame)
+}
+
+/// Reads what is there, at least one byte.
+async fn fill(raw: &mut BoxedStream, inbox: &mut BytesMut) -> Result<(), StreamError> {
+    inbox.reserve(KEEP_BYTES);
+    match raw.read_buf(inbox).await? {
+        0 if inbox.is_empty() => Err(StreamError::Closed),
+        0 => Err(StreamError::Io(io::ErrorKind::UnexpectedEof.into())),
+        _ => Ok(()),
+    }
+}

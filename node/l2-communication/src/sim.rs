@@ -1,0 +1,357 @@
+//! The simulated network: any number of nodes in one process, in tokio's (virtual) time, from one seed.
+//!
+//! Links have latency, jitter and loss, and can be cut. A stream keeps its bytes in order, as TCP does: a lost segment
+//! costs a retransmission, different streams overtake each other. A cut link holds what is under way, and ends the
+//! connection when it stays cut.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use althing_protocol::PublicKey;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::network::{
+    AcceptError, BoxedStream, DialError, Incoming, Network, OpenError, PeerEvent, PeerInfo,
+};
+
+/// Bytes that one segment carries.
+const SEGMENT: usize = 16 << 10;
+/// Segments under way on one stream; beyond, the writer waits (256 KiB, yamux's window).
+const WINDOW: usize = 16;
+/// Streams that wait to be accepted under one protocol.
+const ACCEPT_QUEUE: usize = 64;
+/// Events that a slow receiver may lag behind.
+const EVENTS: usize = 1_024;
+
+/// How links behave.
+#[derive(Debug, Clone)]
+pub struct LinkConfig {
+    /// One way.
+    pub latency: Duration,
+    /// Added to the latency, uniformly from 0 to this, for each segment.
+    pub jitter: Duration,
+    /// Share of segments that have to be sent again, 0 to 1.
+    pub loss: f64,
+    /// What sending again costs.
+    pub retransmit: Duration,
+    /// A connection whose link is cut for this long ends.
+    pub dead_after: Duration,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        LinkConfig {
+            latency: Duration::from_millis(1),
+            jitter: Duration::ZERO,
+            loss: 0.0,
+            retransmit: Duration::from_millis(200),
+            dead_after: Duration::from_secs(6),
+        }
+    }
+}
+
+/// The whole simulated network.
+#[derive(Clone)]
+pub struct SimNet {
+    state: Arc<Mutex<State>>,
+    /// Rises with each cut and heal, so that what waits for a link looks again.
+    weather: watch::Sender<u64>,
+}
+
+struct State {
+    link: LinkConfig,
+    rng: StdRng,
+    nodes: BTreeMap<PublicKey, Node>,
+    connections: BTreeMap<(PublicKey, PublicKey), Connection>,
+    cut: BTreeSet<(PublicKey, PublicKey)>,
+}
+
+struct Node {
+    events: broadcast::Sender<PeerEvent>,
+    accepting: BTreeMap<&'static str, mpsc::Sender<(PublicKey, BoxedStream)>>,
+}
+
+struct Connection {
+    dialler: PublicKey,
+    closed: CancellationToken,
+}
+
+/// One node's view of a [`SimNet`].
+pub struct SimNetwork {
+    net: SimNet,
+    local: PublicKey,
+}
+
+/// Both ends of a pair, in one order.
+fn pair(a: PublicKey, b: PublicKey) -> (PublicKey, PublicKey) {
+    if a < b { (a, b) } else { (b, a) }
+}
+
+impl SimNet {
+    /// An empty network whose chances all come from `seed`.
+    #[must_use]
+    pub fn new(seed: u64, link: LinkConfig) -> SimNet {
+        let state = State {
+            link,
+            rng: StdRng::seed_from_u64(seed),
+            nodes: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            cut: BTreeSet::new(),
+        };
+        SimNet { state: Arc::new(Mutex::new(state)), weather: watch::Sender::new(0) }
+    }
+
+    /// Adds a node, which is dialled at `sim:<did>`.
+    #[must_use]
+    pub fn join(&self, local: PublicKey) -> Arc<SimNetwork> {
+        let node = Node { events: broadcast::Sender::new(EVENTS), accepting: BTreeMap::new() };
+        self.lock().nodes.insert(local, node);
+        Arc::new(SimNetwork { net: self.clone(), local })
+    }
+
+    /// Takes a node away without a word, as a power cut does.
+    pub fn crash(&self, node: PublicKey) {
+        let peers: Vec<PublicKey> = self.peers_of(node).into_iter().map(|(peer, _)| peer).collect();
+        for peer in peers {
+            self.disconnect(node, peer);
+        }
+        self.lock().nodes.remove(&node);
+    }
+
+    /// Cuts the link between two nodes.
+    pub fn cut(&self, a: PublicKey, b: PublicKey) {
+        let dead_after = {
+            let mut state = self.lock();
+            state.cut.insert(pair(a, b));
+            state.link.dead_after
+        };
+        self.weather.send_modify(|version| *version += 1);
+        let net = self.clone();
+        tokio::spawn(async move {
+            let mut weather = net.weather.subscribe();
+            let healed = async {
+                while net.is_cut(a, b) {
+                    if weather.changed().await.is_err() {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                biased;
+                () = healed => {}
+                () = sleep(dead_after) => net.disconnect(a, b),
+            }
+        });
+    }
+
+    /// Mends the link between two nodes.
+    pub fn heal(&self, a: PublicKey, b: PublicKey) {
+        self.lock().cut.remove(&pair(a, b));
+        self.weather.send_modify(|version| *version += 1);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the simulated network panics")
+    }
+
+    fn is_cut(&self, a: PublicKey, b: PublicKey) -> bool {
+        self.lock().cut.contains(&pair(a, b))
+    }
+
+    fn peers_of(&self, node: PublicKey) -> Vec<(PublicKey, bool)> {
+        let state = self.lock();
+        let of_node = state.connections.iter().filter(|((a, b), _)| *a == node || *b == node);
+        of_node.map(|((a, b), held)| (if *a == node { *b } else { *a }, held.dialler == node)).collect()
+    }
+
+    fn connect(&self, dialler: PublicKey, to: PublicKey) -> Result<(), DialError> {
+        let mut state = self.lock();
+        let key = pair(dialler, to);
+        if !state.nodes.contains_key(&to) || state.cut.contains(&key) {
+            return Err(DialError::Failed(format!("no answer from {to}")));
+        }
+        if state.connections.contains_key(&key) {
+            return Ok(());
+        }
+        state.connections.insert(key, Connection { dialler, closed: CancellationToken::new() });
+        state.tell(dialler, PeerEvent::Connected(to));
+        state.tell(to, PeerEvent::Connected(dialler));
+        Ok(())
+    }
+
+    fn disconnect(&self, a: PublicKey, b: PublicKey) {
+        let mut state = self.lock();
+        if let Some(connection) = state.connections.remove(&pair(a, b)) {
+            connection.closed.cancel();
+            state.tell(a, PeerEvent::Disconnected(b));
+            state.tell(b, PeerEvent::Disconnected(a));
+        }
+    }
+
+    /// When a segment that leaves now arrives.
+    fn arrival(&self) -> Instant {
+        let mut state = self.lock();
+        let mut delay = state.link.latency;
+        if !state.link.jitter.is_zero() {
+            delay += state.link.jitter.mul_f64(state.rng.random::<f64>());
+        }
+        let loss = state.link.loss;
+        while loss > 0.0 && state.rng.random::<f64>() < loss {
+            delay += state.link.retransmit;
+        }
+        Instant::now() + delay
+    }
+
+    /// Carries one direction of a stream until either end, or the connection, closes.
+    async fn carry(
+        self,
+        ends: (PublicKey, PublicKey),
+        mut from: ReadHalf<DuplexStream>,
+        mut to: WriteHalf<DuplexStream>,
+        closed: CancellationToken,
+    ) {
+        let (sent, mut under_way) = mpsc::channel::<(Instant, Vec<u8>)>(WINDOW);
+        let net = self.clone();
+        let sending = async move {
+            let mut last = Instant::now();
+            let mut segment = vec![0; SEGMENT];
+            while let Ok(len @ 1..) = from.read(&mut segment).await {
+                last = last.max(net.arrival());
+                if sent.send((last, segment[..len].to_vec())).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let arriving = async {
+            let mut weather = self.weather.subscribe();
+            while let Some((at, segment)) = under_way.recv().await {
+                sleep_until(at).await;
+                while self.is_cut(ends.0, ends.1) {
+                    if weather.changed().await.is_err() {
+                        return;
+                    }
+                }
+                if to.write_all(&segment).await.is_err() {
+                    return;
+                }
+            }
+            // An error means that the reader is gone, which is what closing tells it.
+            let _ = to.shutdown().await;
+        };
+        tokio::select! {
+            biased;
+            () = closed.cancelled() => {}
+            _ = async { tokio::join!(sending, arriving) } => {}
+        }
+    }
+}
+
+impl State {
+    fn tell(&self, node: PublicKey, event: PeerEvent) {
+        if let Some(node) = self.nodes.get(&node) {
+            // An error means that nobody listens.
+            let _ = node.events.send(event);
+        }
+    }
+}
+
+impl SimNetwork {
+    async fn open_stream(&self, peer: PublicKey, protocol: &'static str) -> Result<BoxedStream, OpenError> {
+        let key = pair(self.local, peer);
+        let closed = {
+            let state = self.net.lock();
+            state.connections.get(&key).map(|held| held.closed.clone()).ok_or(OpenError::NotConnected)?
+        };
+        sleep_until(self.net.arrival()).await;
+        let accepting = {
+            let state = self.net.lock();
+            let node = state.nodes.get(&peer).ok_or(OpenError::NotConnected)?;
+            node.accepting.get(protocol).cloned().ok_or(OpenError::Unsupported(protocol))?
+        };
+        let (mine, near) = tokio::io::duplex(SEGMENT);
+        let (theirs, far) = tokio::io::duplex(SEGMENT);
+        let (near_read, near_write) = tokio::io::split(near);
+        let (far_read, far_write) = tokio::io::split(far);
+        tokio::spawn(self.net.clone().carry((self.local, peer), near_read, far_write, closed.clone()));
+        tokio::spawn(self.net.clone().carry((peer, self.local), far_read, near_write, closed));
+        let theirs: BoxedStream = Box::new(theirs);
+        accepting.send((self.local, theirs)).await.map_err(|_| OpenError::Unsupported(protocol))?;
+        Ok(Box::new(mine))
+    }
+}
+
+impl Network for SimNetwork {
+    fn local(&self) -> PublicKey {
+        self.local
+    }
+
+    fn open(&self, peer: PublicKey, protocol: &'static str) -> BoxFuture<'_, Result<BoxedStream, OpenError>> {
+        self.open_stream(peer, protocol).boxed()
+    }
+
+    fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError> {
+        let mut state = self.net.lock();
+        let node = state.nodes.get_mut(&self.local).ok_or(AcceptError::Taken(protocol))?;
+        if node.accepting.contains_key(protocol) {
+            return Err(AcceptError::Taken(protocol));
+        }
+        let (sender, receiver) = mpsc::channel(ACCEPT_QUEUE);
+        node.accepting.insert(protocol, sender);
+        Ok(receiver)
+    }
+
+    fn dial(&self, peer: Option<PublicKey>, addresses: Vec<String>) -> BoxFuture<'_, Result<PublicKey, DialError>> {
+        async move {
+            let mut last = DialError::Failed("no address was given".to_owned());
+            for address in addresses {
+                let did = address.strip_prefix("sim:").and_then(|did| PublicKey::from_did(did).ok());
+                let there = did.ok_or_else(|| DialError::Address(address.clone()))?;
+                if peer.is_some_and(|peer| peer != there) {
+                    last = DialError::Failed(format!("{there} answers there"));
+                    continue;
+                }
+                sleep_until(self.net.arrival()).await;
+                match self.net.connect(self.local, there) {
+                    Ok(()) => return Ok(there),
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        }
+        .boxed()
+    }
+
+    fn disconnect(&self, peer: PublicKey) {
+        self.net.disconnect(self.local, peer);
+    }
+
+    fn events(&self) -> broadcast::Receiver<PeerEvent> {
+        let state = self.net.lock();
+        state.nodes.get(&self.local).map_or_else(|| broadcast::Sender::new(1).subscribe(), |node| node.events.subscribe())
+    }
+
+    fn peers(&self) -> Vec<PeerInfo> {
+        let peers = self.net.peers_of(self.local).into_iter();
+        peers
+            .map(|(peer, dialled)| PeerInfo {
+                peer,
+                connections: 1,
+                address: format!("sim:{peer}"),
+                dialled,
+                round_trip: None,
+            })
+            .collect()
+    }
+
+    fn listening(&self) -> Vec<String> {
+        vec![format!("sim:{}", self.local)]
+    }
+}
