@@ -84,6 +84,24 @@ impl Frame {
         }
     }
 
+    fn has_request_members(&self) -> bool {
+        self.agent.is_some()
+            || self.deadline_ms.is_some()
+            || self.traceparent.is_some()
+            || self.tracestate.is_some()
+            || self.principals.is_some()
+    }
+
+    /// May the side that opened the stream (`by_opener`), or the one that accepted it, say this?
+    fn check_direction(&self, by_opener: bool) -> Result<(), FrameError> {
+        let openers = matches!(self.kind, FrameKind::Request | FrameKind::Cancel);
+        if openers == by_opener {
+            Ok(())
+        } else {
+            Err(FrameError::Shape("the opener of a stream asks and cancels, the acceptor answers".to_owned()))
+        }
+    }
+
     fn check(&self) -> Result<(), FrameError> {
         let long = |text: &Option<String>, max: usize| text.as_ref().is_some_and(|text| text.len() > max);
         let many = |list: &Option<Vec<String>>, count: usize| {
@@ -101,6 +119,8 @@ impl Frame {
             "extensions"
         } else if (self.kind == FrameKind::Request) != self.operation.is_some() {
             return Err(FrameError::Shape("a request, and only a request, names an operation".to_owned()));
+        } else if self.kind != FrameKind::Request && self.has_request_members() {
+            return Err(FrameError::Shape("members 5 to 9 belong to a request".to_owned()));
         } else {
             return Ok(());
         };
@@ -164,6 +184,8 @@ pub struct FrameSealer {
     to: PublicKey,
     stream: [u8; 8],
     aad: Vec<u8>,
+    /// Whether the sender is the side that opened the stream.
+    by_opener: bool,
     next: u64,
 }
 
@@ -173,7 +195,7 @@ impl FrameSealer {
     pub fn new(binding: &StreamBinding, key: SecretKey) -> FrameSealer {
         let me = key.public();
         let to = if me == binding.opener { binding.acceptor } else { binding.opener };
-        FrameSealer { key, to, stream: binding.id(), aad: binding.aad(me), next: 0 }
+        FrameSealer { key, to, stream: binding.id(), aad: binding.aad(me), by_opener: me == binding.opener, next: 0 }
     }
 
     /// Signs the next frame.
@@ -182,6 +204,7 @@ impl FrameSealer {
     /// [`FrameError::TooLong`] or [`FrameError::Shape`]: the frame would be refused by any receiver.
     pub fn seal(&mut self, frame: Frame) -> Result<Vec<u8>, FrameError> {
         frame.check()?;
+        frame.check_direction(self.by_opener)?;
         let bound = Bound { counter: self.next, to: self.to, stream: self.stream, frame };
         let payload = minicbor::to_vec(bound).expect("writing to a vector cannot fail");
         self.next += 1;
@@ -195,6 +218,8 @@ pub struct FrameOpener {
     peer: PublicKey,
     stream: [u8; 8],
     aad: Vec<u8>,
+    /// Whether the sender is the side that opened the stream.
+    by_opener: bool,
     next: u64,
 }
 
@@ -203,7 +228,8 @@ impl FrameOpener {
     #[must_use]
     pub fn new(binding: &StreamBinding, me: PublicKey) -> FrameOpener {
         let peer = if me == binding.opener { binding.acceptor } else { binding.opener };
-        FrameOpener { me, peer, stream: binding.id(), aad: binding.aad(peer), next: 0 }
+        let by_opener = peer == binding.opener;
+        FrameOpener { me, peer, stream: binding.id(), aad: binding.aad(peer), by_opener, next: 0 }
     }
 
     /// Verifies the next frame.
@@ -229,6 +255,7 @@ impl FrameOpener {
             return Err(FrameError::WrongCounter { got: bound.counter, expected: self.next });
         }
         bound.frame.check()?;
+        bound.frame.check_direction(self.by_opener)?;
         let again = minicbor::to_vec(&bound).expect("writing to a vector cannot fail");
         if again != payload {
             return Err(FrameError::Shape("members that this version does not know".to_owned()));

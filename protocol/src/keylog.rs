@@ -6,7 +6,7 @@
 use minicbor::{Decode, Encode};
 
 use crate::identity::{PublicKey, SecretKey};
-use crate::limits::{GRANT_LIFE_MAX_MS, KEYLOG_EVENTS_MAX};
+use crate::limits::{CLOCK_SKEW_MAX_MS, GRANT_LIFE_MAX_MS, KEYLOG_EVENTS_MAX};
 use crate::object::{self, Authored, Kind, ObjectError, Statement};
 use crate::{Digest, digest};
 
@@ -145,6 +145,9 @@ impl KeyLog {
 
     fn append(&mut self, event: Authored<KeyEvent>) -> Result<(), KeyLogError> {
         let at = self.events.len();
+        if at == KEYLOG_EVENTS_MAX {
+            return Err(KeyLogError::TooLong);
+        }
         match continues(self.events.last(), &event) {
             None => {
                 self.events.push(event);
@@ -158,7 +161,8 @@ impl KeyLog {
     /// `overlap_ms` more (at most 24 h).
     ///
     /// # Errors
-    /// [`KeyLogError::Chain`] when `key` is not the one that the log committed to, or the log is revoked.
+    /// [`KeyLogError::Chain`] when `key` is not the one that the log committed to, or the log is revoked;
+    /// [`KeyLogError::TooLong`].
     pub fn rotate(
         &self,
         key: &SecretKey,
@@ -166,13 +170,19 @@ impl KeyLog {
         now_ms: u64,
         overlap_ms: u64,
     ) -> Result<KeyLog, KeyLogError> {
-        self.extend(Change::Rotation, key, Some(digest(next.as_bytes())), now_ms, Some(now_ms + overlap_ms))
+        self.extend(
+            Change::Rotation,
+            key,
+            Some(digest(next.as_bytes())),
+            now_ms,
+            Some(now_ms.saturating_add(overlap_ms)),
+        )
     }
 
     /// The log with the revocation at its end, signed by the key that it committed to.
     ///
     /// # Errors
-    /// [`KeyLogError::Chain`] when `key` is not that one, or the log is revoked already.
+    /// [`KeyLogError::Chain`] when `key` is not that one, or the log is revoked already; [`KeyLogError::TooLong`].
     pub fn revoke(&self, key: &SecretKey, now_ms: u64) -> Result<KeyLog, KeyLogError> {
         self.extend(Change::Revocation, key, None, now_ms, None)
     }
@@ -243,7 +253,9 @@ impl KeyLog {
             return Err(KeyLogError::Revoked(self.publisher()));
         }
         let before = self.events.len().checked_sub(2).map(|at| self.events[at].body.key);
-        let overlaps = before == Some(key) && last.previous_until_ms.is_some_and(|until| now_ms <= until);
+        // A rotation dated into the future would else stretch the overlap beyond its 24 hours.
+        let begun = last.issued_at_ms <= now_ms.saturating_add(CLOCK_SKEW_MAX_MS);
+        let overlaps = begun && before == Some(key) && last.previous_until_ms.is_some_and(|until| now_ms <= until);
         if last.key == key || overlaps {
             Ok(())
         } else {
@@ -273,6 +285,7 @@ fn continues(last: Option<&Authored<KeyEvent>>, event: &Authored<KeyEvent>) -> O
     let broken = [
         (body.change == Change::Inception, "is a second inception"),
         (last.body.change == Change::Revocation, "follows a revocation"),
+        (body.change == Change::Revocation && body.previous_until_ms.is_some(), "revokes and accepts the old key"),
         (body.sequence != last.body.sequence + 1, "has the wrong sequence"),
         (body.previous != Some(last.digest()), "does not name the event before it"),
         (last.body.next != Some(digest(body.key.as_bytes())), "uses a key that was not committed to"),

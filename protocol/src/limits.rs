@@ -10,8 +10,8 @@ pub const BODY_BYTES_MAX: usize = 1 << 20;
 pub const FRAME_HEAD_BYTES_MAX: usize = 64 << 10;
 /// Bytes of one length-prefixed frame on a stream.
 pub const FRAME_BYTES_MAX: usize = BODY_BYTES_MAX + FRAME_HEAD_BYTES_MAX;
-/// Bytes of one authored object: a description may be as large as a body, and needs its envelope.
-pub const OBJECT_BYTES_MAX: usize = BODY_BYTES_MAX - 8_192;
+/// Bytes of one authored object: the largest description, the longest key log and a grant together fit into a body.
+pub const OBJECT_BYTES_MAX: usize = BODY_BYTES_MAX - (64 << 10);
 /// Bytes of a `Hello`: version, challenge, network name and one membership.
 pub const HELLO_BYTES_MAX: usize = 2_048;
 /// Bytes of a network's name.
@@ -26,7 +26,7 @@ pub const PRINCIPALS_MAX: usize = 8;
 pub const PRINCIPAL_BYTES_MAX: usize = 256;
 /// Extension URIs that a call activates.
 pub const EXTENSIONS_MAX: usize = 16;
-/// Agents in one placement: keeps a placement below 64 KiB and [`CBOR_ITEMS_MAX`].
+/// Agents in one placement: keeps a placement below 100 KiB and [`CBOR_ITEMS_MAX`].
 pub const PLACEMENT_AGENTS_MAX: usize = 500;
 /// Longest time to live of a placement, milliseconds.
 pub const PLACEMENT_TTL_MAX_MS: u64 = 60_000;

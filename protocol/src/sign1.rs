@@ -26,6 +26,9 @@ pub enum Sign1Error {
     Signature,
 }
 
+/// Bytes of a protected header: ours has 38; the rest is room to name what is wrong with another's.
+const PROTECTED_BYTES_MAX: usize = 64;
+
 /// A COSE_Sign1 whose shape is right and whose signature is **not yet checked**.
 pub struct Unverified {
     sign1: CoseSign1,
@@ -52,10 +55,8 @@ pub fn seal(payload: Vec<u8>, aad: &[u8], key: &SecretKey) -> Vec<u8> {
 /// Anything but [`Sign1Error::Signature`].
 pub fn read(bytes: &[u8], max: usize) -> Result<Unverified, Sign1Error> {
     cbor::check(bytes, max)?;
+    check_headers(bytes)?;
     let sign1 = CoseSign1::from_slice(bytes).map_err(|_| Sign1Error::Shape("not an array of four COSE members"))?;
-    if !sign1.unprotected.is_empty() {
-        return Err(Sign1Error::Shape("it has unprotected headers"));
-    }
     let header = &sign1.protected.header;
     if header.alg != Some(RegisteredLabelWithPrivate::Assigned(iana::Algorithm::EdDSA)) {
         return Err(Sign1Error::Algorithm);
@@ -76,6 +77,21 @@ pub fn read(bytes: &[u8], max: usize) -> Result<Unverified, Sign1Error> {
         return Err(Sign1Error::Shape("its signature is not 64 bytes"));
     }
     Ok(Unverified { sign1, signer })
+}
+
+/// Refuses headers that could make coset build a large tree before anything was verified: to the validator of the
+/// envelope the protected ones are a string of any length, which may hold a million items.
+fn check_headers(bytes: &[u8]) -> Result<(), Sign1Error> {
+    let mut d = minicbor::Decoder::new(bytes);
+    let four = Sign1Error::Shape("not an array of four COSE members");
+    let Ok(Some(4)) = d.array() else { return Err(four) };
+    let Ok(protected) = d.bytes() else { return Err(four) };
+    cbor::check(protected, PROTECTED_BYTES_MAX)?;
+    match d.map() {
+        Ok(Some(0)) => Ok(()),
+        Ok(_) => Err(Sign1Error::Shape("it has unprotected headers")),
+        Err(_) => Err(four),
+    }
 }
 
 impl Unverified {

@@ -30,6 +30,14 @@ pub struct Hello {
     pub membership: Option<Vec<u8>>,
 }
 
+/// What every version of a `Hello` has.
+#[derive(Decode)]
+#[cbor(map)]
+struct Versioned {
+    #[n(0)]
+    version: u8,
+}
+
 /// Why a `Hello` is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HelloError {
@@ -65,10 +73,13 @@ impl Hello {
     /// See [`HelloError`].
     pub fn decode(bytes: &[u8], ours: &str) -> Result<Hello, HelloError> {
         cbor::check(bytes, HELLO_BYTES_MAX)?;
-        let hello: Hello = minicbor::decode(bytes).map_err(|error| HelloError::Shape(error.to_string()))?;
-        if hello.version != FRAME_VERSION {
-            return Err(HelloError::Version(hello.version));
+        let shape = |error: minicbor::decode::Error| HelloError::Shape(error.to_string());
+        // First, because another version may have other members.
+        let Versioned { version } = minicbor::decode(bytes).map_err(shape)?;
+        if version != FRAME_VERSION {
+            return Err(HelloError::Version(version));
         }
+        let hello: Hello = minicbor::decode(bytes).map_err(shape)?;
         if hello.network != ours {
             let theirs = hello.network.chars().take(NETWORK_BYTES_MAX).collect();
             return Err(HelloError::Network { theirs, ours: ours.to_owned() });

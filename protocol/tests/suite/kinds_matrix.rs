@@ -1,0 +1,91 @@
+//! Threats row 5: nothing that was signed as one thing is ever read as another.
+
+use althing_protocol::keylog::KeyEvent;
+use althing_protocol::object::{self, Description, Grant, Membership, Placement};
+use althing_protocol::sign1;
+use althing_protocol::{FrameOpener, PublicKey};
+
+use crate::support::*;
+
+const KINDS: [&str; 6] = ["frame", "description", "grant", "placement", "key event", "membership"];
+
+fn domain(kind: usize) -> String {
+    format!("althing/{}/1", KINDS[kind].replace(' ', "-"))
+}
+
+/// The context in which `signer` signs each kind honestly; key events belong to no network.
+fn aad(kind: usize, signer: PublicKey) -> Vec<u8> {
+    match kind {
+        0 => frame_aad(&binding(), signer, public(ACCEPTOR)),
+        4 => object_aad(&domain(kind), "", ""),
+        _ => object_aad(&domain(kind), NETWORK, ""),
+    }
+}
+
+/// A good payload of each kind, and who signs it here: the opener, so that no difference of keys helps.
+fn payloads() -> Vec<Vec<u8>> {
+    let signed = [
+        sealed_request(),
+        description().bytes,
+        grant().bytes,
+        placement().bytes,
+        log().to_bytes().remove(0),
+        membership().bytes,
+    ];
+    signed.iter().map(|bytes| sign1::read(bytes, 1 << 20).expect("a good sample").payload().to_vec()).collect()
+}
+
+/// Does a reader of `kind` accept these bytes?
+fn reads(kind: usize, bytes: &[u8]) -> bool {
+    match kind {
+        0 => FrameOpener::new(&binding(), public(ACCEPTOR)).open(bytes).is_ok(),
+        1 => object::open::<Description>(bytes, NETWORK, "").is_ok(),
+        2 => object::open::<Grant>(bytes, NETWORK, "").is_ok(),
+        3 => object::open::<Placement>(bytes, NETWORK, "").is_ok(),
+        4 => object::open::<KeyEvent>(bytes, "", "").is_ok(),
+        _ => object::open::<Membership>(bytes, NETWORK, "").is_ok(),
+    }
+}
+
+#[test]
+fn only_a_payload_of_the_kind_signed_as_the_kind_is_read_as_the_kind() {
+    // P-25, P-35, P-36: payload × context of the signature × reader.
+    let signer = key(OPENER);
+    for (payload_kind, payload) in payloads().iter().enumerate() {
+        for (signed_as, context) in KINDS.iter().enumerate() {
+            let bytes = cose(payload, &aad(signed_as, signer.public()), &signer);
+            for (reader, wanted) in KINDS.iter().enumerate() {
+                assert_eq!(
+                    reads(reader, &bytes),
+                    payload_kind == signed_as && signed_as == reader,
+                    "a {} signed as a {context}, read as a {wanted}",
+                    KINDS[payload_kind]
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_object_whose_kind_was_rewritten_is_refused_by_its_signature() {
+    // P-35, P-36: member 0 says what the reader wants, the signature says the truth.
+    let signer = key(OPENER);
+    for (signed_as, payload) in payloads().iter().enumerate().skip(1) {
+        for reader in (1..KINDS.len()).filter(|reader| *reader != signed_as) {
+            let mut relabelled = payload.clone();
+            assert_eq!(relabelled[1], 0, "member 0 comes first");
+            relabelled[2] = u8::try_from(reader).expect("there are six");
+            let bytes = cose(&relabelled, &aad(signed_as, signer.public()), &signer);
+            assert!(!reads(reader, &bytes), "{} as {}", KINDS[signed_as], KINDS[reader]);
+        }
+    }
+}
+
+#[test]
+fn every_domain_string_differs_and_is_no_prefix_of_another() {
+    let domains: Vec<String> = (0..KINDS.len()).map(domain).collect();
+    for (at, a) in domains.iter().enumerate() {
+        assert!(domains.iter().enumerate().all(|(other, b)| at == other || !b.starts_with(a.as_str())), "{a}");
+    }
+    assert_eq!(domains[4], "althing/key-event/1");
+}

@@ -1,0 +1,18 @@
+//! What proves the protocol: each rule of `SPEC.md` is cited (`P-17`) where a test would fail without it.
+
+mod cbor_strict;
+mod envelopes;
+mod evidence;
+mod frames;
+mod keylog;
+mod kinds_matrix;
+mod malformed;
+mod names;
+mod objects;
+mod specification;
+mod streams;
+mod support;
+mod vector_cases;
+mod vector_objects;
+mod vector_runner;
+mod vectors;

@@ -1,0 +1,130 @@
+//! The stable names of the errors, as the vectors carry them: each `match` is complete, so that a new variant needs a
+//! name before the tests compile.
+
+use althing_protocol::cbor::CborError as C;
+use althing_protocol::sign1::Sign1Error as S;
+use althing_protocol::stream::HelloError as H;
+use althing_protocol::{EvidenceError as E, FrameError as F, IdentityError as I, KeyLogError as K, ObjectError as O};
+
+pub trait Name {
+    fn name(&self) -> String;
+}
+
+impl Name for C {
+    fn name(&self) -> String {
+        let variant = match self {
+            C::Size { .. } => "Size",
+            C::Truncated { .. } => "Truncated",
+            C::TrailingBytes { .. } => "TrailingBytes",
+            C::Indefinite { .. } => "Indefinite",
+            C::NonMinimal { .. } => "NonMinimal",
+            C::Unsorted { .. } => "Unsorted",
+            C::Duplicate { .. } => "Duplicate",
+            C::Depth { .. } => "Depth",
+            C::Items { .. } => "Items",
+            C::Float { .. } => "Float",
+            C::Tag { .. } => "Tag",
+            C::Simple { .. } => "Simple",
+            C::Utf8 { .. } => "Utf8",
+        };
+        format!("CborError::{variant}")
+    }
+}
+
+impl Name for S {
+    fn name(&self) -> String {
+        match self {
+            S::Cbor(inner) => format!("Sign1Error::Cbor({})", inner.name()),
+            S::Shape(_) => "Sign1Error::Shape".to_owned(),
+            S::Algorithm => "Sign1Error::Algorithm".to_owned(),
+            S::KeyId => "Sign1Error::KeyId".to_owned(),
+            S::Signature => "Sign1Error::Signature".to_owned(),
+        }
+    }
+}
+
+impl Name for H {
+    fn name(&self) -> String {
+        match self {
+            H::Cbor(inner) => format!("HelloError::Cbor({})", inner.name()),
+            H::Shape(_) => "HelloError::Shape".to_owned(),
+            H::Version(_) => "HelloError::Version".to_owned(),
+            H::Network { .. } => "HelloError::Network".to_owned(),
+        }
+    }
+}
+
+impl Name for I {
+    fn name(&self) -> String {
+        let variant = match self {
+            I::Did(_) => "Did",
+            I::PeerId(_) => "PeerId",
+            I::NotAPoint => "NotAPoint",
+            I::AgentId(_) => "AgentId",
+            I::AgentName(_) => "AgentName",
+        };
+        format!("IdentityError::{variant}")
+    }
+}
+
+impl Name for F {
+    fn name(&self) -> String {
+        match self {
+            F::Envelope(inner) => format!("FrameError::Envelope({})", inner.name()),
+            F::WrongKey { .. } => "FrameError::WrongKey".to_owned(),
+            F::WrongAudience(_) => "FrameError::WrongAudience".to_owned(),
+            F::WrongStream => "FrameError::WrongStream".to_owned(),
+            F::WrongCounter { .. } => "FrameError::WrongCounter".to_owned(),
+            F::TooLong(_) => "FrameError::TooLong".to_owned(),
+            F::Shape(_) => "FrameError::Shape".to_owned(),
+        }
+    }
+}
+
+impl Name for O {
+    fn name(&self) -> String {
+        match self {
+            O::Envelope(inner) => format!("ObjectError::Envelope({})", inner.name()),
+            O::WrongKind { .. } => "ObjectError::WrongKind".to_owned(),
+            O::Shape(_) => "ObjectError::Shape".to_owned(),
+            O::WrongKey { .. } => "ObjectError::WrongKey".to_owned(),
+            O::Expired { .. } => "ObjectError::Expired".to_owned(),
+            O::NotYetValid { .. } => "ObjectError::NotYetValid".to_owned(),
+            O::LivesTooLong { .. } => "ObjectError::LivesTooLong".to_owned(),
+        }
+    }
+}
+
+impl Name for K {
+    fn name(&self) -> String {
+        match self {
+            K::Empty => "KeyLogError::Empty".to_owned(),
+            K::TooLong => "KeyLogError::TooLong".to_owned(),
+            K::Event { reason, .. } => format!("KeyLogError::Event({})", reason.name()),
+            K::Chain { .. } => "KeyLogError::Chain".to_owned(),
+            K::Revoked(_) => "KeyLogError::Revoked".to_owned(),
+            K::NotItsKey { .. } => "KeyLogError::NotItsKey".to_owned(),
+        }
+    }
+}
+
+impl Name for E {
+    fn name(&self) -> String {
+        match self {
+            E::Cbor(inner) => format!("EvidenceError::Cbor({})", inner.name()),
+            E::Shape(_) => "EvidenceError::Shape".to_owned(),
+            E::KeyLog(inner) => format!("EvidenceError::KeyLog({})", inner.name()),
+            E::Description(inner) => format!("EvidenceError::Description({})", inner.name()),
+            E::Grant(inner) => format!("EvidenceError::Grant({})", inner.name()),
+            E::Mismatch { .. } => "EvidenceError::Mismatch".to_owned(),
+        }
+    }
+}
+
+/// The name of the reason to refuse; panics when there is none, with what was accepted.
+pub fn reason<T: std::fmt::Debug, R: Name>(result: Result<T, R>) -> String {
+    match result {
+        Ok(accepted) => panic!("accepted: {accepted:?}"),
+        Err(error) => error.name(),
+    }
+}

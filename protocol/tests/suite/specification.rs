@@ -1,0 +1,92 @@
+//! `SPEC.md` and the tests agree on which rules there are.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Rules that a transport or an A2A face obeys, not this crate: the tests of those crates cite them.
+const OBEYED_ELSEWHERE: [u32; 8] = [19, 20, 33, 34, 42, 53, 55, 56];
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The number at the start of `text`.
+fn number(text: &str) -> Option<u32> {
+    text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// The rules that `text` cites: `P-7`, and all of `P-1 to P-10`.
+fn cited(text: &str) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    for (at, _) in text.match_indices("P-") {
+        let Some(first) = number(&text[at + 2..]) else { continue };
+        let rest = text[at + 2..].trim_start_matches(|c: char| c.is_ascii_digit());
+        let last = rest.strip_prefix(" to P-").and_then(number).unwrap_or(first);
+        found.extend(first..=last);
+    }
+    found
+}
+
+#[test]
+fn rules_are_numbered_without_gaps_and_each_is_cited_by_a_test() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let specification = read(&top.join("SPEC.md"));
+    let rules: Vec<u32> =
+        specification.lines().filter_map(|line| line.strip_prefix("**[P-")).filter_map(number).collect();
+    assert_eq!(rules, (1..=u32::try_from(rules.len()).expect("a few")).collect::<Vec<_>>());
+    let mut tested = BTreeSet::new();
+    for directory in ["src", "tests/suite"] {
+        for entry in std::fs::read_dir(top.join(directory)).expect("our own source") {
+            let path = entry.expect("our own source").path();
+            if path.is_file() && !path.ends_with("specification.rs") {
+                let text = read(&path);
+                let from = if directory == "src" { text.find("#[cfg(test)]").unwrap_or(text.len()) } else { 0 };
+                tested.extend(cited(&text[from..]));
+            }
+        }
+    }
+    let missing: Vec<_> = rules.iter().filter(|rule| !tested.contains(rule)).copied().collect();
+    assert_eq!(missing, OBEYED_ELSEWHERE, "rules that no test here cites");
+    let unknown: Vec<_> = cited(&specification).union(&tested).filter(|rule| !rules.contains(rule)).copied().collect();
+    assert_eq!(unknown, [0; 0], "rules that are cited and do not exist");
+}
+
+#[test]
+fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source() {
+    use althing_protocol::limits::*;
+    let specification = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("SPEC.md"));
+    let chapter = |title: &str| {
+        let from = specification.find(title).expect("the chapter");
+        let rest = &specification[from + title.len()..];
+        rest[..rest.find("\n## ").unwrap_or(rest.len())].replace(',', "")
+    };
+    let limits = chapter("## 13 Limits");
+    for value in [
+        CBOR_DEPTH_MAX,
+        CBOR_ITEMS_MAX,
+        HELLO_BYTES_MAX,
+        FRAME_BYTES_MAX,
+        BODY_BYTES_MAX,
+        OBJECT_BYTES_MAX,
+        OPERATION_BYTES_MAX,
+        TRACE_BYTES_MAX,
+        PRINCIPALS_MAX,
+        PRINCIPAL_BYTES_MAX,
+        EXTENSIONS_MAX,
+        NETWORK_BYTES_MAX,
+        AGENT_NAME_MAX,
+        PLACEMENT_AGENTS_MAX,
+        KEYLOG_EVENTS_MAX,
+    ]
+    .map(|value| value as u64)
+    .into_iter()
+    .chain([PLACEMENT_TTL_MAX_MS, GRANT_LIFE_MAX_MS, CLOCK_SKEW_MAX_MS])
+    {
+        let words: BTreeSet<&str> = limits.split(|c: char| !c.is_ascii_digit()).collect();
+        assert!(words.contains(value.to_string().as_str()), "the limit {value} is missing");
+    }
+    let domains = chapter("## 15 Domain strings");
+    for kind in ["frame", "description", "grant", "placement", "key-event", "membership"] {
+        assert!(domains.contains(&format!("`althing/{kind}/1`")), "{kind}");
+    }
+}

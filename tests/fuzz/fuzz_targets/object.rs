@@ -1,0 +1,86 @@
+//! Any bytes as an authored object of each kind, and any bytes as a payload under an honest signature: what is accepted
+//! signs to the same bytes.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use althing_protocol::keylog::KeyEvent;
+use althing_protocol::object::{self, Description, Grant, Kind, Membership, Placement, Statement};
+use althing_protocol::{KeyLog, SecretKey, cbor, sign1};
+use libfuzzer_sys::fuzz_target;
+
+const NETWORK: &str = "testnet";
+const NOW_MS: u64 = 1_700_000_000_000;
+
+/// The keys of `protocol/vectors/objects.json`.
+static KEYS: LazyLock<Vec<SecretKey>> =
+    LazyLock::new(|| (1..=9).map(|seed| SecretKey::from_seed(&[seed; 32])).collect());
+
+/// `external_aad` of an object: domain, network, scope; all shorter than 24 bytes.
+fn aad(kind: Kind, network: &str) -> Vec<u8> {
+    let domain = match kind {
+        Kind::Description => "althing/description/1",
+        Kind::Grant => "althing/grant/1",
+        Kind::Placement => "althing/placement/1",
+        Kind::KeyEvent => "althing/key-event/1",
+        Kind::Membership => "althing/membership/1",
+    };
+    let mut bytes = vec![0x83];
+    for text in [domain, network, ""] {
+        bytes.push(0x60 | u8::try_from(text.len()).expect("short"));
+        bytes.extend_from_slice(text.as_bytes());
+    }
+    bytes
+}
+
+/// Returns whether the bytes were accepted.
+fn accepted_signs_to_itself<T: Statement>(bytes: &[u8], network: &str) -> bool {
+    let Ok(object) = object::open::<T>(bytes, network, "") else { return false };
+    assert_eq!(object.bytes, bytes);
+    if let Some(key) = KEYS.iter().find(|key| key.public() == object.signer) {
+        let again = object::sign(object.body, network, "", key).expect("it was accepted");
+        assert_eq!(again.bytes, bytes, "accepted bytes sign to themselves");
+    }
+    true
+}
+
+fn every_kind(bytes: &[u8]) -> usize {
+    if let Ok(placement) = object::open::<Placement>(bytes, NETWORK, "") {
+        let _ = placement.believable(NOW_MS);
+    }
+    if let Ok(grant) = object::open::<Grant>(bytes, NETWORK, "") {
+        let _ = grant.body.in_force(NOW_MS);
+    }
+    if let Ok(log) = KeyLog::verify(&[bytes]) {
+        let _ = log.accepts(log.publisher(), NOW_MS);
+    }
+    [
+        accepted_signs_to_itself::<Description>(bytes, NETWORK),
+        accepted_signs_to_itself::<Grant>(bytes, NETWORK),
+        accepted_signs_to_itself::<Placement>(bytes, NETWORK),
+        accepted_signs_to_itself::<KeyEvent>(bytes, ""),
+        accepted_signs_to_itself::<Membership>(bytes, NETWORK),
+    ]
+    .iter()
+    .filter(|accepted| **accepted)
+    .count()
+}
+
+fuzz_target!(|data: &[u8]| {
+    assert!(every_kind(data) <= 1, "bytes are an object of one kind at most");
+    // Beyond the signature: the payload of what may be an envelope, signed as the kind that member 0 claims.
+    let envelope = sign1::read(data, 1 << 19);
+    let payload = envelope.as_ref().map_or(data, |envelope| envelope.payload());
+    if cbor::check(payload, 1 << 19).is_ok() {
+        let kind = match payload.get(2) {
+            Some(1) => Kind::Description,
+            Some(2) => Kind::Grant,
+            Some(3) => Kind::Placement,
+            Some(4) => Kind::KeyEvent,
+            _ => Kind::Membership,
+        };
+        let network = if kind == Kind::KeyEvent { "" } else { NETWORK };
+        let bytes = sign1::seal(payload.to_vec(), &aad(kind, network), &KEYS[2]);
+        assert!(every_kind(&bytes) <= 1, "bytes are an object of one kind at most");
+    }
+});

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Fuzzes each target for SECONDS, on stable Rust; fails on the first crash and names the input.
+#   tests/fuzz/run.sh 60            all targets
+#   tests/fuzz/run.sh 60 frame      one target
+# Starts from the vectors of the protocol. What it finds on the way stays in the target directory, so that the next
+# run goes on from there; the inputs of crashes go to artifacts/ beside it.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+vectors=$here/../../protocol/vectors
+seconds=${1:?usage: run.sh SECONDS [TARGET...]}
+shift
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || targets=(cbor frame object evidence)
+triple=x86_64-unknown-linux-gnu
+dir=${CARGO_TARGET_DIR:-$here/../../target}/fuzz
+
+# Coverage as libFuzzer wants it. An explicit --target keeps these flags away from build scripts.
+export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares"
+CARGO_TARGET_DIR=$dir cargo build --release --locked --target "$triple" --manifest-path "$here/Cargo.toml"
+
+# seeds TARGET FILE MEMBER: writes the bytes in MEMBER of each vector in FILE as an input of TARGET.
+seeds() {
+  local count=0 hex
+  while read -r hex; do
+    count=$((count + 1))
+    printf '%b' "$(sed 's/../\\x&/g' <<<"$hex")" >"$dir/corpus/$1/$2-$count"
+  done < <(sed -n "s/^ *\"$3\": \"\([0-9a-f]\{2,\}\)\",\{0,1\}$/\1/p" "$vectors/$2.json")
+  [ "$count" -gt 0 ] || { echo "run.sh: $2.json has no member $3" >&2; exit 1; }
+}
+mkdir -p "$dir"/corpus/{cbor,frame,object,evidence} "$dir/artifacts"
+seeds cbor cbor bytes
+seeds cbor hello bytes
+seeds frame frames frame
+seeds frame hello bytes
+seeds object objects object
+seeds evidence evidence evidence
+
+for target in "${targets[@]}"; do
+  echo "== $target: ${seconds} s"
+  log=$dir/$target.log
+  if ! "$dir/$triple/release/$target" "$dir/corpus/$target" -max_total_time="$seconds" -max_len=65536 -timeout=5 \
+    -rss_limit_mb=1024 -malloc_limit_mb=64 -print_final_stats=1 -artifact_prefix="$dir/artifacts/$target-" >"$log" 2>&1; then
+    tail -40 "$log" >&2
+    echo "run.sh: $target failed; its input lies in $dir/artifacts" >&2
+    exit 1
+  fi
+  grep -E '^stat::(number_of_executed_units|average_exec_per_sec|peak_rss_mb)|^Done' "$log"
+done
