@@ -183,7 +183,7 @@ impl Shared {
     }
 
     async fn supervise(self: Arc<Self>, first: Program, stop: CancellationToken) {
-        let mut next = Ok(first);
+        let mut next: Result<Program, StartError> = Ok(first);
         let mut backoff = self.config.backoff_min;
         let mut restarts = 0;
         loop {

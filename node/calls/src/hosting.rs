@@ -1,0 +1,359 @@
+//! The A2A operations on the agents that this node hosts. One handler for every face and for the network.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use a2a::{SendMessageResponse, StreamResponse, Task, TaskState};
+use althing_communication::{Caller, CallerRule, Entropy, Trust, WallClock};
+use althing_execution::Host;
+use althing_protocol::AgentId;
+use althing_store::{Durability, Store};
+use chrono::{DateTime, Utc};
+use futures::StreamExt as _;
+use serde::Serialize;
+use tokio::sync::{mpsc, watch};
+
+use crate::error::OperationError;
+use crate::machine::task;
+use crate::operation::{Operation, Reply};
+use crate::params;
+use crate::tasks::{Filter, PublicKeyText, Record, TaskStoreError, Tasks};
+use crate::turn::{self, Live};
+
+/// Tasks that may be alive at once; beyond, new ones are refused.
+const LIVE_MAX: usize = 4_096;
+/// Tasks of a page: when not asked for, and at most (A2A 1.0.1 §3.1.4).
+const PAGE_DEFAULT: i32 = 50;
+const PAGE_MAX: i32 = 100;
+
+/// An agent that this node hosts, as far as calls care.
+#[derive(Debug, Clone)]
+pub struct HostedAgent {
+    /// Its id; its name is that of its runtime too.
+    pub id: AgentId,
+    /// Who may call it.
+    pub callers: CallerRule,
+    /// Media types that it takes.
+    pub input_modes: Vec<String>,
+}
+
+/// The hosting side of calls.
+#[derive(Clone)]
+pub struct Hosting {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    host: Arc<Host>,
+    tasks: Tasks,
+    clock: WallClock,
+    entropy: Entropy,
+    trust: watch::Receiver<Trust>,
+    agents: Mutex<BTreeMap<AgentId, HostedAgent>>,
+    live: Mutex<BTreeMap<String, Arc<Live>>>,
+}
+
+impl Hosting {
+    /// Opens the task store. Tasks that were running when the node ended are failed, and say so.
+    ///
+    /// # Errors
+    /// See [`TaskStoreError`].
+    pub async fn open(
+        store: Arc<dyn Store>,
+        host: Arc<Host>,
+        trust: watch::Receiver<Trust>,
+        clock: WallClock,
+        entropy: Entropy,
+    ) -> Result<Hosting, TaskStoreError> {
+        let (tasks, interrupted) = Tasks::open(store)?;
+        let shared = Shared { host, tasks, clock, entropy, trust, agents: Mutex::default(), live: Mutex::default() };
+        let hosting = Hosting { shared: Arc::new(shared) };
+        for mut record in interrupted {
+            let message = "the node ended while the task was running; send the message again";
+            let message = a2a::Message::new(a2a::Role::Agent, vec![a2a::Part::text(message)]);
+            task::set(&mut record.task, TaskState::Failed, Some(message), hosting.now());
+            hosting.tasks().write(&record, Durability::Synced).await?;
+        }
+        Ok(hosting)
+    }
+
+    /// Adds, or replaces, an agent.
+    pub fn add(&self, agent: HostedAgent) {
+        self.agents().insert(agent.id.clone(), agent);
+    }
+
+    /// Takes an agent away. Its tasks stay; those that run are cancelled.
+    pub fn remove(&self, agent: &AgentId) {
+        self.agents().remove(agent);
+        for live in self.live().values().filter(|live| live.record().agent == agent.name()) {
+            live.cancel.cancel();
+        }
+    }
+
+    /// Is the agent hosted here?
+    #[must_use]
+    pub fn hosts(&self, agent: &AgentId) -> bool {
+        self.agents().contains_key(agent)
+    }
+
+    /// Tasks that are alive now.
+    #[must_use]
+    pub fn live_tasks(&self) -> usize {
+        self.live().values().filter(|live| live.running()).count()
+    }
+
+    /// One operation asked by `caller`: the caller check, then the operation.
+    ///
+    /// # Errors
+    /// A2A's errors, and `CALLER_NOT_ALLOWED`.
+    pub async fn handle(
+        &self,
+        caller: &Caller,
+        agent: &AgentId,
+        operation: Operation,
+        params: &[u8],
+    ) -> Result<Reply, OperationError> {
+        let hosted = self.agents().get(agent).cloned();
+        let hosted = hosted.ok_or_else(|| OperationError::agent_unknown(format!("{agent} is not hosted here")))?;
+        let may = self.shared.trust.borrow().check(&hosted.callers, caller);
+        may.map_err(|refused| OperationError::caller_not_allowed(refused.to_string()))?;
+        let scope = PublicKeyText(caller.owner.unwrap_or(caller.node));
+        match operation {
+            Operation::SendMessage => self.send(&hosted, scope, params).await,
+            Operation::SendStreamingMessage => self.send_streaming(&hosted, scope, params).await,
+            Operation::GetTask => {
+                let request: a2a::GetTaskRequest = params::task(params)?;
+                let record = self.read(&hosted, scope, &request.id)?;
+                json(&task::shown(record.task, request.history_length, true))
+            }
+            Operation::ListTasks => self.list(&hosted, scope, params),
+            Operation::CancelTask => self.cancel(&hosted, scope, params).await,
+            Operation::SubscribeToTask => self.subscribe(&hosted, scope, params),
+        }
+    }
+
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        let now_ms = i64::try_from(self.shared.clock.now_ms()).unwrap_or(i64::MAX);
+        DateTime::from_timestamp_millis(now_ms).unwrap_or(DateTime::UNIX_EPOCH)
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.shared.host
+    }
+
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.shared.tasks
+    }
+
+    pub(crate) fn forget(&self, id: &str) {
+        self.live().remove(id);
+    }
+
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentId, HostedAgent>> {
+        self.shared.agents.lock().expect("no holder of the agents panics")
+    }
+
+    fn live(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Live>>> {
+        self.shared.live.lock().expect("no holder of the tasks panics")
+    }
+
+    /// A UUIDv7 (RFC 9562 §5.7) of our own clock and randomness.
+    fn new_id(&self) -> String {
+        let random = self.shared.entropy.bytes();
+        uuid::Builder::from_unix_timestamp_millis(self.shared.clock.now_ms(), &random).into_uuid().to_string()
+    }
+
+    /// The task as it is, if it is this caller's with this agent.
+    fn read(&self, agent: &HostedAgent, scope: PublicKeyText, id: &str) -> Result<Record, OperationError> {
+        let live = self.live().get(id).map(|live| live.record());
+        let record = match live {
+            Some(record) => Some(record),
+            None => self.tasks().read(id).map_err(internal)?,
+        };
+        let own = record.filter(|record| record.agent == agent.id.name() && record.scope == scope);
+        own.ok_or_else(|| OperationError::task_not_found(id))
+    }
+
+    /// Takes a message: into a new task, or into the one that it names. The task is on disk when this returns.
+    async fn accept(
+        &self,
+        agent: &HostedAgent,
+        scope: PublicKeyText,
+        request: a2a::SendMessageRequest,
+    ) -> Result<Arc<Live>, OperationError> {
+        let message = request.message;
+        check_modes(agent, &message)?;
+        if request.configuration.is_some_and(|c| c.task_push_notification_config.is_some()) {
+            return Err(OperationError::push_not_supported());
+        }
+        let record = match message.task_id.clone() {
+            None => {
+                let context_id = message.context_id.clone().unwrap_or_else(|| self.new_id());
+                let task = task::submitted(self.new_id(), context_id, message, self.now());
+                Record { task, agent: agent.id.name().to_owned(), scope, remembered: None }
+            }
+            Some(id) => {
+                let mut record = self.read(agent, scope, &id)?;
+                if message.context_id.as_ref().is_some_and(|context| *context != record.task.context_id) {
+                    let message = format!("task {id} belongs to context {:?}", record.task.context_id);
+                    return Err(OperationError::invalid_params(message));
+                }
+                if self.live().get(&id).is_some_and(|live| live.running()) {
+                    let message = format!("task {id} is being worked on; wait for it, or cancel it");
+                    return Err(OperationError::unsupported(message));
+                }
+                let over = |_| OperationError::unsupported(format!("task {id} is over; send a message without taskId"));
+                task::continued(&mut record.task, message, self.now()).map_err(over)?;
+                record
+            }
+        };
+        let live = Arc::new(Live::new(record.clone(), true));
+        {
+            let mut all = self.live();
+            if all.len() >= LIVE_MAX {
+                return Err(OperationError::busy(format!("this node works on {LIVE_MAX} tasks; try again later")));
+            }
+            if all.get(&record.task.id).is_some_and(|other| other.running()) {
+                return Err(OperationError::unsupported(format!("task {} is being worked on", record.task.id)));
+            }
+            all.insert(record.task.id.clone(), live.clone());
+        }
+        if let Err(error) = self.tasks().write(&record, Durability::Synced).await {
+            self.forget(&record.task.id);
+            return Err(internal(error));
+        }
+        Ok(live)
+    }
+
+    fn start(&self, live: &Arc<Live>) {
+        let (hosting, live) = (self.clone(), live.clone());
+        let span = tracing::info_span!("turn", otel.kind = "internal");
+        tokio::spawn(tracing::Instrument::instrument(async move { turn::run(&hosting, &live).await }, span));
+    }
+
+    async fn send(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
+        let request = params::send(params)?;
+        let configuration = request.configuration.clone();
+        let at_once = configuration.as_ref().and_then(|c| c.return_immediately).unwrap_or(false);
+        let history_length = configuration.and_then(|c| c.history_length);
+        let live = self.accept(agent, scope, request).await?;
+        let mut state = live.state.subscribe();
+        self.start(&live);
+        if !at_once {
+            // The sender lives in `live`, which is held here: waiting cannot fail.
+            let _ = state.wait_for(task::rests).await;
+        }
+        json(&SendMessageResponse::Task(task::shown(live.record().task, history_length, true)))
+    }
+
+    async fn send_streaming(
+        &self,
+        agent: &HostedAgent,
+        scope: PublicKeyText,
+        params: &[u8],
+    ) -> Result<Reply, OperationError> {
+        let live = self.accept(agent, scope, params::send(params)?).await?;
+        let (task, events) = live.listen();
+        self.start(&live);
+        Ok(stream(task, events))
+    }
+
+    fn subscribe(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
+        let request: a2a::SubscribeToTaskRequest = params::task(params)?;
+        let record = self.read(agent, scope, &request.id)?;
+        let over = || OperationError::unsupported(format!("task {} is over; GetTask shows it", request.id));
+        if record.task.status.state.is_terminal() {
+            return Err(over());
+        }
+        let live = self.live().get(&request.id).cloned();
+        match live {
+            Some(live) if live.running() => {
+                let (task, events) = live.listen();
+                Ok(stream(task, events))
+            }
+            // It waits for its next message: there is nothing to come but what it is.
+            _ => Ok(stream(record.task, mpsc::channel(1).1)),
+        }
+    }
+
+    async fn cancel(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
+        let request: a2a::CancelTaskRequest = params::task(params)?;
+        let mut record = self.read(agent, scope, &request.id)?;
+        if record.task.status.state.is_terminal() {
+            return Err(OperationError::task_not_cancelable(&request.id));
+        }
+        let live = self.live().get(&request.id).cloned();
+        if let Some(live) = live.filter(|live| live.running()) {
+            let mut state = live.state.subscribe();
+            live.cancel.cancel();
+            let _ = state.wait_for(task::rests).await;
+            let task = live.record().task;
+            if task.status.state != TaskState::Canceled {
+                return Err(OperationError::task_not_cancelable(&request.id));
+            }
+            return json(&task);
+        }
+        task::set(&mut record.task, TaskState::Canceled, None, self.now());
+        self.tasks().write(&record, Durability::Synced).await.map_err(internal)?;
+        self.forget(&request.id);
+        json(&record.task)
+    }
+
+    fn list(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
+        let request = params::list(params)?;
+        let size = request.page_size.unwrap_or(PAGE_DEFAULT);
+        if !(1..=PAGE_MAX).contains(&size) {
+            return Err(OperationError::invalid_params(format!("`pageSize` is {size}, and may be 1 to {PAGE_MAX}")));
+        }
+        let filter = Filter {
+            agent: agent.id.name(),
+            scope: scope.0,
+            context_id: request.context_id.as_deref().filter(|id| !id.is_empty()),
+            state: request.status.as_ref().filter(|state| **state != TaskState::Unspecified),
+            after_ms: request.status_timestamp_after.map(|at| at.timestamp_millis()),
+        };
+        let token = request.page_token.as_deref().filter(|token| !token.is_empty());
+        let page = self.tasks().page(&filter, token, usize::try_from(size).unwrap_or(1));
+        let page = page.ok_or_else(|| OperationError::invalid_params("`pageToken` is none of ours"))?;
+        let with_artifacts = request.include_artifacts.unwrap_or(false);
+        let mut tasks = Vec::with_capacity(page.ids.len());
+        for id in &page.ids {
+            let record = self.read(agent, scope, id)?;
+            tasks.push(task::shown(record.task, request.history_length, with_artifacts));
+        }
+        let total_size = i32::try_from(page.total).unwrap_or(i32::MAX);
+        json(&a2a::ListTasksResponse { tasks, next_page_token: page.next, page_size: size, total_size })
+    }
+}
+
+fn check_modes(agent: &HostedAgent, message: &a2a::Message) -> Result<(), OperationError> {
+    let taken = |kind: &str| agent.input_modes.iter().any(|mode| mode == kind || mode == "*/*");
+    let kinds = message.parts.iter().filter_map(|part| part.media_type.as_deref()).filter(|kind| !kind.is_empty());
+    match kinds.into_iter().find(|kind| !taken(kind)) {
+        None => Ok(()),
+        Some(kind) => Err(OperationError::content_type(format!(
+            "{} does not take {kind:?}; it takes {}",
+            agent.id.name(),
+            agent.input_modes.join(", ")
+        ))),
+    }
+}
+
+fn internal(error: TaskStoreError) -> OperationError {
+    tracing::error!(%error, "task store failed");
+    OperationError::internal(error.to_string())
+}
+
+fn json(value: &impl Serialize) -> Result<Reply, OperationError> {
+    serde_json::to_vec(value).map(Reply::One).map_err(|error| OperationError::internal(error.to_string()))
+}
+
+/// The task as it is, then what happens to it.
+fn stream(task: Task, events: mpsc::Receiver<StreamResponse>) -> Reply {
+    let later = futures::stream::unfold(events, |mut events| async { events.recv().await.map(|event| (event, events)) });
+    let all = futures::stream::iter([StreamResponse::Task(task)]).chain(later);
+    Reply::Events(
+        all.map(|event| serde_json::to_vec(&event).map_err(|error| OperationError::internal(error.to_string())))
+            .boxed(),
+    )
+}

@@ -1,0 +1,49 @@
+//! The walk of one call, incoming (design: "in"): L2 verified it; the caller check, then the agent's turn.
+
+use althing_communication::{Answer, Caller, Inbound, Request};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use tracing::Instrument as _;
+
+use crate::error::OperationError;
+use crate::hosting::Hosting;
+use crate::operation::{Operation, Reply};
+use crate::trace::Trace;
+
+/// Serves `/althing/call/1`.
+pub struct Incoming(pub Hosting);
+
+impl Inbound for Incoming {
+    fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        let span = tracing::info_span!(
+            "a2a.server",
+            otel.kind = "server",
+            rpc.method = request.operation,
+            agent = request.agent.as_ref().map(tracing::field::display),
+            caller = %caller.node,
+        );
+        let trace = Trace { traceparent: request.traceparent.clone(), tracestate: request.tracestate.clone() };
+        trace.continue_in(&span);
+        walk(self.0.clone(), caller, request).instrument(span).boxed()
+    }
+}
+
+async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
+    let handled = async {
+        let operation = Operation::parse(&request.operation)?;
+        let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
+        hosting.handle(&caller, &agent, operation, &request.body).await
+    };
+    match handled.await {
+        Ok(Reply::One(body)) => Answer::Response(body),
+        Ok(Reply::Events(events)) => Answer::Events(events.map(|event| event.map_err(|error| body(&error))).boxed()),
+        Err(error) => {
+            tracing::debug!(code = error.code, reason = error.reason, "operation refused");
+            Answer::Error(body(&error))
+        }
+    }
+}
+
+fn body(error: &OperationError) -> Vec<u8> {
+    error.to_json().to_string().into_bytes()
+}

@@ -1,0 +1,35 @@
+//! The walk of one call, outgoing and incoming; the A2A operations and the task store, once, for every face.
+//!
+//! **Inputs**: operations with their JSON as received, from a face (outgoing) or from L2 (incoming). **Outputs**: the
+//! operation's JSON, one body or a stream of events, or an [`OperationError`] of A2A's table.
+//!
+//! **Invariants**: the caller check comes before anything runs; a task that was acknowledged is on disk; its events
+//! reach every subscriber in the same order; a task is shown only to whom it belongs.
+//!
+//! **Never knows**: HTTP, JSON-RPC envelopes, the command line.
+
+mod error;
+mod hosting;
+mod incoming;
+pub mod machine;
+mod operation;
+mod outgoing;
+mod params;
+mod remote;
+mod tasks;
+mod trace;
+mod turn;
+
+pub use error::OperationError;
+pub use hosting::{HostedAgent, Hosting};
+pub use incoming::Incoming;
+pub use operation::{Ask, Operation, Reply};
+pub use outgoing::Calls;
+pub use remote::{REMOTE_TASKS, STALE};
+pub use tasks::{TASKS, TaskStoreError};
+pub use trace::Trace;
+
+/// Stream protocol of the A2A operations.
+pub const CALL: &str = "/althing/call/1";
+/// The A2A protocol binding of [`CALL`] (`protocol/SPEC.md`).
+pub const BINDING: &str = "https://althing.dev/bindings/libp2p/v1";

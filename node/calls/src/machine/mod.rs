@@ -1,0 +1,3 @@
+//! What decides in `calls`: plain data in, plain data out.
+
+pub mod task;

@@ -1,0 +1,182 @@
+//! The walk of one call, outgoing (design: "out"): a face hands over a request with its principal; L3 says where the
+//! agent is; L2 sends one signed frame, or the agent is hosted here.
+
+use std::sync::Arc;
+
+use althing_communication::{CallError, Caller, Communication, Request, WallClock};
+use althing_discovery::{Discovery, FindError};
+use althing_protocol::{AgentId, PublicKey};
+use althing_store::Store;
+use futures::StreamExt as _;
+use tracing::Instrument as _;
+
+use crate::CALL;
+use crate::error::OperationError;
+use crate::hosting::Hosting;
+use crate::operation::{Ask, Operation, Reply};
+use crate::params;
+use crate::remote::{Follower, Remote};
+use crate::trace::Trace;
+
+/// The calling side.
+#[derive(Clone)]
+pub struct Calls {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    communication: Communication,
+    discovery: Discovery,
+    hosting: Hosting,
+    remote: Remote,
+    clock: WallClock,
+    me: Caller,
+}
+
+impl Calls {
+    /// Ties the layers together. `owner` is whose node this is.
+    #[must_use]
+    pub fn new(
+        communication: Communication,
+        discovery: Discovery,
+        hosting: Hosting,
+        store: Arc<dyn Store>,
+        clock: WallClock,
+        owner: PublicKey,
+    ) -> Calls {
+        let me = Caller { node: communication.network().local(), owner: Some(owner) };
+        let shared = Shared { communication, discovery, hosting, remote: Remote::new(store), clock, me };
+        Calls { shared: Arc::new(shared) }
+    }
+
+    /// The agent that `text` names.
+    ///
+    /// # Errors
+    /// `AGENT_UNKNOWN`, also for a name that several agents have.
+    pub fn resolve(&self, text: &str) -> Result<AgentId, OperationError> {
+        let resolved = self.shared.discovery.resolve(text);
+        resolved.map(|(agent, _)| agent).map_err(|error: FindError| OperationError::agent_unknown(error.to_string()))
+    }
+
+    /// L3, for faces that describe and find.
+    #[must_use]
+    pub fn discovery(&self) -> &Discovery {
+        &self.shared.discovery
+    }
+
+    /// Asks an agent, wherever it is. Dropping the future, or the events, cancels the call but not the task.
+    ///
+    /// # Errors
+    /// A2A's errors and this project's refusals.
+    pub async fn ask(&self, ask: Ask) -> Result<Reply, OperationError> {
+        let span = tracing::info_span!(
+            "a2a.client",
+            otel.kind = "client",
+            rpc.method = ask.operation.name(),
+            agent = %ask.agent,
+        );
+        ask.trace.continue_in(&span);
+        self.walk(ask).instrument(span).await
+    }
+
+    async fn walk(&self, ask: Ask) -> Result<Reply, OperationError> {
+        let shared = &self.shared;
+        let hosts = self.hosts(&ask)?;
+        if hosts.first() == Some(&shared.me.node) {
+            return shared.hosting.handle(&shared.me, &ask.agent, ask.operation, &ask.params).await;
+        }
+        let mut failed = None;
+        for node in hosts {
+            match self.send(node, &ask).await {
+                // Nothing was sent: another host may be asked.
+                Err(error @ CallError::Unreachable { .. }) => failed = Some(error),
+                Err(error) => return Err(refusal(error)),
+                Ok(reply) => return Ok(reply),
+            }
+        }
+        if ask.operation == Operation::GetTask
+            && let Some(task) = shared.remote.last_known(&params::task_id(&ask.params)?)
+        {
+            let json = serde_json::to_vec(&task).map_err(|error| OperationError::internal(error.to_string()))?;
+            return Ok(Reply::One(json));
+        }
+        let unknown = || OperationError::agent_unknown(format!("no node that hosts {} is known", ask.agent));
+        Err(failed.map_or_else(unknown, refusal))
+    }
+
+    /// Where to ask: the node of the task for what is about a task, or else every node that hosts the agent.
+    fn hosts(&self, ask: &Ask) -> Result<Vec<PublicKey>, OperationError> {
+        let shared = &self.shared;
+        let task = match ask.operation {
+            Operation::GetTask | Operation::CancelTask | Operation::SubscribeToTask => Some(params::task_id(&ask.params)?),
+            Operation::SendMessage | Operation::SendStreamingMessage => params::continued(&ask.params)?,
+            Operation::ListTasks => None,
+        };
+        if let Some(node) = task.and_then(|id| shared.remote.node(&id)) {
+            return Ok(vec![node]);
+        }
+        let resolved = shared.discovery.resolve(&ask.agent.to_string());
+        resolved.map(|(_, hosts)| hosts).map_err(|error| OperationError::agent_unknown(error.to_string()))
+    }
+
+    async fn send(&self, node: PublicKey, ask: &Ask) -> Result<Reply, CallError> {
+        let trace = Trace::of(&tracing::Span::current());
+        let request = Request {
+            operation: ask.operation.name().to_owned(),
+            agent: Some(ask.agent.clone()),
+            deadline: ask.deadline,
+            traceparent: trace.traceparent,
+            tracestate: trace.tracestate,
+            principals: ask.principals.clone(),
+            extensions: Vec::new(),
+            body: ask.params.clone(),
+        };
+        let shared = &self.shared;
+        if !ask.operation.streams() {
+            let body = shared.communication.call(node, CALL, request).await?;
+            self.note(node, ask.operation, &body).await;
+            return Ok(Reply::One(body));
+        }
+        let mut events = shared.communication.stream(node, CALL, request).await?;
+        // The first event is waited for here, so that a refusal is the operation's own and not its stream's.
+        let first = events.next().await?;
+        let later = events.into_stream();
+        let calls = self.clone();
+        let all = futures::stream::iter(first.map(Ok)).chain(later);
+        let followed = all.scan(Follower::default(), move |follower, event| {
+            let calls = calls.clone();
+            let news = event.as_ref().ok().and_then(|event| follower.follow(event));
+            async move {
+                if let Some(task) = news {
+                    calls.shared.remote.note(node, task, calls.shared.clock.now_ms()).await;
+                }
+                Some(event.map_err(refusal))
+            }
+        });
+        Ok(Reply::Events(followed.boxed()))
+    }
+
+    async fn note(&self, node: PublicKey, operation: Operation, body: &[u8]) {
+        let task = match operation {
+            Operation::SendMessage => match serde_json::from_slice(body) {
+                Ok(a2a::SendMessageResponse::Task(task)) => Some(task),
+                _ => None,
+            },
+            Operation::GetTask | Operation::CancelTask => serde_json::from_slice(body).ok(),
+            _ => None,
+        };
+        if let Some(task) = task {
+            self.shared.remote.note(node, task, self.shared.clock.now_ms()).await;
+        }
+    }
+}
+
+/// What a failed call is to whoever asked.
+fn refusal(error: CallError) -> OperationError {
+    match error {
+        CallError::Refused { body, .. } => OperationError::from_peer(&body),
+        error @ CallError::Deadline { .. } => OperationError::deadline(error.to_string()),
+        error @ CallError::Request(_) => OperationError::invalid_params(error.to_string()),
+        error => OperationError::agent_unreachable(error.to_string()),
+    }
+}

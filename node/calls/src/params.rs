@@ -1,0 +1,239 @@
+//! Our own check of an operation's raw JSON, before a2a-lf's types see it: bounds, required members, exactly one kind
+//! of Part, and ProtoJSON's other spellings (snake-case names, enum numbers, integers as strings).
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::error::OperationError;
+
+/// Deepest nesting of an operation's JSON.
+const DEPTH_MAX: usize = 32;
+/// Parts of one message.
+const PARTS_MAX: usize = 256;
+/// Bytes of an id that a client chooses.
+const ID_BYTES_MAX: usize = 256;
+
+/// The snake-case spellings that ProtoJSON's readers accept beside lowerCamelCase, in the objects of our operations.
+const SPELLINGS: [(&str, &str); 14] = [
+    ("message_id", "messageId"),
+    ("context_id", "contextId"),
+    ("task_id", "taskId"),
+    ("reference_task_ids", "referenceTaskIds"),
+    ("media_type", "mediaType"),
+    ("accepted_output_modes", "acceptedOutputModes"),
+    ("task_push_notification_config", "taskPushNotificationConfig"),
+    ("history_length", "historyLength"),
+    ("return_immediately", "returnImmediately"),
+    ("page_size", "pageSize"),
+    ("page_token", "pageToken"),
+    ("status_timestamp_after", "statusTimestampAfter"),
+    ("include_artifacts", "includeArtifacts"),
+    ("last_chunk", "lastChunk"),
+];
+const ROLES: [&str; 3] = ["ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"];
+const STATES: [&str; 9] = [
+    "TASK_STATE_UNSPECIFIED",
+    "TASK_STATE_SUBMITTED",
+    "TASK_STATE_WORKING",
+    "TASK_STATE_COMPLETED",
+    "TASK_STATE_FAILED",
+    "TASK_STATE_CANCELED",
+    "TASK_STATE_INPUT_REQUIRED",
+    "TASK_STATE_REJECTED",
+    "TASK_STATE_AUTH_REQUIRED",
+];
+const PART_KINDS: [&str; 4] = ["text", "raw", "url", "data"];
+
+fn wrong(message: impl Into<String>) -> OperationError {
+    OperationError::invalid_params(message)
+}
+
+/// The parameters of SendMessage and SendStreamingMessage.
+pub(crate) fn send(bytes: &[u8]) -> Result<a2a::SendMessageRequest, OperationError> {
+    let mut request = object(bytes)?;
+    let message = member(&mut request, "message").ok_or_else(|| wrong("`message` is missing"))?;
+    check_message(message)?;
+    if let Some(configuration) = member(&mut request, "configuration") {
+        respell(configuration);
+        integers(configuration, &["historyLength"])?;
+    }
+    typed(Value::Object(request))
+}
+
+/// The parameters of GetTask, CancelTask and SubscribeToTask: `id`, and perhaps `historyLength`.
+pub(crate) fn task<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, OperationError> {
+    let mut request = object(bytes)?;
+    id(&request, "id")?;
+    integers(&mut request, &["historyLength"])?;
+    typed(Value::Object(request))
+}
+
+/// The parameters of ListTasks.
+pub(crate) fn list(bytes: &[u8]) -> Result<a2a::ListTasksRequest, OperationError> {
+    let mut request = object(bytes)?;
+    integers(&mut request, &["pageSize", "historyLength"])?;
+    enumeration(&mut request, "status", &STATES)?;
+    typed(Value::Object(request))
+}
+
+/// The `id` that an operation on a task names, for whoever only routes it.
+pub(crate) fn task_id(bytes: &[u8]) -> Result<String, OperationError> {
+    let request = object(bytes)?;
+    id(&request, "id").map(str::to_owned)
+}
+
+/// The `taskId` of a message that continues a task, for whoever only routes it.
+pub(crate) fn continued(bytes: &[u8]) -> Result<Option<String>, OperationError> {
+    Ok(send(bytes)?.message.task_id)
+}
+
+fn object(bytes: &[u8]) -> Result<Map<String, Value>, OperationError> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| wrong(format!("not JSON: {error}")))?;
+    if !shallow(&value, DEPTH_MAX) {
+        return Err(wrong(format!("nested deeper than {DEPTH_MAX}")));
+    }
+    match value {
+        Value::Object(mut request) => {
+            respell(&mut request);
+            Ok(request)
+        }
+        _ => Err(wrong("the parameters are no object")),
+    }
+}
+
+fn shallow(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Array(items) => depth > 0 && items.iter().all(|item| shallow(item, depth - 1)),
+        Value::Object(members) => depth > 0 && members.values().all(|item| shallow(item, depth - 1)),
+        _ => true,
+    }
+}
+
+fn member<'a>(object: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut Map<String, Value>> {
+    object.get_mut(name).and_then(Value::as_object_mut)
+}
+
+/// Renames the other spellings, unless both are there.
+fn respell(object: &mut Map<String, Value>) {
+    for (snake, camel) in SPELLINGS {
+        if !object.contains_key(camel)
+            && let Some(value) = object.remove(snake)
+        {
+            object.insert(camel.to_owned(), value);
+        }
+    }
+}
+
+fn integers(object: &mut Map<String, Value>, names: &[&str]) -> Result<(), OperationError> {
+    for name in names {
+        let Some(value) = object.get_mut(*name) else { continue };
+        let number = match value {
+            Value::String(text) => text.parse::<i32>().ok(),
+            Value::Number(number) => number.as_i64().and_then(|number| i32::try_from(number).ok()),
+            Value::Null => continue,
+            _ => None,
+        };
+        let number = number.filter(|number| *number >= 0);
+        *value = number.ok_or_else(|| wrong(format!("`{name}` is a whole number from 0 up")))?.into();
+    }
+    Ok(())
+}
+
+fn enumeration(object: &mut Map<String, Value>, name: &str, names: &[&str]) -> Result<(), OperationError> {
+    let Some(value) = object.get_mut(name) else { return Ok(()) };
+    let known = match value {
+        Value::Number(number) => number.as_u64().and_then(|at| names.get(usize::try_from(at).ok()?)).copied(),
+        Value::String(text) => names.iter().find(|known| **known == text.as_str()).copied(),
+        _ => None,
+    };
+    let known = known.ok_or_else(|| wrong(format!("`{name}` is none of {}", names.join(", "))))?;
+    *value = known.into();
+    Ok(())
+}
+
+fn id<'a>(object: &'a Map<String, Value>, name: &str) -> Result<&'a str, OperationError> {
+    let text = object.get(name).and_then(Value::as_str).unwrap_or_default();
+    if text.is_empty() || text.len() > ID_BYTES_MAX {
+        return Err(wrong(format!("`{name}` is missing, empty, or longer than {ID_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+fn check_message(message: &mut Map<String, Value>) -> Result<(), OperationError> {
+    respell(message);
+    id(message, "messageId")?;
+    for name in ["taskId", "contextId"] {
+        // ProtoJSON: an empty string is an absent one.
+        if matches!(message.get(name), Some(Value::String(text)) if text.is_empty()) {
+            message.remove(name);
+        } else if message.get(name).is_some_and(|value| !value.is_null()) {
+            id(message, name)?;
+        }
+    }
+    if !message.contains_key("role") {
+        return Err(wrong("`message.role` is missing; a client's is ROLE_USER"));
+    }
+    enumeration(message, "role", &ROLES)?;
+    let parts = message.get_mut("parts").and_then(Value::as_array_mut).ok_or_else(|| wrong("`message.parts` is missing"))?;
+    if parts.is_empty() || parts.len() > PARTS_MAX {
+        return Err(wrong(format!("`message.parts` has {} parts; 1 to {PARTS_MAX} are taken", parts.len())));
+    }
+    for (part, at) in parts.iter_mut().zip(0..) {
+        let part = part.as_object_mut().ok_or_else(|| wrong(format!("`message.parts[{at}]` is no object")))?;
+        respell(part);
+        let kinds: Vec<&str> = PART_KINDS.iter().filter(|kind| part.contains_key(**kind)).copied().collect();
+        if kinds.len() != 1 {
+            let message = format!("`message.parts[{at}]` has {} of text, raw, url, data; a part has exactly one", kinds.len());
+            return Err(wrong(message));
+        }
+    }
+    Ok(())
+}
+
+fn typed<T: DeserializeOwned>(value: Value) -> Result<T, OperationError> {
+    serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn sent(message: Value) -> Result<a2a::SendMessageRequest, OperationError> {
+        send(json!({ "message": message }).to_string().as_bytes())
+    }
+
+    #[test]
+    fn protojsons_other_spellings_mean_the_same() {
+        let one = sent(json!({"messageId": "m", "role": "ROLE_USER", "contextId": "c", "parts": [{"text": "x", "mediaType": "text/plain"}]}));
+        let two = sent(json!({"message_id": "m", "role": 1, "context_id": "c", "task_id": "", "parts": [{"text": "x", "media_type": "text/plain"}]}));
+        assert_eq!(one.expect("the usual spelling"), two.expect("the other spelling"));
+        let listed = list(br#"{"page_size":"7","status":2}"#).expect("numbers and strings");
+        assert_eq!((listed.page_size, listed.status), (Some(7), Some(a2a::TaskState::Working)));
+    }
+
+    #[test]
+    fn what_breaks_a_rule_is_refused_by_name() {
+        let part = json!([{"text": "x"}]);
+        let cases = [
+            (json!({"role": "ROLE_USER", "parts": part}), "messageId"),
+            (json!({"messageId": "", "role": "ROLE_USER", "parts": part}), "messageId"),
+            (json!({"messageId": "m", "parts": part}), "role"),
+            (json!({"messageId": "m", "role": "USER", "parts": part}), "role"),
+            (json!({"messageId": "m", "role": 9, "parts": part}), "role"),
+            (json!({"messageId": "m", "role": "ROLE_USER"}), "parts"),
+            (json!({"messageId": "m", "role": "ROLE_USER", "parts": []}), "parts"),
+            (json!({"messageId": "m", "role": "ROLE_USER", "parts": [7]}), "parts[0]"),
+            (json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x", "url": "y"}]}), "parts[0]"),
+            (json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}, {}]}), "parts[1]"),
+        ];
+        for (message, named) in cases {
+            let error = sent(message.clone()).expect_err(named);
+            assert!(error.code == -32_602 && error.message.contains(named), "{message} {error}");
+        }
+        let deep = format!(r#"{{"message":{}1{}}}"#, "[".repeat(40), "]".repeat(40));
+        assert!(send(deep.as_bytes()).expect_err("too deep").message.contains("deep"));
+        assert!(send(b"{").expect_err("no JSON").message.contains("not JSON"));
+        assert!(list(br#"{"pageSize":-1}"#).is_err() && list(br#"{"pageSize":1.5}"#).is_err());
+    }
+}

@@ -1,0 +1,211 @@
+//! A task that is alive: its turn, and those who listen to it.
+
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use a2a::{Message, Part, Role, StreamResponse, Task, TaskState};
+use althing_execution::agent::Made;
+use althing_execution::{AgentError, Output, Turn};
+use althing_store::Durability;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::hosting::Hosting;
+use crate::machine::task;
+use crate::tasks::{Record, TaskStoreError};
+
+/// Events that wait for one listener. When they are full, the agent waits for it.
+const EVENTS: usize = 64;
+/// A listener that takes nothing for this long is dropped, so that it cannot hold up the agent and the others.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A task that is not over.
+pub(crate) struct Live {
+    now: Mutex<Now>,
+    /// Cancels the turn that runs.
+    pub cancel: CancellationToken,
+    /// The state that was last written; whoever waits for the turn's end watches it.
+    pub state: watch::Sender<TaskState>,
+}
+
+struct Now {
+    record: Record,
+    listeners: Vec<mpsc::Sender<StreamResponse>>,
+    artifact_bytes: usize,
+    running: bool,
+}
+
+impl Live {
+    pub fn new(record: Record, running: bool) -> Live {
+        let state = watch::Sender::new(record.task.status.state.clone());
+        let now = Now { record, listeners: Vec::new(), artifact_bytes: 0, running };
+        Live { now: Mutex::new(now), cancel: CancellationToken::new(), state }
+    }
+
+    pub fn record(&self) -> Record {
+        self.lock().record.clone()
+    }
+
+    pub fn running(&self) -> bool {
+        self.lock().running
+    }
+
+    /// The task as it is now, and all that happens to it from now on.
+    pub fn listen(&self) -> (Task, mpsc::Receiver<StreamResponse>) {
+        let mut now = self.lock();
+        let (sender, receiver) = mpsc::channel(EVENTS);
+        now.listeners.push(sender);
+        (now.record.task.clone(), receiver)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().expect("no holder of the task panics")
+    }
+
+    /// Changes the task under its lock; then tells every listener, one event after the other.
+    async fn change(&self, change: impl FnOnce(&mut Now) -> Option<StreamResponse>) {
+        let (event, listeners) = {
+            let mut now = self.lock();
+            let event = change(&mut now);
+            (event, now.listeners.clone())
+        };
+        let Some(event) = event else { return };
+        for listener in &listeners {
+            if listener.send_timeout(event.clone(), PATIENCE).await.is_err() {
+                self.lock().listeners.retain(|held| !held.same_channel(listener));
+            }
+        }
+    }
+
+    /// Ends all listening.
+    fn close(&self) {
+        self.lock().listeners.clear();
+    }
+}
+
+/// Runs one turn to its end; the task is then at rest, and on disk.
+pub(crate) async fn run(hosting: &Hosting, live: &Live) {
+    let record = live.record();
+    let (agent, id) = (record.agent.clone(), record.task.id.clone());
+    let turn = turn_of(record);
+    live.change(|now| Some(task::set(&mut now.record.task, TaskState::Working, None, hosting.now()))).await;
+    let (output, mut outputs) = Output::channel();
+    let working = hosting.host().turn(&agent, turn, output);
+    tokio::pin!(working);
+    let mut outcome = None;
+    let ended = loop {
+        tokio::select! {
+            biased;
+            () = live.cancel.cancelled() => break Err(AgentError::Cancelled),
+            made = outputs.recv() => match made {
+                Some(made) => if let Err(error) = take(hosting, live, made).await { break Err(error) },
+                // All was taken; what the turn itself says comes from `working`.
+                None => match outcome.take() {
+                    Some(outcome) => break outcome,
+                    None => break working.as_mut().await,
+                },
+            },
+            ended = &mut working, if outcome.is_none() => outcome = Some(ended),
+        }
+    };
+    let (state, message) = verdict(ended);
+    finish(hosting, live, state, message).await;
+    tracing::debug!(agent, task = id, state = ?live.record().task.status.state, "turn ended");
+}
+
+fn turn_of(record: Record) -> Turn {
+    let mut history = record.task.history.unwrap_or_default();
+    let message = history.pop().unwrap_or_else(|| Message::new(Role::User, Vec::new()));
+    let (task_id, context_id) = (record.task.id, record.task.context_id);
+    Turn { task_id, context_id, message, history, remembered: record.remembered }
+}
+
+/// Takes one output; an error ends the turn.
+async fn take(hosting: &Hosting, live: &Live, made: Made) -> Result<(), AgentError> {
+    let bytes = match &made {
+        Made::Artifact { artifact, .. } => serde_json::to_vec(artifact).map_or(0, |json| json.len()),
+        Made::Status(..) | Made::Remember(_) => 0,
+    };
+    let mut failed = None;
+    live.change(|now| {
+        if let Made::Remember(kept) = &made {
+            now.record.remembered = Some(kept.clone());
+            return None;
+        }
+        now.artifact_bytes += bytes;
+        if now.artifact_bytes > task::ARTIFACT_BYTES_MAX {
+            failed = Some(format!("its artifacts pass {} bytes", task::ARTIFACT_BYTES_MAX));
+            return None;
+        }
+        // A final state is told when it is on disk; see `finish`.
+        if let Made::Status(state, message) = &made
+            && task::rests(state)
+            && !now.record.task.status.state.is_terminal()
+        {
+            now.record.task.status.message.clone_from(message);
+            now.record.task.status.state = state.clone();
+            return None;
+        }
+        task::step(&mut now.record.task, made, hosting.now()).unwrap_or_else(|error| {
+            failed = Some(error.to_string());
+            None
+        })
+    })
+    .await;
+    match failed {
+        Some(reason) => Err(AgentError::Failed(reason)),
+        None => Ok(()),
+    }
+}
+
+/// What a turn's end means for the task, unless the agent said so itself.
+fn verdict(ended: Result<(), AgentError>) -> (Option<TaskState>, Option<String>) {
+    match ended {
+        Ok(()) => (None, None),
+        Err(AgentError::Cancelled) => (Some(TaskState::Canceled), None),
+        Err(AgentError::Rejected(reason)) => (Some(TaskState::Rejected), Some(reason)),
+        Err(error) => (Some(TaskState::Failed), Some(error.to_string())),
+    }
+}
+
+/// Writes the task's resting state to disk, then tells of it.
+async fn finish(hosting: &Hosting, live: &Live, state: Option<TaskState>, reason: Option<String>) {
+    let mut record = {
+        let mut now = live.lock();
+        now.running = false;
+        now.record.clone()
+    };
+    let said = record.task.status.state.clone();
+    let (state, message) = match state {
+        Some(state) => (state, reason.map(|reason| Message::new(Role::Agent, vec![Part::text(reason)]))),
+        None if task::rests(&said) => (said, record.task.status.message.take()),
+        None => (TaskState::Completed, None),
+    };
+    let event = task::set(&mut record.task, state, message, hosting.now());
+    if let Err(error) = hosting.tasks().write(&record, Durability::Synced).await {
+        // It cannot be kept, so it must not be told as done.
+        tracing::error!(task = record.task.id, %error, "a task's end could not be kept");
+        lost(live, &error, hosting).await;
+        return;
+    }
+    let over = record.task.status.state.clone();
+    live.change(|now| {
+        now.record = record;
+        Some(event)
+    })
+    .await;
+    live.state.send_replace(over.clone());
+    live.close();
+    if over.is_terminal() {
+        hosting.forget(&live.record().task.id);
+    }
+}
+
+/// The end of a task could not be written: listeners learn that it failed, and why.
+async fn lost(live: &Live, error: &TaskStoreError, hosting: &Hosting) {
+    let message = Message::new(Role::Agent, vec![Part::text(format!("this node could not keep the result: {error}"))]);
+    live.change(|now| Some(task::set(&mut now.record.task, TaskState::Failed, Some(message), hosting.now()))).await;
+    live.state.send_replace(TaskState::Failed);
+    live.close();
+    hosting.forget(&live.record().task.id);
+}

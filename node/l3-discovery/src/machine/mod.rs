@@ -1,0 +1,6 @@
+//! What decides in L3: plain data in, plain data out, time as an argument.
+
+pub mod catalogue;
+pub mod dialling;
+pub mod index;
+pub mod query;

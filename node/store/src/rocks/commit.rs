@@ -1,0 +1,219 @@
+//! Group commit: one thread takes what has gathered while the last sync was under way, and writes it as one.
+//!
+//! No timer waits for company: a lone write is committed at once, and under load the sync itself is the wait.
+
+use super::{Database, StoreStats, damage};
+use crate::{Batch, Durability, StoreConfig, WriteError, port::Op};
+use rocksdb::{WriteBatch, WriteOptions};
+use std::{
+    collections::VecDeque,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// What each queued write counts at least, so that many small ones are bounded too.
+const COST_BYTES_MIN: usize = 1 << 10;
+
+/// Writes on their way to the committing thread. The semaphore counts bytes; a job carries its share until it is done.
+pub(super) struct Queue {
+    dir: PathBuf,
+    state: Mutex<State>,
+    /// Signalled when a job arrives and when the queue closes.
+    changed: Condvar,
+    room: Arc<Semaphore>,
+    room_bytes: usize,
+    group_bytes: usize,
+    reserve_bytes: u64,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    closed: bool,
+    stats: StoreStats,
+}
+
+struct Job {
+    batch: Batch,
+    durability: Durability,
+    done: oneshot::Sender<Result<(), WriteError>>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Queue {
+    pub(super) fn new(dir: &Path, config: &StoreConfig) -> Queue {
+        let room_bytes = config.queue_bytes.clamp(COST_BYTES_MIN, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
+        Queue {
+            dir: dir.to_owned(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            room: Arc::new(Semaphore::new(room_bytes)),
+            room_bytes,
+            group_bytes: config.group_bytes,
+            reserve_bytes: config.reserve_bytes,
+        }
+    }
+
+    /// Waits for room, hands the batch over, waits until it is done.
+    pub(super) async fn submit(&self, batch: Batch, durability: Durability) -> Result<(), WriteError> {
+        let cost = batch.bytes().clamp(COST_BYTES_MIN, self.room_bytes);
+        let cost = u32::try_from(cost).expect("the room is at most u32::MAX bytes");
+        let room = self.room.clone().acquire_many_owned(cost).await.map_err(|_| self.closed())?;
+        let (done, answer) = oneshot::channel();
+        {
+            let mut state = self.lock();
+            if state.closed {
+                return Err(self.closed());
+            }
+            state.jobs.push_back(Job { batch, durability, done, _room: room });
+        }
+        self.changed.notify_one();
+        answer.await.unwrap_or_else(|_| Err(self.closed()))
+    }
+
+    /// Refuses further writes; those in the queue are still committed.
+    pub(super) fn close(&self) {
+        self.room.close();
+        self.lock().closed = true;
+        self.changed.notify_one();
+    }
+
+    pub(super) fn stats(&self) -> StoreStats {
+        self.lock().stats
+    }
+
+    /// The next jobs for one commit; `None` when the queue is closed and empty.
+    fn take(&self) -> Option<Vec<Job>> {
+        let mut state = self.lock();
+        while state.jobs.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut bytes = 0;
+        let mut group = Vec::new();
+        while let Some(job) = state.jobs.front()
+            && (group.is_empty() || bytes + job.batch.bytes() <= self.group_bytes)
+        {
+            bytes += job.batch.bytes();
+            group.extend(state.jobs.pop_front());
+        }
+        Some(group)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change of the state is complete before anything could panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn closed(&self) -> WriteError {
+        WriteError::Closed { dir: self.dir.clone() }
+    }
+}
+
+/// Starts the thread. It ends when the queue is closed and everything in it is answered.
+pub(super) fn start(queue: Arc<Queue>, database: Arc<Database>) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("althing-store".into()).spawn(move || {
+        let queue = AnswerAll(queue);
+        while let Some(group) = queue.0.take() {
+            commit(&queue.0, &database, group);
+        }
+    })
+}
+
+/// However the thread ends, nobody waits for it in vain.
+struct AnswerAll(Arc<Queue>);
+
+impl Drop for AnswerAll {
+    fn drop(&mut self) {
+        self.0.close();
+        self.0.lock().jobs.clear();
+    }
+}
+
+fn commit(queue: &Queue, database: &Database, group: Vec<Job>) {
+    let mut full = None;
+    let mut jobs = Vec::with_capacity(group.len());
+    let mut batch = WriteBatch::default();
+    let mut added = StoreStats { commits: 1, ..StoreStats::default() };
+    for job in group {
+        if let Err(refusal) = admit(queue, database, &job.batch, &mut full) {
+            answer(job, Err(refusal));
+            continue;
+        }
+        for op in job.batch.ops() {
+            add(database, &mut batch, op);
+        }
+        added.batches += 1;
+        added.rows += job.batch.len() as u64;
+        added.syncs |= u64::from(job.durability == Durability::Synced);
+        jobs.push(job);
+    }
+    if jobs.is_empty() {
+        return;
+    }
+    let mut options = WriteOptions::default();
+    options.set_sync(added.syncs == 1);
+    let outcome =
+        database.db.write_opt(batch, &options).map_err(|error| database.write_failed(error, queue.reserve_bytes));
+    if outcome.is_ok() {
+        let stats = &mut queue.lock().stats;
+        stats.batches += added.batches;
+        stats.rows += added.rows;
+        stats.commits += added.commits;
+        stats.syncs += added.syncs;
+    }
+    for job in jobs {
+        answer(job, outcome.clone());
+    }
+}
+
+/// A dropped future asked for no answer.
+fn answer(job: Job, outcome: Result<(), WriteError>) {
+    let _ = job.done.send(outcome);
+}
+
+/// Refuses batches to stopped families, and batches that put rows while less than the reserve is free; `full` keeps
+/// the answer for one group. Batches that only delete pass, so that space can be freed.
+fn admit(
+    queue: &Queue,
+    database: &Database,
+    batch: &Batch,
+    full: &mut Option<Option<WriteError>>,
+) -> Result<(), WriteError> {
+    for op in batch.ops() {
+        if database.damage.check(op.family).is_err() {
+            return Err(WriteError::Damaged { family: op.family, dir: database.dir.clone() });
+        }
+    }
+    if !batch.ops().iter().any(|op| op.value.is_some()) {
+        return Ok(());
+    }
+    match full.get_or_insert_with(|| below_reserve(queue, database)) {
+        Some(refusal) => Err(refusal.clone()),
+        None => Ok(()),
+    }
+}
+
+/// The refusal when less than the reserve is free. A file system that does not say is left to fail by itself.
+fn below_reserve(queue: &Queue, database: &Database) -> Option<WriteError> {
+    let free_bytes = damage::free_bytes(&database.dir).ok()?;
+    (free_bytes < queue.reserve_bytes).then(|| WriteError::Full {
+        path: database.dir.clone(),
+        free_bytes,
+        reserve_bytes: queue.reserve_bytes,
+    })
+}
+
+fn add(database: &Database, batch: &mut WriteBatch, op: &Op) {
+    let handle =
+        database.db.cf_handle(op.family.0).expect("Batch::check has found every family, and none is ever dropped");
+    match &op.value {
+        Some(value) => batch.put_cf(handle, &op.key, value),
+        None => batch.delete_cf(handle, &op.key),
+    }
+}

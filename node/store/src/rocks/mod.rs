@@ -1,0 +1,115 @@
+//! The store on disk. `open` finds and checks it, `view` reads, `commit` writes, `damage` remembers what is stopped,
+//! `wal` tells a torn last write from damage in the write-ahead log.
+
+mod commit;
+mod damage;
+mod open;
+mod view;
+mod wal;
+
+use crate::{
+    Batch, Durability, Family, OpenError, Range, ReadError, Rows, Snapshot, Store, StoreConfig, WriteError,
+    lock::StoreLock,
+};
+use commit::Queue;
+use damage::Damage;
+use futures::future::BoxFuture;
+use rocksdb::DB;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+};
+use view::{FrozenView, LiveView};
+
+/// A store on disk. Dropping it commits what has been queued; the directory is free again once its snapshots are
+/// dropped too.
+pub struct RocksStore {
+    database: Arc<Database>,
+    queue: Arc<Queue>,
+    committer: Option<JoinHandle<()>>,
+}
+
+/// What has happened since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Batches applied.
+    pub batches: u64,
+    /// Puts and deletes applied.
+    pub rows: u64,
+    /// Writes to RocksDB; each held one batch or more.
+    pub commits: u64,
+    /// Those commits that were synced to disk.
+    pub syncs: u64,
+    /// Bytes at the end of the write-ahead log that held a torn last write and were dropped when the store was
+    /// opened. A write that was cut short without damage is dropped by RocksDB and not counted.
+    pub torn_bytes: u64,
+}
+
+/// The open database with what belongs to it; the fields are dropped in this order, the lock last.
+struct Database {
+    db: DB,
+    families: BTreeSet<Family>,
+    damage: Damage,
+    dir: PathBuf,
+    torn_bytes: u64,
+    _lock: StoreLock,
+}
+
+impl RocksStore {
+    /// Opens the store in `dir` with these families, and creates what is missing (the directory with mode 0700).
+    /// Families that are on disk but not named are kept untouched. Blocks while the write-ahead log is replayed.
+    ///
+    /// # Errors
+    /// [`OpenError`]; the store on disk is then as it was.
+    pub fn open(dir: &Path, families: &[Family], config: StoreConfig) -> Result<RocksStore, OpenError> {
+        let database = Arc::new(open::open(dir, families, &config)?);
+        let queue = Arc::new(Queue::new(dir, &config));
+        let committer = commit::start(queue.clone(), database.clone()).map_err(|source| OpenError::Io {
+            doing: "start the committing thread of",
+            path: dir.to_owned(),
+            source,
+        })?;
+        Ok(RocksStore { database, queue, committer: Some(committer) })
+    }
+
+    /// Counts since the store was opened.
+    pub fn stats(&self) -> StoreStats {
+        StoreStats { torn_bytes: self.database.torn_bytes, ..self.queue.stats() }
+    }
+}
+
+impl Store for RocksStore {
+    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+        LiveView(&self.database).read(family, key)
+    }
+
+    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
+        LiveView(&self.database).scan(family, &range)
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        Box::new(FrozenView::of(self.database.clone()))
+    }
+
+    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
+        let checked = batch.check(|family| self.database.families.contains(&family));
+        let queue = self.queue.clone();
+        Box::pin(async move {
+            checked?;
+            queue.submit(batch, durability).await
+        })
+    }
+}
+
+impl Drop for RocksStore {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(committer) = self.committer.take()
+            && committer.join().is_err()
+        {
+            tracing::error!(dir = %self.database.dir.display(), "the committing thread of the store panicked");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Reading: the newest rows, or those of a snapshot. Damage ends in an error, never in fewer rows.
+
+use super::Database;
+use crate::{Family, Range, ReadError, Rows, Snapshot};
+use rocksdb::{ColumnFamily, DBRawIterator, ReadOptions};
+use std::sync::Arc;
+
+/// The newest rows.
+pub(super) struct LiveView<'a>(pub(super) &'a Database);
+
+impl LiveView<'_> {
+    pub(super) fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+        let handle = self.0.readable(family)?;
+        self.0.db.get_cf_opt(handle, key, &ReadOptions::default()).map_err(|error| self.0.read_failed(family, error))
+    }
+
+    pub(super) fn scan(&self, family: Family, range: &Range) -> Result<Rows, ReadError> {
+        let handle = self.0.readable(family)?;
+        let rows = collect(self.0.db.raw_iterator_cf_opt(handle, bounds(range)), range);
+        rows.map_err(|error| self.0.read_failed(family, error))
+    }
+}
+
+type View<'a> = rocksdb::Snapshot<'a>;
+
+self_cell::self_cell!(
+    struct Pinned {
+        owner: Arc<Database>,
+        #[covariant]
+        dependent: View,
+    }
+);
+
+/// The rows as they were when it was made; keeps the database open.
+pub(super) struct FrozenView(Pinned);
+
+impl FrozenView {
+    pub(super) fn of(database: Arc<Database>) -> FrozenView {
+        FrozenView(Pinned::new(database, |database| database.db.snapshot()))
+    }
+}
+
+impl Snapshot for FrozenView {
+    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+        let database = self.0.borrow_owner();
+        let handle = database.readable(family)?;
+        self.0.borrow_dependent().get_cf(handle, key).map_err(|error| database.read_failed(family, error))
+    }
+
+    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
+        let database = self.0.borrow_owner();
+        let handle = database.readable(family)?;
+        let rows = collect(self.0.borrow_dependent().raw_iterator_cf_opt(handle, bounds(&range)), &range);
+        rows.map_err(|error| database.read_failed(family, error))
+    }
+}
+
+impl Database {
+    fn readable(&self, family: Family) -> Result<&ColumnFamily, ReadError> {
+        if !self.families.contains(&family) {
+            return Err(ReadError::UnknownFamily { family });
+        }
+        self.damage.check(family)?;
+        self.db.cf_handle(family.0).ok_or(ReadError::UnknownFamily { family })
+    }
+}
+
+/// Keeps the iterator inside the prefix, so that it reads no file beside it.
+fn bounds(range: &Range) -> ReadOptions {
+    let mut options = ReadOptions::default();
+    options.set_iterate_lower_bound(range.prefix.clone());
+    if let Some(end) = range.prefix_end() {
+        options.set_iterate_upper_bound(end);
+    }
+    options
+}
+
+fn collect(mut rows: DBRawIterator<'_>, range: &Range) -> Result<Rows, rocksdb::Error> {
+    seek(&mut rows, range);
+    let mut found = Vec::new();
+    while found.len() < range.limit
+        && let Some((key, value)) = rows.item()
+    {
+        found.push((key.to_vec(), value.to_vec()));
+        if range.reverse { rows.prev() } else { rows.next() }
+    }
+    rows.status()?;
+    Ok(found)
+}
+
+/// Moves to the first row of the scan. RocksDB itself clips a seek to the bounds.
+fn seek(rows: &mut DBRawIterator<'_>, range: &Range) {
+    match (&range.after, range.reverse) {
+        (None, false) => rows.seek_to_first(),
+        (None, true) => rows.seek_to_last(),
+        (Some(after), false) => {
+            rows.seek(after);
+            if rows.key() == Some(after) {
+                rows.next();
+            }
+        }
+        (Some(after), true) => {
+            rows.seek_for_prev(after);
+            if rows.key() == Some(after) {
+                rows.prev();
+            }
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! Holds the architecture: `cargo test -p althing-tidy` checks who imports whom, sizes, the citations of the
+//! protocol's rules, and that every ban of clippy.toml fires. It reads the tree as text and knows no other crate.

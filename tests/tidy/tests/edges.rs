@@ -1,0 +1,103 @@
+//! Who may import whom.
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+use std::collections::BTreeSet;
+
+mod support;
+
+const RULE: &str = "ARCHITECTURE.md: a layer may import the layers below it, `protocol`, `thing-descriptions` and `store`, and \
+nothing above: l1, l2, l3, then `calls`, then `gateway`, then `althing`. `protocol`, `thing-descriptions` and `store` import \
+no other crate of the workspace. A new edge is a decision: record it there, then list it in tests/tidy/tests/edges.rs";
+
+/// What production code imports: all of these, and no others.
+const EDGES: &[(&str, &[&str])] = &[
+    ("althing-protocol", &[]),
+    ("althing-td", &[]),
+    ("althing-store", &[]),
+    ("althing-execution", &["althing-protocol", "althing-td"]),
+    ("althing-knowledge", &["althing-execution", "althing-td"]),
+    ("althing-communication", &["althing-protocol"]),
+    ("althing-libp2p", &["althing-communication", "althing-protocol"]),
+    ("althing-discovery", &["althing-communication", "althing-protocol", "althing-store", "althing-td"]),
+    (
+        "althing-calls",
+        &[
+            "althing-communication",
+            "althing-discovery",
+            "althing-execution",
+            "althing-protocol",
+            "althing-store",
+            "althing-td",
+        ],
+    ),
+    ("althing-gateway", &["althing-calls", "althing-protocol", "althing-td"]),
+    ("althing-tidy", &[]),
+];
+
+/// The composition root and the programs that test it whole: they may import everything, and nothing imports them.
+const ROOTS: &[&str] = &["althing", "althing-bench", "althing-e2e"];
+
+/// What tests import besides.
+const TEST_EDGES: &[(&str, &[&str])] = &[];
+
+/// (importer, imported, whether for tests only), among the crates of the workspace.
+fn found() -> (BTreeSet<String>, Vec<(String, String, bool)>) {
+    let manifest = support::root().join("Cargo.toml");
+    let metadata = MetadataCommand::new().manifest_path(manifest).no_deps().exec().expect("cargo metadata");
+    let members: BTreeSet<String> = metadata.packages.iter().map(|package| package.name.to_string()).collect();
+    let mut edges = Vec::new();
+    for package in &metadata.packages {
+        for dependency in package.dependencies.iter().filter(|dependency| members.contains(&dependency.name)) {
+            let for_tests = dependency.kind == DependencyKind::Development;
+            edges.push((package.name.to_string(), dependency.name.clone(), for_tests));
+        }
+    }
+    (members, edges)
+}
+
+fn is_listed(list: &[(&str, &[&str])], from: &str, to: &str) -> bool {
+    list.iter().any(|(importer, imported)| *importer == from && imported.contains(&to))
+}
+
+#[test]
+fn every_edge_is_listed() {
+    let (_, edges) = found();
+    for (from, to, for_tests) in &edges {
+        assert!(!ROOTS.contains(&to.as_str()), "{from} imports {to}, which is a root.\n{RULE}");
+        let allowed = ROOTS.contains(&from.as_str())
+            || is_listed(EDGES, from, to)
+            || (*for_tests && (from == to || is_listed(TEST_EDGES, from, to)));
+        let kind = if *for_tests { "[dev-dependencies]" } else { "[dependencies]" };
+        assert!(allowed, "{from} imports {to} in {kind}, which is not listed.\n{RULE}");
+    }
+}
+
+#[test]
+fn every_listed_edge_is_used() {
+    let (_, edges) = found();
+    let mut unused = Vec::new();
+    for (list, for_tests) in [(EDGES, false), (TEST_EDGES, true)] {
+        for (from, to) in list.iter().flat_map(|(from, imported)| imported.iter().map(move |to| (*from, *to))) {
+            if !edges.iter().any(|(f, t, tests)| (f.as_str(), t.as_str(), *tests) == (from, to, for_tests)) {
+                unused.push(format!("{from} → {to}"));
+            }
+        }
+    }
+    assert!(
+        unused.is_empty(),
+        "nobody uses {}: take them out of the list in tests/tidy/tests/edges.rs",
+        unused.join(", ")
+    );
+}
+
+#[test]
+fn every_crate_is_listed() {
+    let (members, _) = found();
+    let listed: BTreeSet<&str> = EDGES.iter().map(|(name, _)| *name).chain(ROOTS.iter().copied()).collect();
+    for member in &members {
+        assert!(listed.contains(member.as_str()), "{member} is not listed.\n{RULE}");
+    }
+    for name in listed {
+        assert!(members.contains(name), "there is no crate {name}: take it out of tests/tidy/tests/edges.rs");
+    }
+}
