@@ -135,6 +135,12 @@ impl OperationError {
         OperationError::own("AGENT_UNKNOWN", 404, message)
     }
 
+    /// The agent is not hosted here, or not for this caller.
+    #[must_use]
+    pub fn agent_not_here(message: impl Into<String>) -> OperationError {
+        OperationError::own("AGENT_NOT_HERE", 404, message)
+    }
+
     /// The agent's node cannot be reached.
     #[must_use]
     pub fn agent_unreachable(message: impl Into<String>) -> OperationError {
@@ -150,7 +156,7 @@ impl OperationError {
     /// Too much at once.
     #[must_use]
     pub fn busy(message: impl Into<String>) -> OperationError {
-        OperationError::own("BUSY", 429, message)
+        OperationError::own("OVERLOADED", 429, message)
     }
 
     /// The JSON-RPC error object; also the body of an error frame.
@@ -186,8 +192,8 @@ impl OperationError {
         let reason = shorten(member("reason")?, 64);
         let http_status = match reason {
             "CALLER_NOT_ALLOWED" => 403,
-            "AGENT_UNKNOWN" => 404,
-            "BUSY" => 429,
+            "AGENT_UNKNOWN" | "AGENT_NOT_HERE" => 404,
+            "OVERLOADED" => 429,
             "DEADLINE_EXCEEDED" => 504,
             _ => 503,
         };

@@ -114,7 +114,7 @@ impl Hosting {
         params: &[u8],
     ) -> Result<Reply, OperationError> {
         let hosted = self.agents().get(agent).cloned();
-        let hosted = hosted.ok_or_else(|| OperationError::agent_unknown(format!("{agent} is not hosted here")))?;
+        let hosted = hosted.ok_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))?;
         let may = self.shared.trust.borrow().check(&hosted.callers, caller);
         may.map_err(|refused| OperationError::caller_not_allowed(refused.to_string()))?;
         let scope = PublicKeyText(caller.owner.unwrap_or(caller.node));

@@ -24,7 +24,7 @@ pub use error::OperationError;
 pub use hosting::{HostedAgent, Hosting};
 pub use incoming::Incoming;
 pub use operation::{Ask, Operation, Reply};
-pub use outgoing::Calls;
+pub use outgoing::{Calls, Known};
 pub use remote::{REMOTE_TASKS, STALE};
 pub use tasks::{TASKS, TaskStoreError};
 pub use trace::Trace;

@@ -180,3 +180,29 @@ fn refusal(error: CallError) -> OperationError {
         error => OperationError::agent_unreachable(error.to_string()),
     }
 }
+
+/// An agent that is known, for listings.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// Its id.
+    pub agent: AgentId,
+    /// A node that hosts it.
+    pub node: PublicKey,
+    /// Its title.
+    pub title: String,
+}
+
+impl Calls {
+    /// The agents that this node knows, at most `max`.
+    #[must_use]
+    pub fn known(&self, max: usize) -> Vec<Known> {
+        let query = althing_discovery::Query { limit: Some(max), ..Default::default() };
+        let (found, _) = self.shared.discovery.find(&query);
+        let known = found.into_iter().map(|found| Known {
+            agent: found.candidate.verified.agent.clone(),
+            node: found.node,
+            title: found.candidate.description.title().to_owned(),
+        });
+        known.collect()
+    }
+}

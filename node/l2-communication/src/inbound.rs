@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_protocol::object::{self, Membership};
-use althing_protocol::{Frame, FrameKind, Hello, PublicKey};
+use althing_protocol::{Frame, FrameKind, PublicKey};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -67,7 +66,7 @@ async fn serve(
     to: Arc<dyn Inbound>,
 ) -> Result<(), StreamError> {
     let (mut stream, hello) = SignedStream::accept(raw, shared.opening(protocol, peer)).await?;
-    let caller = Caller { node: peer, owner: owner_of(shared, peer, &hello) };
+    let caller = Caller { node: peer, owner: shared.note_owner(peer, &hello) };
     loop {
         let frame = stream.receive_within(shared.config.idle_timeout).await?;
         if frame.kind != FrameKind::Request {
@@ -76,22 +75,6 @@ async fn serve(
         let answering = to.call(caller, Request::from_frame(frame));
         if !answer(&mut stream, answering).await? {
             return Ok(());
-        }
-    }
-}
-
-/// Whose node the peer is, if what it showed says so.
-fn owner_of(shared: &Shared, peer: PublicKey, hello: &Hello) -> Option<PublicKey> {
-    let bytes = hello.membership.as_deref()?;
-    match object::open::<Membership>(bytes, &shared.config.network, "") {
-        Ok(shown) => {
-            let body = &shown.body;
-            let holds = shown.signer == body.owner && body.node == peer;
-            (holds && body.in_force(shared.clock.now_ms()).is_ok()).then_some(body.owner)
-        }
-        Err(reason) => {
-            tracing::warn!(%peer, %reason, "membership refused");
-            None
         }
     }
 }

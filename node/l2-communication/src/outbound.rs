@@ -14,6 +14,9 @@ use crate::inbound::name;
 use crate::service::{Request, Shared};
 use crate::signed::SignedStream;
 
+/// How often a stream is opened before a call is given up.
+const OPEN_TRIES: usize = 3;
+
 /// Streams that wait for the next call.
 #[derive(Default)]
 pub(crate) struct Pool {
@@ -96,11 +99,23 @@ async fn borrow(shared: &Shared, peer: PublicKey, protocol: &'static str) -> Res
     if let Some(stream) = shared.pool.take(peer, protocol) {
         return Ok(stream);
     }
-    let raw = timeout(shared.config.frame_timeout, shared.network.open(peer, protocol))
-        .await
-        .unwrap_or(Err(crate::network::OpenError::Timeout))
-        .map_err(|reason| CallError::Unreachable { peer, reason })?;
-    SignedStream::open(raw, shared.opening(protocol, peer)).await.map_err(|reason| CallError::Broken { peer, reason })
+    let mut tries = OPEN_TRIES;
+    loop {
+        let raw = timeout(shared.config.frame_timeout, shared.network.open(peer, protocol))
+            .await
+            .unwrap_or(Err(crate::network::OpenError::Timeout))
+            .map_err(|reason| CallError::Unreachable { peer, reason })?;
+        tries -= 1;
+        match SignedStream::open(raw, shared.opening(protocol, peer)).await {
+            Ok((stream, hello)) => {
+                shared.note_owner(peer, &hello);
+                return Ok(stream);
+            }
+            // Nothing was asked yet, and a busy peer, or a second connection that is being closed, drops streams.
+            Err(StreamError::Closed | StreamError::Io(_)) if tries > 0 => {}
+            Err(reason) => return Err(CallError::Broken { peer, reason }),
+        }
+    }
 }
 
 fn millis(duration: Duration) -> u64 {

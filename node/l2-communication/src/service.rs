@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_protocol::{AgentId, Frame, FrameKind, PublicKey, SecretKey};
+use althing_protocol::object::{self, Membership};
+use althing_protocol::{AgentId, Frame, FrameKind, Hello, PublicKey, SecretKey};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 
 use crate::config::CommunicationConfig;
@@ -88,6 +89,8 @@ pub(crate) struct Shared {
     membership: watch::Receiver<Option<Vec<u8>>>,
     limits: Limits,
     refused: AtomicU64,
+    /// Whose nodes the peers proved to be.
+    owners: Mutex<BTreeMap<PublicKey, PublicKey>>,
 }
 
 struct Limits {
@@ -123,6 +126,7 @@ impl Communication {
             membership,
             limits,
             refused: AtomicU64::new(0),
+            owners: Mutex::default(),
         });
         tokio::spawn(forget_the_gone(Arc::downgrade(&shared), events));
         Communication { shared }
@@ -162,6 +166,12 @@ impl Communication {
         request: Request,
     ) -> Result<Events, CallError> {
         outbound::streaming(&self.shared, peer, protocol, request).await
+    }
+
+    /// Whose node a connected peer proved to be.
+    #[must_use]
+    pub fn owner(&self, peer: PublicKey) -> Option<PublicKey> {
+        self.shared.owners().get(&peer).copied()
     }
 
     /// The network below.
@@ -234,12 +244,30 @@ impl Shared {
         own.acquire_owned().await.expect("these semaphores are never closed")
     }
 
+    /// Whose node the peer is, if what it showed in its opening says so.
+    pub fn note_owner(&self, peer: PublicKey, hello: &Hello) -> Option<PublicKey> {
+        let bytes = hello.membership.as_deref()?;
+        let shown = object::open::<Membership>(bytes, &self.config.network, "")
+            .inspect_err(|reason| tracing::warn!(%peer, %reason, "membership refused"))
+            .ok()?;
+        let body = &shown.body;
+        let holds = shown.signer == body.owner && body.node == peer;
+        let owner = (holds && body.in_force(self.clock.now_ms()).is_ok()).then_some(body.owner)?;
+        self.owners().insert(peer, owner);
+        Some(owner)
+    }
+
+    fn owners(&self) -> std::sync::MutexGuard<'_, BTreeMap<PublicKey, PublicKey>> {
+        self.owners.lock().expect("no holder of the owners panics")
+    }
+
     pub fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     fn forget(&self, peer: PublicKey) {
         self.pool.forget(peer);
+        self.owners().remove(&peer);
         let full = |limit: &Arc<Semaphore>| limit.available_permits() == self.config.streams_per_peer_max;
         for map in [&self.limits.inbound_by_peer, &self.limits.outbound_by_peer] {
             // A limit that is still in use stays: whoever holds a permit would else not be counted.

@@ -39,9 +39,9 @@ pub(crate) struct SignedStream {
 }
 
 impl SignedStream {
-    /// The side that opened `raw`.
-    pub async fn open(raw: BoxedStream, opening: Opening<'_>) -> Result<SignedStream, StreamError> {
-        Ok(SignedStream::greet(raw, opening, true).await?.0)
+    /// The side that opened `raw`; also hands out what the other side said.
+    pub async fn open(raw: BoxedStream, opening: Opening<'_>) -> Result<(SignedStream, Hello), StreamError> {
+        SignedStream::greet(raw, opening, true).await
     }
 
     /// The side that accepted `raw`; also hands out what the opener said.

@@ -417,19 +417,42 @@ impl Discovery {
     }
 }
 
+/// JSON-RPC's codes, which errors carry on every stream protocol (SPEC P-56).
+const METHOD_NOT_FOUND: i32 = -32_601;
+const INVALID_PARAMS: i32 = -32_602;
+const SERVER_ERROR: i32 = -32_000;
+
+/// The body of an error frame (SPEC P-56).
+fn refusal(code: i32, reason: Option<&str>, message: &str) -> Vec<u8> {
+    let mut error = serde_json::json!({ "code": code, "message": message });
+    if let Some(reason) = reason {
+        error["data"] = serde_json::json!([{
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "domain": "althing.dev",
+            "reason": reason,
+        }]);
+    }
+    error.to_string().into_bytes()
+}
+
 /// Serves `/althing/placements/1` and `/althing/describe/1`.
 struct Serving(Discovery);
 
 impl Inbound for Serving {
     fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
         let answer = match request.operation.as_str() {
-            "placement" => self.0.take(caller.node, &request.body).map(|()| Vec::new()),
-            "describe" => self.0.evidence(caller.node, &request.body),
-            other => Err(format!("there is no operation {other:?} here")),
+            "placement" => {
+                self.0.take(caller.node, &request.body).map(|()| Vec::new()).map_err(|why| (INVALID_PARAMS, None, why))
+            }
+            "describe" => self
+                .0
+                .evidence(caller.node, &request.body)
+                .map_err(|why| (SERVER_ERROR, Some("AGENT_NOT_HERE"), why)),
+            other => Err((METHOD_NOT_FOUND, None, format!("there is no operation {other:?} here"))),
         };
         let answer = match answer {
             Ok(body) => Answer::Response(body),
-            Err(reason) => Answer::Error(serde_json::json!({ "message": reason }).to_string().into_bytes()),
+            Err((code, reason, message)) => Answer::Error(refusal(code, reason, &message)),
         };
         futures::future::ready(answer).boxed()
     }

@@ -18,8 +18,8 @@ const WRITER_BYTES: usize = 15_000_000;
 const WORDS_MAX: usize = 64;
 /// Characters of a word; longer ones are no words.
 const WORD_CHARS_MAX: usize = 64;
-/// A heading counts this much more than text.
-const HEADING_WEIGHT: f32 = 2.0;
+/// What a word in the heading counts beside one in the text.
+const HEADING_WEIGHT: f32 = 0.5;
 
 /// A passage of a file.
 #[derive(Debug, Clone, PartialEq)]

@@ -92,6 +92,7 @@ async fn listen(swarm: &mut Swarm<Behaviour>, config: &Libp2pConfig, shared: &Sh
     for text in &config.listen {
         let address: Multiaddr = text.parse().map_err(|_| ListenError::Address(text.clone()))?;
         let refused = |reason: String| ListenError::Io { address: text.clone(), reason };
+        probe(&address).map_err(|error| refused(error.to_string()))?;
         let id = swarm.listen_on(address).map_err(|error| refused(error.to_string()))?;
         loop {
             match swarm.select_next_some().await {
@@ -106,6 +107,24 @@ async fn listen(swarm: &mut Swarm<Behaviour>, config: &Libp2pConfig, shared: &Sh
                 }
                 _ => {}
             }
+        }
+    }
+    Ok(())
+}
+
+/// libp2p shares ports between processes (SO_REUSEPORT): a second node on one port would get half of the other's
+/// connections. A plain socket tells whether the port is taken.
+fn probe(address: &Multiaddr) -> std::io::Result<()> {
+    use libp2p::multiaddr::Protocol;
+    let mut ip = None;
+    for part in address {
+        match part {
+            Protocol::Ip4(v4) => ip = Some(std::net::IpAddr::V4(v4)),
+            Protocol::Ip6(v6) => ip = Some(std::net::IpAddr::V6(v6)),
+            Protocol::Tcp(port) if port != 0 => {
+                return ip.map_or(Ok(()), |ip| std::net::TcpListener::bind((ip, port)).map(drop));
+            }
+            _ => {}
         }
     }
     Ok(())

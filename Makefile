@@ -1,0 +1,46 @@
+# make demo     the main job on this machine, from nothing
+# make test     every test
+# make bench    benchmarks, in release
+# make install  the program, in release, into ~/.cargo/bin
+# make audit    licences, bans, sources and advisories of dependencies
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+ALTHING_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/althing
+# Outside the checkout, so that every checkout and run shares one build.
+export CARGO_TARGET_DIR ?= $(ALTHING_CACHE)/target
+CARGO := eval "$$(scripts/rocksdb.sh)"; cargo
+
+.PHONY: demo test bench install audit lint fmt setup fuzz
+
+setup:
+	@scripts/setup.sh
+
+demo: setup
+	@$(CARGO) build --workspace
+	@"$(CARGO_TARGET_DIR)/debug/althing" demo $(DEMO)
+
+# The programs first: end-to-end tests run them as processes.
+test: setup lint
+	@$(CARGO) build --workspace
+	@$(CARGO) test --workspace $(TEST)
+
+lint: setup
+	@cargo fmt --all --check
+	@$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+fmt:
+	@cargo fmt --all
+
+bench: setup
+	@$(CARGO) run --release --workspace --bin althing-bench -- $(BENCH)
+
+install: setup
+	@$(CARGO) install --path node/althing --locked
+
+fuzz: setup
+	@tests/fuzz/run.sh $(or $(SECONDS_EACH),60)
+
+audit:
+	@command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
+	@cargo deny check licenses bans sources
+	@cargo deny check advisories || echo "advisories: the database could not be reached, or names one of ours (above)"

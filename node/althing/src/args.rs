@@ -1,0 +1,183 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// An operating system for the Internet of Agents: one binary turns any machine into a node of a peer-to-peer mesh.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "althing", version, propagate_version = true, max_term_width = 110)]
+pub struct Args {
+    /// Which of several nodes on this machine.
+    #[arg(long, global = true, default_value = "default", env = "ALTHING_NAME", value_parser = node_name)]
+    pub name: String,
+    /// Where the node keeps its data [default: the user's data directory].
+    #[arg(long, global = true, env = "ALTHING_DATA")]
+    pub data: Option<PathBuf>,
+    /// The configuration file [default: althing.toml in the user's configuration directory].
+    #[arg(long, global = true, env = "ALTHING_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Start a node, and keep it running until Ctrl-C.
+    Up(Up),
+    /// Show the whole thing on this machine: five nodes, one question, one answer, and what is refused.
+    Demo(Demo),
+    /// Run agents on this node.
+    #[command(subcommand)]
+    Agent(Agent),
+    /// Find agents by what they can do.
+    Find(Find),
+    /// Ask an agent, wherever it runs; the answer streams in.
+    Call(Call),
+    /// Print an agent's description (W3C Thing Description).
+    Describe {
+        /// Name or id.
+        agent: String,
+    },
+    /// Who is connected.
+    Peers,
+    /// Let a node or an owner call this node's agents.
+    Trust(Trust),
+    /// How this node is, layer by layer.
+    Status,
+    /// The agents of this node and what they do.
+    Ps,
+    /// Print who this node and its owner are.
+    Id,
+}
+
+/// `althing up`
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Up {
+    /// Address of a node to join, such as /ip4/192.0.2.7/tcp/7421; may be given more than once.
+    #[arg(long = "peer")]
+    pub peers: Vec<String>,
+    /// Where the gateway listens, such as 127.0.0.1:7420.
+    #[arg(long)]
+    pub gateway: Option<String>,
+    /// Where to listen for nodes, such as /ip4/0.0.0.0/tcp/7421.
+    #[arg(long)]
+    pub listen: Vec<String>,
+    /// Do not announce this node on the LAN, nor look for others there.
+    #[arg(long)]
+    pub no_lan: bool,
+}
+
+/// `althing demo`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Demo {
+    /// Which chapter; all, when none is named.
+    #[arg(value_parser = ["assembly"])]
+    pub chapter: Option<String>,
+    /// The folder of text files that the knowledge agent is given.
+    #[arg(long)]
+    pub docs: Option<PathBuf>,
+    /// The question that it is asked.
+    #[arg(long, default_value = "How do nodes find each other on a LAN?")]
+    pub question: String,
+}
+
+/// `althing agent`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Agent {
+    /// Run the agent of an agent file, now and after each start of the node.
+    Add {
+        /// The agent file (YAML).
+        file: PathBuf,
+    },
+    /// List this node's agents.
+    List,
+    /// Stop an agent and forget it.
+    Remove {
+        /// Its name.
+        // An id of its own: the global `--name` would take the value.
+        #[arg(id = "agent", value_name = "NAME")]
+        name: String,
+    },
+}
+
+/// `althing find`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Find {
+    /// Free text; the best match comes first.
+    pub text: Vec<String>,
+    /// A capability's id, such as billing.view, or billing.* for all that begin so.
+    #[arg(long = "cap", visible_alias = "skill")]
+    pub capability: Option<String>,
+    /// What is done.
+    #[arg(long)]
+    pub action: Option<String>,
+    /// What it is done to.
+    #[arg(long)]
+    pub target: Option<String>,
+    /// Highest load of the agent's node, 0 to 1.
+    #[arg(long, value_parser = load)]
+    pub max_load: Option<f32>,
+    /// How many results at most.
+    #[arg(long, default_value_t = 50)]
+    pub limit: usize,
+    /// Say how the result came about.
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// `althing call`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Call {
+    /// Name or id of the agent.
+    pub agent: String,
+    /// What to say; read from standard input when it is -.
+    #[arg(required = true)]
+    pub text: Vec<String>,
+    /// Continue this task.
+    #[arg(long)]
+    pub task: Option<String>,
+    /// Say which node was chosen, and why.
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// `althing trust`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Trust {
+    /// The did:key of a node or an owner; none: list who is trusted.
+    pub did: Option<String>,
+    /// Trust it no longer.
+    #[arg(long, requires = "did")]
+    pub remove: bool,
+}
+
+fn node_name(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if (1..=32).contains(&text.len()) && text.chars().all(allowed) {
+        Ok(text.to_owned())
+    } else {
+        Err("a node's name is 1 to 32 letters, digits, - or _".to_owned())
+    }
+}
+
+fn load(text: &str) -> Result<f32, String> {
+    let number = text.parse().ok().filter(|load| (0.0..=1.0).contains(load));
+    number.ok_or_else(|| "a load is a number from 0 to 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        Args::command().debug_assert();
+    }
+}

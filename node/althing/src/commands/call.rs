@@ -1,0 +1,156 @@
+//! `althing call`: the answer streams to the terminal; Ctrl-C cancels the task.
+
+use std::io::{Read as _, Write as _};
+
+use serde_json::Value;
+
+use crate::args::Call;
+use crate::commands::{Out, print_line, rows, short, text};
+use crate::control::client::{Client, Lines};
+use crate::control::{CallLine, CallRequest};
+use crate::exit::{Failure, code};
+use crate::paths::Paths;
+
+/// Bytes that are read from standard input.
+const INPUT_BYTES_MAX: u64 = 1 << 20;
+
+/// Asks an agent.
+pub async fn run(at: &Paths, call: &Call, out: &Out) -> Result<(), Failure> {
+    let request = CallRequest {
+        agent: call.agent.clone(),
+        text: words(&call.text)?,
+        task: call.task.clone(),
+        explain: call.explain,
+    };
+    let client = Client::connect(at).await?;
+    let mut shown = Shown { json: out.json, ..Shown::default() };
+    let opening = client.lines("/call", &request);
+    let mut lines = tokio::select! {
+        lines = opening => lines?,
+        _ = tokio::signal::ctrl_c() => return Err(Failure::new(code::INTERRUPTED, "interrupted")),
+    };
+    let outcome = tokio::select! {
+        outcome = print(&mut lines, &mut shown) => outcome,
+        _ = tokio::signal::ctrl_c() => {
+            let Some(task) = shown.task.clone() else { return Err(Failure::new(code::INTERRUPTED, "interrupted")) };
+            let cancel = CallRequest { task: Some(task.clone()), text: String::new(), explain: false, ..request };
+            let message = match client.post("/cancel", &cancel).await {
+                Ok(_) => format!("task {task} is cancelled"),
+                Err(failure) => format!("task {task} could not be cancelled: {}", failure.message),
+            };
+            return Err(Failure::new(code::INTERRUPTED, message));
+        }
+    };
+    outcome?;
+    shown.verdict()
+}
+
+fn words(text: &[String]) -> Result<String, Failure> {
+    if text != ["-"] {
+        return Ok(text.join(" "));
+    }
+    let mut input = String::new();
+    let read = std::io::stdin().take(INPUT_BYTES_MAX).read_to_string(&mut input);
+    read.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
+    Ok(input)
+}
+
+/// What was shown so far.
+#[derive(Default)]
+struct Shown {
+    json: bool,
+    task: Option<String>,
+    state: String,
+    said: String,
+    open_line: bool,
+}
+
+async fn print(lines: &mut Lines, shown: &mut Shown) -> Result<(), Failure> {
+    while let Some(line) = lines.next().await? {
+        match line {
+            CallLine::Explain(why) => shown.explain(&why),
+            CallLine::Event(event) => shown.event(&event),
+            CallLine::Error { exit_code, message } => return Err(Failure::new(exit_code, message)),
+        }
+    }
+    Ok(())
+}
+
+impl Shown {
+    fn explain(&self, why: &Value) {
+        if self.json {
+            print_line(&why.to_string());
+            return;
+        }
+        let hosts: Vec<String> = rows(why, "hosts").iter().filter_map(|host| host.as_str()).map(short).collect();
+        eprintln!("{} is hosted by {}; asked first: {} ({})", text(why, "agent"), hosts.join(", "), short(&text(why, "chosen")), text(why, "why"));
+    }
+
+    fn event(&mut self, event: &Value) {
+        if self.json {
+            print_line(&event.to_string());
+        }
+        if let Some(task) = event.get("task") {
+            self.task = task["id"].as_str().map(str::to_owned);
+            self.status(&task["status"]);
+            rows(task, "artifacts").iter().for_each(|artifact| self.parts(&artifact["parts"]));
+        } else if let Some(update) = event.get("statusUpdate") {
+            self.status(&update["status"]);
+        } else if let Some(update) = event.get("artifactUpdate") {
+            self.parts(&update["artifact"]["parts"]);
+        } else if let Some(message) = event.get("message") {
+            self.parts(&message["parts"]);
+        }
+    }
+
+    fn status(&mut self, status: &Value) {
+        self.state = text(status, "state");
+        self.said = status["message"]["parts"].as_array().into_iter().flatten().map(|part| text(part, "text")).collect();
+        if self.state == "TASK_STATE_WORKING" && !self.said.is_empty() && !self.json {
+            eprintln!("… {}", self.said);
+        }
+    }
+
+    fn parts(&mut self, parts: &Value) {
+        if self.json {
+            return;
+        }
+        for part in parts.as_array().into_iter().flatten() {
+            let piece = match part.get("text").and_then(Value::as_str) {
+                Some(text) => text.to_owned(),
+                // Data is for programs; --json shows it.
+                None => continue,
+            };
+            self.open_line = !piece.ends_with('\n');
+            let mut stdout = std::io::stdout();
+            // A closed pipe is no error.
+            let _ = stdout.write_all(piece.as_bytes()).and_then(|()| stdout.flush());
+        }
+    }
+
+    /// How the task ended, as an exit code.
+    fn verdict(self) -> Result<(), Failure> {
+        if self.open_line {
+            print_line("");
+        }
+        let task = self.task.unwrap_or_default();
+        match self.state.as_str() {
+            "TASK_STATE_COMPLETED" | "" => {
+                if !self.said.is_empty() && !self.json {
+                    print_line(&self.said);
+                }
+                Ok(())
+            }
+            "TASK_STATE_INPUT_REQUIRED" | "TASK_STATE_AUTH_REQUIRED" => {
+                if !self.json {
+                    print_line(&self.said);
+                    eprintln!("the agent waits for an answer: althing call --task {task} AGENT TEXT");
+                }
+                Ok(())
+            }
+            "TASK_STATE_REJECTED" => Err(Failure::new(code::REFUSED, format!("the agent rejected it: {}", self.said))),
+            "TASK_STATE_CANCELED" => Err(Failure::failed(format!("task {task} was cancelled"))),
+            _ => Err(Failure::failed(format!("the agent failed: {}", self.said))),
+        }
+    }
+}

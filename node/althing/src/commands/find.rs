@@ -1,0 +1,69 @@
+//! `althing find`.
+
+use althing_discovery::Query;
+use serde_json::Value;
+
+use crate::args::Find;
+use crate::commands::{Out, rows, short, table, text};
+use crate::control::client::Client;
+use crate::exit::{Failure, code};
+use crate::paths::Paths;
+
+/// Finds agents; exits with 4 when there are none.
+pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
+    let query = Query {
+        capability: find.capability.clone(),
+        action: find.action.clone(),
+        target: find.target.clone(),
+        text: (!find.text.is_empty()).then(|| find.text.join(" ")),
+        max_load: find.max_load,
+        limit: Some(find.limit),
+    };
+    let mut found = Client::connect(at).await?.post("/find", &query).await?;
+    if !find.explain
+        && let Some(found) = found.as_object_mut()
+    {
+        found.remove("explain");
+    }
+    out.show(&found, people);
+    if rows(&found, "agents").is_empty() {
+        let message = if out.json { "" } else { "no agent matches" };
+        return Err(Failure::new(code::NOT_FOUND, message));
+    }
+    Ok(())
+}
+
+fn people(found: &Value) -> String {
+    let cells = |agent: &Value| {
+        let capabilities = rows(agent, "capabilities").iter().map(|capability| text(capability, "id"));
+        vec![
+            text(agent, "name"),
+            capabilities.collect::<Vec<_>>().join(" "),
+            short(&text(agent, "node")),
+            format!("{:.2}", agent["load"].as_f64().unwrap_or(0.0)),
+            text(agent, "status"),
+            text(agent, "learned"),
+            agent["score"].as_f64().map_or_else(String::new, |score| format!("{score:.2}")),
+        ]
+    };
+    let all: Vec<Vec<String>> = rows(found, "agents").iter().map(cells).collect();
+    let mut shown =
+        if all.is_empty() { String::new() } else { table(&["name", "can", "node", "load", "status", "learned", "score"], &all) };
+    if let Some(explain) = found.get("explain") {
+        let steps = &explain["steps"];
+        let step = |name: &str| steps[name].as_u64().unwrap_or(0);
+        shown.push_str(&format!(
+            "\nknown {}; left out: {} by text, {} by capability, {} by action or target, {} by load, {} by the limit\n\
+             ordered by {}; took {} µs\n",
+            step("known"),
+            step("text"),
+            step("capability"),
+            step("action_target"),
+            step("load"),
+            step("limit"),
+            text(steps, "order"),
+            text(explain, "tookMicroseconds"),
+        ));
+    }
+    shown
+}

@@ -1,0 +1,93 @@
+//! `althing status`, `ps`, `peers`, `describe`, `id`.
+
+use althing_protocol::SecretKey;
+use serde_json::{Value, json};
+
+use crate::commands::agent::escape;
+use crate::commands::{Out, rows, short, table, text};
+use crate::control::client::Client;
+use crate::exit::{Failure, code};
+use crate::owner::Owner;
+use crate::paths::Paths;
+use crate::{node, owner};
+
+/// How the node is.
+pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
+    let status = Client::connect(at).await?.get("/status").await?;
+    out.show(&status, |status| {
+        let mut lines = vec![
+            format!("node     {}", text(status, "node")),
+            format!("owner    {}", text(status, "owner")),
+            format!("network  {}", text(status, "network")),
+            format!("gateway  {}", text(status, "gateway")),
+        ];
+        let layers = &status["layers"];
+        let l1 = &layers["l1Execution"];
+        lines.push(format!("L1 execution      {} agents, {} turns running", l1["agents"], l1["turns"]));
+        let l2 = &layers["l2Communication"];
+        lines.push(format!("L2 communication  {} peers, {} streams refused", l2["peers"], l2["streamsRefused"]));
+        let l3 = &layers["l3Discovery"];
+        lines.push(format!("L3 discovery      {} nodes, {} agents, {} refused", l3["nodes"], l3["agents"], l3["refused"]));
+        lines.push(format!("calls             {} tasks alive", layers["calls"]["liveTasks"]));
+        lines.extend(rows(status, "notes").iter().filter_map(Value::as_str).map(|note| format!("note     {note}")));
+        lines.join("\n")
+    });
+    Ok(())
+}
+
+/// The agents of this node.
+pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
+    let list = Client::connect(at).await?.get("/ps").await?;
+    out.show(&list, |list| {
+        let cells = |agent: &Value| {
+            ["name", "runtime", "state", "pid", "turns", "turnsTotal", "why"].map(|name| text(agent, name)).to_vec()
+        };
+        let all: Vec<Vec<String>> = rows(list, "agents").iter().map(cells).collect();
+        table(&["name", "runtime", "state", "pid", "turns", "total", "why"], &all)
+    });
+    Ok(())
+}
+
+/// Who is connected.
+pub async fn peers(at: &Paths, out: &Out) -> Result<(), Failure> {
+    let list = Client::connect(at).await?.get("/peers").await?;
+    out.show(&list, |list| {
+        let cells = |peer: &Value| {
+            let round_trip = peer["roundTripMs"].as_f64().map_or_else(String::new, |ms| format!("{ms:.1} ms"));
+            vec![
+                short(&text(peer, "node")),
+                short(&text(peer, "owner")),
+                text(peer, "address"),
+                text(peer, "connections"),
+                round_trip,
+            ]
+        };
+        let all: Vec<Vec<String>> = rows(list, "peers").iter().map(cells).collect();
+        table(&["node", "owner", "address", "conn", "round trip"], &all)
+    });
+    Ok(())
+}
+
+/// An agent's description, byte for byte as its publisher signed it (with --json and without).
+pub async fn describe(at: &Paths, agent: &str, out: &Out) -> Result<(), Failure> {
+    let description = Client::connect(at).await?.get(&format!("/describe/{}", escape(agent))).await?;
+    out.show(&description, |description| format!("{description:#}"));
+    Ok(())
+}
+
+/// Who this node and its owner are; needs no running node.
+pub fn id(at: &Paths, out: &Out) -> Result<(), Failure> {
+    if !at.node_key().exists() {
+        let message = format!("this node was never started; start it with `althing{} up`", at.flags());
+        return Err(Failure::new(code::NO_NODE, message));
+    }
+    let key: SecretKey = owner::secret(&at.node_key(), &node::entropy())?;
+    let owner = Owner::open(&at.owner, &node::clock(), &node::entropy())?;
+    let key = key.public();
+    let value = json!({ "node": key.did(), "peerId": key.peer_id(), "owner": owner.id().did() });
+    out.show(&value, |value| {
+        let lines = ["node", "peerId", "owner"].map(|name| format!("{name:7} {}", text(value, name)));
+        lines.join("\n")
+    });
+    Ok(())
+}

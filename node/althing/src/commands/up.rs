@@ -1,0 +1,81 @@
+//! `althing up`.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::Up;
+use crate::commands::{Out, print_line};
+use crate::config::Config;
+use crate::control::server;
+use crate::exit::Failure;
+use crate::node::Node;
+use crate::paths::Paths;
+use crate::telemetry;
+
+/// Runs a node until it is told to stop.
+pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
+    let config = configure(at, up)?;
+    let exporting = telemetry::start(&config.telemetry, &at.name)?;
+    let node = Arc::new(Node::start(at, config).await?);
+    let listener = server::bind(&at.socket())?;
+    tokio::spawn(server::serve(listener, node.clone()));
+    announce(&node, at, out);
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::failed(error.to_string()))?;
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+        () = node.renew_for_ever() => {}
+    }
+    if !out.json {
+        print_line("stopping");
+    }
+    node.shut_down().await;
+    // An error means that it is gone already.
+    let _ = std::fs::remove_file(at.socket());
+    exporting.close().await;
+    Ok(())
+}
+
+/// The file, with what the command line says on top.
+fn configure(at: &Paths, up: &Up) -> Result<Config, Failure> {
+    let mut config = Config::read(&at.config, at.config_named)?;
+    config.peers.extend(up.peers.iter().cloned());
+    if let Some(gateway) = &up.gateway {
+        config.gateway.listen.clone_from(gateway);
+    }
+    if !up.listen.is_empty() {
+        config.node.listen.clone_from(&up.listen);
+    }
+    if up.no_lan {
+        config.lan.enabled = false;
+    }
+    config.check().map_err(Failure::usage)?;
+    Ok(config)
+}
+
+fn announce(node: &Node, at: &Paths, out: &Out) {
+    let listening = node.communication.network().listening();
+    let value = json!({
+        "node": node.key.public().did(),
+        "owner": node.owner.id().did(),
+        "gateway": format!("http://{}", node.gateway),
+        "listening": listening,
+        "notes": node.notes,
+    });
+    if out.json {
+        print_line(&value.to_string());
+        return;
+    }
+    print_line(&format!("node     {} ({})", node.key.public().did(), at.name));
+    print_line(&format!("owner    {}", node.owner.id().did()));
+    print_line(&format!("gateway  http://{}", node.gateway));
+    for address in listening {
+        print_line(&format!("nodes    {address}"));
+    }
+    for note in &node.notes {
+        print_line(&format!("note     {note}"));
+    }
+    print_line(&format!("ready; `althing{} agent add FILE` runs an agent, Ctrl-C stops the node", at.flags()));
+}

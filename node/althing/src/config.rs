@@ -1,0 +1,203 @@
+//! `althing.toml`: every key with its default; unknown keys are refused with a suggestion.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use crate::exit::Failure;
+
+/// Characters of a network's name.
+const NETWORK_MAX: usize = althing_protocol::limits::NETWORK_BYTES_MAX;
+/// A token shorter than this is no secret.
+const TOKEN_MIN: usize = 16;
+
+/// The whole configuration. `docs/configuration.md` says the same in words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// The network's name: nodes of another name are strangers.
+    pub network: String,
+    /// Addresses of nodes to join, beyond those on the LAN.
+    pub peers: Vec<String>,
+    /// Listening for nodes.
+    pub node: Node,
+    /// Finding nodes on the LAN.
+    pub lan: Lan,
+    /// The HTTP gateway.
+    pub gateway: Gateway,
+    /// Logs and traces.
+    pub telemetry: Telemetry,
+}
+
+/// `[node]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    /// Multiaddresses to listen on.
+    pub listen: Vec<String>,
+}
+
+/// `[lan]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lan {
+    /// Announce this node by mDNS, and look for others.
+    pub enabled: bool,
+    /// Network interfaces to use; empty: all that lead to other machines.
+    pub interfaces: Vec<String>,
+}
+
+/// `[gateway]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Gateway {
+    /// Address and port.
+    pub listen: String,
+    /// A bearer token that every request must carry. Required beyond loopback.
+    pub token: String,
+    /// Host names under which it may be addressed, beyond loopback's.
+    pub hosts: Vec<String>,
+}
+
+/// `[telemetry]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Telemetry {
+    /// What is logged, in tracing's filter syntax, such as "info" or "althing_discovery=debug".
+    pub log: String,
+    /// An OTLP/HTTP collector, such as "http://127.0.0.1:4318"; empty: traces are not exported.
+    pub otlp_endpoint: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            network: "althing".to_owned(),
+            peers: Vec::new(),
+            node: Node::default(),
+            lan: Lan::default(),
+            gateway: Gateway::default(),
+            telemetry: Telemetry::default(),
+        }
+    }
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Node { listen: vec!["/ip4/0.0.0.0/tcp/7421".to_owned()] }
+    }
+}
+
+impl Default for Lan {
+    fn default() -> Self {
+        Lan { enabled: true, interfaces: Vec::new() }
+    }
+}
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Gateway { listen: "127.0.0.1:7420".to_owned(), token: String::new(), hosts: Vec::new() }
+    }
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Telemetry { log: "warn".to_owned(), otlp_endpoint: String::new() }
+    }
+}
+
+impl Config {
+    /// Reads the file; a missing one is the default unless it `must_exist`.
+    pub fn read(path: &Path, must_exist: bool) -> Result<Config, Failure> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                Config::parse(&text).map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(Config::default()),
+            Err(error) => Err(Failure::usage(format!("cannot read {}: {error}", path.display()))),
+        }
+    }
+
+    /// Reads a configuration; the error says which key is wrong and how to mend it.
+    pub fn parse(text: &str) -> Result<Config, String> {
+        let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+        let known = Table::try_from(Config::default()).map_err(|error| error.to_string())?;
+        refuse_unknown(&table, &known, "")?;
+        let config: Config = table.try_into().map_err(|error: toml::de::Error| error.to_string())?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What the types cannot say.
+    pub fn check(&self) -> Result<(), String> {
+        if self.network.is_empty() || self.network.len() > NETWORK_MAX {
+            return Err(format!("`network` is 1 to {NETWORK_MAX} bytes"));
+        }
+        let address: std::net::SocketAddr = self.gateway.listen.parse().map_err(|_| {
+            format!("`gateway.listen` is an address and a port, such as 127.0.0.1:7420, not {:?}", self.gateway.listen)
+        })?;
+        if !self.gateway.token.is_empty() && self.gateway.token.len() < TOKEN_MIN {
+            return Err(format!("`gateway.token` has at least {TOKEN_MIN} characters"));
+        }
+        if !address.ip().is_loopback() && self.gateway.token.is_empty() {
+            return Err(format!(
+                "`gateway.listen` is {address}, which others can reach: set `gateway.token`, or listen on 127.0.0.1"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn refuse_unknown(table: &Table, known: &Table, prefix: &str) -> Result<(), String> {
+    for (key, value) in table {
+        let path = format!("{prefix}{key}");
+        match (known.get(key), value) {
+            (None, _) => {
+                let near = known
+                    .keys()
+                    .map(|candidate| (strsim::jaro_winkler(key, candidate), candidate))
+                    .max_by(|a, b| a.0.total_cmp(&b.0))
+                    .filter(|(similarity, _)| *similarity > 0.7);
+                let hint = match near {
+                    Some((_, near)) => format!("did you mean `{prefix}{near}`?"),
+                    None => format!("there are {}", known.keys().cloned().collect::<Vec<_>>().join(", ")),
+                };
+                return Err(format!("there is no key `{path}`; {hint}"));
+            }
+            (Some(toml::Value::Table(known)), toml::Value::Table(inner)) => {
+                refuse_unknown(inner, known, &format!("{path}."))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_typo_is_refused_with_the_key_that_was_meant() {
+        let error = Config::parse("[gateway]\nlisten_on = \"127.0.0.1:1\"").expect_err("unknown key");
+        assert!(error.contains("`gateway.listen_on`") && error.contains("did you mean `gateway.listen`?"), "{error}");
+        let error = Config::parse("netwrok = \"x\"").expect_err("unknown key");
+        assert!(error.contains("did you mean `network`?"), "{error}");
+    }
+
+    #[test]
+    fn beyond_loopback_a_token_is_needed() {
+        let error = Config::parse("[gateway]\nlisten = \"0.0.0.0:7420\"").expect_err("no token");
+        assert!(error.contains("gateway.token"), "{error}");
+        assert!(Config::parse("[gateway]\nlisten = \"0.0.0.0:7420\"\ntoken = \"0123456789abcdef\"").is_ok());
+        assert!(Config::parse("[gateway]\ntoken = \"short\"").is_err());
+        assert!(Config::parse("[gateway]\nlisten = \"nonsense\"").is_err());
+    }
+
+    #[test]
+    fn the_default_is_valid_and_reads_back() {
+        let text = toml::to_string(&Config::default()).expect("TOML");
+        assert_eq!(Config::parse(&text), Ok(Config::default()));
+    }
+}

@@ -1,0 +1,49 @@
+//! The control socket: HTTP over a Unix socket (0600) in the data directory, between the command line and its node.
+
+pub mod client;
+pub mod server;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Asks for one agent's answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CallRequest {
+    pub agent: String,
+    pub text: String,
+    pub task: Option<String>,
+    pub explain: bool,
+}
+
+/// One line of a call's answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CallLine {
+    /// Where the agent is, and which nodes could have been asked.
+    Explain(Value),
+    /// An A2A `StreamResponse`.
+    Event(Value),
+    /// Why it ended.
+    Error { exit_code: u8, message: String },
+}
+
+/// Asks for an agent to be run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AddRequest {
+    pub file: althing_td::AgentFile,
+    pub folder: std::path::PathBuf,
+}
+
+/// Asks for trust to be given or taken.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TrustRequest {
+    pub did: String,
+    pub trusted: bool,
+}
+
+/// How the server says that something failed.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Problem {
+    pub exit_code: u8,
+    pub message: String,
+}

@@ -1,0 +1,305 @@
+//! The node's side of the control socket.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use althing_calls::{Ask, Operation, OperationError, Reply, Trace};
+use althing_discovery::{Found, Learned, Query};
+use althing_protocol::PublicKey;
+use axum::body::Body;
+use axum::extract::{Path as UrlPath, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use axum::{Json, Router};
+use futures::{Stream, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::UnixListener;
+
+use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest};
+use crate::exit::{Failure, code};
+use crate::node::Node;
+
+type Answer = Result<Json<Value>, Failure>;
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let problem = Problem { exit_code: self.code, message: self.message };
+        (StatusCode::UNPROCESSABLE_ENTITY, Json(problem)).into_response()
+    }
+}
+
+/// Binds the socket; what a dead node left behind is removed (the store's lock tells that it is dead).
+pub fn bind(path: &Path) -> Result<UnixListener, Failure> {
+    let failed = |error: std::io::Error| Failure::failed(format!("cannot open the control socket {}: {error}", path.display()));
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    // Between bind and chmod others could connect: the folder is 0700.
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Serves until the node stops.
+pub async fn serve(listener: UnixListener, node: Arc<Node>) {
+    let stop = node.stop.clone();
+    let router = Router::new()
+        .route("/status", get(status))
+        .route("/peers", get(peers))
+        .route("/ps", get(ps))
+        .route("/find", post(find))
+        .route("/describe/{agent}", get(describe))
+        .route("/agents", get(agents).post(add))
+        .route("/agents/{name}", delete(remove))
+        .route("/trust", get(trusted).post(trust))
+        .route("/call", post(call))
+        .route("/cancel", post(cancel))
+        .with_state(node);
+    let serving = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
+    if let Err(error) = serving.await {
+        tracing::error!(%error, "control socket failed");
+    }
+}
+
+async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
+    let discovery = node.discovery.status();
+    let network = node.communication.network();
+    Json(json!({
+        "node": node.key.public().did(),
+        "owner": node.owner.id().did(),
+        "network": node.config.network,
+        "version": env!("CARGO_PKG_VERSION"),
+        "gateway": format!("http://{}", node.gateway),
+        "notes": node.notes,
+        "layers": {
+            "l1Execution": { "agents": node.host.status().len(), "turns": node.host.turns() },
+            "l2Communication": {
+                "peers": network.peers().len(),
+                "listening": network.listening(),
+                "streamsRefused": node.communication.refused(),
+            },
+            "l3Discovery": {
+                "nodes": discovery.nodes,
+                "agents": discovery.agents,
+                "dialTargets": discovery.targets,
+                "refused": discovery.refused,
+            },
+            "calls": { "liveTasks": node.hosting.live_tasks() },
+        },
+    }))
+}
+
+async fn peers(State(node): State<Arc<Node>>) -> Json<Value> {
+    let peers = node.communication.network().peers();
+    let peers = peers.iter().map(|info| {
+        json!({
+            "node": info.peer.did(),
+            "peerId": info.peer.peer_id(),
+            "owner": node.communication.owner(info.peer).map(|owner| owner.did()),
+            "address": info.address,
+            "dialled": info.dialled,
+            "connections": info.connections,
+            "roundTripMs": info.round_trip.map(|time| time.as_secs_f64() * 1_000.0),
+        })
+    });
+    Json(json!({ "peers": peers.collect::<Vec<_>>() }))
+}
+
+async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
+    use althing_execution::AgentState;
+    let agents = node.host.status();
+    let agents = agents.iter().map(|agent| {
+        let (state, why) = match &agent.state {
+            AgentState::Ready => ("ready", None),
+            AgentState::Starting => ("starting", None),
+            AgentState::Restarting { why, restarts } => ("restarting", Some(format!("{why} (restarts: {restarts})"))),
+        };
+        json!({
+            "name": agent.name,
+            "runtime": agent.runtime,
+            "state": state,
+            "why": why,
+            "pid": agent.pid,
+            "turns": agent.turns,
+            "turnsTotal": agent.turns_total,
+        })
+    });
+    Json(json!({ "agents": agents.collect::<Vec<_>>() }))
+}
+
+async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<Value> {
+    let begun = tokio::time::Instant::now();
+    let (found, why) = node.discovery.find(&query);
+    let took_us = begun.elapsed().as_micros();
+    let list: Vec<Value> = found.iter().map(row).collect();
+    let tookus = u64::try_from(took_us).unwrap_or(u64::MAX);
+    Json(json!({ "agents": list, "explain": { "tookMicroseconds": tookus, "steps": why } }))
+}
+
+/// One result, with everything of E10 that is known of it.
+fn row(found: &Found) -> Value {
+    use althing_protocol::object::Health;
+    let capabilities = found.candidate.description.capabilities();
+    let capabilities = capabilities.iter().map(|capability| {
+        json!({
+            "id": capability.id,
+            "name": capability.name,
+            "action": capability.action,
+            "target": capability.target,
+            "version": capability.version,
+        })
+    });
+    json!({
+        "id": found.candidate.verified.agent.to_string(),
+        "name": found.candidate.verified.agent.name(),
+        "title": found.candidate.description.title(),
+        "description": found.candidate.description.description(),
+        "node": found.node.did(),
+        "capabilities": capabilities.collect::<Vec<_>>(),
+        "load": f64::from(found.load_permille) / 1_000.0,
+        "status": match found.health {
+            Health::Healthy => "healthy",
+            Health::Busy => "busy",
+            Health::Leaving => "offline",
+        },
+        "learned": match found.learned {
+            Learned::Local => "hosted here",
+            Learned::Push => "told by its node",
+        },
+        "heardMsAgo": found.heard_ms_ago,
+        "score": found.score,
+    })
+}
+
+async fn describe(State(node): State<Arc<Node>>, UrlPath(agent): UrlPath<String>) -> Result<Response, Failure> {
+    let unknown = |message: String| Failure::new(code::NOT_FOUND, message);
+    let id = node.calls.resolve(&agent).map_err(|error| unknown(error.message))?;
+    let known = node.discovery.describe(&id).ok_or_else(|| unknown(format!("no node that hosts {id} is known")))?;
+    // Byte for byte as the publisher signed it.
+    Ok(([("content-type", "application/td+json")], known.description.bytes().to_vec()).into_response())
+}
+
+async fn agents(State(node): State<Arc<Node>>) -> Answer {
+    let stored = crate::publish::stored(node.store.as_ref())?;
+    let list = stored.iter().map(|added| {
+        json!({
+            "name": added.file.name,
+            "id": crate::publish::agent_id(&node.owner, &added.file).map(|id| id.to_string()).ok(),
+            "title": added.file.title,
+            "callers": added.file.callers,
+            "exposure": added.file.exposure,
+            "skills": added.file.skills.iter().map(|skill| skill.id.clone()).collect::<Vec<_>>(),
+        })
+    });
+    Ok(Json(json!({ "agents": list.collect::<Vec<_>>() })))
+}
+
+async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
+    let id = node.add_agent(request.file, &request.folder).await?;
+    let card = format!("http://{}/a2a/{}/.well-known/agent-card.json", node.gateway, id.name());
+    Ok(Json(json!({ "id": id.to_string(), "name": id.name(), "card": card })))
+}
+
+async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
+    node.remove_agent(&name).await?;
+    Ok(Json(json!({ "removed": name })))
+}
+
+async fn trusted(State(node): State<Arc<Node>>) -> Json<Value> {
+    let dids: Vec<String> = node.trusted().iter().map(PublicKey::did).collect();
+    Json(json!({ "trusted": dids }))
+}
+
+async fn trust(State(node): State<Arc<Node>>, Json(request): Json<TrustRequest>) -> Answer {
+    let key = PublicKey::from_did(&request.did).map_err(|error| Failure::usage(error.to_string()))?;
+    node.set_trust(key, request.trusted).await?;
+    Ok(Json(json!({ "did": request.did, "trusted": request.trusted })))
+}
+
+async fn cancel(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Answer {
+    let params = json!({ "id": request.task });
+    match node.calls.ask(ask(&node, &request.agent, Operation::CancelTask, &params)?).await {
+        Ok(_) => Ok(Json(json!({ "cancelled": request.task }))),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+fn ask(node: &Node, agent: &str, operation: Operation, params: &Value) -> Result<Ask, Failure> {
+    Ok(Ask {
+        operation,
+        agent: node.calls.resolve(agent).map_err(|error| failure(&error))?,
+        params: params.to_string().into_bytes(),
+        principals: vec!["local".to_owned()],
+        trace: Trace::default(),
+        deadline: None,
+    })
+}
+
+/// The exit code of an operation's error.
+fn failure(error: &OperationError) -> Failure {
+    let code = match error.http_status {
+        404 => code::NOT_FOUND,
+        401 | 403 => code::REFUSED,
+        503 | 504 => code::UNREACHABLE,
+        _ => code::FAILED,
+    };
+    Failure::new(code, error.message.clone())
+}
+
+async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Result<Response, Failure> {
+    let mut message = json!({
+        "messageId": new_id(&node),
+        "role": "ROLE_USER",
+        "parts": [{ "text": request.text }],
+    });
+    if let Some(task) = &request.task {
+        message["taskId"] = json!(task);
+    }
+    let params = json!({ "message": message });
+    let ask = ask(&node, &request.agent, Operation::SendStreamingMessage, &params)?;
+    let explained = request.explain.then(|| explain(&node, &request.agent));
+    let events = match node.calls.ask(ask).await.map_err(|error| failure(&error))? {
+        Reply::Events(events) => events,
+        Reply::One(body) => futures::stream::iter([Ok(body)]).boxed(),
+    };
+    let lines = futures::stream::iter(explained.map(CallLine::Explain)).chain(events.map(|event| match event {
+        Ok(body) => match serde_json::from_slice(&body) {
+            Ok(event) => CallLine::Event(event),
+            Err(error) => CallLine::Error { exit_code: code::FAILED, message: error.to_string() },
+        },
+        Err(error) => {
+            let failure = failure(&error);
+            CallLine::Error { exit_code: failure.code, message: failure.message }
+        }
+    }));
+    Ok(ndjson(lines))
+}
+
+fn ndjson(lines: impl Stream<Item = CallLine> + Send + 'static) -> Response {
+    let bytes = lines.map(|line| serde_json::to_vec(&line).map(|mut line| {
+        line.push(b'\n');
+        line
+    }));
+    ([("content-type", "application/x-ndjson")], Body::from_stream(bytes)).into_response()
+}
+
+/// Which nodes host the agent, in the order in which they are asked.
+fn explain(node: &Node, agent: &str) -> Value {
+    match node.discovery.resolve(agent) {
+        Ok((id, hosts)) => json!({
+            "agent": id.to_string(),
+            "hosts": hosts.iter().map(PublicKey::did).collect::<Vec<_>>(),
+            "chosen": hosts.first().map(PublicKey::did),
+            "why": "this node before others, then the least loaded",
+        }),
+        Err(error) => json!({ "why": error.to_string() }),
+    }
+}
+
+fn new_id(node: &Node) -> String {
+    let random: [u8; 16] = node.entropy().bytes();
+    random.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,105 @@
+//! What the demo shows: steps as they happen, and a table of measured times.
+#![expect(clippy::disallowed_methods, reason = "shell: measures the times that it shows")]
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::commands::{print_line, table};
+use crate::exit::Failure;
+
+/// Steps shown so far.
+pub struct Stage {
+    json: bool,
+    begun: Instant,
+    steps: Vec<(String, Duration, String)>,
+}
+
+impl Stage {
+    pub fn new(json: bool) -> Stage {
+        Stage { json, begun: Instant::now(), steps: Vec::new() }
+    }
+
+    /// True when only JSON is printed.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Something that the watcher should read.
+    pub fn say(&self, text: &str) {
+        if !self.json {
+            print_line(text);
+        }
+    }
+
+    /// Does one step, measures and shows it.
+    pub async fn step<T>(
+        &mut self,
+        name: &str,
+        work: impl Future<Output = Result<(T, String), Failure>>,
+    ) -> Result<T, Failure> {
+        let begun = Instant::now();
+        let outcome = work.await;
+        let took = begun.elapsed();
+        match outcome {
+            Ok((value, result)) => {
+                self.say(&format!("  ok  {name}: {result} ({})", millis(took)));
+                self.steps.push((name.to_owned(), took, result));
+                Ok(value)
+            }
+            Err(failure) => {
+                self.say(&format!("FAIL  {name}: {}", failure.message));
+                Err(Failure::failed(format!("the demo failed at {name:?}: {}", failure.message)))
+            }
+        }
+    }
+
+    /// A time that was measured within a step.
+    pub fn note(&mut self, name: &str, took: Duration, result: &str) {
+        self.steps.push((name.to_owned(), took, result.to_owned()));
+    }
+
+    /// Shows the table and the verdict.
+    pub fn close(self, played: Result<(), Failure>) -> Result<(), Failure> {
+        if self.json {
+            let steps = self.steps.iter().map(|(name, took, result)| {
+                json!({ "step": name, "ms": took.as_secs_f64() * 1_000.0, "result": result })
+            });
+            let steps: Vec<_> = steps.collect();
+            print_line(&format!("{:#}", json!({ "ok": played.is_ok(), "steps": steps })));
+            return played;
+        }
+        let rows: Vec<Vec<String>> =
+            self.steps.iter().map(|(name, took, result)| vec![name.clone(), millis(*took), result.clone()]).collect();
+        if !rows.is_empty() {
+            print_line("");
+            print_line(&table(&["step", "time", "result"], &rows));
+        }
+        if played.is_ok() {
+            print_line(&format!("all steps passed in {:.1} s; nothing is left running", self.begun.elapsed().as_secs_f64()));
+        }
+        played
+    }
+}
+
+fn millis(took: Duration) -> String {
+    format!("{:.0} ms", took.as_secs_f64() * 1_000.0)
+}
+
+/// Asks again and again until the answer is yes, or `limit` is over.
+pub async fn until<T, F: Future<Output = Result<Option<T>, Failure>>>(
+    limit: Duration,
+    what: &str,
+    mut ask: impl FnMut() -> F,
+) -> Result<T, Failure> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(value) = ask().await? {
+            return Ok(value);
+        }
+        if Instant::now() >= deadline {
+            return Err(Failure::failed(format!("{what} did not happen within {} s", limit.as_secs())));
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+}

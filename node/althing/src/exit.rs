@@ -1,0 +1,51 @@
+//! How commands fail: a sentence for people, a stable exit code for scripts.
+
+use serde_json::json;
+
+/// Exit codes; they do not change.
+pub mod code {
+    /// The operation failed.
+    pub const FAILED: u8 = 1;
+    /// The command line or a file is wrong (clap's own code too).
+    pub const USAGE: u8 = 2;
+    /// No node of that name runs.
+    pub const NO_NODE: u8 = 3;
+    /// No such agent, task or peer.
+    pub const NOT_FOUND: u8 = 4;
+    /// The other side refused.
+    pub const REFUSED: u8 = 5;
+    /// The other side cannot be reached, or did not answer in time.
+    pub const UNREACHABLE: u8 = 6;
+    /// Interrupted with Ctrl-C.
+    pub const INTERRUPTED: u8 = 130;
+}
+
+/// Why a command failed.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: u8,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(code: u8, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into() }
+    }
+
+    pub fn failed(message: impl Into<String>) -> Failure {
+        Failure::new(code::FAILED, message)
+    }
+
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(code::USAGE, message)
+    }
+
+    /// Prints it to standard error, as JSON where that was asked for.
+    pub fn print(&self, as_json: bool) {
+        if as_json {
+            eprintln!("{}", json!({ "error": { "exitCode": self.code, "message": self.message } }));
+        } else if !self.message.is_empty() {
+            eprintln!("althing: {}", self.message);
+        }
+    }
+}

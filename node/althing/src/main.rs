@@ -1,0 +1,65 @@
+//! `althing`: a node of the mesh, and its command line.
+
+mod args;
+mod commands;
+mod config;
+mod control;
+mod demo;
+mod exit;
+mod node;
+mod owner;
+mod paths;
+mod publish;
+mod telemetry;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Args, Command};
+use exit::Failure;
+
+fn main() -> ExitCode {
+    // Two TLS providers are compiled in through dependencies; without a choice the first HTTPS client would panic.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let args = Args::parse();
+    let outcome = run(args.clone());
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print(args.json);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn run(args: Args) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(16)
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let outcome = runtime.block_on(dispatch(args));
+    // Every task is dropped, and the store closed with the last of them, before the process ends: RocksDB's own threads
+    // must not outlive what they use.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+    outcome
+}
+
+async fn dispatch(args: Args) -> Result<(), Failure> {
+    let at = paths::Paths::of(&args)?;
+    let out = commands::Out { json: args.json };
+    match args.command {
+        Command::Up(up) => commands::up::run(&at, &up, &out).await,
+        Command::Demo(demo) => demo::run(&demo, &out).await,
+        Command::Agent(agent) => commands::agent::run(&at, &agent, &out).await,
+        Command::Find(find) => commands::find::run(&at, &find, &out).await,
+        Command::Call(call) => commands::call::run(&at, &call, &out).await,
+        Command::Describe { agent } => commands::show::describe(&at, &agent, &out).await,
+        Command::Peers => commands::show::peers(&at, &out).await,
+        Command::Trust(trust) => commands::trust::run(&at, &trust, &out).await,
+        Command::Status => commands::show::status(&at, &out).await,
+        Command::Ps => commands::show::ps(&at, &out).await,
+        Command::Id => commands::show::id(&at, &out),
+    }
+}

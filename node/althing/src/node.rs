@@ -1,0 +1,397 @@
+//! The composition root: makes one node of all layers.
+#![expect(clippy::disallowed_methods, reason = "shell: hands the real clock and randomness to the layers")]
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use althing_calls::{Calls, HostedAgent, Hosting, Incoming, REMOTE_TASKS, TASKS};
+use althing_communication::{Communication, CommunicationConfig, Entropy, Network, Trust, WallClock};
+use althing_discovery::lan::{Lan, LanConfig};
+use althing_discovery::{Discovery, DiscoveryConfig, LocalAgent};
+use althing_execution::process::ProcessConfig;
+use althing_execution::{Builtins, Echo, Host};
+use althing_gateway::Access;
+use althing_knowledge::Knowledge;
+use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
+use althing_protocol::{AgentId, PublicKey, SecretKey};
+use althing_store::{Batch, Durability, Family, OpenError, Range, RocksStore, Store, StoreConfig};
+use althing_td::AgentFile;
+use rand::Rng as _;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::exit::{Failure, code};
+use crate::owner::{self, Owner};
+use crate::paths::Paths;
+use crate::publish::{self, AGENTS, Added};
+
+/// Nodes and owners that this node trusts, by DID.
+const TRUSTED: Family = Family("althing.trusted");
+/// Nodes and owners that may be trusted.
+const TRUSTED_MAX: usize = 10_000;
+/// Tasks at which a node calls itself fully loaded.
+const TASKS_FULL: u64 = 64;
+/// Grants and memberships are renewed at half of their life.
+const RENEW: Duration = Duration::from_millis(publish::GRANT_MS / 2);
+
+/// The real clock.
+pub fn clock() -> WallClock {
+    WallClock::new(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
+}
+
+/// The operating system's randomness.
+pub fn entropy() -> Entropy {
+    Entropy::new(|bytes| rand::rng().fill(bytes))
+}
+
+/// A running node.
+pub struct Node {
+    pub owner: Owner,
+    pub key: SecretKey,
+    pub config: Config,
+    pub communication: Communication,
+    pub discovery: Discovery,
+    pub hosting: Hosting,
+    pub calls: Calls,
+    pub host: Arc<Host>,
+    pub store: Arc<dyn Store>,
+    pub gateway: SocketAddr,
+    /// What the user should know about how the node came up.
+    pub notes: Vec<String>,
+    pub stop: CancellationToken,
+    clock: WallClock,
+    entropy: Entropy,
+    trust: watch::Sender<Trust>,
+    membership: watch::Sender<Option<Vec<u8>>>,
+    lan: Mutex<Option<Lan>>,
+}
+
+impl Node {
+    /// Starts every layer, from the ground up.
+    pub async fn start(at: &Paths, config: Config) -> Result<Node, Failure> {
+        let (clock, entropy) = (clock(), entropy());
+        let owner = Owner::open(&at.owner, &clock, &entropy)?;
+        let store = open_store(at)?;
+        let key = owner::secret(&at.node_key(), &entropy)?;
+        let mut notes = Vec::new();
+        let (listener, gateway) = bind_gateway(&config.gateway.listen, &mut notes).await?;
+        let network = listen(&key, &config, &mut notes).await?;
+        let membership = publish::membership(&owner, key.public(), &config.network, clock.now_ms())?;
+        let (membership, shown) = watch::channel(Some(membership));
+        let trusted = read_trusted(store.as_ref())?;
+        let (trust, trusting) = watch::channel(Trust { node: key.public(), owner: owner.id(), trusted });
+        let communication = Communication::start(
+            network.clone(),
+            key.clone(),
+            shown,
+            CommunicationConfig { network: config.network.clone(), ..CommunicationConfig::default() },
+            clock.clone(),
+            entropy.clone(),
+        );
+        let host = Arc::new(Host::new(builtins(), ProcessConfig::default()));
+        let (lan, sightings) = join_lan(&key, network.as_ref(), &config, &mut notes);
+        let discovery = discover(&communication, &key, &config, &clock, &trust, &host, sightings)?;
+        let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone())
+            .await
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        let serving = communication.serve(althing_calls::CALL, Arc::new(Incoming(hosting.clone())));
+        serving.map_err(|error| Failure::failed(error.to_string()))?;
+        let calls = Calls::new(
+            communication.clone(),
+            discovery.clone(),
+            hosting.clone(),
+            store.clone(),
+            clock.clone(),
+            owner.id(),
+        );
+        let token = (!config.gateway.token.is_empty()).then(|| config.gateway.token.clone());
+        let mut hosts = config.gateway.hosts.clone();
+        hosts.push(gateway.ip().to_string());
+        let router = althing_gateway::router(calls.clone(), key.clone(), Access { hosts, token });
+        let stop = CancellationToken::new();
+        tokio::spawn(althing_gateway::serve(listener, router, althing_gateway::Limits::default(), stop.clone()));
+        let node = Node {
+            owner,
+            key,
+            config,
+            communication,
+            discovery,
+            hosting,
+            calls,
+            host,
+            store,
+            gateway,
+            notes,
+            stop,
+            clock,
+            entropy,
+            trust,
+            membership,
+            lan: Mutex::new(lan),
+        };
+        node.start_stored()
+    }
+
+    /// Starts the agents that were added before. One that fails does not keep the others from starting.
+    fn start_stored(mut self) -> Result<Node, Failure> {
+        for added in publish::stored(self.store.as_ref())? {
+            if let Err(failure) = self.run_agent(&added) {
+                self.notes.push(format!("agent {:?} does not start: {}", added.file.name, failure.message));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Adds an agent: it is kept, started, and told to the peers.
+    pub async fn add_agent(&self, file: AgentFile, folder: &Path) -> Result<AgentId, Failure> {
+        let stored = publish::stored(self.store.as_ref())?;
+        if stored.iter().any(|added| added.file.name == file.name) {
+            let name = &file.name;
+            let message = format!("this node has an agent {name:?}; `althing agent remove {name}` takes it away first");
+            return Err(Failure::failed(message));
+        }
+        if stored.len() >= publish::AGENTS_MAX {
+            return Err(Failure::failed(format!("a node hosts at most {} agents", publish::AGENTS_MAX)));
+        }
+        let now_ms = self.clock.now_ms();
+        let added = Added::new(file, folder.to_owned(), &self.owner, &self.config.network, now_ms)?;
+        self.run_agent(&added)?;
+        if let Err(failure) = publish::keep(self.store.as_ref(), &added).await {
+            self.drop_agent(&added.file.name).await?;
+            return Err(failure);
+        }
+        publish::agent_id(&self.owner, &added.file)
+    }
+
+    fn run_agent(&self, added: &Added) -> Result<(), Failure> {
+        let rule = added.rule()?;
+        self.host.start(&added.file, &added.folder).map_err(|error| Failure::usage(error.to_string()))?;
+        self.show_agent(added)?;
+        let id = publish::agent_id(&self.owner, &added.file)?;
+        self.hosting.add(HostedAgent { id, callers: rule, input_modes: added.file.input_modes.clone() });
+        Ok(())
+    }
+
+    /// Makes fresh evidence for an agent and hands it to L3.
+    fn show_agent(&self, added: &Added) -> Result<(), Failure> {
+        let (verified, description) =
+            added.evidence(&self.owner, self.key.public(), &self.config.network, self.clock.now_ms())?;
+        self.discovery.host(LocalAgent { verified, description, exposure: added.file.exposure });
+        Ok(())
+    }
+
+    /// Takes an agent away.
+    pub async fn remove_agent(&self, name: &str) -> Result<(), Failure> {
+        let stored = publish::stored(self.store.as_ref())?;
+        if !stored.iter().any(|added| added.file.name == name) {
+            let message = format!("this node has no agent {name:?}; `althing agent list` shows those it has");
+            return Err(Failure::new(code::NOT_FOUND, message));
+        }
+        publish::forget(self.store.as_ref(), name).await?;
+        self.drop_agent(name).await
+    }
+
+    async fn drop_agent(&self, name: &str) -> Result<(), Failure> {
+        let id = AgentId::new(self.owner.id(), name).map_err(|error| Failure::usage(error.to_string()))?;
+        self.discovery.unhost(&id);
+        self.hosting.remove(&id);
+        self.host.stop(name).await;
+        Ok(())
+    }
+
+    /// Trusts a node or an owner, or trusts it no longer.
+    pub async fn set_trust(&self, key: PublicKey, trusted: bool) -> Result<(), Failure> {
+        let mut batch = Batch::new();
+        if trusted {
+            batch.put(TRUSTED, key.did(), Vec::new());
+        } else {
+            batch.delete(TRUSTED, key.did());
+        }
+        let written = self.store.write(batch, Durability::Synced).await;
+        written.map_err(|error| Failure::failed(error.to_string()))?;
+        self.trust.send_modify(|trust| {
+            if trusted {
+                trust.trusted.insert(key);
+            } else {
+                trust.trusted.remove(&key);
+            }
+        });
+        Ok(())
+    }
+
+    /// This node's randomness.
+    pub fn entropy(&self) -> &Entropy {
+        &self.entropy
+    }
+
+    /// Whom this node trusts.
+    pub fn trusted(&self) -> BTreeSet<PublicKey> {
+        self.trust.borrow().trusted.clone()
+    }
+
+    /// Renews grants and the membership for as long as the node runs.
+    pub async fn renew_for_ever(&self) {
+        loop {
+            tokio::time::sleep(RENEW).await;
+            if let Err(failure) = self.renew() {
+                tracing::error!(reason = failure.message, "grants could not be renewed");
+            }
+        }
+    }
+
+    fn renew(&self) -> Result<(), Failure> {
+        let now_ms = self.clock.now_ms();
+        let membership = publish::membership(&self.owner, self.key.public(), &self.config.network, now_ms)?;
+        self.membership.send_replace(Some(membership));
+        for added in publish::stored(self.store.as_ref())? {
+            self.show_agent(&added)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the mesh politely: says goodbye, lets calls end, stops agents.
+    pub async fn shut_down(&self) {
+        self.stop.cancel();
+        let goodbye = async {
+            self.discovery.leave().await;
+            let lan = self.lan.lock().expect("no holder of the LAN panics").take();
+            if let Some(lan) = lan {
+                lan.leave().await;
+            }
+        };
+        // A peer that does not take the goodbye finds out by itself.
+        let _ = tokio::time::timeout(Duration::from_secs(2), goodbye).await;
+        self.host.stop_all().await;
+        // An empty synced batch: all that was written is on disk.
+        if let Err(error) = self.store.write(Batch::new(), Durability::Synced).await {
+            tracing::error!(%error, "the store could not be flushed");
+        }
+    }
+}
+
+fn builtins() -> Builtins {
+    let mut builtins = Builtins::new();
+    builtins.insert("echo", |_, _| Ok(Arc::new(Echo)));
+    builtins.insert("knowledge", Knowledge::build);
+    builtins
+}
+
+fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
+    let families = [TASKS, REMOTE_TASKS, AGENTS, TRUSTED];
+    let opened = RocksStore::open(&at.store(), &families, StoreConfig::default());
+    Ok(Arc::new(opened.map_err(|error| {
+        let hint = match error {
+            OpenError::Locked { .. } if at.name == "default" => " (two nodes on one machine need two names: --name)",
+            _ => "",
+        };
+        Failure::failed(format!("{error}{hint}"))
+    })?))
+}
+
+/// Binds the gateway; when the port is taken, a free one.
+async fn bind_gateway(listen: &str, notes: &mut Vec<String>) -> Result<(TcpListener, SocketAddr), Failure> {
+    let wanted: SocketAddr = listen.parse().map_err(|_| Failure::usage(format!("{listen:?} is no address and port")))?;
+    let failed = |error: std::io::Error| Failure::failed(format!("the gateway cannot listen on {listen}: {error}"));
+    let listener = match TcpListener::bind(wanted).await {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            let listener = TcpListener::bind((wanted.ip(), 0)).await.map_err(failed)?;
+            let free = listener.local_addr().map_err(failed)?.port();
+            notes.push(format!("port {} is taken; the gateway listens on {free}", wanted.port()));
+            listener
+        }
+        bound => bound.map_err(failed)?,
+    };
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+/// Listens for nodes; when the port is taken, on a free one.
+async fn listen(key: &SecretKey, config: &Config, notes: &mut Vec<String>) -> Result<Arc<dyn Network>, Failure> {
+    let start = |listen: Vec<String>| Libp2pNetwork::start(key, Libp2pConfig { listen, ..Libp2pConfig::default() });
+    let network = match start(config.node.listen.clone()).await {
+        Err(althing_libp2p::ListenError::Io { address, reason }) if reason.contains("in use") => {
+            let free = config.node.listen.iter().map(|address| free_port(address)).collect();
+            let network = start(free).await.map_err(|error| Failure::failed(error.to_string()))?;
+            notes.push(format!("{address} is taken; nodes find this one at {}", network.listening().join(", ")));
+            network
+        }
+        started => started.map_err(|error| Failure::failed(error.to_string()))?,
+    };
+    Ok(Arc::new(network))
+}
+
+/// The same address with port 0: any free one.
+fn free_port(address: &str) -> String {
+    match address.rsplit_once("/tcp/") {
+        Some((host, _)) => format!("{host}/tcp/0"),
+        None => address.to_owned(),
+    }
+}
+
+type Sightings = tokio::sync::mpsc::Receiver<althing_discovery::lan::Sighting>;
+
+/// Joins the LAN; a machine without multicast is still a node.
+fn join_lan(
+    key: &SecretKey,
+    network: &dyn Network,
+    config: &Config,
+    notes: &mut Vec<String>,
+) -> (Option<Lan>, Option<Sightings>) {
+    if !config.lan.enabled {
+        return (None, None);
+    }
+    let listening = network.listening();
+    let port = listening.iter().find_map(|address| address.rsplit_once("/tcp/")?.1.parse().ok());
+    let lan = LanConfig { interfaces: config.lan.interfaces.clone(), network: config.network.clone() };
+    match port.map(|port| Lan::join(key.public(), port, &lan)) {
+        Some(Ok((lan, sightings))) => (Some(lan), Some(sightings)),
+        Some(Err(error)) => {
+            notes.push(format!("not on the LAN: {error}"));
+            (None, None)
+        }
+        None => {
+            notes.push("not on the LAN: this node listens on no TCP port".to_owned());
+            (None, None)
+        }
+    }
+}
+
+fn discover(
+    communication: &Communication,
+    key: &SecretKey,
+    config: &Config,
+    clock: &WallClock,
+    trust: &watch::Sender<Trust>,
+    host: &Arc<Host>,
+    sightings: Option<Sightings>,
+) -> Result<Discovery, Failure> {
+    let discovery = DiscoveryConfig {
+        network: config.network.clone(),
+        bootstrap: config.peers.clone(),
+        ..DiscoveryConfig::default()
+    };
+    let (trusting, owners) = (trust.subscribe(), communication.clone());
+    let trusts = move |peer| {
+        let caller = althing_communication::Caller { node: peer, owner: owners.owner(peer) };
+        trusting.borrow().check(&althing_communication::CallerRule::Trusted, &caller).is_ok()
+    };
+    let working = host.clone();
+    let load = move || u16::try_from(working.turns().min(TASKS_FULL) * 1_000 / TASKS_FULL).unwrap_or(1_000);
+    let started =
+        Discovery::start(communication.clone(), key.clone(), discovery, clock.clone(), trusts, load, sightings);
+    started.map_err(|error| Failure::failed(error.to_string()))
+}
+
+fn read_trusted(store: &dyn Store) -> Result<BTreeSet<PublicKey>, Failure> {
+    let rows = store.scan(TRUSTED, Range::all(TRUSTED_MAX)).map_err(|error| Failure::failed(error.to_string()))?;
+    let keys = rows.into_iter().filter_map(|(did, _)| PublicKey::from_did(&String::from_utf8(did).ok()?).ok());
+    Ok(keys.collect())
+}

@@ -1,0 +1,57 @@
+//! Where things lie: the XDG directories, or where the command line says.
+
+use std::path::PathBuf;
+
+use crate::args::Args;
+use crate::exit::Failure;
+
+/// The places of one node and of its owner.
+#[derive(Debug, Clone)]
+pub struct Paths {
+    /// The node's name.
+    pub name: String,
+    /// The node's data.
+    pub data: PathBuf,
+    /// The owner's keys, and by default the configuration file.
+    pub owner: PathBuf,
+    /// The configuration file.
+    pub config: PathBuf,
+    /// True when the file was named on the command line, and so must exist.
+    pub config_named: bool,
+}
+
+impl Paths {
+    /// The places that the command line names, or the user's own.
+    pub fn of(args: &Args) -> Result<Paths, Failure> {
+        let dirs = directories::ProjectDirs::from("", "", "althing")
+            .ok_or_else(|| Failure::failed("this user has no home directory; set HOME, or give --data and --config"))?;
+        let owner = dirs.config_dir().to_owned();
+        Ok(Paths {
+            name: args.name.clone(),
+            data: args.data.clone().unwrap_or_else(|| dirs.data_dir().join(&args.name)),
+            config: args.config.clone().unwrap_or_else(|| owner.join("althing.toml")),
+            config_named: args.config.is_some(),
+            owner,
+        })
+    }
+
+    /// The node's control socket.
+    pub fn socket(&self) -> PathBuf {
+        self.data.join("control.sock")
+    }
+
+    /// The node's key file.
+    pub fn node_key(&self) -> PathBuf {
+        self.data.join("node.key")
+    }
+
+    /// The node's database.
+    pub fn store(&self) -> PathBuf {
+        self.data.join("store")
+    }
+
+    /// The flags that name this node on a command line.
+    pub fn flags(&self) -> String {
+        if self.name == "default" { String::new() } else { format!(" --name {}", self.name) }
+    }
+}

@@ -1,0 +1,124 @@
+//! What the owner signs for its own nodes without being asked: descriptions, hosting grants, memberships.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use althing_communication::CallerRule;
+use althing_protocol::object::{self, Grant, Membership, ObjectError};
+use althing_protocol::{AgentId, Authored, PublicKey, VerifiedAgent};
+use althing_store::{Batch, Durability, Family, Range, Store};
+use althing_td::{AgentFile, Callers, Description};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Failure;
+use crate::owner::Owner;
+
+/// Agents that were added to this node, by name.
+pub const AGENTS: Family = Family("althing.agents");
+/// Agents on one node.
+pub const AGENTS_MAX: usize = althing_protocol::limits::PLACEMENT_AGENTS_MAX;
+/// How long grants and memberships hold. They are renewed at half of it.
+pub const GRANT_MS: u64 = 24 * 60 * 60 * 1_000;
+/// Grants begin this much earlier, for clocks that run behind.
+const BACKDATE_MS: u64 = 60_000;
+
+/// An agent as it was added.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Added {
+    /// Its file.
+    pub file: AgentFile,
+    /// Where relative paths in it start.
+    pub folder: PathBuf,
+    /// The signed description, base64.
+    pub description: String,
+}
+
+impl Added {
+    /// Describes and signs the agent of `file` for the first time, or anew.
+    pub fn new(file: AgentFile, folder: PathBuf, owner: &Owner, network: &str, now_ms: u64) -> Result<Added, Failure> {
+        let id = agent_id(owner, &file)?;
+        let td = althing_td::describe(&file, &id.to_string());
+        let body = object::Description::new(id, now_ms, now_ms, td.bytes().to_vec());
+        let signed = object::sign(body, network, "", &owner.key).map_err(refused)?;
+        Ok(Added { file, folder, description: STANDARD.encode(signed.bytes) })
+    }
+
+    /// The description, parsed, and the evidence for `node` with a fresh grant.
+    pub fn evidence(
+        &self,
+        owner: &Owner,
+        node: PublicKey,
+        network: &str,
+        now_ms: u64,
+    ) -> Result<(Arc<VerifiedAgent>, Arc<Description>), Failure> {
+        let damaged = |why: String| Failure::failed(format!("agent {:?} as stored: {why}", self.file.name));
+        let bytes = STANDARD.decode(&self.description).map_err(|error| damaged(error.to_string()))?;
+        let description: Authored<object::Description> =
+            object::open(&bytes, network, "").map_err(|error| damaged(error.to_string()))?;
+        let id = description.body.agent.clone();
+        let from_ms = now_ms.saturating_sub(BACKDATE_MS);
+        let grant = Grant::new(id.clone(), node, from_ms, from_ms + GRANT_MS);
+        let grant = object::sign(grant, network, "", &owner.key).map_err(refused)?;
+        let td = Description::parse(&description.body.td).map_err(|error| damaged(error.to_string()))?;
+        let verified = VerifiedAgent { agent: id, node, description, grant, key_log: owner.log.clone() };
+        Ok((Arc::new(verified), Arc::new(td)))
+    }
+
+    /// Who may call it.
+    pub fn rule(&self) -> Result<CallerRule, Failure> {
+        Ok(match &self.file.callers {
+            Callers::ThisNode => CallerRule::ThisNode,
+            Callers::Own => CallerRule::Own,
+            Callers::Trusted => CallerRule::Trusted,
+            Callers::Anyone => CallerRule::Anyone,
+            Callers::Listed(dids) => {
+                let keys = dids.iter().map(|did| PublicKey::from_did(did));
+                CallerRule::Listed(keys.collect::<Result<_, _>>().map_err(|error| Failure::usage(error.to_string()))?)
+            }
+        })
+    }
+}
+
+/// The id of the owner's agent of that name.
+pub fn agent_id(owner: &Owner, file: &AgentFile) -> Result<AgentId, Failure> {
+    AgentId::new(owner.id(), &file.name).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// The owner's word that `node` is its own.
+pub fn membership(owner: &Owner, node: PublicKey, network: &str, now_ms: u64) -> Result<Vec<u8>, Failure> {
+    let from_ms = now_ms.saturating_sub(BACKDATE_MS);
+    let body = Membership::new(owner.id(), node, from_ms, from_ms + GRANT_MS);
+    Ok(object::sign(body, network, "", &owner.key).map_err(refused)?.bytes)
+}
+
+fn refused(error: ObjectError) -> Failure {
+    Failure::failed(error.to_string())
+}
+
+/// All agents that were added.
+pub fn stored(store: &dyn Store) -> Result<Vec<Added>, Failure> {
+    let rows = store.scan(AGENTS, Range::all(AGENTS_MAX)).map_err(|error| Failure::failed(error.to_string()))?;
+    let read = |(name, row): (Vec<u8>, Vec<u8>)| {
+        serde_json::from_slice(&row).map_err(|error| {
+            Failure::failed(format!("agent {:?} as stored cannot be read: {error}", String::from_utf8_lossy(&name)))
+        })
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// Keeps an agent; it is on disk when this returns.
+pub async fn keep(store: &dyn Store, added: &Added) -> Result<(), Failure> {
+    let row = serde_json::to_vec(added).map_err(|error| Failure::failed(error.to_string()))?;
+    let mut batch = Batch::new();
+    batch.put(AGENTS, added.file.name.as_bytes(), row);
+    store.write(batch, Durability::Synced).await.map_err(|error| Failure::failed(error.to_string()))
+}
+
+/// Forgets an agent.
+pub async fn forget(store: &dyn Store, name: &str) -> Result<(), Failure> {
+    let mut batch = Batch::new();
+    batch.delete(AGENTS, name.as_bytes());
+    store.write(batch, Durability::Synced).await.map_err(|error| Failure::failed(error.to_string()))
+}

@@ -1,0 +1,59 @@
+//! Logs to standard error, traces to an OTLP collector when one is configured. Trace ids exist in any case, so that a
+//! call is one trace across nodes even when only one of them exports.
+
+use std::io::IsTerminal as _;
+
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
+
+use crate::config::Telemetry;
+use crate::exit::Failure;
+
+/// Sends what is left when it is closed.
+pub struct Exporting(SdkTracerProvider);
+
+impl Exporting {
+    /// Sends what is left.
+    pub async fn close(self) {
+        // The exporter's own thread may wait for a collector that is gone.
+        let flushing = tokio::task::spawn_blocking(move || self.0.shutdown());
+        if let Ok(Ok(Err(error))) = tokio::time::timeout(std::time::Duration::from_secs(3), flushing).await {
+            tracing::debug!(%error, "traces were not all exported");
+        }
+    }
+}
+
+/// Starts logs and traces for the node `name`.
+pub fn start(config: &Telemetry, name: &str) -> Result<Exporting, Failure> {
+    let filter = std::env::var("ALTHING_LOG").unwrap_or_else(|_| config.log.clone());
+    let filter = EnvFilter::try_new(&filter).map_err(|error| Failure::usage(format!("`telemetry.log`: {error}")))?;
+    let resource = Resource::builder().with_service_name("althing").with_attribute(opentelemetry::KeyValue::new(
+        "service.instance.id",
+        name.to_owned(),
+    ));
+    let mut provider = SdkTracerProvider::builder().with_resource(resource.build());
+    if !config.otlp_endpoint.is_empty() {
+        let endpoint = format!("{}/v1/traces", config.otlp_endpoint.trim_end_matches('/'));
+        let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).build();
+        let exporter = exporter.map_err(|error| Failure::usage(format!("`telemetry.otlp_endpoint`: {error}")))?;
+        provider = provider.with_batch_exporter(exporter);
+    }
+    let provider = provider.build();
+    let traces = tracing_opentelemetry::layer().with_tracer(provider.tracer("althing"));
+    let spans = tracing_subscriber::filter::filter_fn(|meta| {
+        meta.is_span() && meta.target().starts_with("althing") && *meta.level() <= tracing::Level::INFO
+    });
+    let colours = std::io::stderr().is_terminal();
+    let logs = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr).with_filter(filter);
+    tracing_subscriber::registry()
+        .with(logs)
+        .with(traces.with_filter(spans))
+        .try_init()
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(Exporting(provider))
+}

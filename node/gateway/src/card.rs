@@ -1,0 +1,95 @@
+//! Agent cards: for every agent of the mesh, local or not, signed by this node, with the publisher's own proof inside.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use althing_calls::{BINDING, OperationError};
+use althing_protocol::{VerifiedAgent, digest};
+use althing_td::{CardContext, Interface, card, sign_card};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use crate::Gateway;
+use crate::guard::{self, problem};
+
+/// The extension that carries what peers verify: key log, description and hosting grant, as signed.
+const EVIDENCE: &str = "https://althing.dev/ext/evidence/v1";
+/// Clients ask again after this, seconds: descriptions change.
+const CACHE: &str = "max-age=60";
+
+/// `GET /a2a/{agent}/.well-known/agent-card.json`.
+pub(crate) async fn show(
+    State(gateway): State<Arc<Gateway>>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let host = guard::host(&headers).unwrap_or_default();
+    match make(&gateway, &agent, host) {
+        Ok((body, issued_at_ms)) => {
+            let etag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(digest(body.as_bytes())));
+            let modified = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(issued_at_ms));
+            let caching = [
+                (header::ETAG, etag.clone()),
+                (header::LAST_MODIFIED, modified),
+                (header::CACHE_CONTROL, CACHE.to_owned()),
+                (header::CONTENT_TYPE, "application/json".to_owned()),
+            ];
+            let known = headers.get(header::IF_NONE_MATCH).and_then(|tag| tag.to_str().ok());
+            if known.is_some_and(|known| known.split(',').any(|tag| tag.trim() == etag || tag.trim() == "*")) {
+                return (StatusCode::NOT_MODIFIED, caching).into_response();
+            }
+            (caching, body).into_response()
+        }
+        Err(error) => {
+            problem(StatusCode::from_u16(error.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &error.message)
+        }
+    }
+}
+
+fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64), OperationError> {
+    let id = gateway.calls.resolve(agent)?;
+    let known = gateway.calls.discovery().describe(&id);
+    let known = known.ok_or_else(|| OperationError::agent_unknown(format!("no node that hosts {id} is known")))?;
+    let interface = |url: String, binding: &str| Interface {
+        url,
+        protocol_binding: binding.to_owned(),
+        protocol_version: "1.0".to_owned(),
+    };
+    let context = CardContext {
+        interfaces: vec![
+            interface(format!("http://{host}/a2a/{id}"), "JSONRPC"),
+            interface(format!("althing://{id}"), BINDING),
+        ],
+        provider: None,
+        streaming: true,
+        input_modes: Vec::new(),
+        output_modes: Vec::new(),
+        extensions: vec![evidence(&known.verified)],
+        token_required: gateway.access.token.is_some(),
+    };
+    let mut card = card(&known.description, &context);
+    let public = gateway.key.public();
+    let kid = format!("{}#{}", public.did(), public.multibase());
+    sign_card(&mut card, gateway.key.signing_key(), &kid)
+        .map_err(|error| OperationError::internal(format!("the card could not be signed: {error}")))?;
+    Ok((card.to_string(), known.verified.description.body.issued_at_ms))
+}
+
+fn evidence(verified: &VerifiedAgent) -> Value {
+    let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+    let key_log: Vec<String> = verified.key_log.to_bytes().iter().map(|event| text(event)).collect();
+    json!({
+        "uri": EVIDENCE,
+        "description": "The publisher's signed description and hosting grant, and the key log that they verify with.",
+        "params": {
+            "node": verified.node.did(),
+            "keyLog": key_log,
+            "description": text(&verified.description.bytes),
+            "grant": text(&verified.grant.bytes),
+        },
+    })
+}

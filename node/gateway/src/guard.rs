@@ -1,0 +1,105 @@
+//! Who may speak to the gateway at all: Host (DNS rebinding), Origin (other sites' pages) and token.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use althing_protocol::digest;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Json, Response};
+use serde_json::json;
+
+use crate::Gateway;
+
+/// Who may speak to the gateway.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// Names, besides loopback's, under which the gateway may be addressed.
+    pub hosts: Vec<String>,
+    /// A bearer token that every request but `/healthz` must carry; none: loopback acts as `local` without one.
+    pub token: Option<String>,
+}
+
+impl Access {
+    /// The principal that a request which passed the guard acts as.
+    pub(crate) fn principal(&self) -> &'static str {
+        if self.token.is_some() { "token" } else { "local" }
+    }
+
+    fn knows(&self, authority: &str) -> bool {
+        let name = name_of(authority);
+        let loopback = name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        loopback || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+    }
+}
+
+/// The host in `host:port`, without the brackets of an IPv6 address.
+fn name_of(authority: &str) -> &str {
+    if let Some(rest) = authority.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or_default();
+    }
+    authority.rsplit_once(':').map_or(authority, |(name, _)| name)
+}
+
+/// What the client addressed; HTTP/2 has it in the URI, which hyper copies for HTTP/1 only.
+pub(crate) fn host(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::HOST)?.to_str().ok()
+}
+
+/// Refuses requests that were meant for another host, or come from another site's page.
+pub(crate) async fn host_and_origin(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let authority = host(headers).or_else(|| request.uri().authority().map(|authority| authority.as_str()));
+    if !authority.is_some_and(|authority| gateway.access.knows(authority)) {
+        let message = "this gateway is not known by that Host; add the name to `gateway.hosts` in althing.toml";
+        return problem(StatusCode::MISDIRECTED_REQUEST, message);
+    }
+    if let Some(origin) = headers.get(header::ORIGIN) {
+        let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
+        if !origin.is_some_and(|authority| gateway.access.knows(authority)) {
+            return problem(StatusCode::FORBIDDEN, "pages of other origins may not speak to this gateway");
+        }
+    }
+    next.run(request).await
+}
+
+/// Refuses requests without the token, where one is set.
+pub(crate) async fn token(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
+    if let Some(token) = &gateway.access.token {
+        let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        // Digests are compared, so that the time taken tells nothing of the token.
+        if !given.is_some_and(|(_, given)| digest(given.trim().as_bytes()) == digest(token.as_bytes())) {
+            let mut refused = problem(StatusCode::UNAUTHORIZED, "a bearer token is required: Authorization: Bearer …");
+            refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+            return refused;
+        }
+    }
+    next.run(request).await
+}
+
+/// An error in the shape of A2A's REST errors.
+pub(crate) fn problem(status: StatusCode, message: &str) -> Response {
+    let name = status.canonical_reason().unwrap_or("error").to_ascii_uppercase().replace(' ', "_");
+    let body = json!({ "error": { "code": status.as_u16(), "status": name, "message": message } });
+    (status, Json(body)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_and_named_hosts_are_known() {
+        let access = Access { hosts: vec!["mesh.example".to_owned(), "192.0.2.7".to_owned()], token: None };
+        let good = ["127.0.0.1:7420", "localhost", "LOCALHOST:1", "[::1]:80", "127.9.9.9", "mesh.example:443", "192.0.2.7"];
+        let bad = ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "[::2]:80", "192.0.2.8", "", "[", ":80"];
+        for host in good {
+            assert!(access.knows(host), "{host}");
+        }
+        for host in bad {
+            assert!(!access.knows(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Installs the system packages that building and testing need, on Debian and its kin. Elsewhere it says what is missing.
+set -euo pipefail
+need() { # package, then a test that it is there
+  local package=$1
+  shift
+  "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+missing=()
+need g++ command -v g++
+need make command -v make
+need pkg-config command -v pkg-config
+need libclang-dev bash -c 'ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* 2>/dev/null | grep -q libclang'
+need iproute2 command -v ip
+need iptables command -v iptables
+need python3-venv python3 -c 'import venv, ensurepip'
+[ ${#missing[@]} -eq 0 ] && exit 0
+if ! command -v apt-get >/dev/null; then
+  echo "setup: please install what corresponds to: ${missing[*]}" >&2
+  exit 1
+fi
+sudo=()
+[ "$(id -u)" -eq 0 ] || sudo=(sudo)
+echo "setup: installing ${missing[*]}" >&2
+"${sudo[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq "${missing[@]}" >/dev/null

@@ -1,0 +1,221 @@
+//! A signed 1 KiB call over libp2p, against the same two signatures and two verifications over raw TCP. Two processes
+//! each, run alternately.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use althing_communication::{
+    Answer, Caller, Communication, CommunicationConfig, Entropy, Inbound, Network, Request, WallClock,
+};
+use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
+use althing_protocol::{PublicKey, SecretKey, sign1};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use rand::Rng as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+use crate::figures::{median, percentile, us};
+
+const PROTOCOL: &str = "/althing/bench/1";
+const BODY: usize = 1_024;
+const ROUNDS: usize = 11;
+const CALLS: usize = 400;
+const IN_FLIGHT: usize = 64;
+const BYTES_MAX: usize = 1 << 16;
+
+struct Echo;
+
+impl Inbound for Echo {
+    fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        futures::future::ready(Answer::Response(request.body)).boxed()
+    }
+}
+
+async fn communication() -> (Communication, PublicKey) {
+    let key = SecretKey::from_seed(&rand::rng().random());
+    let config = Libp2pConfig { listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()], ..Libp2pConfig::default() };
+    let network: Arc<dyn Network> = Arc::new(Libp2pNetwork::start(&key, config).await.expect("a network"));
+    let communication = Communication::start(
+        network,
+        key.clone(),
+        watch::channel(None).1,
+        CommunicationConfig::default(),
+        WallClock::new(|| 0),
+        Entropy::new(|bytes| rand::rng().fill(bytes)),
+    );
+    (communication, key.public())
+}
+
+/// Child: answers calls over libp2p until it is killed.
+pub async fn peer_libp2p() {
+    let (communication, key) = communication().await;
+    communication.serve(PROTOCOL, Arc::new(Echo)).expect("nobody else serves it");
+    println!("{} {}", key.did(), communication.network().listening()[0]);
+    std::future::pending::<()>().await;
+}
+
+/// Child: verifies and signs over raw TCP until it is killed.
+pub async fn peer_tcp() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    println!("- {}", listener.local_addr().expect("an address"));
+    let key = SecretKey::from_seed(&rand::rng().random());
+    loop {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        stream.set_nodelay(true).expect("an option of TCP");
+        let key = key.clone();
+        tokio::spawn(async move {
+            while let Some(bytes) = receive(&mut stream).await {
+                let payload = verify(&bytes);
+                send(&mut stream, &sign1::seal(payload, b"floor", &key)).await;
+            }
+        });
+    }
+}
+
+fn verify(bytes: &[u8]) -> Vec<u8> {
+    sign1::read(bytes, BYTES_MAX).expect("a signed frame").verify(b"floor").expect("a valid signature")
+}
+
+async fn send(stream: &mut TcpStream, bytes: &[u8]) {
+    let len = u32::try_from(bytes.len()).expect("a short frame");
+    stream.write_all(&[&len.to_be_bytes()[..], bytes].concat()).await.expect("a write");
+}
+
+async fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let len = stream.read_u32().await.ok()?;
+    let mut bytes = vec![0; usize::try_from(len).expect("a short frame").min(BYTES_MAX)];
+    stream.read_exact(&mut bytes).await.ok()?;
+    Some(bytes)
+}
+
+async fn child(word: &str) -> (Child, String, String) {
+    let program = std::env::current_exe().expect("this program");
+    let mut child =
+        Command::new(program).arg(word).stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("a child process");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let line = lines.next_line().await.expect("a line").expect("an address");
+    let (key, address) = line.split_once(' ').expect("two words");
+    (child, key.to_owned(), address.to_owned())
+}
+
+/// The payload of the floor: strict CBOR of the same size.
+fn payload() -> Vec<u8> {
+    let mut bytes = vec![0x59, 0x04, 0x00];
+    bytes.extend_from_slice(&[7; BODY]);
+    bytes
+}
+
+async fn floor_call(stream: &mut TcpStream, key: &SecretKey) {
+    send(stream, &sign1::seal(payload(), b"floor", key)).await;
+    let answer = receive(stream).await.expect("an answer");
+    assert_eq!(verify(&answer).len(), BODY + 3);
+}
+
+async fn libp2p_call(communication: &Communication, peer: PublicKey) {
+    let request = Request::new("echo", vec![7; BODY]);
+    assert_eq!(communication.call(peer, PROTOCOL, request).await.expect("an answer").len(), BODY);
+}
+
+/// Calls one after the other; the times of each.
+async fn floor_one(stream: &mut TcpStream, key: &SecretKey) -> Vec<Duration> {
+    let mut times = Vec::with_capacity(CALLS);
+    for _ in 0..CALLS {
+        let begun = Instant::now();
+        floor_call(stream, key).await;
+        times.push(begun.elapsed());
+    }
+    times
+}
+
+async fn libp2p_one(communication: &Communication, peer: PublicKey) -> Vec<Duration> {
+    let mut times = Vec::with_capacity(CALLS);
+    for _ in 0..CALLS {
+        let begun = Instant::now();
+        libp2p_call(communication, peer).await;
+        times.push(begun.elapsed());
+    }
+    times
+}
+
+/// Calls a second with many in flight.
+async fn floor_many(streams: &mut [TcpStream], key: &SecretKey) -> f64 {
+    let begun = Instant::now();
+    let each = CALLS * 4 / streams.len();
+    let all = streams.iter_mut().map(|stream| async move {
+        for _ in 0..each {
+            floor_call(stream, key).await;
+        }
+    });
+    // As many tasks as the other side has: both use both cores.
+    futures::stream::iter(all).buffer_unordered(IN_FLIGHT).collect::<Vec<()>>().await;
+    rate(each * streams.len(), begun)
+}
+
+async fn libp2p_many(communication: &Communication, peer: PublicKey) -> f64 {
+    let begun = Instant::now();
+    let each = CALLS * 4 / IN_FLIGHT;
+    let all = (0..IN_FLIGHT).map(|_| async move {
+        for _ in 0..each {
+            libp2p_call(communication, peer).await;
+        }
+    });
+    futures::stream::iter(all).buffer_unordered(IN_FLIGHT).collect::<Vec<()>>().await;
+    rate(each * IN_FLIGHT, begun)
+}
+
+fn rate(calls: usize, begun: Instant) -> f64 {
+    let calls = u32::try_from(calls).expect("a few thousand calls");
+    f64::from(calls) / begun.elapsed().as_secs_f64()
+}
+
+/// Prints both ratios.
+pub async fn run() {
+    let (_libp2p_child, did, address) = child("peer-libp2p").await;
+    let (_tcp_child, _, tcp) = child("peer-tcp").await;
+    let peer = PublicKey::from_did(&did).expect("a DID");
+    let (communication, _) = communication().await;
+    communication.network().dial(Some(peer), vec![address]).await.expect("a connection");
+    let key = SecretKey::from_seed(&rand::rng().random());
+    let mut streams = Vec::new();
+    for _ in 0..IN_FLIGHT {
+        let stream = TcpStream::connect(&tcp).await.expect("a connection");
+        stream.set_nodelay(true).expect("an option of TCP");
+        streams.push(stream);
+    }
+    let (mut one, mut many, mut ours, mut floors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut our_rates, mut floor_rates) = (Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let mut floor = floor_one(&mut streams[0], &key).await;
+        let mut libp2p = libp2p_one(&communication, peer).await;
+        let floor_rate = floor_many(&mut streams, &key).await;
+        let libp2p_rate = libp2p_many(&communication, peer).await;
+        if round == 0 {
+            continue; // warming up
+        }
+        one.push(us(percentile(&mut libp2p, 0.5)) / us(percentile(&mut floor, 0.5)));
+        many.push(libp2p_rate / floor_rate);
+        ours.append(&mut libp2p);
+        floors.append(&mut floor);
+        our_rates.push(libp2p_rate);
+        floor_rates.push(floor_rate);
+    }
+    println!("signed 1 KiB call over libp2p, against sign → TCP → verify → sign → TCP → verify ({ROUNDS} rounds, alternating)");
+    println!(
+        "  one in flight:  p50 {:.0} µs, floor {:.0} µs, ratio {:.2} (wanted: at most 1.25); p99 {:.0} µs, floor {:.0} µs",
+        us(percentile(&mut ours, 0.5)),
+        us(percentile(&mut floors, 0.5)),
+        median(one),
+        us(percentile(&mut ours, 0.99)),
+        us(percentile(&mut floors, 0.99)),
+    );
+    println!(
+        "  {IN_FLIGHT} in flight:  {:.0}/s, floor {:.0}/s, ratio {:.2} (wanted: at least 0.6)",
+        median(our_rates),
+        median(floor_rates),
+        median(many),
+    );
+}

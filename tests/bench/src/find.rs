@@ -1,0 +1,106 @@
+//! `find` among 10,000 catalogued agents, beside the bare query of the text index.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use althing_discovery::machine::catalogue::{Candidate, Catalogue, Learned, Now};
+use althing_discovery::machine::index::Index;
+use althing_discovery::Query;
+use althing_protocol::object::{self, Description, Grant, Hosted, Placement};
+use althing_protocol::{AgentId, SecretKey, VerifiedAgent, keylog};
+
+use crate::figures::{percentile, us};
+
+const NODES: u16 = 100;
+const AGENTS: u16 = 100;
+const QUERIES: usize = 2_000;
+const NOW_MS: u64 = 1_700_000_000_000;
+const ACTIONS: [&str; 8] = ["view", "pay", "cancel", "translate", "summarise", "measure", "open", "book"];
+const TARGETS: [&str; 9] = ["bill", "door", "flight", "letter", "meeting", "sensor", "order", "picture", "route"];
+
+fn file(node: u16, number: u16) -> althing_td::AgentFile {
+    let at = usize::from(node) * usize::from(AGENTS) + usize::from(number);
+    let (action, target) = (ACTIONS[at % ACTIONS.len()], TARGETS[at / ACTIONS.len() % TARGETS.len()]);
+    let text = format!(
+        "name: agent-{number}\ntitle: {action} {target} {at}\ndescription: Helps people to {action} their {target}, in district {at}.\n\
+         version: 1.0.0\nskills:\n  - {{ id: {target}.{action}, name: {action}, description: Can {action} a {target} when asked., action: {action}, target: {target}, tags: [{target}], examples: [{action} my {target}] }}\n\
+         runtime: {{ native: {{ builtin: echo }} }}\ncallers: trusted\nexposure: public\ninput_modes: [text/plain]\noutput_modes: [text/plain]\n"
+    );
+    althing_td::AgentFile::parse(&text).expect("an agent file")
+}
+
+fn fill(catalogue: &mut Catalogue, index: &mut Index) {
+    let owner = SecretKey::from_seed(&[1; 32]);
+    let next = SecretKey::from_seed(&[2; 32]).public();
+    let log = keylog::inception(&owner, next, NOW_MS);
+    let key_log = althing_protocol::KeyLog::verify(&[log.bytes]).expect("a key log");
+    let now = Now { monotonic_ms: 0, wall_ms: NOW_MS };
+    for node in 0..NODES {
+        let mut seed = [3; 32];
+        seed[..2].copy_from_slice(&node.to_be_bytes());
+        let key = SecretKey::from_seed(&seed);
+        let mut placement = Placement::new(key.public(), 1, NOW_MS, 60_000);
+        placement.load_permille = node % 10 * 100;
+        let mut candidates = Vec::new();
+        for number in 0..AGENTS {
+            let file = file(node, number);
+            let id = AgentId::new(owner.public(), &format!("agent-{node}-{number}")).expect("a name");
+            let td = althing_td::describe(&file, &id.to_string());
+            let body = Description::new(id.clone(), 1, NOW_MS, td.bytes().to_vec());
+            let description = object::sign(body, "bench", "", &owner).expect("a description");
+            let body = Grant::new(id.clone(), key.public(), NOW_MS, NOW_MS + 1_000);
+            let grant = object::sign(body, "bench", "", &owner).expect("a grant");
+            let hosted = Hosted { agent: id.clone(), description: description.digest(), grant: grant.digest() };
+            placement.agents.push(hosted);
+            index.add(key.public(), &id, &td.search_text());
+            let verified = VerifiedAgent { agent: id, node: key.public(), description, grant, key_log: key_log.clone() };
+            candidates.push(Candidate { verified: Arc::new(verified), description: Arc::new(td) });
+        }
+        placement.agents.sort_by(|a, b| a.agent.cmp(&b.agent));
+        let placement = object::sign(placement, "bench", "", &key).expect("a placement");
+        catalogue.place(now, &placement, Learned::Push).expect("a believable placement");
+        assert!(candidates.into_iter().all(|candidate| catalogue.admit(candidate)), "every agent is admitted");
+    }
+}
+
+fn measure(mut work: impl FnMut(usize) -> usize) -> (Duration, Duration, usize) {
+    let mut times = Vec::with_capacity(QUERIES);
+    let mut found = 0;
+    for at in 0..QUERIES {
+        let begun = Instant::now();
+        found += work(at);
+        times.push(begun.elapsed());
+    }
+    (percentile(&mut times, 0.5), percentile(&mut times, 0.99), found / QUERIES)
+}
+
+/// Prints times for each kind of question.
+pub fn run() {
+    let (mut catalogue, mut index) = (Catalogue::new(1_000), Index::default());
+    fill(&mut catalogue, &mut index);
+    let text = |at: usize| format!("{} my {} please", ACTIONS[at % ACTIONS.len()], TARGETS[at % TARGETS.len()]);
+    println!("find among {} agents, 50 results at most (wanted: p99 below 2 ms)", catalogue.len());
+    let show = |name: &str, (p50, p99, found): (Duration, Duration, usize)| {
+        println!("  {name:32} p50 {:6.0} µs, p99 {:6.0} µs, {found} found", us(p50), us(p99));
+    };
+    let limit = Some(50);
+    let capability = |at: usize| format!("{}.{}", TARGETS[at % TARGETS.len()], ACTIONS[at % ACTIONS.len()]);
+    show("by capability", measure(|at| {
+        let query = Query { capability: Some(capability(at)), limit, ..Query::default() };
+        catalogue.find(&query, 0).0.len()
+    }));
+    show("by action, target, load", measure(|at| {
+        let query = Query {
+            action: Some(ACTIONS[at % ACTIONS.len()].to_owned()),
+            target: Some(TARGETS[at % TARGETS.len()].to_owned()),
+            max_load: Some(0.5),
+            limit,
+            ..Query::default()
+        };
+        catalogue.find(&query, 0).0.len()
+    }));
+    show("by text", measure(|at| {
+        catalogue.find(&Query { text: Some(text(at)), limit, ..Query::default() }, 0).0.len()
+    }));
+    show("bare query of the text index", measure(|at| index.search(&text(at)).len()));
+}

@@ -1,0 +1,110 @@
+//! An idle node: how soon its gateway answers and how much memory it holds, beside a process with an empty RocksDB and
+//! tokio.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use althing_store::{Family, RocksStore, StoreConfig};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+
+use crate::figures::{median, percentile};
+
+const ROUNDS: usize = 9;
+/// How long a node idles before its memory is read: a few heartbeats.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Child: opens an empty store and waits.
+pub async fn empty() {
+    let folder = std::env::args().nth(2).expect("a folder");
+    let families = [Family("a"), Family("b"), Family("c"), Family("d")];
+    let _store = RocksStore::open(Path::new(&folder), &families, StoreConfig::default()).expect("a store");
+    println!("ready");
+    std::future::pending::<()>().await;
+}
+
+/// Resident memory, MiB.
+fn resident(child: &Child) -> f64 {
+    let pid = child.id().expect("it runs");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    let kib: f64 = line.trim().trim_end_matches(" kB").trim().parse().expect("a number");
+    kib / 1_024.0
+}
+
+async fn first_line(child: &mut Child) -> String {
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    lines.next_line().await.expect("a line").expect("a line")
+}
+
+/// A node, and the time until its gateway answered.
+async fn node(program: &Path, folder: &Path) -> (Child, Duration) {
+    let begun = Instant::now();
+    let mut child = Command::new(program)
+        .args(["--json", "--data"])
+        .arg(folder.join("data"))
+        .args(["up", "--gateway", "127.0.0.1:0", "--listen", "/ip4/127.0.0.1/tcp/0"])
+        .env("XDG_CONFIG_HOME", folder)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("a node");
+    let said: serde_json::Value = serde_json::from_str(&first_line(&mut child).await).expect("JSON");
+    let gateway = said["gateway"].as_str().and_then(|url| url.strip_prefix("http://")).expect("an address");
+    let mut stream = TcpStream::connect(gateway).await.expect("a connection");
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {gateway}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("a write");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    (child, begun.elapsed())
+}
+
+async fn floor(folder: &Path) -> (Child, Duration) {
+    let begun = Instant::now();
+    let program = std::env::current_exe().expect("this program");
+    let mut child = Command::new(program)
+        .arg("empty")
+        .arg(folder.join("empty"))
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("a process");
+    first_line(&mut child).await;
+    (child, begun.elapsed())
+}
+
+/// Prints both times and both sizes.
+pub async fn run() {
+    let mut program: PathBuf = std::env::current_exe().expect("this program");
+    program.set_file_name("althing");
+    let (mut ready, mut floor_ready) = (Vec::new(), Vec::new());
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let folder = tempfile::tempdir().expect("a folder");
+        first.push(node(&program, folder.path()).await.1);
+        // The second start finds keys and database.
+        let (_, took) = node(&program, folder.path()).await;
+        again.push(took);
+        floor_ready.push(floor(folder.path()).await.1);
+    }
+    ready.extend(again.iter().copied());
+    let folder = tempfile::tempdir().expect("a folder");
+    let (running, _) = node(&program, folder.path()).await;
+    let (empty, _) = floor(folder.path()).await;
+    tokio::time::sleep(IDLE).await;
+    let (ours, theirs) = (resident(&running), resident(&empty));
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    println!("idle node, beside a process with an empty RocksDB and tokio");
+    let ratios = ready.iter().zip(&floor_ready).map(|(a, b)| ms(*a) / ms(*b)).collect();
+    println!(
+        "  ready (gateway answers): first start {:.0} ms, later {:.0} ms (wanted: below 300); empty process {:.0} ms; ratio {:.1}",
+        ms(percentile(&mut first, 0.5)),
+        ms(percentile(&mut ready, 0.5)),
+        ms(percentile(&mut floor_ready, 0.5)),
+        median(ratios),
+    );
+    println!("  resident: {ours:.1} MiB (wanted: below 40); empty process {theirs:.1} MiB; ratio {:.1}", ours / theirs);
+}

@@ -1,0 +1,35 @@
+//! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
+//!
+//! `althing-bench [calls|find|idle]`; all of them when none is named. The other words are its own child processes.
+#![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
+
+mod calls;
+mod figures;
+mod find;
+mod idle;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let word = words.first().map_or("all", String::as_str);
+    runtime.block_on(async {
+        match word {
+            "peer-libp2p" => calls::peer_libp2p().await,
+            "peer-tcp" => calls::peer_tcp().await,
+            "empty" => idle::empty().await,
+            "calls" => calls::run().await,
+            "find" => find::run(),
+            "idle" => idle::run().await,
+            "all" => {
+                figures::machine();
+                calls::run().await;
+                find::run();
+                idle::run().await;
+            }
+            other => {
+                eprintln!("there is no benchmark {other:?}; there are calls, find and idle");
+                std::process::exit(2);
+            }
+        }
+    });
+}

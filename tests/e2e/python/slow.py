@@ -1,0 +1,55 @@
+"""An agent without any library: says a word every 50 ms until it is cancelled, which it notes in the file `cancelled`.
+It starts a child, to see that the child goes with it. Told "quick", it says one word and is done."""
+import json
+import os
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+CANCELLED = threading.Event()
+CARD = {
+    "name": "slow", "description": "Takes its time", "version": "1.0.0", "capabilities": {"streaming": True},
+    "supportedInterfaces": [{"url": "http://127.0.0.1/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+    "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
+}
+IDS = {"taskId": "t-1", "contextId": "c-1"}
+
+
+class Agent(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.answer("application/json", json.dumps(CARD))
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if asked["method"] == "CancelTask":
+            with open("cancelled", "w", encoding="utf-8") as note:
+                note.write(asked["params"]["id"])
+            CANCELLED.set()
+            task = {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_CANCELED"}}
+            return self.answer("application/json", json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": task}))
+        self.answer("text/event-stream", "")
+        self.event({"task": {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}})
+        quick = asked["params"]["message"]["parts"][0]["text"] == "quick"
+        for at in range(1 if quick else 1200):
+            if CANCELLED.wait(0.05):
+                return None
+            artifact = {"artifactId": "a", "parts": [{"text": f"{at} "}]}
+            self.event({"artifactUpdate": {**IDS, "artifact": artifact, "append": at > 0}})
+        return self.event({"statusUpdate": {**IDS, "status": {"state": "TASK_STATE_COMPLETED"}}})
+
+    def event(self, result):
+        self.wfile.write(f"data: {json.dumps({'jsonrpc': '2.0', 'id': 1, 'result': result})}\n\n".encode())
+        self.wfile.flush()
+
+    def answer(self, kind, body):
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+subprocess.Popen(["sleep", "600"])
+ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Agent).serve_forever()

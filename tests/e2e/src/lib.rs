@@ -1,0 +1,1 @@
+//! Real processes: in network namespaces, under faults, with other people's clients; see `tests/`.

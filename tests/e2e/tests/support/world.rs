@@ -1,0 +1,148 @@
+//! Machines on one LAN: network namespaces around a bridge, gone when the test ends.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::Machine;
+
+/// All namespaces of these tests begin so; then come the test's process id and a number.
+const PREFIX: &str = "althing-e2e";
+
+/// What the LAN carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Multicast {
+    Carried,
+    Dropped,
+}
+
+/// Machines, each in a namespace of its own, joined by a bridge in another. No way leads out of it.
+pub struct World {
+    prefix: String,
+    pub machines: Vec<Machine>,
+}
+
+impl World {
+    /// A LAN of `count` machines; `None`, with the reason printed, where this process may not make one.
+    pub fn new(count: usize, multicast: Multicast) -> Option<World> {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: network namespaces need root");
+            return None;
+        }
+        sweep();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let prefix = format!("{PREFIX}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        // From here on, drop cleans up what was made.
+        let mut world = World { prefix, machines: Vec::new() };
+        if let Err(reason) = world.build(count, multicast) {
+            assert!(!in_ci(), "no network namespaces: {reason}");
+            eprintln!("skipped: no network namespaces: {reason}");
+            return None;
+        }
+        Some(world)
+    }
+
+    fn build(&mut self, count: usize, multicast: Multicast) -> Result<(), String> {
+        let hub = self.hub();
+        ip(&format!("netns add {hub}"))?;
+        ip(&format!("-n {hub} link add br0 type bridge mcast_snooping 0"))?;
+        ip(&format!("-n {hub} link set br0 up"))?;
+        for at in 0..count {
+            let (machine, number) = (self.name(at), at + 1);
+            ip(&format!("netns add {machine}"))?;
+            ip(&format!("link add eth0 netns {machine} type veth peer name p{at} netns {hub}"))?;
+            ip(&format!("-n {hub} link set p{at} master br0 up"))?;
+            if multicast == Multicast::Dropped {
+                ip(&format!("-n {hub} link set p{at} type bridge_slave mcast_flood off"))?;
+            }
+            ip(&format!("-n {machine} link set lo up"))?;
+            ip(&format!("-n {machine} addr add 10.77.0.{number}/24 dev eth0"))?;
+            ip(&format!("-n {machine} link set eth0 up"))?;
+            ip(&format!("-n {machine} route add 224.0.0.0/4 dev eth0"))?;
+            self.machines.push(Machine::within(&machine));
+        }
+        Ok(())
+    }
+
+    fn hub(&self) -> String {
+        format!("{}-hub", self.prefix)
+    }
+
+    fn name(&self, at: usize) -> String {
+        format!("{}-{at}", self.prefix)
+    }
+
+    /// Pulls a machine's cable.
+    pub fn cut(&self, at: usize) {
+        ip(&format!("-n {} link set p{at} down", self.hub())).expect("the bridge is ours");
+    }
+
+    /// Plugs it in again.
+    pub fn restore(&self, at: usize) {
+        ip(&format!("-n {} link set p{at} up", self.hub())).expect("the bridge is ours");
+    }
+
+    /// Routes that lead out of the LAN.
+    pub fn ways_out(&self, at: usize) -> String {
+        let four = ip(&format!("-n {} -4 route show default", self.name(at))).expect("a namespace of ours");
+        four + &ip(&format!("-n {} -6 route show default", self.name(at))).expect("a namespace of ours")
+    }
+
+    /// How often something in there tried to reach an IPv4 address to which no route leads.
+    pub fn tries_to_leave(&self, at: usize) -> u64 {
+        let snmp = output(Command::new("ip").args(["netns", "exec", &self.name(at), "cat", "/proc/net/snmp"]));
+        let snmp = snmp.expect("/proc/net/snmp");
+        let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Ip:")).map(str::split_whitespace);
+        let (names, numbers) = (lines.next().expect("names"), lines.next().expect("numbers"));
+        let found = names.zip(numbers).find(|(name, _)| *name == "OutNoRoutes");
+        found.and_then(|(_, number)| number.parse().ok()).expect("a count of packets without a route")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.machines.clear();
+        remove(&format!("{}-", self.prefix));
+    }
+}
+
+/// Is a skip a failure here?
+pub fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|ci| ci == "true")
+}
+
+fn ip(arguments: &str) -> Result<String, String> {
+    output(Command::new("ip").args(arguments.split(' ')))
+}
+
+fn output(command: &mut Command) -> Result<String, String> {
+    let done = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    Err(format!("{command:?}: {}", String::from_utf8_lossy(&done.stderr).trim()))
+}
+
+fn namespaces() -> Vec<String> {
+    let list = ip("netns list").unwrap_or_default();
+    list.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+fn remove(prefix: &str) {
+    for name in namespaces().iter().filter(|name| name.starts_with(prefix)) {
+        if let Err(reason) = ip(&format!("netns del {name}")) {
+            eprintln!("a namespace stays: {reason}");
+        }
+    }
+}
+
+/// Removes what a test left behind that was killed.
+fn sweep() {
+    for name in namespaces() {
+        let Some(rest) = name.strip_prefix(&format!("{PREFIX}-")) else { continue };
+        let process = rest.split('-').next().and_then(|pid| pid.parse::<u32>().ok());
+        if process.is_some_and(|pid| !super::runs(pid)) {
+            // Another test may do the same at this moment.
+            let _ = ip(&format!("netns del {name}"));
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Whether the values of an agent file are good: bounded, well-formed, distinct.
+
+use std::collections::BTreeSet;
+
+use super::{AgentFile, AgentFileProblem, Callers, RuntimeSpec, Skill};
+use crate::json::{excerpt, is_hidden};
+
+/// The longest name, in characters (a DNS label, so that it can be announced by mDNS).
+pub const NAME_CHARS_MAX: usize = 63;
+/// The longest title, and name of a skill, in characters.
+pub const TITLE_CHARS_MAX: usize = 128;
+/// The longest description, in characters.
+pub const DESCRIPTION_CHARS_MAX: usize = 4096;
+/// The most skills of one agent.
+pub const SKILLS_MAX: usize = 64;
+/// The longest id of a skill, in characters.
+pub const SKILL_ID_CHARS_MAX: usize = 128;
+/// The longest action or target of a skill, in characters.
+pub const ACTION_CHARS_MAX: usize = 128;
+/// The most tags of one skill.
+pub const TAGS_MAX: usize = 32;
+/// The longest tag, in characters.
+pub const TAG_CHARS_MAX: usize = 64;
+/// The most examples of one skill.
+pub const EXAMPLES_MAX: usize = 16;
+/// The longest example, in characters.
+pub const EXAMPLE_CHARS_MAX: usize = 1024;
+/// The longest configuration of a native agent, as JSON, in bytes.
+pub const CONFIG_BYTES_MAX: usize = 64 * 1024;
+/// The most items of a command, the program included.
+pub const COMMAND_ITEMS_MAX: usize = 64;
+/// The most variables added to a program's environment.
+pub const ENV_MAX: usize = 64;
+/// The longest argument, variable or directory, in bytes.
+pub const TEXT_BYTES_MAX: usize = 4096;
+/// The shortest time that a program may be given to start, in milliseconds.
+pub const STARTUP_TIMEOUT_MS_MIN: u64 = 100;
+/// The longest time that a program may be given to start, in milliseconds: ten minutes.
+pub const STARTUP_TIMEOUT_MS_MAX: u64 = 600_000;
+/// The most media types in one direction.
+pub const MODES_MAX: usize = 16;
+/// The most identities in `callers`.
+pub const CALLERS_MAX: usize = 256;
+
+/// The multicodec prefix of an ed25519 public key in a `did:key`.
+const ED25519_PREFIX: [u8; 2] = [0xed, 0x01];
+
+/// Everything to change in the values, in the order of the fields; lines are not known here.
+pub(super) fn check(file: &AgentFile) -> Vec<AgentFileProblem> {
+    let mut check = Check(Vec::new());
+    if !is_word(&file.name, NAME_CHARS_MAX, "-") {
+        let fix = "Use 1 to 63 of a-z, 0-9 and -, for example \"weather-berlin\"";
+        check.refuse("name", "name-form", format!("{:?} is not a name", excerpt(&file.name, 80)), fix);
+    }
+    check.line("title", &file.title, TITLE_CHARS_MAX);
+    check.text("description", &file.description, DESCRIPTION_CHARS_MAX);
+    check.version("version", &file.version);
+    check.skills(&file.skills);
+    match &file.runtime {
+        RuntimeSpec::Native { builtin, config } => {
+            if !is_word(builtin, NAME_CHARS_MAX, "-") {
+                let message = format!("{:?} is not the name of a builtin", excerpt(builtin, 80));
+                check.refuse("runtime.native.builtin", "name-form", message, "Write it as the node lists it");
+            }
+            check.most("runtime.native.config", config.to_string().len(), CONFIG_BYTES_MAX, "bytes of JSON");
+        }
+        RuntimeSpec::Process { .. } => check.process(&file.runtime),
+    }
+    check.callers(&file.callers);
+    check.modes("input_modes", &file.input_modes);
+    check.modes("output_modes", &file.output_modes);
+    check.0
+}
+
+struct Check(Vec<AgentFileProblem>);
+
+impl Check {
+    fn refuse(&mut self, field: impl Into<String>, rule: &'static str, message: String, fix: impl Into<String>) {
+        self.0.push(AgentFileProblem { field: field.into(), line: None, rule, message, fix: fix.into() });
+    }
+
+    fn most(&mut self, field: impl Into<String>, len: usize, max: usize, unit: &str) {
+        if len > max {
+            self.refuse(field, "too-many", format!("{len} {unit}, the limit is {max}"), "Shorten it");
+        }
+    }
+
+    /// Text of several lines: not empty, bounded, nothing hidden in it.
+    fn text(&mut self, field: impl Into<String>, text: &str, chars_max: usize) {
+        let field = field.into();
+        self.most(field.as_str(), text.chars().count(), chars_max, "characters");
+        if text.trim().is_empty() {
+            self.refuse(field.as_str(), "empty", "this is empty".to_owned(), "Write something, or remove the key");
+        }
+        if let Some(c) = text.chars().find(|c| is_hidden(*c)) {
+            let message = format!("it holds the invisible character U+{:04X}", u32::from(c));
+            self.refuse(field, "hidden-character", message, "Remove it: it can make one name look like another");
+        }
+    }
+
+    /// As [`Check::text`], on one line.
+    fn line(&mut self, field: impl Into<String>, text: &str, chars_max: usize) {
+        let field = field.into();
+        if text.contains(['\n', '\r', '\t']) {
+            let message = "it has a line break or a tab".to_owned();
+            self.refuse(field.as_str(), "one-line", message, "Write it on one line, without tabs");
+        }
+        self.text(field, text, chars_max);
+    }
+
+    fn version(&mut self, field: impl Into<String>, version: &str) {
+        if semver::Version::parse(version).is_err() {
+            let message = format!("{:?} is not a semantic version", excerpt(version, 40));
+            self.refuse(field, "semver", message, "Write three numbers, for example \"1.0.0\"");
+        }
+    }
+
+    fn skills(&mut self, skills: &[Skill]) {
+        self.most("skills", skills.len(), SKILLS_MAX, "skills");
+        let mut ids = BTreeSet::new();
+        for (n, skill) in skills.iter().enumerate() {
+            let field = |key: &str| format!("skills[{n}].{key}");
+            if !is_word(&skill.id, SKILL_ID_CHARS_MAX, "._:-") {
+                let message = format!("{:?} is not an id", excerpt(&skill.id, 80));
+                self.refuse(field("id"), "id-form", message, "Use 1 to 128 of a-z, 0-9, dot, _, : and -");
+            }
+            if !ids.insert(&skill.id) {
+                let message = format!("{:?} is the id of an earlier skill", excerpt(&skill.id, 80));
+                self.refuse(field("id"), "id-twice", message, "Give each skill an id of its own");
+            }
+            self.line(field("name"), &skill.name, TITLE_CHARS_MAX);
+            self.text(field("description"), &skill.description, DESCRIPTION_CHARS_MAX);
+            for (key, word) in [("action", &skill.action), ("target", &skill.target)] {
+                if let Some(word) = word {
+                    self.line(field(key), word, ACTION_CHARS_MAX);
+                }
+            }
+            self.most(field("tags"), skill.tags.len(), TAGS_MAX, "tags");
+            for (t, tag) in skill.tags.iter().enumerate() {
+                self.line(field(&format!("tags[{t}]")), tag, TAG_CHARS_MAX);
+            }
+            self.most(field("examples"), skill.examples.len(), EXAMPLES_MAX, "examples");
+            for (e, example) in skill.examples.iter().enumerate() {
+                self.text(field(&format!("examples[{e}]")), example, EXAMPLE_CHARS_MAX);
+            }
+            if let Some(version) = &skill.version {
+                self.version(field("version"), version);
+            }
+        }
+    }
+
+    fn process(&mut self, runtime: &RuntimeSpec) {
+        let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms } = runtime else { return };
+        let field = |key: &str| format!("runtime.process.{key}");
+        self.most(field("command"), command.len(), COMMAND_ITEMS_MAX, "items");
+        if command.first().is_none_or(|program| program.trim().is_empty()) {
+            let fix = "Write the program first, for example [python3, agent.py]";
+            self.refuse(field("command"), "empty", "it names no program".to_owned(), fix);
+        }
+        for (n, item) in command.iter().enumerate() {
+            self.passed_on(field(&format!("command[{n}]")), item);
+        }
+        if let Some(cwd) = cwd {
+            self.passed_on(field("cwd"), &cwd.to_string_lossy());
+        }
+        self.most(field("env"), env.len(), ENV_MAX, "variables");
+        for (name, value) in env {
+            let field = field(&format!("env.{}", excerpt(name, 80)));
+            let start = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+            if !start || name.len() > 128 || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+                let message = "this is not the name of a variable".to_owned();
+                self.refuse(field.as_str(), "env-name", message, "Use A-Z, a-z, 0-9 and _, a letter or _ first");
+            }
+            if name == "PORT" {
+                let message = "the node itself sets PORT, to the port that it chose".to_owned();
+                self.refuse(field.as_str(), "env-port", message, "Remove it; the program reads PORT or {port}");
+            }
+            self.passed_on(field, value);
+        }
+        if !(STARTUP_TIMEOUT_MS_MIN..=STARTUP_TIMEOUT_MS_MAX).contains(startup_timeout_ms) {
+            let message = format!("{startup_timeout_ms} ms is out of range");
+            let fix = format!("Choose {STARTUP_TIMEOUT_MS_MIN} to {STARTUP_TIMEOUT_MS_MAX}");
+            self.refuse(field("startup_timeout_ms"), "out-of-range", message, fix);
+        }
+    }
+
+    /// What the operating system is handed: bounded, and without the NUL that would end it early.
+    fn passed_on(&mut self, field: String, text: &str) {
+        self.most(field.as_str(), text.len(), TEXT_BYTES_MAX, "bytes");
+        if text.contains('\0') {
+            self.refuse(field, "nul", "it holds a NUL character".to_owned(), "Remove it");
+        }
+    }
+
+    fn callers(&mut self, callers: &Callers) {
+        let Callers::Listed(dids) = callers else { return };
+        self.most("callers", dids.len(), CALLERS_MAX, "identities");
+        if dids.is_empty() {
+            let fix = "List a did:key, or write this-node to keep others out";
+            self.refuse("callers", "empty", "the list is empty".to_owned(), fix);
+        }
+        for (n, did) in dids.iter().enumerate() {
+            if !is_did_key(did) {
+                let message = format!("{:?} is not a did:key of an ed25519 key", excerpt(did, 80));
+                let fix = "Copy it from `althing id` on that node: did:key:z6Mk…";
+                self.refuse(format!("callers[{n}]"), "did-key", message, fix);
+            }
+        }
+    }
+
+    fn modes(&mut self, field: &str, modes: &[String]) {
+        self.most(field, modes.len(), MODES_MAX, "media types");
+        if modes.is_empty() {
+            let fix = "Name a media type, or remove the key for text/plain";
+            self.refuse(field, "empty", "the list is empty".to_owned(), fix);
+        }
+        for (n, mode) in modes.iter().enumerate() {
+            if !is_media_type(mode) {
+                let message = format!("{:?} is not a media type", excerpt(mode, 80));
+                let fix = "Write type/subtype, for example text/plain or application/json";
+                self.refuse(format!("{field}[{n}]"), "media-type", message, fix);
+            }
+        }
+    }
+}
+
+fn is_word(text: &str, chars_max: usize, marks: &str) -> bool {
+    (1..=chars_max).contains(&text.len())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || marks.contains(c))
+}
+
+/// `did:key:z…` with the 32 bytes of an ed25519 key that is a point on the curve.
+fn is_did_key(did: &str) -> bool {
+    let Some(encoded) = did.strip_prefix("did:key:z").filter(|e| e.len() <= 64) else { return false };
+    let Ok(bytes) = bs58::decode(encoded).into_vec() else { return false };
+    let key = bytes.strip_prefix(&ED25519_PREFIX).and_then(|key| <&[u8; 32]>::try_from(key).ok());
+    key.is_some_and(|key| ed25519_dalek::VerifyingKey::from_bytes(key).is_ok())
+}
+
+/// `type/subtype` with parameters perhaps (RFC 9110 §8.3.1), in printable ASCII.
+fn is_media_type(text: &str) -> bool {
+    let is_token = |t: &str| {
+        !t.is_empty() && t.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
+    };
+    let (essence, parameters) = text.split_once(';').map_or((text, None), |(e, p)| (e, Some(p)));
+    let named = essence.trim_end().split_once('/').is_some_and(|(t, s)| is_token(t) && is_token(s));
+    let printable = parameters.is_none_or(|p| p.contains('=') && p.chars().all(|c| matches!(c, ' '..='~')));
+    named && printable && text.len() <= 128
+}

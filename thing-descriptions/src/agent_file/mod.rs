@@ -1,0 +1,303 @@
+//! The agent file: what a person writes (`agent.yaml`) to have an agent run and be found.
+//!
+//! Everything that others may see goes into the Thing Description ([`crate::describe`]); how it runs, who may call it
+//! and who may see it stay on this machine.
+
+mod check;
+mod read;
+#[cfg(test)]
+mod tests;
+mod yaml;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+pub use check::{
+    ACTION_CHARS_MAX, CALLERS_MAX, COMMAND_ITEMS_MAX, CONFIG_BYTES_MAX, DESCRIPTION_CHARS_MAX, ENV_MAX,
+    EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX, SKILL_ID_CHARS_MAX, SKILLS_MAX,
+    STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX,
+};
+
+/// The longest agent file, in bytes.
+pub const AGENT_FILE_BYTES_MAX: usize = 256 * 1024;
+/// The version of an agent or a skill whose author gave none.
+pub const VERSION_DEFAULT: &str = "1.0.0";
+/// The media type of an agent whose author gave none.
+pub const MODE_DEFAULT: &str = "text/plain";
+/// How long a process agent may take until it answers, when its author did not say, in milliseconds.
+pub const STARTUP_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+
+/// An agent as its owner wrote it, defaults filled in. It is stored as JSON of the same shape as the YAML.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentFile {
+    /// The last part of the agent's URN: `[a-z0-9-]`, 1 to 63 characters.
+    pub name: String,
+    /// The title for people; the name where none was given.
+    pub title: String,
+    /// What it does, for people and for search.
+    pub description: String,
+    /// Its version (semver 2.0.0).
+    pub version: String,
+    /// What it can do, ids distinct.
+    #[serde(default)]
+    pub skills: Vec<Skill>,
+    /// How it runs. Local.
+    pub runtime: RuntimeSpec,
+    /// Who may call it. Local policy, not in the description.
+    #[serde(default)]
+    pub callers: Callers,
+    /// Who may see it. Local policy, not in the description.
+    #[serde(default)]
+    pub exposure: Exposure,
+    /// The media types that it reads.
+    pub input_modes: Vec<String>,
+    /// The media types that it writes.
+    pub output_modes: Vec<String>,
+}
+
+/// One thing that an agent can do; it becomes an LMOS capability and an A2A skill.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Skill {
+    /// Its identifier: `[a-z0-9._:-]`, 1 to 128 characters.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// The verb, for exact search: `reserve`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// What the verb acts on: `seat`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Words to be found by.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Sentences that it would answer.
+    #[serde(default)]
+    pub examples: Vec<String>,
+    /// Its version (semver 2.0.0); that of the agent where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// How an agent runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuntimeSpec {
+    /// Inside the node.
+    Native {
+        /// Which of the node's own agents it is, for example `echo`.
+        builtin: String,
+        /// What that agent is configured with; it alone knows the shape.
+        #[serde(default)]
+        config: Value,
+    },
+    /// A program that speaks A2A over HTTP on the port that it finds in the environment variable `PORT`, and as
+    /// `{port}` in its arguments.
+    Process {
+        /// The program and its arguments; never a shell line.
+        command: Vec<String>,
+        /// The directory it runs in.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cwd: Option<PathBuf>,
+        /// Variables added to its environment.
+        #[serde(default)]
+        env: BTreeMap<String, String>,
+        /// How long it may take until it answers, in milliseconds.
+        #[serde(default = "startup_timeout_ms_default")]
+        startup_timeout_ms: u64,
+    },
+}
+
+fn startup_timeout_ms_default() -> u64 {
+    STARTUP_TIMEOUT_MS_DEFAULT
+}
+
+/// Who may call an agent; decided at the receiver before anything runs. Written as one of four words or as a list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Callers {
+    /// `this-node`: only what runs on the same node.
+    ThisNode,
+    /// `own`: the owner's nodes.
+    #[default]
+    Own,
+    /// `trusted`: those whom the owner trusts too.
+    Trusted,
+    /// `anyone`: every peer.
+    Anyone,
+    /// A list of `did:key` identities.
+    Listed(Vec<String>),
+}
+
+impl Callers {
+    pub(crate) const WORDS: [&'static str; 4] = ["this-node", "own", "trusted", "anyone"];
+
+    pub(crate) fn from_word(word: &str) -> Option<Callers> {
+        match word {
+            "this-node" => Some(Callers::ThisNode),
+            "own" => Some(Callers::Own),
+            "trusted" => Some(Callers::Trusted),
+            "anyone" => Some(Callers::Anyone),
+            _ => None,
+        }
+    }
+
+    /// The word as it is written; none for a list.
+    pub fn word(&self) -> Option<&'static str> {
+        match self {
+            Callers::ThisNode => Some("this-node"),
+            Callers::Own => Some("own"),
+            Callers::Trusted => Some("trusted"),
+            Callers::Anyone => Some("anyone"),
+            Callers::Listed(_) => None,
+        }
+    }
+}
+
+impl Serialize for Callers {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self, self.word()) {
+            (Callers::Listed(dids), _) => dids.serialize(serializer),
+            (_, word) => word.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Callers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Callers, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Word(String),
+            List(Vec<String>),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::List(dids) => Ok(Callers::Listed(dids)),
+            Written::Word(word) => Callers::from_word(&word).ok_or_else(|| {
+                serde::de::Error::custom(format!("{word:?} is not one of {}", Callers::WORDS.join(", ")))
+            }),
+        }
+    }
+}
+
+/// Who may see an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exposure {
+    /// Everyone: also on mDNS, the DHT and in lists for others.
+    Public,
+    /// Those whom the owner trusts.
+    #[default]
+    Trusted,
+    /// Nobody else: never on mDNS, the DHT or in a list for others.
+    Hidden,
+}
+
+impl Exposure {
+    pub(crate) const WORDS: [&'static str; 3] = ["public", "trusted", "hidden"];
+
+    pub(crate) fn from_word(word: &str) -> Option<Exposure> {
+        match word {
+            "public" => Some(Exposure::Public),
+            "trusted" => Some(Exposure::Trusted),
+            "hidden" => Some(Exposure::Hidden),
+            _ => None,
+        }
+    }
+}
+
+/// One thing to change in an agent file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentFileProblem {
+    /// The field, as a path: `skills[0].id`.
+    pub field: String,
+    /// Its line in the file, from 1, where known.
+    pub line: Option<u64>,
+    /// The rule, a stable kebab-case name: `unknown-key`, `missing`, `wrong-type`, …
+    pub rule: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub fix: String,
+}
+
+impl fmt::Display for AgentFileProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        let field = if self.field.is_empty() { "the file" } else { &self.field };
+        write!(f, "{field}: {} [{}]. {}", self.message, self.rule, self.fix)
+    }
+}
+
+/// Why an agent file was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentFileError {
+    /// The file is longer than [`AGENT_FILE_BYTES_MAX`].
+    #[error("the agent file has {len} bytes, the limit is {max}: keep data in files of its own and name them in config")]
+    TooLarge {
+        /// Its length in bytes.
+        len: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// The text is not one YAML document within the reader's limits.
+    #[error("the agent file is not YAML that can be read: line {line}, column {column}: {message}")]
+    Yaml {
+        /// Line, from 1; 0 where unknown.
+        line: u64,
+        /// Column in characters, from 1; 0 where unknown.
+        column: u64,
+        /// What was found, and what to do.
+        message: String,
+    },
+    /// The YAML is not an agent.
+    #[error("the agent file needs {} change(s):\n{}", .0.len(), lines(.0))]
+    Invalid(
+        /// Everything to change, in the order of the file's fields.
+        Vec<AgentFileProblem>,
+    ),
+}
+
+fn lines(problems: &[AgentFileProblem]) -> String {
+    problems.iter().map(AgentFileProblem::to_string).collect::<Vec<_>>().join("\n")
+}
+
+impl AgentFile {
+    /// Reads `agent.yaml`. Unknown keys are refused, each with the known key that it resembles.
+    ///
+    /// # Errors
+    /// [`AgentFileError`]: too large, not YAML, or a list of everything to change.
+    pub fn parse(text: &str) -> Result<AgentFile, AgentFileError> {
+        if text.len() > AGENT_FILE_BYTES_MAX {
+            return Err(AgentFileError::TooLarge { len: text.len(), max: AGENT_FILE_BYTES_MAX });
+        }
+        let root = yaml::parse(text)?;
+        let (file, mut problems) = read::read(&root);
+        if let Some(file) = &file {
+            for mut problem in check::check(file) {
+                problem.line = root.line_of(&problem.field);
+                problems.push(problem);
+            }
+        }
+        match file {
+            Some(file) if problems.is_empty() => Ok(file),
+            _ => Err(AgentFileError::Invalid(problems)),
+        }
+    }
+
+    /// Checks an agent that did not come from [`AgentFile::parse`]: built by a program, or read back from disk.
+    ///
+    /// # Errors
+    /// [`AgentFileError::Invalid`] with everything to change.
+    pub fn check(&self) -> Result<(), AgentFileError> {
+        let problems = check::check(self);
+        if problems.is_empty() { Ok(()) } else { Err(AgentFileError::Invalid(problems)) }
+    }
+}

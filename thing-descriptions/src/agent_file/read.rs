@@ -1,0 +1,301 @@
+//! From the YAML tree to an agent file: which keys there are, which are needed, of which type they are, what is the
+//! default. Whether the values are good is decided in `check`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::yaml::{At, Entry, Node};
+use super::{
+    AgentFile, AgentFileProblem, Callers, Exposure, MODE_DEFAULT, RuntimeSpec, STARTUP_TIMEOUT_MS_DEFAULT, Skill,
+    VERSION_DEFAULT,
+};
+use crate::json::excerpt;
+
+const FILE_KEYS: [&str; 10] = [
+    "name",
+    "title",
+    "description",
+    "version",
+    "skills",
+    "runtime",
+    "callers",
+    "exposure",
+    "input_modes",
+    "output_modes",
+];
+const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
+const RUNTIME_KEYS: [&str; 2] = ["native", "process"];
+const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
+const PROCESS_KEYS: [&str; 4] = ["command", "cwd", "env", "startup_timeout_ms"];
+/// Below this similarity (Jaro-Winkler, 0 to 1) a known key is no help to the writer of an unknown one.
+const SIMILARITY_MIN: f64 = 0.75;
+
+/// The file as far as it has the right shape, and what has not. A file with problems is handed back only so that its
+/// values can be checked in the same go.
+pub(super) fn read(root: &At) -> (Option<AgentFile>, Vec<AgentFileProblem>) {
+    let mut reader = Reader { problems: Vec::new() };
+    let file = reader.file(root);
+    (file, reader.problems)
+}
+
+/// The known word that a person may have meant.
+pub(super) fn did_you_mean(written: &str, known: &[&str]) -> String {
+    let score = |word: &&str| strsim::jaro_winkler(&written.to_lowercase(), word);
+    let best = known.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b)));
+    match best.filter(|word| score(word) >= SIMILARITY_MIN) {
+        Some(word) => format!("Did you mean {word:?}? Known: {}", known.join(", ")),
+        None => format!("Known: {}", known.join(", ")),
+    }
+}
+
+struct Reader {
+    problems: Vec<AgentFileProblem>,
+}
+
+/// A map whose keys are known, and where it stands.
+struct Fields<'a> {
+    path: String,
+    line: u64,
+    entries: &'a [Entry],
+}
+
+impl<'a> Fields<'a> {
+    fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// The value of a key; nothing where the key is absent or has nothing behind it.
+    fn value(&self, key: &str) -> Option<&'a At> {
+        self.entries.iter().find(|e| e.key == key).map(|e| &e.value).filter(|at| at.node != Node::Null)
+    }
+}
+
+impl Reader {
+    fn problem(&mut self, field: String, line: u64, rule: &'static str, message: String, fix: String) {
+        self.problems.push(AgentFileProblem { field, line: (line > 0).then_some(line), rule, message, fix });
+    }
+
+    fn wrong_type(&mut self, field: String, at: &At, wanted: &str) {
+        let message = format!("this is {}, not {wanted}", at.kind());
+        let fix = match (&at.node, wanted) {
+            (Node::Number(n), "text") => format!("Put it in quotes: \"{n}\""),
+            (Node::Bool(b), "text") => format!("Put it in quotes: \"{b}\""),
+            _ => format!("Write {wanted}"),
+        };
+        self.problem(field, at.line, "wrong-type", message, fix);
+    }
+
+    fn fields<'a>(&mut self, at: &'a At, path: &str, known: &[&str]) -> Option<Fields<'a>> {
+        let Node::Map(entries) = &at.node else {
+            self.wrong_type(path.to_owned(), at, "a map");
+            return None;
+        };
+        let fields = Fields { path: path.to_owned(), line: at.line, entries };
+        for entry in entries.iter().filter(|e| !known.contains(&e.key.as_str())) {
+            let key = excerpt(&entry.key, 80);
+            let fix = did_you_mean(&entry.key, known);
+            self.problem(fields.path_of(&key), entry.line, "unknown-key", "this key is not known".to_owned(), fix);
+        }
+        Some(fields)
+    }
+
+    fn missing(&mut self, fields: &Fields<'_>, key: &str) {
+        let message = "this is missing".to_owned();
+        self.problem(fields.path_of(key), fields.line, "missing", message, format!("Add {key:?}"));
+    }
+
+    fn text(&mut self, fields: &Fields<'_>, key: &str) -> Option<String> {
+        let at = fields.value(key)?;
+        match &at.node {
+            Node::Text(text) => Some(text.clone()),
+            _ => {
+                self.wrong_type(fields.path_of(key), at, "text");
+                None
+            }
+        }
+    }
+
+    fn needed(&mut self, fields: &Fields<'_>, key: &str) -> Option<String> {
+        if fields.value(key).is_none() {
+            self.missing(fields, key);
+        }
+        self.text(fields, key)
+    }
+
+    /// Each item of an optional list, read by `item`.
+    fn list<T>(
+        &mut self,
+        fields: &Fields<'_>,
+        key: &str,
+        mut item: impl FnMut(&mut Reader, &At, String) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let at = fields.value(key)?;
+        let path = fields.path_of(key);
+        let Node::List(items) = &at.node else {
+            self.wrong_type(path, at, "a list");
+            return None;
+        };
+        Some(items.iter().enumerate().filter_map(|(n, at)| item(self, at, format!("{path}[{n}]"))).collect())
+    }
+
+    fn texts(&mut self, fields: &Fields<'_>, key: &str) -> Option<Vec<String>> {
+        self.list(fields, key, |reader, at, path| match &at.node {
+            Node::Text(text) => Some(text.clone()),
+            _ => {
+                reader.wrong_type(path, at, "text");
+                None
+            }
+        })
+    }
+
+    /// An argument or a variable: text, or a whole number or a truth value as it is written (a float is not, since
+    /// `1.10` would arrive as `1.1`).
+    fn argument(&mut self, at: &At, path: String) -> Option<String> {
+        match &at.node {
+            Node::Text(text) => Some(text.clone()),
+            Node::Number(n) if !n.is_f64() => Some(n.to_string()),
+            Node::Bool(b) => Some(b.to_string()),
+            _ => {
+                self.wrong_type(path, at, "text");
+                None
+            }
+        }
+    }
+
+    fn file(&mut self, root: &At) -> Option<AgentFile> {
+        let fields = self.fields(root, "", &FILE_KEYS)?;
+        let name = self.needed(&fields, "name");
+        let title = self.text(&fields, "title").or_else(|| name.clone());
+        let description = self.needed(&fields, "description");
+        let version = self.text(&fields, "version").unwrap_or_else(|| VERSION_DEFAULT.to_owned());
+        let skills = self.list(&fields, "skills", |reader, at, path| reader.skill(at, &path)).unwrap_or_default();
+        let runtime = self.runtime(&fields);
+        let callers = self.callers(&fields);
+        let exposure = self.exposure(&fields);
+        let mode = || vec![MODE_DEFAULT.to_owned()];
+        let input_modes = self.texts(&fields, "input_modes").unwrap_or_else(mode);
+        let output_modes = self.texts(&fields, "output_modes").unwrap_or_else(mode);
+        Some(AgentFile {
+            name: name?,
+            title: title?,
+            description: description?,
+            version,
+            skills,
+            runtime: runtime?,
+            callers: callers?,
+            exposure: exposure?,
+            input_modes,
+            output_modes,
+        })
+    }
+
+    fn skill(&mut self, at: &At, path: &str) -> Option<Skill> {
+        let fields = self.fields(at, path, &SKILL_KEYS)?;
+        let id = self.needed(&fields, "id");
+        let name = self.needed(&fields, "name");
+        let description = self.needed(&fields, "description");
+        let action = self.text(&fields, "action");
+        let target = self.text(&fields, "target");
+        let tags = self.texts(&fields, "tags").unwrap_or_default();
+        let examples = self.texts(&fields, "examples").unwrap_or_default();
+        let version = self.text(&fields, "version");
+        Some(Skill { id: id?, name: name?, description: description?, action, target, tags, examples, version })
+    }
+
+    fn runtime(&mut self, fields: &Fields<'_>) -> Option<RuntimeSpec> {
+        let Some(at) = fields.value("runtime") else {
+            self.missing(fields, "runtime");
+            return None;
+        };
+        let runtime = self.fields(at, "runtime", &RUNTIME_KEYS)?;
+        match (runtime.value("native"), runtime.value("process")) {
+            (Some(native), None) => self.native(native),
+            (None, Some(process)) => self.process(process),
+            (native, _) => {
+                let found = if native.is_some() { "both are given" } else { "neither is given" };
+                let fix = "Write exactly one of native (an agent of the node's own) and process (a program)";
+                self.problem("runtime".to_owned(), at.line, "runtime-choice", found.to_owned(), fix.to_owned());
+                None
+            }
+        }
+    }
+
+    fn native(&mut self, at: &At) -> Option<RuntimeSpec> {
+        let fields = self.fields(at, "runtime.native", &NATIVE_KEYS)?;
+        let builtin = self.needed(&fields, "builtin")?;
+        Some(RuntimeSpec::Native { builtin, config: fields.value("config").map_or(Value::Null, At::to_json) })
+    }
+
+    fn process(&mut self, at: &At) -> Option<RuntimeSpec> {
+        let fields = self.fields(at, "runtime.process", &PROCESS_KEYS)?;
+        if fields.value("command").is_none() {
+            self.missing(&fields, "command");
+        }
+        let command = self.list(&fields, "command", Reader::argument);
+        let cwd = self.text(&fields, "cwd").map(PathBuf::from);
+        let env = self.env(&fields);
+        let startup_timeout_ms = self.milliseconds(&fields, "startup_timeout_ms");
+        Some(RuntimeSpec::Process { command: command?, cwd, env: env?, startup_timeout_ms: startup_timeout_ms? })
+    }
+
+    fn env(&mut self, fields: &Fields<'_>) -> Option<BTreeMap<String, String>> {
+        let Some(at) = fields.value("env") else { return Some(BTreeMap::new()) };
+        let path = fields.path_of("env");
+        let Node::Map(entries) = &at.node else {
+            self.wrong_type(path, at, "a map");
+            return None;
+        };
+        let variable = |e: &Entry| Some((e.key.clone(), self.argument(&e.value, format!("{path}.{}", e.key))?));
+        Some(entries.iter().filter_map(variable).collect())
+    }
+
+    fn milliseconds(&mut self, fields: &Fields<'_>, key: &str) -> Option<u64> {
+        let Some(at) = fields.value(key) else { return Some(STARTUP_TIMEOUT_MS_DEFAULT) };
+        let whole = match &at.node {
+            Node::Number(n) => n.as_u64(),
+            _ => None,
+        };
+        if whole.is_none() {
+            self.wrong_type(fields.path_of(key), at, "a whole number of milliseconds");
+        }
+        whole
+    }
+
+    fn callers(&mut self, fields: &Fields<'_>) -> Option<Callers> {
+        let Some(at) = fields.value("callers") else { return Some(Callers::default()) };
+        if matches!(at.node, Node::List(_)) {
+            return self.texts(fields, "callers").map(Callers::Listed);
+        }
+        self.word(fields, "callers", &Callers::WORDS, Callers::from_word)
+    }
+
+    fn exposure(&mut self, fields: &Fields<'_>) -> Option<Exposure> {
+        if fields.value("exposure").is_none() {
+            return Some(Exposure::default());
+        }
+        self.word(fields, "exposure", &Exposure::WORDS, Exposure::from_word)
+    }
+
+    fn word<T>(
+        &mut self,
+        fields: &Fields<'_>,
+        key: &str,
+        known: &[&str],
+        from_word: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let word = self.text(fields, key)?;
+        let found = from_word(&word);
+        if found.is_none() {
+            let line = fields.value(key).map_or(0, |at| at.line);
+            let message = format!("{:?} is not one of the words it may be", excerpt(&word, 80));
+            let mut fix = did_you_mean(&word, known);
+            if key == "callers" {
+                fix.push_str(", or a list of did:key identities");
+            }
+            self.problem(fields.path_of(key), line, "unknown-word", message, fix);
+        }
+        found
+    }
+}

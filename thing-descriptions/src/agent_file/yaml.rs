@@ -1,0 +1,181 @@
+//! YAML as a tree that knows its lines, so that every problem can name one.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::Spanned;
+
+use super::AgentFileError;
+
+/// How deep an agent file may nest.
+const DEPTH_MAX: usize = 32;
+/// How many values an agent file may hold, aliases expanded.
+const NODES_MAX: usize = 20_000;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Node {
+    Null,
+    Bool(bool),
+    Number(serde_json::Number),
+    Text(String),
+    List(Vec<At>),
+    Map(Vec<Entry>),
+}
+
+/// A value and the line it stands on.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct At {
+    pub node: Node,
+    pub line: u64,
+}
+
+/// A member of a map; the line is that of its key.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub key: String,
+    pub line: u64,
+    pub value: At,
+}
+
+/// Reads one document. Duplicate keys, unknown tags and expansions beyond the limits are refused.
+pub(super) fn parse(text: &str) -> Result<At, AgentFileError> {
+    let mut aliases = serde_saphyr::options::AliasLimits::default();
+    aliases.max_total_replayed_events = NODES_MAX;
+    aliases.max_replay_stack_depth = DEPTH_MAX;
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH_MAX,
+            max_nodes: NODES_MAX,
+            max_events: NODES_MAX * 3,
+        },
+        alias_limits: aliases,
+        strict_booleans: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|e| {
+        let place = e.location();
+        AgentFileError::Yaml {
+            line: place.map_or(0, |l| l.line()),
+            column: place.map_or(0, |l| l.column()),
+            message: e.without_snippet().to_string(),
+        }
+    })
+}
+
+impl At {
+    /// The line of a field such as `skills[0].id`, or of the nearest part of that path that is there.
+    pub fn line_of(&self, field: &str) -> Option<u64> {
+        let mut here = self;
+        let mut line = None;
+        for step in field.split(['.', '[']).map(|s| s.trim_end_matches(']')).filter(|s| !s.is_empty()) {
+            let found = match &here.node {
+                Node::Map(entries) => entries.iter().find(|e| e.key == step).map(|e| (e.line, &e.value)),
+                Node::List(items) => step.parse().ok().and_then(|n: usize| items.get(n)).map(|at| (at.line, at)),
+                _ => None,
+            };
+            let Some((at_line, next)) = found else { break };
+            line = Some(at_line);
+            here = next;
+        }
+        line
+    }
+
+    /// The same value as JSON.
+    pub fn to_json(&self) -> Value {
+        match &self.node {
+            Node::Null => Value::Null,
+            Node::Bool(b) => Value::Bool(*b),
+            Node::Number(n) => Value::Number(n.clone()),
+            Node::Text(text) => Value::String(text.clone()),
+            Node::List(items) => Value::Array(items.iter().map(At::to_json).collect()),
+            Node::Map(entries) => {
+                Value::Object(entries.iter().map(|e| (e.key.clone(), e.value.to_json())).collect())
+            }
+        }
+    }
+
+    /// What kind of value it is, for messages.
+    pub fn kind(&self) -> &'static str {
+        match &self.node {
+            Node::Null => "nothing",
+            Node::Bool(_) => "true or false",
+            Node::Number(_) => "a number",
+            Node::Text(_) => "text",
+            Node::List(_) => "a list",
+            Node::Map(_) => "a map",
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for At {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<At, D::Error> {
+        let spanned = Spanned::<Node>::deserialize(deserializer)?;
+        Ok(At { line: spanned.referenced.line(), node: spanned.value })
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Node::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, v: bool) -> Result<Node, E> {
+        Ok(Node::Bool(v))
+    }
+
+    fn visit_i64<E>(self, v: i64) -> Result<Node, E> {
+        Ok(Node::Number(v.into()))
+    }
+
+    fn visit_u64<E>(self, v: u64) -> Result<Node, E> {
+        Ok(Node::Number(v.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, v: f64) -> Result<Node, E> {
+        serde_json::Number::from_f64(v).map(Node::Number).ok_or_else(|| E::custom("the number is not finite"))
+    }
+
+    fn visit_str<E>(self, v: &str) -> Result<Node, E> {
+        Ok(Node::Text(v.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Node::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((key, value)) = map.next_entry::<Spanned<String>, At>()? {
+            entries.push(Entry { line: key.referenced.line(), key: key.value, value });
+        }
+        Ok(Node::Map(entries))
+    }
+}

@@ -1,0 +1,163 @@
+//! From an agent file to the Thing Description that others see.
+
+use serde_json::{Map, Value, json};
+
+use crate::agent_file::{AgentFile, Skill};
+use crate::description::Description;
+use crate::validate::{CONTEXT_1_1, LMOS};
+
+/// What the prefix `althing` stands for in `@context`.
+pub const ALTHING: &str = "https://althing.dev/ns/v1";
+
+/// The TD 1.1 that an agent file becomes. `agent_urn` is the agent's identity, `urn:althing:<key>:<name>` (a character
+/// that a URI may not hold is percent-encoded).
+///
+/// The same file and URN give the same bytes. `callers`, `exposure` and `runtime` are local and not in it, and nothing
+/// in it says where the agent runs: that is what discovery answers, and it changes.
+///
+/// The security scheme is `auto` (TD 1.1 §5.3.3.2): "the security is negotiated by the protocols in use", which is what
+/// happens, since both sides of every stream prove their keys and each call is signed. `nosec` would be false, and a
+/// scheme of our own would be unreadable to others.
+///
+/// For a file that [`AgentFile::check`] accepts, the result is valid with no findings.
+pub fn describe(file: &AgentFile, agent_urn: &str) -> Description {
+    let id = uri(agent_urn);
+    let capabilities: Vec<Value> = file.skills.iter().map(|skill| capability(skill, &file.version)).collect();
+    Description::made(json!({
+        "@context": [CONTEXT_1_1, { "lmos": LMOS, "althing": ALTHING }],
+        "id": id,
+        "@type": "lmos:Agent",
+        "title": file.title,
+        "description": file.description,
+        "version": { "instance": file.version },
+        "securityDefinitions": { "auto_sc": { "scheme": "auto" } },
+        "security": ["auto_sc"],
+        "lmos:capabilities": capabilities,
+        "althing:inputModes": file.input_modes,
+        "althing:outputModes": file.output_modes,
+        "actions": { "chat": chat(&id) },
+        "events": { "agentEvent": agent_event(&id) },
+    }))
+}
+
+fn capability(skill: &Skill, agent_version: &str) -> Value {
+    let mut out = Map::new();
+    out.insert("id".to_owned(), json!(skill.id));
+    out.insert("name".to_owned(), json!(skill.name));
+    out.insert("version".to_owned(), json!(skill.version.as_deref().unwrap_or(agent_version)));
+    out.insert("description".to_owned(), json!(skill.description));
+    for (name, word) in [("althing:action", &skill.action), ("althing:target", &skill.target)] {
+        if let Some(word) = word {
+            out.insert(name.to_owned(), json!(word));
+        }
+    }
+    for (name, list) in [("althing:tags", &skill.tags), ("examples", &skill.examples)] {
+        if !list.is_empty() {
+            out.insert(name.to_owned(), json!(list));
+        }
+    }
+    Value::Object(out)
+}
+
+/// LMOS's action `chat` (LMOS protocol, "Agent Description").
+fn chat(id: &str) -> Value {
+    json!({
+        "title": "Chat",
+        "description": "Sends messages to the agent and returns its answer.",
+        "safe": false,
+        "idempotent": false,
+        "input": {
+            "type": "object",
+            "properties": {
+                "messages": messages(),
+                "conversationContext": {
+                    "type": "object",
+                    "properties": { "conversationId": text("The conversation that the messages belong to.") },
+                },
+                "systemContext": { "type": "object" },
+                "userContext": { "type": "object" },
+            },
+            "required": ["messages"],
+        },
+        "output": {
+            "type": "object",
+            "properties": {
+                "status": text("What became of the conversation, for example resolved or unresolved."),
+                "responseTime": { "type": "number", "description": "How long the answer took.", "unit": "s" },
+                "messages": messages(),
+            },
+            "required": ["messages"],
+        },
+        "forms": [{ "op": "invokeaction", "href": href(id, "actions/chat"), "contentType": "application/json" }],
+    })
+}
+
+/// LMOS's event `agentEvent`.
+fn agent_event(id: &str) -> Value {
+    json!({
+        "title": "Agent event",
+        "description": "Something that happened while the agent worked.",
+        "data": {
+            "type": "object",
+            "properties": {
+                "type": text("The kind of event."),
+                "payload": text("What happened, in the form that the kind of event has."),
+                "conversationId": text("The conversation in which it happened."),
+                "turnId": text("The turn in which it happened."),
+            },
+            "required": ["type", "payload"],
+        },
+        "forms": [{
+            "op": ["subscribeevent", "unsubscribeevent"],
+            "href": href(id, "events/agentEvent"),
+            "contentType": "application/json",
+        }],
+    })
+}
+
+fn messages() -> Value {
+    json!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "role": text("Who wrote it, for example user or assistant."),
+                "content": text("What was written."),
+                "format": text("The form of the content, for example text or ssml."),
+                "turnId": text("The turn that it belongs to."),
+                "binaryData": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "mimeType": text("The media type of the data."),
+                            "data": { "type": "string", "contentEncoding": "base64" },
+                        },
+                    },
+                },
+            },
+            "required": ["role", "content"],
+        },
+    })
+}
+
+fn text(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+/// `althing:<urn>/actions/chat`: a well-formed URI (RFC 3986 §3, a path without authority) that names whom, not where.
+fn href(id: &str, affordance: &str) -> String {
+    format!("althing:{}/{affordance}", id.replace('/', "%2F").replace('?', "%3F"))
+}
+
+/// Percent-encodes what a URI may not hold (RFC 3986 §2); a `%` that starts no escape is such a thing too.
+fn uri(urn: &str) -> String {
+    let mut out = String::with_capacity(urn.len());
+    let bytes = urn.as_bytes();
+    for (n, byte) in bytes.iter().enumerate() {
+        let escape = || bytes.get(n + 1..n + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
+        let plain = byte.is_ascii_alphanumeric() || b"-._~:/?@!$&'()*+,;=".contains(byte) || (*byte == b'%' && escape());
+        if plain { out.push(char::from(*byte)) } else { out.push_str(&format!("%{byte:02X}")) }
+    }
+    out
+}

@@ -1,0 +1,294 @@
+//! Bounded reading of JSON that a stranger wrote.
+//!
+//! `serde_json::Value` alone hides three things that matter here: a member that appears twice (the last one wins in
+//! silence), the place where nesting goes too deep, and its own magic member name for raw values, which would let a
+//! stranger have a string parsed a second time. This reader builds the same value (the last member wins, order kept)
+//! and says all three.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// The longest description that is read, in bytes: a message's 1 MiB, less 128 KiB for what travels with a description
+/// in one message (signature, hosting grant, key log).
+pub const TD_BYTES_MAX: usize = (1 << 20) - 128 * 1024;
+/// The deepest nesting of arrays and objects that is read; the outermost object is level 1.
+pub const DEPTH_MAX: usize = 32;
+/// How many duplicate members are remembered; further ones are of no more use to a reader.
+const DUPLICATES_MAX: usize = 64;
+
+/// Why a text was not read as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    /// The text is longer than what is read: [`TD_BYTES_MAX`] for a description, [`crate::CARD_BYTES_MAX`] for a card.
+    #[error("the text has {len} bytes, the limit is {max}: shorten it")]
+    TooLarge {
+        /// Its length in bytes.
+        len: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// Arrays and objects are nested more than [`DEPTH_MAX`] levels.
+    #[error("nesting at {pointer} is deeper than {max} levels: flatten it")]
+    TooDeep {
+        /// JSON pointer of the first value that is too deep.
+        pointer: String,
+        /// The limit in levels.
+        max: usize,
+    },
+    /// The text is not JSON (RFC 8259).
+    #[error("not JSON at line {line}, column {column}: {message}")]
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column in bytes, from 1.
+        column: usize,
+        /// What was found.
+        message: String,
+    },
+}
+
+/// A JSON text, read once.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Scanned {
+    /// The value; of members with the same name, the last.
+    pub value: Value,
+    /// JSON pointers of the members that appear more than once, in the order of the text, each once.
+    pub duplicates: Vec<String>,
+}
+
+/// Reads `bytes` within `bytes_max` and [`DEPTH_MAX`].
+pub(crate) fn scan(bytes: &[u8], bytes_max: usize) -> Result<Scanned, JsonError> {
+    if bytes.len() > bytes_max {
+        return Err(JsonError::TooLarge { len: bytes.len(), max: bytes_max });
+    }
+    let mut notes = Notes::default();
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let read = Seed { notes: &mut notes, depth: 0 }.deserialize(&mut reader).and_then(|v| reader.end().map(|()| v));
+    match (read, notes.too_deep) {
+        (Ok(value), _) => Ok(Scanned { value, duplicates: notes.duplicates }),
+        (Err(_), Some(pointer)) => Err(JsonError::TooDeep { pointer, max: DEPTH_MAX }),
+        (Err(e), None) => Err(syntax(&e)),
+    }
+}
+
+fn syntax(e: &serde_json::Error) -> JsonError {
+    let text = e.to_string();
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(m, _)| m).to_owned();
+    JsonError::Syntax { line: e.line(), column: e.column(), message }
+}
+
+/// One more reference token on a JSON pointer, escaped (RFC 6901 §3).
+pub(crate) fn join(pointer: &str, token: impl fmt::Display) -> String {
+    let token = token.to_string();
+    let escaped =
+        if token.contains(['~', '/']) { token.replace('~', "~0").replace('/', "~1") } else { token };
+    format!("{pointer}/{escaped}")
+}
+
+/// The start of a text, for messages: at most `chars_max` characters, control characters made visible.
+pub(crate) fn excerpt(text: &str, chars_max: usize) -> String {
+    let mut out: String = text.chars().take(chars_max).flat_map(visible).collect();
+    if text.chars().nth(chars_max).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+fn visible(c: char) -> impl Iterator<Item = char> {
+    let hidden = c.is_control() || is_hidden(c);
+    let plain = (!hidden).then_some(c);
+    let escaped = hidden.then(|| c.escape_unicode());
+    plain.into_iter().chain(escaped.into_iter().flatten())
+}
+
+/// The start of a value's JSON, for messages; a value of a mebibyte is not written out in full for it.
+pub(crate) fn excerpt_value(value: &Value, chars_max: usize) -> String {
+    struct Start(Vec<u8>, usize);
+    impl io::Write for Start {
+        fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+            if self.0.len() > self.1 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.0.extend_from_slice(&part[..part.len().min(self.1)]);
+            Ok(part.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut start = Start(Vec::new(), chars_max.saturating_mul(4));
+    // The only error is the writer's own "enough".
+    let _ = serde_json::to_writer(&mut start, value);
+    excerpt(&String::from_utf8_lossy(&start.0).replace('\u{FFFD}', ""), chars_max)
+}
+
+/// Whether a character is one that people cannot see, or that reorders what they see (threat model, rows 6 and 7).
+pub(crate) fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}' | '\u{180E}'
+        | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FEFF}'
+        | '\u{FFA0}' | '\u{E0000}'..='\u{E007F}')
+        || (c.is_control() && !matches!(c, '\n' | '\t' | '\r'))
+}
+
+#[derive(Default)]
+struct Notes {
+    path: Vec<String>,
+    duplicates: Vec<String>,
+    too_deep: Option<String>,
+}
+
+impl Notes {
+    fn pointer(&self) -> String {
+        self.path.iter().fold(String::new(), |pointer, token| join(&pointer, token))
+    }
+
+    fn duplicate(&mut self, name: &str) {
+        if self.duplicates.len() < DUPLICATES_MAX {
+            let pointer = join(&self.pointer(), name);
+            if !self.duplicates.contains(&pointer) {
+                self.duplicates.push(pointer);
+            }
+        }
+    }
+}
+
+struct Seed<'n> {
+    notes: &'n mut Notes,
+    depth: usize,
+}
+
+impl Seed<'_> {
+    fn deeper<E: serde::de::Error>(&mut self) -> Result<usize, E> {
+        if self.depth == DEPTH_MAX {
+            self.notes.too_deep = Some(self.notes.pointer());
+            return Err(E::custom("nested too deeply"));
+        }
+        Ok(self.depth + 1)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, v: bool) -> Result<Value, E> {
+        Ok(Value::Bool(v))
+    }
+
+    fn visit_i64<E>(self, v: i64) -> Result<Value, E> {
+        Ok(Value::Number(v.into()))
+    }
+
+    fn visit_u64<E>(self, v: u64) -> Result<Value, E> {
+        Ok(Value::Number(v.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, v: f64) -> Result<Value, E> {
+        Number::from_f64(v).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, v: &str) -> Result<Value, E> {
+        Ok(Value::String(v.to_owned()))
+    }
+
+    fn visit_string<E>(self, v: String) -> Result<Value, E> {
+        Ok(Value::String(v))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Value, A::Error> {
+        let depth = self.deeper()?;
+        let mut items = Vec::new();
+        loop {
+            self.notes.path.push(items.len().to_string());
+            let item = seq.next_element_seed(Seed { notes: self.notes, depth })?;
+            self.notes.path.pop();
+            match item {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Value, A::Error> {
+        let depth = self.deeper()?;
+        let mut members = Map::new();
+        let mut seen = BTreeSet::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if !seen.insert(name.clone()) {
+                self.notes.duplicate(&name);
+            }
+            self.notes.path.push(name.clone());
+            let value = map.next_value_seed(Seed { notes: self.notes, depth })?;
+            self.notes.path.pop();
+            members.insert(name, value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn scan(bytes: &[u8]) -> Result<Scanned, JsonError> {
+        super::scan(bytes, TD_BYTES_MAX)
+    }
+
+    #[test]
+    fn duplicate_members_are_named_by_pointer_and_the_last_one_wins() {
+        let scanned = scan(br#"{"a":1,"b":{"x/y":1,"x/y":2,"x/y":3},"a":[{"z":0,"z":0}]}"#).expect("is JSON");
+        assert_eq!(scanned.duplicates, ["/b/x~1y", "/a", "/a/0/z"]);
+        assert_eq!(scanned.value, json!({"a": [{"z": 0}], "b": {"x/y": 3}}));
+    }
+
+    #[test]
+    fn nesting_stops_at_the_limit() {
+        let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+        assert!(scan(nested(DEPTH_MAX).as_bytes()).is_ok());
+        let refused = scan(nested(DEPTH_MAX + 1).as_bytes());
+        assert_eq!(refused, Err(JsonError::TooDeep { pointer: "/0".repeat(DEPTH_MAX), max: DEPTH_MAX }));
+        assert!(matches!(scan("[".repeat(1 << 19).as_bytes()), Err(JsonError::TooDeep { .. })));
+    }
+
+    #[test]
+    fn size_stops_at_the_limit() {
+        let text = vec![b' '; TD_BYTES_MAX + 1];
+        assert_eq!(scan(&text), Err(JsonError::TooLarge { len: TD_BYTES_MAX + 1, max: TD_BYTES_MAX }));
+    }
+
+    #[test]
+    fn syntax_errors_say_where() {
+        assert!(matches!(scan(b"{\n\"a\" 1}"), Err(JsonError::Syntax { line: 2, .. })));
+        for text in [&b""[..], b"{} {}", b"nul", b"1e999", b"\xff", b"\"\xff\"", b"{\"a\":}", b"[1,]"] {
+            assert!(matches!(scan(text), Err(JsonError::Syntax { .. })), "{}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn the_magic_member_of_serde_json_is_an_ordinary_member() {
+        let text = br#"{"$serde_json::private::RawValue":"{\"a\":1}"}"#;
+        let scanned = scan(text).expect("is JSON");
+        assert_eq!(scanned.value["$serde_json::private::RawValue"], json!("{\"a\":1}"));
+    }
+}

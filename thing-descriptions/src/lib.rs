@@ -1,0 +1,49 @@
+//! Thing Descriptions: what an agent says about itself, once, and the faces that are made from it.
+//!
+//! **Inputs**: the bytes of a W3C WoT Thing Description (1.1 or 1.0) that anyone wrote; an agent file that its owner
+//! wrote; an agent card that anyone sent; keys, handed in by the caller.
+//!
+//! **Outputs**: a [`Report`] of findings; a [`Description`] with what the node reads in it; the description of an agent
+//! file ([`describe`]); the A2A agent card of a description ([`card`]), signed ([`sign_card`]) and verified
+//! ([`verify_card`]).
+//!
+//! **Invariants**
+//! - Any bytes are read without panicking, within [`TD_BYTES_MAX`] and [`DEPTH_MAX`].
+//! - A description keeps the submitted bytes; members that nobody here knows survive.
+//! - What [`describe`] makes is valid with no findings, and the same file gives the same bytes.
+//! - `callers`, `exposure` and `runtime` of an agent file are in no description and no card.
+//! - The JSON Schemas of the W3C decide what is valid; our checks only add what the recommendation asks in prose.
+//! - Signatures are verified with `verify_strict`, over what was received, with keys of the verifier's own choice.
+//!
+//! **Never knows**: the network, nodes and where an agent runs, clocks, randomness, files, how keys are kept.
+//!
+//! ```
+//! # fn main() -> Result<(), althing_td::AgentFileError> {
+//! let file = althing_td::AgentFile::parse(
+//!     "name: echo\ndescription: Says it again.\nruntime: { native: { builtin: echo } }\n",
+//! )?;
+//! let description = althing_td::describe(&file, "urn:althing:z6Mk:echo");
+//! assert!(althing_td::validate(description.bytes()).findings.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+
+mod agent_file;
+mod card;
+mod describe;
+mod description;
+mod json;
+mod validate;
+
+pub use agent_file::{
+    ACTION_CHARS_MAX, AGENT_FILE_BYTES_MAX, AgentFile, AgentFileError, AgentFileProblem, CALLERS_MAX,
+    COMMAND_ITEMS_MAX, CONFIG_BYTES_MAX, Callers, DESCRIPTION_CHARS_MAX, ENV_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX,
+    Exposure, MODE_DEFAULT, MODES_MAX, NAME_CHARS_MAX, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX,
+    STARTUP_TIMEOUT_MS_DEFAULT, STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, Skill, TAG_CHARS_MAX, TAGS_MAX,
+    TEXT_BYTES_MAX, TITLE_CHARS_MAX, VERSION_DEFAULT,
+};
+pub use card::{CARD_BYTES_MAX, CardContext, CardError, Interface, SIGNATURES_MAX, VERSION_UNKNOWN, card, sign_card, verify_card};
+pub use describe::{ALTHING, describe};
+pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError};
+pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX};
+pub use validate::{FINDINGS_MAX, Finding, Report, Severity, Strictness, no_duplicates, validate, validate_as};

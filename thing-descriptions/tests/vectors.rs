@@ -1,0 +1,62 @@
+//! The public Thing Descriptions of the shared vectors: the valid ones are accepted, the invalid ones refused.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use althing_td::{Description, validate};
+
+/// The files of one folder of the vectors; none, with a line that says so, where the vectors are absent.
+fn files(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors/td").join(folder);
+    let Ok(entries) = fs::read_dir(&dir) else {
+        println!("skipped: the shared vectors are not beside this checkout ({} is absent)", dir.display());
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = entries.map(|e| e.expect("a readable folder").path()).collect();
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), fs::read(path).expect("a readable file"))).collect()
+}
+
+#[test]
+fn every_valid_description_is_accepted_and_comes_back_byte_for_byte() {
+    let mut refused = Vec::new();
+    for (path, bytes) in files("valid") {
+        match Description::parse(&bytes) {
+            Ok(description) => assert_eq!(description.bytes(), bytes, "{}", path.display()),
+            Err(e) => refused.push(format!("{}: {e}", path.display())),
+        }
+    }
+    assert!(refused.is_empty(), "{} refused:\n{}", refused.len(), refused.join("\n"));
+}
+
+#[test]
+fn every_invalid_description_is_refused_with_a_reason() {
+    for (path, bytes) in files("invalid") {
+        let report = validate(&bytes);
+        assert!(!report.is_valid(), "{} was accepted", path.display());
+        for finding in &report.findings {
+            println!("{}: {finding}", path.file_name().expect("a file").to_string_lossy());
+            assert!(!finding.message.is_empty() && !finding.remedy.is_empty(), "{finding:?}");
+            assert!(finding.rule.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", finding.rule);
+        }
+    }
+}
+
+#[test]
+fn duplicate_members_outside_the_affordance_names_only_warn() {
+    let files = files("valid");
+    let warns = |bytes: &[u8]| validate(bytes).findings.iter().any(|f| f.rule == "duplicate-member");
+    let warned = files.iter().filter(|(_, bytes)| warns(bytes)).count();
+    assert_eq!(warned, if files.is_empty() { 0 } else { 4 });
+}
+
+/// The embedded schemas are the ones of the vectors, unchanged.
+#[test]
+fn the_embedded_schemas_are_those_of_the_recommendations() {
+    for (path, bytes) in files("schema") {
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema").join(path.file_name().expect("a file"));
+        if own.exists() {
+            assert!(fs::read(&own).expect("a readable file") == bytes, "{} differs", own.display());
+        }
+    }
+}
