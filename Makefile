@@ -32,7 +32,8 @@ fmt:
 	@cargo fmt --all
 
 bench: setup
-	@$(CARGO) run --release --workspace --bin althing-bench -- $(BENCH)
+	@$(CARGO) build --release --workspace
+	@"$(CARGO_TARGET_DIR)/release/althing-bench" $(BENCH)
 
 install: setup
 	@$(CARGO) install --path node/althing --locked

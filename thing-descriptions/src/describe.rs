@@ -156,7 +156,8 @@ fn uri(urn: &str) -> String {
     let bytes = urn.as_bytes();
     for (n, byte) in bytes.iter().enumerate() {
         let escape = || bytes.get(n + 1..n + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
-        let plain = byte.is_ascii_alphanumeric() || b"-._~:/?@!$&'()*+,;=".contains(byte) || (*byte == b'%' && escape());
+        let plain =
+            byte.is_ascii_alphanumeric() || b"-._~:/?@!$&'()*+,;=".contains(byte) || (*byte == b'%' && escape());
         if plain { out.push(char::from(*byte)) } else { out.push_str(&format!("%{byte:02X}")) }
     }
     out

@@ -176,7 +176,9 @@ impl Description {
 fn capability(entry: &Value) -> Option<Capability> {
     let object = match entry {
         Value::Object(object) => object,
-        Value::String(name) => return Some(Capability { id: name.clone(), name: name.clone(), ..Capability::default() }),
+        Value::String(name) => {
+            return Some(Capability { id: name.clone(), name: name.clone(), ..Capability::default() });
+        }
         _ => return None,
     };
     let text = |names: &[&str]| first(object, names).and_then(Value::as_str).map(str::to_owned);

@@ -84,8 +84,7 @@ fn syntax(e: &serde_json::Error) -> JsonError {
 /// One more reference token on a JSON pointer, escaped (RFC 6901 §3).
 pub(crate) fn join(pointer: &str, token: impl fmt::Display) -> String {
     let token = token.to_string();
-    let escaped =
-        if token.contains(['~', '/']) { token.replace('~', "~0").replace('/', "~1") } else { token };
+    let escaped = if token.contains(['~', '/']) { token.replace('~', "~0").replace('/', "~1") } else { token };
     format!("{pointer}/{escaped}")
 }
 

@@ -42,7 +42,9 @@ pub use agent_file::{
     STARTUP_TIMEOUT_MS_DEFAULT, STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, Skill, TAG_CHARS_MAX, TAGS_MAX,
     TEXT_BYTES_MAX, TITLE_CHARS_MAX, VERSION_DEFAULT,
 };
-pub use card::{CARD_BYTES_MAX, CardContext, CardError, Interface, SIGNATURES_MAX, VERSION_UNKNOWN, card, sign_card, verify_card};
+pub use card::{
+    CARD_BYTES_MAX, CardContext, CardError, Interface, SIGNATURES_MAX, VERSION_UNKNOWN, card, sign_card, verify_card,
+};
 pub use describe::{ALTHING, describe};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError};
 pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX};

@@ -111,9 +111,7 @@ impl Config {
     /// Reads the file; a missing one is the default unless it `must_exist`.
     pub fn read(path: &Path, must_exist: bool) -> Result<Config, Failure> {
         match std::fs::read_to_string(path) {
-            Ok(text) => {
-                Config::parse(&text).map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))
-            }
+            Ok(text) => Config::parse(&text).map_err(|reason| Failure::usage(format!("{}: {reason}", path.display()))),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(Config::default()),
             Err(error) => Err(Failure::usage(format!("cannot read {}: {error}", path.display()))),
         }

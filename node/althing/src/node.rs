@@ -298,7 +298,8 @@ fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
 
 /// Binds the gateway; when the port is taken, a free one.
 async fn bind_gateway(listen: &str, notes: &mut Vec<String>) -> Result<(TcpListener, SocketAddr), Failure> {
-    let wanted: SocketAddr = listen.parse().map_err(|_| Failure::usage(format!("{listen:?} is no address and port")))?;
+    let wanted: SocketAddr =
+        listen.parse().map_err(|_| Failure::usage(format!("{listen:?} is no address and port")))?;
     let failed = |error: std::io::Error| Failure::failed(format!("the gateway cannot listen on {listen}: {error}"));
     let listener = match TcpListener::bind(wanted).await {
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {

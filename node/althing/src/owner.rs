@@ -44,7 +44,9 @@ impl Owner {
             let log = vec![ByteVec::from(keylog::inception(&key, next.public(), clock.now_ms()).bytes)];
             let bytes = minicbor::to_vec(log).expect("writing to a vector cannot fail");
             let part = folder.join("owner.log.part");
-            fs::write(&part, bytes).and_then(|()| fs::rename(&part, &log_path)).map_err(|error| failed("write", &error))?;
+            fs::write(&part, bytes)
+                .and_then(|()| fs::rename(&part, &log_path))
+                .map_err(|error| failed("write", &error))?;
         }
         let key = secret(&key_path, entropy)?;
         let bytes = fs::read(&log_path).map_err(|error| failed("read", &error))?;

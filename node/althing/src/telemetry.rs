@@ -32,10 +32,9 @@ impl Exporting {
 pub fn start(config: &Telemetry, name: &str) -> Result<Exporting, Failure> {
     let filter = std::env::var("ALTHING_LOG").unwrap_or_else(|_| config.log.clone());
     let filter = EnvFilter::try_new(&filter).map_err(|error| Failure::usage(format!("`telemetry.log`: {error}")))?;
-    let resource = Resource::builder().with_service_name("althing").with_attribute(opentelemetry::KeyValue::new(
-        "service.instance.id",
-        name.to_owned(),
-    ));
+    let resource = Resource::builder()
+        .with_service_name("althing")
+        .with_attribute(opentelemetry::KeyValue::new("service.instance.id", name.to_owned()));
     let mut provider = SdkTracerProvider::builder().with_resource(resource.build());
     if !config.otlp_endpoint.is_empty() {
         let endpoint = format!("{}/v1/traces", config.otlp_endpoint.trim_end_matches('/'));

@@ -176,8 +176,9 @@ impl OperationError {
     /// Reads the body of a peer's error frame. What is no such object is an answer that is not A2A.
     #[must_use]
     pub fn from_peer(body: &[u8]) -> OperationError {
-        OperationError::read(body)
-            .unwrap_or_else(|| OperationError::invalid_agent_response("the peer refused with something that is no A2A error"))
+        OperationError::read(body).unwrap_or_else(|| {
+            OperationError::invalid_agent_response("the peer refused with something that is no A2A error")
+        })
     }
 
     fn read(body: &[u8]) -> Option<OperationError> {
@@ -226,7 +227,9 @@ mod tests {
 
     #[test]
     fn a_peers_nonsense_is_an_invalid_answer() {
-        for body in [&b""[..], b"null", b"{}", br#"{"code":"x","message":"y"}"#, br#"{"code":99999999999,"message":""}"#] {
+        for body in
+            [&b""[..], b"null", b"{}", br#"{"code":"x","message":"y"}"#, br#"{"code":99999999999,"message":""}"#]
+        {
             assert_eq!(OperationError::from_peer(body).code, error_code::INVALID_AGENT_RESPONSE);
         }
     }

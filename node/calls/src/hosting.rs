@@ -350,7 +350,8 @@ fn json(value: &impl Serialize) -> Result<Reply, OperationError> {
 
 /// The task as it is, then what happens to it.
 fn stream(task: Task, events: mpsc::Receiver<StreamResponse>) -> Reply {
-    let later = futures::stream::unfold(events, |mut events| async { events.recv().await.map(|event| (event, events)) });
+    let later =
+        futures::stream::unfold(events, |mut events| async { events.recv().await.map(|event| (event, events)) });
     let all = futures::stream::iter([StreamResponse::Task(task)]).chain(later);
     Reply::Events(
         all.map(|event| serde_json::to_vec(&event).map_err(|error| OperationError::internal(error.to_string())))

@@ -108,7 +108,9 @@ impl Calls {
     fn hosts(&self, ask: &Ask) -> Result<Vec<PublicKey>, OperationError> {
         let shared = &self.shared;
         let task = match ask.operation {
-            Operation::GetTask | Operation::CancelTask | Operation::SubscribeToTask => Some(params::task_id(&ask.params)?),
+            Operation::GetTask | Operation::CancelTask | Operation::SubscribeToTask => {
+                Some(params::task_id(&ask.params)?)
+            }
             Operation::SendMessage | Operation::SendStreamingMessage => params::continued(&ask.params)?,
             Operation::ListTasks => None,
         };

@@ -174,7 +174,8 @@ fn check_message(message: &mut Map<String, Value>) -> Result<(), OperationError>
         return Err(wrong("`message.role` is missing; a client's is ROLE_USER"));
     }
     enumeration(message, "role", &ROLES)?;
-    let parts = message.get_mut("parts").and_then(Value::as_array_mut).ok_or_else(|| wrong("`message.parts` is missing"))?;
+    let parts =
+        message.get_mut("parts").and_then(Value::as_array_mut).ok_or_else(|| wrong("`message.parts` is missing"))?;
     if parts.is_empty() || parts.len() > PARTS_MAX {
         return Err(wrong(format!("`message.parts` has {} parts; 1 to {PARTS_MAX} are taken", parts.len())));
     }
@@ -183,7 +184,8 @@ fn check_message(message: &mut Map<String, Value>) -> Result<(), OperationError>
         respell(part);
         let kinds: Vec<&str> = PART_KINDS.iter().filter(|kind| part.contains_key(**kind)).copied().collect();
         if kinds.len() != 1 {
-            let message = format!("`message.parts[{at}]` has {} of text, raw, url, data; a part has exactly one", kinds.len());
+            let message =
+                format!("`message.parts[{at}]` has {} of text, raw, url, data; a part has exactly one", kinds.len());
             return Err(wrong(message));
         }
     }
@@ -205,8 +207,12 @@ mod tests {
 
     #[test]
     fn protojsons_other_spellings_mean_the_same() {
-        let one = sent(json!({"messageId": "m", "role": "ROLE_USER", "contextId": "c", "parts": [{"text": "x", "mediaType": "text/plain"}]}));
-        let two = sent(json!({"message_id": "m", "role": 1, "context_id": "c", "task_id": "", "parts": [{"text": "x", "media_type": "text/plain"}]}));
+        let one = sent(
+            json!({"messageId": "m", "role": "ROLE_USER", "contextId": "c", "parts": [{"text": "x", "mediaType": "text/plain"}]}),
+        );
+        let two = sent(
+            json!({"message_id": "m", "role": 1, "context_id": "c", "task_id": "", "parts": [{"text": "x", "media_type": "text/plain"}]}),
+        );
         assert_eq!(one.expect("the usual spelling"), two.expect("the other spelling"));
         let listed = list(br#"{"page_size":"7","status":2}"#).expect("numbers and strings");
         assert_eq!((listed.page_size, listed.status), (Some(7), Some(a2a::TaskState::Working)));

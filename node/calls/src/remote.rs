@@ -50,7 +50,9 @@ impl Remote {
     fn read(&self, id: &str) -> Option<Whereabouts> {
         let bytes = self.store.read(REMOTE_TASKS, id.as_bytes());
         let bytes = bytes.inspect_err(|error| tracing::error!(%error, "remote tasks cannot be read")).ok()??;
-        ciborium::from_reader(&bytes[..]).inspect_err(|error| tracing::error!(id, %error, "remote task cannot be read")).ok()
+        ciborium::from_reader(&bytes[..])
+            .inspect_err(|error| tracing::error!(id, %error, "remote task cannot be read"))
+            .ok()
     }
 
     /// Notes what was seen of a task. Not synced: the hosting node owns the task, this is a memory of it.

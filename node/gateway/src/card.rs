@@ -44,9 +44,10 @@ pub(crate) async fn show(
             }
             (caching, body).into_response()
         }
-        Err(error) => {
-            problem(StatusCode::from_u16(error.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &error.message)
-        }
+        Err(error) => problem(
+            StatusCode::from_u16(error.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            &error.message,
+        ),
     }
 }
 

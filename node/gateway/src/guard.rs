@@ -29,7 +29,8 @@ impl Access {
 
     fn knows(&self, authority: &str) -> bool {
         let name = name_of(authority);
-        let loopback = name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        let loopback =
+            name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         loopback || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
     }
 }
@@ -68,9 +69,10 @@ pub(crate) async fn host_and_origin(State(gateway): State<Arc<Gateway>>, request
 pub(crate) async fn token(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
     if let Some(token) = &gateway.access.token {
         let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let given =
+            given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         // Digests are compared, so that the time taken tells nothing of the token.
-        if !given.is_some_and(|(_, given)| digest(given.trim().as_bytes()) == digest(token.as_bytes())) {
+        if given.is_none_or(|(_, given)| digest(given.trim().as_bytes()) != digest(token.as_bytes())) {
             let mut refused = problem(StatusCode::UNAUTHORIZED, "a bearer token is required: Authorization: Bearer …");
             refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
             return refused;
@@ -93,8 +95,18 @@ mod tests {
     #[test]
     fn only_loopback_and_named_hosts_are_known() {
         let access = Access { hosts: vec!["mesh.example".to_owned(), "192.0.2.7".to_owned()], token: None };
-        let good = ["127.0.0.1:7420", "localhost", "LOCALHOST:1", "[::1]:80", "127.9.9.9", "mesh.example:443", "192.0.2.7"];
-        let bad = ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "[::2]:80", "192.0.2.8", "", "[", ":80"];
+        let good =
+            ["127.0.0.1:7420", "localhost", "LOCALHOST:1", "[::1]:80", "127.9.9.9", "mesh.example:443", "192.0.2.7"];
+        let bad = [
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:80",
+            "[::2]:80",
+            "192.0.2.8",
+            "",
+            "[",
+            ":80",
+        ];
         for host in good {
             assert!(access.knows(host), "{host}");
         }

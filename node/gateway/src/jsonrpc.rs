@@ -53,10 +53,7 @@ pub(crate) async fn call(
     let Ok(body) = body else {
         return failed(&Value::Null, &OperationError::invalid_request("the body is too large, or broke off"));
     };
-    let (id, asked) = match read(&body) {
-        Ok((id, operation, params)) => (id, Ok((operation, params))),
-        Err((id, error)) => (id, Err(error)),
-    };
+    let (id, asked) = read(&body);
     let replied = async {
         version(&headers, &parameters)?;
         let (operation, params) = asked?;
@@ -103,36 +100,39 @@ fn version(headers: &HeaderMap, parameters: &Parameters) -> Result<(), Operation
 }
 
 fn trace(headers: &HeaderMap) -> Trace {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| value.len() <= 512);
-    Trace {
-        traceparent: header("traceparent").map(str::to_owned),
-        tracestate: header("tracestate").map(str::to_owned),
-    }
+    let header =
+        |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| value.len() <= 512);
+    Trace { traceparent: header("traceparent").map(str::to_owned), tracestate: header("tracestate").map(str::to_owned) }
 }
 
-/// The id, operation and parameters of a request; the parameters byte for byte.
-fn read(body: &[u8]) -> Result<(Value, Operation, Vec<u8>), (Value, OperationError)> {
-    let text = std::str::from_utf8(body).map_err(|_| (Value::Null, OperationError::parse("the body is not UTF-8")))?;
-    let whole: Result<&RawValue, _> = serde_json::from_str(text);
-    let raw = whole.map_err(|error| (Value::Null, OperationError::parse(format!("the body is not JSON: {error}"))))?;
-    let envelope: Envelope<'_> = serde_json::from_str(raw.get())
-        .map_err(|error| (Value::Null, OperationError::invalid_request(format!("no JSON-RPC request: {error}"))))?;
-    let id = envelope.id;
-    if !matches!(id, Value::String(_) | Value::Null) && !id.is_i64() && !id.is_u64() {
-        return Err((Value::Null, OperationError::invalid_request("`id` is a string or a whole number")));
-    }
-    if envelope.jsonrpc.as_deref() != Some("2.0") {
-        return Err((id, OperationError::invalid_request("`jsonrpc` is not \"2.0\"")));
-    }
-    let Some(method) = envelope.method else {
-        return Err((id, OperationError::invalid_request("`method` is missing")));
+/// The id of a request, and its operation and parameters, these byte for byte.
+fn read(body: &[u8]) -> (Value, Result<(Operation, Vec<u8>), OperationError>) {
+    let envelope = match envelope(body) {
+        Ok(envelope) => envelope,
+        Err(error) => return (Value::Null, Err(error)),
     };
-    match Operation::parse(&method) {
-        Ok(operation) => {
-            let params = envelope.params.map_or("{}", RawValue::get);
-            Ok((id, operation, params.as_bytes().to_vec()))
-        }
-        Err(error) => Err((id, error)),
+    let asked = if envelope.jsonrpc.as_deref() != Some("2.0") {
+        Err(OperationError::invalid_request("`jsonrpc` is not \"2.0\""))
+    } else if let Some(method) = &envelope.method {
+        let params = envelope.params.map_or("{}", RawValue::get);
+        Operation::parse(method).map(|operation| (operation, params.as_bytes().to_vec()))
+    } else {
+        Err(OperationError::invalid_request("`method` is missing"))
+    };
+    (envelope.id, asked)
+}
+
+fn envelope(body: &[u8]) -> Result<Envelope<'_>, OperationError> {
+    let text = std::str::from_utf8(body).map_err(|_| OperationError::parse("the body is not UTF-8"))?;
+    let whole: Result<&RawValue, _> = serde_json::from_str(text);
+    let raw = whole.map_err(|error| OperationError::parse(format!("the body is not JSON: {error}")))?;
+    let envelope: Envelope<'_> = serde_json::from_str(raw.get())
+        .map_err(|error| OperationError::invalid_request(format!("no JSON-RPC request: {error}")))?;
+    let id = &envelope.id;
+    if id.is_string() || id.is_null() || id.is_i64() || id.is_u64() {
+        Ok(envelope)
+    } else {
+        Err(OperationError::invalid_request("`id` is a string or a whole number"))
     }
 }
 

@@ -39,7 +39,6 @@ pub(crate) struct Gateway {
 }
 
 /// All routes. `key` is the node's and signs agent cards.
-#[must_use]
 pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
     let gateway = Arc::new(Gateway { calls, key, access });
     let a2a = Router::new()
@@ -87,6 +86,7 @@ async fn agents(State(gateway): State<Arc<Gateway>>, headers: axum::http::Header
 }
 
 async fn missing(uri: axum::http::Uri) -> Response {
-    let message = format!("there is nothing at {}; agents answer at /a2a/<name or id>, and /agents lists them", uri.path());
+    let message =
+        format!("there is nothing at {}; agents answer at /a2a/<name or id>, and /agents lists them", uri.path());
     guard::problem(axum::http::StatusCode::NOT_FOUND, &message)
 }

@@ -32,12 +32,7 @@ pub trait Inbound: Send + Sync + 'static {
 }
 
 /// Accepts streams until the network ends. Only spawns: an accept loop that waits loses streams silently.
-pub(crate) async fn accept(
-    shared: Arc<Shared>,
-    protocol: &'static str,
-    mut incoming: Incoming,
-    to: Arc<dyn Inbound>,
-) {
+pub(crate) async fn accept(shared: Arc<Shared>, protocol: &'static str, mut incoming: Incoming, to: Arc<dyn Inbound>) {
     while let Some((peer, raw)) = incoming.recv().await {
         let Some(permits) = shared.admit(peer) else {
             tracing::warn!(%peer, protocol, "peer has too many streams open; this one is closed");

@@ -16,8 +16,8 @@ pub mod network;
 mod outbound;
 pub mod ports;
 mod service;
-pub mod sim;
 mod signed;
+pub mod sim;
 
 pub use caller::{Caller, CallerRefused, CallerRule, Trust};
 pub use config::CommunicationConfig;

@@ -19,9 +19,12 @@ impl WallClock {
     }
 }
 
+/// Fills a buffer with random bytes.
+type Fill = dyn Fn(&mut [u8]) + Send + Sync;
+
 /// A source of random bytes; the operating system's in `althing`, seeded in simulations.
 #[derive(Clone)]
-pub struct Entropy(Arc<dyn Fn(&mut [u8]) + Send + Sync>);
+pub struct Entropy(Arc<Fill>);
 
 impl Entropy {
     /// A source that fills buffers with `fill`.

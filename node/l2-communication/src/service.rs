@@ -146,12 +146,7 @@ impl Communication {
     ///
     /// # Errors
     /// See [`CallError`].
-    pub async fn call(
-        &self,
-        peer: PublicKey,
-        protocol: &'static str,
-        request: Request,
-    ) -> Result<Vec<u8>, CallError> {
+    pub async fn call(&self, peer: PublicKey, protocol: &'static str, request: Request) -> Result<Vec<u8>, CallError> {
         outbound::unary(&self.shared, peer, protocol, request).await
     }
 
@@ -159,12 +154,7 @@ impl Communication {
     ///
     /// # Errors
     /// See [`CallError`]; the peer's own refusal comes from [`Events::next`].
-    pub async fn stream(
-        &self,
-        peer: PublicKey,
-        protocol: &'static str,
-        request: Request,
-    ) -> Result<Events, CallError> {
+    pub async fn stream(&self, peer: PublicKey, protocol: &'static str, request: Request) -> Result<Events, CallError> {
         outbound::streaming(&self.shared, peer, protocol, request).await
     }
 

@@ -18,9 +18,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::network::{
-    AcceptError, BoxedStream, DialError, Incoming, Network, OpenError, PeerEvent, PeerInfo,
-};
+use crate::network::{AcceptError, BoxedStream, DialError, Incoming, Network, OpenError, PeerEvent, PeerInfo};
 
 /// Bytes that one segment carries.
 const SEGMENT: usize = 16 << 10;
@@ -335,7 +333,10 @@ impl Network for SimNetwork {
 
     fn events(&self) -> broadcast::Receiver<PeerEvent> {
         let state = self.net.lock();
-        state.nodes.get(&self.local).map_or_else(|| broadcast::Sender::new(1).subscribe(), |node| node.events.subscribe())
+        state
+            .nodes
+            .get(&self.local)
+            .map_or_else(|| broadcast::Sender::new(1).subscribe(), |node| node.events.subscribe())
     }
 
     fn peers(&self) -> Vec<PeerInfo> {

@@ -1,5 +1,4 @@
 //! The LAN by mDNS (`_p2p._udp`, RFC 6762 and 6763): announces this node and reports others. A hint, never liveness.
-#![expect(clippy::disallowed_methods, reason = "shell: the mDNS daemon is a thread with a clock of its own")]
 
 use std::net::IpAddr;
 
@@ -29,7 +28,9 @@ pub struct Sighting {
 #[derive(Debug, thiserror::Error)]
 pub enum LanError {
     /// mDNS failed.
-    #[error("mDNS does not work here: {0}; give the node a peer's address instead (`peers` in althing.toml, or --peer)")]
+    #[error(
+        "mDNS does not work here: {0}; give the node a peer's address instead (`peers` in althing.toml, or --peer)"
+    )]
     Mdns(#[from] mdns_sd::Error),
     /// The interfaces cannot be listed.
     #[error("the network interfaces cannot be listed: {0}")]
@@ -67,11 +68,7 @@ impl Lan {
     ///
     /// # Errors
     /// See [`LanError`].
-    pub fn join(
-        local: PublicKey,
-        port: u16,
-        config: &LanConfig,
-    ) -> Result<(Lan, mpsc::Receiver<Sighting>), LanError> {
+    pub fn join(local: PublicKey, port: u16, config: &LanConfig) -> Result<(Lan, mpsc::Receiver<Sighting>), LanError> {
         let chosen = choose(&config.interfaces)?;
         let daemon = ServiceDaemon::new()?;
         daemon.disable_interface(IfKind::All)?;

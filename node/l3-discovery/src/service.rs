@@ -444,10 +444,9 @@ impl Inbound for Serving {
             "placement" => {
                 self.0.take(caller.node, &request.body).map(|()| Vec::new()).map_err(|why| (INVALID_PARAMS, None, why))
             }
-            "describe" => self
-                .0
-                .evidence(caller.node, &request.body)
-                .map_err(|why| (SERVER_ERROR, Some("AGENT_NOT_HERE"), why)),
+            "describe" => {
+                self.0.evidence(caller.node, &request.body).map_err(|why| (SERVER_ERROR, Some("AGENT_NOT_HERE"), why))
+            }
             other => Err((METHOD_NOT_FOUND, None, format!("there is no operation {other:?} here"))),
         };
         let answer = match answer {

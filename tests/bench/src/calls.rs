@@ -203,7 +203,9 @@ pub async fn run() {
         our_rates.push(libp2p_rate);
         floor_rates.push(floor_rate);
     }
-    println!("signed 1 KiB call over libp2p, against sign → TCP → verify → sign → TCP → verify ({ROUNDS} rounds, alternating)");
+    println!(
+        "signed 1 KiB call over libp2p, against sign → TCP → verify → sign → TCP → verify ({ROUNDS} rounds, alternating)"
+    );
     println!(
         "  one in flight:  p50 {:.0} µs, floor {:.0} µs, ratio {:.2} (wanted: at most 1.25); p99 {:.0} µs, floor {:.0} µs",
         us(percentile(&mut ours, 0.5)),

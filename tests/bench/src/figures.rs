@@ -7,7 +7,12 @@ pub fn percentile(times: &mut [Duration], at: f64) -> Duration {
     times.sort_unstable();
     let last = times.len().saturating_sub(1);
     // A position in a list that fits into memory.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "see above")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "see above"
+    )]
     let index = (last as f64 * at).round() as usize;
     times[index]
 }

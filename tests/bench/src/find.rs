@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use althing_discovery::Query;
 use althing_discovery::machine::catalogue::{Candidate, Catalogue, Learned, Now};
 use althing_discovery::machine::index::Index;
-use althing_discovery::Query;
 use althing_protocol::object::{self, Description, Grant, Hosted, Placement};
 use althing_protocol::{AgentId, SecretKey, VerifiedAgent, keylog};
 
@@ -53,7 +53,8 @@ fn fill(catalogue: &mut Catalogue, index: &mut Index) {
             let hosted = Hosted { agent: id.clone(), description: description.digest(), grant: grant.digest() };
             placement.agents.push(hosted);
             index.add(key.public(), &id, &td.search_text());
-            let verified = VerifiedAgent { agent: id, node: key.public(), description, grant, key_log: key_log.clone() };
+            let verified =
+                VerifiedAgent { agent: id, node: key.public(), description, grant, key_log: key_log.clone() };
             candidates.push(Candidate { verified: Arc::new(verified), description: Arc::new(td) });
         }
         placement.agents.sort_by(|a, b| a.agent.cmp(&b.agent));
@@ -85,22 +86,29 @@ pub fn run() {
     };
     let limit = Some(50);
     let capability = |at: usize| format!("{}.{}", TARGETS[at % TARGETS.len()], ACTIONS[at % ACTIONS.len()]);
-    show("by capability", measure(|at| {
-        let query = Query { capability: Some(capability(at)), limit, ..Query::default() };
-        catalogue.find(&query, 0).0.len()
-    }));
-    show("by action, target, load", measure(|at| {
-        let query = Query {
-            action: Some(ACTIONS[at % ACTIONS.len()].to_owned()),
-            target: Some(TARGETS[at % TARGETS.len()].to_owned()),
-            max_load: Some(0.5),
-            limit,
-            ..Query::default()
-        };
-        catalogue.find(&query, 0).0.len()
-    }));
-    show("by text", measure(|at| {
-        catalogue.find(&Query { text: Some(text(at)), limit, ..Query::default() }, 0).0.len()
-    }));
+    show(
+        "by capability",
+        measure(|at| {
+            let query = Query { capability: Some(capability(at)), limit, ..Query::default() };
+            catalogue.find(&query, 0).0.len()
+        }),
+    );
+    show(
+        "by action, target, load",
+        measure(|at| {
+            let query = Query {
+                action: Some(ACTIONS[at % ACTIONS.len()].to_owned()),
+                target: Some(TARGETS[at % TARGETS.len()].to_owned()),
+                max_load: Some(0.5),
+                limit,
+                ..Query::default()
+            };
+            catalogue.find(&query, 0).0.len()
+        }),
+    );
+    show(
+        "by text",
+        measure(|at| catalogue.find(&Query { text: Some(text(at)), limit, ..Query::default() }, 0).0.len()),
+    );
     show("bare query of the text index", measure(|at| index.search(&text(at)).len()));
 }

@@ -58,7 +58,16 @@ fn fill(folder: &Path) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     std::fs::write(folder.join("requirements.txt"), REQUIREMENTS).map_err(|error| error.to_string())?;
     done(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", "requirements.txt"];
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "-r",
+        "requirements.txt",
+    ];
     done(Command::new(folder.join("bin/python")).args(pip).current_dir(folder)).map(drop)
 }
 
@@ -135,7 +144,8 @@ fn the_official_client_drives_an_agent_on_another_node() {
     assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
     assert!(outcome.stdout.ends_with("INTEROP OK\n"), "{outcome:?}");
     until(SOON, "no task is left", || {
-        pair.two.json(&["status"])["layers"]["calls"]["liveTasks"] == 0 && pair.row().is_some_and(|row| row["turns"] == 0)
+        pair.two.json(&["status"])["layers"]["calls"]["liveTasks"] == 0
+            && pair.row().is_some_and(|row| row["turns"] == 0)
     });
 }
 

@@ -70,7 +70,9 @@ fn mistakes_are_named_and_mended() {
     assert_eq!(outcome.code, 2, "{outcome:?}");
     assert!(outcome.stderr.contains("bad.yaml") && outcome.stderr.contains("titel"), "{outcome:?}");
     assert_eq!(machine.run(&["agent", "add", "none.yaml"]).code, 2);
-    for command in [&["call", "nobody", "hello"][..], &["describe", "nobody"], &["agent", "remove", "nobody"], &["find"]] {
+    for command in
+        [&["call", "nobody", "hello"][..], &["describe", "nobody"], &["agent", "remove", "nobody"], &["find"]]
+    {
         let outcome = machine.run(command);
         assert_eq!(outcome.code, 4, "{command:?}: {outcome:?}");
         assert!(!outcome.stderr.is_empty(), "{command:?} says why");
@@ -116,7 +118,10 @@ fn json_is_json_and_secrets_are_secret() {
     let events = machine.run(&["--json", "call", "echo", "hello"]).stdout;
     let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
     assert!(events.first().is_some_and(|event| event["task"]["id"].is_string()), "a task comes first: {events:?}");
-    assert_eq!(events.last().map(|event| &event["statusUpdate"]["status"]["state"]), Some(&json!("TASK_STATE_COMPLETED")));
+    assert_eq!(
+        events.last().map(|event| &event["statusUpdate"]["status"]["state"]),
+        Some(&json!("TASK_STATE_COMPLETED"))
+    );
     assert!(machine.run(&["call", "echo", "hello"]).stdout.contains("hello"));
     assert!(machine.run(&["find", "--skill", "echo.*", "--explain"]).stdout.contains("echo.say"));
     assert_eq!(machine.run(&["find", "--action", "sing"]).code, 4);

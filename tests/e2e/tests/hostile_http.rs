@@ -64,10 +64,20 @@ impl Attack {
         for _ in 0..400 {
             let length = 1 + self.random(300);
             // Begins with a byte that no JSON begins with.
-            let noise: Vec<u8> = (0..length).map(|at| if at == 0 { b'}' } else { self.random(256).to_le_bytes()[0] }).collect();
+            let noise: Vec<u8> =
+                (0..length).map(|at| if at == 0 { b'}' } else { self.random(256).to_le_bytes()[0] }).collect();
             self.body("noise", noise, code(-32700));
         }
-        for bad in ["{'a':1}", "{\"a\":}", "{\"a\":1,}", "nul", "{\"jsonrpc\":\"2.0\"} x", "\u{feff}{}", "{\"id\":01}", "\"\\x\""] {
+        for bad in [
+            "{'a':1}",
+            "{\"a\":}",
+            "{\"a\":1,}",
+            "nul",
+            "{\"jsonrpc\":\"2.0\"} x",
+            "\u{feff}{}",
+            "{\"id\":01}",
+            "\"\\x\"",
+        ] {
             self.body("no JSON", bad, code(-32700));
         }
         for bytes in [&b"\xff\xfe{}"[..], b"{\"jsonrpc\":\"2.0\",\"id\":\"\xc3\x28\"}", b"\xed\xa0\x80"] {
@@ -118,7 +128,9 @@ impl Attack {
         for method in [json!(null), json!(1), json!([]), json!({})] {
             self.member(&whole, "method", method, -32600);
         }
-        for method in ["", "sendMessage", "SendMessage ", "message/send", "tasks/get", "rpc.discover", "../SendMessage", "\u{0}"] {
+        for method in
+            ["", "sendMessage", "SendMessage ", "message/send", "tasks/get", "rpc.discover", "../SendMessage", "\u{0}"]
+        {
             self.member(&whole, "method", json!(method), -32601);
         }
         for length in (1..100_000).step_by(2_000) {
@@ -162,21 +174,40 @@ impl Attack {
             }
         }
         for method in ["GetTask", "CancelTask", "SubscribeToTask"] {
-            for task in [json!({}), json!({ "id": null }), json!({ "id": 7 }), json!({ "id": "" }), json!({ "id": "x".repeat(9_999) })] {
+            for task in [
+                json!({}),
+                json!({ "id": null }),
+                json!({ "id": 7 }),
+                json!({ "id": "" }),
+                json!({ "id": "x".repeat(9_999) }),
+            ] {
                 self.body("wrong task", honest(method, task), code(-32602));
             }
             for at in 0..50 {
                 self.body("no such task", honest(method, json!({ "id": format!("task-{at}") })), code(-32001));
             }
         }
-        for list in [json!({ "pageSize": "many" }), json!({ "pageSize": 0 }), json!({ "pageSize": 101 }), json!({ "status": "GONE" })] {
+        for list in [
+            json!({ "pageSize": "many" }),
+            json!({ "pageSize": 0 }),
+            json!({ "pageSize": 101 }),
+            json!({ "status": "GONE" }),
+        ] {
             self.body("wrong list", honest("ListTasks", list), code(-32602));
         }
     }
 
     fn wrong_headers(&mut self) {
         let body = honest("SendMessage", says("hello"));
-        let kinds = ["text/plain", "", "application/xml", "application/jsonx", "json", "multipart/form-data; boundary=x", "*/*"];
+        let kinds = [
+            "text/plain",
+            "",
+            "application/xml",
+            "application/jsonx",
+            "json",
+            "multipart/form-data; boundary=x",
+            "*/*",
+        ];
         let gateway = self.gateway.clone();
         for kind in kinds.into_iter().cycle().take(140) {
             self.headers("content type", &[("Content-Type", kind), ("A2A-Version", "1.0")], &body, code(-32005));
@@ -188,16 +219,33 @@ impl Attack {
         }
         self.headers("no version", &[("Content-Type", "application/json")], &body, code(-32009));
         let port = authority(&gateway).rsplit_once(':').expect("a port").1.to_owned();
-        let hosts = ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "", "[", "10.0.0.1", "xn--nxasmq6b", "0.0.0.0"];
+        let hosts = [
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "",
+            "[",
+            "10.0.0.1",
+            "xn--nxasmq6b",
+            "0.0.0.0",
+        ];
         for host in hosts.into_iter().cycle().take(160) {
             for host in [host.to_owned(), format!("{host}:{port}")] {
                 let headers = [HONEST[0], HONEST[1], ("Host", host.as_str())];
                 // What is no authority at all may be refused by HTTP itself.
-                let expect = if host.contains(['[']) || host.starts_with(':') { Expect::Typed } else { Expect::Status(421) };
+                let expect =
+                    if host.contains(['[']) || host.starts_with(':') { Expect::Typed } else { Expect::Status(421) };
                 self.headers(&format!("host {host:?}"), &headers, &body, expect);
             }
         }
-        let origins = ["https://evil.example", "null", "http://localhost.evil.example", "", "file://", "http://127.0.0.1.evil.example"];
+        let origins = [
+            "https://evil.example",
+            "null",
+            "http://localhost.evil.example",
+            "",
+            "file://",
+            "http://127.0.0.1.evil.example",
+        ];
         for origin in origins.into_iter().cycle().take(120) {
             let headers = [HONEST[0], HONEST[1], ("Origin", origin)];
             self.headers(&format!("origin {origin:?}"), &headers, &body, Expect::Status(403));
@@ -216,11 +264,25 @@ impl Attack {
             noise.extend(b"\r\n\r\n");
             self.raw("noise", noise, Expect::Typed);
         }
-        for line in ["POST", "POST /", "POST / HTTP/9.9", "\u{0}", "POST  /  HTTP/1.1", "CONNECT x:1 HTTP/1.1", "PRI * HTTP/2.0"] {
-            self.raw("request line", format!("{line}\r\nHost: {host}\r\nConnection: close\r\n\r\n").into_bytes(), Expect::Typed);
+        for line in [
+            "POST",
+            "POST /",
+            "POST / HTTP/9.9",
+            "\u{0}",
+            "POST  /  HTTP/1.1",
+            "CONNECT x:1 HTTP/1.1",
+            "PRI * HTTP/2.0",
+        ] {
+            self.raw(
+                "request line",
+                format!("{line}\r\nHost: {host}\r\nConnection: close\r\n\r\n").into_bytes(),
+                Expect::Typed,
+            );
         }
         for chunk in ["zz\r\n", "-1\r\nx\r\n", "ffffffffffffffffff\r\nx\r\n", "5;x\r\nab\r\n0\r\n\r\n"] {
-            let head = format!("POST /a2a/echo HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n");
+            let head = format!(
+                "POST /a2a/echo HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+            );
             let text = format!("{head}A2A-Version: 1.0\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}");
             self.raw("chunks", text.into_bytes(), Expect::Typed);
         }
@@ -235,10 +297,20 @@ impl Attack {
             self.raw(&format!("path {path}"), bytes, Expect::Status(404));
         }
         for method in ["GET", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"] {
-            self.raw(&format!("method {method}"), request(&gateway, method, "/a2a/echo", &[], b""), Expect::Status(405));
+            self.raw(
+                &format!("method {method}"),
+                request(&gateway, method, "/a2a/echo", &[], b""),
+                Expect::Status(405),
+            );
         }
         for agent in ["nobody", "did%3Akey%3Az6Mk%2Fecho", "%00", "%F0%9F%A6%80", "a".repeat(4_000).as_str()] {
-            let bytes = request(&gateway, "POST", &format!("/a2a/{agent}"), &HONEST, honest("SendMessage", says("x")).as_bytes());
+            let bytes = request(
+                &gateway,
+                "POST",
+                &format!("/a2a/{agent}"),
+                &HONEST,
+                honest("SendMessage", says("x")).as_bytes(),
+            );
             self.raw("no such agent", bytes, code(-32000));
         }
     }
@@ -313,7 +385,13 @@ fn thousands_of_malformed_requests() {
     let after = node.memory_kib();
     alive(&node);
     println!("measured: {} malformed requests, memory {before} KiB before, {after} KiB after", attack.cases.len());
-    assert!(wrong.is_empty(), "{} of {} answers are wrong:\n{}", wrong.len(), attack.cases.len(), wrong[..wrong.len().min(30)].join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} answers are wrong:\n{}",
+        wrong.len(),
+        attack.cases.len(),
+        wrong[..wrong.len().min(30)].join("\n")
+    );
     assert!(after < before + GROWTH_KIB_MAX, "memory grew from {before} to {after} KiB");
     assert_eq!(machine.json(&["status"])["layers"]["calls"]["liveTasks"], 0, "no malformed request left a task behind");
 }

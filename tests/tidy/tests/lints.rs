@@ -9,7 +9,6 @@ mod support;
 const SHELLS: &[(&str, &str)] = &[
     ("node/althing/src/demo/stage.rs", "the real clock, to measure what it shows"),
     ("node/althing/src/node.rs", "the real clock and randomness, handed to the layers"),
-    ("node/l3-discovery/src/lan.rs", "the mDNS daemon's own thread and clock"),
 ];
 
 /// What deciding code may not even name: it is handed the time and an rng, and what it iterates has an order.

@@ -239,9 +239,8 @@ fn is_did_key(did: &str) -> bool {
 
 /// `type/subtype` with parameters perhaps (RFC 9110 §8.3.1), in printable ASCII.
 fn is_media_type(text: &str) -> bool {
-    let is_token = |t: &str| {
-        !t.is_empty() && t.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
-    };
+    let is_token =
+        |t: &str| !t.is_empty() && t.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c));
     let (essence, parameters) = text.split_once(';').map_or((text, None), |(e, p)| (e, Some(p)));
     let named = essence.trim_end().split_once('/').is_some_and(|(t, s)| is_token(t) && is_token(s));
     let printable = parameters.is_none_or(|p| p.contains('=') && p.chars().all(|c| matches!(c, ' '..='~')));

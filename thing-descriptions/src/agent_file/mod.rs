@@ -18,8 +18,8 @@ use serde_json::Value;
 
 pub use check::{
     ACTION_CHARS_MAX, CALLERS_MAX, COMMAND_ITEMS_MAX, CONFIG_BYTES_MAX, DESCRIPTION_CHARS_MAX, ENV_MAX,
-    EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX, SKILL_ID_CHARS_MAX, SKILLS_MAX,
-    STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX,
+    EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX, SKILL_ID_CHARS_MAX, SKILLS_MAX, STARTUP_TIMEOUT_MS_MAX,
+    STARTUP_TIMEOUT_MS_MIN, TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX,
 };
 
 /// The longest agent file, in bytes.
@@ -124,9 +124,9 @@ pub enum Callers {
     /// `this-node`: only what runs on the same node.
     ThisNode,
     /// `own`: the owner's nodes.
-    #[default]
     Own,
     /// `trusted`: those whom the owner trusts too.
+    #[default]
     Trusted,
     /// `anyone`: every peer.
     Anyone,
@@ -189,10 +189,10 @@ impl<'de> Deserialize<'de> for Callers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exposure {
-    /// Everyone: also on mDNS, the DHT and in lists for others.
+    /// Everyone, also in lists for others: finding is open, calling is not.
+    #[default]
     Public,
     /// Those whom the owner trusts.
-    #[default]
     Trusted,
     /// Nobody else: never on mDNS, the DHT or in a list for others.
     Hidden,
@@ -240,7 +240,9 @@ impl fmt::Display for AgentFileProblem {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentFileError {
     /// The file is longer than [`AGENT_FILE_BYTES_MAX`].
-    #[error("the agent file has {len} bytes, the limit is {max}: keep data in files of its own and name them in config")]
+    #[error(
+        "the agent file has {len} bytes, the limit is {max}: keep data in files of its own and name them in config"
+    )]
     TooLarge {
         /// Its length in bytes.
         len: usize,

@@ -90,9 +90,7 @@ impl At {
             Node::Number(n) => Value::Number(n.clone()),
             Node::Text(text) => Value::String(text.clone()),
             Node::List(items) => Value::Array(items.iter().map(At::to_json).collect()),
-            Node::Map(entries) => {
-                Value::Object(entries.iter().map(|e| (e.key.clone(), e.value.to_json())).collect())
-            }
+            Node::Map(entries) => Value::Object(entries.iter().map(|e| (e.key.clone(), e.value.to_json())).collect()),
         }
     }
 

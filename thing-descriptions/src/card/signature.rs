@@ -192,9 +192,8 @@ fn verify_one(
     key_for: &impl Fn(&str) -> Option<VerifyingKey>,
 ) -> Result<String, CardError> {
     let entry = entry.as_object().ok_or(CardError::SignaturesForm)?;
-    let text = |member: &'static str| {
-        entry.get(member).and_then(Value::as_str).ok_or(CardError::Member { index, member })
-    };
+    let text =
+        |member: &'static str| entry.get(member).and_then(Value::as_str).ok_or(CardError::Member { index, member });
     let (protected, signature) = (text("protected")?, text("signature")?);
     let decode = |text: &str, member| URL_SAFE_NO_PAD.decode(text).map_err(|_| CardError::Base64 { index, member });
     let header = header(index, &decode(protected, "protected")?)?;

@@ -97,20 +97,22 @@ where
     let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) = e.kind() else {
         return e;
     };
-    let mut best: Option<((usize, bool, usize), &'a ValidationError<'static>)> = None;
+    let mut best = None;
     for branch in context {
         for inner in branch {
             let inner = telling(inner);
-            let names_the_branch = matches!(
+            let path = inner.instance_path().as_str();
+            // What only says that another branch was meant: another scheme, another type, another word.
+            let scheme = path.ends_with("/scheme");
+            let kind = matches!(
                 inner.kind(),
-                ValidationErrorKind::Enum { .. }
+                ValidationErrorKind::Type { .. }
+                    | ValidationErrorKind::Enum { .. }
                     | ValidationErrorKind::Constant { .. }
                     | ValidationErrorKind::Pattern { .. }
-                    | ValidationErrorKind::Type { .. }
             );
-            let depth = inner.instance_path().as_str().matches('/').count();
-            let rank = (depth, !names_the_branch, usize::MAX - branch.len());
-            if best.is_none_or(|(known, _)| rank > known) {
+            let rank = (path.matches('/').count(), !scheme, !kind, usize::MAX - branch.len());
+            if best.as_ref().is_none_or(|(known, _)| rank > *known) {
                 best = Some((rank, inner));
             }
         }

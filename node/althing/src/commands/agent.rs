@@ -27,13 +27,15 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
         Agent::List => {
             let list = Client::connect(at).await?.get("/agents").await?;
             out.show(&list, |list| {
-                let cells = |agent| vec![
-                    text(agent, "name"),
-                    text(agent, "title"),
-                    callers(&agent["callers"]),
-                    text(agent, "exposure"),
-                    rows(agent, "skills").iter().filter_map(|skill| skill.as_str()).collect::<Vec<_>>().join(" "),
-                ];
+                let cells = |agent| {
+                    vec![
+                        text(agent, "name"),
+                        text(agent, "title"),
+                        callers(&agent["callers"]),
+                        text(agent, "exposure"),
+                        rows(agent, "skills").iter().filter_map(|skill| skill.as_str()).collect::<Vec<_>>().join(" "),
+                    ]
+                };
                 let all: Vec<Vec<String>> = rows(list, "agents").iter().map(cells).collect();
                 table(&["name", "title", "callers", "exposure", "skills"], &all)
             });

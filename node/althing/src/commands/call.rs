@@ -83,7 +83,13 @@ impl Shown {
             return;
         }
         let hosts: Vec<String> = rows(why, "hosts").iter().filter_map(|host| host.as_str()).map(short).collect();
-        eprintln!("{} is hosted by {}; asked first: {} ({})", text(why, "agent"), hosts.join(", "), short(&text(why, "chosen")), text(why, "why"));
+        eprintln!(
+            "{} is hosted by {}; asked first: {} ({})",
+            text(why, "agent"),
+            hosts.join(", "),
+            short(&text(why, "chosen")),
+            text(why, "why")
+        );
     }
 
     fn event(&mut self, event: &Value) {
@@ -105,7 +111,8 @@ impl Shown {
 
     fn status(&mut self, status: &Value) {
         self.state = text(status, "state");
-        self.said = status["message"]["parts"].as_array().into_iter().flatten().map(|part| text(part, "text")).collect();
+        self.said =
+            status["message"]["parts"].as_array().into_iter().flatten().map(|part| text(part, "text")).collect();
         if self.state == "TASK_STATE_WORKING" && !self.said.is_empty() && !self.json {
             eprintln!("… {}", self.said);
         }

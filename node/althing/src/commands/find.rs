@@ -47,8 +47,11 @@ fn people(found: &Value) -> String {
         ]
     };
     let all: Vec<Vec<String>> = rows(found, "agents").iter().map(cells).collect();
-    let mut shown =
-        if all.is_empty() { String::new() } else { table(&["name", "can", "node", "load", "status", "learned", "score"], &all) };
+    let mut shown = if all.is_empty() {
+        String::new()
+    } else {
+        table(&["name", "can", "node", "load", "status", "learned", "score"], &all)
+    };
     if let Some(explain) = found.get("explain") {
         let steps = &explain["steps"];
         let step = |name: &str| steps[name].as_u64().unwrap_or(0);

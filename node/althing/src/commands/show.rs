@@ -27,7 +27,10 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
         let l2 = &layers["l2Communication"];
         lines.push(format!("L2 communication  {} peers, {} streams refused", l2["peers"], l2["streamsRefused"]));
         let l3 = &layers["l3Discovery"];
-        lines.push(format!("L3 discovery      {} nodes, {} agents, {} refused", l3["nodes"], l3["agents"], l3["refused"]));
+        lines.push(format!(
+            "L3 discovery      {} nodes, {} agents, {} refused",
+            l3["nodes"], l3["agents"], l3["refused"]
+        ));
         lines.push(format!("calls             {} tasks alive", layers["calls"]["liveTasks"]));
         lines.extend(rows(status, "notes").iter().filter_map(Value::as_str).map(|note| format!("note     {note}")));
         lines.join("\n")

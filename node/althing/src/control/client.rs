@@ -56,10 +56,7 @@ impl Client {
         Ok(Lines { bytes: response.bytes_stream().boxed(), buffer: Vec::new() })
     }
 
-    async fn finish<T: DeserializeOwned>(
-        &self,
-        sent: Result<reqwest::Response, reqwest::Error>,
-    ) -> Result<T, Failure> {
+    async fn finish<T: DeserializeOwned>(&self, sent: Result<reqwest::Response, reqwest::Error>) -> Result<T, Failure> {
         let response = sent.map_err(|error| self.lost(&error))?;
         if !response.status().is_success() {
             return Err(problem(response).await);

@@ -32,7 +32,8 @@ impl IntoResponse for Failure {
 
 /// Binds the socket; what a dead node left behind is removed (the store's lock tells that it is dead).
 pub fn bind(path: &Path) -> Result<UnixListener, Failure> {
-    let failed = |error: std::io::Error| Failure::failed(format!("cannot open the control socket {}: {error}", path.display()));
+    let failed =
+        |error: std::io::Error| Failure::failed(format!("cannot open the control socket {}: {error}", path.display()));
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
@@ -279,10 +280,12 @@ async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -
 }
 
 fn ndjson(lines: impl Stream<Item = CallLine> + Send + 'static) -> Response {
-    let bytes = lines.map(|line| serde_json::to_vec(&line).map(|mut line| {
-        line.push(b'\n');
-        line
-    }));
+    let bytes = lines.map(|line| {
+        serde_json::to_vec(&line).map(|mut line| {
+            line.push(b'\n');
+            line
+        })
+    });
     ([("content-type", "application/x-ndjson")], Body::from_stream(bytes)).into_response()
 }
 

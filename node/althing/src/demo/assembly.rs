@@ -112,7 +112,8 @@ async fn add(node: &DemoNode, docs: &Path, folder: &Path) -> Result<(AgentId, St
         json!(docs)
     );
     let path = folder.join("knowledge.yaml");
-    std::fs::write(&path, text).map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?;
+    std::fs::write(&path, text)
+        .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?;
     let request = crate::commands::agent::read(&path)?;
     let added = node.client().await?.post("/agents", &request).await?;
     let id = added["id"].as_str().unwrap_or_default().parse();
@@ -129,7 +130,10 @@ async fn find(node: &DemoNode) -> Result<((), String), Failure> {
     })
     .await?;
     let learned = found["learned"].as_str().unwrap_or_default();
-    Ok(((), format!("{CAPABILITY} is on {}, {learned}", crate::commands::short(&crate::commands::text(&found, "node")))))
+    Ok((
+        (),
+        format!("{CAPABILITY} is on {}, {learned}", crate::commands::short(&crate::commands::text(&found, "node"))),
+    ))
 }
 
 /// Asks through the gateway as any A2A client would; gives the time to the first piece.

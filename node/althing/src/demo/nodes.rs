@@ -55,9 +55,9 @@ impl DemoNode {
         let first = tokio::time::timeout(READY, lines.next_line()).await;
         let line = first.map_err(|_| Failure::failed(format!("{name} was not ready in time")))?.map_err(failed)?;
         let line = line.ok_or_else(|| Failure::failed(format!("{name} ended before it was ready")))?;
-        let said = serde_json::from_str(&line).map_err(|error| Failure::failed(format!("{name} said {line}: {error}")))?;
-        let paths =
-            Paths { name: name.to_owned(), data, owner: home.join("althing"), config, config_named: true };
+        let said =
+            serde_json::from_str(&line).map_err(|error| Failure::failed(format!("{name} said {line}: {error}")))?;
+        let paths = Paths { name: name.to_owned(), data, owner: home.join("althing"), config, config_named: true };
         Ok(DemoNode { name: name.to_owned(), child, paths, said })
     }
 

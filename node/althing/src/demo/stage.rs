@@ -62,9 +62,9 @@ impl Stage {
     /// Shows the table and the verdict.
     pub fn close(self, played: Result<(), Failure>) -> Result<(), Failure> {
         if self.json {
-            let steps = self.steps.iter().map(|(name, took, result)| {
-                json!({ "step": name, "ms": took.as_secs_f64() * 1_000.0, "result": result })
-            });
+            let steps = self.steps.iter().map(
+                |(name, took, result)| json!({ "step": name, "ms": took.as_secs_f64() * 1_000.0, "result": result }),
+            );
             let steps: Vec<_> = steps.collect();
             print_line(&format!("{:#}", json!({ "ok": played.is_ok(), "steps": steps })));
             return played;
@@ -76,7 +76,10 @@ impl Stage {
             print_line(&table(&["step", "time", "result"], &rows));
         }
         if played.is_ok() {
-            print_line(&format!("all steps passed in {:.1} s; nothing is left running", self.begun.elapsed().as_secs_f64()));
+            print_line(&format!(
+                "all steps passed in {:.1} s; nothing is left running",
+                self.begun.elapsed().as_secs_f64()
+            ));
         }
         played
     }

@@ -115,7 +115,9 @@ fn add(artifacts: &mut Vec<Artifact>, artifact: Artifact, append: bool) -> Resul
             }
         }
         Some(at) => artifacts[at] = artifact,
-        None if artifacts.len() == ARTIFACTS_MAX => return Err(StepError::TooMuch(format!("{ARTIFACTS_MAX} artifacts"))),
+        None if artifacts.len() == ARTIFACTS_MAX => {
+            return Err(StepError::TooMuch(format!("{ARTIFACTS_MAX} artifacts")));
+        }
         None => artifacts.push(artifact),
     }
     Ok(())
@@ -125,7 +127,9 @@ fn add(artifacts: &mut Vec<Artifact>, artifact: Artifact, append: bool) -> Resul
 fn join(parts: &mut Vec<a2a::Part>, part: a2a::Part) {
     let plain = |part: &a2a::Part| part.metadata.is_none() && part.filename.is_none();
     match (parts.last_mut(), &part.content) {
-        (Some(last), a2a::PartContent::Text(more)) if plain(last) && plain(&part) && last.media_type == part.media_type => {
+        (Some(last), a2a::PartContent::Text(more))
+            if plain(last) && plain(&part) && last.media_type == part.media_type =>
+        {
             if let a2a::PartContent::Text(text) = &mut last.content {
                 text.push_str(more);
                 return;
@@ -182,7 +186,9 @@ mod tests {
         let mut task = task();
         for (text, append) in [("one ", false), ("two", true)] {
             let event = step(&mut task, piece(text, append), now()).expect("a step");
-            assert!(matches!(event, Some(StreamResponse::ArtifactUpdate(update)) if update.artifact.parts[0].as_text() == Some(text)));
+            assert!(
+                matches!(event, Some(StreamResponse::ArtifactUpdate(update)) if update.artifact.parts[0].as_text() == Some(text))
+            );
         }
         let artifacts = task.artifacts.expect("artifacts");
         assert_eq!((artifacts.len(), artifacts[0].parts[0].as_text()), (1, Some("one two")));

@@ -55,8 +55,7 @@ pub enum FolderError {
 pub(crate) type State = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
 
 /// What counts as text. A file without an ending counts too (README, LICENSE).
-const ENDINGS: [&str; 12] =
-    ["md", "txt", "rst", "adoc", "org", "html", "htm", "csv", "json", "yaml", "yml", "toml"];
+const ENDINGS: [&str; 12] = ["md", "txt", "rst", "adoc", "org", "html", "htm", "csv", "json", "yaml", "yml", "toml"];
 
 /// Looks which files there are. Hidden ones, links and other endings are left out.
 pub(crate) fn look(folder: &Path, limits: &Limits) -> Result<State, FolderError> {

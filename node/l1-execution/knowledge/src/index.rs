@@ -5,7 +5,9 @@ use std::path::Path;
 use tantivy::collector::TopDocs;
 use tantivy::query::{BooleanQuery, BoostQuery, Occur, Query, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions, Value as _};
-use tantivy::tokenizer::{Language, LowerCaser, RemoveLongFilter, SimpleTokenizer, Stemmer, StopWordFilter, TextAnalyzer};
+use tantivy::tokenizer::{
+    Language, LowerCaser, RemoveLongFilter, SimpleTokenizer, Stemmer, StopWordFilter, TextAnalyzer,
+};
 use tantivy::{TantivyDocument, Term};
 
 use crate::folder::{FolderError, State};
@@ -118,7 +120,8 @@ impl Index {
         let mut found = Vec::with_capacity(hits.len());
         for (score, address) in hits {
             let document: TantivyDocument = searcher.doc(address)?;
-            let text = |field| document.get_first(field).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+            let text =
+                |field| document.get_first(field).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
             let line = document.get_first(self.fields.line).and_then(|value| value.as_u64()).unwrap_or(1);
             let content = text(self.fields.text);
             let last_line = line + content.lines().count().max(1) as u64 - 1;

@@ -39,9 +39,11 @@ fn default_passages() -> usize {
 /// The agent.
 pub struct Knowledge {
     config: KnowledgeConfig,
-    /// What was read, and the state of the folder that it was read from.
-    read: Arc<Mutex<Option<(folder::State, Arc<Index>)>>>,
+    read: Arc<Read>,
 }
+
+/// What was read, and the state of the folder that it was read from.
+type Read = Mutex<Option<(folder::State, Arc<Index>)>>;
 
 impl Knowledge {
     /// An agent with the `config` of its agent file; a relative folder starts at `base`. Reads the folder once, so
@@ -63,10 +65,7 @@ impl Knowledge {
 }
 
 /// The index of the folder as it is now.
-fn current(
-    read: &Mutex<Option<(folder::State, Arc<Index>)>>,
-    path: &Path,
-) -> Result<Arc<Index>, FolderError> {
+fn current(read: &Read, path: &Path) -> Result<Arc<Index>, FolderError> {
     let state = folder::look(path, &Limits::default())?;
     let mut read = read.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some((was, index)) = read.as_ref()
@@ -93,5 +92,7 @@ impl Agent for Knowledge {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, AgentError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| AgentError::Failed(format!("reading the folder failed: {error}")))
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| AgentError::Failed(format!("reading the folder failed: {error}")))
 }

@@ -62,7 +62,9 @@ impl Client {
     /// Only the path of the card's address is taken: the program is where we started it, whatever it says.
     fn of(http: reqwest::Client, port: u16, card: &AgentCard) -> Client {
         let json_rpc = card.supported_interfaces.iter().find(|face| face.protocol_binding == "JSONRPC");
-        let path = json_rpc.and_then(|face| reqwest::Url::parse(&face.url).ok()).map_or("/".to_owned(), |url| url.path().to_owned());
+        let path = json_rpc
+            .and_then(|face| reqwest::Url::parse(&face.url).ok())
+            .map_or("/".to_owned(), |url| url.path().to_owned());
         let streams = card.capabilities.streaming.unwrap_or(false);
         Client { http, url: format!("http://127.0.0.1:{port}{path}"), streams }
     }

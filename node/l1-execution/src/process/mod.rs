@@ -11,7 +11,7 @@ use std::time::Duration;
 use althing_td::{AgentFile, RuntimeSpec};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +22,8 @@ use client::Client;
 
 /// Runs the program in front of its own process group and kills the group when the node's end of standard input
 /// closes, which it does however the node ends: `kill -9` included. The node itself kills what the program leaves.
-const KEEPER: &str = r#"exec 3<&0; "$@" </dev/null 3<&- & child=$!; (cat <&3 >/dev/null; kill -KILL 0) & exec 3<&-; wait "$child""#;
+const KEEPER: &str =
+    r#"exec 3<&0; "$@" </dev/null 3<&- & child=$!; (cat <&3 >/dev/null; kill -KILL 0) & exec 3<&-; wait "$child""#;
 
 /// How programs are kept running.
 #[derive(Debug, Clone)]
@@ -134,6 +135,8 @@ impl Drop for ProcessAgent {
 /// A started program: the keeper, and the port that it was told to listen on.
 struct Program {
     keeper: Child,
+    /// Open for as long as the program shall run. Not left in `keeper`: waiting for a child closes its standard input.
+    _alive: ChildStdin,
     group: Pid,
     port: u16,
 }
@@ -167,7 +170,7 @@ impl Shared {
         find(&program, &self.cwd).map_err(failed)?;
         // A port that is free now; should another program take it first, the start fails and is tried with another.
         let port = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).map_err(failed)?.port();
-        let keeper = Command::new("/bin/sh")
+        let mut keeper = Command::new("/bin/sh")
             .args(["-c", KEEPER, "althing-agent"])
             .args(self.command.iter().map(|argument| argument.replace("{port}", &port.to_string())))
             .current_dir(&self.cwd)
@@ -179,7 +182,8 @@ impl Shared {
             .spawn()
             .map_err(failed)?;
         let id = keeper.id().and_then(|id| i32::try_from(id).ok()).expect("a started child has an id");
-        Ok(Program { keeper, group: Pid::from_raw(id), port })
+        let alive = keeper.stdin.take().expect("standard input is piped");
+        Ok(Program { keeper, _alive: alive, group: Pid::from_raw(id), port })
     }
 
     async fn supervise(self: Arc<Self>, first: Program, stop: CancellationToken) {

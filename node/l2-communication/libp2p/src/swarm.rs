@@ -314,8 +314,7 @@ impl Network for Libp2pNetwork {
 
     fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError> {
         let mut control = self.streams.clone();
-        let mut incoming =
-            control.accept(StreamProtocol::new(protocol)).map_err(|_| AcceptError::Taken(protocol))?;
+        let mut incoming = control.accept(StreamProtocol::new(protocol)).map_err(|_| AcceptError::Taken(protocol))?;
         let (sender, receiver) = mpsc::channel(ACCEPT_QUEUE);
         tokio::spawn(async move {
             while let Some((peer, stream)) = incoming.next().await {

@@ -8,7 +8,8 @@ pub fn echo(name: &str, callers: &str) -> String {
 /// An agent that is a program.
 pub fn program(name: &str, command: &[&str], callers: &str) -> String {
     let command = serde_json::to_string(command).expect("JSON is YAML");
-    let runtime = format!("  process:\n    command: {command}\n    cwd: .\n    env: {{}}\n    startup_timeout_ms: 30000\n");
+    let runtime =
+        format!("  process:\n    command: {command}\n    cwd: .\n    env: {{}}\n    startup_timeout_ms: 30000\n");
     file(name, callers, &runtime)
 }
 

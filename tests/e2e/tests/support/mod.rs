@@ -10,6 +10,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -25,12 +26,29 @@ pub const UP_MAX: Duration = Duration::from_secs(20);
 /// How often a condition is looked at.
 const POLL: Duration = Duration::from_millis(10);
 
-/// The program under test: it lies beside the tests.
+/// The program under test: it lies beside the tests. `cargo test` alone does not build it.
 pub fn binary() -> PathBuf {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(built).clone()
+}
+
+fn built() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
     let profile = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/TEST");
     let binary = profile.join("althing");
-    assert!(binary.is_file(), "{} is not built: run `cargo build --workspace` first", binary.display());
+    let changed = |path: &Path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    let Some(built) = changed(&binary) else {
+        panic!("{} is not built: run `cargo build --workspace` first", binary.display())
+    };
+    // What cargo notes of the files that went into it: `PROGRAM: FILE FILE …`.
+    let sources = std::fs::read_to_string(profile.join("althing.d")).unwrap_or_default();
+    let mut sources = sources.split_once(": ").map_or("", |(_, files)| files.trim()).split(' ').map(Path::new);
+    if let Some(newer) = sources.find(|source| changed(source).is_some_and(|changed| changed > built)) {
+        let stale =
+            format!("{} is older than {}: `cargo build --workspace` builds it", binary.display(), newer.display());
+        assert!(!world::in_ci(), "{stale}");
+        eprintln!("note: {stale}");
+    }
     binary
 }
 

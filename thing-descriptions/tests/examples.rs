@@ -1,0 +1,53 @@
+//! The examples stay what the code makes of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use althing_td::{AgentFile, Description, Strictness, describe, validate_as};
+
+/// Set to write the descriptions anew instead of comparing them.
+const WRITE: &str = "ALTHING_WRITE_EXAMPLES";
+/// The `did:key` test vector of the did:key method specification.
+const PUBLISHER: &str = "z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
+
+fn agent_files() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let entries = fs::read_dir(dir).expect("the examples are in the crate");
+    let mut paths: Vec<PathBuf> = entries.map(|e| e.expect("a readable folder").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "yaml"));
+    paths.sort();
+    paths
+}
+
+#[test]
+fn each_example_has_the_description_that_the_code_makes() {
+    let files = agent_files();
+    assert_eq!(files.len(), 3);
+    for path in files {
+        let text = fs::read_to_string(&path).expect("a readable file");
+        let file = AgentFile::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let made = describe(&file, &format!("urn:althing:{PUBLISHER}:{}", file.name));
+        let made = serde_json::to_string_pretty(made.value()).expect("a value is JSON") + "\n";
+        let beside = path.with_extension("td.json");
+        if std::env::var_os(WRITE).is_some() {
+            fs::write(&beside, &made).expect("a writable folder");
+        }
+        let written = fs::read_to_string(&beside).expect("each example has its description beside it");
+        assert!(written == made, "{} is not what the code makes; set {WRITE}=1 to write it anew", beside.display());
+        let report = validate_as(written.as_bytes(), Strictness::Own);
+        assert!(report.findings.is_empty(), "{}: {report}", beside.display());
+    }
+}
+
+#[test]
+fn what_is_local_is_in_no_description() {
+    for path in agent_files() {
+        let file = AgentFile::parse(&fs::read_to_string(&path).expect("a readable file")).expect("a good example");
+        let made = describe(&file, "urn:althing:z6Mk:example");
+        let text = String::from_utf8_lossy(made.bytes());
+        for local in ["callers", "exposure", "runtime", "builtin", "command", "startup"] {
+            assert!(!text.contains(local), "{}: {local:?} is in the description", path.display());
+        }
+        assert!(Description::parse(made.bytes()).is_ok());
+    }
+}

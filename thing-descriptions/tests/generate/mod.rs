@@ -1,0 +1,67 @@
+//! Random agent files that are good.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use althing_td::{AgentFile, Callers, Exposure, RuntimeSpec, Skill};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+fn text() -> impl Strategy<Value = String> {
+    "[a-zA-Zäß漢😀\"\\\\/{}<>&' .,:#-]{0,40}[a-zé1]"
+}
+
+fn version() -> impl Strategy<Value = String> {
+    "(0|[1-9][0-9]{0,3})\\.(0|[1-9][0-9]?)\\.(0|[1-9][0-9]?)(-[a-z]{1,5}(\\.[1-9])?)?(\\+[0-9a-z]{1,5})?"
+}
+
+fn skill(id: String) -> impl Strategy<Value = Skill> {
+    let words = (option::of(text()), option::of(text()), vec(text(), 0..4), vec(text(), 0..4));
+    (text(), text(), words, option::of(version())).prop_map(move |(name, description, words, version)| {
+        let (action, target, tags, examples) = words;
+        Skill { id: id.clone(), name, description, action, target, tags, examples, version }
+    })
+}
+
+fn skills() -> impl Strategy<Value = Vec<Skill>> {
+    btree_set("[a-z0-9._:-]{1,20}", 0..5)
+        .prop_flat_map(|ids| ids.into_iter().map(|id| skill(id).boxed()).collect::<Vec<_>>())
+}
+
+fn runtime() -> impl Strategy<Value = RuntimeSpec> {
+    let native = ("[a-z]{1,10}", any::<i32>())
+        .prop_map(|(builtin, n)| RuntimeSpec::Native { builtin, config: serde_json::json!({ "n": [n, null, "x"] }) });
+    let env = btree_map("[A-OQ-Z_][A-Z0-9_]{0,8}", ".{0,10}".prop_filter("no NUL", |v| !v.contains('\0')), 0..3);
+    let process = (vec("[a-z./{}-]{1,12}", 1..4), option::of("[a-z/.]{1,10}"), env, 100_u64..=600_000);
+    let process = process.prop_map(|(command, cwd, env, startup_timeout_ms)| RuntimeSpec::Process {
+        command,
+        cwd: cwd.map(PathBuf::from),
+        env: env as BTreeMap<String, String>,
+        startup_timeout_ms,
+    });
+    prop_oneof![native, process]
+}
+
+fn callers() -> impl Strategy<Value = Callers> {
+    let did = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp".to_owned();
+    prop_oneof![
+        Just(Callers::ThisNode),
+        Just(Callers::Own),
+        Just(Callers::Trusted),
+        Just(Callers::Anyone),
+        Just(Callers::Listed(vec![did])),
+    ]
+}
+
+/// An agent file that `AgentFile::check` accepts.
+pub fn agent_file() -> impl Strategy<Value = AgentFile> {
+    let exposure = prop_oneof![Just(Exposure::Public), Just(Exposure::Trusted), Just(Exposure::Hidden)];
+    let modes = || vec(prop_oneof![Just("text/plain".to_owned()), Just("application/a2a+json".to_owned())], 1..3);
+    let head = ("[a-z0-9-]{1,63}", text(), text(), version(), skills());
+    (head, runtime(), callers(), exposure, modes(), modes()).prop_map(
+        |((name, title, description, version, skills), runtime, callers, exposure, input_modes, output_modes)| {
+            AgentFile { name, title, description, version, skills, runtime, callers, exposure, input_modes, output_modes }
+        },
+    )
+}
