@@ -162,3 +162,47 @@ fn uri(urn: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Strictness, validate_as};
+
+    const SMALL: &str = "name: echo\ndescription: Says it again.\nruntime: { native: { builtin: echo } }\n";
+
+    #[test]
+    fn the_description_names_the_agent_and_no_place() {
+        let file = AgentFile::parse(SMALL).expect("is good");
+        let made = describe(&file, "urn:althing:z6Mk:echo");
+        let value = made.value();
+        assert_eq!(value["@type"], "lmos:Agent");
+        assert_eq!(value["version"]["instance"], "1.0.0");
+        assert_eq!(value["actions"]["chat"]["forms"][0]["href"], "althing:urn:althing:z6Mk:echo/actions/chat");
+        assert_eq!(value["events"]["agentEvent"]["forms"][0]["href"], "althing:urn:althing:z6Mk:echo/events/agentEvent");
+        assert_eq!(describe(&file, "urn:althing:z6Mk:echo"), made);
+    }
+
+    #[test]
+    fn a_skill_takes_the_version_of_its_agent_unless_it_has_one() {
+        let text = format!(
+            "{SMALL}version: 2.0.0\nskills: [{{ id: a, name: A, description: A. }}, \
+             {{ id: b, name: B, description: B., version: 3.1.0 }}]\n"
+        );
+        let made = describe(&AgentFile::parse(&text).expect("is good"), "urn:althing:z6Mk:echo");
+        let versions: Vec<_> = made.capabilities().iter().map(|c| c.version.as_deref()).collect();
+        assert_eq!(versions, [Some("2.0.0"), Some("3.1.0")]);
+    }
+
+    #[test]
+    fn what_a_uri_may_not_hold_is_encoded() {
+        let file = AgentFile::parse(SMALL).expect("is good");
+        for (urn, id) in [("urn:x:a b", "urn:x:a%20b"), ("urn:x:ä%zz%41#", "urn:x:%C3%A4%25zz%41%23")] {
+            let made = describe(&file, urn);
+            assert_eq!(made.id(), Some(id));
+            let report = validate_as(made.bytes(), Strictness::Own);
+            assert!(report.findings.is_empty(), "{report}");
+        }
+        let href = describe(&file, "urn:x:a/b?c").value()["actions"]["chat"]["forms"][0]["href"].clone();
+        assert_eq!(href, "althing:urn:x:a%2Fb%3Fc/actions/chat");
+    }
+}

@@ -33,6 +33,7 @@ impl DescriptionError {
 pub struct Description {
     bytes: Arc<[u8]>,
     value: Arc<Value>,
+    capabilities: Arc<[Capability]>,
     warnings: Arc<Report>,
 }
 
@@ -79,7 +80,7 @@ impl Description {
     pub fn parse_as(bytes: &[u8], strictness: Strictness) -> Result<Description, DescriptionError> {
         match parse(bytes, strictness) {
             (report, Some(value)) if report.is_valid() => {
-                Ok(Description { bytes: bytes.into(), value: Arc::new(value), warnings: Arc::new(report) })
+                Ok(Description::of(bytes.into(), value, report))
             }
             (report, _) => Err(DescriptionError::Invalid(report)),
         }
@@ -87,8 +88,12 @@ impl Description {
 
     /// A description made by this crate, which is valid by construction (a property test says so).
     pub(crate) fn made(value: Value) -> Description {
-        let bytes = value.to_string().into_bytes().into();
-        Description { bytes, value: Arc::new(value), warnings: Arc::default() }
+        Description::of(value.to_string().into_bytes().into(), value, Report::default())
+    }
+
+    fn of(bytes: Arc<[u8]>, value: Value, warnings: Report) -> Description {
+        let capabilities = capabilities(&value).into();
+        Description { bytes, value: Arc::new(value), capabilities, warnings: Arc::new(warnings) }
     }
 
     /// The bytes as submitted.
@@ -138,28 +143,20 @@ impl Description {
 
     /// What it can do: `lmos:capabilities`, read leniently (a missing member is empty, a plain string is id and name);
     /// where there are none, one for each action. At most [`CAPABILITIES_MAX`].
-    pub fn capabilities(&self) -> Vec<Capability> {
-        let declared = self.value.get("lmos:capabilities").and_then(Value::as_array);
-        let declared = declared.into_iter().flatten().filter_map(capability).take(CAPABILITIES_MAX);
-        let declared: Vec<Capability> = declared.collect();
-        if !declared.is_empty() {
-            return declared;
-        }
-        let actions = self.value.get("actions").and_then(Value::as_object);
-        actions.into_iter().flatten().map(|(name, action)| from_action(name, action)).take(CAPABILITIES_MAX).collect()
+    pub fn capabilities(&self) -> &[Capability] {
+        &self.capabilities
     }
 
-    /// The text that a full-text index reads: title, description, and of each capability its name, description,
+    /// The text that a full-text index reads: title, description, and of each capability its id, name, description,
     /// action, target, tags and examples, one per line.
     pub fn search_text(&self) -> String {
-        let mut lines = vec![self.title().to_owned()];
-        lines.extend(self.description().map(str::to_owned));
-        for capability in self.capabilities() {
-            lines.extend([capability.name, capability.description]);
-            lines.extend(capability.action.into_iter().chain(capability.target));
-            lines.extend(capability.tags.into_iter().chain(capability.examples));
-        }
-        lines.retain(|line| !line.is_empty());
+        let head = [self.title(), self.description().unwrap_or_default()];
+        let capabilities = self.capabilities.iter().flat_map(|c| {
+            let words = [c.id.as_str(), &c.name, &c.description].into_iter();
+            let verb = c.action.iter().chain(&c.target).map(String::as_str);
+            words.chain(verb).chain(c.tags.iter().chain(&c.examples).map(String::as_str))
+        });
+        let lines: Vec<&str> = head.into_iter().chain(capabilities).filter(|line| !line.is_empty()).collect();
         lines.join("\n")
     }
 
@@ -171,6 +168,17 @@ impl Description {
     fn text(&self, member: &str) -> Option<&str> {
         self.value.get(member)?.as_str()
     }
+}
+
+fn capabilities(td: &Value) -> Vec<Capability> {
+    let declared = td.get("lmos:capabilities").and_then(Value::as_array);
+    let declared: Vec<Capability> =
+        declared.into_iter().flatten().filter_map(capability).take(CAPABILITIES_MAX).collect();
+    if !declared.is_empty() {
+        return declared;
+    }
+    let actions = td.get("actions").and_then(Value::as_object);
+    actions.into_iter().flatten().map(|(name, action)| from_action(name, action)).take(CAPABILITIES_MAX).collect()
 }
 
 fn capability(entry: &Value) -> Option<Capability> {
@@ -190,7 +198,7 @@ fn capability(entry: &Value) -> Option<Capability> {
         action: text(&["althing:action", "action"]),
         target: text(&["althing:target", "target"]),
         tags: strings(first(object, &["althing:tags", "tags"])),
-        examples: strings(first(object, &["examples", "lmos:examples"])),
+        examples: examples(first(object, &["examples", "lmos:examples"])),
     })
 }
 
@@ -216,5 +224,115 @@ fn strings(value: Option<&Value>) -> Vec<String> {
         Some(Value::String(one)) => vec![one.clone()],
         Some(Value::Array(items)) => items.iter().filter_map(|i| i.as_str().map(str::to_owned)).collect(),
         _ => Vec::new(),
+    }
+}
+
+/// Examples as text: an object stands for the strings in it, one after the other.
+fn examples(value: Option<&Value>) -> Vec<String> {
+    let items = match value {
+        Some(Value::Array(items)) => items.as_slice(),
+        Some(one) => std::slice::from_ref(one),
+        None => &[],
+    };
+    let text = |item: &Value| {
+        let mut words = Vec::new();
+        leaves(item, &mut words);
+        words.join(" ")
+    };
+    items.iter().map(text).filter(|text| !text.is_empty()).collect()
+}
+
+/// The strings of a value. It goes no deeper than the text, which [`crate::DEPTH_MAX`] bounds.
+fn leaves<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => out.push(text),
+        Value::Array(items) => items.iter().for_each(|item| leaves(item, out)),
+        Value::Object(members) => members.values().for_each(|member| leaves(member, out)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn td(members: Value) -> Description {
+        let mut td = json!({
+            "@context": ["https://www.w3.org/2022/wot/td/v1.1", { "lmos": "https://eclipse.dev/lmos/protocol/v1#" }],
+            "title": "Bills",
+            "securityDefinitions": { "nosec_sc": { "scheme": "nosec" } },
+            "security": "nosec_sc",
+        });
+        if let (Some(td), Value::Object(members)) = (td.as_object_mut(), members) {
+            td.extend(members);
+        }
+        Description::parse(td.to_string().as_bytes()).expect("is valid")
+    }
+
+    #[test]
+    fn capabilities_are_read_whole() {
+        let read = td(json!({ "lmos:capabilities": [{
+            "id": "urn:x:billing:view", "name": "View a bill", "description": "Shows a bill.", "version": "1.2.0",
+            "examples": ["Show my bill", { "input": "Last month?", "output": { "text": "12 euros" } }],
+            "althing:action": "view", "althing:target": "bill", "althing:tags": ["money"],
+        }] }));
+        let wanted = Capability {
+            id: "urn:x:billing:view".to_owned(),
+            name: "View a bill".to_owned(),
+            description: "Shows a bill.".to_owned(),
+            version: Some("1.2.0".to_owned()),
+            action: Some("view".to_owned()),
+            target: Some("bill".to_owned()),
+            tags: vec!["money".to_owned()],
+            examples: vec!["Show my bill".to_owned(), "Last month? 12 euros".to_owned()],
+        };
+        assert_eq!(read.capabilities(), [wanted]);
+        let text = "Bills\nurn:x:billing:view\nView a bill\nShows a bill.\nview\nbill\nmoney\nShow my bill\nLast month? 12 euros";
+        assert_eq!(read.search_text(), text);
+    }
+
+    #[test]
+    fn what_a_capability_lacks_is_empty() {
+        let read = td(json!({ "lmos:capabilities": [{ "id": 1 }, "plain", 7, { "examples": "one" }] }));
+        let [first, plain, third] = read.capabilities() else { panic!("{:?}", read.capabilities()) };
+        assert_eq!(*first, Capability::default());
+        assert_eq!((plain.id.as_str(), plain.name.as_str()), ("plain", "plain"));
+        assert_eq!(third.examples, ["one"]);
+    }
+
+    #[test]
+    fn without_capabilities_each_action_is_one() {
+        let forms = json!([{ "href": "https://a.example/" }]);
+        let actions = json!({ "dim": { "title": "Dim", "description": "Dims it.", "forms": forms }, "off": { "forms": forms } });
+        let read = td(json!({ "lmos:capabilities": [], "actions": actions }));
+        let ids: Vec<&str> = read.capabilities().iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids, ["dim", "off"]);
+        assert_eq!(read.capabilities()[0].name, "Dim");
+        assert_eq!(read.capabilities()[1].action.as_deref(), Some("off"));
+    }
+
+    #[test]
+    fn a_list_of_capabilities_is_cut_at_the_limit() {
+        let many: Vec<Value> = (0..CAPABILITIES_MAX + 1).map(|n| json!({ "id": n.to_string() })).collect();
+        assert_eq!(td(json!({ "lmos:capabilities": many })).capabilities().len(), CAPABILITIES_MAX);
+    }
+
+    #[test]
+    fn the_members_that_the_node_reads_are_those_of_the_text() {
+        let read = td(json!({ "id": "urn:x:1", "description": "Shows.", "version": { "instance": "2.0.0" } }));
+        assert_eq!((read.id(), read.title()), (Some("urn:x:1"), "Bills"));
+        assert_eq!((read.description(), read.version()), (Some("Shows."), Some("2.0.0")));
+        let nothing = td(json!({}));
+        assert_eq!((nothing.id(), nothing.description(), nothing.version()), (None, None, None));
+        let wanted: [u8; 32] = Sha256::digest(nothing.bytes()).into();
+        assert_eq!(nothing.digest(), wanted);
+    }
+
+    #[test]
+    fn the_report_travels_with_the_error() {
+        let error = Description::parse(b"{}").expect_err("lacks everything");
+        assert!(!error.report().is_valid());
+        assert!(error.to_string().contains("title"));
     }
 }

@@ -5,7 +5,6 @@
 //! stranger have a string parsed a second time. This reader builds the same value (the last member wins, order kept)
 //! and says all three.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 
@@ -17,7 +16,8 @@ use serde_json::{Map, Number, Value};
 pub const TD_BYTES_MAX: usize = (1 << 20) - 128 * 1024;
 /// The deepest nesting of arrays and objects that is read; the outermost object is level 1.
 pub const DEPTH_MAX: usize = 32;
-/// How many duplicate members are remembered; further ones are of no more use to a reader.
+/// How many duplicate members are remembered, and how many names of affordances beside them; further ones are of no
+/// more use to a reader.
 const DUPLICATES_MAX: usize = 64;
 
 /// Why a text was not read as JSON.
@@ -56,7 +56,8 @@ pub enum JsonError {
 pub(crate) struct Scanned {
     /// The value; of members with the same name, the last.
     pub value: Value,
-    /// JSON pointers of the members that appear more than once, in the order of the text, each once.
+    /// JSON pointers of the members that appear more than once, each once: in the order of the text, except that names
+    /// of affordances (in `/properties`, `/actions`, `/events`) come last.
     pub duplicates: Vec<String>,
 }
 
@@ -67,9 +68,18 @@ pub(crate) fn scan(bytes: &[u8], bytes_max: usize) -> Result<Scanned, JsonError>
     }
     let mut notes = Notes::default();
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = Seed { notes: &mut notes, depth: 0 }.deserialize(&mut reader).and_then(|v| reader.end().map(|()| v));
+    let seed = Seed { notes: &mut notes, depth: 0, place: Place::Root };
+    let read = seed.deserialize(&mut reader).and_then(|v| reader.end().map(|()| v));
     match (read, notes.too_deep) {
-        (Ok(value), _) => Ok(Scanned { value, duplicates: notes.duplicates }),
+        (Ok(value), _) => {
+            let mut duplicates = Vec::new();
+            for pointer in notes.members.into_iter().chain(notes.affordances) {
+                if !duplicates.contains(&pointer) {
+                    duplicates.push(pointer);
+                }
+            }
+            Ok(Scanned { value, duplicates })
+        }
         (Err(_), Some(pointer)) => Err(JsonError::TooDeep { pointer, max: DEPTH_MAX }),
         (Err(e), None) => Err(syntax(&e)),
     }
@@ -134,24 +144,49 @@ pub(crate) fn is_hidden(c: char) -> bool {
         || (c.is_control() && !matches!(c, '\n' | '\t' | '\r'))
 }
 
+/// What was noticed, as pointers from the value that is being read: each value that holds it puts its own token in
+/// front when it is done, so that nothing is written for a text in which nothing is noticed.
 #[derive(Default)]
 struct Notes {
-    path: Vec<String>,
-    duplicates: Vec<String>,
+    members: Vec<String>,
+    affordances: Vec<String>,
     too_deep: Option<String>,
 }
 
 impl Notes {
-    fn pointer(&self) -> String {
-        self.path.iter().fold(String::new(), |pointer, token| join(&pointer, token))
+    fn lens(&self) -> (usize, usize) {
+        (self.members.len(), self.affordances.len())
     }
 
-    fn duplicate(&mut self, name: &str) {
-        if self.duplicates.len() < DUPLICATES_MAX {
-            let pointer = join(&self.pointer(), name);
-            if !self.duplicates.contains(&pointer) {
-                self.duplicates.push(pointer);
-            }
+    /// Puts `token` in front of what was noticed after `lens`.
+    fn within(&mut self, (members, affordances): (usize, usize), token: impl fmt::Display + Copy) {
+        let noticed = self.members.iter_mut().skip(members).chain(self.affordances.iter_mut().skip(affordances));
+        for pointer in noticed.chain(&mut self.too_deep) {
+            *pointer = join("", token) + pointer;
+        }
+    }
+
+    fn duplicate(&mut self, place: Place, name: &str) {
+        let list = if place == Place::Affordances { &mut self.affordances } else { &mut self.members };
+        if list.len() < DUPLICATES_MAX {
+            list.push(join("", name));
+        }
+    }
+}
+
+/// Where an object stands, as far as it matters to what a repeated member means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    Affordances,
+    Elsewhere,
+}
+
+impl Place {
+    fn of_member(self, name: &str) -> Place {
+        match (self, name) {
+            (Place::Root, "properties" | "actions" | "events") => Place::Affordances,
+            _ => Place::Elsewhere,
         }
     }
 }
@@ -159,12 +194,13 @@ impl Notes {
 struct Seed<'n> {
     notes: &'n mut Notes,
     depth: usize,
+    place: Place,
 }
 
 impl Seed<'_> {
     fn deeper<E: serde::de::Error>(&mut self) -> Result<usize, E> {
         if self.depth == DEPTH_MAX {
-            self.notes.too_deep = Some(self.notes.pointer());
+            self.notes.too_deep = Some(String::new());
             return Err(E::custom("nested too deeply"));
         }
         Ok(self.depth + 1)
@@ -218,10 +254,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let depth = self.deeper()?;
         let mut items = Vec::new();
         loop {
-            self.notes.path.push(items.len().to_string());
-            let item = seq.next_element_seed(Seed { notes: self.notes, depth })?;
-            self.notes.path.pop();
-            match item {
+            let lens = self.notes.lens();
+            let item = seq.next_element_seed(Seed { notes: self.notes, depth, place: Place::Elsewhere });
+            self.notes.within(lens, items.len());
+            match item? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
             }
@@ -231,15 +267,14 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Value, A::Error> {
         let depth = self.deeper()?;
         let mut members = Map::new();
-        let mut seen = BTreeSet::new();
         while let Some(name) = map.next_key::<String>()? {
-            if !seen.insert(name.clone()) {
-                self.notes.duplicate(&name);
+            if members.contains_key(&name) {
+                self.notes.duplicate(self.place, &name);
             }
-            self.notes.path.push(name.clone());
-            let value = map.next_value_seed(Seed { notes: self.notes, depth })?;
-            self.notes.path.pop();
-            members.insert(name, value);
+            let lens = self.notes.lens();
+            let value = map.next_value_seed(Seed { notes: self.notes, depth, place: self.place.of_member(&name) });
+            self.notes.within(lens, &name);
+            members.insert(name, value?);
         }
         Ok(Value::Object(members))
     }
@@ -259,6 +294,15 @@ mod tests {
         let scanned = scan(br#"{"a":1,"b":{"x/y":1,"x/y":2,"x/y":3},"a":[{"z":0,"z":0}]}"#).expect("is JSON");
         assert_eq!(scanned.duplicates, ["/b/x~1y", "/a", "/a/0/z"]);
         assert_eq!(scanned.value, json!({"a": [{"z": 0}], "b": {"x/y": 3}}));
+    }
+
+    #[test]
+    fn names_of_affordances_are_remembered_however_many_other_members_are_repeated() {
+        let many: String = (0..200).map(|n| format!("\"{n}\":0,\"{n}\":0,")).collect();
+        let text = format!("{{{many}\"actions\":{{\"a\":1,\"a\":2}}}}");
+        let scanned = scan(text.as_bytes()).expect("is JSON");
+        assert_eq!(scanned.duplicates.len(), DUPLICATES_MAX + 1);
+        assert_eq!(scanned.duplicates.last().map(String::as_str), Some("/actions/a"));
     }
 
     #[test]

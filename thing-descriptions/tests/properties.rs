@@ -73,7 +73,8 @@ proptest! {
         let read = Description::parse(made.bytes()).expect("validated above");
         prop_assert_eq!(&read, &made);
         prop_assert_eq!(read.value(), made.value());
-        prop_assert_eq!(read.id(), Some(urn(&file).as_str()));
+        let urn = urn(&file);
+        prop_assert_eq!(read.id(), Some(urn.as_str()));
         prop_assert_eq!(read.version(), Some(file.version.as_str()));
         prop_assert_eq!(read.capabilities().len(), file.skills.len().max(1));
         for (skill, capability) in file.skills.iter().zip(read.capabilities()) {

@@ -1,5 +1,5 @@
 """An agent without any library: says a word every 50 ms until it is cancelled, which it notes in the file `cancelled`.
-It starts a child, to see that the child goes with it. Told "quick", it says one word and is done."""
+It starts a child, to see that the child goes with it. Told "quick", it says one word and is done; told "late", it says nothing for a second."""
 import json
 import os
 import subprocess
@@ -27,10 +27,11 @@ class Agent(BaseHTTPRequestHandler):
             CANCELLED.set()
             task = {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_CANCELED"}}
             return self.answer("application/json", json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": task}))
+        said = asked["params"]["message"]["parts"][0]["text"]
+        CANCELLED.wait(1 if said == "late" else 0)
         self.answer("text/event-stream", "")
         self.event({"task": {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}})
-        quick = asked["params"]["message"]["parts"][0]["text"] == "quick"
-        for at in range(1 if quick else 1200):
+        for at in range(1 if said == "quick" else 1200):
             if CANCELLED.wait(0.05):
                 return None
             artifact = {"artifactId": "a", "parts": [{"text": f"{at} "}]}

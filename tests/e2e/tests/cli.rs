@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use support::{COMMAND_MAX, Machine, Running, cast, family, http, runs, until};
+use support::{COMMAND_MAX, Machine, Node, Running, cast, family, http, runs, until};
 
 const SOON: Duration = Duration::from_secs(10);
 const SLOW: &str = include_str!("../python/slow.py");
@@ -177,6 +177,21 @@ fn after_kill_9_agents_and_tasks_are_there() {
     assert_eq!(machine.run(&["status"]).code, 3);
 }
 
+/// Calls the slow agent, and presses Ctrl-C when a line of the answer is like this.
+fn interrupted(machine: &Machine, node: &Node, text: &str, when: impl Fn(&str) -> bool) {
+    let mut call = Running::start(&mut machine.althing(&["--json", "call", "slow", text]));
+    let first: Value = serde_json::from_str(&call.line(SOON).expect("a task")).expect("JSON");
+    while !when(&call.line(SOON).expect("the answer streams")) {}
+    call.signal(Signal::SIGINT);
+    let pressed = Instant::now();
+    let outcome = call.end(COMMAND_MAX);
+    println!("measured: Ctrl-C to the end of the call: {:?}", pressed.elapsed());
+    assert_eq!(outcome.code, 130, "{outcome:?}");
+    assert!(outcome.stderr.contains("is cancelled"), "{outcome:?}");
+    let kept = http::ask(&node.gateway(), "slow", "GetTask", &json!({ "id": first["task"]["id"] }));
+    assert_eq!(kept["status"]["state"], "TASK_STATE_CANCELED", "{kept}");
+}
+
 #[test]
 fn control_c_cancels_and_remove_ends_the_program() {
     let machine = Machine::new();
@@ -185,18 +200,7 @@ fn control_c_cancels_and_remove_ends_the_program() {
     let quick = machine.run(&["call", "slow", "quick"]);
     assert_eq!((quick.code, quick.stdout.as_str()), (0, "0 \n"), "{quick:?}");
 
-    let mut call = Running::start(&mut machine.althing(&["--json", "call", "slow", "take", "your", "time"]));
-    let first: Value = serde_json::from_str(&call.line(SOON).expect("a task")).expect("JSON");
-    let task = first["task"]["id"].clone();
-    call.line(SOON).expect("the answer streams");
-    call.signal(Signal::SIGINT);
-    let interrupted = Instant::now();
-    let outcome = call.end(COMMAND_MAX);
-    assert_eq!(outcome.code, 130, "{outcome:?}");
-    assert!(outcome.stderr.contains("is cancelled"), "{outcome:?}");
-    println!("measured: Ctrl-C to the end of the call: {:?}", interrupted.elapsed());
-    let kept = http::ask(&node.gateway(), "slow", "GetTask", &json!({ "id": task }));
-    assert_eq!(kept["status"]["state"], "TASK_STATE_CANCELED", "{kept}");
+    interrupted(&machine, &node, "take your time", |line| line.contains("artifactUpdate"));
     until(SOON, "the program is told", || machine.home().join("cancelled").exists());
 
     let pid = pid_of(&machine, "slow").expect("it runs");
@@ -207,7 +211,12 @@ fn control_c_cancels_and_remove_ends_the_program() {
     assert_eq!(machine.run(&["call", "slow", "quick"]).code, 4);
     assert_eq!(machine.json(&["ps"]), json!({ "agents": [] }));
 
+    // Cancelled before the program said a word, and so before it named its task.
+    std::fs::remove_file(machine.home().join("cancelled")).expect("it was told");
     machine.add("slow", &slow(&machine));
+    interrupted(&machine, &node, "late", |line| line.contains("TASK_STATE_WORKING"));
+    until(SOON, "the program is told all the same", || machine.home().join("cancelled").exists());
+
     until(COMMAND_MAX, "the program is up", || pid_of(&machine, "slow").is_some());
     let all = family(pid_of(&machine, "slow").expect("it runs"));
     node.running.kill();

@@ -11,6 +11,8 @@ use support::{COMMAND_MAX, Machine, Node, cast, until};
 
 /// Far longer than any of the limits, so that a miss says by how much.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// A connection without an answer lives no longer.
+const GIVEN_UP: Duration = Duration::from_secs(60);
 
 fn within(took: Duration, limit_secs: u64, what: &str) {
     println!("measured: {what}: {:.2} s (limit {limit_secs} s)", took.as_secs_f64());
@@ -71,6 +73,17 @@ fn two_machines_meet_are_cut_off_and_meet_again() {
     let restored = Instant::now();
     until(PATIENCE, "each finds the other's agent again", || one.finds("pong") && two.finds("ping"));
     within(restored.elapsed(), 5, "found again, from the link restored");
+    until(PATIENCE, "one connection per peer", || {
+        connections(one) == [(nodes[1].did(), 1)] && connections(two) == [(nodes[0].did(), 1)]
+    });
+
+    // Cut off until the connection itself is given up, so that it must be made anew.
+    world.cut(1);
+    until(GIVEN_UP, "the connection is given up", || connections(one).is_empty() && connections(two).is_empty());
+    world.restore(1);
+    let restored = Instant::now();
+    until(PATIENCE, "each finds the other's agent again", || one.finds("pong") && two.finds("ping"));
+    within(restored.elapsed(), 5, "found again, from the link restored after the connection was lost");
     until(PATIENCE, "one connection per peer", || {
         connections(one) == [(nodes[1].did(), 1)] && connections(two) == [(nodes[0].did(), 1)]
     });

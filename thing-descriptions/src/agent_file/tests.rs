@@ -1,1 +1,195 @@
+use serde_json::json;
 
+use super::*;
+
+const DID: &str = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
+const SMALL: &str = "name: echo\ndescription: Says it again.\nruntime: { native: { builtin: echo } }\n";
+
+fn problems(text: &str) -> Vec<AgentFileProblem> {
+    match AgentFile::parse(text) {
+        Err(AgentFileError::Invalid(problems)) => problems,
+        other => panic!("expected problems, got {other:?}"),
+    }
+}
+
+/// The rules that are broken, each with its field and line.
+fn broken(text: &str) -> Vec<(String, &'static str, Option<u64>)> {
+    problems(text).into_iter().map(|p| (p.field, p.rule, p.line)).collect()
+}
+
+#[test]
+fn a_small_file_gets_its_defaults() {
+    let file = AgentFile::parse(SMALL).expect("is good");
+    assert_eq!(file.title, "echo");
+    assert_eq!(file.version, VERSION_DEFAULT);
+    assert_eq!((file.callers, file.exposure), (Callers::Own, Exposure::Trusted));
+    assert_eq!((file.input_modes, file.output_modes), (vec!["text/plain".to_owned()], vec!["text/plain".to_owned()]));
+    assert_eq!(file.runtime, RuntimeSpec::Native { builtin: "echo".to_owned(), config: Value::Null });
+    assert!(file.skills.is_empty());
+}
+
+#[test]
+fn a_large_file_is_read_in_full() {
+    let text = format!(
+        "name: counter\ntitle: Zähler\ndescription: |\n  Counts.\n  Twice.\nversion: 2.1.0-rc.1\nskills:\n  - id: words.count\n    \
+         name: Count\n    description: Counts words.\n    action: count\n    target: words\n    tags: [a, b]\n    \
+         examples: [\"one two\"]\n    version: 3.0.0\nruntime:\n  process:\n    command: [python3, agent.py, --port, \
+         \"{{port}}\", -v, 2]\n    cwd: ./here\n    env: {{ DEBUG: true, N: 7, S: x }}\n    startup_timeout_ms: 500\n\
+         callers: [\"{DID}\"]\nexposure: hidden\ninput_modes: [application/json; charset=utf-8]\noutput_modes: [a/b]\n"
+    );
+    let file = AgentFile::parse(&text).expect("is good");
+    assert_eq!(file.description, "Counts.\nTwice.\n");
+    assert_eq!(file.skills[0].version.as_deref(), Some("3.0.0"));
+    assert_eq!(file.callers, Callers::Listed(vec![DID.to_owned()]));
+    assert_eq!(file.exposure, Exposure::Hidden);
+    let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms } = &file.runtime else { panic!("a process") };
+    assert_eq!(command.last().map(String::as_str), Some("2"));
+    assert_eq!(cwd.as_deref(), Some(std::path::Path::new("./here")));
+    assert_eq!(env.get("DEBUG").map(String::as_str), Some("true"));
+    assert_eq!(*startup_timeout_ms, 500);
+}
+
+#[test]
+fn the_config_of_a_native_agent_may_have_any_shape() {
+    let text = SMALL.replace("builtin: echo", "builtin: echo, config: { a: [1, 2.5, null, yes, true], b: { c: x } }");
+    let file = AgentFile::parse(&text).expect("is good");
+    let RuntimeSpec::Native { config, .. } = file.runtime else { panic!("native") };
+    assert_eq!(config, json!({ "a": [1, 2.5, null, "yes", true], "b": { "c": "x" } }));
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_what_was_meant() {
+    let text = format!("{SMALL}expsure: public\n");
+    let found = &problems(&text)[0];
+    assert_eq!((found.field.as_str(), found.rule, found.line), ("expsure", "unknown-key", Some(4)));
+    assert!(found.fix.starts_with("Did you mean \"exposure\"?"), "{}", found.fix);
+    let text = SMALL.replace("builtin: echo", "buildin: echo");
+    let found = problems(&text);
+    assert!(found.iter().any(|p| p.field == "runtime.native.buildin" && p.fix.contains("\"builtin\"")), "{found:?}");
+    let far = problems(&format!("{SMALL}zzzz: 1\n"));
+    assert!(far[0].fix.starts_with("Known: "), "{}", far[0].fix);
+}
+
+#[test]
+fn every_problem_is_told_at_once_with_its_line() {
+    let text = "name: Echo Agent\nversion: 1.0\nskills:\n  - id: A B\n    name: x\n  - 7\nruntime: {}\ncallers: trustd\n";
+    let found = broken(text);
+    let expected = [
+        ("description", "missing", Some(1)),
+        ("version", "wrong-type", Some(2)),
+        ("skills[0].description", "missing", Some(4)),
+        ("skills[1]", "wrong-type", Some(6)),
+        ("runtime", "runtime-choice", Some(7)),
+        ("callers", "unknown-word", Some(8)),
+    ];
+    assert_eq!(found, expected.map(|(field, rule, line)| (field.to_owned(), rule, line)));
+    let text = AgentFile::parse(text).expect_err("has problems").to_string();
+    assert!(text.starts_with("the agent file needs 6 change(s):\nline 1: description: this is missing"), "{text}");
+    assert!(text.contains("Put it in quotes: \"1.0\""), "{text}");
+    assert!(text.contains("Did you mean \"trusted\"?"), "{text}");
+}
+
+#[test]
+fn each_rule_about_values_is_reached() {
+    let with = |from: &str, to: &str| SMALL.replace(from, to);
+    let process = |rest: &str| SMALL.replace("native: { builtin: echo }", &format!("process: {{ {rest} }}"));
+    let skill = |rest: &str| format!("{SMALL}skills:\n- {{ id: a, name: A, description: A. }}\n- {{ {rest} }}\n");
+    let long = "x".repeat(5000);
+    let cases = [
+        (with("name: echo\n", "name: Echo\n"), "name", "name-form"),
+        (with("name: echo\n", &format!("name: {}\n", "e".repeat(64))), "name", "name-form"),
+        (with("name: echo\n", "name: bücher\n"), "name", "name-form"),
+        (format!("{SMALL}title: \"a\\nb\"\n"), "title", "one-line"),
+        (format!("{SMALL}title: \"a\\u202eb\"\n"), "title", "hidden-character"),
+        (with("Says it again.", "\"  \""), "description", "empty"),
+        (with("Says it again.", &long), "description", "too-many"),
+        (format!("{SMALL}version: one\n"), "version", "semver"),
+        (with("builtin: echo", "builtin: ECHO"), "runtime.native.builtin", "name-form"),
+        (with("builtin: echo", &format!("builtin: a, config: {:?}", long.repeat(20))), "runtime.native.config", "too-many"),
+        (skill("id: a, name: B, description: B."), "skills[1].id", "id-twice"),
+        (skill("id: a/b, name: B, description: B."), "skills[1].id", "id-form"),
+        (skill("id: b, name: B, description: B., version: v1"), "skills[1].version", "semver"),
+        (skill("id: b, name: B, description: B., tags: [\"\"]"), "skills[1].tags[0]", "empty"),
+        (skill(&format!("id: b, name: B, description: B., action: {long}")), "skills[1].action", "too-many"),
+        (process("command: []"), "runtime.process.command", "empty"),
+        (process("command: [\"a\\0b\"]"), "runtime.process.command[0]", "nul"),
+        (process("command: [a], env: { PORT: 80 }"), "runtime.process.env.PORT", "env-port"),
+        (process("command: [a], env: { a-b: x }"), "runtime.process.env.a-b", "env-name"),
+        (process("command: [a], startup_timeout_ms: 1"), "runtime.process.startup_timeout_ms", "out-of-range"),
+        (process("command: [a, 1.50]"), "runtime.process.command[1]", "wrong-type"),
+        (process("command: [a], startup_timeout_ms: soon"), "runtime.process.startup_timeout_ms", "wrong-type"),
+        (format!("{SMALL}callers: []\n"), "callers", "empty"),
+        (format!("{SMALL}callers: [did:web:example.com]\n"), "callers[0]", "did-key"),
+        (format!("{SMALL}callers: [\"{}x\"]\n", DID), "callers[0]", "did-key"),
+        (format!("{SMALL}exposure: secret\n"), "exposure", "unknown-word"),
+        (format!("{SMALL}input_modes: []\n"), "input_modes", "empty"),
+        (format!("{SMALL}output_modes: [text]\n"), "output_modes[0]", "media-type"),
+    ];
+    for (text, field, rule) in cases {
+        let found = problems(&text);
+        assert!(found.iter().any(|p| p.field == field && p.rule == rule), "{field} {rule}: {found:?}\n{text:.300}");
+        assert!(found.iter().all(|p| !p.fix.is_empty() && p.line.is_some()), "{found:?}");
+    }
+}
+
+#[test]
+fn exactly_one_runtime_is_given() {
+    let both = SMALL.replace("{ native", "{ process: { command: [a] }, native");
+    assert_eq!(broken(&both), [("runtime".to_owned(), "runtime-choice", Some(3))]);
+}
+
+#[test]
+fn what_is_not_yaml_says_where() {
+    for text in ["name: [", "a: 1\na: 2\n", "a: &x [*x]\n", "a: !other 1\n", "%", "a: 1\n---\nb: 2\n"] {
+        match AgentFile::parse(text) {
+            Err(AgentFileError::Yaml { message, .. }) => assert!(!message.is_empty()),
+            other => panic!("{text:?}: {other:?}"),
+        }
+    }
+    let Err(AgentFileError::Yaml { line, .. }) = AgentFile::parse("name: a\nname: b\n") else { panic!("a duplicate") };
+    assert_eq!(line, 2);
+}
+
+#[test]
+fn a_text_that_grows_when_read_is_refused() {
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for n in 1..9 {
+        bomb.push_str(&format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(", ")));
+    }
+    assert!(matches!(AgentFile::parse(&bomb), Err(AgentFileError::Yaml { .. })));
+    assert!(matches!(AgentFile::parse(&"[".repeat(10_000)), Err(AgentFileError::Yaml { .. })));
+    let large = " ".repeat(AGENT_FILE_BYTES_MAX + 1);
+    assert_eq!(
+        AgentFile::parse(&large),
+        Err(AgentFileError::TooLarge { len: AGENT_FILE_BYTES_MAX + 1, max: AGENT_FILE_BYTES_MAX })
+    );
+}
+
+#[test]
+fn a_file_with_no_map_or_nothing_in_it_is_refused() {
+    assert_eq!(broken("7"), [(String::new(), "wrong-type", Some(1))]);
+    assert!(AgentFile::parse("").is_err());
+}
+
+#[test]
+fn callers_are_stored_as_they_are_written() {
+    for (callers, stored) in [
+        (Callers::ThisNode, json!("this-node")),
+        (Callers::Own, json!("own")),
+        (Callers::Trusted, json!("trusted")),
+        (Callers::Anyone, json!("anyone")),
+        (Callers::Listed(vec![DID.to_owned()]), json!([DID])),
+    ] {
+        assert_eq!(serde_json::to_value(&callers).expect("is JSON"), stored);
+        assert_eq!(serde_json::from_value::<Callers>(stored).expect("was stored"), callers);
+    }
+    assert!(serde_json::from_value::<Callers>(json!("everyone")).is_err());
+}
+
+#[test]
+fn a_file_from_disk_can_be_checked_again() {
+    let mut file = AgentFile::parse(SMALL).expect("is good");
+    assert_eq!(file.check(), Ok(()));
+    file.name = "../etc".to_owned();
+    assert!(matches!(file.check(), Err(AgentFileError::Invalid(problems)) if problems[0].rule == "name-form"));
+}

@@ -112,7 +112,7 @@ fn modes(given: &[String], described: Vec<String>) -> Vec<String> {
 
 /// One skill per capability; an agent that names none has one, itself, because a card must have skills.
 fn skills(desc: &Description, name: &str) -> Value {
-    let mut capabilities = desc.capabilities();
+    let mut capabilities = desc.capabilities().to_vec();
     if capabilities.is_empty() {
         let description = desc.description().unwrap_or(name).to_owned();
         let itself = Capability { id: "agent".to_owned(), name: name.to_owned(), description, ..Capability::default() };

@@ -89,7 +89,6 @@ pub(crate) fn parse(bytes: &[u8], strictness: Strictness) -> (Report, Option<Val
 fn unreadable(e: &JsonError) -> Finding {
     let (pointer, rule, remedy) = match e {
         JsonError::TooLarge { .. } => ("", "too-large", "Move what is not description elsewhere and link to it"),
-        JsonError::TooManyValues { .. } => ("", "too-many-values", "Move what is not description elsewhere"),
         JsonError::TooDeep { pointer, .. } => (pointer.as_str(), "too-deep", "Flatten the data schemas"),
         JsonError::Syntax { .. } => ("", "not-json", "Repair the JSON at that place"),
     };
@@ -106,14 +105,10 @@ fn duplicates(scanned: &Scanned, strictness: Strictness, out: &mut Findings) {
             "Keep one of them; give an affordance a name of its own",
         )
     };
-    for pointer in &scanned.affordances_twice {
-        out.error(|| finding(pointer));
-    }
-    let severity = match strictness {
-        Strictness::Foreign => Severity::Warning,
-        Strictness::Own => Severity::Error,
-    };
-    for pointer in &scanned.members_twice {
+    for pointer in &scanned.duplicates {
+        let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let affordance = matches!(parent, "/properties" | "/actions" | "/events");
+        let severity = if affordance || strictness == Strictness::Own { Severity::Error } else { Severity::Warning };
         out.add(severity, || finding(pointer));
     }
 }

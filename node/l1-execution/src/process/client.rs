@@ -7,6 +7,7 @@ use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Made, Output, Turn};
 use crate::error::AgentError;
@@ -75,18 +76,13 @@ impl Client {
         let mut message = turn.message;
         message.context_id = Some(theirs.as_ref().map_or(turn.context_id, |theirs| theirs.context_id.clone()));
         message.task_id = theirs.map(|theirs| theirs.task_id);
-        let mut running = Running { client: self.clone(), task: None };
-        if self.streams {
-            running.stream(message, &out).await?;
-        } else {
-            let answer = self.ask(methods::SEND_MESSAGE, json!({ "message": message })).await?;
-            match serde_json::from_value(answer).map_err(not_a2a)? {
-                SendMessageResponse::Task(task) => running.put(StreamResponse::Task(task), &out).await?,
-                SendMessageResponse::Message(message) => running.put(StreamResponse::Message(message), &out).await?,
-            }
-        }
-        running.task = None;
-        Ok(())
+        // On its own, so that a turn which is dropped before the program answered can still be cancelled there.
+        let stop = CancellationToken::new();
+        let dropped = stop.clone().drop_guard();
+        let running = Running { client: self.clone(), task: None, named: CancellationToken::new() };
+        let ended = tokio::spawn(running.until_stopped(message, out, stop)).await;
+        drop(dropped);
+        ended.unwrap_or_else(|error| Err(AgentError::Failed(format!("the turn broke off: {error}"))))
     }
 
     async fn ask(&self, method: &str, params: Value) -> Result<Value, AgentError> {
@@ -101,13 +97,58 @@ impl Client {
     }
 }
 
-/// A turn under way. Dropped before its end, it tells the program to stop.
+/// A turn under way.
 struct Running {
     client: Client,
+    /// The program's task, while it is not over.
     task: Option<String>,
+    /// Cancelled as soon as the program named its task.
+    named: CancellationToken,
 }
 
 impl Running {
+    /// Works until the end, or until `stop`: then the program is told to stop too.
+    async fn until_stopped(mut self, message: Message, out: Output, stop: CancellationToken) -> Result<(), AgentError> {
+        {
+            let named = self.named.clone();
+            let work = self.work(message, &out);
+            tokio::pin!(work);
+            tokio::select! {
+                ended = &mut work => return ended,
+                () = stop.cancelled() => {}
+            }
+            // Without a name the task cannot be cancelled: the program's first event has it.
+            tokio::select! {
+                _ = &mut work => {}
+                () = named.cancelled() => {}
+                () = sleep(CANCEL_TIMEOUT) => {}
+            }
+        }
+        self.cancel().await;
+        Err(AgentError::Cancelled)
+    }
+
+    async fn work(&mut self, message: Message, out: &Output) -> Result<(), AgentError> {
+        if self.client.streams {
+            return self.stream(message, out).await;
+        }
+        let answer = self.client.ask(methods::SEND_MESSAGE, json!({ "message": message })).await?;
+        match serde_json::from_value(answer).map_err(not_a2a)? {
+            SendMessageResponse::Task(task) => self.put(StreamResponse::Task(task), out).await,
+            SendMessageResponse::Message(message) => self.put(StreamResponse::Message(message), out).await,
+        }
+    }
+
+    async fn cancel(&mut self) {
+        let Some(id) = self.task.take() else { return };
+        let cancelling = self.client.ask(methods::CANCEL_TASK, json!({ "id": id }));
+        match tokio::time::timeout(CANCEL_TIMEOUT, cancelling).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(reason)) => tracing::debug!(task = id, %reason, "agent's program did not cancel its task"),
+            Err(_) => tracing::debug!(task = id, "agent's program did not answer to a cancellation"),
+        }
+    }
+
     async fn stream(&mut self, message: Message, out: &Output) -> Result<(), AgentError> {
         let response = self.client.post(methods::SEND_STREAMING_MESSAGE, json!({ "message": message })).await?;
         let kind = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -142,6 +183,7 @@ impl Running {
 
     async fn put_task(&mut self, task: Task, out: &Output) -> Result<(), AgentError> {
         self.task = Some(task.id.clone());
+        self.named.cancel();
         let theirs = Theirs { task_id: task.id, context_id: task.context_id };
         out.put(Made::Remember(json!(theirs).to_string())).await?;
         for artifact in task.artifacts.into_iter().flatten() {
@@ -162,21 +204,6 @@ impl Running {
                 out.put(Made::Status(state, status.message)).await
             }
         }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let Some(id) = self.task.take() else { return };
-        let client = self.client.clone();
-        tokio::spawn(async move {
-            let cancelling = client.ask(methods::CANCEL_TASK, json!({ "id": id }));
-            match tokio::time::timeout(CANCEL_TIMEOUT, cancelling).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(reason)) => tracing::debug!(task = id, %reason, "agent's program did not cancel its task"),
-                Err(_) => tracing::debug!(task = id, "agent's program did not answer to a cancellation"),
-            }
-        });
     }
 }
 
