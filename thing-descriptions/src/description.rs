@@ -28,7 +28,7 @@ impl DescriptionError {
 }
 
 /// A valid Thing Description: the bytes as submitted (TD 1.1 has no canonical form, so nothing else can be signed or
-/// given back), and the value they hold. Cloning shares both.
+/// given back), the value they hold, and the capabilities read in it. Cloning shares all of them.
 #[derive(Clone, PartialEq)]
 pub struct Description {
     bytes: Arc<[u8]>,
@@ -79,9 +79,7 @@ impl Description {
     /// [`DescriptionError::Invalid`] with every finding.
     pub fn parse_as(bytes: &[u8], strictness: Strictness) -> Result<Description, DescriptionError> {
         match parse(bytes, strictness) {
-            (report, Some(value)) if report.is_valid() => {
-                Ok(Description::of(bytes.into(), value, report))
-            }
+            (report, Some(value)) if report.is_valid() => Ok(Description::of(bytes.into(), value, report)),
             (report, _) => Err(DescriptionError::Invalid(report)),
         }
     }
@@ -304,7 +302,8 @@ mod tests {
     #[test]
     fn without_capabilities_each_action_is_one() {
         let forms = json!([{ "href": "https://a.example/" }]);
-        let actions = json!({ "dim": { "title": "Dim", "description": "Dims it.", "forms": forms }, "off": { "forms": forms } });
+        let actions =
+            json!({ "dim": { "title": "Dim", "description": "Dims it.", "forms": forms }, "off": { "forms": forms } });
         let read = td(json!({ "lmos:capabilities": [], "actions": actions }));
         let ids: Vec<&str> = read.capabilities().iter().map(|c| c.id.as_str()).collect();
         assert_eq!(ids, ["dim", "off"]);

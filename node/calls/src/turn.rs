@@ -32,13 +32,15 @@ struct Now {
     record: Record,
     listeners: Vec<mpsc::Sender<StreamResponse>>,
     artifact_bytes: usize,
+    /// How the agent said that the turn ends. It becomes the task's state when it is on disk, not before.
+    ending: Option<(TaskState, Option<Message>)>,
     running: bool,
 }
 
 impl Live {
     pub fn new(record: Record, running: bool) -> Live {
         let state = watch::Sender::new(record.task.status.state.clone());
-        let now = Now { record, listeners: Vec::new(), artifact_bytes: 0, running };
+        let now = Now { record, listeners: Vec::new(), artifact_bytes: 0, ending: None, running };
         Live { now: Mutex::new(now), cancel: CancellationToken::new(), state }
     }
 
@@ -75,11 +77,6 @@ impl Live {
                 self.lock().listeners.retain(|held| !held.same_channel(listener));
             }
         }
-    }
-
-    /// Ends all listening.
-    fn close(&self) {
-        self.lock().listeners.clear();
     }
 }
 
@@ -137,13 +134,14 @@ async fn take(hosting: &Hosting, live: &Live, made: Made) -> Result<(), AgentErr
             failed = Some(format!("its artifacts pass {} bytes", task::ARTIFACT_BYTES_MAX));
             return None;
         }
-        // A final state is told when it is on disk; see `finish`.
+        if now.ending.is_some() {
+            failed = Some("it went on after it had said that it was done".to_owned());
+            return None;
+        }
         if let Made::Status(state, message) = &made
             && task::rests(state)
-            && !now.record.task.status.state.is_terminal()
         {
-            now.record.task.status.message.clone_from(message);
-            now.record.task.status.state = state.clone();
+            now.ending = Some((state.clone(), message.clone()));
             return None;
         }
         task::step(&mut now.record.task, made, hosting.now()).unwrap_or_else(|error| {
@@ -170,16 +168,13 @@ fn verdict(ended: Result<(), AgentError>) -> (Option<TaskState>, Option<String>)
 
 /// Writes the task's resting state to disk, then tells of it.
 async fn finish(hosting: &Hosting, live: &Live, state: Option<TaskState>, reason: Option<String>) {
-    let mut record = {
+    let (mut record, ending) = {
         let mut now = live.lock();
-        now.running = false;
-        now.record.clone()
+        (now.record.clone(), now.ending.take())
     };
-    let said = record.task.status.state.clone();
     let (state, message) = match state {
         Some(state) => (state, reason.map(|reason| Message::new(Role::Agent, vec![Part::text(reason)]))),
-        None if task::rests(&said) => (said, record.task.status.message.take()),
-        None => (TaskState::Completed, None),
+        None => ending.unwrap_or((TaskState::Completed, None)),
     };
     let event = task::set(&mut record.task, state, message, hosting.now());
     if let Err(error) = hosting.tasks().write(&record, Durability::Synced).await {
@@ -194,18 +189,24 @@ async fn finish(hosting: &Hosting, live: &Live, state: Option<TaskState>, reason
         Some(event)
     })
     .await;
-    live.state.send_replace(over.clone());
-    live.close();
-    if over.is_terminal() {
-        hosting.forget(&live.record().task.id);
+    rest(hosting, live, over);
+}
+
+/// The turn is over: whoever waits is woken, listening ends, and the task is read from disk from now on.
+fn rest(hosting: &Hosting, live: &Live, state: TaskState) {
+    // First: a message that continues the task must not find this turn, nor be forgotten with it.
+    hosting.forget(&live.record().task.id);
+    {
+        let mut now = live.lock();
+        now.running = false;
+        now.listeners.clear();
     }
+    live.state.send_replace(state);
 }
 
 /// The end of a task could not be written: listeners learn that it failed, and why.
 async fn lost(live: &Live, error: &TaskStoreError, hosting: &Hosting) {
     let message = Message::new(Role::Agent, vec![Part::text(format!("this node could not keep the result: {error}"))]);
     live.change(|now| Some(task::set(&mut now.record.task, TaskState::Failed, Some(message), hosting.now()))).await;
-    live.state.send_replace(TaskState::Failed);
-    live.close();
-    hosting.forget(&live.record().task.id);
+    rest(hosting, live, TaskState::Failed);
 }

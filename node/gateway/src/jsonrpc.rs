@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use althing_calls::{Ask, Operation, OperationError, Reply, Trace};
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, Query, State};
+use axum::body::HttpBody as _;
+use axum::extract::{FromRequest as _, Path, Query, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -16,12 +16,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::Gateway;
+use crate::{BODY_BYTES_MAX, Gateway};
 
 /// The version of A2A that is served.
 const VERSION: &str = "1.0";
 /// A comment is sent on a silent stream this often, so that proxies keep it open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// A body must be complete within this: who stalls would hold a connection for ever.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
 pub(crate) struct Parameters {
@@ -45,13 +47,14 @@ pub(crate) async fn call(
     Path(agent): Path<String>,
     Query(parameters): Query<Parameters>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    request: Request,
 ) -> Response {
     if let Err(error) = content_type(&headers) {
         return failed(&Value::Null, &error);
     }
-    let Ok(body) = body else {
-        return failed(&Value::Null, &OperationError::invalid_request("the body is too large, or broke off"));
+    let body = match whole(request).await {
+        Ok(body) => body,
+        Err(error) => return failed(&Value::Null, &error),
     };
     let (id, asked) = read(&body);
     let replied = async {
@@ -80,6 +83,19 @@ pub(crate) async fn call(
             Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
         }
         Err(error) => failed(&id, &error),
+    }
+}
+
+/// The body, when it is not too long and comes in time.
+async fn whole(request: Request) -> Result<Bytes, OperationError> {
+    let announced = request.body().size_hint().lower();
+    if announced > u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX) {
+        return Err(OperationError::invalid_request(format!("a body has at most {BODY_BYTES_MAX} bytes")));
+    }
+    match tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, &())).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_)) => Err(OperationError::invalid_request("the body is too large, or broke off")),
+        Err(_) => Err(OperationError::invalid_request(format!("the body did not come within {BODY_TIMEOUT:?}"))),
     }
 }
 

@@ -54,6 +54,12 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
             let mut builder = Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
             builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(20));
+            // hyper's limit begins with the first byte.
+            let spoken = tokio::time::timeout(header_timeout, stream.peek(&mut [0]));
+            tokio::select! {
+                spoken = spoken => if spoken.is_err() { return },
+                () = stop.cancelled() => return,
+            }
             let connection = builder.serve_connection(TokioIo::new(stream), service);
             tokio::pin!(connection);
             let ended = tokio::select! {

@@ -52,10 +52,11 @@ fn fill(catalogue: &mut Catalogue, index: &mut Index) {
             let grant = object::sign(body, "bench", "", &owner).expect("a grant");
             let hosted = Hosted { agent: id.clone(), description: description.digest(), grant: grant.digest() };
             placement.agents.push(hosted);
-            index.add(key.public(), &id, &td.search_text());
             let verified =
                 VerifiedAgent { agent: id, node: key.public(), description, grant, key_log: key_log.clone() };
-            candidates.push(Candidate { verified: Arc::new(verified), description: Arc::new(td) });
+            let candidate = Candidate { verified: Arc::new(verified), description: Arc::new(td) };
+            index.add(candidate.clone());
+            candidates.push(candidate);
         }
         placement.agents.sort_by(|a, b| a.agent.cmp(&b.agent));
         let placement = object::sign(placement, "bench", "", &key).expect("a placement");

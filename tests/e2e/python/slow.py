@@ -1,7 +1,9 @@
 """An agent without any library: says a word every 50 ms until it is cancelled, which it notes in the file `cancelled`.
-It starts a child, to see that the child goes with it. Told "quick", it says one word and is done; told "late", it says nothing for a second."""
+It starts a child, to see that the child goes with it. Told "quick", it says one word and is done; told "late", it says nothing for a second, but notes
+in the file `asked` that it was asked."""
 import json
 import os
+import pathlib
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,13 +24,14 @@ class Agent(BaseHTTPRequestHandler):
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if asked["method"] == "CancelTask":
-            with open("cancelled", "w", encoding="utf-8") as note:
-                note.write(asked["params"]["id"])
+            pathlib.Path("cancelled").touch()
             CANCELLED.set()
             task = {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_CANCELED"}}
             return self.answer("application/json", json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": task}))
         said = asked["params"]["message"]["parts"][0]["text"]
-        CANCELLED.wait(1 if said == "late" else 0)
+        if said == "late":
+            pathlib.Path("asked").touch()
+            CANCELLED.wait(1)
         self.answer("text/event-stream", "")
         self.event({"task": {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}})
         for at in range(1 if said == "quick" else 1200):

@@ -1,6 +1,5 @@
 //! The official A2A SDK for Python on both ends: its client drives an agent on another node through the gateway, and
 //! the agent itself is made with its server.
-#![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 mod support;
 

@@ -177,11 +177,15 @@ fn after_kill_9_agents_and_tasks_are_there() {
     assert_eq!(machine.run(&["status"]).code, 3);
 }
 
-/// Calls the slow agent, and presses Ctrl-C when a line of the answer is like this.
-fn interrupted(machine: &Machine, node: &Node, text: &str, when: impl Fn(&str) -> bool) {
+/// Calls the slow agent, and presses Ctrl-C when the lines of the answer so far are like this.
+fn interrupted(machine: &Machine, node: &Node, text: &str, so_far: impl Fn(&[String]) -> bool) {
     let mut call = Running::start(&mut machine.althing(&["--json", "call", "slow", text]));
     let first: Value = serde_json::from_str(&call.line(SOON).expect("a task")).expect("JSON");
-    while !when(&call.line(SOON).expect("the answer streams")) {}
+    let mut lines = Vec::new();
+    until(SOON, "the moment for Ctrl-C", || {
+        lines.extend(call.line(Duration::from_millis(10)));
+        so_far(&lines)
+    });
     call.signal(Signal::SIGINT);
     let pressed = Instant::now();
     let outcome = call.end(COMMAND_MAX);
@@ -200,7 +204,7 @@ fn control_c_cancels_and_remove_ends_the_program() {
     let quick = machine.run(&["call", "slow", "quick"]);
     assert_eq!((quick.code, quick.stdout.as_str()), (0, "0 \n"), "{quick:?}");
 
-    interrupted(&machine, &node, "take your time", |line| line.contains("artifactUpdate"));
+    interrupted(&machine, &node, "take your time", |lines| lines.iter().any(|line| line.contains("artifactUpdate")));
     until(SOON, "the program is told", || machine.home().join("cancelled").exists());
 
     let pid = pid_of(&machine, "slow").expect("it runs");
@@ -214,10 +218,10 @@ fn control_c_cancels_and_remove_ends_the_program() {
     // Cancelled before the program said a word, and so before it named its task.
     std::fs::remove_file(machine.home().join("cancelled")).expect("it was told");
     machine.add("slow", &slow(&machine));
-    interrupted(&machine, &node, "late", |line| line.contains("TASK_STATE_WORKING"));
+    until(COMMAND_MAX, "the program is up", || pid_of(&machine, "slow").is_some());
+    interrupted(&machine, &node, "late", |_| machine.home().join("asked").exists());
     until(SOON, "the program is told all the same", || machine.home().join("cancelled").exists());
 
-    until(COMMAND_MAX, "the program is up", || pid_of(&machine, "slow").is_some());
     let all = family(pid_of(&machine, "slow").expect("it runs"));
     node.running.kill();
     until(SOON, "the program ends with its node", || all.iter().all(|pid| !runs(*pid)));

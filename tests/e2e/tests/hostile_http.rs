@@ -423,3 +423,29 @@ fn a_token_is_asked_for_where_one_is_set() {
     assert!(card["securitySchemes"].is_object(), "the card says that a token is needed: {card}");
     assert_eq!(get(&gateway, "/healthz", &[]).status, 200, "health is for watchdogs without secrets");
 }
+
+#[test]
+fn who_stalls_is_let_go() {
+    let machine = Machine::new();
+    let node = machine.up_alone(&[]);
+    machine.add("echo", &cast::echo("echo", "trusted"));
+    let gateway = node.gateway();
+    let head = |length: &str| {
+        let host = authority(&gateway);
+        let head = format!("POST /a2a/echo HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n");
+        format!("{head}A2A-Version: 1.0\r\nContent-Length: {length}\r\n\r\n{{")
+    };
+    let stalls = [
+        ("nothing", String::new(), None),
+        ("half a head", "POST /a2a/echo HT".to_owned(), None),
+        ("half a body", head("100"), Some(-32600)),
+        ("a body without end", head("99999999999"), Some(-32600)),
+    ];
+    // `raw` fails when there is no end in time.
+    std::thread::scope(|scope| {
+        for (name, sent, expected) in &stalls {
+            scope.spawn(|| assert_eq!(raw(&gateway, sent.as_bytes()).code(), *expected, "{name}"));
+        }
+    });
+    alive(&node);
+}

@@ -22,7 +22,7 @@ fn a_small_file_gets_its_defaults() {
     let file = AgentFile::parse(SMALL).expect("is good");
     assert_eq!(file.title, "echo");
     assert_eq!(file.version, VERSION_DEFAULT);
-    assert_eq!((file.callers, file.exposure), (Callers::Own, Exposure::Trusted));
+    assert_eq!((file.callers, file.exposure), (Callers::Trusted, Exposure::Public), "finding is open, calling is not");
     assert_eq!((file.input_modes, file.output_modes), (vec!["text/plain".to_owned()], vec!["text/plain".to_owned()]));
     assert_eq!(file.runtime, RuntimeSpec::Native { builtin: "echo".to_owned(), config: Value::Null });
     assert!(file.skills.is_empty());

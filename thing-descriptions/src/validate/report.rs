@@ -191,7 +191,8 @@ mod tests {
     #[test]
     fn a_report_reads_as_one_line_for_each_finding() {
         let report = Report { findings: vec![finding(1), Finding { severity: Severity::Warning, ..finding(2) }] };
-        let text = "error [rule] at /1: something is wrong. Repair it\nwarning [rule] at /2: something is wrong. Repair it";
+        let text =
+            "error [rule] at /1: something is wrong. Repair it\nwarning [rule] at /2: something is wrong. Repair it";
         assert_eq!(report.to_string(), text);
         assert_eq!(serde_json::to_value(&report).expect("serialises")["findings"][1]["severity"], "warning");
     }

@@ -32,7 +32,7 @@ fn skills() -> impl Strategy<Value = Vec<Skill>> {
 fn runtime() -> impl Strategy<Value = RuntimeSpec> {
     let native = ("[a-z]{1,10}", any::<i32>())
         .prop_map(|(builtin, n)| RuntimeSpec::Native { builtin, config: serde_json::json!({ "n": [n, null, "x"] }) });
-    let env = btree_map("[A-OQ-Z_][A-Z0-9_]{0,8}", ".{0,10}".prop_filter("no NUL", |v| !v.contains('\0')), 0..3);
+    let env = btree_map("[A-OQ-Z_][A-Z0-9_]{0,8}", "[ -~ä漢]{0,10}", 0..3);
     let process = (vec("[a-z./{}-]{1,12}", 1..4), option::of("[a-z/.]{1,10}"), env, 100_u64..=600_000);
     let process = process.prop_map(|(command, cwd, env, startup_timeout_ms)| RuntimeSpec::Process {
         command,

@@ -158,7 +158,7 @@ impl Catalogue {
         let hosted = node.hosted.iter().any(|hosted| hosted.agent == verified.agent && names(hosted, verified));
         if hosted {
             let agent = verified.agent.clone();
-            let document = self.index.add(verified.node, &agent, &candidate.description.search_text());
+            let document = self.index.add(candidate.clone());
             if let Some((_, old)) = node.agents.insert(agent, (candidate, document)) {
                 self.index.remove(old);
             }
@@ -213,11 +213,9 @@ impl Catalogue {
         self.nodes.get(&node)?.agents.get(agent).map(|(candidate, _)| candidate)
     }
 
-    /// Every agent on every node, in a fixed order.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (PublicKey, &Node, &Candidate, u32)> {
-        self.nodes.iter().flat_map(|(key, node)| {
-            node.agents.values().map(move |(candidate, document)| (*key, node, candidate, *document))
-        })
+    /// The nodes that host `agent`.
+    pub(crate) fn hosting(&self, agent: &AgentId) -> impl Iterator<Item = (PublicKey, &Node)> {
+        self.nodes.iter().filter(|(_, node)| node.agents.contains_key(agent)).map(|(key, node)| (*key, node))
     }
 }
 

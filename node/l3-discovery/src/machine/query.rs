@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FindError;
 use crate::machine::catalogue::{Candidate, Catalogue, Learned, Node};
+use crate::machine::index::Numbers;
 
 /// Results of one `find` at most.
 pub const RESULTS_MAX: usize = 1_000;
@@ -68,20 +69,47 @@ pub struct Explanation {
 }
 
 impl Query {
-    fn capability_matches(&self, capabilities: &[Capability]) -> bool {
-        let Some(wanted) = &self.capability else { return true };
-        capabilities.iter().any(|capability| match wanted.strip_suffix('*') {
-            Some(prefix) => capability.id.starts_with(prefix),
-            None => capability.id == *wanted,
-        })
-    }
-
+    /// Action and target must be those of one capability.
     fn action_target_matches(&self, capabilities: &[Capability]) -> bool {
         let fits = |wanted: &Option<String>, has: &Option<String>| {
-            wanted.as_ref().is_none_or(|wanted| has.as_ref().is_some_and(|has| has.eq_ignore_ascii_case(wanted)))
+            wanted.as_ref().is_none_or(|wanted| {
+                has.as_ref().is_some_and(|has| has.to_lowercase() == wanted.to_lowercase())
+            })
         };
         (self.action.is_none() && self.target.is_none())
             || capabilities.iter().any(|c| fits(&self.action, &c.action) && fits(&self.target, &c.target))
+    }
+}
+
+/// A result that may still be cut off by the limit: nothing is copied for it yet.
+struct Hit<'a> {
+    score: Option<f32>,
+    key: PublicKey,
+    node: &'a Node,
+    candidate: &'a Candidate,
+}
+
+impl Hit<'_> {
+    /// The best first: by score, then load, then id and node.
+    fn order(&self, other: &Hit<'_>) -> std::cmp::Ordering {
+        let score = |hit: &Hit<'_>| hit.score.unwrap_or(0.0);
+        score(other)
+            .total_cmp(&score(self))
+            .then_with(|| self.node.load_permille.cmp(&other.node.load_permille))
+            .then_with(|| self.candidate.verified.agent.cmp(&other.candidate.verified.agent))
+            .then_with(|| self.key.cmp(&other.key))
+    }
+
+    fn found(&self, monotonic_ms: u64) -> Found {
+        Found {
+            node: self.key,
+            candidate: self.candidate.clone(),
+            load_permille: self.node.load_permille,
+            health: self.node.health,
+            learned: self.node.learned,
+            heard_ms_ago: monotonic_ms.saturating_sub(self.node.heard_ms),
+            score: self.score,
+        }
     }
 }
 
@@ -90,60 +118,58 @@ impl Catalogue {
     #[must_use]
     pub fn find(&self, query: &Query, monotonic_ms: u64) -> (Vec<Found>, Explanation) {
         let mut why = Explanation { known: self.len(), order: "load, then id", ..Explanation::default() };
-        let mut found = Vec::new();
-        let mut consider = |node_key: PublicKey, node: &Node, candidate: &Candidate, score| {
-            let capabilities = candidate.description.capabilities();
-            if !query.capability_matches(&capabilities) {
+        let with_capability = query.capability.as_ref().map(|id| self.index.with_capability(id));
+        let with_action = query.action.as_ref().map(|action| self.index.with_action(action));
+        let with_target = query.target.as_ref().map(|target| self.index.with_target(target));
+        let mut hits = Vec::new();
+        let mut consider = |document: u32, score: Option<f32>| {
+            let lacks = |set: &Option<Numbers>| set.as_ref().is_some_and(|set| !set.contains(&document));
+            let Some((key, candidate)) = self.index.document(document) else { return };
+            let Some(node) = self.node(*key) else { return };
+            if lacks(&with_capability) {
                 why.capability += 1;
-            } else if !query.action_target_matches(&capabilities) {
+            } else if lacks(&with_action)
+                || lacks(&with_target)
+                || !query.action_target_matches(candidate.description.capabilities())
+            {
                 why.action_target += 1;
             } else if query.max_load.is_some_and(|most| f32::from(node.load_permille) > most * 1_000.0) {
                 why.load += 1;
             } else {
-                found.push(Found {
-                    node: node_key,
-                    candidate: candidate.clone(),
-                    load_permille: node.load_permille,
-                    health: node.health,
-                    learned: node.learned,
-                    heard_ms_ago: monotonic_ms.saturating_sub(node.heard_ms),
-                    score,
-                });
+                hits.push(Hit { score, key: *key, node, candidate });
             }
         };
         if let Some(text) = &query.text {
-            let hits = self.index.search(text);
-            for (document, score) in &hits {
-                let Some((key, agent)) = self.index.document(*document) else { continue };
-                if let (Some(node), Some(candidate)) = (self.node(*key), self.candidate(*key, agent)) {
-                    consider(*key, node, candidate, Some(*score));
-                }
-            }
-            why.text = why.known - hits.len();
+            let matches = self.index.search(text);
+            matches.iter().for_each(|(document, score)| consider(*document, Some(*score)));
+            why.text = why.known - matches.len();
             why.order = "text score (BM25), then load, then id";
+        } else if let Some(set) = &with_capability {
+            set.iter().for_each(|document| consider(*document, None));
+            why.capability = why.known - set.len();
+        } else if let Some(set) = with_action.as_ref().or(with_target.as_ref()) {
+            set.iter().for_each(|document| consider(*document, None));
+            why.action_target += why.known - set.len();
         } else {
-            for (key, node, candidate, _) in self.entries() {
-                consider(key, node, candidate, None);
-            }
+            self.index.all().for_each(|document| consider(document, None));
         }
-        found.sort_by(|a, b| {
-            let score = |found: &Found| found.score.unwrap_or(0.0);
-            let id = |found: &Found| (found.load_permille, found.candidate.verified.agent.clone(), found.node);
-            score(b).total_cmp(&score(a)).then_with(|| id(a).cmp(&id(b)))
-        });
         let limit = query.limit.unwrap_or(RESULTS_MAX).min(RESULTS_MAX);
-        why.limit = found.len().saturating_sub(limit);
-        found.truncate(limit);
-        (found, why)
+        why.limit = hits.len().saturating_sub(limit);
+        if why.limit > 0 && limit > 0 {
+            // Only what is shown needs to be in order.
+            hits.select_nth_unstable_by(limit - 1, Hit::order);
+        }
+        hits.truncate(limit);
+        hits.sort_unstable_by(Hit::order);
+        (hits.iter().map(|hit| hit.found(monotonic_ms)).collect(), why)
     }
 
-    /// The nodes that host `agent`, the least loaded first.
+    /// The nodes that host `agent`: this one first, then the least loaded.
     #[must_use]
     pub fn hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
         let mut hosts: Vec<(bool, u16, PublicKey)> = self
-            .entries()
-            .filter(|(_, _, candidate, _)| candidate.verified.agent == *agent)
-            .map(|(key, node, _, _)| (node.learned != Learned::Local, node.load_permille, key))
+            .hosting(agent)
+            .map(|(key, node)| (node.learned != Learned::Local, node.load_permille, key))
             .collect();
         hosts.sort_unstable();
         hosts.into_iter().map(|(_, _, key)| key).collect()
@@ -157,13 +183,10 @@ impl Catalogue {
         if let Ok(id) = text.parse::<AgentId>() {
             return Ok(id);
         }
-        let named = self.entries().filter(|(_, _, candidate, _)| candidate.verified.agent.name() == text);
-        let mut ids: Vec<AgentId> = named.map(|(_, _, candidate, _)| candidate.verified.agent.clone()).collect();
-        ids.sort_unstable();
-        ids.dedup();
+        let mut ids = self.index.named(text);
         match ids.len() {
             0 => Err(FindError::Unknown(text.to_owned())),
-            1 => Ok(ids.remove(0)),
+            1 => ids.pop_first().ok_or_else(|| FindError::Unknown(text.to_owned())),
             _ => {
                 let ids = ids.iter().map(AgentId::to_string).collect();
                 Err(FindError::Ambiguous { name: text.to_owned(), ids })
