@@ -32,7 +32,7 @@ fn many(text: &str) -> String {
 #[test]
 fn no_description_takes_long() {
     let form = "{\"href\":\"https://a.example/\"}";
-    let deep = format!("{}1{}", "{\"items\":".repeat(12), "}".repeat(12));
+    let deep = format!("{}1{}", "{\"items\":".repeat(20), "}".repeat(20));
     let cases = [
         ("duplicate names", format!(",\"x\":{{{}}}", many("\"a\":1"))),
         ("duplicate affordances", format!(",\"actions\":{{{}}}", many(&format!("\"a\":{{\"forms\":[{form}]}}")))),

@@ -55,9 +55,9 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
             builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
             builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(20));
             // hyper's limit begins with the first byte.
-            let spoken = tokio::time::timeout(header_timeout, stream.peek(&mut [0]));
+            let mut first = [0];
             tokio::select! {
-                spoken = spoken => if spoken.is_err() { return },
+                spoken = tokio::time::timeout(header_timeout, stream.peek(&mut first)) => if spoken.is_err() { return },
                 () = stop.cancelled() => return,
             }
             let connection = builder.serve_connection(TokioIo::new(stream), service);
