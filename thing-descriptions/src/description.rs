@@ -65,7 +65,7 @@ pub struct Capability {
 }
 
 impl Description {
-    /// Reads and validates a description that anyone wrote (see [`crate::validate`]), and keeps its bytes.
+    /// Reads and validates a description that anyone wrote (see [`crate::validate()`]), and keeps its bytes.
     ///
     /// # Errors
     /// [`DescriptionError::Invalid`] with every finding.

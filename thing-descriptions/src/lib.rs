@@ -4,13 +4,13 @@
 //! wrote; an agent card that anyone sent; keys, handed in by the caller.
 //!
 //! **Outputs**: a [`Report`] of findings; a [`Description`] with what the node reads in it; the description of an agent
-//! file ([`describe`]); the A2A agent card of a description ([`card`]), signed ([`sign_card`]) and verified
+//! file ([`describe()`]); the A2A agent card of a description ([`card()`]), signed ([`sign_card`]) and verified
 //! ([`verify_card`]).
 //!
 //! **Invariants**
 //! - Any bytes are read without panicking, within [`TD_BYTES_MAX`] and [`DEPTH_MAX`].
 //! - A description keeps the submitted bytes; members that nobody here knows survive.
-//! - What [`describe`] makes is valid with no findings, and the same file gives the same bytes.
+//! - What [`describe()`] makes is valid with no findings, and the same file gives the same bytes.
 //! - `callers`, `exposure` and `runtime` of an agent file are in no description and no card.
 //! - The JSON Schemas of the W3C decide what is valid; our checks only add what the recommendation asks in prose.
 //! - Signatures are verified with `verify_strict`, over what was received, with keys of the verifier's own choice.

@@ -32,7 +32,7 @@ fn many(text: &str) -> String {
 #[test]
 fn no_description_takes_long() {
     let form = "{\"href\":\"https://a.example/\"}";
-    let deep = format!("{}1{}", "{\"items\":".repeat(20), "}".repeat(20));
+    let deep = format!("{}1{}", "{\"items\":".repeat(24), "}".repeat(24));
     let cases = [
         ("duplicate names", format!(",\"x\":{{{}}}", many("\"a\":1"))),
         ("duplicate affordances", format!(",\"actions\":{{{}}}", many(&format!("\"a\":{{\"forms\":[{form}]}}")))),
@@ -49,10 +49,10 @@ fn no_description_takes_long() {
     for (name, inner) in cases {
         let bytes = td(&inner);
         assert!(bytes.len() <= TD_BYTES_MAX, "{name}");
-        let started = std::time::Instant::now();
-        
+        let started = std::time::UNIX_EPOCH;
+        let _ = started;
         let report = validate(&bytes);
-        println!("{name}: {} findings {:?}", report.findings.len(), started.elapsed());
+        println!("{name}: {} findings", report.findings.len());
         let _ = Description::parse(&bytes);
     }
     let _ = LIMIT;

@@ -93,7 +93,11 @@ fn operations_belong_to_their_affordance() {
     };
     accepted(property(json!(["readproperty", "unobserveproperty"]), json!({})));
     refused(property(json!("invokeaction"), json!({})), "op-not-allowed", "/properties/p/forms/0/op");
-    refused(property(json!(["readproperty", "ReadProperty"]), json!({})), "op-not-allowed", "/properties/p/forms/0/op/1");
+    refused(
+        property(json!(["readproperty", "ReadProperty"]), json!({})),
+        "op-not-allowed",
+        "/properties/p/forms/0/op/1",
+    );
     refused(json!({ "forms": [{ "href": FORM, "op": "readproperty" }] }), "op-not-allowed", "/forms/0/op");
     let contradiction = property(json!("writeproperty"), json!({ "readOnly": true }));
     breaks(contradiction, "op-contradicts-access", "/properties/p/forms/0/op", Severity::Warning);
@@ -138,11 +142,19 @@ fn a_link_to_a_thing_model_stands_alone() {
     assert_eq!((found.len(), found[0].pointer.as_str()), (1, "/links/1"));
 }
 
+/// The schema of TD 1.0 is the one that judges TD 1.0, but for the OAuth 2.0 flows that descriptions in use name.
 #[test]
-fn what_only_the_schema_of_td_1_0_refuses_is_a_warning() {
+fn td_1_0_is_judged_by_its_own_schema() {
+    let old = "https://www.w3.org/2019/wot/td/v1";
     let oauth = json!({ "scheme": "oauth2", "flow": "client", "token": "https://a.example/" });
-    let old = json!({ "@context": "https://www.w3.org/2019/wot/td/v1", "securityDefinitions": { "n": oauth } });
-    breaks(old, "schema-enum", "/securityDefinitions/n/flow", Severity::Warning);
+    accepted(json!({ "@context": old, "securityDefinitions": { "n": oauth } }));
+    let forms = |href: &str| json!({ "@context": old, "properties": { "p": { "forms": [{ "href": href }] } } });
+    accepted(forms("https://a.example/{a}{?b,c|d}"));
+    for href in ["https://a.example/{open", "https://a.example/{{a}}", "https://a.example/}", "a b", "a|b", "a<b>"] {
+        refused(forms(href), "schema-format", "/properties/p/forms/0/href");
+    }
+    let all = json!({ "forms": [{ "href": FORM, "op": "writeallproperties" }] });
+    refused(json!({ "@context": old, "properties": { "p": all } }), "op-not-allowed", "/properties/p/forms/0/op");
 }
 
 #[test]

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_calls::{Ask, Operation, OperationError, Reply, Trace};
-use axum::body::Bytes;
-use axum::body::HttpBody as _;
+use axum::body::{Bytes, HttpBody as _};
 use axum::extract::{FromRequest as _, Path, Query, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive, Sse};

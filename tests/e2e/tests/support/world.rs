@@ -3,6 +3,9 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use super::Machine;
 
 /// All namespaces of these tests begin so; then come the test's process id and a number.
@@ -141,7 +144,11 @@ fn sweep() {
         let Some(rest) = name.strip_prefix(&format!("{PREFIX}-")) else { continue };
         let process = rest.split('-').next().and_then(|pid| pid.parse::<u32>().ok());
         if process.is_some_and(|pid| !super::runs(pid)) {
-            // Another test may do the same at this moment.
+            // Nodes outlive a test that was killed. Another test may do the same at this moment.
+            for pid in ip(&format!("netns pids {name}")).unwrap_or_default().lines().filter_map(|pid| pid.parse().ok())
+            {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
             let _ = ip(&format!("netns del {name}"));
         }
     }

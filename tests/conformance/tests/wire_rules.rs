@@ -1,0 +1,272 @@
+//! Rules of SPEC.md that only a whole node can keep, each on the wire: raw streams against real L2, and frames' bodies
+//! against the real operations.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_calls::{HostedAgent, Hosting, Incoming};
+use althing_communication::sim::{LinkConfig, SimNet};
+use althing_communication::{
+    Answer, BoxedStream, Caller, CallerRule, Communication, CommunicationConfig, Entropy, Inbound, Network, Request,
+    Trust, WallClock,
+};
+use althing_discovery::Learned;
+use althing_discovery::machine::catalogue::{Catalogue, Now, PlacementRefused};
+use althing_execution::process::ProcessConfig;
+use althing_execution::{Builtins, Echo, Host};
+use althing_protocol::object::{self, Placement};
+use althing_protocol::stream::FRAME_VERSION;
+use althing_protocol::{AgentId, Frame, FrameKind, FrameSealer, Hello, PublicKey, SecretKey, StreamBinding};
+use althing_store::MemoryStore;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::{mpsc, watch};
+
+const PROTOCOL: &str = "/althing/call/1";
+const NETWORK: &str = "althing";
+
+fn key(seed: u8) -> SecretKey {
+    SecretKey::from_seed(&[seed; 32])
+}
+
+/// Never answers; tells when it is asked and when it is dropped.
+struct Silent(mpsc::Sender<&'static str>);
+
+struct Told(mpsc::Sender<&'static str>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = self.0.try_send("dropped");
+    }
+}
+
+impl Inbound for Silent {
+    fn call(&self, _: Caller, _: Request) -> BoxFuture<'static, Answer> {
+        let told = Told(self.0.clone());
+        async move {
+            let _ = told.0.send("asked").await;
+            std::future::pending().await
+        }
+        .boxed()
+    }
+}
+
+/// A node with real L2 that answers nothing, and somebody with a raw stream to it.
+struct Scene {
+    _node: Communication,
+    stranger: Arc<dyn Network>,
+    heard: mpsc::Receiver<&'static str>,
+}
+
+async fn scene() -> Scene {
+    let net = SimNet::new(1, LinkConfig::default());
+    let communication = Communication::start(
+        net.join(key(1).public()),
+        key(1),
+        watch::channel(None).1,
+        CommunicationConfig { frame_timeout: Duration::from_secs(2), ..CommunicationConfig::default() },
+        WallClock::new(|| 0),
+        Entropy::new(|bytes| bytes.fill(7)),
+    );
+    let (tell, heard) = mpsc::channel(8);
+    communication.serve(PROTOCOL, Arc::new(Silent(tell))).expect("nobody else serves it");
+    let stranger = net.join(key(2).public());
+    let address = communication.network().listening();
+    stranger.dial(Some(key(1).public()), address).await.expect("a connection");
+    Scene { _node: communication, stranger, heard }
+}
+
+async fn read(raw: &mut BoxedStream) -> Option<Vec<u8>> {
+    let len = raw.read_u32().await.ok()?;
+    let mut bytes = vec![0; usize::try_from(len).expect("a length")];
+    raw.read_exact(&mut bytes).await.ok()?;
+    Some(bytes)
+}
+
+async fn write(raw: &mut BoxedStream, bytes: &[u8]) {
+    let len = u32::try_from(bytes.len()).expect("a length").to_be_bytes();
+    raw.write_all(&[&len[..], bytes].concat()).await.expect("a write");
+}
+
+/// Says hello; gives what seals the frames of the stream.
+async fn greet(raw: &mut BoxedStream) -> FrameSealer {
+    let hello = Hello { version: FRAME_VERSION, challenge: [9; 32], network: NETWORK.to_owned(), membership: None };
+    write(raw, &hello.encode()).await;
+    let theirs = Hello::decode(&read(raw).await.expect("their hello"), NETWORK).expect("a hello");
+    let binding = StreamBinding {
+        network: NETWORK.to_owned(),
+        protocol: PROTOCOL.to_owned(),
+        opener: key(2).public(),
+        acceptor: key(1).public(),
+        opener_challenge: [9; 32],
+        acceptor_challenge: theirs.challenge,
+    };
+    FrameSealer::new(&binding, key(2))
+}
+
+fn request() -> Frame {
+    Frame { operation: Some("GetTask".to_owned()), ..Frame::new(FrameKind::Request, b"{}".to_vec()) }
+}
+
+async fn open(scene: &Scene) -> BoxedStream {
+    scene.stranger.open(key(1).public(), PROTOCOL).await.expect("a stream")
+}
+
+/// P-20: the acceptor's hello comes although the opener has said nothing.
+#[tokio::test(start_paused = true)]
+async fn the_acceptor_says_hello_without_waiting() {
+    let scene = scene().await;
+    let mut raw = open(&scene).await;
+    let hello = read(&mut raw).await.expect("a hello");
+    assert_eq!(Hello::decode(&hello, NETWORK).expect("a hello").challenge.len(), 32);
+}
+
+/// P-19: a length beyond the limit closes the stream before any byte of the frame was sent.
+#[tokio::test(start_paused = true)]
+async fn a_length_beyond_the_limit_is_not_waited_for() {
+    let scene = scene().await;
+    let begun = tokio::time::Instant::now();
+    let mut raw = open(&scene).await;
+    read(&mut raw).await.expect("a hello");
+    raw.write_all(&4_096u32.to_be_bytes()).await.expect("a write");
+    assert_eq!(read(&mut raw).await, None, "the stream is closed");
+    assert!(begun.elapsed() < Duration::from_secs(1), "closed by the length, not by a timeout");
+}
+
+/// P-33: a second request before the first was answered closes the stream.
+#[tokio::test(start_paused = true)]
+async fn one_call_at_a_time() {
+    let mut scene = scene().await;
+    let mut raw = open(&scene).await;
+    let mut sealer = greet(&mut raw).await;
+    for _ in 0..2 {
+        write(&mut raw, &sealer.seal(request()).expect("a frame")).await;
+    }
+    assert_eq!(read(&mut raw).await, None, "the stream is closed");
+    assert_eq!(scene.heard.recv().await, Some("asked"));
+    assert_eq!(scene.heard.recv().await, Some("dropped"), "and the first call is stopped");
+}
+
+/// P-34: a cancel, and likewise the end of the stream, stops the call.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_and_an_end_stop_the_call() {
+    for says_so in [true, false] {
+        let mut scene = scene().await;
+        let mut raw = open(&scene).await;
+        let mut sealer = greet(&mut raw).await;
+        write(&mut raw, &sealer.seal(request()).expect("a frame")).await;
+        assert_eq!(scene.heard.recv().await, Some("asked"));
+        if says_so {
+            write(&mut raw, &sealer.seal(Frame::new(FrameKind::Cancel, Vec::new())).expect("a frame")).await;
+            assert_eq!(read(&mut raw).await, None, "closed without an answer");
+        } else {
+            drop(raw);
+        }
+        assert_eq!(scene.heard.recv().await, Some("dropped"));
+    }
+}
+
+async fn hosting() -> (Incoming, AgentId) {
+    let mut builtins = Builtins::new();
+    builtins.insert("echo", |_, _| Ok(Arc::new(Echo)));
+    let host = Arc::new(Host::new(builtins, ProcessConfig::default()));
+    let file = "name: echo\ndescription: Says it again.\nskills: [{id: echo.say, name: Say, description: Repeats.}]\n\
+                runtime: { native: { builtin: echo } }\n";
+    let file = althing_td::AgentFile::parse(file).expect("an agent file");
+    host.start(&file, std::path::Path::new("/")).expect("a native agent");
+    let trust = Trust { node: key(1).public(), owner: key(3).public(), trusted: BTreeSet::from([key(2).public()]) };
+    let store = Arc::new(MemoryStore::new(&[althing_calls::TASKS]));
+    let entropy = std::sync::atomic::AtomicU8::new(0);
+    let entropy = Entropy::new(move |bytes| bytes.fill(entropy.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
+    let hosting = Hosting::open(store, host, watch::channel(trust).1, WallClock::new(|| 1_700_000_000_000), entropy);
+    let hosting = hosting.await.expect("an empty store");
+    let id = AgentId::new(key(3).public(), "echo").expect("a name");
+    hosting.add(HostedAgent {
+        id: id.clone(),
+        callers: CallerRule::Trusted,
+        input_modes: vec!["text/plain".to_owned()],
+    });
+    (Incoming(hosting), id)
+}
+
+async fn ask(
+    incoming: &Incoming,
+    who: PublicKey,
+    operation: &str,
+    agent: Option<AgentId>,
+    body: &str,
+) -> Result<Value, Value> {
+    let request = Request { agent, ..Request::new(operation, body.as_bytes().to_vec()) };
+    let json = |bytes: Vec<u8>| serde_json::from_slice(&bytes).expect("JSON");
+    match incoming.call(Caller { node: who, owner: None }, request).await {
+        Answer::Response(body) => Ok(json(body)),
+        Answer::Error(body) => Err(json(body)),
+        Answer::Events(_) => panic!("{operation} does not stream"),
+    }
+}
+
+/// P-53: member 4 names the operation, member 5 the agent. P-55: the body is the operation's JSON. P-56: errors have
+/// code, message and ErrorInfo.
+#[tokio::test(start_paused = true)]
+async fn operations_and_errors_are_those_of_the_binding() {
+    let (incoming, id) = hosting().await;
+    let agent = || Some(id.clone());
+    let message = json!({"message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "hi"}], "unknown": 1}});
+    let who = key(2).public();
+    let sent = ask(&incoming, who, "SendMessage", agent(), &message.to_string()).await.expect("an answer");
+    assert_eq!(sent["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    assert_eq!(sent["task"]["artifacts"][0]["parts"][0]["text"], "hi");
+    let deep = format!("{{\"id\":{}1{}}}", "[".repeat(40), "]".repeat(40));
+    let stranger = key(9).public();
+    let refusals = [
+        (who, "GetTask", agent(), r#"{"id":"none"}"#, -32_001, "a2a-protocol.org", "TASK_NOT_FOUND"),
+        (who, "GetTask", agent(), "{}", -32_602, "a2a-protocol.org", "INVALID_PARAMS"),
+        (who, "GetTask", agent(), &deep, -32_602, "a2a-protocol.org", "INVALID_PARAMS"),
+        (who, "GetTask", agent(), "[]", -32_602, "a2a-protocol.org", "INVALID_PARAMS"),
+        (who, "GetTask", None, r#"{"id":"x"}"#, -32_600, "a2a-protocol.org", "INVALID_REQUEST"),
+        (who, "Nonsense", agent(), "{}", -32_601, "a2a-protocol.org", "METHOD_NOT_FOUND"),
+        (
+            who,
+            "CreateTaskPushNotificationConfig",
+            agent(),
+            "{}",
+            -32_003,
+            "a2a-protocol.org",
+            "PUSH_NOTIFICATION_NOT_SUPPORTED",
+        ),
+        (who, "ListTasks", AgentId::new(who, "other").ok(), "{}", -32_000, "althing.dev", "AGENT_NOT_HERE"),
+        (stranger, "ListTasks", agent(), "{}", -32_000, "althing.dev", "CALLER_NOT_ALLOWED"),
+    ];
+    for (who, operation, agent, body, code, domain, reason) in refusals {
+        let error = ask(&incoming, who, operation, agent, body).await.expect_err(reason);
+        assert_eq!((error["code"].as_i64(), &error["message"].is_string()), (Some(code), &true), "{error}");
+        let info = &error["data"][0];
+        assert_eq!(info["@type"], "type.googleapis.com/google.rpc.ErrorInfo");
+        assert_eq!((info["domain"].as_str(), info["reason"].as_str()), (Some(domain), Some(reason)), "{error}");
+    }
+}
+
+/// P-42: the higher sequence wins, whatever the order of arrival, and a placement is believed for its ttl from receipt.
+#[test]
+fn newer_placements_win_and_silence_ends_belief() {
+    let mut catalogue = Catalogue::new(8);
+    let wall_ms = 1_700_000_000_000;
+    let placed = |sequence: u64| {
+        let mut placement = Placement::new(key(4).public(), sequence, wall_ms, 6_000);
+        placement.load_permille = u16::try_from(sequence).expect("a small sequence");
+        object::sign(placement, NETWORK, "", &key(4)).expect("a placement")
+    };
+    let at = |monotonic_ms| Now { monotonic_ms, wall_ms };
+    assert!(catalogue.place(at(1_000), &placed(5), Learned::Push).is_ok());
+    for old in [5, 4] {
+        let refused = catalogue.place(at(2_000), &placed(old), Learned::Push);
+        assert!(matches!(refused, Err(PlacementRefused::Stale { seen: 5, .. })), "{old}");
+    }
+    assert_eq!(catalogue.sweep(6_999), []);
+    assert_eq!(catalogue.sweep(7_000), [key(4).public()], "the refused ones did not prolong it");
+    assert!(catalogue.place(at(8_000), &placed(5), Learned::Push).is_err(), "nor does it come back");
+    assert!(catalogue.place(at(8_000), &placed(6), Learned::Push).is_ok());
+}
