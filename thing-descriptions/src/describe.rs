@@ -178,7 +178,10 @@ mod tests {
         assert_eq!(value["@type"], "lmos:Agent");
         assert_eq!(value["version"]["instance"], "1.0.0");
         assert_eq!(value["actions"]["chat"]["forms"][0]["href"], "althing:urn:althing:z6Mk:echo/actions/chat");
-        assert_eq!(value["events"]["agentEvent"]["forms"][0]["href"], "althing:urn:althing:z6Mk:echo/events/agentEvent");
+        assert_eq!(
+            value["events"]["agentEvent"]["forms"][0]["href"],
+            "althing:urn:althing:z6Mk:echo/events/agentEvent"
+        );
         assert_eq!(describe(&file, "urn:althing:z6Mk:echo"), made);
     }
 

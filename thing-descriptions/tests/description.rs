@@ -38,7 +38,10 @@ fn capabilities_are_read_leniently() {
     let read = description.capabilities();
     assert_eq!(read.len(), 4);
     let text = |t: &str| Some(t.to_owned());
-    assert_eq!((read[0].version.clone(), read[0].action.clone(), read[0].target.clone()), (text("1.0.0"), text("do"), text("a")));
+    assert_eq!(
+        (read[0].version.clone(), read[0].action.clone(), read[0].target.clone()),
+        (text("1.0.0"), text("do"), text("a"))
+    );
     assert_eq!((read[0].examples.clone(), read[0].tags.clone()), (vec!["x".to_owned()], vec!["t".to_owned()]));
     assert_eq!(read[1], Capability::default());
     assert_eq!(read[2].name, "plain");

@@ -42,7 +42,10 @@ fn no_description_takes_long() {
         ("deep data schemas that fail", format!(",\"schemaDefinitions\":{{{}}}", many(&format!("\"s#\":{deep}")))),
         ("schemes of no kind", format!(",\"securityDefinitions\":{{{}}}", many("\"s#\":{\"scheme\":\"x\"}"))),
         ("links of the same kind", format!(",\"links\":[{}]", many("{\"rel\":\"type\",\"href\":\"x\"}"))),
-        ("unknown security", format!(",\"forms\":[{{\"href\":\"x\",\"op\":\"readallproperties\",\"security\":[{}]}}]", many("\"s#\""))),
+        (
+            "unknown security",
+            format!(",\"forms\":[{{\"href\":\"x\",\"op\":\"readallproperties\",\"security\":[{}]}}]", many("\"s#\"")),
+        ),
         ("empty capabilities", format!(",\"lmos:capabilities\":[{}]", many("{}"))),
         ("an open context", format!(",\"@type\":[{}]", many("\"lmos:x\""))),
     ];

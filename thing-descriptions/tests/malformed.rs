@@ -61,8 +61,20 @@ fn malformed() -> Vec<Vec<u8>> {
     pointers(&good, "", &mut places);
     let nested = (0..40).fold(json!(1), |inner, _| json!([inner]));
     let replacements = [
-        json!(null), json!(true), json!(-1), json!(1.5), json!(""), json!("\u{202e}"), json!([]), json!({}), json!([[]]),
-        json!(["x", "x"]), json!({ "scheme": "x" }), json!([null]), json!("nosec"), nested,
+        json!(null),
+        json!(true),
+        json!(-1),
+        json!(1.5),
+        json!(""),
+        json!("\u{202e}"),
+        json!([]),
+        json!({}),
+        json!([[]]),
+        json!(["x", "x"]),
+        json!({ "scheme": "x" }),
+        json!([null]),
+        json!("nosec"),
+        nested,
     ];
     let mut out = Vec::new();
     for place in &places {

@@ -72,7 +72,8 @@ fn an_unknown_key_is_refused_with_what_was_meant() {
 
 #[test]
 fn every_problem_is_told_at_once_with_its_line() {
-    let text = "name: Echo Agent\nversion: 1.0\nskills:\n  - id: A B\n    name: x\n  - 7\nruntime: {}\ncallers: trustd\n";
+    let text =
+        "name: Echo Agent\nversion: 1.0\nskills:\n  - id: A B\n    name: x\n  - 7\nruntime: {}\ncallers: trustd\n";
     let found = broken(text);
     let expected = [
         ("description", "missing", Some(1)),
@@ -105,7 +106,11 @@ fn each_rule_about_values_is_reached() {
         (with("Says it again.", &long), "description", "too-many"),
         (format!("{SMALL}version: one\n"), "version", "semver"),
         (with("builtin: echo", "builtin: ECHO"), "runtime.native.builtin", "name-form"),
-        (with("builtin: echo", &format!("builtin: a, config: {:?}", long.repeat(20))), "runtime.native.config", "too-many"),
+        (
+            with("builtin: echo", &format!("builtin: a, config: {:?}", long.repeat(20))),
+            "runtime.native.config",
+            "too-many",
+        ),
         (skill("id: a, name: B, description: B."), "skills[1].id", "id-twice"),
         (skill("id: a/b, name: B, description: B."), "skills[1].id", "id-form"),
         (skill("id: b, name: B, description: B., version: v1"), "skills[1].version", "semver"),

@@ -131,7 +131,8 @@ fn a_signed_card_verifies_and_is_a_card_of_a2a() {
     assert_eq!(verify_card(made.to_string().as_bytes(), trusting(&key(1))), Ok(kid(&key(1))));
     assert_eq!(read(&made).signatures.map(|s| s.len()), Some(1));
     let protected = made["signatures"][0]["protected"].as_str().expect("is text");
-    let header: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(protected).expect("is base64")).expect("is JSON");
+    let header: Value =
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(protected).expect("is base64")).expect("is JSON");
     assert_eq!(header, json!({ "alg": "EdDSA", "typ": "JOSE", "kid": kid(&key(1)) }));
 }
 
@@ -172,9 +173,18 @@ fn what_cannot_be_signed_safely_is_refused() {
     };
     assert_eq!(try_with(json!({ "n": 9_007_199_254_740_991_i64, "m": -9_007_199_254_740_991_i64 })), Ok(()));
     let at = "/capabilities/extensions/0/params/";
-    for params in [json!({ "n": 1.5 }), json!({ "n": 1_u64 << 53 }), json!({ "n": -(1_i64 << 53) }), json!({ "n": u64::MAX }), json!({ "ü": 1 })] {
+    for params in [
+        json!({ "n": 1.5 }),
+        json!({ "n": 1_u64 << 53 }),
+        json!({ "n": -(1_i64 << 53) }),
+        json!({ "n": u64::MAX }),
+        json!({ "ü": 1 }),
+    ] {
         let refused = try_with(params.clone());
-        assert!(matches!(&refused, Err(CardError::Unsignable { pointer, .. }) if pointer.starts_with(at)), "{params}: {refused:?}");
+        assert!(
+            matches!(&refused, Err(CardError::Unsignable { pointer, .. }) if pointer.starts_with(at)),
+            "{params}: {refused:?}"
+        );
     }
     let mut made = card(&echo(), &context());
     assert!(matches!(sign_card(&mut made, &key(1), &kid(&key(2))), Err(CardError::KidOfAnotherKey(_))));
@@ -201,7 +211,9 @@ fn the_protected_header_is_read_strictly() {
     let good = format!("{{\"kid\":\"{kid}\",\"alg\":\"EdDSA\",\"jku\":\"https://evil.example/keys\",\"jwk\":{{}}}}");
     assert_eq!(with_header(&good), Ok(kid.clone()), "typ is optional, jku and jwk are ignored");
     let header = |rest: &str| format!("{{{rest}\"kid\":\"{kid}\"}}");
-    let cases: [(String, fn(&CardError) -> bool); 13] = [
+    /// A card, and whether an error is the one that it must get.
+    type Case = (String, fn(&CardError) -> bool);
+    let cases: [Case; 13] = [
         (header("\"alg\":\"none\","), |e| matches!(e, CardError::Algorithm { found, .. } if found == "\"none\"")),
         (header("\"alg\":\"HS256\","), |e| matches!(e, CardError::Algorithm { .. })),
         (header("\"alg\":[\"EdDSA\"],"), |e| matches!(e, CardError::Algorithm { .. })),

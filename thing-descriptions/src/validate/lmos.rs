@@ -13,14 +13,15 @@ pub(crate) const LMOS: &str = "https://eclipse.dev/lmos/protocol/v1";
 static TERMS: LazyLock<Validator> = LazyLock::new(|| schema::compile(include_str!("../../lmos/terms.schema.json")));
 
 /// Checks the terms of a description that declares the prefix; says so where terms are used without it.
-pub(super) fn check(td: &Value, strictness: Strictness) -> Vec<Finding> {
+pub(super) fn check(td: &Value, strictness: Strictness, bytes_len: usize) -> Vec<Finding> {
     let severity = match strictness {
         Strictness::Foreign => Severity::Warning,
         Strictness::Own => Severity::Error,
     };
     let mut findings = Vec::new();
     if declared(td) {
-        findings.extend(schema::findings(&TERMS, td).into_iter().map(|f| Finding { rule: "lmos-terms", ..f }));
+        findings
+            .extend(schema::findings(&TERMS, td, bytes_len).into_iter().map(|f| Finding { rule: "lmos-terms", ..f }));
     } else if td.as_object().is_some_and(|td| td.keys().any(|name| name.starts_with("lmos:"))) {
         findings.push(Finding::error(
             "/@context",

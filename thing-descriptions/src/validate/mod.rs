@@ -77,11 +77,11 @@ pub(crate) fn parse(bytes: &[u8], strictness: Strictness) -> (Report, Option<Val
     };
     checks::check(td, &mut out);
     // A check explains better than the schema that refuses the same value, so it speaks alone.
-    let mut refused = schema::check(&scanned.value);
+    let mut refused = schema::check(&scanned.value, bytes.len());
     refused.retain(|finding| !out.explain(&finding.pointer));
     out.extend(refused);
     duplicates(&scanned, strictness, &mut out);
-    out.extend(lmos::check(&scanned.value, strictness));
+    out.extend(lmos::check(&scanned.value, strictness, bytes.len()));
     hidden_characters(td, &mut out);
     (out.report(), Some(scanned.value))
 }

@@ -15,6 +15,10 @@ use crate::json::{excerpt, excerpt_value};
 pub(super) const CONTEXT_1_0: &str = "https://www.w3.org/2019/wot/td/v1";
 pub(crate) const CONTEXT_1_1: &str = "https://www.w3.org/2022/wot/td/v1.1";
 
+/// The longest text of which all errors of a schema are listed: the validator finds each of them before it hands out the
+/// first, and of a mebibyte of nested mistakes that takes seconds. Descriptions in use have less.
+const LIST_BYTES_MAX: usize = 128 * 1024;
+
 static TD_1_0: LazyLock<Validator> = LazyLock::new(|| {
     let mut schema = embedded(include_str!("../../schema/td-1.0.json"));
     open_oauth2_flow(&mut schema);
@@ -65,18 +69,21 @@ fn is_reference_or_template(text: &str) -> bool {
 }
 
 /// What the schema finds that the description's `@context` asks for; without a known one, that of TD 1.1.
-pub(super) fn check(td: &Value) -> Vec<Finding> {
+pub(super) fn check(td: &Value, bytes_len: usize) -> Vec<Finding> {
     let names = |iri: &str| match td.get("@context") {
         Some(Value::String(s)) => s == iri,
         Some(Value::Array(items)) => items.iter().any(|i| i == iri),
         _ => false,
     };
     let schema = if names(CONTEXT_1_0) && !names(CONTEXT_1_1) { &TD_1_0 } else { &TD_1_1 };
-    findings(schema, td)
+    findings(schema, td, bytes_len)
 }
 
-/// The first errors of a schema as findings.
-pub(super) fn findings(schema: &Validator, td: &Value) -> Vec<Finding> {
+/// The first errors of a schema as findings; of a text above [`LIST_BYTES_MAX`] the first one.
+pub(super) fn findings(schema: &Validator, td: &Value, bytes_len: usize) -> Vec<Finding> {
+    if bytes_len > LIST_BYTES_MAX {
+        return schema.validate(td).err().map(|e| explain(&e)).into_iter().collect();
+    }
     if schema.is_valid(td) {
         return Vec::new();
     }

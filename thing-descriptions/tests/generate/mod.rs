@@ -61,7 +61,18 @@ pub fn agent_file() -> impl Strategy<Value = AgentFile> {
     let head = ("[a-z0-9-]{1,63}", text(), text(), version(), skills());
     (head, runtime(), callers(), exposure, modes(), modes()).prop_map(
         |((name, title, description, version, skills), runtime, callers, exposure, input_modes, output_modes)| {
-            AgentFile { name, title, description, version, skills, runtime, callers, exposure, input_modes, output_modes }
+            AgentFile {
+                name,
+                title,
+                description,
+                version,
+                skills,
+                runtime,
+                callers,
+                exposure,
+                input_modes,
+                output_modes,
+            }
         },
     )
 }

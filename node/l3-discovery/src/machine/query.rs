@@ -72,9 +72,9 @@ impl Query {
     /// Action and target must be those of one capability.
     fn action_target_matches(&self, capabilities: &[Capability]) -> bool {
         let fits = |wanted: &Option<String>, has: &Option<String>| {
-            wanted.as_ref().is_none_or(|wanted| {
-                has.as_ref().is_some_and(|has| has.to_lowercase() == wanted.to_lowercase())
-            })
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| has.as_ref().is_some_and(|has| has.to_lowercase() == wanted.to_lowercase()))
         };
         (self.action.is_none() && self.target.is_none())
             || capabilities.iter().any(|c| fits(&self.action, &c.action) && fits(&self.target, &c.target))
@@ -167,10 +167,8 @@ impl Catalogue {
     /// The nodes that host `agent`: this one first, then the least loaded.
     #[must_use]
     pub fn hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
-        let mut hosts: Vec<(bool, u16, PublicKey)> = self
-            .hosting(agent)
-            .map(|(key, node)| (node.learned != Learned::Local, node.load_permille, key))
-            .collect();
+        let mut hosts: Vec<(bool, u16, PublicKey)> =
+            self.hosting(agent).map(|(key, node)| (node.learned != Learned::Local, node.load_permille, key)).collect();
         hosts.sort_unstable();
         hosts.into_iter().map(|(_, _, key)| key).collect()
     }
