@@ -134,8 +134,8 @@ impl Frame {
 struct Bound {
     #[n(0)]
     counter: u64,
-    #[n(1)]
-    to: PublicKey,
+    #[cbor(n(1), with = "minicbor::bytes")]
+    to: [u8; 32],
     #[cbor(n(2), with = "minicbor::bytes")]
     stream: [u8; 8],
     #[n(3)]
@@ -205,7 +205,7 @@ impl FrameSealer {
     pub fn seal(&mut self, frame: Frame) -> Result<Vec<u8>, FrameError> {
         frame.check()?;
         frame.check_direction(self.by_opener)?;
-        let bound = Bound { counter: self.next, to: self.to, stream: self.stream, frame };
+        let bound = Bound { counter: self.next, to: *self.to.as_bytes(), stream: self.stream, frame };
         let payload = minicbor::to_vec(bound).expect("writing to a vector cannot fail");
         self.next += 1;
         Ok(sign1::seal(payload, &self.aad, &self.key))
@@ -237,15 +237,16 @@ impl FrameOpener {
     /// # Errors
     /// See [`FrameError`]; nothing of a refused frame may be acted on.
     pub fn open(&mut self, bytes: &[u8]) -> Result<Frame, FrameError> {
-        let envelope = sign1::read(bytes, FRAME_BYTES_MAX)?;
+        let envelope = sign1::read_known(bytes, FRAME_BYTES_MAX, Some(self.peer))?;
         if envelope.signer() != self.peer {
             return Err(FrameError::WrongKey { signer: envelope.signer(), peer: self.peer });
         }
         // What the payload claims only chooses the words of the refusal: the signature below binds all of it anyway.
         let bound: Bound =
             minicbor::decode(envelope.payload()).map_err(|error| FrameError::Shape(error.to_string()))?;
-        if bound.to != self.me {
-            return Err(FrameError::WrongAudience(bound.to));
+        if bound.to != *self.me.as_bytes() {
+            let not_a_key = |_| FrameError::Shape("it is addressed to no key".to_owned());
+            return Err(FrameError::WrongAudience(PublicKey::from_bytes(bound.to).map_err(not_a_key)?));
         }
         if bound.stream != self.stream {
             return Err(FrameError::WrongStream);

@@ -54,6 +54,15 @@ pub fn seal(payload: Vec<u8>, aad: &[u8], key: &SecretKey) -> Vec<u8> {
 /// # Errors
 /// Anything but [`Sign1Error::Signature`].
 pub fn read(bytes: &[u8], max: usize) -> Result<Unverified, Sign1Error> {
+    read_known(bytes, max, None)
+}
+
+/// As [`read`], where the signer is likely to be `known`: a key that was checked once need not be checked again, which
+/// costs a square root on the curve. The signer may still be another.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_known(bytes: &[u8], max: usize, known: Option<PublicKey>) -> Result<Unverified, Sign1Error> {
     cbor::check(bytes, max)?;
     check_headers(bytes)?;
     let sign1 = CoseSign1::from_slice(bytes).map_err(|_| Sign1Error::Shape("not an array of four COSE members"))?;
@@ -61,10 +70,11 @@ pub fn read(bytes: &[u8], max: usize) -> Result<Unverified, Sign1Error> {
     if header.alg != Some(RegisteredLabelWithPrivate::Assigned(iana::Algorithm::EdDSA)) {
         return Err(Sign1Error::Algorithm);
     }
-    let signer = <[u8; 32]>::try_from(header.key_id.as_slice())
-        .ok()
-        .and_then(|key| PublicKey::from_bytes(key).ok())
-        .ok_or(Sign1Error::KeyId)?;
+    let signer = <[u8; 32]>::try_from(header.key_id.as_slice()).map_err(|_| Sign1Error::KeyId)?;
+    let signer = match known.filter(|known| *known.as_bytes() == signer) {
+        Some(known) => known,
+        None => PublicKey::from_bytes(signer).map_err(|_| Sign1Error::KeyId)?,
+    };
     // Exactly these bytes: {1: -8, 4: kid}. Any other header, order or encoding differs from them.
     let mut expected = vec![0xa2, 0x01, 0x27, 0x04, 0x58, 0x20];
     expected.extend_from_slice(signer.as_bytes());

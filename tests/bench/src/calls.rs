@@ -68,16 +68,26 @@ pub async fn peer_tcp() {
         stream.set_nodelay(true).expect("an option of TCP");
         let key = key.clone();
         tokio::spawn(async move {
+            let mut known = None;
             while let Some(bytes) = receive(&mut stream).await {
-                let payload = verify(&bytes);
+                let payload = verify(&bytes, &mut known);
                 send(&mut stream, &sign1::seal(payload, b"floor", &key)).await;
             }
         });
     }
 }
 
-fn verify(bytes: &[u8]) -> Vec<u8> {
-    sign1::read(bytes, BYTES_MAX).expect("a signed frame").verify(b"floor").expect("a valid signature")
+/// Verifies as frames are verified: the peer's key is known from its first message on.
+fn verify(bytes: &[u8], known: &mut Option<PublicKey>) -> Vec<u8> {
+    let signed = sign1::read_known(bytes, BYTES_MAX, *known).expect("a signed frame");
+    *known = Some(signed.signer());
+    signed.verify(b"floor").expect("a valid signature")
+}
+
+/// A connection of the floor.
+struct Floor {
+    stream: TcpStream,
+    known: Option<PublicKey>,
 }
 
 async fn send(stream: &mut TcpStream, bytes: &[u8]) {
@@ -109,10 +119,10 @@ fn payload() -> Vec<u8> {
     bytes
 }
 
-async fn floor_call(stream: &mut TcpStream, key: &SecretKey) {
-    send(stream, &sign1::seal(payload(), b"floor", key)).await;
-    let answer = receive(stream).await.expect("an answer");
-    assert_eq!(verify(&answer).len(), BODY + 3);
+async fn floor_call(floor: &mut Floor, key: &SecretKey) {
+    send(&mut floor.stream, &sign1::seal(payload(), b"floor", key)).await;
+    let answer = receive(&mut floor.stream).await.expect("an answer");
+    assert_eq!(verify(&answer, &mut floor.known).len(), BODY + 3);
 }
 
 async fn libp2p_call(communication: &Communication, peer: PublicKey) {
@@ -121,11 +131,11 @@ async fn libp2p_call(communication: &Communication, peer: PublicKey) {
 }
 
 /// Calls one after the other; the times of each.
-async fn floor_one(stream: &mut TcpStream, key: &SecretKey) -> Vec<Duration> {
+async fn floor_one(floor: &mut Floor, key: &SecretKey) -> Vec<Duration> {
     let mut times = Vec::with_capacity(CALLS);
     for _ in 0..CALLS {
         let begun = Instant::now();
-        floor_call(stream, key).await;
+        floor_call(floor, key).await;
         times.push(begun.elapsed());
     }
     times
@@ -142,17 +152,17 @@ async fn libp2p_one(communication: &Communication, peer: PublicKey) -> Vec<Durat
 }
 
 /// Calls a second with many in flight.
-async fn floor_many(streams: &mut [TcpStream], key: &SecretKey) -> f64 {
+async fn floor_many(floors: &mut [Floor], key: &SecretKey) -> f64 {
     let begun = Instant::now();
-    let each = CALLS * 4 / streams.len();
-    let all = streams.iter_mut().map(|stream| async move {
+    let each = CALLS * 4 / floors.len();
+    let all = floors.iter_mut().map(|floor| async move {
         for _ in 0..each {
-            floor_call(stream, key).await;
+            floor_call(floor, key).await;
         }
     });
     // As many tasks as the other side has: both use both cores.
     futures::stream::iter(all).buffer_unordered(IN_FLIGHT).collect::<Vec<()>>().await;
-    rate(each * streams.len(), begun)
+    rate(each * floors.len(), begun)
 }
 
 async fn libp2p_many(communication: &Communication, peer: PublicKey) -> f64 {
@@ -184,7 +194,7 @@ pub async fn run() {
     for _ in 0..IN_FLIGHT {
         let stream = TcpStream::connect(&tcp).await.expect("a connection");
         stream.set_nodelay(true).expect("an option of TCP");
-        streams.push(stream);
+        streams.push(Floor { stream, known: None });
     }
     let (mut one, mut many, mut ours, mut floors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut our_rates, mut floor_rates) = (Vec::new(), Vec::new());
