@@ -180,4 +180,22 @@ mod tests {
         use clap::CommandFactory as _;
         Args::command().debug_assert();
     }
+
+    #[test]
+    fn every_command_of_the_documentation_is_understood() {
+        let pages = [
+            include_str!("../../../README.md"),
+            include_str!("../../../docs/getting-started.md"),
+            include_str!("../../../docs/agents.md"),
+            include_str!("../../../docs/configuration.md"),
+        ];
+        let mut understood = 0;
+        for line in pages.iter().flat_map(|page| page.lines()).filter(|line| line.starts_with("althing ")) {
+            let command = line.split(" #").next().unwrap_or_default().replace('"', "").replace(" < question.txt", "");
+            let parsed = Args::try_parse_from(command.split_whitespace());
+            assert!(parsed.is_ok(), "{line}\n{}", parsed.err().map(|error| error.to_string()).unwrap_or_default());
+            understood += 1;
+        }
+        assert!(understood >= 15, "only {understood} commands were found: has the documentation changed its shape?");
+    }
 }

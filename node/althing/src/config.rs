@@ -194,6 +194,15 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_shows_every_key_with_its_default() {
+        let page = include_str!("../../../docs/configuration.md");
+        let block = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a TOML block");
+        assert_eq!(Config::parse(block), Ok(Config::default()));
+        let shown: Table = block.parse().expect("TOML");
+        assert_eq!(shown, Table::try_from(Config::default()).expect("TOML"), "a key is missing from the page");
+    }
+
+    #[test]
     fn the_default_is_valid_and_reads_back() {
         let text = toml::to_string(&Config::default()).expect("TOML");
         assert_eq!(Config::parse(&text), Ok(Config::default()));
