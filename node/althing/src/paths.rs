@@ -12,6 +12,8 @@ pub struct Paths {
     pub name: String,
     /// The node's data.
     pub data: PathBuf,
+    /// True when the folder was named on the command line.
+    pub data_named: bool,
     /// The owner's keys, and by default the configuration file.
     pub owner: PathBuf,
     /// The configuration file.
@@ -29,6 +31,7 @@ impl Paths {
         Ok(Paths {
             name: args.name.clone(),
             data: args.data.clone().unwrap_or_else(|| dirs.data_dir().join(&args.name)),
+            data_named: args.data.is_some(),
             config: args.config.clone().unwrap_or_else(|| owner.join("althing.toml")),
             config_named: args.config.is_some(),
             owner,
@@ -52,6 +55,8 @@ impl Paths {
 
     /// The flags that name this node on a command line.
     pub fn flags(&self) -> String {
-        if self.name == "default" { String::new() } else { format!(" --name {}", self.name) }
+        let name = if self.name == "default" { String::new() } else { format!(" --name {}", self.name) };
+        let data = if self.data_named { format!(" --data {}", self.data.display()) } else { String::new() };
+        name + &data
     }
 }

@@ -43,7 +43,9 @@ fn without_a_node_every_command_says_how_to_start_one() {
     for command in commands {
         let outcome = machine.run(command);
         assert_eq!(outcome.code, 3, "{command:?}: {outcome:?}");
-        assert!(outcome.stderr.contains("`althing up`"), "{command:?}: {outcome:?}");
+        // The whole command, with the folder that this one was given.
+        let (begins, ends) = ("`althing --data /", " up`\n");
+        assert!(outcome.stderr.contains(begins) && outcome.stderr.ends_with(ends), "{command:?}: {outcome:?}");
     }
     let outcome = machine.run(&["--json", "find"]);
     let error: Value = serde_json::from_str(&outcome.stderr).expect("errors are JSON too");

@@ -57,7 +57,14 @@ impl DemoNode {
         let line = line.ok_or_else(|| Failure::failed(format!("{name} ended before it was ready")))?;
         let said =
             serde_json::from_str(&line).map_err(|error| Failure::failed(format!("{name} said {line}: {error}")))?;
-        let paths = Paths { name: name.to_owned(), data, owner: home.join("althing"), config, config_named: true };
+        let paths = Paths {
+            name: name.to_owned(),
+            data,
+            data_named: true,
+            owner: home.join("althing"),
+            config,
+            config_named: true,
+        };
         Ok(DemoNode { name: name.to_owned(), child, paths, said })
     }
 
