@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::error::{CallError, StreamError};
 use crate::inbound::name;
+use crate::network::OpenError;
 use crate::service::{Request, Shared};
 use crate::signed::SignedStream;
 
@@ -101,11 +102,14 @@ async fn borrow(shared: &Shared, peer: PublicKey, protocol: &'static str) -> Res
     }
     let mut tries = OPEN_TRIES;
     loop {
-        let raw = timeout(shared.config.frame_timeout, shared.network.open(peer, protocol))
-            .await
-            .unwrap_or(Err(crate::network::OpenError::Timeout))
-            .map_err(|reason| CallError::Unreachable { peer, reason })?;
+        let opening = timeout(shared.config.frame_timeout, shared.network.open(peer, protocol));
         tries -= 1;
+        let raw = match opening.await.unwrap_or(Err(OpenError::Timeout)) {
+            Ok(raw) => raw,
+            // One of two connections may just be being closed.
+            Err(OpenError::Io(_)) if tries > 0 => continue,
+            Err(reason) => return Err(CallError::Unreachable { peer, reason }),
+        };
         match SignedStream::open(raw, shared.opening(protocol, peer)).await {
             Ok((stream, hello)) => {
                 shared.note_owner(peer, &hello);

@@ -8,6 +8,7 @@
 //! **Never knows**: frames, calls, agents, how peers are found.
 
 mod behaviour;
+mod closing;
 mod config;
 mod connections;
 mod swarm;

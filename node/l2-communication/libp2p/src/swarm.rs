@@ -8,15 +8,19 @@ use althing_communication::{AcceptError, BoxedStream, DialError, Network, OpenEr
 use althing_protocol::{PublicKey, SecretKey};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
+use libp2p::core::muxing::StreamMuxerBox;
+use libp2p::core::transport::Boxed;
+use libp2p::core::upgrade::Version;
 use libp2p::core::{ConnectedPoint, Multiaddr};
 use libp2p::identity::Keypair;
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
-use libp2p::{PeerId, StreamProtocol, Swarm, noise, tcp, yamux};
+use libp2p::{PeerId, StreamProtocol, Swarm, Transport as _, noise, tcp, yamux};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::compat::FuturesAsyncReadCompatExt as _;
 
 use crate::behaviour::{Behaviour, BehaviourEvent};
+use crate::closing::Closing;
 use crate::config::{Libp2pConfig, ListenError};
 use crate::connections::Connections;
 
@@ -66,6 +70,13 @@ impl Libp2pNetwork {
         tokio::spawn(task.run(inbox));
         Ok(Libp2pNetwork { local, commands, streams, shared })
     }
+
+    async fn command_dial(&self, peer: Option<PublicKey>, addresses: Vec<Multiaddr>) -> Result<PublicKey, DialError> {
+        let (done, outcome) = oneshot::channel();
+        let command = Command::Dial { peer, addresses, done };
+        self.commands.send(command).await.map_err(|_| DialError::Stopped)?;
+        outcome.await.map_err(|_| DialError::Stopped)?
+    }
 }
 
 fn build(key: &SecretKey, config: &Libp2pConfig) -> Result<Swarm<Behaviour>, ListenError> {
@@ -74,7 +85,7 @@ fn build(key: &SecretKey, config: &Libp2pConfig) -> Result<Swarm<Behaviour>, Lis
     let keypair = Keypair::ed25519_from_bytes(&mut seed).map_err(|error| transport(error.to_string()))?;
     let builder = libp2p::SwarmBuilder::with_existing_identity(keypair)
         .with_tokio()
-        .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)
+        .with_other_transport(transport_of)
         .map_err(|error| transport(error.to_string()))?
         .with_dns()
         .map_err(|error| transport(error.to_string()))?;
@@ -85,6 +96,16 @@ fn build(key: &SecretKey, config: &Libp2pConfig) -> Result<Swarm<Behaviour>, Lis
         .with_connection_timeout(config.dial_timeout)
         .build();
     Ok(swarm)
+}
+
+/// tcp, noise and yamux, as libp2p's own builder puts them together, with streams that end with their connection.
+fn transport_of(key: &Keypair) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
+    let noise = noise::Config::new(key)?;
+    let transport = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
+        .upgrade(Version::V1Lazy)
+        .authenticate(noise)
+        .multiplex(yamux::Config::default());
+    Ok(transport.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(Closing::new(muxer)))).boxed())
 }
 
 /// Listens, and waits until every address is bound or refused.
@@ -332,10 +353,18 @@ impl Network for Libp2pNetwork {
         async move {
             let parse = |text: &String| text.parse().map_err(|_| DialError::Address(text.clone()));
             let addresses = addresses.iter().map(parse).collect::<Result<Vec<Multiaddr>, _>>()?;
-            let (done, outcome) = oneshot::channel();
-            let command = Command::Dial { peer, addresses, done };
-            self.commands.send(command).await.map_err(|_| DialError::Stopped)?;
-            outcome.await.map_err(|_| DialError::Stopped)?
+            if peer.is_some() {
+                return self.command_dial(peer, addresses).await;
+            }
+            // Whoever answers: libp2p takes one address for a peer that is not known.
+            let mut last = DialError::Failed("no address was given".to_owned());
+            for address in addresses {
+                match self.command_dial(None, vec![address]).await {
+                    Err(DialError::Failed(reason)) => last = DialError::Failed(reason),
+                    outcome => return outcome,
+                }
+            }
+            Err(last)
         }
         .boxed()
     }

@@ -1,0 +1,94 @@
+//! Streams that end with their connection. yamux wakes those who wait on a stream when the other side closes the
+//! connection, but not when this side does: a call that is answered on it would be answered for ever.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::{AsyncRead, AsyncWrite};
+use libp2p::core::muxing::{StreamMuxer, StreamMuxerEvent};
+use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
+
+/// A multiplexer whose streams fail once it is closed.
+pub(crate) struct Closing<M> {
+    inner: M,
+    closed: CancellationToken,
+    /// Closes the streams of a connection that is dropped without a word, too.
+    _dropped: DropGuard,
+}
+
+impl<M> Closing<M> {
+    pub fn new(inner: M) -> Closing<M> {
+        let closed = CancellationToken::new();
+        Closing { inner, closed: closed.clone(), _dropped: closed.drop_guard() }
+    }
+}
+
+impl<M: StreamMuxer<Substream: Unpin> + Unpin> StreamMuxer for Closing<M> {
+    type Substream = Substream<M::Substream>;
+    type Error = M::Error;
+
+    fn poll_inbound(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Self::Substream, Self::Error>> {
+        let this = self.get_mut();
+        Pin::new(&mut this.inner).poll_inbound(cx).map_ok(|inner| Substream::new(inner, &this.closed))
+    }
+
+    fn poll_outbound(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Self::Substream, Self::Error>> {
+        let this = self.get_mut();
+        Pin::new(&mut this.inner).poll_outbound(cx).map_ok(|inner| Substream::new(inner, &this.closed))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        let this = self.get_mut();
+        this.closed.cancel();
+        Pin::new(&mut this.inner).poll_close(cx)
+    }
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<StreamMuxerEvent, Self::Error>> {
+        Pin::new(&mut self.get_mut().inner).poll(cx)
+    }
+}
+
+/// A stream of a [`Closing`] multiplexer.
+pub(crate) struct Substream<S> {
+    inner: S,
+    closed: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl<S> Substream<S> {
+    fn new(inner: S, closed: &CancellationToken) -> Substream<S> {
+        Substream { inner, closed: Box::pin(closed.clone().cancelled_owned()) }
+    }
+
+    /// What `poll` comes to, unless it waits for a connection that is closed.
+    fn or_closed<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut S, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        match poll(&mut self.inner, cx) {
+            Poll::Pending => self.closed.as_mut().poll(cx).map(|()| Err(io::ErrorKind::ConnectionAborted.into())),
+            ready => ready,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Substream<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().or_closed(cx, |inner, cx| Pin::new(inner).poll_read(cx, buf))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Substream<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().or_closed(cx, |inner, cx| Pin::new(inner).poll_write(cx, buf))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().or_closed(cx, |inner, cx| Pin::new(inner).poll_flush(cx))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().or_closed(cx, |inner, cx| Pin::new(inner).poll_close(cx))
+    }
+}

@@ -1,0 +1,234 @@
+//! Whole nodes over the simulated network: real L1, L2, L3 and calls, with agents that do as they are told.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::{Message, Part, Role, TaskState};
+use althing_calls::{Ask, CALL, Calls, HostedAgent, Hosting, Incoming, Operation, OperationError, Reply, Trace};
+use althing_communication::sim::SimNet;
+use althing_communication::{CallerRule, Communication, CommunicationConfig, Trust, WallClock};
+use althing_discovery::{Discovery, DiscoveryConfig, LocalAgent};
+use althing_execution::agent::{Agent, Made};
+use althing_execution::process::ProcessConfig;
+use althing_execution::{AgentError, Builtins, Host, Output, Turn};
+use althing_protocol::object::{self, Grant};
+use althing_protocol::{AgentId, PublicKey, SecretKey, VerifiedAgent, keylog};
+use althing_store::MemoryStore;
+use althing_td::{AgentFile, Description, Exposure};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::{NETWORK, NOW_MS, entropy, key};
+
+/// Does what its message says: `stuck` for ever, `ask` once, `pieces` of an artifact, or an echo.
+struct Actor;
+
+impl Agent for Actor {
+    fn turn(&self, turn: Turn, out: Output) -> BoxFuture<'_, Result<(), AgentError>> {
+        async move {
+            match turn.text().as_str() {
+                "stuck" => std::future::pending().await,
+                "ask" => out.ask(&turn, "which?").await,
+                "pieces" => {
+                    for number in 0..5 {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        out.chunk("pieces", format!("{number} "), number > 0, number == 4).await?;
+                        let word = Message::new(Role::Agent, vec![Part::text(format!("made {number}"))]);
+                        out.put(Made::Status(TaskState::Working, Some(word))).await?;
+                    }
+                    Ok(())
+                }
+                text => out.text("echo", text).await,
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The time of day in virtual time.
+#[must_use]
+pub fn clock() -> WallClock {
+    let begun = tokio::time::Instant::now();
+    WallClock::new(move || NOW_MS + u64::try_from(begun.elapsed().as_millis()).expect("a short test"))
+}
+
+/// What a node's disk holds.
+#[must_use]
+pub fn store() -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new(&[althing_calls::TASKS, althing_calls::REMOTE_TASKS]))
+}
+
+/// A whole node.
+pub struct Node {
+    /// Its key.
+    pub key: SecretKey,
+    /// Whose it is.
+    pub owner: SecretKey,
+    /// L1.
+    pub host: Arc<Host>,
+    /// L2.
+    pub communication: Communication,
+    /// L3.
+    pub discovery: Discovery,
+    /// The hosting side of calls.
+    pub hosting: Hosting,
+    /// The calling side.
+    pub calls: Calls,
+    /// Its time of day.
+    pub clock: WallClock,
+}
+
+/// An agent file.
+#[must_use]
+pub fn file(name: &str, about: &str, skill: &str, action: &str, target: &str) -> AgentFile {
+    let yaml = format!(
+        "name: {name}\ndescription: {about}\nskills: [{{id: {skill}, name: Skill, description: {about}, action: \
+         {action}, target: {target}}}]\nruntime: {{ native: {{ builtin: actor }} }}\n"
+    );
+    AgentFile::parse(&yaml).expect("an agent file")
+}
+
+/// An agent with all that proves it: described under `sequence`, granted to `node` from `from_ms` for an hour by
+/// `granter`.
+#[must_use]
+pub fn agent(
+    owner: &SecretKey,
+    granter: &SecretKey,
+    node: PublicKey,
+    file: &AgentFile,
+    sequence: u64,
+    from_ms: u64,
+) -> LocalAgent {
+    let id = AgentId::new(owner.public(), &file.name).expect("a name");
+    let td = althing_td::describe(file, &id.to_string());
+    let body = object::Description::new(id.clone(), sequence, from_ms, td.bytes().to_vec());
+    let description = object::sign(body, NETWORK, "", owner).expect("a description");
+    let grant = Grant::new(id.clone(), node, from_ms, from_ms + 3_600_000);
+    let grant = object::sign(grant, NETWORK, "", granter).expect("a grant");
+    let event = keylog::inception(owner, key(200).public(), from_ms);
+    let key_log = keylog::KeyLog::verify(&[event.bytes]).expect("a key log");
+    let verified = VerifiedAgent { agent: id, node, description, grant, key_log };
+    let description = Arc::new(Description::parse(td.bytes()).expect("a description"));
+    LocalAgent { verified: Arc::new(verified), description, exposure: Exposure::Public }
+}
+
+impl Node {
+    /// A node with the key `number`, of the owner with the key `owner`, that trusts `trusted`.
+    pub async fn start(net: &SimNet, number: u8, owner: u8, trusted: &[PublicKey], store: Arc<MemoryStore>) -> Node {
+        let (key, owner) = (key(number), key(owner));
+        let clock = clock();
+        let shown = crate::world::membership(&owner, key.public(), NOW_MS);
+        let communication = Communication::start(
+            net.join(key.public()),
+            key.clone(),
+            watch::channel(Some(shown)).1,
+            CommunicationConfig::default(),
+            clock.clone(),
+            entropy(u64::from(number)),
+        );
+        let discovery = Discovery::start(
+            communication.clone(),
+            key.clone(),
+            DiscoveryConfig::default(),
+            clock.clone(),
+            |_| false,
+            move || u16::from(number) * 10,
+            None,
+        )
+        .expect("nobody else serves it");
+        let mut builtins = Builtins::new();
+        builtins.insert("actor", |_, _| Ok(Arc::new(Actor)));
+        let host = Arc::new(Host::new(builtins, ProcessConfig::default()));
+        let trusted = BTreeSet::from_iter(trusted.iter().copied());
+        let trust = watch::channel(Trust { node: key.public(), owner: owner.public(), trusted }).1;
+        let random = entropy(1_000 + u64::from(number));
+        let hosting =
+            Hosting::open(store.clone(), host.clone(), trust, clock.clone(), random).await.expect("a task store");
+        communication.serve(CALL, Arc::new(Incoming(hosting.clone()))).expect("nobody else serves it");
+        let calls =
+            Calls::new(communication.clone(), discovery.clone(), hosting.clone(), store, clock.clone(), owner.public());
+        Node { key, owner, host, communication, discovery, hosting, calls, clock }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> PublicKey {
+        self.key.public()
+    }
+
+    /// Connects to another node.
+    pub async fn connect(&self, other: &Node) {
+        crate::world::connect(self.communication.network(), other.communication.network()).await;
+    }
+
+    /// Hosts the agent of a file, for those whom its node trusts.
+    pub fn host(&self, file: &AgentFile) -> AgentId {
+        self.host.start(file, Path::new("/")).expect("a native agent");
+        self.publish(file, 1)
+    }
+
+    /// Describes an agent, perhaps anew.
+    pub fn publish(&self, file: &AgentFile, sequence: u64) -> AgentId {
+        let local = agent(&self.owner, &self.owner, self.id(), file, sequence, self.clock.now_ms());
+        let id = local.verified.agent.clone();
+        let input_modes = vec!["text/plain".to_owned()];
+        self.hosting.add(HostedAgent { id: id.clone(), callers: CallerRule::Trusted, input_modes });
+        self.discovery.host(local);
+        id
+    }
+
+    /// Asks through the whole walk.
+    pub async fn ask(&self, agent: &AgentId, operation: Operation, params: Value) -> Result<Reply, OperationError> {
+        let params = params.to_string().into_bytes();
+        let principals = vec!["local".to_owned()];
+        let agent = agent.clone();
+        self.calls.ask(Ask { operation, agent, params, principals, trace: Trace::default(), deadline: None }).await
+    }
+
+    /// Asks for one answer.
+    pub async fn one(&self, agent: &AgentId, operation: Operation, params: Value) -> Result<Value, OperationError> {
+        match self.ask(agent, operation, params).await? {
+            Reply::One(body) => Ok(serde_json::from_slice(&body).expect("JSON")),
+            Reply::Events(_) => panic!("{operation:?} does not stream"),
+        }
+    }
+
+    /// Asks for events, and takes all of them.
+    pub async fn all(
+        &self,
+        agent: &AgentId,
+        operation: Operation,
+        params: Value,
+    ) -> Result<Vec<Value>, OperationError> {
+        match self.ask(agent, operation, params).await? {
+            Reply::One(_) => panic!("{operation:?} streams"),
+            Reply::Events(events) => {
+                Ok(events.map(|event| serde_json::from_slice(&event.expect("an event")).expect("JSON")).collect().await)
+            }
+        }
+    }
+
+    /// Sends a message and gives the task that it comes to.
+    pub async fn send(&self, agent: &AgentId, text: &str) -> Value {
+        let sent = self.one(agent, Operation::SendMessage, message(text)).await.expect("an answer");
+        sent["task"].clone()
+    }
+
+    /// Sends a message and does not wait; gives the task's id.
+    pub async fn begin(&self, agent: &AgentId, text: &str) -> Value {
+        let mut params = message(text);
+        params["configuration"] = json!({ "returnImmediately": true });
+        let sent = self.one(agent, Operation::SendMessage, params).await.expect("an answer");
+        sent["task"]["id"].clone()
+    }
+}
+
+/// The parameters that send a text.
+#[must_use]
+pub fn message(text: &str) -> Value {
+    json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": text }] } })
+}
