@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -62,8 +62,8 @@ impl Default for LinkConfig {
 #[derive(Clone)]
 pub struct SimNet {
     state: Arc<Mutex<State>>,
-    /// Rises with each cut and heal, so that what waits for a link looks again.
-    weather: watch::Sender<u64>,
+    /// Told of each cut and heal, so that what waits for a link looks again, in the order in which it came to wait.
+    weather: Arc<Notify>,
 }
 
 struct State {
@@ -106,7 +106,7 @@ impl SimNet {
             connections: BTreeMap::new(),
             cut: BTreeSet::new(),
         };
-        SimNet { state: Arc::new(Mutex::new(state)), weather: watch::Sender::new(0) }
+        SimNet { state: Arc::new(Mutex::new(state)), weather: Arc::default() }
     }
 
     /// Adds a node, which is dialled at `sim:<did>`.
@@ -133,17 +133,10 @@ impl SimNet {
             state.cut.insert(pair(a, b));
             state.link.dead_after
         };
-        self.weather.send_modify(|version| *version += 1);
+        self.weather.notify_waiters();
         let net = self.clone();
         tokio::spawn(async move {
-            let mut weather = net.weather.subscribe();
-            let healed = async {
-                while net.is_cut(a, b) {
-                    if weather.changed().await.is_err() {
-                        return;
-                    }
-                }
-            };
+            let healed = net.passable(a, b);
             tokio::select! {
                 biased;
                 () = healed => {}
@@ -155,7 +148,7 @@ impl SimNet {
     /// Mends the link between two nodes.
     pub fn heal(&self, a: PublicKey, b: PublicKey) {
         self.lock().cut.remove(&pair(a, b));
-        self.weather.send_modify(|version| *version += 1);
+        self.weather.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -164,6 +157,17 @@ impl SimNet {
 
     fn is_cut(&self, a: PublicKey, b: PublicKey) -> bool {
         self.lock().cut.contains(&pair(a, b))
+    }
+
+    /// Waits until the link between two nodes is whole.
+    async fn passable(&self, a: PublicKey, b: PublicKey) {
+        loop {
+            let changed = self.weather.notified();
+            if !self.is_cut(a, b) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     fn connected(&self, a: PublicKey, b: PublicKey) -> bool {
@@ -240,14 +244,9 @@ impl SimNet {
         };
         // It owns the queue: when its reader is gone, so is whoever waits for room in it.
         let arriving = async move {
-            let mut weather = self.weather.subscribe();
             while let Some((at, segment)) = under_way.recv().await {
                 sleep_until(at).await;
-                while self.is_cut(ends.0, ends.1) {
-                    if weather.changed().await.is_err() {
-                        return;
-                    }
-                }
+                self.passable(ends.0, ends.1).await;
                 if to.write_all(&segment).await.is_err() {
                     return;
                 }

@@ -249,6 +249,7 @@ impl Discovery {
         let mut beat = interval(self.shared.config.heartbeat);
         loop {
             tokio::select! {
+                biased;
                 _ = beat.tick() => { self.refresh_own(); tokio::spawn(self.clone().push_all_owned()); }
                 () = self.shared.changed.notified() => { tokio::spawn(self.clone().push_all_owned()); }
                 event = events.recv() => match event {
