@@ -18,10 +18,12 @@ use crate::machine::task;
 use crate::operation::{Operation, Reply};
 use crate::params;
 use crate::tasks::{Filter, PublicKeyText, Record, TaskStoreError, Tasks};
-use crate::turn::{self, Live};
+use crate::turn::{self, LISTENERS_MAX, Listener, Live};
 
 /// Tasks that may be alive at once; beyond, new ones are refused.
 const LIVE_MAX: usize = 4_096;
+/// Tasks at rest share these gates.
+const GATES: usize = 32;
 /// Tasks of a page: when not asked for, and at most (A2A 1.0.1 §3.1.4).
 const PAGE_DEFAULT: i32 = 50;
 const PAGE_MAX: i32 = 100;
@@ -50,7 +52,18 @@ struct Shared {
     entropy: Entropy,
     trust: watch::Receiver<Trust>,
     agents: Mutex<BTreeMap<AgentId, HostedAgent>>,
-    live: Mutex<BTreeMap<String, Arc<Live>>>,
+    alive: Mutex<Alive>,
+    /// Taken while a task at rest is changed, so that of two changes the second sees the first; by task id.
+    gates: [tokio::sync::Mutex<()>; GATES],
+}
+
+/// Tasks that are not over, as far as they are in memory.
+#[derive(Default)]
+struct Alive {
+    /// Those whose turn runs.
+    live: BTreeMap<String, Arc<Live>>,
+    /// Who waits for the next turn of a task at rest.
+    waiting: BTreeMap<String, Vec<Listener>>,
 }
 
 impl Hosting {
@@ -66,7 +79,16 @@ impl Hosting {
         entropy: Entropy,
     ) -> Result<Hosting, TaskStoreError> {
         let (tasks, interrupted) = Tasks::open(store)?;
-        let shared = Shared { host, tasks, clock, entropy, trust, agents: Mutex::default(), live: Mutex::default() };
+        let shared = Shared {
+            host,
+            tasks,
+            clock,
+            entropy,
+            trust,
+            agents: Mutex::default(),
+            alive: Mutex::default(),
+            gates: Default::default(),
+        };
         let hosting = Hosting { shared: Arc::new(shared) };
         for mut record in interrupted {
             let message = "the node ended while the task was running; send the message again";
@@ -85,7 +107,7 @@ impl Hosting {
     /// Takes an agent away. Its tasks stay; those that run are cancelled.
     pub fn remove(&self, agent: &AgentId) {
         self.agents().remove(agent);
-        for live in self.live().values().filter(|live| live.record().agent == agent.name()) {
+        for live in self.alive().live.values().filter(|live| live.record().agent == agent.name()) {
             live.cancel.cancel();
         }
     }
@@ -99,10 +121,11 @@ impl Hosting {
     /// Tasks that are alive now.
     #[must_use]
     pub fn live_tasks(&self) -> usize {
-        self.live().values().filter(|live| live.running()).count()
+        self.alive().live.values().filter(|live| live.running()).count()
     }
 
-    /// One operation asked by `caller`: the caller check, then the operation.
+    /// One operation asked by `caller`: the caller check, then the operation. `extensions` are those of A2A that the
+    /// client would like to use.
     ///
     /// # Errors
     /// A2A's errors, and `CALLER_NOT_ALLOWED`.
@@ -112,6 +135,7 @@ impl Hosting {
         agent: &AgentId,
         operation: Operation,
         params: &[u8],
+        extensions: &[String],
     ) -> Result<Reply, OperationError> {
         let hosted = self.agents().get(agent).cloned();
         let hosted = hosted.ok_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))?;
@@ -119,8 +143,8 @@ impl Hosting {
         may.map_err(|refused| OperationError::caller_not_allowed(refused.to_string()))?;
         let scope = PublicKeyText(caller.owner.unwrap_or(caller.node));
         match operation {
-            Operation::SendMessage => self.send(&hosted, scope, params).await,
-            Operation::SendStreamingMessage => self.send_streaming(&hosted, scope, params).await,
+            Operation::SendMessage => self.send(&hosted, scope, params, extensions).await,
+            Operation::SendStreamingMessage => self.send_streaming(&hosted, scope, params, extensions).await,
             Operation::GetTask => {
                 let request: a2a::GetTaskRequest = params::task(params)?;
                 let record = self.read(&hosted, scope, &request.id)?;
@@ -145,16 +169,36 @@ impl Hosting {
         &self.shared.tasks
     }
 
-    pub(crate) fn forget(&self, id: &str) {
-        self.live().remove(id);
+    /// Forgets a turn, and keeps those of its listeners that `end` gives for the next one.
+    pub(crate) fn put_to_rest(&self, id: &str, end: impl FnOnce() -> Vec<Listener>) {
+        let mut alive = self.alive();
+        alive.live.remove(id);
+        let listeners = end();
+        if !listeners.is_empty() {
+            alive.waiting.entry(id.to_owned()).or_default().extend(listeners);
+        }
+    }
+
+    fn forget(&self, id: &str) {
+        self.put_to_rest(id, Vec::new);
     }
 
     fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentId, HostedAgent>> {
         self.shared.agents.lock().expect("no holder of the agents panics")
     }
 
-    fn live(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Live>>> {
-        self.shared.live.lock().expect("no holder of the tasks panics")
+    fn alive(&self) -> MutexGuard<'_, Alive> {
+        self.shared.alive.lock().expect("no holder of the tasks panics")
+    }
+
+    fn live(&self, id: &str) -> Option<Arc<Live>> {
+        self.alive().live.get(id).filter(|live| live.running()).cloned()
+    }
+
+    /// Waits until nobody else changes the task while it is at rest.
+    async fn gate(&self, id: &str) -> tokio::sync::MutexGuard<'_, ()> {
+        let sum = id.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+        self.shared.gates[sum % GATES].lock().await
     }
 
     /// A UUIDv7 (RFC 9562 §5.7) of our own clock and randomness.
@@ -165,7 +209,7 @@ impl Hosting {
 
     /// The task as it is, if it is this caller's with this agent.
     fn read(&self, agent: &HostedAgent, scope: PublicKeyText, id: &str) -> Result<Record, OperationError> {
-        let live = self.live().get(id).map(|live| live.record());
+        let live = self.alive().live.get(id).map(|live| live.record());
         let record = match live {
             Some(record) => Some(record),
             None => self.tasks().read(id).map_err(internal)?,
@@ -180,13 +224,19 @@ impl Hosting {
         agent: &HostedAgent,
         scope: PublicKeyText,
         request: a2a::SendMessageRequest,
+        extensions: &[String],
     ) -> Result<Arc<Live>, OperationError> {
         let message = request.message;
         check_modes(agent, &message)?;
         if request.configuration.is_some_and(|c| c.task_push_notification_config.is_some()) {
             return Err(OperationError::push_not_supported());
         }
-        let record = match message.task_id.clone() {
+        let continues = message.task_id.clone();
+        let _gate = match &continues {
+            Some(id) => Some(self.gate(id).await),
+            None => None,
+        };
+        let record = match continues {
             None => {
                 let context_id = message.context_id.clone().unwrap_or_else(|| self.new_id());
                 let task = task::submitted(self.new_id(), context_id, message, self.now());
@@ -198,7 +248,7 @@ impl Hosting {
                     let message = format!("task {id} belongs to context {:?}", record.task.context_id);
                     return Err(OperationError::invalid_params(message));
                 }
-                if self.live().get(&id).is_some_and(|live| live.running()) {
+                if self.live(&id).is_some() {
                     let message = format!("task {id} is being worked on; wait for it, or cancel it");
                     return Err(OperationError::unsupported(message));
                 }
@@ -207,17 +257,16 @@ impl Hosting {
                 record
             }
         };
-        let live = Arc::new(Live::new(record.clone(), true));
-        {
-            let mut all = self.live();
-            if all.len() >= LIVE_MAX {
+        let live = {
+            let mut alive = self.alive();
+            if alive.live.len() >= LIVE_MAX {
                 return Err(OperationError::busy(format!("this node works on {LIVE_MAX} tasks; try again later")));
             }
-            if all.get(&record.task.id).is_some_and(|other| other.running()) {
-                return Err(OperationError::unsupported(format!("task {} is being worked on", record.task.id)));
-            }
-            all.insert(record.task.id.clone(), live.clone());
-        }
+            let waiting = alive.waiting.remove(&record.task.id).unwrap_or_default();
+            let live = Arc::new(Live::new(record.clone(), waiting, extensions.to_vec()));
+            alive.live.insert(record.task.id.clone(), live.clone());
+            live
+        };
         if let Err(error) = self.tasks().write(&record, Durability::Synced).await {
             self.forget(&record.task.id);
             return Err(internal(error));
@@ -231,12 +280,18 @@ impl Hosting {
         tokio::spawn(tracing::Instrument::instrument(async move { turn::run(&hosting, &live).await }, span));
     }
 
-    async fn send(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
+    async fn send(
+        &self,
+        agent: &HostedAgent,
+        scope: PublicKeyText,
+        params: &[u8],
+        extensions: &[String],
+    ) -> Result<Reply, OperationError> {
         let request = params::send(params)?;
         let configuration = request.configuration.clone();
         let at_once = configuration.as_ref().and_then(|c| c.return_immediately).unwrap_or(false);
         let history_length = configuration.and_then(|c| c.history_length);
-        let live = self.accept(agent, scope, request).await?;
+        let live = self.accept(agent, scope, request, extensions).await?;
         let mut state = live.state.subscribe();
         self.start(&live);
         if !at_once {
@@ -251,39 +306,51 @@ impl Hosting {
         agent: &HostedAgent,
         scope: PublicKeyText,
         params: &[u8],
+        extensions: &[String],
     ) -> Result<Reply, OperationError> {
-        let live = self.accept(agent, scope, params::send(params)?).await?;
-        let (task, events) = live.listen();
+        let live = self.accept(agent, scope, params::send(params)?, extensions).await?;
+        let (task, events) = live.listen(false).ok_or_else(|| crowded(&live.record().task.id))?;
         self.start(&live);
         Ok(stream(task, events))
     }
 
     fn subscribe(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
         let request: a2a::SubscribeToTaskRequest = params::task(params)?;
-        let record = self.read(agent, scope, &request.id)?;
-        let over = || OperationError::unsupported(format!("task {} is over; GetTask shows it", request.id));
+        // Whose task it is does not change; how it is may, until the lock is held.
+        self.read(agent, scope, &request.id)?;
+        let mut alive = self.alive();
+        if let Some(live) = alive.live.get(&request.id).filter(|live| live.running()) {
+            let (task, events) = live.listen(true).ok_or_else(|| crowded(&request.id))?;
+            return Ok(stream(task, events));
+        }
+        let record = self.tasks().read(&request.id).map_err(internal)?;
+        let record = record.ok_or_else(|| OperationError::task_not_found(&request.id))?;
         if record.task.status.state.is_terminal() {
-            return Err(over());
+            let message = format!("task {} is over; GetTask shows it", request.id);
+            return Err(OperationError::unsupported(message));
         }
-        let live = self.live().get(&request.id).cloned();
-        match live {
-            Some(live) if live.running() => {
-                let (task, events) = live.listen();
-                Ok(stream(task, events))
-            }
-            // It waits for its next message: there is nothing to come but what it is.
-            _ => Ok(stream(record.task, mpsc::channel(1).1)),
+        alive.waiting.retain(|_, listeners| {
+            listeners.retain(|held| !held.is_gone());
+            !listeners.is_empty()
+        });
+        let waiting = alive.waiting.entry(request.id.clone()).or_default();
+        if waiting.len() == LISTENERS_MAX {
+            return Err(crowded(&request.id));
         }
+        let (listener, events) = Listener::new(true);
+        waiting.push(listener);
+        Ok(stream(record.task, events))
     }
 
     async fn cancel(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
         let request: a2a::CancelTaskRequest = params::task(params)?;
+        let gate = self.gate(&request.id).await;
         let mut record = self.read(agent, scope, &request.id)?;
         if record.task.status.state.is_terminal() {
             return Err(OperationError::task_not_cancelable(&request.id));
         }
-        let live = self.live().get(&request.id).cloned();
-        if let Some(live) = live.filter(|live| live.running()) {
+        if let Some(live) = self.live(&request.id) {
+            drop(gate);
             let mut state = live.state.subscribe();
             live.cancel.cancel();
             let _ = state.wait_for(task::rests).await;
@@ -293,9 +360,10 @@ impl Hosting {
             }
             return json(&task);
         }
-        task::set(&mut record.task, TaskState::Canceled, None, self.now());
+        let event = task::set(&mut record.task, TaskState::Canceled, None, self.now());
         self.tasks().write(&record, Durability::Synced).await.map_err(internal)?;
-        self.forget(&request.id);
+        let waiting = self.alive().waiting.remove(&request.id).unwrap_or_default();
+        futures::future::join_all(waiting.iter().map(|listener| listener.tell(event.clone()))).await;
         json(&record.task)
     }
 
@@ -337,6 +405,10 @@ fn check_modes(agent: &HostedAgent, message: &a2a::Message) -> Result<(), Operat
             agent.input_modes.join(", ")
         ))),
     }
+}
+
+fn crowded(id: &str) -> OperationError {
+    OperationError::busy(format!("{LISTENERS_MAX} listen to task {id}; GetTask shows it"))
 }
 
 fn internal(error: TaskStoreError) -> OperationError {

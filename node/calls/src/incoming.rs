@@ -32,7 +32,7 @@ async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
     let handled = async {
         let operation = Operation::parse(&request.operation)?;
         let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
-        hosting.handle(&caller, &agent, operation, &request.body).await
+        hosting.handle(&caller, &agent, operation, &request.body, &request.extensions).await
     };
     match handled.await {
         Ok(Reply::One(body)) => Answer::Response(body),

@@ -11,6 +11,7 @@
 mod error;
 mod hosting;
 mod incoming;
+mod listing;
 pub mod machine;
 mod operation;
 mod outgoing;

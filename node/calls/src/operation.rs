@@ -77,6 +77,8 @@ pub struct Ask {
     pub principals: Vec<String>,
     /// The trace that it belongs to.
     pub trace: Trace,
+    /// URIs of the A2A extensions that the client would like to use.
+    pub extensions: Vec<String>,
     /// How long the answer is wanted.
     pub deadline: Option<Duration>,
 }

@@ -13,6 +13,7 @@ use tracing::Instrument as _;
 use crate::CALL;
 use crate::error::OperationError;
 use crate::hosting::Hosting;
+use crate::listing;
 use crate::operation::{Ask, Operation, Reply};
 use crate::params;
 use crate::remote::{Follower, Remote};
@@ -82,8 +83,11 @@ impl Calls {
     async fn walk(&self, ask: Ask) -> Result<Reply, OperationError> {
         let shared = &self.shared;
         let hosts = self.hosts(&ask)?;
+        if ask.operation == Operation::ListTasks && hosts.len() > 1 {
+            return self.list(&ask, hosts).await;
+        }
         if hosts.first() == Some(&shared.me.node) {
-            return shared.hosting.handle(&shared.me, &ask.agent, ask.operation, &ask.params).await;
+            return shared.hosting.handle(&shared.me, &ask.agent, ask.operation, &ask.params, &ask.extensions).await;
         }
         let mut failed = None;
         for node in hosts {
@@ -102,6 +106,27 @@ impl Calls {
         }
         let unknown = || OperationError::agent_unknown(format!("no node that hosts {} is known", ask.agent));
         Err(failed.map_or_else(unknown, refusal))
+    }
+
+    /// The caller's tasks with an agent that several nodes host. All must answer: a list that lacks some would not say so.
+    async fn list(&self, ask: &Ask, hosts: Vec<PublicKey>) -> Result<Reply, OperationError> {
+        let pages = hosts.into_iter().map(|node| async move {
+            let reply = self.page(node, ask).await?;
+            let Reply::One(body) = reply else { return Err(OperationError::internal("a list is no stream")) };
+            let not_a_list = |error| OperationError::invalid_agent_response(format!("{node} gave no list: {error}"));
+            serde_json::from_slice::<a2a::ListTasksResponse>(&body).map_err(not_a_list)
+        });
+        let merged = listing::merge(futures::future::try_join_all(pages).await?);
+        let json = serde_json::to_vec(&merged).map_err(|error| OperationError::internal(error.to_string()))?;
+        Ok(Reply::One(json))
+    }
+
+    async fn page(&self, node: PublicKey, ask: &Ask) -> Result<Reply, OperationError> {
+        let shared = &self.shared;
+        if node == shared.me.node {
+            return shared.hosting.handle(&shared.me, &ask.agent, ask.operation, &ask.params, &ask.extensions).await;
+        }
+        self.send(node, ask).await.map_err(refusal)
     }
 
     /// Where to ask: the node of the task for what is about a task, or else every node that hosts the agent.
@@ -130,7 +155,7 @@ impl Calls {
             traceparent: trace.traceparent,
             tracestate: trace.tracestate,
             principals: ask.principals.clone(),
-            extensions: Vec::new(),
+            extensions: ask.extensions.clone(),
             body: ask.params.clone(),
         };
         let shared = &self.shared;

@@ -76,7 +76,17 @@ struct Meta {
     changed_ms: i64,
 }
 
-type Order = (Reverse<i64>, String);
+/// A task's place in a list, the newest first.
+pub(crate) type Order = (Reverse<i64>, String);
+
+pub(crate) fn order(changed_ms: i64, id: &str) -> Order {
+    (Reverse(changed_ms), id.to_owned())
+}
+
+/// The page token that goes on behind this place (SPEC P-57).
+pub(crate) fn page_token((changed_ms, id): &Order) -> String {
+    format!("{}.{id}", changed_ms.0)
+}
 
 #[derive(Default)]
 struct Listing {
@@ -175,7 +185,7 @@ impl Tasks {
         let mut rest = order.iter().filter(fits).filter(|order| from.as_ref().is_none_or(|from| *order > from));
         let page: Vec<&Order> = rest.by_ref().take(size).collect();
         let more = rest.next().is_some();
-        let next = page.last().filter(|_| more).map_or_else(String::new, |(at, id)| format!("{}.{id}", at.0));
+        let next = page.last().filter(|_| more).map_or_else(String::new, |place| page_token(place));
         Some(Page { ids: page.into_iter().map(|(_, id)| id.clone()).collect(), next, total })
     }
 
@@ -184,7 +194,7 @@ impl Tasks {
     }
 }
 
-fn read_token(token: &str) -> Option<Order> {
+pub(crate) fn read_token(token: &str) -> Option<Order> {
     let (at, id) = token.split_once('.')?;
     Some((Reverse(at.parse().ok()?), id.to_owned()))
 }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, StreamResponse, Task, TaskState};
-use althing_execution::agent::Made;
+use althing_execution::agent::{Made, Parameters};
 use althing_execution::{AgentError, Output, Turn};
 use althing_store::Durability;
 use tokio::sync::{mpsc, watch};
@@ -13,24 +13,54 @@ use tokio_util::sync::CancellationToken;
 use crate::hosting::Hosting;
 use crate::machine::task;
 use crate::tasks::{Record, TaskStoreError};
+use crate::trace::Trace;
 
 /// Events that wait for one listener. When they are full, the agent waits for it.
 const EVENTS: usize = 64;
+/// Listeners of one task.
+pub(crate) const LISTENERS_MAX: usize = 64;
 /// A listener that takes nothing for this long is dropped, so that it cannot hold up the agent and the others.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A task that is not over.
 pub(crate) struct Live {
     now: Mutex<Now>,
+    /// A2A extensions that the client of this turn would like to use.
+    extensions: Vec<String>,
     /// Cancels the turn that runs.
     pub cancel: CancellationToken,
     /// The state that was last written; whoever waits for the turn's end watches it.
     pub state: watch::Sender<TaskState>,
 }
 
+/// Somebody who hears what happens to a task.
+#[derive(Clone)]
+pub(crate) struct Listener {
+    sender: mpsc::Sender<StreamResponse>,
+    /// Whether it hears of the turns after this one too: it subscribed to the task, it did not send a message.
+    stays: bool,
+}
+
+impl Listener {
+    pub fn new(stays: bool) -> (Listener, mpsc::Receiver<StreamResponse>) {
+        let (sender, receiver) = mpsc::channel(EVENTS);
+        (Listener { sender, stays }, receiver)
+    }
+
+    /// True when nobody takes what it is told.
+    pub fn is_gone(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Waits for room; false when there is none for too long.
+    pub async fn tell(&self, event: StreamResponse) -> bool {
+        self.sender.send_timeout(event, PATIENCE).await.is_ok()
+    }
+}
+
 struct Now {
     record: Record,
-    listeners: Vec<mpsc::Sender<StreamResponse>>,
+    listeners: Vec<Listener>,
     artifact_bytes: usize,
     /// How the agent said that the turn ends. It becomes the task's state when it is on disk, not before.
     ending: Option<(TaskState, Option<Message>)>,
@@ -38,10 +68,11 @@ struct Now {
 }
 
 impl Live {
-    pub fn new(record: Record, running: bool) -> Live {
+    /// A turn that begins, and those who waited for it.
+    pub fn new(record: Record, listeners: Vec<Listener>, extensions: Vec<String>) -> Live {
         let state = watch::Sender::new(record.task.status.state.clone());
-        let now = Now { record, listeners: Vec::new(), artifact_bytes: 0, ending: None, running };
-        Live { now: Mutex::new(now), cancel: CancellationToken::new(), state }
+        let now = Now { record, listeners, artifact_bytes: 0, ending: None, running: true };
+        Live { now: Mutex::new(now), extensions, cancel: CancellationToken::new(), state }
     }
 
     pub fn record(&self) -> Record {
@@ -52,12 +83,16 @@ impl Live {
         self.lock().running
     }
 
-    /// The task as it is now, and all that happens to it from now on.
-    pub fn listen(&self) -> (Task, mpsc::Receiver<StreamResponse>) {
+    /// The task as it is now, and all that happens to it from now on; nothing when too many listen.
+    pub fn listen(&self, stays: bool) -> Option<(Task, mpsc::Receiver<StreamResponse>)> {
         let mut now = self.lock();
-        let (sender, receiver) = mpsc::channel(EVENTS);
-        now.listeners.push(sender);
-        (now.record.task.clone(), receiver)
+        now.listeners.retain(|held| !held.is_gone());
+        if now.listeners.len() == LISTENERS_MAX {
+            return None;
+        }
+        let (listener, receiver) = Listener::new(stays);
+        now.listeners.push(listener);
+        Some((now.record.task.clone(), receiver))
     }
 
     fn lock(&self) -> MutexGuard<'_, Now> {
@@ -73,8 +108,8 @@ impl Live {
         };
         let Some(event) = event else { return };
         for listener in &listeners {
-            if listener.send_timeout(event.clone(), PATIENCE).await.is_err() {
-                self.lock().listeners.retain(|held| !held.same_channel(listener));
+            if !listener.tell(event.clone()).await {
+                self.lock().listeners.retain(|held| !held.sender.same_channel(&listener.sender));
             }
         }
     }
@@ -84,7 +119,7 @@ impl Live {
 pub(crate) async fn run(hosting: &Hosting, live: &Live) {
     let record = live.record();
     let (agent, id) = (record.agent.clone(), record.task.id.clone());
-    let turn = turn_of(record);
+    let turn = turn_of(record, live.extensions.clone());
     live.change(|now| Some(task::set(&mut now.record.task, TaskState::Working, None, hosting.now()))).await;
     let (output, mut outputs) = Output::channel();
     let working = hosting.host().turn(&agent, turn, output);
@@ -110,11 +145,13 @@ pub(crate) async fn run(hosting: &Hosting, live: &Live) {
     tracing::debug!(agent, task = id, state = ?live.record().task.status.state, "turn ended");
 }
 
-fn turn_of(record: Record) -> Turn {
+fn turn_of(record: Record, extensions: Vec<String>) -> Turn {
     let mut history = record.task.history.unwrap_or_default();
     let message = history.pop().unwrap_or_else(|| Message::new(Role::User, Vec::new()));
     let (task_id, context_id) = (record.task.id, record.task.context_id);
-    Turn { task_id, context_id, message, history, remembered: record.remembered }
+    let Trace { traceparent, tracestate } = Trace::of(&tracing::Span::current());
+    let parameters = Parameters { extensions, traceparent, tracestate };
+    Turn { task_id, context_id, message, history, remembered: record.remembered, parameters }
 }
 
 /// Takes one output; an error ends the turn.
@@ -192,15 +229,19 @@ async fn finish(hosting: &Hosting, live: &Live, state: Option<TaskState>, reason
     rest(hosting, live, over);
 }
 
-/// The turn is over: whoever waits is woken, listening ends, and the task is read from disk from now on.
+/// The turn is over: whoever waits is woken, and the task is read from disk from now on. Listening ends, except for
+/// those who stay until the task itself is over.
 fn rest(hosting: &Hosting, live: &Live, state: TaskState) {
-    // First: a message that continues the task must not find this turn, nor be forgotten with it.
-    hosting.forget(&live.record().task.id);
-    {
+    let id = live.record().task.id;
+    let over = state.is_terminal();
+    // At once: a message that continues the task must not find this turn, nor be forgotten with it.
+    hosting.put_to_rest(&id, || {
         let mut now = live.lock();
         now.running = false;
-        now.listeners.clear();
-    }
+        let mut listeners = std::mem::take(&mut now.listeners);
+        listeners.retain(|listener| listener.stays && !over);
+        listeners
+    });
     live.state.send_replace(state);
 }
 

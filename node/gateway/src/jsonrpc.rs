@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_calls::{Ask, Operation, OperationError, Reply, Trace};
+use althing_protocol::limits::{EXTENSIONS_MAX, PRINCIPAL_BYTES_MAX};
 use axum::body::{Bytes, HttpBody as _};
 use axum::extract::{FromRequest as _, Path, Query, Request, State};
 use axum::http::{HeaderMap, header};
@@ -65,6 +66,7 @@ pub(crate) async fn call(
             params,
             principals: vec![gateway.access.principal().to_owned()],
             trace: trace(&headers),
+            extensions: extensions(&headers)?,
             deadline: None,
         };
         gateway.calls.ask(ask).await
@@ -112,6 +114,20 @@ fn version(headers: &HeaderMap, parameters: &Parameters) -> Result<(), Operation
     let header = headers.get("A2A-Version").and_then(|version| version.to_str().ok());
     let asked = header.or(parameters.version.as_deref()).unwrap_or_default().trim();
     if asked == VERSION { Ok(()) } else { Err(OperationError::version_not_supported(asked)) }
+}
+
+/// The `A2A-Extensions` header: URIs with commas between them, in one line or several.
+fn extensions(headers: &HeaderMap) -> Result<Vec<String>, OperationError> {
+    let mut all = Vec::new();
+    for line in headers.get_all("A2A-Extensions") {
+        let line = line.to_str().map_err(|_| OperationError::invalid_request("`A2A-Extensions` is not text"))?;
+        all.extend(line.split(',').map(str::trim).filter(|uri| !uri.is_empty()).map(str::to_owned));
+    }
+    if all.len() > EXTENSIONS_MAX || all.iter().any(|uri| uri.len() > PRINCIPAL_BYTES_MAX) {
+        let message = format!("`A2A-Extensions` names at most {EXTENSIONS_MAX} of {PRINCIPAL_BYTES_MAX} bytes each");
+        return Err(OperationError::invalid_request(message));
+    }
+    Ok(all)
 }
 
 fn trace(headers: &HeaderMap) -> Trace {

@@ -29,6 +29,19 @@ pub struct Turn {
     pub history: Vec<Message>,
     /// What the runtime asked to have kept for this task in the turn before.
     pub remembered: Option<String>,
+    /// What travels beside the message.
+    pub parameters: Parameters,
+}
+
+/// What travels beside a message.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// URIs of the A2A extensions that the client would like to use.
+    pub extensions: Vec<String>,
+    /// W3C `traceparent` of the turn, when it is traced.
+    pub traceparent: Option<String>,
+    /// W3C `tracestate`.
+    pub tracestate: Option<String>,
 }
 
 impl Turn {

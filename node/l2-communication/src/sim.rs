@@ -61,6 +61,7 @@ impl Default for LinkConfig {
 /// The whole simulated network.
 #[derive(Clone)]
 pub struct SimNet {
+    begun: Instant,
     state: Arc<Mutex<State>>,
     /// Told of each cut and heal, so that what waits for a link looks again, in the order in which it came to wait.
     weather: Arc<Notify>,
@@ -106,7 +107,13 @@ impl SimNet {
             connections: BTreeMap::new(),
             cut: BTreeSet::new(),
         };
-        SimNet { state: Arc::new(Mutex::new(state)), weather: Arc::default() }
+        SimNet { begun: Instant::now(), state: Arc::new(Mutex::new(state)), weather: Arc::default() }
+    }
+
+    /// How long the network exists, in the time of its runtime.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     /// Adds a node, which is dialled at `sim:<did>`.

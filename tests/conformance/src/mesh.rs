@@ -49,11 +49,11 @@ impl Agent for Actor {
     }
 }
 
-/// The time of day in virtual time.
+/// The time of day, the same for all nodes of a network.
 #[must_use]
-pub fn clock() -> WallClock {
-    let begun = tokio::time::Instant::now();
-    WallClock::new(move || NOW_MS + u64::try_from(begun.elapsed().as_millis()).expect("a short test"))
+pub fn clock(net: &SimNet) -> WallClock {
+    let net = net.clone();
+    WallClock::new(move || NOW_MS + u64::try_from(net.elapsed().as_millis()).expect("a short test"))
 }
 
 /// What a node's disk holds.
@@ -120,7 +120,7 @@ impl Node {
     /// A node with the key `number`, of the owner with the key `owner`, that trusts `trusted`.
     pub async fn start(net: &SimNet, number: u8, owner: u8, trusted: &[PublicKey], store: Arc<MemoryStore>) -> Node {
         let (key, owner) = (key(number), key(owner));
-        let clock = clock();
+        let clock = clock(net);
         let shown = crate::world::membership(&owner, key.public(), NOW_MS);
         let communication = Communication::start(
             net.join(key.public()),
@@ -186,7 +186,17 @@ impl Node {
         let params = params.to_string().into_bytes();
         let principals = vec!["local".to_owned()];
         let agent = agent.clone();
-        self.calls.ask(Ask { operation, agent, params, principals, trace: Trace::default(), deadline: None }).await
+        self.calls
+            .ask(Ask {
+                operation,
+                agent,
+                params,
+                principals,
+                trace: Trace::default(),
+                extensions: Vec::new(),
+                deadline: None,
+            })
+            .await
     }
 
     /// Asks for one answer.

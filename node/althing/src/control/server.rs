@@ -235,6 +235,7 @@ fn ask(node: &Node, agent: &str, operation: Operation, params: &Value) -> Result
         params: params.to_string().into_bytes(),
         principals: vec!["local".to_owned()],
         trace: Trace::default(),
+        extensions: Vec::new(),
         deadline: None,
     })
 }

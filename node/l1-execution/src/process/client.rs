@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Made, Output, Turn};
+use crate::agent::{Made, Output, Parameters, Turn};
 use crate::error::AgentError;
 use crate::process::sse::Events;
 
@@ -79,27 +79,37 @@ impl Client {
         // On its own, so that a turn which is dropped before the program answered can still be cancelled there.
         let stop = CancellationToken::new();
         let dropped = stop.clone().drop_guard();
-        let running = Running { client: self.clone(), task: None, named: CancellationToken::new() };
+        let (client, parameters) = (self.clone(), turn.parameters);
+        let running = Running { client, parameters, task: None, named: CancellationToken::new() };
         let ended = tokio::spawn(running.until_stopped(message, out, stop)).await;
         drop(dropped);
         ended.unwrap_or_else(|error| Err(AgentError::Failed(format!("the turn broke off: {error}"))))
     }
 
-    async fn ask(&self, method: &str, params: Value) -> Result<Value, AgentError> {
-        let answer: Value = serde_json::from_slice(&whole(self.post(method, params).await?).await?).map_err(not_a2a)?;
-        result(answer)
+    async fn ask(&self, method: &str, params: Value, beside: &Parameters) -> Result<Value, AgentError> {
+        let body = whole(self.post(method, params, beside).await?).await?;
+        result(serde_json::from_slice(&body).map_err(not_a2a)?)
     }
 
-    async fn post(&self, method: &str, params: Value) -> Result<reqwest::Response, AgentError> {
+    async fn post(&self, method: &str, params: Value, beside: &Parameters) -> Result<reqwest::Response, AgentError> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let sent = self.http.post(&self.url).header("A2A-Version", "1.0").json(&request).send();
-        sent.await.map_err(|error| AgentError::Failed(format!("the agent's program did not answer: {error}")))
+        let mut sent = self.http.post(&self.url).header("A2A-Version", "1.0").json(&request);
+        if !beside.extensions.is_empty() {
+            sent = sent.header("A2A-Extensions", beside.extensions.join(", "));
+        }
+        for (name, value) in [("traceparent", &beside.traceparent), ("tracestate", &beside.tracestate)] {
+            if let Some(value) = value {
+                sent = sent.header(name, value);
+            }
+        }
+        sent.send().await.map_err(|error| AgentError::Failed(format!("the agent's program did not answer: {error}")))
     }
 }
 
 /// A turn under way.
 struct Running {
     client: Client,
+    parameters: Parameters,
     /// The program's task, while it is not over.
     task: Option<String>,
     /// Cancelled as soon as the program named its task.
@@ -132,7 +142,7 @@ impl Running {
         if self.client.streams {
             return self.stream(message, out).await;
         }
-        let answer = self.client.ask(methods::SEND_MESSAGE, json!({ "message": message })).await?;
+        let answer = self.client.ask(methods::SEND_MESSAGE, json!({ "message": message }), &self.parameters).await?;
         match serde_json::from_value(answer).map_err(not_a2a)? {
             SendMessageResponse::Task(task) => self.put(StreamResponse::Task(task), out).await,
             SendMessageResponse::Message(message) => self.put(StreamResponse::Message(message), out).await,
@@ -141,7 +151,7 @@ impl Running {
 
     async fn cancel(&mut self) {
         let Some(id) = self.task.take() else { return };
-        let cancelling = self.client.ask(methods::CANCEL_TASK, json!({ "id": id }));
+        let cancelling = self.client.ask(methods::CANCEL_TASK, json!({ "id": id }), &self.parameters);
         match tokio::time::timeout(CANCEL_TIMEOUT, cancelling).await {
             Ok(Ok(_)) => {}
             Ok(Err(reason)) => tracing::debug!(task = id, %reason, "agent's program did not cancel its task"),
@@ -150,7 +160,8 @@ impl Running {
     }
 
     async fn stream(&mut self, message: Message, out: &Output) -> Result<(), AgentError> {
-        let response = self.client.post(methods::SEND_STREAMING_MESSAGE, json!({ "message": message })).await?;
+        let params = json!({ "message": message });
+        let response = self.client.post(methods::SEND_STREAMING_MESSAGE, params, &self.parameters).await?;
         let kind = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
             let answer = serde_json::from_slice(&whole(response).await?).map_err(not_a2a)?;

@@ -1,0 +1,79 @@
+//! One list of tasks out of those of several nodes: an agent that is hosted more than once has tasks on each.
+
+use a2a::{ListTasksResponse, Task};
+
+use crate::tasks::{Order, order, page_token};
+
+fn place(task: &Task) -> Order {
+    order(task.status.timestamp.map_or(0, |at| at.timestamp_millis()), &task.id)
+}
+
+/// The first page of all, out of the first page of each: the same token means the same place in every one of them.
+pub(crate) fn merge(pages: Vec<ListTasksResponse>) -> ListTasksResponse {
+    let page_size = pages.iter().map(|page| page.page_size).max().unwrap_or_default();
+    let total_size = pages.iter().fold(0i32, |sum, page| sum.saturating_add(page.total_size));
+    let size = usize::try_from(page_size).unwrap_or(0);
+    let mut more = pages.iter().any(|page| !page.next_page_token.is_empty());
+    let mut tasks: Vec<Task> = pages.into_iter().flat_map(|page| page.tasks).collect();
+    tasks.sort_by_cached_key(place);
+    more |= tasks.len() > size;
+    tasks.truncate(size);
+    let next_page_token = tasks.last().filter(|_| more).map_or_else(String::new, |last| page_token(&place(last)));
+    ListTasksResponse { tasks, next_page_token, page_size, total_size }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use a2a::{TaskState, TaskStatus};
+    use chrono::DateTime;
+    use proptest::prelude::*;
+
+    fn task(changed_ms: i64, id: String) -> Task {
+        let timestamp = DateTime::from_timestamp_millis(changed_ms);
+        let status = TaskStatus { state: TaskState::Working, message: None, timestamp };
+        Task { id, context_id: "c".to_owned(), status, artifacts: None, history: None, metadata: None }
+    }
+
+    /// A node's page after `after`, of `size`.
+    fn page(all: &[Task], after: Option<&Order>, size: usize) -> ListTasksResponse {
+        let mut rest: Vec<Task> =
+            all.iter().filter(|task| after.is_none_or(|after| place(task) > *after)).cloned().collect();
+        rest.sort_by_cached_key(place);
+        let more = rest.len() > size;
+        rest.truncate(size);
+        let next_page_token = rest.last().filter(|_| more).map_or_else(String::new, |last| page_token(&place(last)));
+        let page_size = i32::try_from(size).expect("a small page");
+        let total_size = i32::try_from(all.len()).expect("few tasks");
+        ListTasksResponse { tasks: rest, next_page_token, page_size, total_size }
+    }
+
+    proptest! {
+        #[test]
+        fn pages_of_several_nodes_hold_every_task_once_newest_first(
+            nodes in prop::collection::vec(prop::collection::vec(0i64..20, 0..30), 1..4),
+            size in 1usize..12,
+        ) {
+            let nodes: Vec<Vec<Task>> = nodes.iter().enumerate().map(|(node, times)| {
+                times.iter().enumerate().map(|(at, ms)| task(*ms, format!("{node}-{at}"))).collect()
+            }).collect();
+            let mut wanted: Vec<Order> = nodes.iter().flatten().map(place).collect();
+            wanted.sort();
+            let mut got = Vec::new();
+            let mut after: Option<Order> = None;
+            loop {
+                let merged = merge(nodes.iter().map(|all| page(all, after.as_ref(), size)).collect());
+                prop_assert!(merged.tasks.len() <= size);
+                prop_assert_eq!(merged.total_size as usize, wanted.len());
+                got.extend(merged.tasks.iter().map(place));
+                if merged.next_page_token.is_empty() {
+                    break;
+                }
+                // P-57
+                after = crate::tasks::read_token(&merged.next_page_token);
+                prop_assert!(after.is_some());
+            }
+            prop_assert_eq!(got, wanted);
+        }
+    }
+}
