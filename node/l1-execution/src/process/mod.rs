@@ -1,4 +1,6 @@
 //! The `process` runtime: any program that speaks A2A over HTTP, started, kept running and stopped with its children.
+//!
+//! Whoever uses it has installed a crypto provider for `rustls`, as reqwest wants it, although nothing here uses TLS.
 
 mod client;
 mod sse;
@@ -255,7 +257,7 @@ impl Program {
         let gone = async {
             let _ = self.keeper.wait().await;
             // Children of the program are not ours to wait for: the system only tells whether the group still exists.
-            while killpg(self.group, None).is_ok() {
+            while killpg(self.group, None).is_ok() && lives(self.group) {
                 sleep(Duration::from_millis(10)).await;
             }
         };
@@ -264,6 +266,21 @@ impl Program {
             let _ = self.keeper.wait().await;
         }
     }
+}
+
+/// Is anybody of the group more than a zombie, which only waits to be noted by its parent? Where the system does not
+/// tell, yes.
+fn lives(group: Pid) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return true };
+    let stats = processes.flatten().filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
+    // `PID (NAME) STATE PARENT GROUP …`, where the name may hold anything (proc_pid_stat(5)).
+    let mut members = stats.filter_map(|stat| {
+        let mut rest = stat.rsplit_once(") ")?.1.split(' ');
+        let (state, group) = (rest.next()?.to_owned(), rest.nth(1)?.parse::<i32>().ok()?);
+        Some((state, group))
+    });
+    !Path::new("/proc/self/stat").exists()
+        || members.any(|(state, member_of)| member_of == group.as_raw() && state != "Z" && state != "X")
 }
 
 /// Is there such a program? `sh` would only say so in an exit code.
