@@ -1,0 +1,184 @@
+//! The catalogue against a model of it, under any order of placements, evidence, silence and farewell.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
+
+use althing_conformance::mesh::{agent, file};
+use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_discovery::machine::catalogue::{Candidate, Catalogue, Learned, Now};
+use althing_discovery::{LocalAgent, Query};
+use althing_protocol::object::{self, Health, Hosted, Placement};
+use althing_protocol::{AgentId, Authored, PublicKey};
+use proptest::prelude::*;
+
+const NODES: u8 = 4;
+const AGENTS: usize = 3;
+const TTL_MS: u64 = 6_000;
+
+/// Two versions of each agent on each node.
+static EVIDENCE: LazyLock<BTreeMap<(u8, usize, u64), LocalAgent>> = LazyLock::new(|| {
+    let mut all = BTreeMap::new();
+    for node in 1..=NODES {
+        for number in 0..AGENTS {
+            for version in 1..=2 {
+                let about = format!("word{number} version{version}");
+                let file = file(&format!("agent{number}"), &about, &format!("skill.s{number}"), "do", "things");
+                let local = agent(&key(100), &key(100), key(node).public(), &file, version, NOW_MS);
+                all.insert((node, number, version), local);
+            }
+        }
+    }
+    all
+});
+
+fn candidate(local: &LocalAgent) -> Candidate {
+    Candidate { verified: local.verified.clone(), description: Arc::clone(&local.description) }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A node says what it hosts: a version of each agent, or 0.
+    Place { node: u8, sequence: u64, hosts: [u64; AGENTS], leaving: bool },
+    /// Evidence for an agent arrives.
+    Admit { node: u8, number: usize, version: u64 },
+    /// Time passes, and silence is noted.
+    Sweep { after_ms: u64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let node = 1..=NODES;
+    prop_oneof![
+        4 => (node.clone(), 0u64..12, prop::array::uniform3(0u64..=2), prop::bool::weighted(0.1))
+            .prop_map(|(node, sequence, hosts, leaving)| Step::Place { node, sequence, hosts, leaving }),
+        4 => (node, 0..AGENTS, 1u64..=2).prop_map(|(node, number, version)| Step::Admit { node, number, version }),
+        1 => (0u64..4_000).prop_map(|after_ms| Step::Sweep { after_ms }),
+    ]
+}
+
+/// What must be known.
+#[derive(Default)]
+struct Model {
+    now_ms: u64,
+    seen: BTreeMap<u8, u64>,
+    nodes: BTreeMap<u8, ModelNode>,
+}
+
+#[derive(Default, Clone)]
+struct ModelNode {
+    hosts: [u64; AGENTS],
+    admitted: BTreeSet<usize>,
+    expires_ms: u64,
+}
+
+fn placement(node: u8, sequence: u64, hosts: [u64; AGENTS], leaving: bool, now_ms: u64) -> Authored<Placement> {
+    let mut placement = Placement::new(key(node).public(), sequence, NOW_MS + now_ms, TTL_MS);
+    placement.health = if leaving { Health::Leaving } else { Health::Healthy };
+    let hosted = (0..AGENTS).zip(hosts).filter(|(_, version)| *version > 0).map(|(number, version)| {
+        let verified = &EVIDENCE[&(node, number, version)].verified;
+        let (description, grant) = verified.digests();
+        Hosted { agent: verified.agent.clone(), description, grant }
+    });
+    placement.agents = hosted.collect();
+    placement.agents.sort_by(|a, b| a.agent.cmp(&b.agent));
+    object::sign(placement, NETWORK, "", &key(node)).expect("a placement")
+}
+
+impl Model {
+    fn take(&mut self, catalogue: &mut Catalogue, step: &Step) -> Result<(), TestCaseError> {
+        let now = Now { monotonic_ms: self.now_ms, wall_ms: NOW_MS + self.now_ms };
+        match *step {
+            Step::Place { node, sequence, hosts, leaving } => {
+                let placed =
+                    catalogue.place(now, &placement(node, sequence, hosts, leaving, self.now_ms), Learned::Push);
+                let newer = self.seen.get(&node).is_none_or(|seen| sequence > *seen);
+                prop_assert_eq!(placed.is_ok(), newer, "newer always wins, and nothing else does");
+                if !newer {
+                    return Ok(());
+                }
+                self.seen.insert(node, sequence);
+                if leaving {
+                    self.nodes.remove(&node);
+                    return Ok(());
+                }
+                let entry = self.nodes.entry(node).or_default();
+                entry.admitted.retain(|number| entry.hosts[*number] == hosts[*number]);
+                entry.hosts = hosts;
+                entry.expires_ms = self.now_ms + TTL_MS;
+                let wanted =
+                    (0..AGENTS).filter(|number| hosts[*number] > 0 && !entry.admitted.contains(number)).count();
+                prop_assert_eq!(placed.expect("taken").len(), wanted);
+            }
+            Step::Admit { node, number, version } => {
+                let admitted = catalogue.admit(candidate(&EVIDENCE[&(node, number, version)]));
+                let entry = self.nodes.get_mut(&node).filter(|entry| entry.hosts[number] == version);
+                prop_assert_eq!(admitted, entry.is_some());
+                if let Some(entry) = entry {
+                    entry.admitted.insert(number);
+                }
+            }
+            Step::Sweep { after_ms } => {
+                self.now_ms += after_ms;
+                catalogue.sweep(self.now_ms);
+                self.nodes.retain(|_, entry| entry.expires_ms > self.now_ms);
+            }
+        }
+        Ok(())
+    }
+
+    /// Node, agent and version of all that must be found.
+    fn known(&self) -> BTreeSet<(PublicKey, AgentId, u64)> {
+        let all = self.nodes.iter().flat_map(|(node, entry)| {
+            let version = |number: &usize| (*node, *number, entry.hosts[*number]);
+            entry.admitted.iter().map(version).collect::<Vec<_>>()
+        });
+        all.map(|known| (key(known.0).public(), EVIDENCE[&known].verified.agent.clone(), known.2)).collect()
+    }
+
+    fn check(&self, catalogue: &Catalogue) -> Result<(), TestCaseError> {
+        let known = self.known();
+        let found = |query: Query| -> BTreeSet<(PublicKey, AgentId, u64)> {
+            let (found, _) = catalogue.find(&query, self.now_ms);
+            let version = |found: althing_discovery::Found| {
+                let body = &found.candidate.verified.description.body;
+                (found.node, body.agent.clone(), body.sequence)
+            };
+            found.into_iter().map(version).collect()
+        };
+        prop_assert_eq!(catalogue.len(), known.len());
+        prop_assert_eq!(&found(Query::default()), &known);
+        for number in 0..AGENTS {
+            let of =
+                |name: &str| -> BTreeSet<_> { known.iter().filter(|(_, id, _)| id.name() == name).cloned().collect() };
+            let expected = of(&format!("agent{number}"));
+            let by_skill = Query { capability: Some(format!("skill.s{number}")), ..Query::default() };
+            prop_assert_eq!(&found(by_skill), &expected);
+            let by_text = Query { text: Some(format!("word{number}")), ..Query::default() };
+            prop_assert_eq!(&found(by_text), &expected);
+            let hosts: BTreeSet<PublicKey> = EVIDENCE
+                .values()
+                .map(|local| &local.verified.agent)
+                .find(|id| id.name() == format!("agent{number}"))
+                .map(|id| catalogue.hosts(id).into_iter().collect())
+                .expect("it exists");
+            prop_assert_eq!(hosts, expected.iter().map(|(node, _, _)| *node).collect::<BTreeSet<_>>());
+        }
+        for version in 1..=2 {
+            let by_text = Query { text: Some(format!("version{version}")), ..Query::default() };
+            let expected: BTreeSet<_> = known.iter().filter(|(_, _, of)| *of == version).cloned().collect();
+            prop_assert_eq!(found(by_text), expected);
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn what_is_found_is_what_was_said_last_and_proven(steps in prop::collection::vec(step(), 1..60)) {
+        let (mut model, mut catalogue) = (Model::default(), Catalogue::new(100));
+        for step in &steps {
+            model.take(&mut catalogue, step)?;
+            model.check(&catalogue)?;
+        }
+    }
+}
