@@ -30,8 +30,9 @@ fn program() {
     let port: u16 = std::env::var("PORT").expect("a port").parse().expect("a number");
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is ours");
     if behaviour == "with a child" {
-        let child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
         note(&format!("child {}", child.id()));
+        std::thread::spawn(move || child.wait());
     }
     for stream in listener.incoming() {
         let behaviour = behaviour.clone();

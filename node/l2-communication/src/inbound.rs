@@ -34,12 +34,12 @@ pub trait Inbound: Send + Sync + 'static {
 /// Accepts streams until the network ends. Only spawns: an accept loop that waits loses streams silently.
 pub(crate) async fn accept(shared: Arc<Shared>, protocol: &'static str, mut incoming: Incoming, to: Arc<dyn Inbound>) {
     while let Some((peer, raw)) = incoming.recv().await {
-        let Some(permits) = shared.admit(peer) else {
-            tracing::warn!(%peer, protocol, "peer has too many streams open; this one is closed");
-            continue;
-        };
         let (shared, to) = (shared.clone(), to.clone());
         tokio::spawn(async move {
+            let Some(permits) = shared.admit(peer).await else {
+                tracing::warn!(%peer, protocol, "peer has too many streams open; this one is closed");
+                return;
+            };
             match serve(&shared, protocol, peer, raw, to).await {
                 Ok(()) | Err(StreamError::Closed) => {}
                 Err(StreamError::Io(reason)) => tracing::debug!(%peer, protocol, %reason, "stream broke"),
@@ -61,12 +61,14 @@ async fn serve(
     to: Arc<dyn Inbound>,
 ) -> Result<(), StreamError> {
     let (mut stream, hello) = SignedStream::accept(raw, shared.opening(protocol, peer)).await?;
-    let caller = Caller { node: peer, owner: shared.note_owner(peer, &hello) };
+    let membership = shared.note_owner(peer, &hello);
     loop {
         let frame = stream.receive_within(shared.config.idle_timeout).await?;
         if frame.kind != FrameKind::Request {
             return Err(StreamError::Unexpected(name(frame.kind)));
         }
+        // Looked at with each call: a stream may outlive what was shown when it was opened.
+        let caller = Caller { node: peer, owner: membership.as_ref().and_then(|shown| shared.owner_by(shown)) };
         let answering = to.call(caller, Request::from_frame(frame));
         if !answer(&mut stream, answering).await? {
             return Ok(());

@@ -25,12 +25,12 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    fn take(&self, peer: PublicKey, protocol: &'static str) -> Option<SignedStream> {
+    fn take(&self, peer: PublicKey, protocol: &'static str, shows: Option<&[u8]>) -> Option<SignedStream> {
         let mut idle = self.idle.lock().expect("no holder of the pool panics");
         let streams = idle.get_mut(&(peer, protocol))?;
         // Newest first: the old ones run into the other side's idle timeout together, and are then dropped together.
         while let Some(mut stream) = streams.pop() {
-            if !stream.is_spent() {
+            if !stream.is_spent(shows) {
                 return Some(stream);
             }
         }
@@ -97,7 +97,7 @@ pub(crate) async fn streaming(
 }
 
 async fn borrow(shared: &Shared, peer: PublicKey, protocol: &'static str) -> Result<SignedStream, CallError> {
-    if let Some(stream) = shared.pool.take(peer, protocol) {
+    if let Some(stream) = shared.pool.take(peer, protocol, shared.own_membership().as_deref()) {
         return Ok(stream);
     }
     let mut tries = OPEN_TRIES;

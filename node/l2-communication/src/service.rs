@@ -17,6 +17,9 @@ use crate::outbound::{self, Events, Pool};
 use crate::ports::{Entropy, WallClock};
 use crate::signed::Opening;
 
+/// How long a stream beyond the limit may wait.
+const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
+
 /// One operation asked of a peer, or by one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
@@ -90,7 +93,7 @@ pub(crate) struct Shared {
     limits: Limits,
     refused: AtomicU64,
     /// Whose nodes the peers proved to be.
-    owners: Mutex<BTreeMap<PublicKey, PublicKey>>,
+    owners: Mutex<BTreeMap<PublicKey, Membership>>,
 }
 
 struct Limits {
@@ -161,7 +164,8 @@ impl Communication {
     /// Whose node a connected peer proved to be.
     #[must_use]
     pub fn owner(&self, peer: PublicKey) -> Option<PublicKey> {
-        self.shared.owners().get(&peer).copied()
+        let memberships = self.shared.owners();
+        self.shared.owner_by(memberships.get(&peer)?)
     }
 
     /// The network below.
@@ -217,15 +221,18 @@ impl Shared {
             key: &self.key,
             peer,
             challenge: self.entropy.bytes(),
-            membership: self.membership.borrow().clone(),
+            membership: self.own_membership(),
             timeout: self.config.frame_timeout,
         }
     }
 
-    /// Leave for one more stream from `peer`, if it and all together have not too many.
-    pub fn admit(&self, peer: PublicKey) -> Option<[OwnedSemaphorePermit; 2]> {
+    /// Leave for one more stream from `peer`, if it and all together have not too many. A peer that keeps to the limit
+    /// may open a stream just before its last one is seen to be closed: so there is a little patience.
+    pub async fn admit(&self, peer: PublicKey) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = of_peer(&self.limits.inbound_by_peer, peer, self.config.streams_per_peer_max);
-        Some([own.try_acquire_owned().ok()?, self.limits.inbound.clone().try_acquire_owned().ok()?])
+        let both =
+            async { Some([own.acquire_owned().await.ok()?, self.limits.inbound.clone().acquire_owned().await.ok()?]) };
+        tokio::time::timeout(ADMIT_PATIENCE, both).await.ok()?
     }
 
     /// Waits until one more call to `peer` may be made.
@@ -235,19 +242,31 @@ impl Shared {
     }
 
     /// Whose node the peer is, if what it showed in its opening says so.
-    pub fn note_owner(&self, peer: PublicKey, hello: &Hello) -> Option<PublicKey> {
+    pub fn note_owner(&self, peer: PublicKey, hello: &Hello) -> Option<Membership> {
         let bytes = hello.membership.as_deref()?;
         let shown = object::open::<Membership>(bytes, &self.config.network, "")
             .inspect_err(|reason| tracing::warn!(%peer, %reason, "membership refused"))
             .ok()?;
         let body = &shown.body;
         let holds = shown.signer == body.owner && body.node == peer;
-        let owner = (holds && body.in_force(self.clock.now_ms()).is_ok()).then_some(body.owner)?;
-        self.owners().insert(peer, owner);
-        Some(owner)
+        if !holds || self.owner_by(body).is_none() {
+            return None;
+        }
+        self.owners().insert(peer, body.clone());
+        Some(shown.body)
     }
 
-    fn owners(&self) -> std::sync::MutexGuard<'_, BTreeMap<PublicKey, PublicKey>> {
+    /// The owner, for as long as the membership is in force.
+    pub fn owner_by(&self, membership: &Membership) -> Option<PublicKey> {
+        membership.in_force(self.clock.now_ms()).is_ok().then_some(membership.owner)
+    }
+
+    /// What this node shows of its own owner.
+    pub fn own_membership(&self) -> Option<Vec<u8>> {
+        self.membership.borrow().clone()
+    }
+
+    fn owners(&self) -> std::sync::MutexGuard<'_, BTreeMap<PublicKey, Membership>> {
         self.owners.lock().expect("no holder of the owners panics")
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct SignedStream {
     sealer: FrameSealer,
     opener: FrameOpener,
     frame_timeout: Duration,
+    /// The membership that this side showed.
+    shown: Option<Vec<u8>>,
 }
 
 impl SignedStream {
@@ -60,10 +62,11 @@ impl SignedStream {
             network: opening.network.to_owned(),
             membership: opening.membership,
         };
+        let greeting = prefixed(&mine.encode());
         let mut inbox = BytesMut::with_capacity(1 << 10);
         let exchange = async {
             // Both write first and read second: one round trip, and no order to agree on.
-            raw.write_all(&prefixed(&mine.encode())).await?;
+            raw.write_all(&greeting).await?;
             raw.flush().await?;
             read_frame(&mut raw, &mut inbox, HELLO_BYTES_MAX).await
         };
@@ -87,6 +90,7 @@ impl SignedStream {
             sealer: FrameSealer::new(&binding, opening.key.clone()),
             opener: FrameOpener::new(&binding, me),
             frame_timeout: opening.timeout,
+            shown: mine.membership,
         };
         Ok((stream, theirs))
     }
@@ -115,9 +119,12 @@ impl SignedStream {
     }
 
     /// True when the peer closed the stream, or wrote when it had nothing to say: not fit for another call.
-    pub fn is_spent(&mut self) -> bool {
+    /// Neither is a stream on which this side showed another membership than `shows`, which will end before.
+    pub fn is_spent(&mut self, shows: Option<&[u8]>) -> bool {
         use futures::FutureExt as _;
-        !self.inbox.is_empty() || fill(&mut self.raw, &mut self.inbox).now_or_never().is_some()
+        self.shown.as_deref() != shows
+            || !self.inbox.is_empty()
+            || fill(&mut self.raw, &mut self.inbox).now_or_never().is_some()
     }
 }
 

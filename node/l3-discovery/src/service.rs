@@ -169,12 +169,13 @@ impl Discovery {
         Ok((agent, hosts))
     }
 
-    /// What is known of `agent`, from any node that hosts it.
+    /// What is known of `agent`: the newest description that a node which hosts it showed.
     #[must_use]
     pub fn describe(&self, agent: &AgentId) -> Option<Candidate> {
         let state = self.lock();
-        let host = *state.catalogue.hosts(agent).first()?;
-        state.catalogue.candidate(host, agent).cloned()
+        let hosts = state.catalogue.hosts(agent);
+        let candidates = hosts.iter().filter_map(|host| state.catalogue.candidate(*host, agent));
+        candidates.max_by_key(|candidate| candidate.verified.description.body.sequence).cloned()
     }
 
     /// L3 at a glance.

@@ -73,15 +73,20 @@ impl Peer {
         config: CommunicationConfig,
         membership: Option<Vec<u8>>,
     ) -> Peer {
+        Peer::start_at(network, key, config, watch::channel(membership).1, WallClock::new(|| NOW_MS))
+    }
+
+    /// Starts L2 on a network, with a time of day and memberships that change.
+    #[must_use]
+    pub fn start_at(
+        network: Arc<dyn Network>,
+        key: &SecretKey,
+        config: CommunicationConfig,
+        membership: watch::Receiver<Option<Vec<u8>>>,
+        clock: WallClock,
+    ) -> Peer {
         let seed = u64::from(key.seed()[0]);
-        let communication = Communication::start(
-            network,
-            key.clone(),
-            watch::channel(membership).1,
-            config,
-            WallClock::new(|| NOW_MS),
-            entropy(seed),
-        );
+        let communication = Communication::start(network, key.clone(), membership, config, clock, entropy(seed));
         let probe = Probe::default();
         communication.serve(PROTOCOL, Arc::new(probe.clone())).expect("nobody else serves it");
         Peer { communication, probe }

@@ -1,16 +1,19 @@
 //! One suite for both implementations of `Network`: the port itself, and calls over it.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use althing_communication::{
     AcceptError, BoxedStream, CallError, CommunicationConfig, DialError, OpenError, PeerEvent, Request, StreamError,
+    WallClock,
 };
 use althing_conformance::probe::EVENT_BYTES;
 use althing_conformance::world::{Counting, Peer, World, connect, membership, pair, until};
 use althing_conformance::{NOW_MS, PROTOCOL, key};
 use althing_protocol::stream::HelloError;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::watch;
 
 const BYTES: &str = "/test/bytes/1";
 /// A case that takes longer hangs.
@@ -55,6 +58,7 @@ suite![
     streams_beyond_the_limit_are_refused_without_harm,
     calls_reuse_a_stream,
     owners_are_proven_by_memberships,
+    a_membership_ends_on_open_streams_too_and_a_new_one_is_shown,
     networks_of_other_names_refuse_each_other,
     a_call_ends_with_its_connection,
 ];
@@ -374,6 +378,27 @@ async fn owners_are_proven_by_memberships(world: World) {
     until("what a peer proved ends with its connection", || first.communication.owner(second.id()).is_none()).await;
 }
 
+async fn a_membership_ends_on_open_streams_too_and_a_new_one_is_shown(world: World) {
+    let now_ms = Arc::new(AtomicU64::new(NOW_MS));
+    let clock = || {
+        let now_ms = now_ms.clone();
+        WallClock::new(move || now_ms.load(Ordering::SeqCst))
+    };
+    let (show, shown) = watch::channel(Some(membership(&key(50), key(1).public(), NOW_MS)));
+    let (one, two) = (world.join(&key(1)).await, world.join(&key(2)).await);
+    let a = Peer::start_at(one, &key(1), CommunicationConfig::default(), shown, clock());
+    let b = Peer::start_at(two, &key(2), CommunicationConfig::default(), watch::channel(None).1, clock());
+    connect(a.network(), b.network()).await;
+    let who = async || a.communication.call(b.id(), PROTOCOL, ask("who")).await.expect("an answer");
+    let owner = key(50).public().did().into_bytes();
+    assert_eq!(who().await, owner);
+    now_ms.fetch_add(2 * 3_600_000, Ordering::SeqCst);
+    // P-24: the same stream, whose membership is over.
+    assert_eq!((who().await, b.communication.owner(a.id())), (Vec::new(), None));
+    show.send_replace(Some(membership(&key(50), key(1).public(), now_ms.load(Ordering::SeqCst))));
+    assert_eq!(who().await, owner);
+}
+
 async fn networks_of_other_names_refuse_each_other(world: World) {
     let other = CommunicationConfig { network: "other".to_owned(), ..CommunicationConfig::default() };
     let a = Peer::start(&world, &key(1), CommunicationConfig::default()).await;
@@ -398,10 +423,15 @@ async fn a_call_ends_with_its_connection(world: World) {
         tokio::spawn(async move { communication.call(to, PROTOCOL, ask("stuck")).await })
     };
     b.probe.asked(1).await;
+    let mut heard = [a.network().events(), b.network().events()];
     b.network().disconnect(a.id());
     let broken = call.await.expect("no panic");
     assert!(matches!(broken, Err(CallError::Broken { .. })), "{broken:?}");
     b.probe.dropped(1).await;
+    // Until both have heard of it, dialling finds the old connection.
+    for (events, other) in heard.iter_mut().zip([b.id(), a.id()]) {
+        assert_eq!(events.recv().await, Ok(PeerEvent::Disconnected(other)));
+    }
     connect(a.network(), b.network()).await;
     assert_eq!(a.communication.call(b.id(), PROTOCOL, echo(b"on")).await.expect("an answer"), b"on");
 }

@@ -1,10 +1,11 @@
 //! One call is one trace across the nodes that it touches, exported to a collector over OTLP.
+#![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -99,7 +100,7 @@ fn spans(body: &[u8]) -> Vec<Span> {
 fn collector() -> (String, Receiver<Vec<Span>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
-    let (took, spans) = channel();
+    let (took, spans) = sync_channel(1_000);
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let took = took.clone();
@@ -109,7 +110,7 @@ fn collector() -> (String, Receiver<Vec<Span>>) {
     (address, spans)
 }
 
-fn take(stream: TcpStream, took: &Sender<Vec<Span>>) {
+fn take(stream: TcpStream, took: &SyncSender<Vec<Span>>) {
     let mut answers = stream.try_clone().expect("a handle");
     let mut stream = BufReader::new(stream);
     loop {

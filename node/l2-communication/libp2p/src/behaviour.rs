@@ -6,6 +6,7 @@ use libp2p::swarm::NetworkBehaviour;
 use libp2p::{identify, ping};
 
 use crate::config::Libp2pConfig;
+use crate::streams::{self, Control};
 
 /// Two sides that dial each other at once have two connections for a moment, and a third while one closes. libp2p's
 /// own limit of 1 would leave none.
@@ -14,13 +15,13 @@ const CONNECTIONS_PER_PEER: u32 = 3;
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
-    pub streams: libp2p_stream::Behaviour,
+    streams: streams::Behaviour,
     identify: identify::Behaviour,
     ping: ping::Behaviour,
 }
 
 impl Behaviour {
-    pub fn new(key: &Keypair, config: &Libp2pConfig) -> Behaviour {
+    pub fn new(key: &Keypair, config: &Libp2pConfig, control: &Control) -> Behaviour {
         let limits = ConnectionLimits::default()
             .with_max_established_per_peer(Some(CONNECTIONS_PER_PEER))
             .with_max_established_incoming(Some(config.incoming_max))
@@ -30,7 +31,7 @@ impl Behaviour {
             .with_agent_version(concat!("althing/", env!("CARGO_PKG_VERSION")).to_owned());
         Behaviour {
             limits: connection_limits::Behaviour::new(limits),
-            streams: libp2p_stream::Behaviour::new(),
+            streams: streams::Behaviour::new(control),
             identify: identify::Behaviour::new(about),
             ping: ping::Behaviour::new(probe),
         }

@@ -58,6 +58,13 @@ impl<Id: Copy + PartialEq> Connections<Id> {
         }
     }
 
+    /// The connection that new streams belong on: the oldest that is not about to be closed.
+    pub fn that_stays(&self, peer: PublicKey) -> Option<Id> {
+        let held = self.peers.get(&peer)?;
+        let goes = surplus(self.local < peer, held);
+        held.iter().map(|connection| connection.id).find(|id| !goes.contains(id))
+    }
+
     pub fn contains(&self, peer: PublicKey) -> bool {
         self.peers.contains_key(&peer)
     }

@@ -11,6 +11,8 @@ mod behaviour;
 mod closing;
 mod config;
 mod connections;
+mod identity;
+mod streams;
 mod swarm;
 
 pub use config::{Libp2pConfig, ListenError};

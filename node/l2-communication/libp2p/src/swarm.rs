@@ -15,27 +15,29 @@ use libp2p::core::{ConnectedPoint, Multiaddr};
 use libp2p::identity::Keypair;
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
-use libp2p::{PeerId, StreamProtocol, Swarm, Transport as _, noise, tcp, yamux};
+use libp2p::{PeerId, Swarm, Transport as _, noise, tcp, yamux};
 use tokio::sync::{broadcast, mpsc, oneshot};
-use tokio_util::compat::FuturesAsyncReadCompatExt as _;
 
 use crate::behaviour::{Behaviour, BehaviourEvent};
 use crate::closing::Closing;
 use crate::config::{Libp2pConfig, ListenError};
 use crate::connections::Connections;
+use crate::identity::{peer_id, public_key};
+use crate::streams::Control;
 
+/// Streams on one connection: twice what L2 lets both sides have, for those that are just being closed. Who opens more
+/// loses the connection.
+const STREAMS_MAX: usize = 1_024;
 /// Dials that wait for the swarm's task.
 const COMMANDS: usize = 256;
 /// Events that a slow receiver may lag behind.
 const EVENTS: usize = 1_024;
-/// Streams that wait to be taken under one protocol.
-const ACCEPT_QUEUE: usize = 256;
 
 /// A node's libp2p network. The swarm ends when the last handle is dropped.
 pub struct Libp2pNetwork {
     local: PublicKey,
     commands: mpsc::Sender<Command>,
-    streams: libp2p_stream::Control,
+    streams: Control,
     shared: Arc<Shared>,
 }
 
@@ -56,7 +58,8 @@ impl Libp2pNetwork {
     /// # Errors
     /// See [`ListenError`].
     pub async fn start(key: &SecretKey, config: Libp2pConfig) -> Result<Libp2pNetwork, ListenError> {
-        let mut swarm = build(key, &config)?;
+        let streams = Control::default();
+        let mut swarm = build(key, &config, &streams)?;
         let local = key.public();
         let shared = Arc::new(Shared {
             connections: Mutex::new(Connections::new(local)),
@@ -64,7 +67,6 @@ impl Libp2pNetwork {
             events: broadcast::Sender::new(EVENTS),
         });
         listen(&mut swarm, &config, &shared).await?;
-        let streams = swarm.behaviour().streams.new_control();
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let task = Task { swarm, shared: shared.clone(), dials: BTreeMap::new() };
         tokio::spawn(task.run(inbox));
@@ -79,7 +81,7 @@ impl Libp2pNetwork {
     }
 }
 
-fn build(key: &SecretKey, config: &Libp2pConfig) -> Result<Swarm<Behaviour>, ListenError> {
+fn build(key: &SecretKey, config: &Libp2pConfig, streams: &Control) -> Result<Swarm<Behaviour>, ListenError> {
     let mut seed = key.seed();
     let transport = |reason: String| ListenError::Transport(reason);
     let keypair = Keypair::ed25519_from_bytes(&mut seed).map_err(|error| transport(error.to_string()))?;
@@ -90,7 +92,7 @@ fn build(key: &SecretKey, config: &Libp2pConfig) -> Result<Swarm<Behaviour>, Lis
         .with_dns()
         .map_err(|error| transport(error.to_string()))?;
     let swarm = builder
-        .with_behaviour(|key| Behaviour::new(key, config))
+        .with_behaviour(|key| Behaviour::new(key, config, streams))
         .map_err(|error| transport(error.to_string()))?
         .with_swarm_config(|swarm| swarm.with_idle_connection_timeout(config.idle_timeout))
         .with_connection_timeout(config.dial_timeout)
@@ -101,10 +103,12 @@ fn build(key: &SecretKey, config: &Libp2pConfig) -> Result<Swarm<Behaviour>, Lis
 /// tcp, noise and yamux, as libp2p's own builder puts them together, with streams that end with their connection.
 fn transport_of(key: &Keypair) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let noise = noise::Config::new(key)?;
+    let mut streams = yamux::Config::default();
+    streams.set_max_num_streams(STREAMS_MAX);
     let transport = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
         .upgrade(Version::V1Lazy)
         .authenticate(noise)
-        .multiplex(yamux::Config::default());
+        .multiplex(streams);
     Ok(transport.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(Closing::new(muxer)))).boxed())
 }
 
@@ -285,14 +289,6 @@ fn options(peer: Option<PublicKey>, addresses: Vec<Multiaddr>) -> DialOpts {
     }
 }
 
-fn peer_id(key: PublicKey) -> PeerId {
-    PeerId::from_bytes(&key.peer_id_bytes()).expect("an ed25519 key always has a peer id")
-}
-
-fn public_key(peer: PeerId) -> Option<PublicKey> {
-    PublicKey::from_peer_id_bytes(&peer.to_bytes())?.ok()
-}
-
 /// libp2p's dial errors repeat addresses over several lines; people get the reasons in one.
 fn plain(error: &libp2p::swarm::DialError) -> String {
     match error {
@@ -319,34 +315,14 @@ impl Network for Libp2pNetwork {
 
     fn open(&self, peer: PublicKey, protocol: &'static str) -> BoxFuture<'_, Result<BoxedStream, OpenError>> {
         async move {
-            if !self.shared.connections().contains(peer) {
-                return Err(OpenError::NotConnected);
-            }
-            let mut control = self.streams.clone();
-            let opened = control.open_stream(peer_id(peer), StreamProtocol::new(protocol)).await;
-            match opened {
-                Ok(stream) => Ok(Box::new(stream.compat()) as BoxedStream),
-                Err(libp2p_stream::OpenStreamError::UnsupportedProtocol(_)) => Err(OpenError::Unsupported(protocol)),
-                Err(error) => Err(OpenError::Io(error.to_string())),
-            }
+            let connection = self.shared.connections().that_stays(peer).ok_or(OpenError::NotConnected)?;
+            self.streams.open(connection, protocol).await
         }
         .boxed()
     }
 
     fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError> {
-        let mut control = self.streams.clone();
-        let mut incoming = control.accept(StreamProtocol::new(protocol)).map_err(|_| AcceptError::Taken(protocol))?;
-        let (sender, receiver) = mpsc::channel(ACCEPT_QUEUE);
-        tokio::spawn(async move {
-            while let Some((peer, stream)) = incoming.next().await {
-                let Some(peer) = public_key(peer) else { continue };
-                let stream: BoxedStream = Box::new(stream.compat());
-                if let Err(mpsc::error::TrySendError::Closed(_)) = sender.try_send((peer, stream)) {
-                    return;
-                }
-            }
-        });
-        Ok(receiver)
+        self.streams.accept(protocol)
     }
 
     fn dial(&self, peer: Option<PublicKey>, addresses: Vec<String>) -> BoxFuture<'_, Result<PublicKey, DialError>> {

@@ -126,7 +126,7 @@ impl Catalogue {
             node.hosted.clone_from(&body.agents);
             let hosted = &node.hosted;
             node.agents.retain(|agent, (candidate, document)| {
-                let stays = hosted.iter().any(|h| h.agent == *agent && names(h, &candidate.verified));
+                let stays = entry(hosted, agent).is_some_and(|entry| names(entry, &candidate.verified));
                 if !stays {
                     index.remove(*document);
                 }
@@ -155,7 +155,7 @@ impl Catalogue {
     pub fn admit(&mut self, candidate: Candidate) -> bool {
         let verified = &candidate.verified;
         let Some(node) = self.nodes.get_mut(&verified.node) else { return false };
-        let hosted = node.hosted.iter().any(|hosted| hosted.agent == verified.agent && names(hosted, verified));
+        let hosted = entry(&node.hosted, &verified.agent).is_some_and(|entry| names(entry, verified));
         if hosted {
             let agent = verified.agent.clone();
             let document = self.index.add(candidate.clone());
@@ -217,6 +217,11 @@ impl Catalogue {
     pub(crate) fn hosting(&self, agent: &AgentId) -> impl Iterator<Item = (PublicKey, &Node)> {
         self.nodes.iter().filter(|(_, node)| node.agents.contains_key(agent)).map(|(key, node)| (*key, node))
     }
+}
+
+/// The entry of an agent; a placement's agents ascend (SPEC P-40).
+fn entry<'a>(hosted: &'a [Hosted], agent: &AgentId) -> Option<&'a Hosted> {
+    hosted.binary_search_by(|entry| entry.agent.cmp(agent)).ok().map(|at| &hosted[at])
 }
 
 fn names(hosted: &Hosted, verified: &VerifiedAgent) -> bool {

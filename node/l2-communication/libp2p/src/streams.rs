@@ -1,0 +1,239 @@
+//! Streams under protocol names, on the swarm's connections. `libp2p-stream` has one place for an incoming stream and
+//! drops what comes while it is taken, so that of many simultaneous calls some are lost; here streams queue.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+
+use althing_communication::network::Incoming;
+use althing_communication::{AcceptError, BoxedStream, OpenError};
+use althing_protocol::PublicKey;
+use libp2p::PeerId;
+use libp2p::core::transport::PortUse;
+use libp2p::core::upgrade::{InboundUpgrade, OutboundUpgrade, UpgradeInfo};
+use libp2p::core::{Endpoint, Multiaddr};
+use libp2p::swarm::handler::{ConnectionEvent, DialUpgradeError, FullyNegotiatedInbound, FullyNegotiatedOutbound};
+use libp2p::swarm::{
+    ConnectionDenied, ConnectionHandler, ConnectionHandlerEvent, ConnectionId, FromSwarm, NetworkBehaviour, Stream,
+    StreamUpgradeError, SubstreamProtocol, THandlerInEvent, THandlerOutEvent, ToSwarm,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::compat::FuturesAsyncReadCompatExt as _;
+
+use crate::identity::public_key;
+
+/// Streams that wait to be taken under one protocol: as many as yamux lets a peer open without an answer.
+const ACCEPT_QUEUE: usize = 256;
+/// Streams that wait to be opened on one connection.
+const OPEN_QUEUE: usize = 64;
+
+/// A stream that somebody wants.
+pub(crate) struct Opening {
+    protocol: &'static str,
+    done: oneshot::Sender<Result<Stream, OpenError>>,
+}
+
+/// Where streams go to and come from.
+#[derive(Default)]
+struct Ends {
+    accepting: BTreeMap<&'static str, mpsc::Sender<(PublicKey, BoxedStream)>>,
+    opening: BTreeMap<ConnectionId, mpsc::Sender<Opening>>,
+}
+
+type Shared = Arc<Mutex<Ends>>;
+
+fn lock(shared: &Shared) -> MutexGuard<'_, Ends> {
+    shared.lock().expect("no holder of the streams' ends panics")
+}
+
+/// Opens and accepts streams.
+#[derive(Clone, Default)]
+pub(crate) struct Control {
+    shared: Shared,
+}
+
+impl Control {
+    /// Opens a stream on a connection.
+    pub async fn open(&self, connection: ConnectionId, protocol: &'static str) -> Result<BoxedStream, OpenError> {
+        let gone = || OpenError::Io("the connection was closed".to_owned());
+        let asking = lock(&self.shared).opening.get(&connection).cloned().ok_or_else(gone)?;
+        let (done, opened) = oneshot::channel();
+        asking.send(Opening { protocol, done }).await.map_err(|_| gone())?;
+        let stream = opened.await.map_err(|_| gone())??;
+        Ok(Box::new(stream.compat()))
+    }
+
+    /// Takes the streams that peers open under `protocol`.
+    pub fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError> {
+        let mut ends = lock(&self.shared);
+        if ends.accepting.get(protocol).is_some_and(|sender| !sender.is_closed()) {
+            return Err(AcceptError::Taken(protocol));
+        }
+        let (sender, receiver) = mpsc::channel(ACCEPT_QUEUE);
+        ends.accepting.insert(protocol, sender);
+        Ok(receiver)
+    }
+}
+
+/// The swarm's part.
+pub(crate) struct Behaviour {
+    shared: Shared,
+}
+
+impl Behaviour {
+    pub fn new(control: &Control) -> Behaviour {
+        Behaviour { shared: control.shared.clone() }
+    }
+
+    fn handler(&self, connection: ConnectionId, peer: PeerId) -> Handler {
+        let (sender, wanted) = mpsc::channel(OPEN_QUEUE);
+        lock(&self.shared).opening.insert(connection, sender);
+        Handler { connection, peer: public_key(peer), shared: self.shared.clone(), wanted }
+    }
+}
+
+impl NetworkBehaviour for Behaviour {
+    type ConnectionHandler = Handler;
+    type ToSwarm = Infallible;
+
+    fn handle_established_inbound_connection(
+        &mut self,
+        connection: ConnectionId,
+        peer: PeerId,
+        _: &Multiaddr,
+        _: &Multiaddr,
+    ) -> Result<Handler, ConnectionDenied> {
+        Ok(self.handler(connection, peer))
+    }
+
+    fn handle_established_outbound_connection(
+        &mut self,
+        connection: ConnectionId,
+        peer: PeerId,
+        _: &Multiaddr,
+        _: Endpoint,
+        _: PortUse,
+    ) -> Result<Handler, ConnectionDenied> {
+        Ok(self.handler(connection, peer))
+    }
+
+    fn on_swarm_event(&mut self, _: FromSwarm<'_>) {}
+
+    fn on_connection_handler_event(&mut self, _: PeerId, _: ConnectionId, event: THandlerOutEvent<Self>) {
+        match event {}
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Infallible, THandlerInEvent<Self>>> {
+        Poll::Pending
+    }
+}
+
+/// One connection's part.
+pub(crate) struct Handler {
+    connection: ConnectionId,
+    /// `None` for an identity that is none of ours: the connection is about to be closed.
+    peer: Option<PublicKey>,
+    shared: Shared,
+    wanted: mpsc::Receiver<Opening>,
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        lock(&self.shared).opening.remove(&self.connection);
+    }
+}
+
+/// Protocol names, agreed on by multistream-select, and nothing more.
+pub(crate) struct Names(Vec<&'static str>);
+
+impl UpgradeInfo for Names {
+    type Info = &'static str;
+    type InfoIter = std::vec::IntoIter<&'static str>;
+
+    fn protocol_info(&self) -> Self::InfoIter {
+        self.0.clone().into_iter()
+    }
+}
+
+impl InboundUpgrade<Stream> for Names {
+    type Output = (Stream, &'static str);
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Output, Infallible>>;
+
+    fn upgrade_inbound(self, stream: Stream, name: &'static str) -> Self::Future {
+        ready(Ok((stream, name)))
+    }
+}
+
+impl OutboundUpgrade<Stream> for Names {
+    type Output = Stream;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Output, Infallible>>;
+
+    fn upgrade_outbound(self, stream: Stream, _: &'static str) -> Self::Future {
+        ready(Ok(stream))
+    }
+}
+
+impl ConnectionHandler for Handler {
+    type FromBehaviour = Infallible;
+    type ToBehaviour = Infallible;
+    type InboundProtocol = Names;
+    type OutboundProtocol = Names;
+    type InboundOpenInfo = ();
+    type OutboundOpenInfo = Opening;
+
+    fn listen_protocol(&self) -> SubstreamProtocol<Names, ()> {
+        let accepting = &lock(&self.shared).accepting;
+        let names = accepting.iter().filter(|(_, sender)| !sender.is_closed()).map(|(name, _)| *name);
+        SubstreamProtocol::new(Names(names.collect()), ())
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionHandlerEvent<Names, Opening, Infallible>> {
+        match self.wanted.poll_recv(cx) {
+            Poll::Ready(Some(opening)) => {
+                let protocol = SubstreamProtocol::new(Names(vec![opening.protocol]), opening);
+                Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest { protocol })
+            }
+            // Nobody will want one any more; or not yet.
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn on_behaviour_event(&mut self, event: Infallible) {
+        match event {}
+    }
+
+    fn on_connection_event(&mut self, event: ConnectionEvent<'_, Names, Names, (), Opening>) {
+        match event {
+            ConnectionEvent::FullyNegotiatedInbound(FullyNegotiatedInbound { protocol: (stream, name), .. }) => {
+                self.accepted(stream, name);
+            }
+            // Whoever wanted it may have gone: then it is closed.
+            ConnectionEvent::FullyNegotiatedOutbound(FullyNegotiatedOutbound { protocol: stream, info }) => {
+                let _ = info.done.send(Ok(stream));
+            }
+            ConnectionEvent::DialUpgradeError(DialUpgradeError { info, error }) => {
+                let reason = match error {
+                    StreamUpgradeError::NegotiationFailed => OpenError::Unsupported(info.protocol),
+                    StreamUpgradeError::Timeout => OpenError::Timeout,
+                    StreamUpgradeError::Io(error) => OpenError::Io(error.to_string()),
+                    StreamUpgradeError::Apply(never) => match never {},
+                };
+                let _ = info.done.send(Err(reason));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Handler {
+    fn accepted(&self, stream: Stream, name: &'static str) {
+        let (Some(peer), Some(taker)) = (self.peer, lock(&self.shared).accepting.get(name).cloned()) else { return };
+        if taker.try_send((peer, Box::new(stream.compat()))).is_err() {
+            tracing::warn!(%peer, protocol = name, "{ACCEPT_QUEUE} streams wait already; this one is closed");
+        }
+    }
+}
