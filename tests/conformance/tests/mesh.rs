@@ -331,6 +331,7 @@ async fn tasks_are_listed_in_pages_across_all_nodes_of_an_agent() {
             break;
         }
     }
+    // P-57
     sent.reverse();
     assert_eq!(listed, sent);
     let params = json!({ "status": "TASK_STATE_INPUT_REQUIRED", "includeArtifacts": true, "historyLength": 0 });
