@@ -7,7 +7,8 @@ use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,6 +28,22 @@ impl Default for Limits {
     fn default() -> Self {
         Limits { connections: 1_024, header_timeout: Duration::from_secs(10), drain: Duration::from_secs(2) }
     }
+}
+
+/// How a connection of HTTP/2 begins (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Reads until it is clear whether the connection speaks HTTP/2; gives it back with nothing read.
+async fn begin(stream: TcpStream) -> std::io::Result<impl AsyncRead + AsyncWrite + Unpin> {
+    let (mut reading, writing) = stream.into_split();
+    let mut head = Vec::with_capacity(PREFACE.len());
+    while head.len() < PREFACE.len() && PREFACE.starts_with(&head) {
+        let left = PREFACE.len() - head.len();
+        if (&mut reading).take(left as u64).read_buf(&mut head).await? == 0 {
+            break;
+        }
+    }
+    Ok(tokio::io::join(std::io::Cursor::new(head).chain(reading), writing))
 }
 
 /// Serves until `stop`, then lets what is under way end.
@@ -54,12 +71,12 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
             let mut builder = Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
             builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(20));
-            // hyper's limit begins with the first byte.
-            let mut first = [0];
-            tokio::select! {
-                spoken = tokio::time::timeout(header_timeout, stream.peek(&mut first)) => if spoken.is_err() { return },
+            // hyper's limit begins once it is known which version of HTTP is spoken.
+            let begun = tokio::select! {
+                begun = tokio::time::timeout(header_timeout, begin(stream)) => begun,
                 () = stop.cancelled() => return,
-            }
+            };
+            let Ok(Ok(stream)) = begun else { return };
             let connection = builder.serve_connection(TokioIo::new(stream), service);
             tokio::pin!(connection);
             let ended = tokio::select! {

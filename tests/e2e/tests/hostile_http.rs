@@ -87,6 +87,7 @@ fn who_stalls_is_let_go() {
     let stalls = [
         ("nothing", String::new(), None),
         ("half a head", "POST /a2a/echo HT".to_owned(), None),
+        ("half of how HTTP/2 begins", "PRI * HT".to_owned(), None),
         ("half a body", head("100"), Some(-32600)),
         ("a body without end", head("99999999999"), Some(-32600)),
     ];
