@@ -199,8 +199,14 @@ pub async fn run() {
     let (mut one, mut many, mut ours, mut floors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut our_rates, mut floor_rates) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
-        let mut floor = floor_one(&mut streams[0], &key).await;
-        let mut libp2p = libp2p_one(&communication, peer).await;
+        // In tasks, as a node's calls are: a runtime's main thread would be woken by another one each time.
+        let (mut first, signs) = (streams.swap_remove(0), key.clone());
+        let floor = tokio::spawn(async move { (floor_one(&mut first, &signs).await, first) });
+        let (mut floor, first) = floor.await.expect("no panic");
+        streams.push(first);
+        let calling = communication.clone();
+        let libp2p = tokio::spawn(async move { libp2p_one(&calling, peer).await });
+        let mut libp2p = libp2p.await.expect("no panic");
         let floor_rate = floor_many(&mut streams, &key).await;
         let libp2p_rate = libp2p_many(&communication, peer).await;
         if round == 0 {
