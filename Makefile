@@ -44,4 +44,4 @@ fuzz: setup
 audit:
 	@command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
 	@cargo deny check licenses bans sources
-	@cargo deny check advisories || echo "advisories: the database could not be reached, or names one of ours (above)"
+	@if cargo deny fetch db; then cargo deny check advisories; else echo "advisories: the database cannot be reached"; fi

@@ -1,0 +1,74 @@
+//! The agent as a node runs it: it answers from the folder as it is now.
+
+use std::fs::{remove_file, rename, write};
+use std::path::Path;
+use std::sync::Arc;
+
+use a2a::{Message, Part, Role};
+use althing_execution::agent::{Agent, Made, Parameters};
+use althing_execution::{AgentError, Output, Turn};
+use althing_knowledge::Knowledge;
+use serde_json::json;
+
+fn agent(folder: &Path) -> Arc<dyn Agent> {
+    Knowledge::build(&json!({ "folder": folder }), Path::new("/")).expect("an agent")
+}
+
+async fn asked(agent: &Arc<dyn Agent>, question: &str) -> Result<String, AgentError> {
+    let (out, mut made) = Output::channel();
+    let turn = Turn {
+        task_id: "t".to_owned(),
+        context_id: "c".to_owned(),
+        message: Message::new(Role::User, vec![Part::text(question)]),
+        history: Vec::new(),
+        remembered: None,
+        parameters: Parameters::default(),
+    };
+    let taking = async {
+        let mut text = String::new();
+        while let Some(made) = made.recv().await {
+            if let Made::Artifact { artifact, .. } = made {
+                artifact.parts.iter().filter_map(Part::as_text).for_each(|part| text.push_str(part));
+            }
+        }
+        text
+    };
+    let (ended, text) = tokio::join!(agent.turn(turn, out), taking);
+    ended.map(|()| text)
+}
+
+#[tokio::test]
+async fn what_changes_in_the_folder_is_known_in_the_next_turn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name);
+    write(file("birds.md"), "# Birds\n\nThe heron fishes at dawn.\n").expect("a file");
+    let agent = agent(folder.path());
+    let answer = asked(&agent, "When does the heron fish?").await.expect("an answer");
+    assert!(answer.contains("birds.md:3\n> The heron fishes at dawn."), "{answer}");
+    assert!(asked(&agent, "badger").await.expect("an answer").starts_with("Nothing in these files"));
+
+    write(file("mammals.txt"), "The badger digs at night.\n").expect("a new file");
+    assert!(asked(&agent, "badger").await.expect("an answer").contains("mammals.txt:1"));
+
+    write(file("birds.md"), "# Birds\n\nA note first.\n\nThe heron sleeps at noon.\n").expect("a changed file");
+    let answer = asked(&agent, "heron").await.expect("an answer");
+    assert!(answer.contains("birds.md:5") && !answer.contains("dawn"), "{answer}");
+
+    rename(file("mammals.txt"), file("beasts.txt")).expect("another name");
+    assert!(asked(&agent, "badger").await.expect("an answer").contains("beasts.txt:1"));
+
+    remove_file(file("beasts.txt")).expect("it is there");
+    assert!(asked(&agent, "badger").await.expect("an answer").starts_with("Nothing in these files"));
+}
+
+#[tokio::test]
+async fn a_folder_that_is_gone_fails_the_turn_and_says_which() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inner = folder.path().join("docs");
+    std::fs::create_dir(&inner).expect("a folder");
+    write(inner.join("a.md"), "Something.\n").expect("a file");
+    let agent = agent(&inner);
+    std::fs::remove_dir_all(&inner).expect("it is there");
+    let failed = asked(&agent, "something").await.expect_err("it is gone").to_string();
+    assert!(failed.contains("docs"), "{failed}");
+}
