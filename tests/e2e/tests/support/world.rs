@@ -74,6 +74,11 @@ impl World {
         format!("{}-{at}", self.prefix)
     }
 
+    /// The ids of what runs on a machine.
+    pub fn processes(&self, at: usize) -> String {
+        ip(&format!("netns pids {}", self.name(at))).expect("a namespace of ours")
+    }
+
     /// Pulls a machine's cable.
     pub fn cut(&self, at: usize) {
         ip(&format!("-n {} link set p{at} down", self.hub())).expect("the bridge is ours");

@@ -1,0 +1,143 @@
+//! Every command of the documentation, run as a reader would: in order, in a shell, on a machine of its own.
+#![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::world::World;
+use support::{COMMAND_MAX, Machine, Node, Running, binary};
+
+/// The documents, in reading order.
+const DOCUMENTS: [&str; 4] = ["README.md", "docs/getting-started.md", "docs/agents.md", "docs/configuration.md"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/e2e lies two levels below the top")
+}
+
+/// The commands of the `sh` blocks, with lines that go on put together.
+fn commands(document: &str) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    let (mut inside, mut goes_on) = (false, false);
+    for line in document.lines() {
+        if line.starts_with("```") {
+            (inside, goes_on) = (line == "```sh", false);
+        } else if inside && !line.trim().is_empty() {
+            let part = line.trim_end_matches('\\');
+            match commands.last_mut().filter(|_| goes_on) {
+                Some(command) => command.push_str(part),
+                None => commands.push(part.to_owned()),
+            }
+            goes_on = line.ends_with('\\');
+        }
+    }
+    commands
+}
+
+/// What a reader has to fill in, and what builds the program that runs here.
+fn is_for_the_reader(command: &str) -> bool {
+    command.contains('…') || command.starts_with("git ") || command.starts_with("make ")
+}
+
+struct Reader {
+    machine: Machine,
+    nodes: Vec<Node>,
+}
+
+impl Reader {
+    fn shell(&self, command: &str) -> Command {
+        let mut shell = self.machine.command(Path::new("/bin/sh"));
+        let path =
+            format!("{}:{}", self.machine.home().join("bin").display(), std::env::var("PATH").unwrap_or_default());
+        shell.args(["-c", command]).env("PATH", path);
+        shell
+    }
+
+    /// A node that is to run beside what follows.
+    fn up(&mut self, command: &str) {
+        let command = command.split('#').next().unwrap_or_default().replacen("althing", "exec althing --json", 1);
+        let mut running = Running::start(&mut self.shell(&command));
+        let Some(line) = running.line(support::UP_MAX) else { panic!("{command}: {:?}", running.end(COMMAND_MAX)) };
+        let said = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{command}: {error}: {line}"));
+        self.nodes.push(Node { running, said, ready: std::time::Instant::now() });
+    }
+
+    fn run(&self, command: &str) {
+        let outcome = Running::start(&mut self.shell(command)).end(COMMAND_MAX);
+        // Nobody has a bill to show here: that is an answer, too.
+        let fine = if command.contains("find") { outcome.code == 0 || outcome.code == 4 } else { outcome.code == 0 };
+        assert!(fine, "{command}: {outcome:?}");
+        let expected = match command {
+            command if command.starts_with("curl") => "TASK_STATE_COMPLETED",
+            "althing call echo Hello" => "Hello",
+            "althing find --cap echo.say" => "echo",
+            _ => "",
+        };
+        assert!(outcome.stdout.contains(expected), "{command}: {outcome:?}");
+    }
+}
+
+/// The demo says what it shows, ends with 0, and leaves nothing running.
+#[test]
+fn the_demo_shows_the_main_job_and_leaves_nothing_behind() {
+    let Some(mut world) = World::new(1, support::world::Multicast::Carried) else { return };
+    let machine = world.machines.remove(0);
+    std::fs::create_dir(machine.home().join("notes")).expect("a folder");
+    machine.write("notes/boats.md", "# Boats\n\nThe keel of the Argo was cut from oaks of Dodona.\n");
+    let folder = machine.home().join("notes");
+    let folder = folder.to_str().expect("a plain path");
+    let arguments = ["demo", "--docs", folder, "--question", "Where does the keel of the Argo come from?"];
+    let demo = Running::start(machine.command(&binary()).args(arguments).current_dir(root())).end(COMMAND_MAX);
+    assert_eq!(demo.code, 0, "{demo:?}");
+    assert!(demo.stdout.contains("boats.md:3"), "the answer is cited: {}", demo.stdout);
+    assert_eq!(world.processes(0), "", "nothing is left running");
+    let empty = machine.home().join("empty");
+    std::fs::create_dir(&empty).expect("a folder");
+    let arguments = ["demo", "--docs", empty.to_str().expect("a plain path")];
+    let failed = Running::start(machine.command(&binary()).args(arguments).current_dir(root())).end(COMMAND_MAX);
+    assert_ne!(failed.code, 0, "a step that fails fails the demo: {failed:?}");
+    assert_eq!(world.processes(0), "", "nothing is left running");
+}
+
+#[test]
+fn every_command_of_the_documentation_does_what_it_says() {
+    let Some(mut world) = World::new(1, support::world::Multicast::Carried) else { return };
+    let machine = world.machines.remove(0);
+    // What a reader has: a clone of the project, and `althing` on the path.
+    std::fs::create_dir(machine.home().join("bin")).expect("a folder");
+    std::os::unix::fs::symlink(binary(), machine.home().join("bin/althing")).expect("a link");
+    std::os::unix::fs::symlink(root().join("thing-descriptions"), machine.home().join("thing-descriptions"))
+        .expect("a link");
+    machine.write("question.txt", "What is this?\n");
+    let mut reader = Reader { machine, nodes: Vec::new() };
+    let mut done = 0;
+    for document in DOCUMENTS {
+        let text = std::fs::read_to_string(root().join(document)).expect("a document");
+        if document == "docs/agents.md" {
+            // It begins anew with the agent that the first page left.
+            reader.run("althing agent remove echo");
+        }
+        for command in commands(&text).iter().filter(|command| !is_for_the_reader(command)) {
+            println!("{document}: {command}");
+            let bare = command.split('#').next().unwrap_or_default().trim().to_owned();
+            if bare.split(' ').any(|word| word == "up") {
+                // The same node again, with other flags: a reader would have stopped it.
+                let first = bare.starts_with("althing --name") || reader.nodes.is_empty();
+                if !first {
+                    let node = reader.nodes.remove(0);
+                    node.running.signal(nix::sys::signal::Signal::SIGINT);
+                    assert_eq!(node.running.end(COMMAND_MAX).code, 0, "Ctrl-C is how a node is stopped");
+                }
+                reader.up(&bare);
+                if !first {
+                    reader.nodes.rotate_right(1);
+                }
+            } else {
+                reader.run(&bare);
+            }
+            done += 1;
+        }
+    }
+    assert!(done >= 15, "only {done} commands were found");
+}
