@@ -13,17 +13,14 @@ use futures::StreamExt as _;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
+use crate::alive::{Alive, crowded};
 use crate::error::OperationError;
 use crate::machine::task;
 use crate::operation::{Operation, Reply};
 use crate::params;
 use crate::tasks::{Filter, PublicKeyText, Record, TaskStoreError, Tasks};
-use crate::turn::{self, LISTENERS_MAX, Listener, Live};
+use crate::turn::{self, Live};
 
-/// Tasks that may be alive at once; beyond, new ones are refused.
-const LIVE_MAX: usize = 4_096;
-/// Tasks at rest share these gates.
-const GATES: usize = 32;
 /// Tasks of a page: when not asked for, and at most (A2A 1.0.1 §3.1.4).
 const PAGE_DEFAULT: i32 = 50;
 const PAGE_MAX: i32 = 100;
@@ -52,18 +49,7 @@ struct Shared {
     entropy: Entropy,
     trust: watch::Receiver<Trust>,
     agents: Mutex<BTreeMap<AgentId, HostedAgent>>,
-    alive: Mutex<Alive>,
-    /// Taken while a task at rest is changed, so that of two changes the second sees the first; by task id.
-    gates: [tokio::sync::Mutex<()>; GATES],
-}
-
-/// Tasks that are not over, as far as they are in memory.
-#[derive(Default)]
-struct Alive {
-    /// Those whose turn runs.
-    live: BTreeMap<String, Arc<Live>>,
-    /// Who waits for the next turn of a task at rest.
-    waiting: BTreeMap<String, Vec<Listener>>,
+    alive: Alive,
 }
 
 impl Hosting {
@@ -79,16 +65,7 @@ impl Hosting {
         entropy: Entropy,
     ) -> Result<Hosting, TaskStoreError> {
         let (tasks, interrupted) = Tasks::open(store)?;
-        let shared = Shared {
-            host,
-            tasks,
-            clock,
-            entropy,
-            trust,
-            agents: Mutex::default(),
-            alive: Mutex::default(),
-            gates: Default::default(),
-        };
+        let shared = Shared { host, tasks, clock, entropy, trust, agents: Mutex::default(), alive: Alive::default() };
         let hosting = Hosting { shared: Arc::new(shared) };
         for mut record in interrupted {
             let message = "the node ended while the task was running; send the message again";
@@ -107,9 +84,7 @@ impl Hosting {
     /// Takes an agent away. Its tasks stay; those that run are cancelled.
     pub fn remove(&self, agent: &AgentId) {
         self.agents().remove(agent);
-        for live in self.alive().live.values().filter(|live| live.record().agent == agent.name()) {
-            live.cancel.cancel();
-        }
+        self.shared.alive.cancel(agent.name());
     }
 
     /// Is the agent hosted here?
@@ -121,7 +96,7 @@ impl Hosting {
     /// Tasks that are alive now.
     #[must_use]
     pub fn live_tasks(&self) -> usize {
-        self.alive().live.values().filter(|live| live.running()).count()
+        self.shared.alive.count()
     }
 
     /// One operation asked by `caller`: the caller check, then the operation. `extensions` are those of A2A that the
@@ -169,36 +144,12 @@ impl Hosting {
         &self.shared.tasks
     }
 
-    /// Forgets a turn, and keeps those of its listeners that `end` gives for the next one.
-    pub(crate) fn put_to_rest(&self, id: &str, end: impl FnOnce() -> Vec<Listener>) {
-        let mut alive = self.alive();
-        alive.live.remove(id);
-        let listeners = end();
-        if !listeners.is_empty() {
-            alive.waiting.entry(id.to_owned()).or_default().extend(listeners);
-        }
-    }
-
-    fn forget(&self, id: &str) {
-        self.put_to_rest(id, Vec::new);
+    pub(crate) fn alive(&self) -> &Alive {
+        &self.shared.alive
     }
 
     fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentId, HostedAgent>> {
         self.shared.agents.lock().expect("no holder of the agents panics")
-    }
-
-    fn alive(&self) -> MutexGuard<'_, Alive> {
-        self.shared.alive.lock().expect("no holder of the tasks panics")
-    }
-
-    fn live(&self, id: &str) -> Option<Arc<Live>> {
-        self.alive().live.get(id).filter(|live| live.running()).cloned()
-    }
-
-    /// Waits until nobody else changes the task while it is at rest.
-    async fn gate(&self, id: &str) -> tokio::sync::MutexGuard<'_, ()> {
-        let sum = id.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-        self.shared.gates[sum % GATES].lock().await
     }
 
     /// A UUIDv7 (RFC 9562 §5.7) of our own clock and randomness.
@@ -209,13 +160,15 @@ impl Hosting {
 
     /// The task as it is, if it is this caller's with this agent.
     fn read(&self, agent: &HostedAgent, scope: PublicKeyText, id: &str) -> Result<Record, OperationError> {
-        let live = self.alive().live.get(id).map(|live| live.record());
-        let record = match live {
-            Some(record) => Some(record),
-            None => self.tasks().read(id).map_err(internal)?,
-        };
-        let own = record.filter(|record| record.agent == agent.id.name() && record.scope == scope);
-        own.ok_or_else(|| OperationError::task_not_found(id))
+        match self.alive().record(id) {
+            Some(record) => own(agent, scope, id, Some(record)),
+            None => self.kept(agent, scope, id),
+        }
+    }
+
+    /// The same, of a task at rest.
+    fn kept(&self, agent: &HostedAgent, scope: PublicKeyText, id: &str) -> Result<Record, OperationError> {
+        own(agent, scope, id, self.tasks().read(id).map_err(internal)?)
     }
 
     /// Takes a message: into a new task, or into the one that it names. The task is on disk when this returns.
@@ -233,7 +186,7 @@ impl Hosting {
         }
         let continues = message.task_id.clone();
         let _gate = match &continues {
-            Some(id) => Some(self.gate(id).await),
+            Some(id) => Some(self.alive().gate(id).await),
             None => None,
         };
         let record = match continues {
@@ -248,7 +201,7 @@ impl Hosting {
                     let message = format!("task {id} belongs to context {:?}", record.task.context_id);
                     return Err(OperationError::invalid_params(message));
                 }
-                if self.live(&id).is_some() {
+                if self.alive().running(&id).is_some() {
                     let message = format!("task {id} is being worked on; wait for it, or cancel it");
                     return Err(OperationError::unsupported(message));
                 }
@@ -257,18 +210,9 @@ impl Hosting {
                 record
             }
         };
-        let live = {
-            let mut alive = self.alive();
-            if alive.live.len() >= LIVE_MAX {
-                return Err(OperationError::busy(format!("this node works on {LIVE_MAX} tasks; try again later")));
-            }
-            let waiting = alive.waiting.remove(&record.task.id).unwrap_or_default();
-            let live = Arc::new(Live::new(record.clone(), waiting, extensions.to_vec()));
-            alive.live.insert(record.task.id.clone(), live.clone());
-            live
-        };
+        let live = self.alive().begin(&record, extensions)?;
         if let Err(error) = self.tasks().write(&record, Durability::Synced).await {
-            self.forget(&record.task.id);
+            self.alive().put_to_rest(&record.task.id, Vec::new);
             return Err(internal(error));
         }
         Ok(live)
@@ -316,40 +260,20 @@ impl Hosting {
 
     fn subscribe(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
         let request: a2a::SubscribeToTaskRequest = params::task(params)?;
-        // Whose task it is does not change; how it is may, until the lock is held.
+        // Whose task it is does not change.
         self.read(agent, scope, &request.id)?;
-        let mut alive = self.alive();
-        if let Some(live) = alive.live.get(&request.id).filter(|live| live.running()) {
-            let (task, events) = live.listen(true).ok_or_else(|| crowded(&request.id))?;
-            return Ok(stream(task, events));
-        }
-        let record = self.tasks().read(&request.id).map_err(internal)?;
-        let record = record.ok_or_else(|| OperationError::task_not_found(&request.id))?;
-        if record.task.status.state.is_terminal() {
-            let message = format!("task {} is over; GetTask shows it", request.id);
-            return Err(OperationError::unsupported(message));
-        }
-        alive.waiting.retain(|_, listeners| {
-            listeners.retain(|held| !held.is_gone());
-            !listeners.is_empty()
-        });
-        let waiting = alive.waiting.entry(request.id.clone()).or_default();
-        if waiting.len() == LISTENERS_MAX {
-            return Err(crowded(&request.id));
-        }
-        let (listener, events) = Listener::new(true);
-        waiting.push(listener);
-        Ok(stream(record.task, events))
+        let (task, events) = self.alive().listen(&request.id, || self.kept(agent, scope, &request.id))?;
+        Ok(stream(task, events))
     }
 
     async fn cancel(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
         let request: a2a::CancelTaskRequest = params::task(params)?;
-        let gate = self.gate(&request.id).await;
+        let gate = self.alive().gate(&request.id).await;
         let mut record = self.read(agent, scope, &request.id)?;
         if record.task.status.state.is_terminal() {
             return Err(OperationError::task_not_cancelable(&request.id));
         }
-        if let Some(live) = self.live(&request.id) {
+        if let Some(live) = self.alive().running(&request.id) {
             drop(gate);
             let mut state = live.state.subscribe();
             live.cancel.cancel();
@@ -362,7 +286,7 @@ impl Hosting {
         }
         let event = task::set(&mut record.task, TaskState::Canceled, None, self.now());
         self.tasks().write(&record, Durability::Synced).await.map_err(internal)?;
-        let waiting = self.alive().waiting.remove(&request.id).unwrap_or_default();
+        let waiting = self.alive().take_waiting(&request.id);
         futures::future::join_all(waiting.iter().map(|listener| listener.tell(event.clone()))).await;
         json(&record.task)
     }
@@ -394,6 +318,12 @@ impl Hosting {
     }
 }
 
+/// A task is shown to nobody but the caller, and the agent, that it belongs to.
+fn own(agent: &HostedAgent, scope: PublicKeyText, id: &str, record: Option<Record>) -> Result<Record, OperationError> {
+    let own = record.filter(|record| record.agent == agent.id.name() && record.scope == scope);
+    own.ok_or_else(|| OperationError::task_not_found(id))
+}
+
 fn check_modes(agent: &HostedAgent, message: &a2a::Message) -> Result<(), OperationError> {
     let taken = |kind: &str| agent.input_modes.iter().any(|mode| mode == kind || mode == "*/*");
     let kinds = message.parts.iter().filter_map(|part| part.media_type.as_deref()).filter(|kind| !kind.is_empty());
@@ -405,10 +335,6 @@ fn check_modes(agent: &HostedAgent, message: &a2a::Message) -> Result<(), Operat
             agent.input_modes.join(", ")
         ))),
     }
-}
-
-fn crowded(id: &str) -> OperationError {
-    OperationError::busy(format!("{LISTENERS_MAX} listen to task {id}; GetTask shows it"))
 }
 
 fn internal(error: TaskStoreError) -> OperationError {

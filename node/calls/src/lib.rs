@@ -8,6 +8,7 @@
 //!
 //! **Never knows**: HTTP, JSON-RPC envelopes, the command line.
 
+mod alive;
 mod error;
 mod hosting;
 mod incoming;

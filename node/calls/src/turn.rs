@@ -235,7 +235,7 @@ fn rest(hosting: &Hosting, live: &Live, state: TaskState) {
     let id = live.record().task.id;
     let over = state.is_terminal();
     // At once: a message that continues the task must not find this turn, nor be forgotten with it.
-    hosting.put_to_rest(&id, || {
+    hosting.alive().put_to_rest(&id, || {
         let mut now = live.lock();
         now.running = false;
         let mut listeners = std::mem::take(&mut now.listeners);

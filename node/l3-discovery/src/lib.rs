@@ -11,6 +11,7 @@
 
 pub mod config;
 mod error;
+mod exchange;
 pub mod lan;
 pub mod machine;
 mod service;

@@ -1,20 +1,19 @@
-//! The shell of L3: pushes and takes placements, fetches evidence, keeps connections.
+//! The shell of L3: what is hosted here, what is found, and whom to keep a connection to.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use althing_communication::{Answer, CallError, Caller, Communication, Inbound, PeerEvent, Request, WallClock};
+use althing_communication::{Communication, WallClock};
 use althing_protocol::object::{self, Health, Hosted, Placement};
-use althing_protocol::{AgentId, Authored, Evidence, PublicKey, SecretKey, VerifiedAgent};
+use althing_protocol::{AgentId, Authored, PublicKey, SecretKey, VerifiedAgent};
 use althing_td::{Description, Exposure};
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use tokio::sync::{Notify, Semaphore, broadcast, mpsc};
-use tokio::time::{Instant, interval, sleep, timeout};
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::time::{Instant, interval};
 
 use crate::config::DiscoveryConfig;
 use crate::error::FindError;
+use crate::exchange::Serving;
 use crate::lan::Sighting;
 use crate::machine::catalogue::{Candidate, Catalogue, Learned, Now};
 use crate::machine::dialling::{Dialling, Target, Times};
@@ -53,31 +52,31 @@ pub struct Status {
 /// Finds nodes and agents.
 #[derive(Clone)]
 pub struct Discovery {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
-    communication: Communication,
-    config: DiscoveryConfig,
-    key: SecretKey,
-    clock: WallClock,
+pub(crate) struct Shared {
+    pub communication: Communication,
+    pub config: DiscoveryConfig,
+    pub key: SecretKey,
+    pub clock: WallClock,
     /// Says whether a peer may see agents whose exposure is `trusted`.
-    trusts: Box<dyn Fn(PublicKey) -> bool + Send + Sync>,
+    pub trusts: Box<dyn Fn(PublicKey) -> bool + Send + Sync>,
     /// This node's load, thousandths.
     load: Box<dyn Fn() -> u16 + Send + Sync>,
     started: Instant,
     state: Mutex<State>,
-    changed: Notify,
+    pub changed: Notify,
 }
 
-struct State {
-    catalogue: Catalogue,
+pub(crate) struct State {
+    pub catalogue: Catalogue,
     dialling: Dialling,
-    local: BTreeMap<AgentId, LocalAgent>,
+    pub local: BTreeMap<AgentId, LocalAgent>,
     health: Health,
     sequence: u64,
-    fetching: BTreeMap<PublicKey, Arc<Semaphore>>,
-    refused: u64,
+    pub fetching: BTreeMap<PublicKey, Arc<Semaphore>>,
+    pub refused: u64,
 }
 
 impl Discovery {
@@ -201,17 +200,17 @@ impl Discovery {
         self.push_all().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().expect("no holder of the catalogue panics")
     }
 
-    fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Now {
         let elapsed = self.shared.started.elapsed().as_millis();
         Now { monotonic_ms: u64::try_from(elapsed).unwrap_or(u64::MAX), wall_ms: self.shared.clock.now_ms() }
     }
 
     /// A new placement of this node with what `sees` lets through.
-    fn placement(&self, state: &mut State, sees: impl Fn(Exposure) -> bool) -> Authored<Placement> {
+    pub(crate) fn placement(&self, state: &mut State, sees: impl Fn(Exposure) -> bool) -> Authored<Placement> {
         state.sequence += 1;
         let ttl_ms = u64::try_from(self.shared.config.ttl.as_millis()).unwrap_or(u64::MAX);
         let mut placement =
@@ -229,7 +228,7 @@ impl Discovery {
     }
 
     /// Puts this node's own agents, hidden ones too, into its own catalogue.
-    fn refresh_own(&self) {
+    pub(crate) fn refresh_own(&self) {
         let now = self.now();
         let mut state = self.lock();
         let placement = self.placement(&mut state, |_| true);
@@ -243,64 +242,6 @@ impl Discovery {
                 }
             }
             Err(reason) => tracing::error!(%reason, "this node's own placement was refused"),
-        }
-    }
-
-    async fn push_for_ever(self, mut events: broadcast::Receiver<PeerEvent>) {
-        let mut beat = interval(self.shared.config.heartbeat);
-        loop {
-            tokio::select! {
-                biased;
-                _ = beat.tick() => { self.refresh_own(); tokio::spawn(self.clone().push_all_owned()); }
-                () = self.shared.changed.notified() => { tokio::spawn(self.clone().push_all_owned()); }
-                event = events.recv() => match event {
-                    Ok(PeerEvent::Connected(peer)) => { tokio::spawn(self.clone().push_new(peer)); }
-                    Ok(PeerEvent::Disconnected(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(broadcast::error::RecvError::Closed) => return,
-                },
-            }
-        }
-    }
-
-    async fn push_all_owned(self) {
-        self.push_all().await;
-    }
-
-    async fn push_all(&self) {
-        let peers = self.shared.communication.network().peers();
-        let peers = peers.iter().take(self.shared.config.push_peers_max).map(|info| info.peer);
-        futures::future::join_all(peers.map(|peer| self.push(peer))).await;
-    }
-
-    /// A new connection may be one of two, of which one is closed again: so a failed push is repeated soon.
-    async fn push_new(self, peer: PublicKey) {
-        for wait_ms in [0, 50, 200] {
-            sleep(Duration::from_millis(wait_ms)).await;
-            if self.push(peer).await {
-                return;
-            }
-        }
-    }
-
-    async fn push(&self, peer: PublicKey) -> bool {
-        let trusted = (self.shared.trusts)(peer);
-        let placement = self.placement(&mut self.lock(), |exposure| match exposure {
-            Exposure::Public => true,
-            Exposure::Trusted => trusted,
-            Exposure::Hidden => false,
-        });
-        let mut request = Request::new("placement", placement.bytes);
-        request.deadline = Some(self.shared.config.push_timeout);
-        match self.shared.communication.call(peer, PLACEMENTS, request).await {
-            Ok(_) => true,
-            Err(CallError::Refused { body, .. }) => {
-                tracing::debug!(%peer, reason = %String::from_utf8_lossy(&body), "peer refused our placement");
-                true
-            }
-            Err(reason) => {
-                tracing::debug!(%peer, %reason, "placement not pushed");
-                false
-            }
         }
     }
 
@@ -344,117 +285,5 @@ impl Discovery {
             let now_ms = self.now().monotonic_ms;
             self.lock().dialling.sighted(sighting.peer, sighting.addresses, now_ms);
         }
-    }
-
-    /// A peer's placement came: takes it, and fetches what is new in it.
-    fn take(&self, caller: PublicKey, bytes: &[u8]) -> Result<(), String> {
-        let taken = object::open::<Placement>(bytes, &self.shared.config.network, "")
-            .map_err(|error| error.to_string())
-            .and_then(|placement| {
-                if placement.body.node != caller {
-                    return Err(format!("{caller} pushed the placement of {}", placement.body.node));
-                }
-                let now = self.now();
-                let wanted = self.lock().catalogue.place(now, &placement, Learned::Push);
-                wanted.map_err(|error| error.to_string())
-            });
-        let wanted = taken.inspect_err(|reason| {
-            self.lock().refused += 1;
-            tracing::warn!(peer = %caller, reason, "placement refused");
-        })?;
-        if !wanted.is_empty() {
-            let most = self.shared.config.fetches_per_node;
-            let gate = self.lock().fetching.entry(caller).or_insert_with(|| Arc::new(Semaphore::new(most))).clone();
-            // A fetch is under way, and the next heartbeat asks again for what it leaves: so one round at a time.
-            if gate.available_permits() == most {
-                tokio::spawn(self.clone().fetch_all(caller, wanted, gate));
-            }
-        }
-        Ok(())
-    }
-
-    async fn fetch_all(self, node: PublicKey, wanted: Vec<Hosted>, gate: Arc<Semaphore>) {
-        let fetches = wanted.iter().map(|hosted| async {
-            let Ok(_permit) = gate.acquire().await else { return };
-            if let Err(reason) = self.fetch(node, hosted).await {
-                self.lock().refused += 1;
-                tracing::warn!(%node, agent = %hosted.agent, reason, "agent not believed");
-            }
-        });
-        futures::future::join_all(fetches).await;
-    }
-
-    async fn fetch(&self, node: PublicKey, hosted: &Hosted) -> Result<(), String> {
-        let body = minicbor::to_vec(&hosted.agent).expect("writing to a vector cannot fail");
-        let request = Request::new("describe", body);
-        let asking = self.shared.communication.call(node, DESCRIBE, request);
-        let answer = timeout(self.shared.config.fetch_timeout, asking).await;
-        let answer = answer.map_err(|_| "no answer in time".to_owned())?.map_err(|error| error.to_string())?;
-        let verified = Evidence::decode(&answer)
-            .and_then(|evidence| {
-                evidence.verify(&self.shared.config.network, &hosted.agent, node, self.shared.clock.now_ms())
-            })
-            .map_err(|error| error.to_string())?;
-        let description = Description::parse(&verified.description.body.td).map_err(|error| error.to_string())?;
-        if description.id() != Some(hosted.agent.to_string().as_str()) {
-            return Err(format!("its description is about {:?}", description.id()));
-        }
-        let candidate = Candidate { verified: Arc::new(verified), description: Arc::new(description) };
-        self.lock().catalogue.admit(candidate);
-        Ok(())
-    }
-
-    /// Evidence for an agent that this node hosts, if `caller` may see it.
-    fn evidence(&self, caller: PublicKey, body: &[u8]) -> Result<Vec<u8>, String> {
-        althing_protocol::cbor::check(body, 1_024).map_err(|error| error.to_string())?;
-        let agent: AgentId = minicbor::decode(body).map_err(|error| error.to_string())?;
-        let state = self.lock();
-        let local = state.local.get(&agent).filter(|local| match local.exposure {
-            Exposure::Public => true,
-            Exposure::Trusted => (self.shared.trusts)(caller),
-            Exposure::Hidden => false,
-        });
-        let local = local.ok_or_else(|| format!("{agent} is not hosted here"))?;
-        Ok(local.verified.evidence().encode())
-    }
-}
-
-/// JSON-RPC's codes, which errors carry on every stream protocol (SPEC P-56).
-const METHOD_NOT_FOUND: i32 = -32_601;
-const INVALID_PARAMS: i32 = -32_602;
-const SERVER_ERROR: i32 = -32_000;
-
-/// The body of an error frame (SPEC P-56).
-fn refusal(code: i32, reason: Option<&str>, message: &str) -> Vec<u8> {
-    let mut error = serde_json::json!({ "code": code, "message": message });
-    if let Some(reason) = reason {
-        error["data"] = serde_json::json!([{
-            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-            "domain": "althing.dev",
-            "reason": reason,
-        }]);
-    }
-    error.to_string().into_bytes()
-}
-
-/// Serves `/althing/placements/1` and `/althing/describe/1`.
-struct Serving(Discovery);
-
-impl Inbound for Serving {
-    fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
-        let answer = match request.operation.as_str() {
-            "placement" => {
-                self.0.take(caller.node, &request.body).map(|()| Vec::new()).map_err(|why| (INVALID_PARAMS, None, why))
-            }
-            "describe" => {
-                self.0.evidence(caller.node, &request.body).map_err(|why| (SERVER_ERROR, Some("AGENT_NOT_HERE"), why))
-            }
-            other => Err((METHOD_NOT_FOUND, None, format!("there is no operation {other:?} here"))),
-        };
-        let answer = match answer {
-            Ok(body) => Answer::Response(body),
-            Err((code, reason, message)) => Answer::Error(refusal(code, reason, &message)),
-        };
-        futures::future::ready(answer).boxed()
     }
 }

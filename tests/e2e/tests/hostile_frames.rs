@@ -101,7 +101,7 @@ impl Attacker {
     async fn stream(&self, number: u64, chance: &mut Chance) {
         let bad: Vec<u8>;
         let mut raw;
-        if number % 4 == 0 {
+        if number.is_multiple_of(4) {
             raw = self.network.open(self.victim, CALL).await.expect("a stream");
             let hello =
                 Hello { version: FRAME_VERSION, challenge: [7; 32], network: NETWORK.to_owned(), membership: None };

@@ -1,0 +1,125 @@
+//! The tasks that are not over, as far as they are in memory: turns that run, and who waits for the next turn of a
+//! task at rest.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use a2a::{StreamResponse, Task};
+use tokio::sync::mpsc;
+
+use crate::error::OperationError;
+use crate::tasks::Record;
+use crate::turn::{LISTENERS_MAX, Listener, Live};
+
+/// Turns that may run at once; beyond, new ones are refused.
+const LIVE_MAX: usize = 4_096;
+/// Tasks at rest share these gates.
+const GATES: usize = 32;
+
+/// The tasks that are not over.
+#[derive(Default)]
+pub(crate) struct Alive {
+    tasks: Mutex<Tasks>,
+    /// Taken while a task at rest is changed, so that of two changes the second sees the first; by task id.
+    gates: [tokio::sync::Mutex<()>; GATES],
+}
+
+#[derive(Default)]
+struct Tasks {
+    /// Those whose turn runs.
+    live: BTreeMap<String, Arc<Live>>,
+    /// Who waits for the next turn of a task at rest.
+    waiting: BTreeMap<String, Vec<Listener>>,
+}
+
+impl Alive {
+    /// The turn of a task, while it runs.
+    pub fn running(&self, id: &str) -> Option<Arc<Live>> {
+        self.tasks().live.get(id).filter(|live| live.running()).cloned()
+    }
+
+    /// A task as its turn has made it so far.
+    pub fn record(&self, id: &str) -> Option<Record> {
+        self.tasks().live.get(id).map(|live| live.record())
+    }
+
+    /// Turns that run.
+    pub fn count(&self) -> usize {
+        self.tasks().live.values().filter(|live| live.running()).count()
+    }
+
+    /// Cancels every turn of an agent.
+    pub fn cancel(&self, agent: &str) {
+        self.tasks().live.values().filter(|live| live.record().agent == agent).for_each(|live| live.cancel.cancel());
+    }
+
+    /// Waits until nobody else changes the task while it is at rest.
+    pub async fn gate(&self, id: &str) -> tokio::sync::MutexGuard<'_, ()> {
+        let sum = id.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+        self.gates[sum % GATES].lock().await
+    }
+
+    /// A turn begins; those who waited for it listen. The task's gate is held, or nobody knows the task yet.
+    pub fn begin(&self, record: &Record, extensions: &[String]) -> Result<Arc<Live>, OperationError> {
+        let mut tasks = self.tasks();
+        if tasks.live.len() >= LIVE_MAX {
+            return Err(OperationError::busy(format!("this node works on {LIVE_MAX} tasks; try again later")));
+        }
+        let waiting = tasks.waiting.remove(&record.task.id).unwrap_or_default();
+        let live = Arc::new(Live::new(record.clone(), waiting, extensions.to_vec()));
+        tasks.live.insert(record.task.id.clone(), live.clone());
+        Ok(live)
+    }
+
+    /// Forgets a turn, and keeps those of its listeners that `end` gives for the next one.
+    pub fn put_to_rest(&self, id: &str, end: impl FnOnce() -> Vec<Listener>) {
+        let mut tasks = self.tasks();
+        tasks.live.remove(id);
+        let listeners = end();
+        if !listeners.is_empty() {
+            tasks.waiting.entry(id.to_owned()).or_default().extend(listeners);
+        }
+    }
+
+    /// Those who wait for the next turn of a task; they are forgotten here.
+    pub fn take_waiting(&self, id: &str) -> Vec<Listener> {
+        self.tasks().waiting.remove(id).unwrap_or_default()
+    }
+
+    /// The task as it is, and all that happens to it until it is over. `read` reads it where no turn runs.
+    pub fn listen(
+        &self,
+        id: &str,
+        read: impl FnOnce() -> Result<Record, OperationError>,
+    ) -> Result<(Task, mpsc::Receiver<StreamResponse>), OperationError> {
+        // Held from reading to listening, so that no turn begins or ends in between.
+        let mut tasks = self.tasks();
+        if let Some(live) = tasks.live.get(id).filter(|live| live.running()) {
+            return live.listen(true).ok_or_else(|| crowded(id));
+        }
+        let task = read()?.task;
+        if task.status.state.is_terminal() {
+            return Err(OperationError::unsupported(format!("task {id} is over; GetTask shows it")));
+        }
+        tasks.waiting.retain(|_, listeners| {
+            listeners.retain(|held| !held.is_gone());
+            !listeners.is_empty()
+        });
+        let waiting = tasks.waiting.entry(id.to_owned()).or_default();
+        if waiting.len() == LISTENERS_MAX {
+            return Err(crowded(id));
+        }
+        let (listener, events) = Listener::new(true);
+        waiting.push(listener);
+        Ok((task, events))
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().expect("no holder of the tasks panics")
+    }
+}
+
+/// Too many listen.
+pub(crate) fn crowded(id: &str) -> OperationError {
+    OperationError::busy(format!("{LISTENERS_MAX} listen to task {id}; GetTask shows it"))
+}

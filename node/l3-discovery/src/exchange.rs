@@ -1,0 +1,189 @@
+//! What nodes tell each other: placements are pushed and taken, and the evidence behind them is fetched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_communication::{Answer, CallError, Caller, Inbound, PeerEvent, Request};
+use althing_protocol::object::{self, Hosted, Placement};
+use althing_protocol::{AgentId, Evidence, PublicKey};
+use althing_td::{Description, Exposure};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::sync::{Semaphore, broadcast};
+use tokio::time::{interval, sleep, timeout};
+
+use crate::machine::catalogue::{Candidate, Learned};
+use crate::service::Discovery;
+use crate::{DESCRIBE, PLACEMENTS};
+
+impl Discovery {
+    pub(crate) async fn push_for_ever(self, mut events: broadcast::Receiver<PeerEvent>) {
+        let mut beat = interval(self.shared.config.heartbeat);
+        loop {
+            tokio::select! {
+                biased;
+                _ = beat.tick() => { self.refresh_own(); tokio::spawn(self.clone().push_all_owned()); }
+                () = self.shared.changed.notified() => { tokio::spawn(self.clone().push_all_owned()); }
+                event = events.recv() => match event {
+                    Ok(PeerEvent::Connected(peer)) => { tokio::spawn(self.clone().push_new(peer)); }
+                    Ok(PeerEvent::Disconnected(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return,
+                },
+            }
+        }
+    }
+
+    async fn push_all_owned(self) {
+        self.push_all().await;
+    }
+
+    pub(crate) async fn push_all(&self) {
+        let peers = self.shared.communication.network().peers();
+        let peers = peers.iter().take(self.shared.config.push_peers_max).map(|info| info.peer);
+        futures::future::join_all(peers.map(|peer| self.push(peer))).await;
+    }
+
+    /// A new connection may be one of two, of which one is closed again: so a failed push is repeated soon.
+    async fn push_new(self, peer: PublicKey) {
+        for wait_ms in [0, 50, 200] {
+            sleep(Duration::from_millis(wait_ms)).await;
+            if self.push(peer).await {
+                return;
+            }
+        }
+    }
+
+    async fn push(&self, peer: PublicKey) -> bool {
+        let trusted = (self.shared.trusts)(peer);
+        let placement = self.placement(&mut self.lock(), |exposure| match exposure {
+            Exposure::Public => true,
+            Exposure::Trusted => trusted,
+            Exposure::Hidden => false,
+        });
+        let mut request = Request::new("placement", placement.bytes);
+        request.deadline = Some(self.shared.config.push_timeout);
+        match self.shared.communication.call(peer, PLACEMENTS, request).await {
+            Ok(_) => true,
+            Err(CallError::Refused { body, .. }) => {
+                tracing::debug!(%peer, reason = %String::from_utf8_lossy(&body), "peer refused our placement");
+                true
+            }
+            Err(reason) => {
+                tracing::debug!(%peer, %reason, "placement not pushed");
+                false
+            }
+        }
+    }
+
+    /// A peer's placement came: takes it, and fetches what is new in it.
+    fn take(&self, caller: PublicKey, bytes: &[u8]) -> Result<(), String> {
+        let taken = object::open::<Placement>(bytes, &self.shared.config.network, "")
+            .map_err(|error| error.to_string())
+            .and_then(|placement| {
+                if placement.body.node != caller {
+                    return Err(format!("{caller} pushed the placement of {}", placement.body.node));
+                }
+                let now = self.now();
+                let wanted = self.lock().catalogue.place(now, &placement, Learned::Push);
+                wanted.map_err(|error| error.to_string())
+            });
+        let wanted = taken.inspect_err(|reason| {
+            self.lock().refused += 1;
+            tracing::warn!(peer = %caller, reason, "placement refused");
+        })?;
+        if !wanted.is_empty() {
+            let most = self.shared.config.fetches_per_node;
+            let gate = self.lock().fetching.entry(caller).or_insert_with(|| Arc::new(Semaphore::new(most))).clone();
+            // A fetch is under way, and the next heartbeat asks again for what it leaves: so one round at a time.
+            if gate.available_permits() == most {
+                tokio::spawn(self.clone().fetch_all(caller, wanted, gate));
+            }
+        }
+        Ok(())
+    }
+
+    async fn fetch_all(self, node: PublicKey, wanted: Vec<Hosted>, gate: Arc<Semaphore>) {
+        let fetches = wanted.iter().map(|hosted| async {
+            let Ok(_permit) = gate.acquire().await else { return };
+            if let Err(reason) = self.fetch(node, hosted).await {
+                self.lock().refused += 1;
+                tracing::warn!(%node, agent = %hosted.agent, reason, "agent not believed");
+            }
+        });
+        futures::future::join_all(fetches).await;
+    }
+
+    async fn fetch(&self, node: PublicKey, hosted: &Hosted) -> Result<(), String> {
+        let body = minicbor::to_vec(&hosted.agent).expect("writing to a vector cannot fail");
+        let request = Request::new("describe", body);
+        let asking = self.shared.communication.call(node, DESCRIBE, request);
+        let answer = timeout(self.shared.config.fetch_timeout, asking).await;
+        let answer = answer.map_err(|_| "no answer in time".to_owned())?.map_err(|error| error.to_string())?;
+        let verified = Evidence::decode(&answer)
+            .and_then(|evidence| {
+                evidence.verify(&self.shared.config.network, &hosted.agent, node, self.shared.clock.now_ms())
+            })
+            .map_err(|error| error.to_string())?;
+        let description = Description::parse(&verified.description.body.td).map_err(|error| error.to_string())?;
+        if description.id() != Some(hosted.agent.to_string().as_str()) {
+            return Err(format!("its description is about {:?}", description.id()));
+        }
+        let candidate = Candidate { verified: Arc::new(verified), description: Arc::new(description) };
+        self.lock().catalogue.admit(candidate);
+        Ok(())
+    }
+
+    /// Evidence for an agent that this node hosts, if `caller` may see it.
+    fn evidence(&self, caller: PublicKey, body: &[u8]) -> Result<Vec<u8>, String> {
+        althing_protocol::cbor::check(body, 1_024).map_err(|error| error.to_string())?;
+        let agent: AgentId = minicbor::decode(body).map_err(|error| error.to_string())?;
+        let state = self.lock();
+        let local = state.local.get(&agent).filter(|local| match local.exposure {
+            Exposure::Public => true,
+            Exposure::Trusted => (self.shared.trusts)(caller),
+            Exposure::Hidden => false,
+        });
+        let local = local.ok_or_else(|| format!("{agent} is not hosted here"))?;
+        Ok(local.verified.evidence().encode())
+    }
+}
+
+/// JSON-RPC's codes, which errors carry on every stream protocol (SPEC P-56).
+const METHOD_NOT_FOUND: i32 = -32_601;
+const INVALID_PARAMS: i32 = -32_602;
+const SERVER_ERROR: i32 = -32_000;
+
+/// The body of an error frame (SPEC P-56).
+fn refusal(code: i32, reason: Option<&str>, message: &str) -> Vec<u8> {
+    let mut error = serde_json::json!({ "code": code, "message": message });
+    if let Some(reason) = reason {
+        error["data"] = serde_json::json!([{
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "domain": "althing.dev",
+            "reason": reason,
+        }]);
+    }
+    error.to_string().into_bytes()
+}
+
+/// Serves `/althing/placements/1` and `/althing/describe/1`.
+pub(crate) struct Serving(pub Discovery);
+
+impl Inbound for Serving {
+    fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        let answer = match request.operation.as_str() {
+            "placement" => {
+                self.0.take(caller.node, &request.body).map(|()| Vec::new()).map_err(|why| (INVALID_PARAMS, None, why))
+            }
+            "describe" => {
+                self.0.evidence(caller.node, &request.body).map_err(|why| (SERVER_ERROR, Some("AGENT_NOT_HERE"), why))
+            }
+            other => Err((METHOD_NOT_FOUND, None, format!("there is no operation {other:?} here"))),
+        };
+        let answer = match answer {
+            Ok(body) => Answer::Response(body),
+            Err((code, reason, message)) => Answer::Error(refusal(code, reason, &message)),
+        };
+        futures::future::ready(answer).boxed()
+    }
+}
