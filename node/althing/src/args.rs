@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use althing_execution::admission::{Policy, Preemption};
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// An operating system for the Internet of Agents: one binary turns any machine into a node of a peer-to-peer mesh.
 #[derive(Debug, Clone, Parser)]
@@ -54,6 +55,75 @@ pub enum Command {
     Ps,
     /// Print who this node and its owner are.
     Id,
+    /// Check what can be promised.
+    #[command(subcommand)]
+    Contract(Contract),
+}
+
+/// `althing contract`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Contract {
+    /// Test whether task sets keep their deadlines; needs no node. Exits with 5 when some task is refused.
+    Admit(Admit),
+}
+
+/// `althing contract admit`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Admit {
+    /// Files of task sets (JSON): C, T, and D, J, Q, B where they are not T, 0, 0, 0; in any one unit of time.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Cores to place the tasks on.
+    #[arg(long, default_value_t = 1, value_parser = cores)]
+    pub cores: usize,
+    /// Which job runs first.
+    #[arg(long, value_enum, default_value = "edf")]
+    pub policy: PolicyName,
+    /// When a running job makes way: at once, at the end of a section Q, or when it is done.
+    #[arg(long, value_enum, default_value = "full")]
+    pub preemption: PreemptionName,
+    /// The share of each core that may be promised, 0 to 1.
+    #[arg(long, default_value_t = 1.0, value_parser = share)]
+    pub cap: f64,
+}
+
+/// A policy's name.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum PolicyName {
+    /// Earliest deadline first.
+    Edf,
+    /// Rate monotonic.
+    Rm,
+}
+
+impl From<PolicyName> for Policy {
+    fn from(name: PolicyName) -> Policy {
+        match name {
+            PolicyName::Edf => Policy::Edf,
+            PolicyName::Rm => Policy::Rm,
+        }
+    }
+}
+
+/// A preemption's name.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum PreemptionName {
+    /// At once.
+    Full,
+    /// At the end of a section.
+    Limited,
+    /// When the job is done.
+    None,
+}
+
+impl From<PreemptionName> for Preemption {
+    fn from(name: PreemptionName) -> Preemption {
+        match name {
+            PreemptionName::Full => Preemption::Full,
+            PreemptionName::Limited => Preemption::Limited,
+            PreemptionName::None => Preemption::None,
+        }
+    }
 }
 
 /// `althing up`
@@ -166,6 +236,16 @@ fn node_name(text: &str) -> Result<String, String> {
     }
 }
 
+fn cores(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|cores| (1..=1_024).contains(cores));
+    number.ok_or_else(|| "cores are 1 to 1024".to_owned())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    number.ok_or_else(|| "a share is a number from 0 to 1".to_owned())
+}
+
 fn load(text: &str) -> Result<f32, String> {
     let number = text.parse().ok().filter(|load| (0.0..=1.0).contains(load));
     number.ok_or_else(|| "a load is a number from 0 to 1".to_owned())
@@ -187,6 +267,7 @@ mod tests {
             include_str!("../../../README.md"),
             include_str!("../../../docs/getting-started.md"),
             include_str!("../../../docs/agents.md"),
+            include_str!("../../../docs/admission.md"),
             include_str!("../../../docs/configuration.md"),
         ];
         let mut understood = 0;

@@ -61,5 +61,6 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Status => commands::show::status(&at, &out).await,
         Command::Ps => commands::show::ps(&at, &out).await,
         Command::Id => commands::show::id(&at, &out),
+        Command::Contract(contract) => commands::contract::run(&contract, &out),
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! **Never knows**: who asks, other nodes, where tasks are kept.
 
+pub mod admission;
 pub mod agent;
 mod echo;
 mod error;

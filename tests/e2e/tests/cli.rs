@@ -228,3 +228,39 @@ fn control_c_cancels_and_remove_ends_the_program() {
     node.running.kill();
     until(SOON, "the program ends with its node", || all.iter().all(|pid| !runs(*pid)));
 }
+
+/// The admission test, as its page tells it.
+#[test]
+fn admission_is_proved_offline_and_a_refusal_says_why_and_what_would_do() {
+    let machine = Machine::new();
+    let set = r#"[{"id":"control","ts":[{"C":2500,"T":10000,"Q":1000},{"C":5000,"T":20000,"Q":1000},{"C":9000,"T":50000,"Q":1000}]}]"#;
+    let file = machine.write("set.json", set);
+    let file = file.to_str().expect("a plain path");
+    let limited = machine.json(&["contract", "admit", file, "--preemption", "limited"]);
+    let responses: Vec<u64> = limited["sets"][0]["tasks"]
+        .as_array()
+        .expect("tasks")
+        .iter()
+        .map(|task| task["response"].as_u64().expect("a bound"))
+        .collect();
+    assert_eq!(responses, [3_500, 8_500, 19_000]);
+    let refused = machine.run(&["--json", "contract", "admit", file, "--preemption", "none"]);
+    assert_eq!(refused.code, 5, "{refused:?}");
+    let told: serde_json::Value = serde_json::from_str(&refused.stdout).expect("JSON");
+    let third = &told["sets"][0]["tasks"][2];
+    assert_eq!(third["reason"], serde_json::json!({ "code": "demand", "at_ns": 10_000, "excess_ns": 1_500 }));
+    assert_eq!(third["hint"], serde_json::json!({ "C": 7_500 }));
+    let followed = machine.write("followed.json", &set.replace("9000", "7500"));
+    let followed = followed.to_str().expect("a plain path");
+    assert_eq!(machine.run(&["contract", "admit", followed, "--preemption", "none"]).code, 0);
+    for (name, wrong) in [
+        ("empty", ""),
+        ("no tasks", "{}"),
+        ("no time", r#"{"ts":[{"C":0,"T":1}]}"#),
+        ("negative", r#"{"ts":[{"C":-1,"T":1}]}"#),
+    ] {
+        let file = machine.write("wrong.json", wrong);
+        let outcome = machine.run(&["contract", "admit", file.to_str().expect("a plain path")]);
+        assert_eq!(outcome.code, 2, "{name}: {outcome:?}");
+    }
+}

@@ -10,7 +10,7 @@ use support::world::World;
 use support::{COMMAND_MAX, Machine, Node, Running, binary};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 4] = ["README.md", "docs/getting-started.md", "docs/agents.md", "docs/configuration.md"];
+const DOCUMENTS: [&str; 4] = ["README.md", "docs/getting-started.md", "docs/agents.md", "docs/admission.md"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/e2e lies two levels below the top")
@@ -109,6 +109,7 @@ fn every_command_of_the_documentation_does_what_it_says() {
     std::os::unix::fs::symlink(binary(), machine.home().join("bin/althing")).expect("a link");
     std::os::unix::fs::symlink(root().join("thing-descriptions"), machine.home().join("thing-descriptions"))
         .expect("a link");
+    std::os::unix::fs::symlink(root().join("docs"), machine.home().join("docs")).expect("a link");
     machine.write("question.txt", "What is this?\n");
     let mut reader = Reader { machine, nodes: Vec::new() };
     let mut done = 0;

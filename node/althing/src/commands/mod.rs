@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod call;
+pub mod contract;
 pub mod find;
 pub mod show;
 pub mod trust;

@@ -1,0 +1,175 @@
+//! `althing contract admit`: the admission test on files of task sets, offline, so that anyone can check it.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use althing_execution::admission::{Config, Hint, Partition, Reason, Task, partition};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::args::{Admit, Contract};
+use crate::commands::{Out, rows, table, text};
+use crate::exit::{Failure, code};
+
+/// Bytes of one file.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Tasks of one set.
+const TASKS_MAX: usize = 10_000;
+
+/// A set of tasks as files have it: the letters of the literature, times in any one unit.
+#[derive(Deserialize)]
+struct Set {
+    id: Option<String>,
+    ts: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+struct Row {
+    c: u64,
+    t: u64,
+    d: Option<u64>,
+    #[serde(default)]
+    j: u64,
+    #[serde(default)]
+    q: u64,
+    #[serde(default)]
+    b: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum File {
+    Many(Vec<Set>),
+    One(Set),
+}
+
+/// Runs `althing contract`.
+pub fn run(contract: &Contract, out: &Out) -> Result<(), Failure> {
+    let Contract::Admit(admit) = contract;
+    let cap_ppm = (admit.cap * 1e6).round() as u64;
+    let config = Config { policy: admit.policy.into(), preemption: admit.preemption.into(), cap_ppm, platform_ns: 0 };
+    let mut sets = Vec::new();
+    for file in &admit.files {
+        sets.extend(read(file)?);
+    }
+    let mut refused = false;
+    let mut told = Vec::with_capacity(sets.len());
+    for (number, set) in sets.iter().enumerate() {
+        let id = set.id.clone().unwrap_or_else(|| format!("set {}", number + 1));
+        let placed = place(set, &id, admit, &config)?;
+        refused |= placed.verdicts.iter().any(Result::is_err);
+        told.push(tell(&id, set, &placed));
+    }
+    out.show(&json!({ "sets": told }), people);
+    if refused { Err(Failure::new(code::REFUSED, "")) } else { Ok(()) }
+}
+
+fn read(path: &Path) -> Result<Vec<Set>, Failure> {
+    let shown = path.display();
+    let failed = |error: std::io::Error| Failure::usage(format!("cannot read {shown}: {error}"));
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(Failure::usage(format!("{shown} has more than {FILE_BYTES_MAX} bytes")));
+    }
+    match serde_json::from_str(&text) {
+        Ok(File::Many(sets)) => Ok(sets),
+        Ok(File::One(set)) => Ok(vec![set]),
+        Err(_) => Err(Failure::usage(format!(
+            "{shown} holds no task sets; one looks like {{\"id\": \"mine\", \"ts\": [{{\"C\": 2, \"T\": 10, \"D\": 8}}]}}, with \
+             J, q as Q, and B where they are not 0; several stand in a list"
+        ))),
+    }
+}
+
+fn place(set: &Set, id: &str, admit: &Admit, config: &Config) -> Result<Partition, Failure> {
+    if set.ts.len() > TASKS_MAX {
+        return Err(Failure::usage(format!("{id} has more than {TASKS_MAX} tasks")));
+    }
+    let tasks = set.ts.iter().enumerate().map(|(at, row)| {
+        let task = Task {
+            wcet_ns: row.c,
+            period_ns: row.t,
+            deadline_ns: row.d.unwrap_or(row.t),
+            jitter_ns: row.j,
+            section_ns: row.q,
+            blocking_ns: row.b,
+        };
+        task.check().map_err(|error| Failure::usage(format!("task {} of {id}: {error}", at + 1)))?;
+        Ok(task)
+    });
+    let tasks: Vec<Task> = tasks.collect::<Result<_, Failure>>()?;
+    Ok(partition(&tasks, admit.cores, config))
+}
+
+fn tell(id: &str, set: &Set, placed: &Partition) -> Value {
+    let verdicts = placed.verdicts.iter().zip(&set.ts).map(|(verdict, row)| {
+        let mut told = match verdict {
+            Ok(admitted) => json!({ "admitted": true, "core": admitted.core, "response": admitted.response_bound_ns,
+                "test": admitted.test }),
+            Err(rejected) => {
+                let mut told = json!({ "admitted": false, "core": rejected.core, "why": why(&rejected.reason),
+                    "reason": rejected.reason });
+                if let Some(hint) = rejected.hint {
+                    let (name, value) = match hint {
+                        Hint::MaxWcetNs(most) => ("C", most),
+                        Hint::MinPeriodNs(least) => ("T", least),
+                    };
+                    told["hint"] = json!({ name: value });
+                }
+                told
+            }
+        };
+        (told["C"], told["T"], told["D"]) = (json!(row.c), json!(row.t), json!(row.d.unwrap_or(row.t)));
+        told
+    });
+    let admitted = placed.verdicts.iter().all(Result::is_ok);
+    json!({ "id": id, "admitted": admitted, "tasks": verdicts.collect::<Vec<_>>() })
+}
+
+/// The proof in a sentence.
+fn why(reason: &Reason) -> String {
+    match reason {
+        Reason::Utilisation { wanted_ppm, cap_ppm } => {
+            let share = |ppm: &u64| *ppm as f64 / 1e6;
+            format!("{:.3} of the core is wanted, {:.3} may be given", share(wanted_ppm), share(cap_ppm))
+        }
+        Reason::Demand { at_ns, excess_ns } => {
+            format!("within {at_ns} after a critical instant {} must be done: {excess_ns} too much", at_ns + excess_ns)
+        }
+        Reason::Response { task, deadline_ns, excess_ns } => {
+            format!("task {} may take {}, its deadline is {deadline_ns}", task + 1, deadline_ns + excess_ns)
+        }
+        Reason::Jitter { bound_ns, wanted_ns, .. } => {
+            format!("its response may vary by {bound_ns}, it bears {wanted_ns}")
+        }
+        Reason::TooComplex => "the proof would take too long, and nothing is promised without one".to_owned(),
+        Reason::NoCore => "there is no core".to_owned(),
+    }
+}
+
+fn people(told: &Value) -> String {
+    let mut shown = String::new();
+    for set in rows(told, "sets") {
+        let verdict = if set["admitted"] == true { "admitted" } else { "refused" };
+        shown.push_str(&format!("{}: {verdict}\n", text(set, "id")));
+        let cells = |(at, task): (usize, &Value)| {
+            let of = |name: &str| text(task, name);
+            let mut row = vec![(at + 1).to_string(), of("C"), of("T"), of("D"), of("core"), of("response")];
+            row.push(if task["admitted"] == true { of("test") } else { hinted(task) });
+            row
+        };
+        let cells: Vec<Vec<String>> = rows(set, "tasks").iter().enumerate().map(cells).collect();
+        shown.push_str(&table(&["task", "C", "T", "D", "core", "response", "proof"], &cells));
+        shown.push('\n');
+    }
+    shown
+}
+
+fn hinted(task: &Value) -> String {
+    let hint = task["hint"].as_object().and_then(|hint| hint.iter().next());
+    let hint = hint.map(|(name, value)| format!("; admitted with {name} = {value}"));
+    format!("refused: {}{}", text(task, "why"), hint.unwrap_or_default())
+}

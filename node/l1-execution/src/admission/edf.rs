@@ -1,0 +1,192 @@
+//! Earliest deadline first on one core.
+
+use crate::admission::task::{Preemption, Reason, Task};
+
+/// Intervals, or steps towards the end of a busy period, that one proof looks at.
+const STEPS_MAX: usize = 200_000;
+
+/// A task as it enters the sums.
+#[derive(Clone, Copy)]
+struct Entry {
+    task: Task,
+    /// From the latest release until the deadline.
+    due: u64,
+    section: u64,
+}
+
+/// The tasks of one core.
+pub(crate) struct Edf {
+    entries: Vec<Entry>,
+    /// Lengths at which the blocking changes, ascending.
+    edges: Vec<u64>,
+}
+
+impl Edf {
+    /// Takes tasks that want no more than one core.
+    ///
+    /// # Errors
+    /// A task whose jitter leaves less than its execution time.
+    pub fn new(tasks: &[Task], preemption: Preemption) -> Result<Edf, Reason> {
+        let mut entries = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            let due = task.deadline_ns.saturating_sub(task.jitter_ns);
+            let wanted = task.wcet_ns + task.blocking_ns;
+            if due < wanted {
+                return Err(Reason::Demand { at_ns: due, excess_ns: wanted - due });
+            }
+            entries.push(Entry { task: *task, due, section: task.section(preemption) });
+        }
+        let mut edges: Vec<u64> = entries.iter().flat_map(|entry| [entry.due, entry.task.deadline_ns]).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        Ok(Edf { entries, edges })
+    }
+
+    /// What must be done within `length` of a critical instant at most.
+    fn demand(&self, length: u64) -> u64 {
+        let due = self.entries.iter().filter(|entry| entry.due <= length);
+        due.map(|entry| ((length - entry.due) / entry.task.period_ns + 1) * entry.task.wcet_ns).sum()
+    }
+
+    /// What else may be in the way then: one section of a job that is due later and began before, and what is shared.
+    fn blocking(&self, length: u64) -> u64 {
+        let later = self.entries.iter().filter(|entry| entry.task.deadline_ns > length).map(|entry| entry.section);
+        let shared = self.entries.iter().filter(|entry| entry.due <= length).map(|entry| entry.task.blocking_ns);
+        later.max().unwrap_or(0) + shared.max().unwrap_or(0)
+    }
+
+    /// The last length before `length` at which a job is due.
+    fn due_before(&self, length: u64) -> Option<u64> {
+        let early = self.entries.iter().filter(|entry| entry.due < length);
+        early.map(|entry| entry.due + (length - 1 - entry.due) / entry.task.period_ns * entry.task.period_ns).max()
+    }
+
+    fn blocking_most(&self) -> u64 {
+        let sections = self.entries.iter().map(|entry| entry.section).max();
+        sections.unwrap_or(0) + self.entries.iter().map(|entry| entry.task.blocking_ns).max().unwrap_or(0)
+    }
+
+    /// The longest time for which the core is never idle.
+    pub fn busy_period(&self) -> Option<u64> {
+        let blocking = self.blocking_most();
+        let mut length = blocking + self.entries.iter().map(|entry| entry.task.wcet_ns).sum::<u64>();
+        for _ in 0..STEPS_MAX {
+            let longer = blocking + self.entries.iter().map(|entry| arrived(&entry.task, length)).sum::<u64>();
+            if longer == length {
+                return Some(length);
+            }
+            length = longer;
+            if length > u64::MAX >> 8 {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// (B + Σ Uᵢ·max(0, Tᵢ − Dᵢ)) ÷ (1 − U), rounded up, with U in 2⁻⁶⁴ rounded up: beyond it nothing fails.
+    fn bound_by_utilisation(&self) -> Option<u64> {
+        let share = |entry: &Entry| (u128::from(entry.task.wcet_ns) << 64).div_ceil(u128::from(entry.task.period_ns));
+        let free = (1u128 << 64).checked_sub(self.entries.iter().map(share).sum()).filter(|free| *free > 0)?;
+        let early = self.entries.iter().map(|entry| {
+            let early = u128::from(entry.task.period_ns.saturating_sub(entry.due));
+            (early * u128::from(entry.task.wcet_ns)).div_ceil(u128::from(entry.task.period_ns))
+        });
+        let most = u128::from(self.blocking_most()) + early.sum::<u128>();
+        u64::try_from(most.checked_mul(1u128 << 64)?.div_ceil(free)).ok()
+    }
+
+    /// Does every interval hold what is due in it? Gives the number of intervals that were looked at.
+    ///
+    /// Quick processor-demand analysis, from the longest interval down. Between two edges the blocking is the same, and
+    /// the demand does not grow towards shorter intervals: where it is `wanted` at `at`, nothing from `wanted` up to
+    /// `at` fails.
+    ///
+    /// # Errors
+    /// The interval that fails, or that the proof would take too long.
+    pub fn check(&self) -> Result<usize, Reason> {
+        let mut top = match (self.busy_period(), self.bound_by_utilisation()) {
+            (Some(busy), Some(bound)) => busy.min(bound),
+            (busy, bound) => busy.or(bound).ok_or(Reason::TooComplex)?,
+        };
+        // The shortest intervals in which anything is due are looked at in any case.
+        top = top.max(self.edges.last().copied().unwrap_or(0)) + 1;
+        let mut steps = 0;
+        for bottom in self.edges.iter().rev() {
+            while let Some(at) = self.due_before(top).filter(|at| at >= bottom) {
+                steps += 1;
+                if steps > STEPS_MAX {
+                    return Err(Reason::TooComplex);
+                }
+                let wanted = self.demand(at) + self.blocking(at);
+                if wanted > at {
+                    return Err(Reason::Demand { at_ns: at, excess_ns: wanted - at });
+                }
+                top = wanted;
+            }
+            top = *bottom;
+        }
+        Ok(steps)
+    }
+
+    /// The longest that a job of the task at `place` takes from its arrival (Spuri 1996). `busy` is the busy period.
+    /// `None` when finding it would take more than `effort` steps, which it uses up.
+    pub fn response(&self, place: usize, busy: u64, effort: &mut usize) -> Option<u64> {
+        let own = &self.entries[place].task;
+        let mut longest = own.jitter_ns + own.wcet_ns;
+        for entry in &self.entries {
+            // Arrivals at which this job's deadline is one of that task's deadlines. Times after the critical
+            // instant, which a late release moves by the jitter: so everything is counted from `jitter` before it.
+            let other = &entry.task;
+            let base = i128::from(other.deadline_ns) - i128::from(other.jitter_ns) - i128::from(own.deadline_ns);
+            let first = (-i128::from(own.jitter_ns) - base).max(0).div_ceil_by(other.period_ns);
+            let mut arrival = base + first * i128::from(other.period_ns);
+            while arrival < i128::from(busy) - i128::from(own.jitter_ns) {
+                let end = self.completion(place, arrival, busy, effort)?;
+                let response = i128::from(end) - arrival;
+                longest = longest.max(u64::try_from(response).unwrap_or(0));
+                arrival += i128::from(other.period_ns);
+            }
+        }
+        Some(longest)
+    }
+
+    /// When the job that arrives at `arrival` is done, if all that is due before it comes as early as can be.
+    fn completion(&self, place: usize, arrival: i128, busy: u64, effort: &mut usize) -> Option<u64> {
+        let own = &self.entries[place].task;
+        let due = arrival + i128::from(own.deadline_ns);
+        let jobs = |task: &Task, slack: i128| u64::try_from(slack / i128::from(task.period_ns)).unwrap_or(0) + 1;
+        let before = jobs(own, arrival + i128::from(own.jitter_ns)) * own.wcet_ns;
+        let later = self.entries.iter().filter(|entry| i128::from(entry.task.deadline_ns) > due);
+        let fixed = before + own.blocking_ns + later.map(|entry| entry.section).max().unwrap_or(0);
+        let mut end = fixed;
+        loop {
+            *effort = effort.checked_sub(self.entries.len())?;
+            let mut longer = fixed;
+            for (at, entry) in self.entries.iter().enumerate() {
+                let slack = due + i128::from(entry.task.jitter_ns) - i128::from(entry.task.deadline_ns);
+                if at != place && slack >= 0 {
+                    longer += arrived(&entry.task, end).min(jobs(&entry.task, slack) * entry.task.wcet_ns);
+                }
+            }
+            if longer == end || longer > busy {
+                return Some(longer.min(busy.max(end)));
+            }
+            end = longer;
+        }
+    }
+}
+
+/// Work of the jobs that are released within `length` of a critical instant.
+fn arrived(task: &Task, length: u64) -> u64 {
+    (length + task.jitter_ns).div_ceil(task.period_ns) * task.wcet_ns
+}
+
+trait DivCeilBy {
+    fn div_ceil_by(self, divisor: u64) -> Self;
+}
+
+impl DivCeilBy for i128 {
+    fn div_ceil_by(self, divisor: u64) -> i128 {
+        (self + i128::from(divisor) - 1) / i128::from(divisor)
+    }
+}
