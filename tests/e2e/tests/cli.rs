@@ -243,14 +243,14 @@ fn admission_is_proved_offline_and_a_refusal_says_why_and_what_would_do() {
         .iter()
         .map(|task| task["response"].as_u64().expect("a bound"))
         .collect();
-    assert_eq!(responses, [3_500, 8_500, 19_000]);
+    assert_eq!(responses, [3_499, 8_499, 19_000]);
     let refused = machine.run(&["--json", "contract", "admit", file, "--preemption", "none"]);
     assert_eq!(refused.code, 5, "{refused:?}");
     let told: serde_json::Value = serde_json::from_str(&refused.stdout).expect("JSON");
     let third = &told["sets"][0]["tasks"][2];
-    assert_eq!(third["reason"], serde_json::json!({ "code": "demand", "at_ns": 10_000, "excess_ns": 1_500 }));
-    assert_eq!(third["hint"], serde_json::json!({ "C": 7_500 }));
-    let followed = machine.write("followed.json", &set.replace("9000", "7500"));
+    assert_eq!(third["reason"], serde_json::json!({ "code": "demand", "at_ns": 10_000, "excess_ns": 1_499 }));
+    assert_eq!(third["hint"], serde_json::json!({ "C": 7_501 }));
+    let followed = machine.write("followed.json", &set.replace("9000", "7501"));
     let followed = followed.to_str().expect("a plain path");
     assert_eq!(machine.run(&["contract", "admit", followed, "--preemption", "none"]).code, 0);
     for (name, wrong) in [

@@ -34,7 +34,8 @@ impl Edf {
             if due < wanted {
                 return Err(Reason::Demand { at_ns: due, excess_ns: wanted - due });
             }
-            entries.push(Entry { task: *task, due, section: task.section(preemption) });
+            // Time is whole: a section that is in the way began a unit before.
+            entries.push(Entry { task: *task, due, section: task.section(preemption).saturating_sub(1) });
         }
         let mut edges: Vec<u64> = entries.iter().flat_map(|entry| [entry.due, entry.task.deadline_ns]).collect();
         edges.sort_unstable();

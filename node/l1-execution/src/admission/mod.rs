@@ -13,6 +13,8 @@
 //! response-time analysis (Lehoczky 1990, Tindell 1994).
 
 mod edf;
+#[cfg(test)]
+mod oracle;
 mod partition;
 mod rm;
 #[cfg(test)]

@@ -118,7 +118,7 @@ fn fits_everywhere(tasks: &[Task], preemption: Preemption, until: u64) -> bool {
             .map(|task| ((length - (task.deadline_ns - task.jitter_ns)) / task.period_ns + 1) * task.wcet_ns)
             .sum();
         let later = tasks.iter().filter(|task| task.deadline_ns > length);
-        let blocking = later.map(|task| task.section(preemption)).max().unwrap_or(0);
+        let blocking = later.map(|task| task.section(preemption).saturating_sub(1)).max().unwrap_or(0);
         demand == 0 || demand + blocking <= length
     })
 }

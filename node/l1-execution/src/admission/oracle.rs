@@ -1,0 +1,147 @@
+//! A hundred thousand random sets against another program's analysis, whose proofs are checked by machine
+//! (`response-time-analysis`): never a promise that it does not make, and how often it would have made one that is
+//! refused here.
+
+use response_time_analysis::arrival::Sporadic;
+use response_time_analysis::time::{Duration, Service};
+use response_time_analysis::{demand, edf, fixed_priority, wcet};
+
+use crate::admission::edf::Edf;
+use crate::admission::rm;
+use crate::admission::task::{Policy, Preemption, Task};
+
+const SETS: u64 = 100_000;
+/// No busy period of these sets is longer.
+const HORIZON: u64 = 100_000;
+
+/// xorshift64: the same sets every time.
+struct Chance(u64);
+
+impl Chance {
+    fn from(&mut self, least: u64, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        least + (self.0 >> 16) % (most - least + 1)
+    }
+
+    /// 2 to 6 tasks, together below 0.98 of a core.
+    fn set(&mut self) -> Vec<Task> {
+        let mut free = 980_000;
+        let mut tasks = Vec::new();
+        for _ in 0..self.from(2, 6) {
+            let period_ns = self.from(4, 80);
+            let wcet_ns = (period_ns * self.from(20_000, 500_000) / 1_000_000).max(1);
+            let share = wcet_ns * 1_000_000 / period_ns;
+            if share > free {
+                continue;
+            }
+            free -= share;
+            let deadline_ns = self.from(wcet_ns, period_ns + period_ns / 2);
+            let section_ns = self.from(1, wcet_ns.min(6));
+            tasks.push(Task { deadline_ns, section_ns, ..Task::new(wcet_ns, period_ns) });
+        }
+        tasks
+    }
+}
+
+fn service(ns: u64) -> Service {
+    Service::from(ns)
+}
+
+/// The oracle's response of each task, the most urgent first where priorities are fixed.
+fn theirs(tasks: &[Task], policy: Policy, preemption: Preemption) -> Vec<Option<u64>> {
+    let limit = Duration::from(HORIZON);
+    let arrivals: Vec<Sporadic> =
+        tasks.iter().map(|task| Sporadic::new_zero_jitter(Duration::from(task.period_ns))).collect();
+    let costs: Vec<wcet::Scalar> = tasks.iter().map(|task| wcet::Scalar::new(service(task.wcet_ns))).collect();
+    let rbfs: Vec<_> = arrivals.iter().zip(&costs).map(|(arrival, cost)| demand::RBF::new(arrival, cost)).collect();
+    let deadlines: Vec<Duration> = tasks.iter().map(|task| Duration::from(task.deadline_ns)).collect();
+    let one = |at: usize| {
+        let others = || (0..tasks.len()).filter(move |other| *other != at);
+        let blocking = tasks[at + 1..].iter().map(|task| task.section(preemption).saturating_sub(1)).max().unwrap_or(0);
+        let blocking_bound = service(blocking);
+        match (policy, preemption) {
+            (Policy::Rm, Preemption::Full) => {
+                fixed_priority::fully_preemptive::dedicated_uniproc_rta(&rbfs[at], &rbfs[..at], limit)
+            }
+            (Policy::Rm, Preemption::Limited) => {
+                let own = fixed_priority::floating_nonpreemptive::TaskUnderAnalysis { rbf: &rbfs[at], blocking_bound };
+                fixed_priority::floating_nonpreemptive::dedicated_uniproc_rta(&own, &rbfs[..at], limit)
+            }
+            (Policy::Rm, Preemption::None) => {
+                let own = fixed_priority::fully_nonpreemptive::TaskUnderAnalysis {
+                    wcet: costs[at],
+                    arrivals: &arrivals[at],
+                    blocking_bound,
+                };
+                fixed_priority::fully_nonpreemptive::dedicated_uniproc_rta(&own, &rbfs[..at], limit)
+            }
+            (Policy::Edf, Preemption::Full) => {
+                let own = edf::fully_preemptive::TaskUnderAnalysis { rbf: &rbfs[at], deadline: deadlines[at] };
+                let other =
+                    |other| edf::fully_preemptive::InterferingTask { rbf: &rbfs[other], deadline: deadlines[other] };
+                edf::fully_preemptive::dedicated_uniproc_rta(&own, &others().map(other).collect::<Vec<_>>(), limit)
+            }
+            (Policy::Edf, Preemption::Limited) => {
+                let own = edf::floating_nonpreemptive::TaskUnderAnalysis { rbf: &rbfs[at], deadline: deadlines[at] };
+                let other = |other: usize| edf::floating_nonpreemptive::InterferingTask {
+                    rbf: &rbfs[other],
+                    deadline: deadlines[other],
+                    max_np_segment: service(tasks[other].section_ns),
+                };
+                edf::floating_nonpreemptive::dedicated_uniproc_rta(
+                    &own,
+                    &others().map(other).collect::<Vec<_>>(),
+                    limit,
+                )
+            }
+            (Policy::Edf, Preemption::None) => {
+                let task = |at: usize| edf::fully_nonpreemptive::Task {
+                    wcet: costs[at],
+                    arrivals: &arrivals[at],
+                    deadline: deadlines[at],
+                };
+                edf::fully_nonpreemptive::dedicated_uniproc_rta(
+                    &task(at),
+                    &others().map(task).collect::<Vec<_>>(),
+                    limit,
+                )
+            }
+        }
+        .ok()
+        .map(u64::from)
+    };
+    (0..tasks.len()).map(one).collect()
+}
+
+#[test]
+fn nothing_is_promised_that_the_oracle_does_not_promise() {
+    let mut chance = Chance(0x5eed_0fac);
+    let mut counts = std::collections::BTreeMap::new();
+    let kinds = [Preemption::Full, Preemption::Limited, Preemption::None];
+    let kinds: Vec<_> =
+        [Policy::Edf, Policy::Rm].into_iter().flat_map(|policy| kinds.map(|kind| (policy, kind))).collect();
+    for (number, (policy, preemption)) in (0..SETS).zip(kinds.iter().copied().cycle()) {
+        let mut tasks = chance.set();
+        if policy == Policy::Rm {
+            tasks = rm::order(&tasks).into_iter().map(|place| tasks[place]).collect();
+        }
+        let ours = match policy {
+            Policy::Edf => Edf::new(&tasks, preemption).and_then(|edf| edf.check()).is_ok(),
+            Policy::Rm => rm::responses(&tasks, preemption).is_ok(),
+        };
+        let theirs = theirs(&tasks, policy, preemption);
+        let promised = theirs.iter().zip(&tasks).all(|(r, task)| r.is_some_and(|r| r <= task.deadline_ns));
+        let (admitted, pessimistic) = counts.entry(format!("{policy:?} {preemption:?}")).or_insert((0u64, 0u64));
+        assert!(!ours || promised, "set {number}, {policy:?} {preemption:?}: {tasks:?}: {theirs:?}");
+        *admitted += u64::from(ours);
+        *pessimistic += u64::from(promised && !ours);
+        if policy == Policy::Rm && ours {
+            let found: Vec<Option<u64>> =
+                rm::responses(&tasks, preemption).expect("admitted").into_iter().map(Some).collect();
+            assert_eq!(found, theirs, "set {number}, {preemption:?}: {tasks:?}");
+        }
+    }
+    println!("of {SETS} sets: {counts:?} (admitted here, admitted there only)");
+}
