@@ -15,12 +15,14 @@ use tokio::sync::{mpsc, watch};
 
 use crate::alive::{Alive, crowded};
 use crate::error::OperationError;
-use crate::machine::task;
+use crate::machine::task::{self, ANSWER_BYTES_MAX, HISTORY_BYTES_MAX};
 use crate::operation::{Operation, Reply};
 use crate::params;
-use crate::tasks::{Filter, PublicKeyText, Record, TaskStoreError, Tasks};
+use crate::tasks::{Filter, PublicKeyText, Record, TaskStoreError, Tasks, page_token};
 use crate::turn::{self, Live};
 
+/// Bytes around a task in an answer that is more than the task.
+const WRAPPING: usize = 4 << 10;
 /// Tasks of a page: when not asked for, and at most (A2A 1.0.1 §3.1.4).
 const PAGE_DEFAULT: i32 = 50;
 const PAGE_MAX: i32 = 100;
@@ -123,7 +125,7 @@ impl Hosting {
             Operation::GetTask => {
                 let request: a2a::GetTaskRequest = params::task(params)?;
                 let record = self.read(&hosted, scope, &request.id)?;
-                json(&task::shown(record.task, request.history_length, true))
+                shown(record.task, request.history_length)
             }
             Operation::ListTasks => self.list(&hosted, scope, params),
             Operation::CancelTask => self.cancel(&hosted, scope, params).await,
@@ -205,6 +207,10 @@ impl Hosting {
                     let message = format!("task {id} is being worked on; wait for it, or cancel it");
                     return Err(OperationError::unsupported(message));
                 }
+                if !task::takes(&record.task, &message) {
+                    let message = format!("what was said in task {id} passes {HISTORY_BYTES_MAX} bytes; begin another");
+                    return Err(OperationError::unsupported(message));
+                }
                 let over = |_| OperationError::unsupported(format!("task {id} is over; send a message without taskId"));
                 task::continued(&mut record.task, message, self.now()).map_err(over)?;
                 record
@@ -242,7 +248,8 @@ impl Hosting {
             // The sender lives in `live`, which is held here: waiting cannot fail.
             let _ = state.wait_for(task::rests).await;
         }
-        json(&SendMessageResponse::Task(task::shown(live.record().task, history_length, true)))
+        let task = task::shown(live.record().task, history_length, true);
+        json(&SendMessageResponse::Task(task::fitted(task, ANSWER_BYTES_MAX - WRAPPING)))
     }
 
     async fn send_streaming(
@@ -282,13 +289,13 @@ impl Hosting {
             if task.status.state != TaskState::Canceled {
                 return Err(OperationError::task_not_cancelable(&request.id));
             }
-            return json(&task);
+            return shown(task, None);
         }
         let event = task::set(&mut record.task, TaskState::Canceled, None, self.now());
         self.tasks().write(&record, Durability::Synced).await.map_err(internal)?;
         let waiting = self.alive().take_waiting(&request.id);
         futures::future::join_all(waiting.iter().map(|listener| listener.tell(event.clone()))).await;
-        json(&record.task)
+        shown(record.task, None)
     }
 
     fn list(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
@@ -309,12 +316,23 @@ impl Hosting {
         let page = page.ok_or_else(|| OperationError::invalid_params("`pageToken` is none of ours"))?;
         let with_artifacts = request.include_artifacts.unwrap_or(false);
         let mut tasks = Vec::with_capacity(page.ids.len());
+        let (mut next_page_token, mut room) = (page.next, ANSWER_BYTES_MAX - WRAPPING);
         for id in &page.ids {
             let record = self.read(agent, scope, id)?;
-            tasks.push(task::shown(record.task, request.history_length, with_artifacts));
+            let place = crate::listing::place(&record.task);
+            let task = task::shown(record.task, request.history_length, with_artifacts);
+            let task = task::fitted(task, ANSWER_BYTES_MAX - WRAPPING);
+            let size = serde_json::to_vec(&task).map_or(usize::MAX, |json| json.len()).saturating_add(1);
+            if size > room {
+                // The page ends early: what is left comes with the next.
+                break;
+            }
+            room -= size;
+            tasks.push(task);
+            next_page_token = if tasks.len() == page.ids.len() { next_page_token } else { page_token(&place) };
         }
         let total_size = i32::try_from(page.total).unwrap_or(i32::MAX);
-        json(&a2a::ListTasksResponse { tasks, next_page_token: page.next, page_size: size, total_size })
+        json(&a2a::ListTasksResponse { tasks, next_page_token, page_size: size, total_size })
     }
 }
 
@@ -342,6 +360,11 @@ fn internal(error: TaskStoreError) -> OperationError {
     OperationError::internal(error.to_string())
 }
 
+/// A whole task, with as much of its history as was asked for and fits.
+fn shown(task: Task, history_length: Option<i32>) -> Result<Reply, OperationError> {
+    json(&task::fitted(task::shown(task, history_length, true), ANSWER_BYTES_MAX))
+}
+
 fn json(value: &impl Serialize) -> Result<Reply, OperationError> {
     serde_json::to_vec(value).map(Reply::One).map_err(|error| OperationError::internal(error.to_string()))
 }
@@ -350,6 +373,7 @@ fn json(value: &impl Serialize) -> Result<Reply, OperationError> {
 fn stream(task: Task, events: mpsc::Receiver<StreamResponse>) -> Reply {
     let later =
         futures::stream::unfold(events, |mut events| async { events.recv().await.map(|event| (event, events)) });
+    let task = task::fitted(task, ANSWER_BYTES_MAX - WRAPPING);
     let all = futures::stream::iter([StreamResponse::Task(task)]).chain(later);
     Reply::Events(
         all.map(|event| serde_json::to_vec(&event).map_err(|error| OperationError::internal(error.to_string())))

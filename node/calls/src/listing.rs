@@ -4,17 +4,22 @@ use a2a::{ListTasksResponse, Task};
 
 use crate::tasks::{Order, order, page_token};
 
-fn place(task: &Task) -> Order {
+/// A task's place in the list.
+pub(crate) fn place(task: &Task) -> Order {
     order(task.status.timestamp.map_or(0, |at| at.timestamp_millis()), &task.id)
 }
 
-/// The first page of all, out of the first page of each: the same token means the same place in every one of them.
+/// The first page of all, out of the first page of each: the same token means the same place in every one of them. A
+/// node may end a page early; then nothing is known of what lies behind it.
 pub(crate) fn merge(pages: Vec<ListTasksResponse>) -> ListTasksResponse {
     let page_size = pages.iter().map(|page| page.page_size).max().unwrap_or_default();
     let total_size = pages.iter().fold(0i32, |sum, page| sum.saturating_add(page.total_size));
     let size = usize::try_from(page_size).unwrap_or(0);
-    let mut more = pages.iter().any(|page| !page.next_page_token.is_empty());
+    let unfinished = pages.iter().filter(|page| !page.next_page_token.is_empty());
+    let known_until = unfinished.clone().filter_map(|page| page.tasks.last().map(place)).min();
+    let mut more = unfinished.count() > 0;
     let mut tasks: Vec<Task> = pages.into_iter().flat_map(|page| page.tasks).collect();
+    tasks.retain(|task| known_until.as_ref().is_none_or(|until| place(task) <= *until));
     tasks.sort_by_cached_key(place);
     more |= tasks.len() > size;
     tasks.truncate(size);
@@ -35,13 +40,13 @@ mod tests {
         Task { id, context_id: "c".to_owned(), status, artifacts: None, history: None, metadata: None }
     }
 
-    /// A node's page after `after`, of `size`.
-    fn page(all: &[Task], after: Option<&Order>, size: usize) -> ListTasksResponse {
+    /// A node's page after `after`, of `size`, which it ends after `most`.
+    fn page(all: &[Task], after: Option<&Order>, size: usize, most: usize) -> ListTasksResponse {
         let mut rest: Vec<Task> =
             all.iter().filter(|task| after.is_none_or(|after| place(task) > *after)).cloned().collect();
         rest.sort_by_cached_key(place);
-        let more = rest.len() > size;
-        rest.truncate(size);
+        let more = rest.len() > size.min(most);
+        rest.truncate(size.min(most));
         let next_page_token = rest.last().filter(|_| more).map_or_else(String::new, |last| page_token(&place(last)));
         let page_size = i32::try_from(size).expect("a small page");
         let total_size = i32::try_from(all.len()).expect("few tasks");
@@ -53,6 +58,7 @@ mod tests {
         fn pages_of_several_nodes_hold_every_task_once_newest_first(
             nodes in prop::collection::vec(prop::collection::vec(0i64..20, 0..30), 1..4),
             size in 1usize..12,
+            most in 1usize..6,
         ) {
             let nodes: Vec<Vec<Task>> = nodes.iter().enumerate().map(|(node, times)| {
                 times.iter().enumerate().map(|(at, ms)| task(*ms, format!("{node}-{at}"))).collect()
@@ -62,7 +68,9 @@ mod tests {
             let mut got = Vec::new();
             let mut after: Option<Order> = None;
             loop {
-                let merged = merge(nodes.iter().map(|all| page(all, after.as_ref(), size)).collect());
+                let merged = merge(nodes.iter().enumerate().map(|(node, all)| {
+                    page(all, after.as_ref(), size, if node == 0 { most } else { size })
+                }).collect());
                 prop_assert!(merged.tasks.len() <= size);
                 prop_assert_eq!(merged.total_size as usize, wanted.len());
                 got.extend(merged.tasks.iter().map(place));

@@ -160,6 +160,16 @@ async fn take(hosting: &Hosting, live: &Live, made: Made) -> Result<(), AgentErr
         Made::Artifact { artifact, .. } => serde_json::to_vec(artifact).map_or(0, |json| json.len()),
         Made::Status(..) | Made::Remember(_) => 0,
     };
+    let word = match &made {
+        Made::Status(_, Some(message)) => serde_json::to_vec(message).map_or(0, |json| json.len()),
+        Made::Remember(kept) => kept.len(),
+        Made::Status(_, None) | Made::Artifact { .. } => 0,
+    };
+    if word > task::WORD_BYTES_MAX {
+        let reason =
+            format!("a word of {word} bytes: one has at most {}; an artifact may hold more", task::WORD_BYTES_MAX);
+        return Err(AgentError::Failed(reason));
+    }
     let mut failed = None;
     live.change(|now| {
         if let Made::Remember(kept) = &made {

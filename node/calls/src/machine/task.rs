@@ -8,8 +8,14 @@ use chrono::{DateTime, Utc};
 
 /// Artifacts of one task.
 const ARTIFACTS_MAX: usize = 256;
-/// Bytes of all artifacts of one task, as JSON.
-pub const ARTIFACT_BYTES_MAX: usize = 16 << 20;
+/// Bytes of an answer: what one frame carries.
+pub const ANSWER_BYTES_MAX: usize = althing_protocol::limits::BODY_BYTES_MAX;
+/// Bytes of all artifacts of one task, as JSON: with the last word, and without its history, it always fits an answer.
+pub const ARTIFACT_BYTES_MAX: usize = ANSWER_BYTES_MAX - (192 << 10);
+/// Bytes of a message that an agent says with a state, as JSON.
+pub const WORD_BYTES_MAX: usize = 64 << 10;
+/// Bytes of all that was said in one task, as JSON.
+pub const HISTORY_BYTES_MAX: usize = 4 << 20;
 
 /// Why a step is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -156,6 +162,37 @@ pub fn shown(mut task: Task, history_length: Option<i32>, artifacts: bool) -> Ta
     task
 }
 
+/// The task with as much of its history, the newest last, as makes it `max` bytes of JSON at most. A2A leaves to the
+/// server how much history it shows when not told.
+#[must_use]
+pub fn fitted(mut task: Task, max: usize) -> Task {
+    let bytes = |value: &Task| serde_json::to_vec(value).map_or(usize::MAX, |json| json.len());
+    if bytes(&task) <= max {
+        return task;
+    }
+    let history = task.history.take().unwrap_or_default();
+    let mut room = max.saturating_sub(bytes(&task)).saturating_sub(r#","history":[]"#.len());
+    let newest = history.iter().rev().take_while(|message| {
+        let size = serde_json::to_vec(message).map_or(usize::MAX, |json| json.len()).saturating_add(1);
+        let fits = size <= room;
+        room = room.saturating_sub(size);
+        fits
+    });
+    let kept = newest.count();
+    if kept > 0 {
+        task.history = Some(history[history.len() - kept..].to_vec());
+    }
+    task
+}
+
+/// Has the task room for another message?
+#[must_use]
+pub fn takes(task: &Task, message: &Message) -> bool {
+    let bytes = |message: &Message| serde_json::to_vec(message).map_or(usize::MAX, |json| json.len());
+    let said = task.history.iter().flatten().chain([message]).map(bytes);
+    said.fold(0, usize::saturating_add) <= HISTORY_BYTES_MAX
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +241,25 @@ mod tests {
             assert_eq!(step(&mut task, Made::Status(TaskState::Working, None), now()), Err(StepError::Over));
             assert_eq!(continued(&mut task, Message::new(Role::User, vec![]), now()), Err(StepError::Over));
             assert_eq!(task, before);
+        }
+    }
+
+    #[test]
+    fn a_task_is_shown_with_as_much_history_as_fits() {
+        let mut task = task();
+        for number in 0..10 {
+            let said = Message::new(Role::User, vec![Part::text(format!("{number}{}", "x".repeat(1_000)))]);
+            continued(&mut task, said, now()).expect("another message");
+        }
+        let whole = serde_json::to_vec(&task).expect("JSON").len();
+        assert_eq!(fitted(task.clone(), whole), task);
+        for max in (0..whole).rev().step_by(97) {
+            let shown = fitted(task.clone(), max);
+            let kept = shown.history.as_deref().unwrap_or_default();
+            let all = task.history.as_deref().unwrap_or_default();
+            assert_eq!(kept, &all[all.len() - kept.len()..], "the newest stay");
+            let size = serde_json::to_vec(&shown).expect("JSON").len();
+            assert!(size <= max || kept.is_empty(), "{size} of {max}");
         }
     }
 
