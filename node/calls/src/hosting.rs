@@ -69,12 +69,15 @@ impl Hosting {
         let (tasks, interrupted) = Tasks::open(store)?;
         let shared = Shared { host, tasks, clock, entropy, trust, agents: Mutex::default(), alive: Alive::default() };
         let hosting = Hosting { shared: Arc::new(shared) };
-        for mut record in interrupted {
+        // All at once: the store writes them in few groups.
+        let failing = interrupted.into_iter().map(|mut record| {
             let message = "the node ended while the task was running; send the message again";
             let message = a2a::Message::new(a2a::Role::Agent, vec![a2a::Part::text(message)]);
             task::set(&mut record.task, TaskState::Failed, Some(message), hosting.now());
-            hosting.tasks().write(&record, Durability::Synced).await?;
-        }
+            let hosting = &hosting;
+            async move { hosting.tasks().write(&record, Durability::Synced).await }
+        });
+        futures::future::try_join_all(failing).await?;
         Ok(hosting)
     }
 
@@ -93,6 +96,12 @@ impl Hosting {
     #[must_use]
     pub fn hosts(&self, agent: &AgentId) -> bool {
         self.agents().contains_key(agent)
+    }
+
+    /// Is this a task of that agent on this node?
+    pub(crate) fn knows(&self, agent: &AgentId, id: &str) -> bool {
+        let record = self.alive().record(id).or_else(|| self.tasks().read(id).ok().flatten());
+        self.hosts(agent) && record.is_some_and(|record| record.agent == agent.name())
     }
 
     /// Tasks that are alive now.
@@ -224,10 +233,38 @@ impl Hosting {
         Ok(live)
     }
 
+    /// Takes a message and starts its turn, to the end of both even when whoever asked goes away meanwhile: else a task
+    /// could be on disk, and counted as alive, with nobody to work on it. `before` the turn starts listeners are added.
+    async fn begin<T: Send + 'static>(
+        &self,
+        agent: &HostedAgent,
+        scope: PublicKeyText,
+        request: a2a::SendMessageRequest,
+        extensions: &[String],
+        before: impl FnOnce(&Live) -> T + Send + 'static,
+    ) -> Result<(Arc<Live>, T), OperationError> {
+        let (hosting, agent, extensions) = (self.clone(), agent.clone(), extensions.to_vec());
+        let beginning = async move {
+            let live = hosting.accept(&agent, scope, request, &extensions).await?;
+            let prepared = before(&live);
+            hosting.start(&live);
+            Ok((live, prepared))
+        };
+        let begun = tokio::spawn(tracing::Instrument::in_current_span(beginning)).await;
+        begun.unwrap_or_else(|error| Err(OperationError::internal(format!("the message was not taken: {error}"))))
+    }
+
     fn start(&self, live: &Arc<Live>) {
         let (hosting, live) = (self.clone(), live.clone());
         let span = tracing::info_span!("turn", otel.kind = "internal");
-        tokio::spawn(tracing::Instrument::instrument(async move { turn::run(&hosting, &live).await }, span));
+        tokio::spawn(async move {
+            let (running, of) = (hosting.clone(), live.clone());
+            let turn = tracing::Instrument::instrument(async move { turn::run(&running, &of).await }, span);
+            // A turn that panics is no reason to leave its task alive.
+            if let Err(error) = tokio::spawn(turn).await {
+                turn::broke(&hosting, &live, &error.to_string()).await;
+            }
+        });
     }
 
     async fn send(
@@ -241,9 +278,7 @@ impl Hosting {
         let configuration = request.configuration.clone();
         let at_once = configuration.as_ref().and_then(|c| c.return_immediately).unwrap_or(false);
         let history_length = configuration.and_then(|c| c.history_length);
-        let live = self.accept(agent, scope, request, extensions).await?;
-        let mut state = live.state.subscribe();
-        self.start(&live);
+        let (live, mut state) = self.begin(agent, scope, request, extensions, |live| live.state.subscribe()).await?;
         if !at_once {
             // The sender lives in `live`, which is held here: waiting cannot fail.
             let _ = state.wait_for(task::rests).await;
@@ -259,10 +294,11 @@ impl Hosting {
         params: &[u8],
         extensions: &[String],
     ) -> Result<Reply, OperationError> {
-        let live = self.accept(agent, scope, params::send(params)?, extensions).await?;
-        let (task, events) = live.listen(false).ok_or_else(|| crowded(&live.record().task.id))?;
-        self.start(&live);
-        Ok(stream(task, events))
+        let request = params::send(params)?;
+        let history_length = request.configuration.as_ref().and_then(|c| c.history_length);
+        let (live, listening) = self.begin(agent, scope, request, extensions, |live| live.listen(false)).await?;
+        let (task, events) = listening.ok_or_else(|| crowded(&live.record().task.id))?;
+        Ok(stream(task::shown(task, history_length, true), events))
     }
 
     fn subscribe(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
@@ -316,20 +352,22 @@ impl Hosting {
         let page = page.ok_or_else(|| OperationError::invalid_params("`pageToken` is none of ours"))?;
         let with_artifacts = request.include_artifacts.unwrap_or(false);
         let mut tasks = Vec::with_capacity(page.ids.len());
-        let (mut next_page_token, mut room) = (page.next, ANSWER_BYTES_MAX - WRAPPING);
+        let (mut next_page_token, mut room, mut last) = (page.next, ANSWER_BYTES_MAX - WRAPPING, None);
         for id in &page.ids {
-            let record = self.read(agent, scope, id)?;
+            // It may just have been forgotten to make room.
+            let Ok(record) = self.read(agent, scope, id) else { continue };
             let place = crate::listing::place(&record.task);
             let task = task::shown(record.task, request.history_length, with_artifacts);
             let task = task::fitted(task, ANSWER_BYTES_MAX - WRAPPING);
             let size = serde_json::to_vec(&task).map_or(usize::MAX, |json| json.len()).saturating_add(1);
             if size > room {
                 // The page ends early: what is left comes with the next.
+                next_page_token = last.as_ref().map_or(next_page_token, page_token);
                 break;
             }
             room -= size;
             tasks.push(task);
-            next_page_token = if tasks.len() == page.ids.len() { next_page_token } else { page_token(&place) };
+            last = Some(place);
         }
         let total_size = i32::try_from(page.total).unwrap_or(i32::MAX);
         json(&a2a::ListTasksResponse { tasks, next_page_token, page_size: size, total_size })

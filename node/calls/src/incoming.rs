@@ -32,7 +32,15 @@ async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
     let handled = async {
         let operation = Operation::parse(&request.operation)?;
         let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
-        hosting.handle(&caller, &agent, operation, &request.body, &request.extensions).await
+        let handling = hosting.handle(&caller, &agent, operation, &request.body, &request.extensions);
+        // Nobody waits any longer, whatever the caller's own clock does. The turn goes on: `CancelTask` ends it.
+        match request.deadline {
+            Some(deadline) => {
+                let late = |_| OperationError::deadline(format!("no answer within {deadline:?}"));
+                tokio::time::timeout(deadline, handling).await.map_err(late)?
+            }
+            None => handling.await,
+        }
     };
     match handled.await {
         Ok(Reply::One(body)) => Answer::Response(body),

@@ -2,6 +2,7 @@
 //! agent is; L2 sends one signed frame, or the agent is hosted here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use althing_communication::{CallError, Caller, Communication, Request, WallClock};
 use althing_discovery::{Discovery, FindError};
@@ -18,6 +19,12 @@ use crate::operation::{Ask, Operation, Reply};
 use crate::params;
 use crate::remote::{Follower, Remote};
 use crate::trace::Trace;
+
+/// How long the answer to a message is waited for, when nobody said how long: agents may work for a while. A node that
+/// is gone is noticed in seconds, by its connection.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(3_600);
+/// How long the first event of a stream may take: it says which task it is, which is known at once.
+const FIRST_EVENT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The calling side.
 #[derive(Clone)]
@@ -93,13 +100,13 @@ impl Calls {
         for node in hosts {
             match self.send(node, &ask).await {
                 // Nothing was sent: another host may be asked.
-                Err(error @ CallError::Unreachable { .. }) => failed = Some(error),
-                Err(error) => return Err(refusal(error)),
+                Err(Failed::Call(error @ CallError::Unreachable { .. })) => failed = Some(error),
+                Err(error) => return Err(error.into()),
                 Ok(reply) => return Ok(reply),
             }
         }
         if ask.operation == Operation::GetTask
-            && let Some(task) = shared.remote.last_known(&params::task_id(&ask.params)?)
+            && let Some(task) = shared.remote.last_known(&ask.agent, &params::task_id(&ask.params)?)
         {
             let json = serde_json::to_vec(&task).map_err(|error| OperationError::internal(error.to_string()))?;
             return Ok(Reply::One(json));
@@ -126,7 +133,7 @@ impl Calls {
         if node == shared.me.node {
             return shared.hosting.handle(&shared.me, &ask.agent, ask.operation, &ask.params, &ask.extensions).await;
         }
-        self.send(node, ask).await.map_err(refusal)
+        Ok(self.send(node, ask).await?)
     }
 
     /// Where to ask: the node of the task for what is about a task, or else every node that hosts the agent.
@@ -139,19 +146,22 @@ impl Calls {
             Operation::SendMessage | Operation::SendStreamingMessage => params::continued(&ask.params)?,
             Operation::ListTasks => None,
         };
-        if let Some(node) = task.and_then(|id| shared.remote.node(&id)) {
+        // Tasks of this node's own come first: no other node's word about them counts.
+        if let Some(id) = task.filter(|id| !shared.hosting.knows(&ask.agent, id))
+            && let Some(node) = shared.remote.node(&ask.agent, &id)
+        {
             return Ok(vec![node]);
         }
         let resolved = shared.discovery.resolve(&ask.agent.to_string());
         resolved.map(|(_, hosts)| hosts).map_err(|error| OperationError::agent_unknown(error.to_string()))
     }
 
-    async fn send(&self, node: PublicKey, ask: &Ask) -> Result<Reply, CallError> {
+    async fn send(&self, node: PublicKey, ask: &Ask) -> Result<Reply, Failed> {
         let trace = Trace::of(&tracing::Span::current());
         let request = Request {
             operation: ask.operation.name().to_owned(),
             agent: Some(ask.agent.clone()),
-            deadline: ask.deadline,
+            deadline: ask.deadline.or((ask.operation == Operation::SendMessage).then_some(ANSWER_PATIENCE)),
             traceparent: trace.traceparent,
             tracestate: trace.tracestate,
             principals: ask.principals.clone(),
@@ -161,41 +171,78 @@ impl Calls {
         let shared = &self.shared;
         if !ask.operation.streams() {
             let body = shared.communication.call(node, CALL, request).await?;
-            self.note(node, ask.operation, &body).await;
-            return Ok(Reply::One(body));
+            return self.checked(node, ask, body).await.map(Reply::One);
         }
         let mut events = shared.communication.stream(node, CALL, request).await?;
         // The first event is waited for here, so that a refusal is the operation's own and not its stream's.
-        let first = events.next().await?;
+        let first = tokio::time::timeout(FIRST_EVENT_PATIENCE, events.next()).await;
+        let after_ms = u64::try_from(FIRST_EVENT_PATIENCE.as_millis()).unwrap_or(u64::MAX);
+        let first = first.map_err(|_| CallError::Deadline { peer: node, after_ms })??;
         let later = events.into_stream();
-        let calls = self.clone();
+        let (calls, agent) = (self.clone(), ask.agent.clone());
         let all = futures::stream::iter(first.map(Ok)).chain(later);
         let followed = all.scan(Follower::default(), move |follower, event| {
-            let calls = calls.clone();
-            let news = event.as_ref().ok().and_then(|event| follower.follow(event));
+            let (calls, agent) = (calls.clone(), agent.clone());
+            let event = event.map_err(refusal).and_then(|event| match follower.follow(&event) {
+                Ok(news) => Ok((event, news)),
+                Err(error) => Err(no_a2a(node, &error)),
+            });
             async move {
-                if let Some(task) = news {
-                    calls.shared.remote.note(node, task, calls.shared.clock.now_ms()).await;
+                if let Ok((_, Some(task))) = &event {
+                    calls.shared.remote.note(node, &agent, task.clone(), calls.shared.clock.now_ms()).await;
                 }
-                Some(event.map_err(refusal))
+                Some(event.map(|(event, _)| event))
             }
         });
         Ok(Reply::Events(followed.boxed()))
     }
 
-    async fn note(&self, node: PublicKey, operation: Operation, body: &[u8]) {
-        let task = match operation {
-            Operation::SendMessage => match serde_json::from_slice(body) {
-                Ok(a2a::SendMessageResponse::Task(task)) => Some(task),
-                _ => None,
+    /// An answer that is what the operation answers with; tasks in it are remembered.
+    async fn checked(&self, node: PublicKey, ask: &Ask, body: Vec<u8>) -> Result<Vec<u8>, Failed> {
+        let wrong = |error: serde_json::Error| Failed::Answer(no_a2a(node, &error));
+        let task: Option<a2a::Task> = match ask.operation {
+            Operation::SendMessage => match serde_json::from_slice(&body).map_err(wrong)? {
+                a2a::SendMessageResponse::Task(task) => Some(task),
+                a2a::SendMessageResponse::Message(_) => None,
             },
-            Operation::GetTask | Operation::CancelTask => serde_json::from_slice(body).ok(),
-            _ => None,
+            Operation::ListTasks => {
+                serde_json::from_slice::<a2a::ListTasksResponse>(&body).map_err(wrong)?;
+                None
+            }
+            _ => Some(serde_json::from_slice(&body).map_err(wrong)?),
         };
         if let Some(task) = task {
-            self.shared.remote.note(node, task, self.shared.clock.now_ms()).await;
+            self.shared.remote.note(node, &ask.agent, task, self.shared.clock.now_ms()).await;
+        }
+        Ok(body)
+    }
+}
+
+/// Why an operation on another node failed.
+enum Failed {
+    /// The call did.
+    Call(CallError),
+    /// The answer is none.
+    Answer(OperationError),
+}
+
+impl From<CallError> for Failed {
+    fn from(error: CallError) -> Failed {
+        Failed::Call(error)
+    }
+}
+
+impl From<Failed> for OperationError {
+    fn from(failed: Failed) -> OperationError {
+        match failed {
+            Failed::Call(error) => refusal(error),
+            Failed::Answer(error) => error,
         }
     }
+}
+
+fn no_a2a(node: PublicKey, error: &serde_json::Error) -> OperationError {
+    OperationError::invalid_agent_response(format!("{node} answered with something else than A2A: {error}"))
 }
 
 /// What a failed call is to whoever asked.

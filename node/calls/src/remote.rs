@@ -1,10 +1,11 @@
 //! What a gateway remembers of tasks on other nodes: where they are, and how they were when last seen.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use a2a::{StreamResponse, Task};
-use althing_protocol::PublicKey;
-use althing_store::{Batch, Durability, Family, Store};
+use althing_protocol::{AgentId, PublicKey};
+use althing_store::{Batch, Durability, Family, Range, ReadError, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -12,6 +13,13 @@ use crate::tasks::PublicKeyText;
 
 /// Tasks on other nodes that were asked for through this one, by task id.
 pub const REMOTE_TASKS: Family = Family("calls.remote");
+/// Tasks that are remembered; beyond, some of the oldest go, this many at once.
+const KEPT_MAX: usize = 10_000;
+const FORGET_AT_ONCE: usize = 256;
+/// Rows that are counted at once.
+const PAGE: usize = 64;
+/// Bytes of a task, as JSON, that is remembered with what it made.
+const TASK_BYTES_MAX: usize = 64 << 10;
 /// The key in a task's `metadata` that says that its node is gone and this is how it was last known.
 pub const STALE: &str = "https://althing.dev/ext/stale/v1";
 
@@ -26,50 +34,106 @@ pub(crate) struct Whereabouts {
 /// The index of remote tasks.
 pub(crate) struct Remote {
     store: Arc<dyn Store>,
+    /// Tasks that were new since the start.
+    new: AtomicU64,
 }
 
 impl Remote {
     pub fn new(store: Arc<dyn Store>) -> Remote {
-        Remote { store }
+        Remote { store, new: AtomicU64::new(0) }
     }
 
     /// The node that hosts the task, if it was asked for through this one.
-    pub fn node(&self, id: &str) -> Option<PublicKey> {
-        self.read(id).map(|known| known.node.0)
+    pub fn node(&self, agent: &AgentId, id: &str) -> Option<PublicKey> {
+        self.read(&key(agent, id)).map(|known| known.node.0)
     }
 
     /// The task as it was last known, marked as stale.
-    pub fn last_known(&self, id: &str) -> Option<Task> {
-        let known = self.read(id)?;
+    pub fn last_known(&self, agent: &AgentId, id: &str) -> Option<Task> {
+        let known = self.read(&key(agent, id))?;
         let mut task = known.task;
         let mark = json!({ "node": known.node.0.did(), "lastSeenUnixMs": known.seen_ms });
         task.metadata.get_or_insert_default().insert(STALE.to_owned(), mark);
         Some(task)
     }
 
-    fn read(&self, id: &str) -> Option<Whereabouts> {
-        let bytes = self.store.read(REMOTE_TASKS, id.as_bytes());
+    fn read(&self, key: &[u8]) -> Option<Whereabouts> {
+        let bytes = self.store.read(REMOTE_TASKS, key);
         let bytes = bytes.inspect_err(|error| tracing::error!(%error, "remote tasks cannot be read")).ok()??;
         ciborium::from_reader(&bytes[..])
-            .inspect_err(|error| tracing::error!(id, %error, "remote task cannot be read"))
+            .inspect_err(
+                |error| tracing::error!(key = %String::from_utf8_lossy(key), %error, "remote task cannot be read"),
+            )
             .ok()
     }
 
-    /// Notes what was seen of a task. Not synced: the hosting node owns the task, this is a memory of it.
-    pub async fn note(&self, node: PublicKey, task: Task, seen_ms: u64) {
-        let id = task.id.clone();
+    /// Notes what was seen of a task. Not synced: the hosting node owns the task, this is a memory of it. A task that is
+    /// known from one node is not believed from another.
+    pub async fn note(&self, node: PublicKey, agent: &AgentId, mut task: Task, seen_ms: u64) {
+        let key = key(agent, &task.id);
+        let known = self.read(&key);
+        if known.as_ref().is_some_and(|known| known.node.0 != node) {
+            tracing::warn!(%node, %agent, task = task.id, "another node's task; its word is not taken");
+            return;
+        }
+        // What was said is the hosting node's to keep.
+        task.history = None;
+        if serde_json::to_vec(&task).map_or(0, |json| json.len()) > TASK_BYTES_MAX {
+            task.artifacts = None;
+        }
         let mut bytes = Vec::new();
-        let known = Whereabouts { node: PublicKeyText(node), task, seen_ms };
-        if let Err(error) = ciborium::into_writer(&known, &mut bytes) {
+        let seen = Whereabouts { node: PublicKeyText(node), task, seen_ms };
+        if let Err(error) = ciborium::into_writer(&seen, &mut bytes) {
             tracing::error!(%error, "remote task cannot be written");
             return;
         }
         let mut batch = Batch::new();
-        batch.put(REMOTE_TASKS, id.as_bytes(), bytes);
+        batch.put(REMOTE_TASKS, key, bytes);
+        if known.is_none() {
+            self.make_room(&mut batch);
+        }
         if let Err(error) = self.store.write(batch, Durability::Buffered).await {
             tracing::error!(%error, "remote task cannot be written");
         }
     }
+
+    /// Of too many tasks the first go: keys of one agent begin with the time at which a task began (UUIDv7).
+    fn make_room(&self, batch: &mut Batch) {
+        if self.new.fetch_add(1, Ordering::Relaxed) % FORGET_AT_ONCE as u64 != 0 {
+            return;
+        }
+        let counted = self.count();
+        let Ok(counted) = counted.inspect_err(|error| tracing::error!(%error, "remote tasks cannot be counted")) else {
+            return;
+        };
+        let surplus = counted.saturating_sub(KEPT_MAX - FORGET_AT_ONCE);
+        if let Ok(oldest) = self.store.scan(REMOTE_TASKS, Range::all(surplus.min(FORGET_AT_ONCE * 2))) {
+            for (key, _) in oldest.into_iter().take(surplus) {
+                batch.delete(REMOTE_TASKS, key);
+            }
+        }
+    }
+
+    fn count(&self) -> Result<usize, ReadError> {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let mut range = Range::all(PAGE);
+            if let Some(after) = after.take() {
+                range = range.after(after);
+            }
+            let rows = self.store.scan(REMOTE_TASKS, range)?;
+            count += rows.len();
+            match rows.into_iter().next_back() {
+                Some((key, _)) => after = Some(key),
+                None => return Ok(count),
+            }
+        }
+    }
+}
+
+/// A task's row: two agents may have tasks of one id.
+fn key(agent: &AgentId, id: &str) -> Vec<u8> {
+    format!("{agent}/{id}").into_bytes()
 }
 
 /// The task that a stream is about, kept up to date with its events.
@@ -78,18 +142,20 @@ pub(crate) struct Follower(Option<Task>);
 
 impl Follower {
     /// Takes one event; gives the task when it is worth remembering: when it is new, and when it rests.
-    pub fn follow(&mut self, event: &[u8]) -> Option<Task> {
-        match serde_json::from_slice(event).ok()? {
+    ///
+    /// # Errors
+    /// What is no event.
+    pub fn follow(&mut self, event: &[u8]) -> Result<Option<Task>, serde_json::Error> {
+        Ok(match serde_json::from_slice(event)? {
             StreamResponse::Task(task) => {
                 self.0 = Some(task.clone());
                 Some(task)
             }
-            StreamResponse::StatusUpdate(update) => {
-                let task = self.0.as_mut()?;
+            StreamResponse::StatusUpdate(update) => self.0.as_mut().and_then(|task| {
                 task.status = update.status;
                 crate::machine::task::rests(&task.status.state).then(|| task.clone())
-            }
+            }),
             StreamResponse::ArtifactUpdate(_) | StreamResponse::Message(_) => None,
-        }
+        })
     }
 }

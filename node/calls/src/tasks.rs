@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 /// Tasks of the agents that this node hosts, by task id.
 pub const TASKS: Family = Family("calls.tasks");
 
-/// Tasks that are over and kept; beyond, the oldest go.
-const KEPT_MAX: usize = 10_000;
+/// Tasks that are kept; beyond, the oldest go.
+const KEPT_MAX: usize = 20_000;
+/// Tasks of one owner.
+const KEPT_OF_ONE_MAX: usize = 10_000;
 /// Tasks that are read at once on start.
 const PAGE: usize = 512;
 
@@ -88,13 +90,20 @@ pub(crate) fn page_token((changed_ms, id): &Order) -> String {
     format!("{}.{id}", changed_ms.0)
 }
 
+/// Whether a task is not over, when it changed last, and its id: the smallest is forgotten first.
+type Age = (bool, i64, String);
+
+fn age(meta: &Meta, id: &str) -> Age {
+    (!meta.state.is_terminal(), meta.changed_ms, id.to_owned())
+}
+
 #[derive(Default)]
 struct Listing {
     metas: BTreeMap<String, Meta>,
     /// Newest first, for each agent and owner.
     orders: BTreeMap<(String, PublicKeyText), BTreeSet<Order>>,
-    /// Tasks that are over, oldest first.
-    over: BTreeSet<(i64, String)>,
+    /// What is forgotten first, for each owner.
+    ages: BTreeMap<PublicKeyText, BTreeSet<Age>>,
 }
 
 /// One page of tasks.
@@ -158,11 +167,15 @@ impl Tasks {
             .map_err(|error| TaskStoreError::Record { id: record.task.id.clone(), reason: error.to_string() })?;
         let mut batch = Batch::new();
         batch.put(TASKS, record.task.id.as_bytes(), bytes);
-        let old = self.lock().note(record);
+        let old = self.lock().surplus(record);
         for id in &old {
             batch.delete(TASKS, id.as_bytes());
         }
         self.store.write(batch, durability).await?;
+        // Only now: what is not kept is not listed.
+        let mut listing = self.lock();
+        old.iter().for_each(|id| listing.drop_meta(id));
+        listing.note(record);
         Ok(())
     }
 
@@ -207,8 +220,8 @@ fn decode(key: &[u8], value: &[u8]) -> Result<Record, TaskStoreError> {
 }
 
 impl Listing {
-    /// Notes a task as it is now; gives the ids of those that are to be forgotten for it.
-    fn note(&mut self, record: &Record) -> Vec<String> {
+    /// Notes a task as it is now.
+    fn note(&mut self, record: &Record) {
         let task = &record.task;
         self.drop_meta(&task.id);
         let meta = Meta {
@@ -220,22 +233,36 @@ impl Listing {
         };
         let key = (meta.agent.clone(), meta.scope);
         self.orders.entry(key).or_default().insert((Reverse(meta.changed_ms), task.id.clone()));
-        if meta.state.is_terminal() {
-            self.over.insert((meta.changed_ms, task.id.clone()));
-        }
+        self.ages.entry(meta.scope).or_default().insert(age(&meta, &task.id));
         self.metas.insert(task.id.clone(), meta);
-        let mut old = Vec::new();
-        while self.over.len() > KEPT_MAX {
-            let Some((_, id)) = self.over.pop_first() else { break };
-            self.drop_meta(&id);
-            old.push(id);
+    }
+
+    /// The tasks that are forgotten to make room for a new one: of its owner the oldest, those that are over first, so
+    /// that nobody's tasks push out somebody else's; and of all, of the owner with the most.
+    fn surplus(&self, record: &Record) -> Vec<String> {
+        if self.metas.contains_key(&record.task.id) {
+            return Vec::new();
         }
-        old
+        let own = self.ages.get(&record.scope);
+        if own.is_some_and(|own| own.len() >= KEPT_OF_ONE_MAX) {
+            return own.and_then(|own| own.first()).map(|(_, _, id)| id.clone()).into_iter().collect();
+        }
+        if self.metas.len() >= KEPT_MAX {
+            let most = self.ages.values().max_by_key(|tasks| tasks.len());
+            return most.and_then(|tasks| tasks.first()).map(|(_, _, id)| id.clone()).into_iter().collect();
+        }
+        Vec::new()
     }
 
     fn drop_meta(&mut self, id: &str) {
         let Some(meta) = self.metas.remove(id) else { return };
-        self.over.remove(&(meta.changed_ms, id.to_owned()));
+        let of_owner = age(&meta, id);
+        if let Some(ages) = self.ages.get_mut(&meta.scope) {
+            ages.remove(&of_owner);
+            if ages.is_empty() {
+                self.ages.remove(&meta.scope);
+            }
+        }
         let key = (meta.agent, meta.scope);
         if let Some(order) = self.orders.get_mut(&key) {
             order.remove(&(Reverse(meta.changed_ms), id.to_owned()));

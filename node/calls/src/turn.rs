@@ -71,7 +71,9 @@ impl Live {
     /// A turn that begins, and those who waited for it.
     pub fn new(record: Record, listeners: Vec<Listener>, extensions: Vec<String>) -> Live {
         let state = watch::Sender::new(record.task.status.state.clone());
-        let now = Now { record, listeners, artifact_bytes: 0, ending: None, running: true };
+        let made = record.task.artifacts.iter().flatten();
+        let artifact_bytes = made.map(|artifact| serde_json::to_vec(artifact).map_or(0, |json| json.len())).sum();
+        let now = Now { record, listeners, artifact_bytes, ending: None, running: true };
         Live { now: Mutex::new(now), extensions, cancel: CancellationToken::new(), state }
     }
 
@@ -255,9 +257,21 @@ fn rest(hosting: &Hosting, live: &Live, state: TaskState) {
     live.state.send_replace(state);
 }
 
+/// The turn ended without a word: its task fails.
+pub(crate) async fn broke(hosting: &Hosting, live: &Live, reason: &str) {
+    tracing::error!(task = live.record().task.id, reason, "turn broke");
+    finish(hosting, live, Some(TaskState::Failed), Some("the agent broke down".to_owned())).await;
+}
+
 /// The end of a task could not be written: listeners learn that it failed, and why.
 async fn lost(live: &Live, error: &TaskStoreError, hosting: &Hosting) {
     let message = Message::new(Role::Agent, vec![Part::text(format!("this node could not keep the result: {error}"))]);
     live.change(|now| Some(task::set(&mut now.record.task, TaskState::Failed, Some(message), hosting.now()))).await;
+    // What was made takes room that there may not be; that it failed takes little.
+    let mut record = live.record();
+    record.task.artifacts = None;
+    if let Err(error) = hosting.tasks().write(&record, Durability::Synced).await {
+        tracing::error!(task = record.task.id, %error, "not even the failure of a task could be kept");
+    }
     rest(hosting, live, TaskState::Failed);
 }

@@ -490,5 +490,6 @@ async fn large_tasks_are_shown_as_far_as_a_frame_carries() {
             break;
         }
     }
-    assert_eq!((listed, pages), (sent, 2));
+    assert_eq!(listed, sent);
+    assert!(pages > 1, "five tasks of this size are more than one page");
 }

@@ -15,7 +15,7 @@ pub const ARTIFACT_BYTES_MAX: usize = ANSWER_BYTES_MAX - (192 << 10);
 /// Bytes of a message that an agent says with a state, as JSON.
 pub const WORD_BYTES_MAX: usize = 64 << 10;
 /// Bytes of all that was said in one task, as JSON.
-pub const HISTORY_BYTES_MAX: usize = 4 << 20;
+pub const HISTORY_BYTES_MAX: usize = 2 << 20;
 
 /// Why a step is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
