@@ -119,6 +119,18 @@ pub fn agent(
 impl Node {
     /// A node with the key `number`, of the owner with the key `owner`, that trusts `trusted`.
     pub async fn start(net: &SimNet, number: u8, owner: u8, trusted: &[PublicKey], store: Arc<MemoryStore>) -> Node {
+        Node::start_serving(net, number, owner, trusted, store, None).await
+    }
+
+    /// The same, with calls answered by something else than its agents.
+    pub async fn start_serving(
+        net: &SimNet,
+        number: u8,
+        owner: u8,
+        trusted: &[PublicKey],
+        store: Arc<MemoryStore>,
+        serves: Option<Arc<dyn althing_communication::Inbound>>,
+    ) -> Node {
         let (key, owner) = (key(number), key(owner));
         let clock = clock(net);
         let shown = crate::world::membership(&owner, key.public(), NOW_MS);
@@ -148,7 +160,8 @@ impl Node {
         let random = entropy(1_000 + u64::from(number));
         let hosting =
             Hosting::open(store.clone(), host.clone(), trust, clock.clone(), random).await.expect("a task store");
-        communication.serve(CALL, Arc::new(Incoming(hosting.clone()))).expect("nobody else serves it");
+        let serves = serves.unwrap_or_else(|| Arc::new(Incoming(hosting.clone())));
+        communication.serve(CALL, serves).expect("nobody else serves it");
         let calls =
             Calls::new(communication.clone(), discovery.clone(), hosting.clone(), store, clock.clone(), owner.public());
         Node { key, owner, host, communication, discovery, hosting, calls, clock }

@@ -12,7 +12,7 @@ use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_discovery::{Learned, Query};
 use althing_protocol::AgentId;
 use althing_protocol::object::{self, Hosted, Placement};
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
 
 const OWNER: u8 = 100;
@@ -492,4 +492,116 @@ async fn large_tasks_are_shown_as_far_as_a_frame_carries() {
     }
     assert_eq!(listed, sent);
     assert!(pages > 1, "five tasks of this size are more than one page");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_goes_away_while_asking_leaves_no_task_alive_for_ever() {
+    let net = calm();
+    let (a, b, id) = pair(&net).await;
+    for steps in 0..40 {
+        // Polled a few times, then dropped: at every point of the way, here and on the other node.
+        for node in [&a, &b] {
+            let mut asking = Box::pin(node.one(&id, Operation::SendMessage, message("hello")));
+            for _ in 0..steps {
+                if asking.as_mut().now_or_never().is_some() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    until("all turns end", || b.hosting.live_tasks() == 0).await;
+    let all = b.one(&id, Operation::ListTasks, json!({ "pageSize": 100 })).await.expect("a list");
+    let tasks = all["tasks"].as_array().expect("tasks");
+    assert!(!tasks.is_empty());
+    assert!(tasks.iter().all(|task| state(task) == "TASK_STATE_COMPLETED"), "{tasks:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_and_going_on_at_once_are_told_one_story() {
+    let net = calm();
+    let (a, b, id) = pair(&net).await;
+    for round in 0..40 {
+        let asked = a.send(&id, "ask").await;
+        let by_id = json!({ "id": asked["id"] });
+        let cancelling = async {
+            for _ in 0..round % 8 {
+                tokio::task::yield_now().await;
+            }
+            a.one(&id, Operation::CancelTask, by_id.clone()).await
+        };
+        let going_on = b.one(&id, Operation::SendMessage, continuing(&asked, "that"));
+        let (cancelled, went_on) = tokio::join!(cancelling, going_on);
+        let told = a.one(&id, Operation::GetTask, by_id.clone()).await.expect("the task");
+        let story = (cancelled.is_ok(), went_on.as_ref().ok().map(|sent| state(&sent["task"]).to_owned()));
+        match state(&told) {
+            "TASK_STATE_CANCELED" => {
+                assert!(story.0 && story.1.as_deref().is_none_or(|state| state == "TASK_STATE_CANCELED"), "{story:?}");
+            }
+            "TASK_STATE_COMPLETED" => assert_eq!(story, (false, Some("TASK_STATE_COMPLETED".to_owned()))),
+            other => panic!("{other}: {story:?}"),
+        }
+        assert_eq!(b.hosting.live_tasks(), 0);
+    }
+}
+
+/// Answers calls with what it is given.
+struct Liar(Vec<u8>);
+
+impl althing_communication::Inbound for Liar {
+    fn call(
+        &self,
+        _: althing_communication::Caller,
+        _: Request,
+    ) -> futures::future::BoxFuture<'static, althing_communication::Answer> {
+        futures::future::ready(althing_communication::Answer::Response(self.0.clone())).boxed()
+    }
+}
+
+/// A stranger's node that hosts an agent of its own and answers calls with `body`.
+async fn liar(net: &SimNet, number: u8, victim: &Node, body: Vec<u8>) -> AgentId {
+    let node = Node::start_serving(net, number, STRANGER, &[], store(), Some(Arc::new(Liar(body)))).await;
+    let name = format!("liar{number}");
+    let id = node.host(&file(&name, "lies", "lying.do", "do", "lie"));
+    node.connect(victim).await;
+    found(victim, &id).await;
+    // It stays for as long as the network does.
+    std::mem::forget(node);
+    id
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_node_answers_is_a2a_or_an_error() {
+    let net = calm();
+    let a = Node::start(&net, 1, OWNER, &[], store()).await;
+    let bodies = [&b"null,\"error\":{\"code\":1}"[..], b"", b"{}", b"[1]", b"{\"task\":{\"id\":7}}", b"\xff"];
+    for (number, body) in (20..).zip(bodies) {
+        let id = liar(&net, number, &a, body.to_vec()).await;
+        for operation in [Operation::SendMessage, Operation::GetTask, Operation::CancelTask] {
+            let mut params = message("hi");
+            params["id"] = json!("t");
+            let refused = a.one(&id, operation, params).await.expect_err("no A2A");
+            assert_eq!(refused.code, -32_006, "{operation:?} of {body:?}: {refused}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_nodes_word_about_a_task_does_not_lead_astray() {
+    let net = calm();
+    let (a, _b, id) = pair(&net).await;
+    let asked = a.send(&id, "ask").await;
+    let own = a.host(&file("own", "is here", "own.do", "do", "own"));
+    let local = a.send(&own, "ask").await;
+    for (number, of) in [(30, &asked), (31, &local)] {
+        // It says that the task of another agent is its own.
+        let lie = json!({ "task": { "id": of["id"], "contextId": "c", "status": { "state": "TASK_STATE_WORKING" } } });
+        let liar = liar(&net, number, &a, lie.to_string().into_bytes()).await;
+        let told = a.one(&liar, Operation::SendMessage, message("hi")).await.expect("its answer");
+        assert_eq!(told["task"]["id"], of["id"]);
+    }
+    for (agent, task) in [(&id, &asked), (&own, &local)] {
+        let on = a.one(agent, Operation::SendMessage, continuing(task, "that")).await.expect("an answer");
+        assert_eq!(state(&on["task"]), "TASK_STATE_COMPLETED", "{agent}");
+    }
 }
