@@ -108,6 +108,7 @@ impl Evidence {
             object::open(&self.description, network, "").map_err(EvidenceError::Description)?;
         same("description", &description.body.agent, agent)?;
         key_log.accepts(description.signer, now_ms)?;
+        description.body.issued(now_ms).map_err(EvidenceError::Description)?;
         let grant: Authored<Grant> = object::open(&self.grant, network, "").map_err(EvidenceError::Grant)?;
         same("grant's agent", &grant.body.agent, agent)?;
         same("grant's node", &grant.body.node, &node)?;

@@ -325,6 +325,14 @@ impl Description {
     pub fn new(agent: AgentId, sequence: u64, issued_at_ms: u64, td: Vec<u8>) -> Description {
         Description { kind: Kind::Description, agent, sequence, issued_at_ms, td }
     }
+
+    /// Was it issued by `now_ms`, as far as clocks may differ?
+    ///
+    /// # Errors
+    /// [`ObjectError::NotYetValid`].
+    pub fn issued(&self, now_ms: u64) -> Result<(), ObjectError> {
+        in_time(self.issued_at_ms, u64::MAX, now_ms)
+    }
 }
 
 impl Grant {

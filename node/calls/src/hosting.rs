@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2a::{SendMessageResponse, StreamResponse, Task, TaskState};
 use althing_communication::{Caller, CallerRule, Entropy, Trust, WallClock};
+use althing_discovery::Nearness;
 use althing_execution::Host;
-use althing_protocol::AgentId;
+use althing_protocol::{AgentId, PublicKey};
 use althing_store::{Durability, Store};
 use chrono::{DateTime, Utc};
 use futures::StreamExt as _;
@@ -96,6 +97,16 @@ impl Hosting {
     #[must_use]
     pub fn hosts(&self, agent: &AgentId) -> bool {
         self.agents().contains_key(agent)
+    }
+
+    /// How near the publisher of an agent is to this node's owner.
+    pub(crate) fn nearness(&self, publisher: PublicKey) -> Nearness {
+        let trust = self.shared.trust.borrow();
+        match publisher {
+            own if own == trust.owner => Nearness::Own,
+            trusted if trust.trusted.contains(&trusted) => Nearness::Trusted,
+            _ => Nearness::Stranger,
+        }
     }
 
     /// Is this a task of that agent on this node?

@@ -62,7 +62,8 @@ impl Calls {
     /// # Errors
     /// `AGENT_UNKNOWN`, also for a name that several agents have.
     pub fn resolve(&self, text: &str) -> Result<AgentId, OperationError> {
-        let resolved = self.shared.discovery.resolve(text);
+        let nearness = |publisher| self.shared.hosting.nearness(publisher);
+        let resolved = self.shared.discovery.resolve(text, nearness);
         resolved.map(|(agent, _)| agent).map_err(|error: FindError| OperationError::agent_unknown(error.to_string()))
     }
 
@@ -152,8 +153,7 @@ impl Calls {
         {
             return Ok(vec![node]);
         }
-        let resolved = shared.discovery.resolve(&ask.agent.to_string());
-        resolved.map(|(_, hosts)| hosts).map_err(|error| OperationError::agent_unknown(error.to_string()))
+        Ok(shared.discovery.hosts(&ask.agent))
     }
 
     async fn send(&self, node: PublicKey, ask: &Ask) -> Result<Reply, Failed> {

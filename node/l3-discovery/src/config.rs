@@ -37,7 +37,7 @@ impl Default for DiscoveryConfig {
             network: "althing".to_owned(),
             heartbeat: Duration::from_secs(2),
             ttl: Duration::from_secs(6),
-            push_peers_max: 32,
+            push_peers_max: 1_024,
             push_timeout: Duration::from_secs(2),
             fetch_timeout: Duration::from_secs(5),
             fetches_per_node: 8,

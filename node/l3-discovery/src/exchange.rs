@@ -6,7 +6,7 @@ use std::time::Duration;
 use althing_communication::{Answer, CallError, Caller, Inbound, PeerEvent, Request};
 use althing_protocol::object::{self, Hosted, Placement};
 use althing_protocol::{AgentId, Evidence, PublicKey};
-use althing_td::{Description, Exposure};
+use althing_td::{Description, Exposure, Strictness};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::{Semaphore, broadcast};
@@ -15,6 +15,17 @@ use tokio::time::{interval, sleep, timeout};
 use crate::machine::catalogue::{Candidate, Learned};
 use crate::service::Discovery;
 use crate::{DESCRIBE, PLACEMENTS};
+
+/// An agent that is not believed is not asked for again within this, unless it changes.
+const SPURN_MS: u64 = 60_000;
+
+/// Why an agent is not taken.
+enum Refused {
+    /// Its node was not heard.
+    Call(String),
+    /// What was heard does not do.
+    Agent(String),
+}
 
 impl Discovery {
     pub(crate) async fn push_for_ever(self, mut events: broadcast::Receiver<PeerEvent>) {
@@ -105,32 +116,40 @@ impl Discovery {
     async fn fetch_all(self, node: PublicKey, wanted: Vec<Hosted>, gate: Arc<Semaphore>) {
         let fetches = wanted.iter().map(|hosted| async {
             let Ok(_permit) = gate.acquire().await else { return };
-            if let Err(reason) = self.fetch(node, hosted).await {
-                self.lock().refused += 1;
-                tracing::warn!(%node, agent = %hosted.agent, reason, "agent not believed");
+            match self.fetch(node, hosted).await {
+                Ok(()) => {}
+                Err(Refused::Call(reason)) => tracing::debug!(%node, agent = %hosted.agent, reason, "not described"),
+                Err(Refused::Agent(reason)) => {
+                    tracing::warn!(%node, agent = %hosted.agent, reason, "agent not believed");
+                    let until_ms = self.now().monotonic_ms + SPURN_MS;
+                    let mut state = self.lock();
+                    state.refused += 1;
+                    state.catalogue.spurn(node, hosted, until_ms);
+                }
             }
         });
         futures::future::join_all(fetches).await;
     }
 
-    async fn fetch(&self, node: PublicKey, hosted: &Hosted) -> Result<(), String> {
+    async fn fetch(&self, node: PublicKey, hosted: &Hosted) -> Result<(), Refused> {
         let body = minicbor::to_vec(&hosted.agent).expect("writing to a vector cannot fail");
         let request = Request::new("describe", body);
         let asking = self.shared.communication.call(node, DESCRIBE, request);
         let answer = timeout(self.shared.config.fetch_timeout, asking).await;
-        let answer = answer.map_err(|_| "no answer in time".to_owned())?.map_err(|error| error.to_string())?;
+        let answer = answer.map_err(|_| Refused::Call("no answer in time".to_owned()))?;
+        let answer = answer.map_err(|error| Refused::Call(error.to_string()))?;
         let verified = Evidence::decode(&answer)
             .and_then(|evidence| {
                 evidence.verify(&self.shared.config.network, &hosted.agent, node, self.shared.clock.now_ms())
             })
-            .map_err(|error| error.to_string())?;
-        let description = Description::parse(&verified.description.body.td).map_err(|error| error.to_string())?;
+            .map_err(|error| Refused::Agent(error.to_string()))?;
+        let description = Description::parse_as(&verified.description.body.td, Strictness::Own);
+        let description = description.map_err(|error| Refused::Agent(error.to_string()))?;
         if description.id() != Some(hosted.agent.to_string().as_str()) {
-            return Err(format!("its description is about {:?}", description.id()));
+            return Err(Refused::Agent(format!("its description is about {:?}", description.id())));
         }
         let candidate = Candidate { verified: Arc::new(verified), description: Arc::new(description) };
-        self.lock().catalogue.admit(candidate);
-        Ok(())
+        self.lock().catalogue.admit(candidate).map_err(|reason| Refused::Agent(reason.to_string()))
     }
 
     /// Evidence for an agent that this node hosts, if `caller` may see it.

@@ -19,7 +19,7 @@ mod service;
 pub use config::DiscoveryConfig;
 pub use error::FindError;
 pub use machine::catalogue::{Candidate, Learned};
-pub use machine::query::{Explanation, Found, Query};
+pub use machine::query::{Explanation, Found, Nearness, Query};
 pub use service::{Discovery, LocalAgent, Status};
 
 /// Stream protocol on which placements are pushed.

@@ -17,7 +17,7 @@ use crate::exchange::Serving;
 use crate::lan::Sighting;
 use crate::machine::catalogue::{Candidate, Catalogue, Learned, Now};
 use crate::machine::dialling::{Dialling, Target, Times};
-use crate::machine::query::{Explanation, Found, Query};
+use crate::machine::query::{Explanation, Found, Nearness, Query};
 use crate::{DESCRIBE, PLACEMENTS};
 
 /// How often targets and lifetimes are looked at.
@@ -75,8 +75,30 @@ pub(crate) struct State {
     pub local: BTreeMap<AgentId, LocalAgent>,
     health: Health,
     sequence: u64,
+    /// Names that belonged to a near publisher's agent.
+    taken: BTreeMap<String, AgentId>,
     pub fetching: BTreeMap<PublicKey, Arc<Semaphore>>,
     pub refused: u64,
+}
+
+/// Names that are remembered.
+const TAKEN_MAX: usize = 10_000;
+
+impl State {
+    fn named(&mut self, name: &str, nearness: impl Fn(PublicKey) -> Nearness) -> Result<AgentId, FindError> {
+        let found = self.catalogue.resolve(name, &nearness);
+        if let Some(near) = self.taken.get(name)
+            && found.as_ref().map_or(true, |id| nearness(id.publisher()) == Nearness::Stranger)
+            && nearness(near.publisher()) != Nearness::Stranger
+        {
+            return Err(FindError::Gone { name: name.to_owned(), id: near.to_string() });
+        }
+        let id = found?;
+        if nearness(id.publisher()) != Nearness::Stranger && self.taken.len() < TAKEN_MAX {
+            self.taken.insert(name.to_owned(), id.clone());
+        }
+        Ok(id)
+    }
 }
 
 impl Discovery {
@@ -109,6 +131,7 @@ impl Discovery {
             health: Health::Healthy,
             // The time of day, so that it rises across restarts too.
             sequence: clock.now_ms(),
+            taken: BTreeMap::new(),
             fetching: BTreeMap::new(),
             refused: 0,
         };
@@ -138,7 +161,11 @@ impl Discovery {
 
     /// Adds, or replaces, an agent that this node hosts, and tells the peers.
     pub fn host(&self, agent: LocalAgent) {
-        self.lock().local.insert(agent.verified.agent.clone(), agent);
+        let id = agent.verified.agent.clone();
+        let mut state = self.lock();
+        state.taken.insert(id.name().to_owned(), id.clone());
+        state.local.insert(id, agent);
+        drop(state);
         self.refresh_own();
         self.shared.changed.notify_one();
     }
@@ -157,15 +184,29 @@ impl Discovery {
         self.lock().catalogue.find(query, now_ms)
     }
 
-    /// The agent that `text` names, and the nodes that host it: this one first, then the least loaded.
+    /// The agent that `text` names, and the nodes that host it: this one first, then the least loaded. Of several
+    /// agents of one name those of the nearest publisher count; a stranger's never takes the place of one that was near.
     ///
     /// # Errors
     /// See [`FindError`].
-    pub fn resolve(&self, text: &str) -> Result<(AgentId, Vec<PublicKey>), FindError> {
-        let state = self.lock();
-        let agent = state.catalogue.resolve(text)?;
+    pub fn resolve(
+        &self,
+        text: &str,
+        nearness: impl Fn(PublicKey) -> Nearness,
+    ) -> Result<(AgentId, Vec<PublicKey>), FindError> {
+        let mut state = self.lock();
+        let agent = match text.parse::<AgentId>() {
+            Ok(id) => id,
+            Err(_) => state.named(text, nearness)?,
+        };
         let hosts = state.catalogue.hosts(&agent);
         Ok((agent, hosts))
+    }
+
+    /// The nodes that host an agent, in the order in which they should be asked.
+    #[must_use]
+    pub fn hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
+        self.lock().catalogue.hosts(agent)
     }
 
     /// What is known of `agent`: the newest description that a node which hosts it showed.
@@ -238,7 +279,9 @@ impl Discovery {
                     let Some(local) = state.local.get(&hosted.agent) else { continue };
                     let candidate =
                         Candidate { verified: local.verified.clone(), description: local.description.clone() };
-                    state.catalogue.admit(candidate);
+                    if let Err(reason) = state.catalogue.admit(candidate) {
+                        tracing::error!(agent = %hosted.agent, %reason, "this node's own agent was refused");
+                    }
                 }
             }
             Err(reason) => tracing::error!(%reason, "this node's own placement was refused"),
@@ -249,16 +292,16 @@ impl Discovery {
         let mut tick = interval(TICK);
         loop {
             tick.tick().await;
-            let now_ms = self.now().monotonic_ms;
+            let now = self.now();
             let network = self.shared.communication.network();
             let connected: Vec<PublicKey> = network.peers().iter().map(|info| info.peer).collect();
             let due = {
                 let mut state = self.lock();
-                for node in state.catalogue.sweep(now_ms) {
+                for node in state.catalogue.sweep(now) {
                     tracing::info!(%node, "node is silent; its agents are gone");
                     state.fetching.remove(&node);
                 }
-                state.dialling.due(now_ms, &connected)
+                state.dialling.due(now.monotonic_ms, &connected)
             };
             for (target, addresses) in due {
                 tokio::spawn(self.clone().dial(target, addresses));

@@ -181,7 +181,7 @@ impl Node {
     /// Hosts the agent of a file, for those whom its node trusts.
     pub fn host(&self, file: &AgentFile) -> AgentId {
         self.host.start(file, Path::new("/")).expect("a native agent");
-        self.publish(file, 1)
+        self.publish(file, self.clock.now_ms())
     }
 
     /// Describes an agent, perhaps anew.

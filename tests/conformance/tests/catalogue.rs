@@ -61,6 +61,8 @@ struct Model {
     now_ms: u64,
     seen: BTreeMap<u8, u64>,
     nodes: BTreeMap<u8, ModelNode>,
+    /// The newest version of each agent that was ever admitted, on each node.
+    newest: BTreeMap<(u8, usize), u64>,
 }
 
 #[derive(Default, Clone)]
@@ -110,15 +112,23 @@ impl Model {
             }
             Step::Admit { node, number, version } => {
                 let admitted = catalogue.admit(candidate(&EVIDENCE[&(node, number, version)]));
-                let entry = self.nodes.get_mut(&node).filter(|entry| entry.hosts[number] == version);
-                prop_assert_eq!(admitted, entry.is_some());
-                if let Some(entry) = entry {
-                    entry.admitted.insert(number);
+                let hosted = self.nodes.get(&node).is_some_and(|entry| entry.hosts[number] == version);
+                // P-42: an older description does not come back.
+                prop_assert_eq!(
+                    admitted.is_ok(),
+                    hosted && version >= self.newest.get(&(node, number)).copied().unwrap_or(0),
+                    "{:?}",
+                    admitted
+                );
+                if admitted.is_err() {
+                    return Ok(());
                 }
+                self.newest.insert((node, number), version);
+                self.nodes.entry(node).or_default().admitted.insert(number);
             }
             Step::Sweep { after_ms } => {
                 self.now_ms += after_ms;
-                catalogue.sweep(self.now_ms);
+                catalogue.sweep(Now { monotonic_ms: self.now_ms, wall_ms: NOW_MS + self.now_ms });
                 self.nodes.retain(|_, entry| entry.expires_ms > self.now_ms);
             }
         }
@@ -181,4 +191,74 @@ proptest! {
             model.check(&catalogue)?;
         }
     }
+}
+
+#[test]
+fn an_agent_whose_grant_is_over_is_gone() {
+    let mut catalogue = Catalogue::new(8);
+    let now = |ms: u64| Now { monotonic_ms: ms, wall_ms: NOW_MS + ms };
+    catalogue.place(now(0), &placement(1, 1, [1, 0, 0], false, 0), Learned::Push).expect("taken");
+    catalogue.admit(candidate(&EVIDENCE[&(1, 0, 1)])).expect("admitted");
+    for minutes in 1..58 {
+        let ms = minutes * 60_000;
+        catalogue.place(now(ms), &placement(1, 1 + minutes, [1, 0, 0], false, ms), Learned::Push).expect("taken");
+        catalogue.sweep(now(ms));
+        assert_eq!(catalogue.len(), 1, "after {minutes} minutes");
+    }
+    // Granted for an hour; the clocks may differ by two minutes.
+    let ms = 63 * 60_000;
+    let wanted = catalogue.place(now(ms), &placement(1, 100, [1, 0, 0], false, ms), Learned::Push).expect("taken");
+    assert_eq!(wanted.len(), 0, "it is known");
+    catalogue.sweep(now(ms));
+    assert_eq!(catalogue.len(), 0);
+}
+
+#[test]
+fn what_is_not_believed_is_not_asked_for_again_at_once() {
+    let mut catalogue = Catalogue::new(8);
+    let now = |ms: u64| Now { monotonic_ms: ms, wall_ms: NOW_MS + ms };
+    let place = |catalogue: &mut Catalogue, sequence: u64, version: u64, ms: u64| {
+        catalogue.place(now(ms), &placement(1, sequence, [version, 0, 0], false, ms), Learned::Push).expect("taken")
+    };
+    let wanted = place(&mut catalogue, 1, 1, 0);
+    catalogue.spurn(key(1).public(), &wanted[0], 10_000);
+    assert_eq!(place(&mut catalogue, 2, 1, 2_000), []);
+    assert_eq!(place(&mut catalogue, 3, 2, 4_000).len(), 1, "it changed");
+    catalogue.spurn(key(1).public(), &wanted[0], 10_000);
+    assert_eq!(place(&mut catalogue, 4, 2, 5_000).len(), 1, "what was spurned is not what there is");
+    let wanted = place(&mut catalogue, 5, 2, 6_000);
+    catalogue.spurn(key(1).public(), &wanted[0], 10_000);
+    assert_eq!(place(&mut catalogue, 6, 2, 9_999), []);
+    assert_eq!(place(&mut catalogue, 7, 2, 10_000).len(), 1, "its time is over");
+}
+
+#[test]
+fn descriptions_of_others_have_a_budget() {
+    use althing_discovery::machine::catalogue::{AdmitRefused, NODE_BYTES_MAX};
+    let mut catalogue = Catalogue::new(8);
+    let now = Now { monotonic_ms: 0, wall_ms: NOW_MS };
+    let about = "x".repeat(4_000);
+    let locals: Vec<LocalAgent> = (0..450)
+        .map(|number| {
+            let file = file(&format!("large{number:03}"), &about, "large.do", "do", "things");
+            agent(&key(100), &key(100), key(1).public(), &file, 1, NOW_MS)
+        })
+        .collect();
+    let mut placed = Placement::new(key(1).public(), 1, NOW_MS, TTL_MS);
+    placed.agents = locals
+        .iter()
+        .map(|local| {
+            let (description, grant) = local.verified.digests();
+            Hosted { agent: local.verified.agent.clone(), description, grant }
+        })
+        .collect();
+    let signed = object::sign(placed, NETWORK, "", &key(1)).expect("a placement");
+    catalogue.place(now, &signed, Learned::Push).expect("taken");
+    let refused: Vec<AdmitRefused> =
+        locals.iter().filter_map(|local| catalogue.admit(candidate(local)).err()).collect();
+    assert!(!refused.is_empty() && catalogue.len() * 4_000 <= NODE_BYTES_MAX, "{} taken", catalogue.len());
+    assert!(refused.iter().all(|reason| matches!(reason, AdmitRefused::NoRoom { of: "one node", .. })), "{refused:?}");
+    // It leaves, and comes back with less: the room is there again.
+    catalogue.forget(key(1).public());
+    assert!(catalogue.is_empty());
 }

@@ -409,17 +409,18 @@ async fn newer_descriptions_win() {
     let net = calm();
     let (a, b, id) = pair(&net).await;
     let newer = file("actor", "sings", "acting.sing", "sing", "songs");
-    b.publish(&newer, 2);
+    b.publish(&newer, NOW_MS * 2);
     let titled = |text: &str| a.discovery.find(&Query { text: Some(text.to_owned()), ..Query::default() }).0.len();
     until("the new one is known", || titled("sings") == 1).await;
     assert_eq!(titled("told"), 0);
-    // An older one, from a node that lags behind, changes nothing.
-    let c = Node::start(&net, 3, OWNER, &[], store()).await;
+    // P-42: an older one, from a node that lags behind, does not describe it.
+    let c = Node::start(&net, 0, OWNER, &[], store()).await;
     c.host(&actor());
     c.connect(&a).await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    until("both are known", || nodes_of(&a, &id) == 2).await;
     let described = a.discovery.describe(&id).expect("it is known");
-    assert_eq!(described.verified.description.body.sequence, 2);
+    assert_eq!(described.verified.description.body.sequence, NOW_MS * 2);
+    assert_eq!(a.discovery.hosts(&id), [b.id(), c.id()], "the stale version is asked last, although it is idle");
 }
 
 #[tokio::test(start_paused = true)]
@@ -604,4 +605,29 @@ async fn another_nodes_word_about_a_task_does_not_lead_astray() {
         let on = a.one(agent, Operation::SendMessage, continuing(task, "that")).await.expect("an answer");
         assert_eq!(state(&on["task"]), "TASK_STATE_COMPLETED", "{agent}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_belongs_to_the_nearest_publisher_and_no_stranger_takes_it() {
+    let net = calm();
+    let (a, b, id) = pair(&net).await;
+    let stranger = Node::start(&net, 3, STRANGER, &[], store()).await;
+    let theirs = stranger.host(&actor());
+    let lone = stranger.host(&file("lone", "is alone", "alone.be", "be", "alone"));
+    stranger.connect(&a).await;
+    found(&a, &theirs).await;
+    assert_eq!(a.calls.resolve("actor"), Ok(id.clone()), "the owner's own comes first");
+    assert_eq!(a.calls.resolve("lone"), Ok(lone), "a stranger's may be called by a name that nobody near has");
+    net.crash(b.id());
+    until("the owner's is gone", || nodes_of(&a, &id) == 0).await;
+    let gone = a.calls.resolve("actor").expect_err("it is not replaced by the stranger's");
+    assert!(gone.message.contains(&id.to_string()), "{gone}");
+    assert_eq!(a.calls.resolve(&theirs.to_string()), Ok(theirs));
+
+    // Among strangers a name must be one agent's.
+    let other = Node::start(&net, 4, 102, &[], store()).await;
+    let second = other.host(&file("lone", "is not alone", "alone.be", "be", "alone"));
+    other.connect(&a).await;
+    found(&a, &second).await;
+    assert_eq!(a.calls.resolve("lone").expect_err("two of them").reason, "AGENT_UNKNOWN");
 }

@@ -265,8 +265,8 @@ fn newer_placements_win_and_silence_ends_belief() {
         let refused = catalogue.place(at(2_000), &placed(old), Learned::Push);
         assert!(matches!(refused, Err(PlacementRefused::Stale { seen: 5, .. })), "{old}");
     }
-    assert_eq!(catalogue.sweep(6_999), []);
-    assert_eq!(catalogue.sweep(7_000), [key(4).public()], "the refused ones did not prolong it");
+    assert_eq!(catalogue.sweep(at(6_999)), []);
+    assert_eq!(catalogue.sweep(at(7_000)), [key(4).public()], "the refused ones did not prolong it");
     assert!(catalogue.place(at(8_000), &placed(5), Learned::Push).is_err(), "nor does it come back");
     assert!(catalogue.place(at(8_000), &placed(6), Learned::Push).is_ok());
 }

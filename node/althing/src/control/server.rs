@@ -292,13 +292,16 @@ fn ndjson(lines: impl Stream<Item = CallLine> + Send + 'static) -> Response {
 
 /// Which nodes host the agent, in the order in which they are asked.
 fn explain(node: &Node, agent: &str) -> Value {
-    match node.discovery.resolve(agent) {
-        Ok((id, hosts)) => json!({
-            "agent": id.to_string(),
-            "hosts": hosts.iter().map(PublicKey::did).collect::<Vec<_>>(),
-            "chosen": hosts.first().map(PublicKey::did),
-            "why": "this node before others, then the least loaded",
-        }),
+    match node.calls.resolve(agent) {
+        Ok(id) => {
+            let hosts = node.discovery.hosts(&id);
+            json!({
+                "agent": id.to_string(),
+                "hosts": hosts.iter().map(PublicKey::did).collect::<Vec<_>>(),
+                "chosen": hosts.first().map(PublicKey::did),
+                "why": "this node before others, then the least loaded",
+            })
+        }
         Err(error) => json!({ "why": error.to_string() }),
     }
 }

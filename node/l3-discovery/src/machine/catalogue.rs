@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use althing_protocol::keylog::KeyLog;
 use althing_protocol::object::{Health, Hosted, ObjectError, Placement};
-use althing_protocol::{AgentId, Authored, PublicKey, VerifiedAgent};
+use althing_protocol::{AgentId, Authored, Digest, PublicKey, VerifiedAgent};
 use althing_td::Description;
 
 use crate::machine::index::Index;
@@ -55,6 +56,41 @@ pub enum PlacementRefused {
     Full(usize),
 }
 
+/// Why an agent is not taken although its evidence holds.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdmitRefused {
+    /// Its node does not, or no longer, say that it hosts just that.
+    #[error("its node does not say that it hosts that")]
+    NotHosted,
+    /// A newer description, or another of the same sequence, was seen (SPEC P-42).
+    #[error("its description has sequence {got}, and one with {seen} was seen")]
+    OldDescription {
+        /// Its sequence.
+        got: u64,
+        /// The highest seen.
+        seen: u64,
+    },
+    /// A key log was seen that it does not begin with (SPEC P-48).
+    #[error("its key log lacks events of one that was seen")]
+    OldKeyLog,
+    /// Descriptions of one node, or of all, take more room than is given to them.
+    #[error("the descriptions of {of} pass {max} bytes")]
+    NoRoom {
+        /// Of whom.
+        of: &'static str,
+        /// How much room there is.
+        max: usize,
+    },
+}
+
+/// Bytes of the descriptions of one other node, and of all of them. In memory each takes several times as much.
+pub const NODE_BYTES_MAX: usize = 2 << 20;
+/// See [`NODE_BYTES_MAX`].
+pub const BYTES_MAX: usize = 24 << 20;
+/// Agents whose newest description is remembered, and publishers whose key log is, when they are gone.
+const NEWEST_MAX: usize = 65_536;
+const LOGS_MAX: usize = 1_024;
+
 /// A node and what it hosts.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -65,6 +101,10 @@ pub(crate) struct Node {
     expires_ms: u64,
     hosted: Vec<Hosted>,
     agents: BTreeMap<AgentId, (Candidate, u32)>,
+    /// Bytes of their descriptions.
+    bytes: usize,
+    /// Agents that were refused as they are, and until when they are not asked for again.
+    spurned: BTreeMap<AgentId, (Hosted, u64)>,
 }
 
 /// Nodes, their agents, and the index over these.
@@ -72,15 +112,29 @@ pub struct Catalogue {
     nodes: BTreeMap<PublicKey, Node>,
     /// The highest sequence of each node, also of those that are gone, so that an old placement never comes back.
     sequences: BTreeMap<PublicKey, u64>,
+    /// Sequence and digest of the newest description of each agent that a node showed, also of those that are gone.
+    newest: BTreeMap<(AgentId, PublicKey), (u64, Digest)>,
+    /// The longest key log of each publisher that has more than its inception.
+    logs: BTreeMap<PublicKey, KeyLog>,
     pub(crate) index: Index,
     nodes_max: usize,
+    /// Bytes of all descriptions of other nodes.
+    bytes: usize,
 }
 
 impl Catalogue {
     /// An empty catalogue for at most `nodes_max` nodes.
     #[must_use]
     pub fn new(nodes_max: usize) -> Catalogue {
-        Catalogue { nodes: BTreeMap::new(), sequences: BTreeMap::new(), index: Index::default(), nodes_max }
+        Catalogue {
+            nodes: BTreeMap::new(),
+            sequences: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            logs: BTreeMap::new(),
+            index: Index::default(),
+            nodes_max,
+            bytes: 0,
+        }
     }
 
     /// Takes a node's placement; says which of its agents still need evidence.
@@ -116,6 +170,8 @@ impl Catalogue {
             expires_ms: 0,
             hosted: Vec::new(),
             agents: BTreeMap::new(),
+            bytes: 0,
+            spurned: BTreeMap::new(),
         });
         node.load_permille = body.load_permille;
         node.health = body.health;
@@ -132,8 +188,18 @@ impl Catalogue {
                 }
                 stays
             });
+            node.spurned.retain(|agent, (as_was, _)| entry(hosted, agent) == Some(as_was));
+            let before = std::mem::replace(&mut node.bytes, node.agents.values().map(|(held, _)| size(held)).sum());
+            if node.learned != Learned::Local {
+                self.bytes = self.bytes - before + node.bytes;
+            }
         }
-        Ok(node.hosted.iter().filter(|hosted| !node.agents.contains_key(&hosted.agent)).cloned().collect())
+        node.spurned.retain(|_, (_, until_ms)| *until_ms > now.monotonic_ms);
+        let wanted = node
+            .hosted
+            .iter()
+            .filter(|hosted| !node.agents.contains_key(&hosted.agent) && !node.spurned.contains_key(&hosted.agent));
+        Ok(wanted.cloned().collect())
     }
 
     /// Room for one more node: of those that are gone, the sequence that was seen longest ago is forgotten.
@@ -151,34 +217,107 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Adds an agent whose evidence was verified. False when its node does not, or no longer, host just that.
-    pub fn admit(&mut self, candidate: Candidate) -> bool {
-        let verified = &candidate.verified;
-        let Some(node) = self.nodes.get_mut(&verified.node) else { return false };
-        let hosted = entry(&node.hosted, &verified.agent).is_some_and(|entry| names(entry, verified));
-        if hosted {
-            let agent = verified.agent.clone();
-            let document = self.index.add(candidate.clone());
-            if let Some((_, old)) = node.agents.insert(agent, (candidate, document)) {
-                self.index.remove(old);
+    /// Adds an agent whose evidence was verified.
+    ///
+    /// # Errors
+    /// See [`AdmitRefused`].
+    pub fn admit(&mut self, candidate: Candidate) -> Result<(), AdmitRefused> {
+        let verified = candidate.verified.clone();
+        let Some(node) = self.nodes.get(&verified.node) else { return Err(AdmitRefused::NotHosted) };
+        if !entry(&node.hosted, &verified.agent).is_some_and(|entry| names(entry, &verified)) {
+            return Err(AdmitRefused::NotHosted);
+        }
+        let (description, log) = (&verified.description, &verified.key_log);
+        let (sequence, digest) = (description.body.sequence, description.digest());
+        if let Some((seen, as_seen)) = self.newest.get(&(verified.agent.clone(), verified.node))
+            && (*seen > sequence || *seen == sequence && *as_seen != digest)
+        {
+            return Err(AdmitRefused::OldDescription { got: sequence, seen: *seen });
+        }
+        if self.logs.get(&verified.agent.publisher()).is_some_and(|seen| !log.continues(seen)) {
+            return Err(AdmitRefused::OldKeyLog);
+        }
+        let replaced = node.agents.get(&verified.agent).map_or(0, |(old, _)| size(old));
+        let more = size(&candidate);
+        if node.learned != Learned::Local {
+            for (of, held, max) in [("one node", node.bytes, NODE_BYTES_MAX), ("all nodes", self.bytes, BYTES_MAX)] {
+                if held - replaced + more > max {
+                    return Err(AdmitRefused::NoRoom { of, max });
+                }
             }
         }
-        hosted
+        self.remember(&verified);
+        self.take_out(verified.node, &verified.agent);
+        let document = self.index.add(candidate.clone());
+        if let Some(node) = self.nodes.get_mut(&verified.node) {
+            node.agents.insert(verified.agent.clone(), (candidate, document));
+            node.bytes += more;
+            self.bytes += if node.learned == Learned::Local { 0 } else { more };
+        }
+        Ok(())
     }
 
-    /// Drops nodes that were silent for too long; says which.
-    pub fn sweep(&mut self, monotonic_ms: u64) -> Vec<PublicKey> {
-        let silent = self.nodes.iter().filter(|(_, node)| node.expires_ms <= monotonic_ms);
+    /// Notes what is newest of an agent and its publisher.
+    fn remember(&mut self, verified: &VerifiedAgent) {
+        let description = &verified.description;
+        if self.newest.len() >= NEWEST_MAX {
+            let here = |(agent, node): &(AgentId, PublicKey)| self.candidate(*node, agent).is_some();
+            let gone = self.newest.keys().find(|known| !here(known)).cloned();
+            if let Some(gone) = gone {
+                self.newest.remove(&gone);
+            }
+        }
+        let newest = (description.body.sequence, description.digest());
+        self.newest.insert((verified.agent.clone(), verified.node), newest);
+        let (publisher, log) = (verified.agent.publisher(), &verified.key_log);
+        let known = self.logs.get(&publisher).map_or(1, KeyLog::len);
+        if log.len() > known && (self.logs.len() < LOGS_MAX || known > 1) {
+            self.logs.insert(publisher, log.clone());
+        }
+    }
+
+    /// Drops one agent of a node.
+    fn take_out(&mut self, node: PublicKey, agent: &AgentId) {
+        let Some(node) = self.nodes.get_mut(&node) else { return };
+        if let Some((old, document)) = node.agents.remove(agent) {
+            self.index.remove(document);
+            node.bytes -= size(&old);
+            self.bytes -= if node.learned == Learned::Local { 0 } else { size(&old) };
+        }
+    }
+
+    /// An agent as a node hosts it now is not asked for again until then.
+    pub fn spurn(&mut self, node: PublicKey, hosted: &Hosted, until_ms: u64) {
+        if let Some(node) = self.nodes.get_mut(&node)
+            && entry(&node.hosted, &hosted.agent) == Some(hosted)
+        {
+            node.spurned.insert(hosted.agent.clone(), (hosted.clone(), until_ms));
+        }
+    }
+
+    /// Drops nodes that were silent for too long, and says which; and agents whose grant is over.
+    pub fn sweep(&mut self, now: Now) -> Vec<PublicKey> {
+        let silent = self.nodes.iter().filter(|(_, node)| node.expires_ms <= now.monotonic_ms);
         let silent: Vec<PublicKey> = silent.map(|(node, _)| *node).collect();
         for node in &silent {
             self.forget(*node);
         }
+        let over = |candidate: &Candidate| candidate.verified.grant.body.in_force(now.wall_ms).is_err();
+        let lapsed: Vec<(PublicKey, AgentId)> = self
+            .nodes
+            .iter()
+            .flat_map(|(key, node)| node.agents.iter().map(move |(agent, held)| (*key, agent, held)))
+            .filter(|(_, _, (held, _))| over(held))
+            .map(|(node, agent, _)| (node, agent.clone()))
+            .collect();
+        lapsed.iter().for_each(|(node, agent)| self.take_out(*node, agent));
         silent
     }
 
     /// Drops a node and its agents. Its sequence stays known.
     pub fn forget(&mut self, node: PublicKey) {
         if let Some(node) = self.nodes.remove(&node) {
+            self.bytes -= if node.learned == Learned::Local { 0 } else { node.bytes };
             for (_, document) in node.agents.into_values() {
                 self.index.remove(document);
             }
@@ -222,6 +361,11 @@ impl Catalogue {
 /// The entry of an agent; a placement's agents ascend (SPEC P-40).
 fn entry<'a>(hosted: &'a [Hosted], agent: &AgentId) -> Option<&'a Hosted> {
     hosted.binary_search_by(|entry| entry.agent.cmp(agent)).ok().map(|at| &hosted[at])
+}
+
+/// Bytes of a description.
+fn size(candidate: &Candidate) -> usize {
+    candidate.verified.description.bytes.len()
 }
 
 fn names(hosted: &Hosted, verified: &VerifiedAgent) -> bool {

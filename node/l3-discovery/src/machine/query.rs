@@ -12,6 +12,17 @@ use crate::machine::index::Numbers;
 /// Results of one `find` at most.
 pub const RESULTS_MAX: usize = 1_000;
 
+/// How near the publisher of an agent is to this node's owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Nearness {
+    /// It is the owner.
+    Own,
+    /// The owner trusts it.
+    Trusted,
+    /// Anybody else.
+    Stranger,
+}
+
 /// What is looked for. Every member that is given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -164,24 +175,32 @@ impl Catalogue {
         (hits.iter().map(|hit| hit.found(monotonic_ms)).collect(), why)
     }
 
-    /// The nodes that host `agent`: this one first, then the least loaded.
+    /// The nodes that host `agent`: those whose description says what the newest says come first; of these this one,
+    /// then the least loaded.
     #[must_use]
     pub fn hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
-        let mut hosts: Vec<(bool, u16, PublicKey)> =
-            self.hosting(agent).map(|(key, node)| (node.learned != Learned::Local, node.load_permille, key)).collect();
+        let description = |node: PublicKey| self.candidate(node, agent).map(|held| &held.verified.description.body);
+        let hosting: Vec<_> =
+            self.hosting(agent).filter_map(|(key, node)| Some((key, node, description(key)?))).collect();
+        let newest = hosting.iter().max_by_key(|(_, _, shown)| shown.sequence).map(|(_, _, shown)| &shown.td);
+        let mut hosts: Vec<(bool, bool, u16, PublicKey)> = hosting
+            .iter()
+            .map(|(key, node, shown)| {
+                (Some(&shown.td) != newest, node.learned != Learned::Local, node.load_permille, *key)
+            })
+            .collect();
         hosts.sort_unstable();
-        hosts.into_iter().map(|(_, _, key)| key).collect()
+        hosts.into_iter().map(|(_, _, _, key)| key).collect()
     }
 
-    /// The agent that `text` names: a whole id, or a name that only one agent has.
+    /// The agent of that name. Of several those of the nearest publisher count, and there must be one.
     ///
     /// # Errors
     /// See [`FindError`].
-    pub fn resolve(&self, text: &str) -> Result<AgentId, FindError> {
-        if let Ok(id) = text.parse::<AgentId>() {
-            return Ok(id);
-        }
+    pub fn resolve(&self, text: &str, nearness: impl Fn(PublicKey) -> Nearness) -> Result<AgentId, FindError> {
         let mut ids = self.index.named(text);
+        let nearest = ids.iter().map(|id| nearness(id.publisher())).min();
+        ids.retain(|id| Some(nearness(id.publisher())) == nearest);
         match ids.len() {
             0 => Err(FindError::Unknown(text.to_owned())),
             1 => ids.pop_first().ok_or_else(|| FindError::Unknown(text.to_owned())),
