@@ -36,6 +36,9 @@ pub struct Config {
 pub struct Node {
     /// Multiaddresses to listen on.
     pub listen: Vec<String>,
+    /// Whether these were named for this start: then no others will do.
+    #[serde(skip)]
+    pub fixed: bool,
 }
 
 /// `[lan]`
@@ -58,6 +61,9 @@ pub struct Gateway {
     pub token: String,
     /// Host names under which it may be addressed, beyond loopback's.
     pub hosts: Vec<String>,
+    /// Whether the address was named for this start: then no other will do.
+    #[serde(skip)]
+    pub fixed: bool,
 }
 
 /// `[telemetry]`
@@ -85,7 +91,7 @@ impl Default for Config {
 
 impl Default for Node {
     fn default() -> Self {
-        Node { listen: vec!["/ip4/0.0.0.0/tcp/7421".to_owned()] }
+        Node { listen: vec!["/ip4/0.0.0.0/tcp/7421".to_owned()], fixed: false }
     }
 }
 
@@ -97,7 +103,7 @@ impl Default for Lan {
 
 impl Default for Gateway {
     fn default() -> Self {
-        Gateway { listen: "127.0.0.1:7420".to_owned(), token: String::new(), hosts: Vec::new() }
+        Gateway { listen: "127.0.0.1:7420".to_owned(), token: String::new(), hosts: Vec::new(), fixed: false }
     }
 }
 
@@ -131,6 +137,16 @@ impl Config {
     pub fn check(&self) -> Result<(), String> {
         if self.network.is_empty() || self.network.len() > NETWORK_MAX {
             return Err(format!("`network` is 1 to {NETWORK_MAX} bytes"));
+        }
+        if self.node.listen.is_empty() {
+            return Err("`node.listen` names no address; one looks like /ip4/0.0.0.0/tcp/7421".to_owned());
+        }
+        for (key, addresses) in [("peers", &self.peers), ("node.listen", &self.node.listen)] {
+            if let Some(wrong) = addresses.iter().find(|address| !althing_libp2p::is_address(address)) {
+                return Err(format!(
+                    "`{key}` has {wrong:?}, which is no address; one looks like /ip4/192.0.2.7/tcp/7421"
+                ));
+            }
         }
         let address: std::net::SocketAddr = self.gateway.listen.parse().map_err(|_| {
             format!("`gateway.listen` is an address and a port, such as 127.0.0.1:7420, not {:?}", self.gateway.listen)

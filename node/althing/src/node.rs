@@ -1,7 +1,7 @@
 //! The composition root: makes one node of all layers.
 #![expect(clippy::disallowed_methods, reason = "shell: hands the real clock and randomness to the layers")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -38,6 +38,10 @@ const TRUSTED_MAX: usize = 10_000;
 const TASKS_FULL: u64 = 64;
 /// Grants and memberships are renewed at half of their life.
 const RENEW: Duration = Duration::from_millis(publish::GRANT_MS / 2);
+/// How often it is looked whether that time has come.
+const RENEW_LOOK: Duration = Duration::from_secs(10);
+/// How long calls that are under way when the node stops may take to end.
+const LET_END: Duration = Duration::from_secs(5);
 
 /// The real clock.
 pub fn clock() -> WallClock {
@@ -72,6 +76,8 @@ pub struct Node {
     trust: watch::Sender<Trust>,
     membership: watch::Sender<Option<Vec<u8>>>,
     lan: Mutex<Option<Lan>>,
+    /// Agents that were added and do not run, and why.
+    failed: Mutex<BTreeMap<String, String>>,
 }
 
 impl Node {
@@ -82,7 +88,7 @@ impl Node {
         let store = open_store(at)?;
         let key = owner::secret(&at.node_key(), &entropy)?;
         let mut notes = Vec::new();
-        let (listener, gateway) = bind_gateway(&config.gateway.listen, &mut notes).await?;
+        let (listener, gateway) = bind_gateway(&config.gateway.listen, config.gateway.fixed, &mut notes).await?;
         let network = listen(&key, &config, &mut notes).await?;
         let membership = publish::membership(&owner, key.public(), &config.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(Some(membership));
@@ -115,7 +121,11 @@ impl Node {
         let token = (!config.gateway.token.is_empty()).then(|| config.gateway.token.clone());
         let mut hosts = config.gateway.hosts.clone();
         hosts.push(gateway.ip().to_string());
-        let router = althing_gateway::router(calls.clone(), key.clone(), Access { hosts, token });
+        let router = althing_gateway::router(
+            calls.clone(),
+            key.clone(),
+            Access { hosts, by_address: !gateway.ip().is_loopback(), token },
+        );
         let stop = CancellationToken::new();
         tokio::spawn(althing_gateway::serve(listener, router, althing_gateway::Limits::default(), stop.clone()));
         let node = Node {
@@ -136,6 +146,7 @@ impl Node {
             trust,
             membership,
             lan: Mutex::new(lan),
+            failed: Mutex::default(),
         };
         node.start_stored()
     }
@@ -144,10 +155,34 @@ impl Node {
     fn start_stored(mut self) -> Result<Node, Failure> {
         for added in publish::stored(self.store.as_ref())? {
             if let Err(failure) = self.run_agent(&added) {
-                self.notes.push(format!("agent {:?} does not start: {}", added.file.name, failure.message));
+                let name = added.file.name;
+                self.notes.push(format!("agent {name:?} does not start: {}; it is tried again", failure.message));
+                self.failed().insert(name, failure.message);
             }
         }
         Ok(self)
+    }
+
+    /// Agents that were added and do not run, and why.
+    pub fn failed(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+        self.failed.lock().expect("no holder of the failed agents panics")
+    }
+
+    /// Starts agents that did not start before: what they lacked may be there now.
+    fn retry_failed(&self) -> Result<(), Failure> {
+        let failed = self.failed().clone();
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let stored = publish::stored(self.store.as_ref())?;
+        for added in stored.iter().filter(|added| failed.contains_key(&added.file.name)) {
+            let name = added.file.name.clone();
+            match self.run_agent(added) {
+                Ok(()) => drop(self.failed().remove(&name)),
+                Err(failure) => drop(self.failed().insert(name, failure.message)),
+            }
+        }
+        Ok(())
     }
 
     /// Adds an agent: it is kept, started, and told to the peers.
@@ -163,7 +198,10 @@ impl Node {
         }
         let now_ms = self.clock.now_ms();
         let added = Added::new(file, folder.to_owned(), &self.owner, &self.config.network, now_ms)?;
-        self.run_agent(&added)?;
+        if let Err(failure) = self.run_agent(&added) {
+            self.drop_agent(&added.file.name).await?;
+            return Err(failure);
+        }
         if let Err(failure) = publish::keep(self.store.as_ref(), &added).await {
             self.drop_agent(&added.file.name).await?;
             return Err(failure);
@@ -174,10 +212,10 @@ impl Node {
     fn run_agent(&self, added: &Added) -> Result<(), Failure> {
         let rule = added.rule()?;
         self.host.start(&added.file, &added.folder).map_err(|error| Failure::usage(error.to_string()))?;
-        self.show_agent(added)?;
+        // Before the peers are told, who may call at once.
         let id = publish::agent_id(&self.owner, &added.file)?;
         self.hosting.add(HostedAgent { id, callers: rule, input_modes: added.file.input_modes.clone() });
-        Ok(())
+        self.show_agent(added)
     }
 
     /// Makes fresh evidence for an agent and hands it to L3.
@@ -196,6 +234,7 @@ impl Node {
             return Err(Failure::new(code::NOT_FOUND, message));
         }
         publish::forget(self.store.as_ref(), name).await?;
+        self.failed().remove(name);
         self.drop_agent(name).await
     }
 
@@ -239,22 +278,37 @@ impl Node {
 
     /// Renews grants and the membership for as long as the node runs.
     pub async fn renew_for_ever(&self) {
+        let renew_ms = u64::try_from(RENEW.as_millis()).unwrap_or(u64::MAX);
+        let mut renewed_ms = self.clock.now_ms();
         loop {
-            tokio::time::sleep(RENEW).await;
-            if let Err(failure) = self.renew() {
-                tracing::error!(reason = failure.message, "grants could not be renewed");
+            // By the time of day, which goes on while a machine sleeps.
+            tokio::time::sleep(RENEW_LOOK).await;
+            if let Err(failure) = self.retry_failed() {
+                tracing::error!(reason = failure.message, "agents could not be started again");
+            }
+            let now_ms = self.clock.now_ms();
+            if now_ms.abs_diff(renewed_ms) < renew_ms {
+                continue;
+            }
+            // What fails is tried again with the next look.
+            match self.renew(now_ms) {
+                Ok(()) => renewed_ms = now_ms,
+                Err(failure) => tracing::error!(reason = failure.message, "not all grants could be renewed"),
             }
         }
     }
 
-    fn renew(&self) -> Result<(), Failure> {
-        let now_ms = self.clock.now_ms();
+    /// Renews the membership and the grants of the agents that run; gives the last failure.
+    fn renew(&self, now_ms: u64) -> Result<(), Failure> {
         let membership = publish::membership(&self.owner, self.key.public(), &self.config.network, now_ms)?;
         self.membership.send_replace(Some(membership));
-        for added in publish::stored(self.store.as_ref())? {
-            self.show_agent(&added)?;
-        }
-        Ok(())
+        let running: BTreeSet<String> = self.host.status().into_iter().map(|status| status.name).collect();
+        let stored = publish::stored(self.store.as_ref())?;
+        let shown =
+            stored.iter().filter(|added| running.contains(&added.file.name)).map(|added| self.show_agent(added));
+        // Every one is tried, whatever becomes of the others.
+        let outcomes: Vec<Result<(), Failure>> = shown.collect();
+        outcomes.into_iter().collect()
     }
 
     /// Leaves the mesh politely: says goodbye, lets calls end, stops agents.
@@ -269,6 +323,13 @@ impl Node {
         };
         // A peer that does not take the goodbye finds out by itself.
         let _ = tokio::time::timeout(Duration::from_secs(2), goodbye).await;
+        // Calls that are under way may end; new ones find nobody.
+        let ended = async {
+            while self.hosting.live_tasks() > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let _ = tokio::time::timeout(LET_END, ended).await;
         self.host.stop_all().await;
         // An empty synced batch: all that was written is on disk.
         if let Err(error) = self.store.write(Batch::new(), Durability::Synced).await {
@@ -296,13 +357,17 @@ fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
     })?))
 }
 
-/// Binds the gateway; when the port is taken, a free one.
-async fn bind_gateway(listen: &str, notes: &mut Vec<String>) -> Result<(TcpListener, SocketAddr), Failure> {
+/// Binds the gateway; when the port is taken a free one, unless somebody named that port.
+async fn bind_gateway(
+    listen: &str,
+    fixed: bool,
+    notes: &mut Vec<String>,
+) -> Result<(TcpListener, SocketAddr), Failure> {
     let wanted: SocketAddr =
         listen.parse().map_err(|_| Failure::usage(format!("{listen:?} is no address and port")))?;
     let failed = |error: std::io::Error| Failure::failed(format!("the gateway cannot listen on {listen}: {error}"));
     let listener = match TcpListener::bind(wanted).await {
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && !fixed => {
             let listener = TcpListener::bind((wanted.ip(), 0)).await.map_err(failed)?;
             let free = listener.local_addr().map_err(failed)?.port();
             notes.push(format!("port {} is taken; the gateway listens on {free}", wanted.port()));
@@ -318,7 +383,7 @@ async fn bind_gateway(listen: &str, notes: &mut Vec<String>) -> Result<(TcpListe
 async fn listen(key: &SecretKey, config: &Config, notes: &mut Vec<String>) -> Result<Arc<dyn Network>, Failure> {
     let start = |listen: Vec<String>| Libp2pNetwork::start(key, Libp2pConfig { listen, ..Libp2pConfig::default() });
     let network = match start(config.node.listen.clone()).await {
-        Err(althing_libp2p::ListenError::Io { address, reason }) if reason.contains("in use") => {
+        Err(althing_libp2p::ListenError::Io { address, reason }) if reason.contains("in use") && !config.node.fixed => {
             let free = config.node.listen.iter().map(|address| free_port(address)).collect();
             let network = start(free).await.map_err(|error| Failure::failed(error.to_string()))?;
             notes.push(format!("{address} is taken; nodes find this one at {}", network.listening().join(", ")));

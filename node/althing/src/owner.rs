@@ -44,9 +44,21 @@ impl Owner {
             let log = vec![ByteVec::from(keylog::inception(&key, next.public(), clock.now_ms()).bytes)];
             let bytes = minicbor::to_vec(log).expect("writing to a vector cannot fail");
             let part = folder.join("owner.log.part");
+            let synced = |path: &Path| fs::File::open(path).and_then(|file| file.sync_all());
             fs::write(&part, bytes)
+                .and_then(|()| synced(&part))
                 .and_then(|()| fs::rename(&part, &log_path))
+                .and_then(|()| synced(folder))
                 .map_err(|error| failed("write", &error))?;
+        }
+        if !key_path.exists() {
+            let message = format!(
+                "{} is missing, and without it nobody speaks for the owner of {}: put your copy of it back; or move that \
+                 file away as well, and be somebody new",
+                key_path.display(),
+                log_path.display()
+            );
+            return Err(Failure::failed(message));
         }
         let key = secret(&key_path, entropy)?;
         let bytes = fs::read(&log_path).map_err(|error| failed("read", &error))?;

@@ -99,7 +99,7 @@ impl Remote {
 
     /// Of too many tasks the first go: keys of one agent begin with the time at which a task began (UUIDv7).
     fn make_room(&self, batch: &mut Batch) {
-        if self.new.fetch_add(1, Ordering::Relaxed) % FORGET_AT_ONCE as u64 != 0 {
+        if !self.new.fetch_add(1, Ordering::Relaxed).is_multiple_of(FORGET_AT_ONCE as u64) {
             return;
         }
         let counted = self.count();

@@ -18,6 +18,8 @@ use crate::guard::{self, problem};
 
 /// The extension that carries what peers verify: key log, description and hosting grant, as signed.
 const EVIDENCE: &str = "https://althing.dev/ext/evidence/v1";
+/// The last day that an HTTP date can name, in Unix milliseconds: 9999-12-31.
+const LATEST_MS: u64 = 253_402_214_400_000;
 /// Clients ask again after this, seconds: descriptions change.
 const CACHE: &str = "max-age=60";
 
@@ -31,7 +33,7 @@ pub(crate) async fn show(
     match make(&gateway, &agent, host) {
         Ok((body, issued_at_ms)) => {
             let etag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(digest(body.as_bytes())));
-            let modified = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(issued_at_ms));
+            let modified = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(issued_at_ms.min(LATEST_MS)));
             let caching = [
                 (header::ETAG, etag.clone()),
                 (header::LAST_MODIFIED, modified),

@@ -17,6 +17,8 @@ use crate::Gateway;
 pub struct Access {
     /// Names, besides loopback's, under which the gateway may be addressed.
     pub hosts: Vec<String>,
+    /// Whether it may be addressed by any IP address: nobody can make a page of another site that names one.
+    pub by_address: bool,
     /// A bearer token that every request but `/healthz` must carry; none: loopback acts as `local` without one.
     pub token: Option<String>,
 }
@@ -31,7 +33,8 @@ impl Access {
         let name = name_of(authority);
         let loopback =
             name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        loopback || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+        let by_address = self.by_address && name.parse::<IpAddr>().is_ok();
+        loopback || by_address || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
     }
 }
 
@@ -43,15 +46,21 @@ fn name_of(authority: &str) -> &str {
     authority.rsplit_once(':').map_or(authority, |(name, _)| name)
 }
 
-/// What the client addressed; HTTP/2 has it in the URI, which hyper copies for HTTP/1 only.
+/// What the client addressed. HTTP/2 has it in the URI; [`host_and_origin`] copies it.
 pub(crate) fn host(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::HOST)?.to_str().ok()
 }
 
 /// Refuses requests that were meant for another host, or come from another site's page.
-pub(crate) async fn host_and_origin(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
+pub(crate) async fn host_and_origin(State(gateway): State<Arc<Gateway>>, mut request: Request, next: Next) -> Response {
+    let authority = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
+    if let Some(authority) = authority
+        && !request.headers().contains_key(header::HOST)
+    {
+        request.headers_mut().insert(header::HOST, authority);
+    }
     let headers = request.headers();
-    let authority = host(headers).or_else(|| request.uri().authority().map(|authority| authority.as_str()));
+    let authority = host(headers);
     if !authority.is_some_and(|authority| gateway.access.knows(authority)) {
         let message = "this gateway is not known by that Host; add the name to `gateway.hosts` in althing.toml";
         return problem(StatusCode::MISDIRECTED_REQUEST, message);
@@ -94,7 +103,7 @@ mod tests {
 
     #[test]
     fn only_loopback_and_named_hosts_are_known() {
-        let access = Access { hosts: vec!["mesh.example".to_owned(), "192.0.2.7".to_owned()], token: None };
+        let access = Access { hosts: vec!["mesh.example".to_owned(), "192.0.2.7".to_owned()], ..Access::default() };
         let good =
             ["127.0.0.1:7420", "localhost", "LOCALHOST:1", "[::1]:80", "127.9.9.9", "mesh.example:443", "192.0.2.7"];
         let bad = [

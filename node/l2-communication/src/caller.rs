@@ -41,12 +41,14 @@ pub struct Trust {
 
 /// A caller that may not call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{caller} may not call this agent: it answers {allowed}; its owner can allow it with `althing trust {caller}`")]
+#[error("{caller} may not call this agent: it answers {allowed}{}", if *.can_be_trusted { format!("; its owner can allow it with `althing trust {caller}`") } else { String::new() })]
 pub struct CallerRefused {
     /// Who called: the owner where it is known, or else the node.
     pub caller: PublicKey,
     /// Who is answered, in words.
     pub allowed: &'static str,
+    /// Whether trust would change it.
+    pub can_be_trusted: bool,
 }
 
 impl Trust {
@@ -67,7 +69,8 @@ impl Trust {
             CallerRule::Listed(set) => (own || named(set), "only its owner's nodes and a list of callers"),
         };
         let caller = caller.owner.unwrap_or(caller.node);
-        if allows { Ok(()) } else { Err(CallerRefused { caller, allowed }) }
+        let can_be_trusted = *rule == CallerRule::Trusted;
+        if allows { Ok(()) } else { Err(CallerRefused { caller, allowed, can_be_trusted }) }
     }
 }
 

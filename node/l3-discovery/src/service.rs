@@ -1,6 +1,6 @@
 //! The shell of L3: what is hosted here, what is found, and whom to keep a connection to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -77,6 +77,8 @@ pub(crate) struct State {
     sequence: u64,
     /// Names that belonged to a near publisher's agent.
     taken: BTreeMap<String, AgentId>,
+    /// Addresses that were dialled in vain.
+    unreachable: BTreeSet<String>,
     pub fetching: BTreeMap<PublicKey, Arc<Semaphore>>,
     pub refused: u64,
 }
@@ -132,6 +134,7 @@ impl Discovery {
             // The time of day, so that it rises across restarts too.
             sequence: clock.now_ms(),
             taken: BTreeMap::new(),
+            unreachable: BTreeSet::new(),
             fetching: BTreeMap::new(),
             refused: 0,
         };
@@ -315,8 +318,15 @@ impl Discovery {
             Target::Address(_) => None,
         };
         let outcome = self.shared.communication.network().dial(peer, addresses).await;
-        if let Err(reason) = &outcome {
+        if let (Err(reason), Target::Address(address)) = (&outcome, &target) {
+            // Somebody wrote this address down, and wants to know; once.
+            if self.lock().unreachable.insert(address.clone()) {
+                tracing::warn!(address, %reason, "a peer cannot be reached; it is tried again and again");
+            }
+        } else if let Err(reason) = &outcome {
             tracing::debug!(?target, %reason, "dial failed");
+        } else if let Target::Address(address) = &target {
+            self.lock().unreachable.remove(address);
         }
         let now_ms = self.now().monotonic_ms;
         self.lock().dialling.dialled(&target, outcome.ok(), now_ms);

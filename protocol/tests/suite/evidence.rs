@@ -129,6 +129,20 @@ fn what_an_old_key_signed_holds_only_within_its_overlap_and_nothing_after_a_revo
 }
 
 #[test]
+fn a_description_from_the_future_is_refused() {
+    // P-50
+    let issued = |at_ms: u64| {
+        let body = Description::new(agent(), 1, at_ms, b"{}".to_vec());
+        object::sign(body, NETWORK, "", &key(PUBLISHER)).expect("a description").bytes
+    };
+    assert!(verify(&evidence_of(&log(), issued(NOW_MS + 120_000), grant().bytes)).is_ok());
+    for far in [NOW_MS + 120_001, u64::MAX] {
+        let refused = verify(&evidence_of(&log(), issued(far), grant().bytes));
+        assert_eq!(reason(refused), "EvidenceError::Description(ObjectError::NotYetValid)");
+    }
+}
+
+#[test]
 fn the_largest_parts_that_are_accepted_alone_fit_into_evidence_together() {
     // P-37, P-49
     let name = "x".repeat(AGENT_NAME_MAX);
@@ -140,7 +154,7 @@ fn the_largest_parts_that_are_accepted_alone_fit_into_evidence_together() {
         log = log.rotate(&seed(at), seed(at + 1).public(), NOW_MS, HOUR_MS).expect("a good rotation");
     }
     let signer = seed(KEYLOG_EVENTS_MAX);
-    let body = Description::new(agent.clone(), u64::MAX, u64::MAX, vec![b' '; OBJECT_BYTES_MAX - 256 - 160]);
+    let body = Description::new(agent.clone(), u64::MAX, NOW_MS, vec![b' '; OBJECT_BYTES_MAX - 256 - 160]);
     let description = object::sign(body, NETWORK, "", &signer).expect("just below the limit");
     let grant = Grant::new(agent.clone(), public(NODE), NOW_MS, NOW_MS + HOUR_MS);
     let grant = object::sign(grant, NETWORK, "", &signer).expect("a good grant");

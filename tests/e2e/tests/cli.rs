@@ -92,7 +92,13 @@ fn taken_ports_and_a_taken_folder() {
     let taken = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let [gateway, nodes] = [0, 1].map(|at| taken[at].local_addr().expect("bound").port());
     let (listen_http, listen_p2p) = (format!("127.0.0.1:{gateway}"), format!("/ip4/127.0.0.1/tcp/{nodes}"));
-    let node = machine.up(&["--no-lan", "--gateway", &listen_http, "--listen", &listen_p2p]);
+    let named = machine.run(&["up", "--no-lan", "--gateway", &listen_http, "--listen", "/ip4/127.0.0.1/tcp/0"]);
+    assert_eq!(named.code, 1, "a port that was named is that or none: {named:?}");
+    let named = machine.run(&["up", "--no-lan", "--gateway", "127.0.0.1:0", "--listen", &listen_p2p]);
+    assert_eq!(named.code, 1, "{named:?}");
+    let file = format!("[gateway]\nlisten = {listen_http:?}\n[node]\nlisten = [{listen_p2p:?}]\n");
+    machine.write("config/althing/althing.toml", &file);
+    let node = machine.up(&["--no-lan"]);
     let notes = node.said["notes"].to_string();
     for port in [gateway, nodes] {
         assert!(notes.contains(&port.to_string()), "{notes} does not say that {port} is taken");

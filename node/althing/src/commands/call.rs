@@ -5,14 +5,14 @@ use std::io::{Read as _, Write as _};
 use serde_json::Value;
 
 use crate::args::Call;
-use crate::commands::{Out, print_line, rows, short, text};
+use crate::commands::{Out, plain, print_line, rows, short, text};
 use crate::control::client::{Client, Lines};
 use crate::control::{CallLine, CallRequest};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// Bytes that are read from standard input.
-const INPUT_BYTES_MAX: u64 = 1 << 20;
+const INPUT_BYTES_MAX: u64 = (1 << 20) - (32 << 10);
 
 /// Asks an agent.
 pub async fn run(at: &Paths, call: &Call, out: &Out) -> Result<(), Failure> {
@@ -49,10 +49,15 @@ fn words(text: &[String]) -> Result<String, Failure> {
     if text != ["-"] {
         return Ok(text.join(" "));
     }
-    let mut input = String::new();
-    let read = std::io::stdin().take(INPUT_BYTES_MAX).read_to_string(&mut input);
+    let mut input = Vec::new();
+    let read = std::io::stdin().take(INPUT_BYTES_MAX + 1).read_to_end(&mut input);
     read.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
-    Ok(input)
+    if input.len() as u64 > INPUT_BYTES_MAX {
+        return Err(Failure::usage(format!(
+            "standard input has more than {INPUT_BYTES_MAX} bytes, which a message may have"
+        )));
+    }
+    String::from_utf8(input).map_err(|error| Failure::usage(format!("standard input is not UTF-8: {error}")))
 }
 
 /// What was shown so far.
@@ -111,8 +116,8 @@ impl Shown {
 
     fn status(&mut self, status: &Value) {
         self.state = text(status, "state");
-        self.said =
-            status["message"]["parts"].as_array().into_iter().flatten().map(|part| text(part, "text")).collect();
+        let parts = status["message"]["parts"].as_array().into_iter().flatten();
+        self.said = parts.map(|part| plain(&text(part, "text"))).collect();
         if self.state == "TASK_STATE_WORKING" && !self.said.is_empty() && !self.json {
             eprintln!("… {}", self.said);
         }
@@ -124,7 +129,7 @@ impl Shown {
         }
         for part in parts.as_array().into_iter().flatten() {
             let piece = match part.get("text").and_then(Value::as_str) {
-                Some(text) => text.to_owned(),
+                Some(text) => plain(text),
                 // Data is for programs; --json shows it.
                 None => continue,
             };

@@ -19,15 +19,41 @@ pub struct Out {
 impl Out {
     /// Prints `value` as JSON, or what `people` makes of it.
     pub fn show(&self, value: &Value, people: impl FnOnce(&Value) -> String) {
-        let text = if self.json { format!("{value:#}") } else { people(value) };
+        let text = if self.json { format!("{value:#}") } else { plain(&people(value)) };
         print_line(text.trim_end());
     }
 }
 
-/// Prints a line; a closed pipe is no error.
+/// Prints a line. A closed pipe is no error; a full disk ends the program with code 1.
 pub fn print_line(text: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let mut stdout = std::io::stdout();
+    if let Err(error) = writeln!(stdout, "{text}").and_then(|()| stdout.flush())
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        eprintln!("althing: cannot write to standard output: {error}");
+        std::process::exit(i32::from(crate::exit::code::FAILED));
+    }
+}
+
+/// What somebody else wrote, for a terminal: control characters but line ends and tabs are shown, not obeyed.
+pub fn plain(text: &str) -> String {
+    use std::io::IsTerminal as _;
+    if std::io::stdout().is_terminal() { harmless(text) } else { text.to_owned() }
+}
+
+fn harmless(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\t' => c.to_string(),
+        c if c.is_control() || is_hidden(c) => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
+/// Characters that turn text around or hide in it (Unicode's Bidi_Control, and those of no width).
+fn is_hidden(c: char) -> bool {
+    matches!(c, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Columns of text, each as wide as its widest cell.
@@ -63,4 +89,18 @@ pub fn short(did: &str) -> String {
 /// The rows of a list.
 pub fn rows<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_does_not_steer_a_terminal() {
+        assert_eq!(harmless("a\tb\nc ä 漢 🦀"), "a\tb\nc ä 漢 🦀");
+        for steering in ["\u{1b}]0;OWNED\u{7}", "\u{1b}[2J", "\r", "\u{8}", "\u{9b}31m", "\u{202e}abc", "a\u{200b}b"] {
+            let shown = harmless(steering);
+            assert!(shown.chars().all(|c| !c.is_control() && !is_hidden(c)), "{shown:?}");
+        }
+    }
 }

@@ -23,9 +23,12 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     tokio::spawn(server::serve(listener, node.clone()));
     announce(&node, at, out);
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::failed(error.to_string()))?;
+    // The terminal was closed.
+    let mut hung_up = signal(SignalKind::hangup()).map_err(|error| Failure::failed(error.to_string()))?;
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}
+        _ = hung_up.recv() => {}
         () = node.renew_for_ever() => {}
     }
     if !out.json {
@@ -44,9 +47,11 @@ fn configure(at: &Paths, up: &Up) -> Result<Config, Failure> {
     config.peers.extend(up.peers.iter().cloned());
     if let Some(gateway) = &up.gateway {
         config.gateway.listen.clone_from(gateway);
+        config.gateway.fixed = true;
     }
     if !up.listen.is_empty() {
         config.node.listen.clone_from(&up.listen);
+        config.node.fixed = true;
     }
     if up.no_lan {
         config.lan.enabled = false;

@@ -128,7 +128,9 @@ async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
             "turnsTotal": agent.turns_total,
         })
     });
-    Json(json!({ "agents": agents.collect::<Vec<_>>() }))
+    let failed = node.failed();
+    let failed = failed.iter().map(|(name, why)| json!({ "name": name, "state": "failed", "why": why }));
+    Json(json!({ "agents": agents.chain(failed).collect::<Vec<_>>() }))
 }
 
 async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<Value> {

@@ -39,10 +39,24 @@ pub async fn play(stage: &mut Stage, demo: &Demo) -> Result<(), Failure> {
     let mut nodes = Vec::new();
     let played = tokio::select! {
         played = scenes(stage, demo, folder.path(), &mut nodes) => played,
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(code::INTERRUPTED, "interrupted")),
+        () = told_to_stop() => Err(Failure::new(code::INTERRUPTED, "interrupted")),
     };
     futures::future::join_all(nodes.iter_mut().map(DemoNode::stop)).await;
     played
+}
+
+/// Ctrl-C, a polite kill, or the terminal that is closed.
+async fn told_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut hung_up)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
+        let _ = tokio::signal::ctrl_c().await;
+        return;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+        _ = hung_up.recv() => {}
+    }
 }
 
 async fn scenes(stage: &mut Stage, demo: &Demo, folder: &Path, nodes: &mut Vec<DemoNode>) -> Result<(), Failure> {

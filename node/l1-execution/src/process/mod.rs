@@ -169,6 +169,10 @@ impl Shared {
     fn spawn(&self) -> Result<Program, StartError> {
         let program = self.command.first().cloned().unwrap_or_default();
         let failed = |reason| StartError::Spawn { program: program.clone(), reason };
+        if !self.cwd.is_dir() {
+            let reason = format!("there is no folder {}", self.cwd.display());
+            return Err(failed(std::io::Error::new(std::io::ErrorKind::NotFound, reason)));
+        }
         find(&program, &self.cwd).map_err(failed)?;
         // A port that is free now; should another program take it first, the start fails and is tried with another.
         let port = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).map_err(failed)?.port();

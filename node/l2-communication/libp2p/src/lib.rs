@@ -17,3 +17,16 @@ mod swarm;
 
 pub use config::{Libp2pConfig, ListenError};
 pub use swarm::Libp2pNetwork;
+
+/// Can this be dialled, or listened on, at all? An IP address or a name, and a TCP port.
+#[must_use]
+pub fn is_address(text: &str) -> bool {
+    use libp2p::multiaddr::Protocol;
+    let Ok(address) = text.parse::<libp2p::Multiaddr>() else { return false };
+    let mut parts = address.iter();
+    let host = matches!(
+        parts.next(),
+        Some(Protocol::Ip4(_) | Protocol::Ip6(_) | Protocol::Dns(_) | Protocol::Dns4(_) | Protocol::Dns6(_))
+    );
+    host && matches!(parts.next(), Some(Protocol::Tcp(_))) && matches!(parts.next(), None | Some(Protocol::P2p(_)))
+}
