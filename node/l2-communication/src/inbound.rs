@@ -63,7 +63,7 @@ async fn serve(
     let (mut stream, hello) = SignedStream::accept(raw, shared.opening(protocol, peer)).await?;
     let membership = shared.note_owner(peer, &hello);
     loop {
-        let frame = stream.receive_within(shared.config.idle_timeout).await?;
+        let Some(frame) = stream.receive_within(shared.config.idle_timeout).await? else { return Ok(()) };
         if frame.kind != FrameKind::Request {
             return Err(StreamError::Unexpected(name(frame.kind)));
         }

@@ -15,6 +15,8 @@ use crate::network::BoxedStream;
 
 /// Bytes of the length in front of each frame.
 const PREFIX: usize = 4;
+/// A peer that takes nothing of a frame for this long holds up its own stream, and memory of ours.
+const TAKE_PATIENCE: Duration = Duration::from_secs(60);
 /// Room that is kept between frames; a larger frame's room is given back after it.
 const KEEP_BYTES: usize = 16 << 10;
 
@@ -98,8 +100,11 @@ impl SignedStream {
     /// Seals and sends one frame; waits while the peer takes none.
     pub async fn send(&mut self, frame: Frame) -> Result<(), StreamError> {
         let sealed = self.sealer.seal(frame)?;
-        self.raw.write_all(&prefixed(&sealed)).await?;
-        self.raw.flush().await?;
+        let writing = async {
+            self.raw.write_all(&prefixed(&sealed)).await?;
+            self.raw.flush().await
+        };
+        timeout(TAKE_PATIENCE, writing).await.map_err(|_| StreamError::Slow("take a frame"))??;
         Ok(())
     }
 
@@ -109,13 +114,16 @@ impl SignedStream {
         Ok(self.opener.open(&bytes)?)
     }
 
-    /// The next frame, which must begin within `idle` and then be complete within the stream's frame timeout.
-    pub async fn receive_within(&mut self, idle: Duration) -> Result<Frame, StreamError> {
+    /// The next frame, which must be complete within the stream's frame timeout once it began; `None` when none begins
+    /// within `idle`.
+    pub async fn receive_within(&mut self, idle: Duration) -> Result<Option<Frame>, StreamError> {
         if self.inbox.is_empty() {
-            let begun = timeout(idle, fill(&mut self.raw, &mut self.inbox)).await;
-            begun.map_err(|_| StreamError::Slow("use the stream"))??;
+            let Ok(begun) = timeout(idle, fill(&mut self.raw, &mut self.inbox)).await else { return Ok(None) };
+            begun?;
         }
-        timeout(self.frame_timeout, self.receive()).await.map_err(|_| StreamError::Slow("finish a frame"))?
+        let frame =
+            timeout(self.frame_timeout, self.receive()).await.map_err(|_| StreamError::Slow("finish a frame"))?;
+        frame.map(Some)
     }
 
     /// True when the peer closed the stream, or wrote when it had nothing to say: not fit for another call.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_communication::{Answer, CallError, Caller, Inbound, PeerEvent, Request};
-use althing_protocol::object::{self, Hosted, Placement};
+use althing_protocol::object::{self, Health, Hosted, Placement};
 use althing_protocol::{AgentId, Evidence, PublicKey};
 use althing_td::{Description, Exposure, Strictness};
 use futures::FutureExt as _;
@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use tokio::sync::{Semaphore, broadcast};
 use tokio::time::{interval, sleep, timeout};
 
-use crate::machine::catalogue::{Candidate, Learned};
+use crate::machine::catalogue::{Candidate, Learned, PlacementRefused};
 use crate::service::Discovery;
 use crate::{DESCRIBE, PLACEMENTS};
 
@@ -88,20 +88,26 @@ impl Discovery {
 
     /// A peer's placement came: takes it, and fetches what is new in it.
     fn take(&self, caller: PublicKey, bytes: &[u8]) -> Result<(), String> {
-        let taken = object::open::<Placement>(bytes, &self.shared.config.network, "")
-            .map_err(|error| error.to_string())
-            .and_then(|placement| {
-                if placement.body.node != caller {
-                    return Err(format!("{caller} pushed the placement of {}", placement.body.node));
-                }
-                let now = self.now();
-                let wanted = self.lock().catalogue.place(now, &placement, Learned::Push);
-                wanted.map_err(|error| error.to_string())
-            });
-        let wanted = taken.inspect_err(|reason| {
+        let refused = |reason: String| {
             self.lock().refused += 1;
             tracing::warn!(peer = %caller, reason, "placement refused");
+            reason
+        };
+        let placement = object::open::<Placement>(bytes, &self.shared.config.network, "")
+            .map_err(|error| refused(error.to_string()))?;
+        if placement.body.node != caller {
+            return Err(refused(format!("{caller} pushed the placement of {}", placement.body.node)));
+        }
+        let now = self.now();
+        let placed = self.lock().catalogue.place(now, &placement, Learned::Push);
+        let wanted = placed.map_err(|error| match error {
+            // A node's own placements overtake each other.
+            PlacementRefused::Stale { .. } => error.to_string(),
+            error => refused(error.to_string()),
         })?;
+        if placement.body.health == Health::Leaving {
+            self.lock().fetching.remove(&caller);
+        }
         if !wanted.is_empty() {
             let most = self.shared.config.fetches_per_node;
             let gate = self.lock().fetching.entry(caller).or_insert_with(|| Arc::new(Semaphore::new(most))).clone();

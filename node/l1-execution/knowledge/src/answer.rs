@@ -10,9 +10,10 @@ use crate::index::Passage;
 const ANSWER: &str = "answer";
 
 /// Streams the answer, one passage a piece.
-pub(crate) async fn write(passages: &[Passage], out: &Output) -> Result<(), AgentError> {
+pub(crate) async fn write(passages: &[Passage], left_out: Option<&str>, out: &Output) -> Result<(), AgentError> {
     if passages.is_empty() {
-        return out.text(ANSWER, "Nothing in these files answers that.").await;
+        let left_out = left_out.map_or_else(String::new, |left_out| format!(" Files {left_out}."));
+        return out.text(ANSWER, format!("Nothing in these files answers that.{left_out}")).await;
     }
     for (passage, number) in passages.iter().zip(1..) {
         let quoted: Vec<String> = passage.text.lines().map(|line| format!("> {line}\n")).collect();

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 pub struct Limits {
     /// Files.
     pub files: usize,
-    /// Bytes of one file; larger ones are left out.
+    /// Bytes of one file; larger ones are left out, and that is said.
     pub file_bytes: u64,
     /// Bytes of all.
     pub bytes: u64,
@@ -20,7 +20,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { files: 10_000, file_bytes: 1 << 20, bytes: 64 << 20, depth: 16 }
+        Limits { files: 10_000, file_bytes: 8 << 20, bytes: 64 << 20, depth: 16 }
     }
 }
 
@@ -54,6 +54,17 @@ pub enum FolderError {
 /// The files of a folder, relative to it, with what changes when they do.
 pub(crate) type State = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
 
+/// The most names of files that are told as left out.
+const NAMES_MAX: usize = 5;
+
+/// Files that were left out, for people; nothing when there are none.
+pub(crate) fn left_out(files: &[PathBuf]) -> Option<String> {
+    let names: Vec<String> = files.iter().take(NAMES_MAX).map(|file| file.display().to_string()).collect();
+    let more = if files.len() > NAMES_MAX { ", …" } else { "" };
+    let count = files.len();
+    (count > 0).then(|| format!("left out because they are too large or no text: {count} ({}{more})", names.join(", ")))
+}
+
 /// What counts as text. A file without an ending counts too (README, LICENSE).
 const ENDINGS: [&str; 12] = ["md", "txt", "rst", "adoc", "org", "html", "htm", "csv", "json", "yaml", "yml", "toml"];
 
@@ -80,10 +91,11 @@ pub(crate) fn look(folder: &Path, limits: &Limits) -> Result<State, FolderError>
                 continue;
             }
             let meta = entry.metadata().map_err(failed)?;
-            if !is_text(&entry.path()) || meta.len() > limits.file_bytes {
+            if !is_text(&entry.path()) {
                 continue;
             }
-            bytes += meta.len();
+            // A file that is too large has no bytes that are read, and is told as left out.
+            bytes += if meta.len() > limits.file_bytes { 0 } else { meta.len() };
             if state.len() == limits.files || bytes > limits.bytes {
                 let what = format!("{} text files or {} MiB of them", limits.files, limits.bytes >> 20);
                 return Err(FolderError::TooMuch { path: folder.to_owned(), what });

@@ -10,6 +10,7 @@ use tantivy::tokenizer::{
 };
 use tantivy::{TantivyDocument, Term};
 
+use crate::Limits;
 use crate::folder::{FolderError, State};
 
 /// Lines of one passage at most.
@@ -43,6 +44,8 @@ pub struct Index {
     reader: tantivy::IndexReader,
     fields: Fields,
     analyzer: TextAnalyzer,
+    /// Files that could not be read as text.
+    pub left_out: Vec<std::path::PathBuf>,
 }
 
 #[derive(Clone, Copy)]
@@ -64,7 +67,8 @@ fn analyzer() -> TextAnalyzer {
 }
 
 impl Index {
-    /// Reads the files of `state` from `folder`. A file that is no UTF-8 text is left out.
+    /// Reads the files of `state` from `folder`. What is too large, or no text, is left out; text in another encoding than
+    /// UTF-8 is read as far as it is ASCII.
     ///
     /// # Errors
     /// See [`FolderError`].
@@ -82,13 +86,19 @@ impl Index {
         let index = tantivy::Index::create_in_ram(schema.build());
         index.tokenizers().register("althing", analyzer());
         let mut writer = index.writer_with_num_threads(1, WRITER_BYTES)?;
-        for file in state.keys() {
-            let path = folder.join(file);
-            let bytes = std::fs::read(&path).map_err(|reason| FolderError::Read { path, reason })?;
-            let Ok(content) = String::from_utf8(bytes) else { continue };
-            if content.contains('\0') {
+        let mut left_out = Vec::new();
+        for (file, (size, _)) in state {
+            if *size > Limits::default().file_bytes {
+                left_out.push(file.clone());
                 continue;
             }
+            let path = folder.join(file);
+            let bytes = std::fs::read(&path).map_err(|reason| FolderError::Read { path, reason })?;
+            if bytes.contains(&0) {
+                left_out.push(file.clone());
+                continue;
+            }
+            let content = String::from_utf8_lossy(&bytes);
             for passage in passages(&content) {
                 let mut document = TantivyDocument::default();
                 document.add_text(fields.file, file.to_string_lossy());
@@ -100,7 +110,7 @@ impl Index {
         }
         writer.commit()?;
         writer.wait_merging_threads()?;
-        Ok(Index { reader: index.reader()?, fields, analyzer: analyzer() })
+        Ok(Index { reader: index.reader()?, fields, analyzer: analyzer(), left_out })
     }
 
     /// The passages that answer `question` best, the best first.

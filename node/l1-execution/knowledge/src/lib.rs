@@ -84,9 +84,12 @@ impl Agent for Knowledge {
             let question = turn.text();
             let (read, folder, most) = (self.read.clone(), self.config.folder.clone(), self.config.passages);
             // Files and the index are read with blocking calls.
-            let found = blocking(move || current(&read, &folder).and_then(|index| index.search(&question, most)));
-            let passages = found.await?.map_err(|error| AgentError::Failed(error.to_string()))?;
-            answer::write(&passages, &out).await
+            let found = blocking(move || {
+                let index = current(&read, &folder)?;
+                Ok::<_, FolderError>((index.search(&question, most)?, folder::left_out(&index.left_out)))
+            });
+            let (passages, left_out) = found.await?.map_err(|error| AgentError::Failed(error.to_string()))?;
+            answer::write(&passages, left_out.as_deref(), &out).await
         })
     }
 }

@@ -72,3 +72,15 @@ async fn a_folder_that_is_gone_fails_the_turn_and_says_which() {
     let failed = asked(&agent, "something").await.expect_err("it is gone").to_string();
     assert!(failed.contains("docs"), "{failed}");
 }
+
+#[tokio::test]
+async fn what_cannot_be_read_is_told_and_other_encodings_are_read_as_far_as_they_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path().join("latin.txt"), b"Gr\xfc\xdfe from the harbour.\n").expect("a file");
+    write(folder.path().join("large.txt"), "tide ".repeat(2 << 20)).expect("a file");
+    write(folder.path().join("noise.txt"), [0, 1, 2, 3]).expect("a file");
+    let agent = agent(folder.path());
+    assert!(asked(&agent, "harbour").await.expect("an answer").contains("latin.txt:1"));
+    let nothing = asked(&agent, "tide").await.expect("an answer");
+    assert!(nothing.contains("large.txt") && nothing.contains("noise.txt"), "{nothing}");
+}

@@ -28,6 +28,8 @@ use crate::streams::Control;
 /// Streams on one connection: twice what L2 lets both sides have, for those that are just being closed. Who opens more
 /// loses the connection.
 const STREAMS_MAX: usize = 1_024;
+/// How long the first of the addresses that are listened on is waited for.
+const LISTEN_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 /// Dials that wait for the swarm's task.
 const COMMANDS: usize = 256;
 /// Events that a slow receiver may lag behind.
@@ -120,7 +122,9 @@ async fn listen(swarm: &mut Swarm<Behaviour>, config: &Libp2pConfig, shared: &Sh
         probe(&address).map_err(|error| refused(error.to_string()))?;
         let id = swarm.listen_on(address).map_err(|error| refused(error.to_string()))?;
         loop {
-            match swarm.select_next_some().await {
+            // An address of every interface is told for each of them; a machine may have none yet.
+            let Ok(event) = tokio::time::timeout(LISTEN_PATIENCE, swarm.select_next_some()).await else { break };
+            match event {
                 SwarmEvent::NewListenAddr { listener_id, address } => {
                     shared.add_listening(address);
                     if listener_id == id {
