@@ -83,10 +83,11 @@ pub enum AdmitRefused {
     },
 }
 
-/// Bytes of the descriptions of one other node, and of all of them. In memory each takes several times as much.
-pub const NODE_BYTES_MAX: usize = 2 << 20;
+/// Bytes of the descriptions of one other node, and of all of them: 10,000 agents of 4 KiB have room. In memory each
+/// takes several times as much.
+pub const NODE_BYTES_MAX: usize = 4 << 20;
 /// See [`NODE_BYTES_MAX`].
-pub const BYTES_MAX: usize = 24 << 20;
+pub const BYTES_MAX: usize = 48 << 20;
 /// Agents whose newest description is remembered, and publishers whose key log is, when they are gone.
 const NEWEST_MAX: usize = 65_536;
 const LOGS_MAX: usize = 1_024;

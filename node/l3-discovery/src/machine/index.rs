@@ -71,12 +71,20 @@ impl Default for Index {
     }
 }
 
+/// As much of a description's words as is searched: a long one would take many times its size.
+const TEXT_BYTES_MAX: usize = 8 << 10;
+
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}
+
 impl Index {
     /// Adds an agent on a node; its number takes it out again.
     pub fn add(&mut self, candidate: Candidate) -> u32 {
         let number = self.next;
         self.next += 1;
-        self.scorer.upsert(&number, self.embedder.embed(&candidate.description.search_text()));
+        let text = candidate.description.search_text();
+        self.scorer.upsert(&number, self.embedder.embed(beginning(&text)));
         self.names.add(candidate.verified.agent.name().to_owned(), number);
         for capability in candidate.description.capabilities() {
             self.capabilities.add(capability.id.clone(), number);
