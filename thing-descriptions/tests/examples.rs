@@ -1,7 +1,7 @@
 //! The examples stay what the code makes of them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use althing_td::{AgentFile, Description, Strictness, describe, validate_as};
 
@@ -11,7 +11,7 @@ const WRITE: &str = "ALTHING_WRITE_EXAMPLES";
 const PUBLISHER: &str = "z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
 
 fn agent_files() -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let dir = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where this is")).join("examples");
     let entries = fs::read_dir(dir).expect("the examples are in the crate");
     let mut paths: Vec<PathBuf> = entries.map(|e| e.expect("a readable folder").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "yaml"));

@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use crate::commands::plain;
+
 /// Exit codes; they do not change.
 pub mod code {
     /// The operation failed.
@@ -45,7 +47,8 @@ impl Failure {
         if as_json {
             eprintln!("{}", json!({ "error": { "exitCode": self.code, "message": self.message } }));
         } else if !self.message.is_empty() {
-            eprintln!("althing: {}", self.message);
+            // It may hold what a peer said.
+            eprintln!("althing: {}", plain(&self.message, &std::io::stderr()));
         }
     }
 }

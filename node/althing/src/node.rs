@@ -298,7 +298,7 @@ impl Node {
         }
     }
 
-    /// Renews the membership and the grants of the agents that run; gives the last failure.
+    /// Renews the membership and the grants of the agents that run, as many as can be; gives the first failure.
     fn renew(&self, now_ms: u64) -> Result<(), Failure> {
         let membership = publish::membership(&self.owner, self.key.public(), &self.config.network, now_ms)?;
         self.membership.send_replace(Some(membership));

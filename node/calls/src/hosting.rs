@@ -369,7 +369,8 @@ impl Hosting {
             let Ok(record) = self.read(agent, scope, id) else { continue };
             let place = crate::listing::place(&record.task);
             let task = task::shown(record.task, request.history_length, with_artifacts);
-            let task = task::fitted(task, ANSWER_BYTES_MAX - WRAPPING);
+            // With the comma behind it one always fits a page.
+            let task = task::fitted(task, ANSWER_BYTES_MAX - WRAPPING - 1);
             let size = serde_json::to_vec(&task).map_or(usize::MAX, |json| json.len()).saturating_add(1);
             if size > room {
                 // The page ends early: what is left comes with the next.

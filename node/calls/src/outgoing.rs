@@ -64,7 +64,7 @@ impl Calls {
     pub fn resolve(&self, text: &str) -> Result<AgentId, OperationError> {
         let nearness = |publisher| self.shared.hosting.nearness(publisher);
         let resolved = self.shared.discovery.resolve(text, nearness);
-        resolved.map(|(agent, _)| agent).map_err(|error: FindError| OperationError::agent_unknown(error.to_string()))
+        resolved.map_err(|error: FindError| OperationError::agent_unknown(error.to_string()))
     }
 
     /// L3, for faces that describe and find.

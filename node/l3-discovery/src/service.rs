@@ -175,7 +175,11 @@ impl Discovery {
 
     /// Takes away an agent that this node hosted, and tells the peers.
     pub fn unhost(&self, agent: &AgentId) {
-        self.lock().local.remove(agent);
+        let mut state = self.lock();
+        state.local.remove(agent);
+        // It was taken away on purpose: its name is free.
+        state.taken.retain(|_, taken| taken != agent);
+        drop(state);
         self.refresh_own();
         self.shared.changed.notify_one();
     }
@@ -187,23 +191,16 @@ impl Discovery {
         self.lock().catalogue.find(query, now_ms)
     }
 
-    /// The agent that `text` names, and the nodes that host it: this one first, then the least loaded. Of several
-    /// agents of one name those of the nearest publisher count; a stranger's never takes the place of one that was near.
+    /// The agent that `text` names: a whole id, or a name. Of several agents of one name those of the nearest publisher
+    /// count; a stranger's never takes the place of one that was near.
     ///
     /// # Errors
     /// See [`FindError`].
-    pub fn resolve(
-        &self,
-        text: &str,
-        nearness: impl Fn(PublicKey) -> Nearness,
-    ) -> Result<(AgentId, Vec<PublicKey>), FindError> {
-        let mut state = self.lock();
-        let agent = match text.parse::<AgentId>() {
-            Ok(id) => id,
-            Err(_) => state.named(text, nearness)?,
-        };
-        let hosts = state.catalogue.hosts(&agent);
-        Ok((agent, hosts))
+    pub fn resolve(&self, text: &str, nearness: impl Fn(PublicKey) -> Nearness) -> Result<AgentId, FindError> {
+        match text.parse::<AgentId>() {
+            Ok(id) => Ok(id),
+            Err(_) => self.lock().named(text, nearness),
+        }
     }
 
     /// The nodes that host an agent, in the order in which they should be asked.

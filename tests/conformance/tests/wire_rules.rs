@@ -11,26 +11,20 @@ use althing_communication::{
     Answer, BoxedStream, Caller, CallerRule, Communication, CommunicationConfig, Entropy, Inbound, Network, Request,
     Trust, WallClock,
 };
+use althing_conformance::hostile::{self, read, write};
+use althing_conformance::{NETWORK, PROTOCOL, key};
 use althing_discovery::Learned;
 use althing_discovery::machine::catalogue::{Catalogue, Now, PlacementRefused};
 use althing_execution::process::ProcessConfig;
 use althing_execution::{Builtins, Echo, Host};
 use althing_protocol::object::{self, Placement};
-use althing_protocol::stream::FRAME_VERSION;
-use althing_protocol::{AgentId, Frame, FrameKind, FrameSealer, Hello, PublicKey, SecretKey, StreamBinding};
+use althing_protocol::{AgentId, Frame, FrameKind, FrameSealer, Hello, PublicKey};
 use althing_store::MemoryStore;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{mpsc, watch};
-
-const PROTOCOL: &str = "/althing/call/1";
-const NETWORK: &str = "althing";
-
-fn key(seed: u8) -> SecretKey {
-    SecretKey::from_seed(&[seed; 32])
-}
 
 /// Never answers; tells when it is asked and when it is dropped.
 struct Silent(mpsc::Sender<&'static str>);
@@ -79,32 +73,9 @@ async fn scene() -> Scene {
     Scene { _node: communication, stranger, heard }
 }
 
-async fn read(raw: &mut BoxedStream) -> Option<Vec<u8>> {
-    let len = raw.read_u32().await.ok()?;
-    let mut bytes = vec![0; usize::try_from(len).expect("a length")];
-    raw.read_exact(&mut bytes).await.ok()?;
-    Some(bytes)
-}
-
-async fn write(raw: &mut BoxedStream, bytes: &[u8]) {
-    let len = u32::try_from(bytes.len()).expect("a length").to_be_bytes();
-    raw.write_all(&[&len[..], bytes].concat()).await.expect("a write");
-}
-
-/// Says hello; gives what seals the frames of the stream.
+/// Says hello as the stranger; gives what seals the frames of the stream.
 async fn greet(raw: &mut BoxedStream) -> FrameSealer {
-    let hello = Hello { version: FRAME_VERSION, challenge: [9; 32], network: NETWORK.to_owned(), membership: None };
-    write(raw, &hello.encode()).await;
-    let theirs = Hello::decode(&read(raw).await.expect("their hello"), NETWORK).expect("a hello");
-    let binding = StreamBinding {
-        network: NETWORK.to_owned(),
-        protocol: PROTOCOL.to_owned(),
-        opener: key(2).public(),
-        acceptor: key(1).public(),
-        opener_challenge: [9; 32],
-        acceptor_challenge: theirs.challenge,
-    };
-    FrameSealer::new(&binding, key(2))
+    hostile::greet(raw, key(2).public(), key(1).public(), &key(2)).await
 }
 
 fn request() -> Frame {

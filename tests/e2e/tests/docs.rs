@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::world::World;
@@ -12,8 +12,13 @@ use support::{COMMAND_MAX, Machine, Node, Running, binary};
 /// The documents, in reading order.
 const DOCUMENTS: [&str; 4] = ["README.md", "docs/getting-started.md", "docs/agents.md", "docs/admission.md"];
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/e2e lies two levels below the top")
+/// Asked at run time: checkouts may share a build.
+fn root() -> PathBuf {
+    PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where this is"))
+        .ancestors()
+        .nth(2)
+        .expect("tests/e2e lies two levels below the top")
+        .to_owned()
 }
 
 /// The commands of the `sh` blocks, with lines that go on put together.

@@ -117,9 +117,9 @@ impl Shown {
     fn status(&mut self, status: &Value) {
         self.state = text(status, "state");
         let parts = status["message"]["parts"].as_array().into_iter().flatten();
-        self.said = parts.map(|part| plain(&text(part, "text"))).collect();
+        self.said = parts.map(|part| text(part, "text")).collect();
         if self.state == "TASK_STATE_WORKING" && !self.said.is_empty() && !self.json {
-            eprintln!("… {}", self.said);
+            eprintln!("… {}", plain(&self.said, &std::io::stderr()));
         }
     }
 
@@ -129,7 +129,7 @@ impl Shown {
         }
         for part in parts.as_array().into_iter().flatten() {
             let piece = match part.get("text").and_then(Value::as_str) {
-                Some(text) => plain(text),
+                Some(text) => plain(text, &std::io::stdout()),
                 // Data is for programs; --json shows it.
                 None => continue,
             };
@@ -149,13 +149,13 @@ impl Shown {
         match self.state.as_str() {
             "TASK_STATE_COMPLETED" | "" => {
                 if !self.said.is_empty() && !self.json {
-                    print_line(&self.said);
+                    print_line(&plain(&self.said, &std::io::stdout()));
                 }
                 Ok(())
             }
             "TASK_STATE_INPUT_REQUIRED" | "TASK_STATE_AUTH_REQUIRED" => {
                 if !self.json {
-                    print_line(&self.said);
+                    print_line(&plain(&self.said, &std::io::stdout()));
                     eprintln!("the agent waits for an answer: althing call --task {task} AGENT TEXT");
                 }
                 Ok(())

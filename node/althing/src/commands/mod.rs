@@ -19,7 +19,7 @@ pub struct Out {
 impl Out {
     /// Prints `value` as JSON, or what `people` makes of it.
     pub fn show(&self, value: &Value, people: impl FnOnce(&Value) -> String) {
-        let text = if self.json { format!("{value:#}") } else { plain(&people(value)) };
+        let text = if self.json { format!("{value:#}") } else { plain(&people(value), &std::io::stdout()) };
         print_line(text.trim_end());
     }
 }
@@ -36,10 +36,9 @@ pub fn print_line(text: &str) {
     }
 }
 
-/// What somebody else wrote, for a terminal: control characters but line ends and tabs are shown, not obeyed.
-pub fn plain(text: &str) -> String {
-    use std::io::IsTerminal as _;
-    if std::io::stdout().is_terminal() { harmless(text) } else { text.to_owned() }
+/// What somebody else wrote: where it goes to a terminal, control characters but line ends and tabs are shown, not obeyed.
+pub fn plain(text: &str, to: &impl std::io::IsTerminal) -> String {
+    if to.is_terminal() { harmless(text) } else { text.to_owned() }
 }
 
 fn harmless(text: &str) -> String {

@@ -139,7 +139,7 @@ impl Edf {
             // instant, which a late release moves by the jitter: so everything is counted from `jitter` before it.
             let other = &entry.task;
             let base = i128::from(other.deadline_ns) - i128::from(other.jitter_ns) - i128::from(own.deadline_ns);
-            let first = (-i128::from(own.jitter_ns) - base).max(0).div_ceil_by(other.period_ns);
+            let first = div_ceil((-i128::from(own.jitter_ns) - base).max(0), other.period_ns);
             let mut arrival = base + first * i128::from(other.period_ns);
             while arrival < i128::from(busy) - i128::from(own.jitter_ns) {
                 let end = self.completion(place, arrival, busy, effort)?;
@@ -182,12 +182,7 @@ fn arrived(task: &Task, length: u64) -> u64 {
     (length + task.jitter_ns).div_ceil(task.period_ns) * task.wcet_ns
 }
 
-trait DivCeilBy {
-    fn div_ceil_by(self, divisor: u64) -> Self;
-}
-
-impl DivCeilBy for i128 {
-    fn div_ceil_by(self, divisor: u64) -> i128 {
-        (self + i128::from(divisor) - 1) / i128::from(divisor)
-    }
+/// `value` ÷ `divisor`, rounded up; neither is negative.
+fn div_ceil(value: i128, divisor: u64) -> i128 {
+    (value + i128::from(divisor) - 1) / i128::from(divisor)
 }

@@ -211,3 +211,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_bound_on_jitter_and_the_machines_own_delays_count() {
+    let config = Config { policy: Policy::Edf, preemption: Preemption::Full, cap_ppm: 1_000_000, platform_ns: 0 };
+    let mut core = Core::default();
+    let tight = Task::new(2, 10);
+    assert!(admit(std::slice::from_ref(&core), tight, Some(2), &config).is_ok());
+    core.tasks.push((tight, Some(2)));
+    // A shorter deadline comes in front of the first task, whose jitter was promised to be at most 2.
+    let urgent = Task { deadline_ns: 3, ..Task::new(1, 10) };
+    let refused = admit(std::slice::from_ref(&core), urgent, None, &config).expect_err("it would break a promise");
+    assert_eq!(refused.reason, Reason::Jitter { task: 0, bound_ns: 3, wanted_ns: 2 });
+    let slow = Config { platform_ns: 2, ..config };
+    let refused = admit(&[Core::default()], Task { deadline_ns: 3, ..tight }, None, &slow).expect_err("too late");
+    assert_eq!(refused.reason, Reason::Demand { at_ns: 3, excess_ns: 1 });
+    let admitted = admit(&[Core::default()], tight, None, &slow).expect("in time");
+    assert_eq!(admitted.response_bound_ns, 4);
+}

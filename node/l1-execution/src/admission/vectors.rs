@@ -1,6 +1,6 @@
 //! Task sets from papers and other programs, with the response times or verdicts that these give.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -10,7 +10,8 @@ use crate::admission::task::{Preemption, Reason, Task};
 
 /// The public vectors, which lie beside the project's checkout. Nothing, and it is said, where they do not.
 fn vectors() -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors/rta.json");
+    let path = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where this is"))
+        .join("../../../shared/vectors/rta.json");
     let Ok(text) = std::fs::read_to_string(&path) else {
         eprintln!("skipped: there is no {}", path.display());
         return Vec::new();
