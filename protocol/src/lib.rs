@@ -9,6 +9,7 @@
 //! **Never knows**: sockets, clocks, disks, tasks, A2A's data model (a call's body is one byte string here).
 
 pub mod cbor;
+pub mod contract;
 pub mod evidence;
 pub mod frame;
 pub mod identity;
@@ -18,6 +19,7 @@ pub mod object;
 pub mod sign1;
 pub mod stream;
 
+pub use contract::Contract;
 pub use evidence::{Evidence, EvidenceError, VerifiedAgent};
 pub use frame::{Frame, FrameError, FrameKind, FrameOpener, FrameSealer};
 pub use identity::{AgentId, IdentityError, PublicKey, SecretKey};

@@ -11,6 +11,12 @@ pub enum StartError {
         /// What there is.
         known: String,
     },
+    /// The agent file has no contract.
+    #[error(
+        "no contract: nothing says what agent {0:?} is promised and held to, and no agent runs without one; add \
+         `contract: {{ class: {{ latency: srt }} }}` to its file, or the file of a contract"
+    )]
+    NoContract(String),
     /// The agent refused its configuration.
     #[error("agent {name:?} refused its configuration: {reason}")]
     Config {

@@ -175,6 +175,7 @@ fn file(folder: &Path, behaviour: &str, startup_timeout_ms: u64) -> AgentFile {
         "name": "program",
         "description": "runs a program",
         "skills": [{ "id": "x.y", "name": "X", "description": "x" }],
+        "contract": { "class": { "latency": "srt" } },
         "runtime": { "process": {
             "command": [program, "--exact", "program", "--nocapture"],
             "env": { BEHAVIOUR: behaviour, NOTES: folder.join("notes") },

@@ -87,7 +87,7 @@ pub struct Node {
 pub fn file(name: &str, about: &str, skill: &str, action: &str, target: &str) -> AgentFile {
     let yaml = format!(
         "name: {name}\ndescription: {about}\nskills: [{{id: {skill}, name: Skill, description: {about}, action: \
-         {action}, target: {target}}}]\nruntime: {{ native: {{ builtin: actor }} }}\n"
+         {action}, target: {target}}}]\nruntime: {{ native: {{ builtin: actor }} }}\ncontract: {{ class: {{ latency: srt }} }}\n"
     );
     AgentFile::parse(&yaml).expect("an agent file")
 }

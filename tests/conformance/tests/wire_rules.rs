@@ -145,7 +145,7 @@ async fn hosting() -> (Incoming, AgentId) {
     builtins.insert("echo", |_, _| Ok(Arc::new(Echo)));
     let host = Arc::new(Host::new(builtins, ProcessConfig::default()));
     let file = "name: echo\ndescription: Says it again.\nskills: [{id: echo.say, name: Say, description: Repeats.}]\n\
-                runtime: { native: { builtin: echo } }\n";
+                runtime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\n";
     let file = althing_td::AgentFile::parse(file).expect("an agent file");
     host.start(&file, std::path::Path::new("/")).expect("a native agent");
     let trust = Trust { node: key(1).public(), owner: key(3).public(), trusted: BTreeSet::from([key(2).public()]) };

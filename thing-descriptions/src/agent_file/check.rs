@@ -65,6 +65,7 @@ pub(super) fn check(file: &AgentFile) -> Vec<AgentFileProblem> {
             check.most("runtime.native.config", config.to_string().len(), CONFIG_BYTES_MAX, "bytes of JSON");
         }
         RuntimeSpec::Process { .. } => check.process(&file.runtime),
+        RuntimeSpec::Wasm { module } => check.passed_on("runtime.wasm.module".to_owned(), &module.to_string_lossy()),
     }
     check.callers(&file.callers);
     check.modes("input_modes", &file.input_modes);

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use althing_protocol::Contract;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -47,6 +48,12 @@ pub struct AgentFile {
     pub skills: Vec<Skill>,
     /// How it runs. Local.
     pub runtime: RuntimeSpec,
+    /// What it is promised and held to; none where the file has none, and then it is not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contract: Option<Contract>,
+    /// The file in which the contract stands, where it is not written here.
+    #[serde(skip)]
+    pub contract_file: Option<PathBuf>,
     /// Who may call it. Local policy, not in the description.
     #[serde(default)]
     pub callers: Callers,
@@ -96,6 +103,11 @@ pub enum RuntimeSpec {
         /// What that agent is configured with; it alone knows the shape.
         #[serde(default)]
         config: Value,
+    },
+    /// A WebAssembly module, in the node's sandbox.
+    Wasm {
+        /// The file: `.wasm`, or `.wat` for the text format.
+        module: PathBuf,
     },
     /// A program that speaks A2A over HTTP on the port that it finds in the environment variable `PORT`, and as
     /// `{port}` in its arguments.
@@ -269,6 +281,18 @@ pub enum AgentFileError {
 
 fn lines(problems: &[AgentFileProblem]) -> String {
     problems.iter().map(AgentFileProblem::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Reads a contract that stands in a file of its own (YAML or JSON).
+///
+/// # Errors
+/// [`AgentFileError`]: too large, not YAML, or a list of everything to change.
+pub fn parse_contract(text: &str) -> Result<Contract, AgentFileError> {
+    if text.len() > AGENT_FILE_BYTES_MAX {
+        return Err(AgentFileError::TooLarge { len: text.len(), max: AGENT_FILE_BYTES_MAX });
+    }
+    let root = yaml::parse(text)?;
+    read::contract(&root, "").map_err(AgentFileError::Invalid)
 }
 
 impl AgentFile {

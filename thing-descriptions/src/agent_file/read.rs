@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use althing_protocol::Contract;
+use althing_protocol::contract::ContractProblem;
 use serde_json::Value;
 
 use super::yaml::{At, Entry, Node};
@@ -13,21 +15,23 @@ use super::{
 };
 use crate::json::excerpt;
 
-const FILE_KEYS: [&str; 10] = [
+const FILE_KEYS: [&str; 11] = [
     "name",
     "title",
     "description",
     "version",
     "skills",
     "runtime",
+    "contract",
     "callers",
     "exposure",
     "input_modes",
     "output_modes",
 ];
 const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
-const RUNTIME_KEYS: [&str; 2] = ["native", "process"];
+const RUNTIME_KEYS: [&str; 3] = ["native", "process", "wasm"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
+const WASM_KEYS: [&str; 1] = ["module"];
 const PROCESS_KEYS: [&str; 4] = ["command", "cwd", "env", "startup_timeout_ms"];
 /// Below this similarity (Jaro-Winkler, 0 to 1) a known key is no help to the writer of an unknown one.
 const SIMILARITY_MIN: f64 = 0.75;
@@ -38,6 +42,19 @@ pub(super) fn read(root: &At) -> (Option<AgentFile>, Vec<AgentFileProblem>) {
     let mut reader = Reader { problems: Vec::new() };
     let file = reader.file(root);
     (file, reader.problems)
+}
+
+/// The contract that stands at `at`, which is called `path`.
+pub(super) fn contract(at: &At, path: &str) -> Result<Contract, Vec<AgentFileProblem>> {
+    let located = |problem: ContractProblem| {
+        let line = at.line_of(&problem.field).or((at.line > 0).then_some(at.line));
+        let field = match (path, problem.field.as_str()) {
+            ("", field) | (field, "") => field.to_owned(),
+            (path, field) => format!("{path}.{field}"),
+        };
+        AgentFileProblem { field, line, rule: problem.rule, message: problem.message, fix: problem.fix }
+    };
+    Contract::from_value(&at.to_json()).map_err(|problems| problems.into_iter().map(located).collect())
 }
 
 /// The known word that a person may have meant.
@@ -172,6 +189,7 @@ impl Reader {
         let version = self.text(&fields, "version").unwrap_or_else(|| VERSION_DEFAULT.to_owned());
         let skills = self.list(&fields, "skills", |reader, at, path| reader.skill(at, &path)).unwrap_or_default();
         let runtime = self.runtime(&fields);
+        let (contract, contract_file) = self.contract(&fields);
         let callers = self.callers(&fields);
         let exposure = self.exposure(&fields);
         let mode = || vec![MODE_DEFAULT.to_owned()];
@@ -184,6 +202,8 @@ impl Reader {
             version,
             skills,
             runtime: runtime?,
+            contract,
+            contract_file,
             callers: callers?,
             exposure: exposure?,
             input_modes,
@@ -210,12 +230,18 @@ impl Reader {
             return None;
         };
         let runtime = self.fields(at, "runtime", &RUNTIME_KEYS)?;
-        match (runtime.value("native"), runtime.value("process")) {
-            (Some(native), None) => self.native(native),
-            (None, Some(process)) => self.process(process),
-            (native, _) => {
-                let found = if native.is_some() { "both are given" } else { "neither is given" };
-                let fix = "Write exactly one of native (an agent of the node's own) and process (a program)";
+        match (runtime.value("native"), runtime.value("process"), runtime.value("wasm")) {
+            (Some(native), None, None) => self.native(native),
+            (None, Some(process), None) => self.process(process),
+            (None, None, Some(wasm)) => {
+                let fields = self.fields(wasm, "runtime.wasm", &WASM_KEYS)?;
+                Some(RuntimeSpec::Wasm { module: self.needed(&fields, "module")?.into() })
+            }
+            (native, process, wasm) => {
+                let given = [native, process, wasm].into_iter().flatten().count();
+                let found = if given == 0 { "none is given" } else { "more than one is given" };
+                let fix = "Write exactly one of native (an agent of the node's own), process (a program) and wasm (a \
+                           WebAssembly module)";
                 self.problem("runtime".to_owned(), at.line, "runtime-choice", found.to_owned(), fix.to_owned());
                 None
             }
@@ -261,6 +287,21 @@ impl Reader {
             self.wrong_type(fields.path_of(key), at, "a whole number of milliseconds");
         }
         whole
+    }
+
+    /// The contract, written here or named by its file.
+    fn contract(&mut self, fields: &Fields<'_>) -> (Option<Contract>, Option<PathBuf>) {
+        let Some(at) = fields.value("contract") else { return (None, None) };
+        if let Node::Text(file) = &at.node {
+            return (None, Some(PathBuf::from(file)));
+        }
+        match contract(at, "contract") {
+            Ok(contract) => (Some(contract), None),
+            Err(problems) => {
+                self.problems.extend(problems);
+                (None, None)
+            }
+        }
     }
 
     fn callers(&mut self, fields: &Fields<'_>) -> Option<Callers> {

@@ -68,6 +68,8 @@ pub fn agent_file() -> impl Strategy<Value = AgentFile> {
                 version,
                 skills,
                 runtime,
+                contract: None,
+                contract_file: None,
                 callers,
                 exposure,
                 input_modes,

@@ -122,7 +122,7 @@ async fn add(node: &DemoNode, docs: &Path, folder: &Path) -> Result<(AgentId, St
         "name: knowledge\ntitle: Knowledge\nversion: 1.0.0\ncallers: trusted\nexposure: public\ninput_modes: [text/plain]\noutput_modes: [text/plain]\ndescription: Answers questions from a folder of text files, and cites file and line.\n\
          skills:\n  - id: {CAPABILITY}\n    name: Answer\n    description: Finds the passages of the documents that answer a question.\n\
          \x20   action: answer\n    target: documents\n    tags: [documents, search]\n    examples: [How do nodes find each other?]\n\
-         runtime:\n  native:\n    builtin: knowledge\n    config: {{ folder: {} }}\n",
+         runtime:\n  native:\n    builtin: knowledge\n    config: {{ folder: {} }}\ncontract: {{ class: {{ latency: srt }} }}\n",
         json!(docs)
     );
     let path = folder.join("knowledge.yaml");

@@ -28,6 +28,7 @@ fn file(name: &str, callers: &str, runtime: &str) -> String {
            tags: [test]\n  \
            examples: [\"say {name}\"]\n\
          runtime:\n{runtime}\
+         contract: {{ class: {{ latency: srt }} }}\n\
          callers: {callers}\n\
          exposure: public\n\
          input_modes: [text/plain]\n\

@@ -1,0 +1,265 @@
+//! The agent contract: what an agent is promised, and what it is held to.
+//!
+//! The shape is `schema/contract-1.schema.json`; what a schema cannot say is checked here. The same document means the
+//! same on every node: [`Contract::digest`] names what it says, not how it was written.
+
+mod problem;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use problem::ContractProblem;
+pub use schema::SCHEMA;
+
+use crate::Digest;
+
+/// The most memory of a hard real-time agent, bytes: what is more cannot be kept resident, nor be filled in a bounded
+/// time.
+pub const HRT_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The memory of an agent whose contract names none, bytes.
+pub const MEMORY_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
+/// The memory of a hard real-time agent whose contract names none, bytes.
+pub const HRT_MEMORY_BYTES_DEFAULT: u64 = 1024 * 1024;
+
+/// What an agent is promised, and what it is held to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contract {
+    /// The latency class.
+    pub class: Class,
+    /// What it may use.
+    #[serde(default, skip_serializing_if = "Compute::is_default")]
+    pub compute: Compute,
+    /// Where it may run.
+    #[serde(default, skip_serializing_if = "Placement::is_default")]
+    pub placement: Placement,
+}
+
+/// The latency class, which decides how turns are scheduled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "latency", rename_all = "lowercase")]
+pub enum Class {
+    /// Hard real-time: each job is done by its deadline, or the agent is not admitted.
+    Hrt(Hrt),
+    /// Soft real-time: answers soon, by priority.
+    Srt(Srt),
+    /// Delay-tolerant: what is left over.
+    Dt(Dt),
+}
+
+/// A hard real-time class. Times in microseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hrt {
+    /// Between two jobs: exactly for periodic ones, at least for sporadic ones.
+    pub period_us: u64,
+    /// From a job's release until it must be done.
+    pub deadline_us: u64,
+    /// Running that a job may take; one that takes more is stopped.
+    pub budget_us: u64,
+    /// By which the response times of two jobs may differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_us: Option<u64>,
+    /// For which a job cannot be interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section_us: Option<u64>,
+    /// When jobs come.
+    #[serde(default)]
+    pub arrival: Arrival,
+    /// What happens after a job took more than its budget.
+    #[serde(default)]
+    pub on_overrun: OnOverrun,
+    /// The node's signals that jobs read, by place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<String>,
+    /// The node's signals that jobs write, by place; nobody else may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
+}
+
+/// When jobs come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrival {
+    /// One each period.
+    #[default]
+    Periodic,
+    /// One for each message, a period apart at least.
+    Sporadic,
+}
+
+/// What happens after a job took more than its budget. The job itself is always stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnOverrun {
+    /// Nothing more: the next job is released as ever.
+    #[default]
+    Skip,
+    /// The agent goes on with what is left over, without a promise.
+    Degrade,
+    /// The agent is not run until somebody starts it again.
+    Suspend,
+}
+
+/// A soft real-time class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Srt {
+    /// Milliseconds from a message to the first output that the agent aims at.
+    #[serde(default = "ttft_ms_default")]
+    pub ttft_ms: u64,
+    /// Turns of higher priority go first.
+    #[serde(default = "priority_default")]
+    pub priority: u8,
+}
+
+fn ttft_ms_default() -> u64 {
+    Srt::TTFT_MS_DEFAULT
+}
+
+fn priority_default() -> u8 {
+    Srt::PRIORITY_DEFAULT
+}
+
+impl Srt {
+    /// Milliseconds to the first output where the contract names none.
+    pub const TTFT_MS_DEFAULT: u64 = 250;
+    /// The priority where the contract names none.
+    pub const PRIORITY_DEFAULT: u8 = 100;
+}
+
+/// The delay-tolerant class.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Dt {}
+
+/// What an agent may use.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Compute {
+    /// Bytes of memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Milliseconds of running that one turn may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms_per_turn: Option<u64>,
+}
+
+impl Compute {
+    fn is_default(&self) -> bool {
+        *self == Compute::default()
+    }
+}
+
+/// Where an agent may run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Placement {
+    /// The least that the machine must be capable of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_grade: Option<Grade>,
+}
+
+impl Placement {
+    fn is_default(&self) -> bool {
+        *self == Placement::default()
+    }
+}
+
+/// What a machine is capable of; the better one is the lesser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Grade {
+    /// Real-time scheduling, and hardly ever a stall.
+    A,
+    /// Real-time scheduling; stalls were seen.
+    B,
+    /// No privilege for real-time scheduling.
+    C,
+}
+
+impl std::fmt::Display for Grade {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(self, f)
+    }
+}
+
+impl Class {
+    /// `hrt`, `srt` or `dt`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Class::Hrt(_) => "hrt",
+            Class::Srt(_) => "srt",
+            Class::Dt(_) => "dt",
+        }
+    }
+}
+
+impl Contract {
+    /// Reads a contract from its JSON form (YAML is read to JSON first).
+    ///
+    /// # Errors
+    /// Everything to change, each with its field, rule and remedy.
+    pub fn from_value(value: &Value) -> Result<Contract, Vec<ContractProblem>> {
+        let problems = schema::check(value);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let unread = |error: serde_json::Error| {
+            vec![ContractProblem::new("", "shape", error.to_string(), "Write it as the JSON Schema says")]
+        };
+        let contract = Contract::deserialize(value).map_err(unread)?;
+        let problems = contract.check();
+        if problems.is_empty() { Ok(contract) } else { Err(problems) }
+    }
+
+    /// What a schema cannot say; nothing where all is well.
+    #[must_use]
+    pub fn check(&self) -> Vec<ContractProblem> {
+        let mut problems = Vec::new();
+        let Class::Hrt(hrt) = &self.class else { return problems };
+        let mut refuse = |field: &str, rule, message: String, fix: String| {
+            problems.push(ContractProblem::new(field, rule, message, fix));
+        };
+        if hrt.budget_us > hrt.deadline_us {
+            let message = format!("a job that runs for {} µs is not done within {} µs", hrt.budget_us, hrt.deadline_us);
+            let fix = format!("Write a budget of at most {}, or a later deadline", hrt.deadline_us);
+            refuse("class.budget_us", "budget-within-deadline", message, fix);
+        }
+        if hrt.section_us.is_some_and(|section| section > hrt.budget_us) {
+            let fix = format!("Write at most {}, the budget", hrt.budget_us);
+            refuse("class.section_us", "section-within-budget", "a section is a part of a job".to_owned(), fix);
+        }
+        if hrt.jitter_us.is_some_and(|jitter| jitter > hrt.deadline_us) {
+            let fix = format!("Write at most {}, the deadline, or leave it out", hrt.deadline_us);
+            refuse("class.jitter_us", "jitter-within-deadline", "response times differ by less".to_owned(), fix);
+        }
+        if let Some(name) = hrt.outputs.iter().find(|name| hrt.inputs.contains(name)) {
+            let message = format!("{name:?} is among the inputs too");
+            refuse(
+                "class.outputs",
+                "signal-both-ways",
+                message,
+                "Keep what a job must remember in its memory".to_owned(),
+            );
+        }
+        if self.compute.memory_bytes.is_some_and(|bytes| bytes > HRT_MEMORY_BYTES_MAX) {
+            let message = "a hard real-time agent's memory is kept resident".to_owned();
+            refuse("compute.memory_bytes", "hrt-memory", message, format!("Write at most {HRT_MEMORY_BYTES_MAX}"));
+        }
+        problems
+    }
+
+    /// Names what the contract says: SHA-256 of its canonical JSON (RFC 8785), defaults filled in.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let json = serde_json_canonicalizer::to_vec(self).expect("a contract holds nothing that JSON does not");
+        crate::digest(&json)
+    }
+
+    /// Bytes of memory that the agent may use.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.compute.memory_bytes.unwrap_or(match self.class {
+            Class::Hrt(_) => HRT_MEMORY_BYTES_DEFAULT,
+            Class::Srt(_) | Class::Dt(_) => MEMORY_BYTES_DEFAULT,
+        })
+    }
+}
