@@ -112,6 +112,7 @@ impl Host {
                 Runtime::Native(build(config, folder).map_err(refused)?)
             }
             RuntimeSpec::Process { .. } => Runtime::Process(ProcessAgent::start(file, folder, &self.process)?),
+            RuntimeSpec::Wasm { .. } => todo!(),
         };
         let agent = Running { runtime, turns: AtomicU64::new(0), turns_total: AtomicU64::new(0) };
         running.insert(file.name.clone(), Arc::new(agent));

@@ -13,7 +13,9 @@ pub mod agent;
 mod echo;
 mod error;
 mod host;
+pub mod hrt;
 pub mod process;
+pub mod realtime;
 
 pub use agent::{Agent, Output, Outputs, Turn};
 pub use echo::Echo;

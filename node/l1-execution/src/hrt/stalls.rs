@@ -1,0 +1,49 @@
+//! When the machine itself stood still, as far as the sentinel saw.
+
+use std::collections::VecDeque;
+
+/// Stalls that are remembered.
+const KEPT: usize = 256;
+
+/// The last stalls, oldest first: `[from, to)` in nanoseconds.
+#[derive(Debug)]
+pub struct Stalls(VecDeque<(u64, u64)>);
+
+impl Default for Stalls {
+    fn default() -> Stalls {
+        Stalls(VecDeque::with_capacity(KEPT))
+    }
+}
+
+impl Stalls {
+    /// One more, later than all before.
+    pub fn push(&mut self, from_ns: u64, to_ns: u64) {
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back((from_ns, to_ns));
+    }
+
+    /// How long the machine stood still between two moments.
+    #[must_use]
+    pub fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let inside = |(begun, ended): &(u64, u64)| (*ended).min(to_ns).saturating_sub((*begun).max(from_ns));
+        self.0.iter().rev().take_while(|(_, ended)| *ended > from_ns).map(inside).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_lies_inside_counts() {
+        let mut stalls = Stalls::default();
+        [(10, 20), (30, 50)].into_iter().for_each(|(from, to)| stalls.push(from, to));
+        assert_eq!(stalls.within(0, 100), 30);
+        assert_eq!(stalls.within(15, 40), 15);
+        assert_eq!(stalls.within(20, 30), 0);
+        (0..KEPT as u64).for_each(|n| stalls.push(100 + n, 101 + n));
+        assert_eq!(stalls.within(0, 1_000), KEPT as u64);
+    }
+}

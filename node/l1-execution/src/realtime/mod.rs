@@ -1,0 +1,10 @@
+//! What this machine can do in time: the clock, real-time threads, and the grade that a probe gives it.
+
+mod clock;
+mod probe;
+mod threads;
+
+pub(crate) use clock::moment;
+pub use clock::{now_ns, sleep_until};
+pub use probe::{Lateness, Machine, PROBE_SAMPLES, lateness, probe};
+pub use threads::{Ladder, Level, Privilege, cores, pin, spawn};

@@ -1,0 +1,160 @@
+//! Threads with a scheduling class and a core of their own, as far as this process may have them.
+
+use std::io;
+use std::thread::JoinHandle;
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::Pid;
+use thread_priority::{
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue,
+    ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
+
+/// The highest priority that is taken where all are free: the kernel's own migration threads stay above.
+const TOP: u8 = 95;
+/// Between two levels, so that nothing of the system's stands just there.
+const STEPS: [u8; 3] = [0, 5, 15];
+
+/// What the process may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Privilege {
+    /// Real-time scheduling at every priority.
+    Full,
+    /// Real-time scheduling up to a limit (`RLIMIT_RTPRIO`).
+    Limited,
+    /// No real-time scheduling.
+    None,
+}
+
+/// What a thread is for; those above run first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Sees the machine itself stall.
+    Sentinel,
+    /// Stops what runs over.
+    Watchdog,
+    /// Runs hard real-time jobs.
+    Executor,
+    /// As any thread.
+    Normal,
+    /// Only when nothing else runs.
+    Idle,
+}
+
+/// The priorities of this process's real-time threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ladder {
+    /// What was found.
+    pub privilege: Privilege,
+    top: u8,
+}
+
+impl Ladder {
+    /// Tries what is permitted, on a thread of its own.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn find() -> io::Result<Ladder> {
+        let tried = std::thread::Builder::new().name("privilege".to_owned()).spawn(|| {
+            if fifo(TOP).is_ok() {
+                return Ladder { privilege: Privilege::Full, top: TOP };
+            }
+            let limit = getrlimit(Resource::RLIMIT_RTPRIO).map_or(0, |(soft, _)| u8::try_from(soft).unwrap_or(TOP));
+            // Three levels are the least.
+            if limit >= 3 && fifo(limit.min(TOP)).is_ok() {
+                return Ladder { privilege: Privilege::Limited, top: limit.min(TOP) };
+            }
+            Ladder { privilege: Privilege::None, top: 0 }
+        })?;
+        Ok(tried.join().unwrap_or(Ladder { privilege: Privilege::None, top: 0 }))
+    }
+
+    /// A ladder without rungs: every thread is as any other.
+    #[must_use]
+    pub fn without() -> Ladder {
+        Ladder { privilege: Privilege::None, top: 0 }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn limited(top: u8) -> Ladder {
+        Ladder { privilege: Privilege::Limited, top }
+    }
+
+    /// The priority of a level (SCHED_FIFO, 1 to 99); none where it is not a real-time thread.
+    #[must_use]
+    pub fn priority(&self, level: Level) -> Option<u8> {
+        let step = match level {
+            Level::Sentinel => 0,
+            Level::Watchdog => 1,
+            Level::Executor => 2,
+            Level::Normal | Level::Idle => return None,
+        };
+        match self.privilege {
+            Privilege::None => None,
+            // A low limit leaves room for the order, not for gaps.
+            _ if self.top <= STEPS[2] => Some(self.top - step),
+            _ => Some(self.top - STEPS[usize::from(step)]),
+        }
+    }
+
+    /// Gives this thread its level; false when it could not have it.
+    pub fn take(&self, level: Level) -> bool {
+        match (self.priority(level), level) {
+            (Some(priority), _) => fifo(priority).is_ok(),
+            (None, Level::Idle) => idle().is_ok(),
+            (None, Level::Normal) => true,
+            (None, _) => false,
+        }
+    }
+}
+
+fn fifo(priority: u8) -> Result<(), thread_priority::Error> {
+    let priority = ThreadPriorityValue::try_from(priority).map_err(|_| thread_priority::Error::OS(libc_einval()))?;
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(priority), policy)
+}
+
+fn libc_einval() -> i32 {
+    nix::errno::Errno::EINVAL as i32
+}
+
+fn idle() -> Result<(), thread_priority::Error> {
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
+}
+
+/// The cores that this process may use.
+#[must_use]
+pub fn cores() -> Vec<usize> {
+    let this = Pid::from_raw(0);
+    let set = sched_getaffinity(this);
+    let found = set.map(|set| (0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).collect());
+    found.unwrap_or_else(|_| vec![0])
+}
+
+/// Keeps this thread on one core; false when it could not be.
+pub fn pin(core: usize) -> bool {
+    let mut set = CpuSet::new();
+    set.set(core).is_ok() && sched_setaffinity(Pid::from_raw(0), &set).is_ok()
+}
+
+/// A thread with that level, on that core where one is named.
+///
+/// # Errors
+/// When no thread can be started.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    ladder: Ladder,
+    level: Level,
+    core: Option<usize>,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        if let Some(core) = core {
+            pin(core);
+        }
+        ladder.take(level);
+        body()
+    })
+}

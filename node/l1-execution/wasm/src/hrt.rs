@@ -1,0 +1,304 @@
+//! Hard real-time guests: core modules whose function `turn` is one job.
+//!
+//! A guest imports from `althing`: `input(place) -> f64` and `output(place, f64)` for the signals of its contract, and
+//! `time_us() -> i64`, the microseconds from its first release to this one. Its memory is there, resident, before its
+//! first job, and does not grow.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use althing_execution::hrt::{Fiber, Interrupt, Progress, SIGNALS_MAX, Template, Values};
+use wasmtime::{
+    Caller, Config, Engine, Instance, InstancePre, Linker, Memory, Module, ResourceLimiter, Store, TypedFunc,
+    UpdateDeadline,
+};
+
+/// The longest module of a hard real-time agent, bytes.
+pub const MODULE_BYTES_MAX: usize = 1024 * 1024;
+/// The stack of a guest, bytes.
+const STACK_BYTES: usize = 128 * 1024;
+/// What the host's own functions need beyond.
+const STACK_SPARE_BYTES: usize = 128 * 1024;
+/// Looks of 100 ms after which a module that is still starting is given up.
+const START_LOOKS: u64 = 10;
+const LOOK: Duration = Duration::from_millis(100);
+/// What a page of memory is touched by.
+const PAGE: usize = 4096;
+
+/// Why a module cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModuleError {
+    /// It is too long.
+    #[error("the module has {0} bytes; a hard real-time agent's has at most {MODULE_BYTES_MAX}")]
+    TooLarge(usize),
+    /// It is none.
+    #[error("this is not a WebAssembly module that can be run: {0}")]
+    Compile(String),
+    /// It wants something that it is not given.
+    #[error("the module imports what a hard real-time agent is not given: {0}")]
+    Import(String),
+    /// It has no jobs.
+    #[error("the module exports no function `turn` without parameters and results")]
+    NoTurn,
+    /// Its memory cannot be made resident.
+    #[error("the module has a memory that it does not export as `memory`, so it cannot be made resident")]
+    HiddenMemory,
+    /// It could not be started.
+    #[error("the module does not start: {0}")]
+    Start(String),
+}
+
+/// The engine of one executor's guests; its epoch is what interrupts them.
+#[derive(Clone)]
+pub struct Hard {
+    engine: Engine,
+}
+
+impl Hard {
+    /// An engine of its own.
+    ///
+    /// # Errors
+    /// When this machine cannot run WebAssembly.
+    pub fn new() -> Result<Hard, ModuleError> {
+        let mut config = Config::new();
+        config.epoch_interruption(true);
+        // A trap must be quick, and copying on the first write is a page fault within a job.
+        config.wasm_backtrace_max_frames(None).memory_init_cow(false);
+        config.max_wasm_stack(STACK_BYTES).async_stack_size(STACK_BYTES + STACK_SPARE_BYTES);
+        let engine = Engine::new(&config).map_err(|error| ModuleError::Compile(error.to_string()))?;
+        Ok(Hard { engine })
+    }
+
+    /// Compiles a module (binary or text) whose guests have at most that much memory, and starts one to see that it
+    /// can be.
+    ///
+    /// # Errors
+    /// See [`ModuleError`].
+    pub fn template(&self, module: &[u8], memory_bytes: u64) -> Result<Arc<dyn Template>, ModuleError> {
+        if module.len() > MODULE_BYTES_MAX {
+            return Err(ModuleError::TooLarge(module.len()));
+        }
+        let compiled = |error: wasmtime::Error| ModuleError::Compile(format!("{error:#}"));
+        let module = Module::new(&self.engine, module).map_err(compiled)?;
+        let mut linker = Linker::new(&self.engine);
+        imports(&mut linker).map_err(compiled)?;
+        let linked = linker.instantiate_pre(&module).map_err(|error| ModuleError::Import(format!("{error:#}")))?;
+        let has_turn = module.get_export("turn").and_then(|export| export.func().cloned());
+        if has_turn.is_none_or(|turn| turn.params().len() + turn.results().len() > 0) {
+            return Err(ModuleError::NoTurn);
+        }
+        let exported = module.get_export("memory").is_some_and(|export| export.memory().is_some());
+        if module.resources_required().num_memories > u32::from(exported) {
+            return Err(ModuleError::HiddenMemory);
+        }
+        let template = Guests { engine: self.engine.clone(), linked, memory_bytes };
+        template.make().map_err(ModuleError::Start)?;
+        Ok(Arc::new(template))
+    }
+}
+
+impl Interrupt for Hard {
+    fn interrupt(&self) {
+        self.engine.increment_epoch();
+    }
+}
+
+/// What a guest's host functions work on.
+struct Data {
+    inputs: Values,
+    outputs: Values,
+    time_us: u64,
+    memory_bytes: u64,
+    /// Memory and tables are what they are once jobs run.
+    starting: bool,
+}
+
+impl ResourceLimiter for Data {
+    fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(self.starting && desired as u64 <= self.memory_bytes)
+    }
+
+    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(self.starting && desired <= PAGE)
+    }
+
+    fn instances(&self) -> usize {
+        1
+    }
+
+    fn memories(&self) -> usize {
+        1
+    }
+
+    fn tables(&self) -> usize {
+        4
+    }
+}
+
+fn imports(linker: &mut Linker<Data>) -> wasmtime::Result<()> {
+    let place = |at: i32| usize::try_from(at).ok().filter(|at| *at < SIGNALS_MAX);
+    linker.func_wrap("althing", "input", move |caller: Caller<'_, Data>, at: i32| {
+        let at = place(at).ok_or_else(|| wasmtime::Error::msg("there is no such input"))?;
+        Ok(caller.data().inputs[at])
+    })?;
+    linker.func_wrap("althing", "output", move |mut caller: Caller<'_, Data>, at: i32, value: f64| {
+        let at = place(at).ok_or_else(|| wasmtime::Error::msg("there is no such output"))?;
+        caller.data_mut().outputs[at] = value;
+        Ok(())
+    })?;
+    linker.func_wrap("althing", "time_us", |caller: Caller<'_, Data>| caller.data().time_us.cast_signed())?;
+    Ok(())
+}
+
+/// Guests of one module.
+struct Guests {
+    engine: Engine,
+    linked: InstancePre<Data>,
+    memory_bytes: u64,
+}
+
+impl Template for Guests {
+    fn make(&self) -> Result<Box<dyn Fiber>, String> {
+        let memory_bytes = self.memory_bytes;
+        let data =
+            Data { inputs: [0.0; SIGNALS_MAX], outputs: [0.0; SIGNALS_MAX], time_us: 0, memory_bytes, starting: true };
+        let mut store = Store::new(&self.engine, data);
+        store.limiter(|data| data);
+        let instance = self.start(&mut store)?;
+        store.data_mut().starting = false;
+        if let Some(memory) = instance.get_memory(&mut store, "memory") {
+            make_resident(&memory, &mut store);
+        }
+        let turn = instance.get_typed_func::<(), ()>(&mut store, "turn").map_err(|error| error.to_string())?;
+        store.epoch_deadline_async_yield_and_update(1);
+        let exchange = Arc::new(Mutex::new(Exchange::default()));
+        let jobs = Box::pin(jobs(store, turn, exchange.clone()));
+        Ok(Box::new(Guest { jobs, exchange, outputs: [0.0; SIGNALS_MAX] }))
+    }
+}
+
+impl Guests {
+    /// Runs what the module runs by itself, for a bounded time.
+    fn start(&self, store: &mut Store<Data>) -> Result<Instance, String> {
+        store.set_epoch_deadline(1);
+        let begun = althing_execution::realtime::now_ns();
+        let limit = u64::try_from(LOOK.as_nanos()).unwrap_or(u64::MAX) * START_LOOKS;
+        store.epoch_deadline_callback(move |_| {
+            // Others' interrupts strike too, so the clock decides.
+            let over = althing_execution::realtime::now_ns().saturating_sub(begun) > limit;
+            if over { Ok(UpdateDeadline::Interrupt) } else { Ok(UpdateDeadline::Continue(1)) }
+        });
+        let engine = self.engine.clone();
+        std::thread::scope(|scope| {
+            let (done, waiting) = std::sync::mpsc::sync_channel::<()>(0);
+            scope.spawn(move || {
+                while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = waiting.recv_timeout(LOOK) {
+                    engine.increment_epoch();
+                }
+            });
+            let started = self.linked.instantiate(&mut *store).map_err(|error| format!("{error:#}"));
+            drop(done);
+            started
+        })
+    }
+}
+
+/// Touches every page, and keeps it from being taken where that is permitted.
+fn make_resident(memory: &Memory, store: &mut Store<Data>) {
+    let bytes = memory.data_mut(&mut *store);
+    for page in bytes.chunks_mut(PAGE) {
+        page[0] = std::hint::black_box(page[0]);
+    }
+    lock(bytes);
+}
+
+#[expect(unsafe_code, reason = "mlock changes nothing that Rust knows of")]
+fn lock(bytes: &[u8]) {
+    let start = std::ptr::NonNull::from(bytes).cast();
+    // SAFETY: the range is that of a live slice, and locking it changes neither its bytes nor its mapping.
+    if let Err(error) = unsafe { nix::sys::mman::mlock(start, bytes.len()) } {
+        tracing::debug!(%error, bytes = bytes.len(), "a guest's memory is touched, but could not be locked");
+    }
+}
+
+/// Between a guest's jobs and whoever begins them; both are on the executor's thread.
+struct Exchange {
+    inputs: Values,
+    outputs: Values,
+    time_us: u64,
+    state: State,
+}
+
+#[derive(PartialEq)]
+enum State {
+    Idle,
+    Begun,
+    Done,
+}
+
+impl Default for Exchange {
+    fn default() -> Exchange {
+        Exchange { inputs: [0.0; SIGNALS_MAX], outputs: [0.0; SIGNALS_MAX], time_us: 0, state: State::Idle }
+    }
+}
+
+fn held(exchange: &Mutex<Exchange>) -> MutexGuard<'_, Exchange> {
+    exchange.lock().expect("no holder of the exchange panics")
+}
+
+/// One job after the other, until one fails; gives why.
+async fn jobs(mut store: Store<Data>, turn: TypedFunc<(), ()>, exchange: Arc<Mutex<Exchange>>) -> String {
+    loop {
+        poll_fn(|_| {
+            let begun = held(&exchange).state == State::Begun;
+            if begun { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        {
+            let given = held(&exchange);
+            let data = store.data_mut();
+            (data.inputs, data.time_us) = (given.inputs, given.time_us);
+        }
+        store.set_epoch_deadline(1);
+        if let Err(error) = turn.call_async(&mut store, ()).await {
+            return format!("{error:#}");
+        }
+        let mut made = held(&exchange);
+        made.outputs = store.data().outputs;
+        made.state = State::Done;
+    }
+}
+
+/// One instance, and its job under way.
+struct Guest {
+    jobs: Pin<Box<dyn Future<Output = String> + Send>>,
+    exchange: Arc<Mutex<Exchange>>,
+    outputs: Values,
+}
+
+impl Fiber for Guest {
+    fn begin(&mut self, inputs: &Values, time_us: u64) {
+        let mut exchange = held(&self.exchange);
+        (exchange.inputs, exchange.time_us, exchange.state) = (*inputs, time_us, State::Begun);
+    }
+
+    fn resume(&mut self) -> Progress {
+        if let Poll::Ready(why) = self.jobs.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return Progress::Failed(why);
+        }
+        let mut exchange = held(&self.exchange);
+        if exchange.state != State::Done {
+            return Progress::Interrupted;
+        }
+        exchange.state = State::Idle;
+        self.outputs = exchange.outputs;
+        Progress::Done
+    }
+
+    fn outputs(&self) -> &Values {
+        &self.outputs
+    }
+}
