@@ -107,7 +107,17 @@ impl Schedule {
     pub fn release(&mut self, now_ns: u64, mut gone: impl FnMut(usize, Job)) {
         for (place, task) in self.tasks.iter_mut().enumerate() {
             let Some(task) = task else { continue };
-            while task.params.periodic && task.next_ns <= now_ns {
+            loop {
+                // First what is too late, which makes room.
+                while let Some(job) =
+                    task.waiting.front().filter(|job| job.begun_ns.is_none() && job.deadline_ns <= now_ns)
+                {
+                    gone(place, *job);
+                    task.waiting.pop_front();
+                }
+                if !task.params.periodic || task.next_ns > now_ns {
+                    break;
+                }
                 let release_ns = task.next_ns;
                 task.next_ns += task.params.period_ns;
                 let job = task.job(release_ns, now_ns);
@@ -116,13 +126,6 @@ impl Schedule {
                 } else {
                     gone(place, job);
                 }
-            }
-            while let Some(job) = task.waiting.front()
-                && job.begun_ns.is_none()
-                && job.deadline_ns <= now_ns
-            {
-                gone(place, *job);
-                task.waiting.pop_front();
             }
         }
     }
