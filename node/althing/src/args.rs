@@ -36,6 +36,8 @@ pub enum Command {
     /// Run agents on this node.
     #[command(subcommand)]
     Agent(Agent),
+    /// Run an agent until Ctrl-C: an agent file, or a WebAssembly module and its contract.
+    Run(Run),
     /// Find agents by what they can do.
     Find(Find),
     /// Ask an agent, wherever it runs; the answer streams in.
@@ -55,6 +57,8 @@ pub enum Command {
     Ps,
     /// Print who this node and its owner are.
     Id,
+    /// Measure what contracts are worth on this machine; needs no node.
+    Bench(Bench),
     /// Check what can be promised.
     #[command(subcommand)]
     Contract(Contract),
@@ -63,6 +67,12 @@ pub enum Command {
 /// `althing contract`
 #[derive(Debug, Clone, Subcommand)]
 pub enum Contract {
+    /// Check contracts, alone or in agent files; needs no node.
+    Lint {
+        /// Contracts or agent files (YAML or JSON).
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
     /// Test whether task sets keep their deadlines; needs no node. Exits with 5 when some task is refused.
     Admit(Admit),
 }
@@ -174,6 +184,62 @@ pub enum Agent {
         #[arg(id = "agent", value_name = "NAME")]
         name: String,
     },
+}
+
+/// `althing bench`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Bench {
+    /// Write the report there, as JSON.
+    #[arg(long, global = true)]
+    pub output: Option<PathBuf>,
+    /// Draw how late releases were noticed there, as SVG.
+    #[arg(long, global = true)]
+    pub plot: Option<PathBuf>,
+    /// Which class.
+    #[command(subcommand)]
+    pub class: BenchClass,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Subcommand)]
+pub enum BenchClass {
+    /// Hard real-time: deadlines of 10 ms under load, beside a bare thread and plain tokio.
+    Hrt(BenchHrt),
+    /// Delay-tolerant: how much of what the others leave over it gets.
+    Dt(BenchDt),
+}
+
+/// `althing bench hrt`
+#[derive(Debug, Clone, clap::Args)]
+pub struct BenchHrt {
+    /// Jobs of the agent; 100 take a second, and the bare thread's a quarter more.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(20..=10_000_000))]
+    pub jobs: u64,
+}
+
+/// `althing bench dt`
+#[derive(Debug, Clone, clap::Args)]
+pub struct BenchDt {
+    /// Windows alone, and as many beside the other classes.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub windows: u64,
+    /// Seconds of each window.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub seconds: u64,
+}
+
+/// `althing run`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Run {
+    /// An agent file (YAML), or a module (.wasm, .wat).
+    pub file: PathBuf,
+    /// The contract, for a module or instead of the one that the agent file names.
+    #[arg(long)]
+    pub contract: Option<PathBuf>,
+    /// The agent's name, for a module [default: that of the file].
+    // An id of its own: the global `--name` would take the value.
+    #[arg(long = "as", id = "as", value_name = "NAME")]
+    pub agent: Option<String>,
 }
 
 /// `althing find`

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use althing_execution::admission::Policy;
+use althing_execution::kernel::KernelConfig;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -26,8 +28,34 @@ pub struct Config {
     pub lan: Lan,
     /// The HTTP gateway.
     pub gateway: Gateway,
+    /// Scheduling agents.
+    pub execution: Execution,
     /// Logs and traces.
     pub telemetry: Telemetry,
+}
+
+/// `[execution]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Execution {
+    /// Which hard real-time job runs first: "edf" (earliest deadline) or "rm" (shortest period).
+    pub policy: Policy,
+    /// Cores that are kept for hard real-time agents while there are any.
+    pub hrt_cores: usize,
+}
+
+impl Default for Execution {
+    fn default() -> Self {
+        let KernelConfig { policy, hrt_cores } = KernelConfig::default();
+        Execution { policy, hrt_cores }
+    }
+}
+
+impl Execution {
+    /// The same, for the scheduler.
+    pub fn kernel(&self) -> KernelConfig {
+        KernelConfig { policy: self.policy, hrt_cores: self.hrt_cores }
+    }
 }
 
 /// `[node]`
@@ -84,6 +112,7 @@ impl Default for Config {
             node: Node::default(),
             lan: Lan::default(),
             gateway: Gateway::default(),
+            execution: Execution::default(),
             telemetry: Telemetry::default(),
         }
     }

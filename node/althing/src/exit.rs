@@ -18,6 +18,8 @@ pub mod code {
     pub const REFUSED: u8 = 5;
     /// The other side cannot be reached, or did not answer in time.
     pub const UNREACHABLE: u8 = 6;
+    /// It cannot be told yet; it is tried again.
+    pub const LATER: u8 = 7;
     /// Interrupted with Ctrl-C.
     pub const INTERRUPTED: u8 = 130;
 }

@@ -1,6 +1,8 @@
 //! `althing`: a node of the mesh, and its command line.
 
+mod agents;
 mod args;
+mod bench;
 mod commands;
 mod config;
 mod control;
@@ -59,8 +61,10 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Peers => commands::show::peers(&at, &out).await,
         Command::Trust(trust) => commands::trust::run(&at, &trust, &out).await,
         Command::Status => commands::show::status(&at, &out).await,
+        Command::Run(run) => commands::agent::hold(&at, &run, &out).await,
         Command::Ps => commands::show::ps(&at, &out).await,
         Command::Id => commands::show::id(&at, &out),
+        Command::Bench(bench) => bench::run(&bench, &out).await,
         Command::Contract(contract) => commands::contract::run(&contract, &out),
     }
 }

@@ -3,32 +3,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use althing_calls::{Calls, HostedAgent, Hosting, Incoming, REMOTE_TASKS, TASKS};
+use althing_calls::{Calls, Hosting, Incoming, REMOTE_TASKS, TASKS};
 use althing_communication::{Communication, CommunicationConfig, Entropy, Network, Trust, WallClock};
 use althing_discovery::lan::{Lan, LanConfig};
-use althing_discovery::{Discovery, DiscoveryConfig, LocalAgent};
+use althing_discovery::{Discovery, DiscoveryConfig};
+use althing_execution::kernel::Kernel;
 use althing_execution::process::ProcessConfig;
-use althing_execution::{Builtins, Echo, Host};
+use althing_execution::{Builtins, Echo, Host, Scheduling};
 use althing_gateway::Access;
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
-use althing_protocol::{AgentId, PublicKey, SecretKey};
+use althing_protocol::{PublicKey, SecretKey};
 use althing_store::{Batch, Durability, Family, OpenError, Range, RocksStore, Store, StoreConfig};
-use althing_td::AgentFile;
 use rand::Rng as _;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::exit::{Failure, code};
+use crate::exit::Failure;
 use crate::owner::{self, Owner};
 use crate::paths::Paths;
-use crate::publish::{self, AGENTS, Added};
+use crate::publish::{self, AGENTS};
 
 /// Nodes and owners that this node trusts, by DID.
 const TRUSTED: Family = Family("althing.trusted");
@@ -66,12 +65,13 @@ pub struct Node {
     pub hosting: Hosting,
     pub calls: Calls,
     pub host: Arc<Host>,
+    pub kernel: Arc<Kernel>,
     pub store: Arc<dyn Store>,
     pub gateway: SocketAddr,
     /// What the user should know about how the node came up.
     pub notes: Vec<String>,
     pub stop: CancellationToken,
-    clock: WallClock,
+    pub(crate) clock: WallClock,
     entropy: Entropy,
     trust: watch::Sender<Trust>,
     membership: watch::Sender<Option<Vec<u8>>>,
@@ -102,7 +102,7 @@ impl Node {
             clock.clone(),
             entropy.clone(),
         );
-        let host = Arc::new(Host::new(builtins(), ProcessConfig::default()));
+        let (kernel, host) = schedule(&config)?;
         let (lan, sightings) = join_lan(&key, network.as_ref(), &config, &mut notes);
         let discovery = discover(&communication, &key, &config, &clock, &trust, &host, sightings)?;
         let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone())
@@ -137,6 +137,7 @@ impl Node {
             hosting,
             calls,
             host,
+            kernel,
             store,
             gateway,
             notes,
@@ -151,99 +152,9 @@ impl Node {
         node.start_stored()
     }
 
-    /// Starts the agents that were added before. One that fails does not keep the others from starting.
-    fn start_stored(mut self) -> Result<Node, Failure> {
-        for added in publish::stored(self.store.as_ref())? {
-            if let Err(failure) = self.run_agent(&added) {
-                let name = added.file.name;
-                self.notes.push(format!("agent {name:?} does not start: {}; it is tried again", failure.message));
-                self.failed().insert(name, failure.message);
-            }
-        }
-        Ok(self)
-    }
-
     /// Agents that were added and do not run, and why.
     pub fn failed(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
         self.failed.lock().expect("no holder of the failed agents panics")
-    }
-
-    /// Starts agents that did not start before: what they lacked may be there now.
-    fn retry_failed(&self) -> Result<(), Failure> {
-        let failed = self.failed().clone();
-        if failed.is_empty() {
-            return Ok(());
-        }
-        let stored = publish::stored(self.store.as_ref())?;
-        for added in stored.iter().filter(|added| failed.contains_key(&added.file.name)) {
-            let name = added.file.name.clone();
-            match self.run_agent(added) {
-                Ok(()) => drop(self.failed().remove(&name)),
-                Err(failure) => drop(self.failed().insert(name, failure.message)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds an agent: it is kept, started, and told to the peers.
-    pub async fn add_agent(&self, file: AgentFile, folder: &Path) -> Result<AgentId, Failure> {
-        let stored = publish::stored(self.store.as_ref())?;
-        if stored.iter().any(|added| added.file.name == file.name) {
-            let name = &file.name;
-            let message = format!("this node has an agent {name:?}; `althing agent remove {name}` takes it away first");
-            return Err(Failure::failed(message));
-        }
-        if stored.len() >= publish::AGENTS_MAX {
-            return Err(Failure::failed(format!("a node hosts at most {} agents", publish::AGENTS_MAX)));
-        }
-        let now_ms = self.clock.now_ms();
-        let added = Added::new(file, folder.to_owned(), &self.owner, &self.config.network, now_ms)?;
-        if let Err(failure) = self.run_agent(&added) {
-            self.drop_agent(&added.file.name).await?;
-            return Err(failure);
-        }
-        if let Err(failure) = publish::keep(self.store.as_ref(), &added).await {
-            self.drop_agent(&added.file.name).await?;
-            return Err(failure);
-        }
-        publish::agent_id(&self.owner, &added.file)
-    }
-
-    fn run_agent(&self, added: &Added) -> Result<(), Failure> {
-        let rule = added.rule()?;
-        self.host.start(&added.file, &added.folder).map_err(|error| Failure::usage(error.to_string()))?;
-        // Before the peers are told, who may call at once.
-        let id = publish::agent_id(&self.owner, &added.file)?;
-        self.hosting.add(HostedAgent { id, callers: rule, input_modes: added.file.input_modes.clone() });
-        self.show_agent(added)
-    }
-
-    /// Makes fresh evidence for an agent and hands it to L3.
-    fn show_agent(&self, added: &Added) -> Result<(), Failure> {
-        let (verified, description) =
-            added.evidence(&self.owner, self.key.public(), &self.config.network, self.clock.now_ms())?;
-        self.discovery.host(LocalAgent { verified, description, exposure: added.file.exposure });
-        Ok(())
-    }
-
-    /// Takes an agent away.
-    pub async fn remove_agent(&self, name: &str) -> Result<(), Failure> {
-        let stored = publish::stored(self.store.as_ref())?;
-        if !stored.iter().any(|added| added.file.name == name) {
-            let message = format!("this node has no agent {name:?}; `althing agent list` shows those it has");
-            return Err(Failure::new(code::NOT_FOUND, message));
-        }
-        publish::forget(self.store.as_ref(), name).await?;
-        self.failed().remove(name);
-        self.drop_agent(name).await
-    }
-
-    async fn drop_agent(&self, name: &str) -> Result<(), Failure> {
-        let id = AgentId::new(self.owner.id(), name).map_err(|error| Failure::usage(error.to_string()))?;
-        self.discovery.unhost(&id);
-        self.hosting.remove(&id);
-        self.host.stop(name).await;
-        Ok(())
     }
 
     /// Trusts a node or an owner, or trusts it no longer.
@@ -280,6 +191,11 @@ impl Node {
     pub async fn renew_for_ever(&self) {
         let renew_ms = u64::try_from(RENEW.as_millis()).unwrap_or(u64::MAX);
         let mut renewed_ms = self.clock.now_ms();
+        // What waits for the machine to be known is started as soon as it is.
+        self.kernel.probed().await;
+        if let Err(failure) = self.retry_failed() {
+            tracing::error!(reason = failure.message, "agents could not be started");
+        }
         loop {
             // By the time of day, which goes on while a machine sleeps.
             tokio::time::sleep(RENEW_LOOK).await;
@@ -336,6 +252,14 @@ impl Node {
             tracing::error!(%error, "the store could not be flushed");
         }
     }
+}
+
+/// The scheduler, and the agents that it runs.
+fn schedule(config: &Config) -> Result<(Arc<Kernel>, Arc<Host>), Failure> {
+    let kernel = Kernel::start(config.execution.kernel(), althing_wasm::make_hard);
+    let kernel = kernel.map_err(|error| Failure::failed(format!("cannot start the scheduler: {error}")))?;
+    let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(althing_wasm::Soft::default()) };
+    Ok((kernel, Arc::new(Host::scheduled(builtins(), ProcessConfig::default(), scheduling))))
 }
 
 fn builtins() -> Builtins {

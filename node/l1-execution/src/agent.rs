@@ -1,5 +1,8 @@
 //! What an agent is to the node: something that is given turns and makes outputs.
 
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
 use a2a::{Artifact, Message, Part, Role, TaskState};
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -73,7 +76,24 @@ pub enum Made {
 
 /// Where an agent puts what it makes.
 #[derive(Debug, Clone)]
-pub struct Output(mpsc::Sender<Made>);
+pub struct Output {
+    sender: mpsc::Sender<Made>,
+    /// Told when the first is put.
+    first: Option<Arc<First>>,
+}
+
+/// When a turn's first output came.
+#[derive(Debug)]
+pub(crate) struct First {
+    begun: tokio::time::Instant,
+    after: OnceLock<Duration>,
+}
+
+impl First {
+    pub fn after(&self) -> Option<Duration> {
+        self.after.get().copied()
+    }
+}
 
 /// Where what an agent makes is taken.
 pub type Outputs = mpsc::Receiver<Made>;
@@ -83,7 +103,14 @@ impl Output {
     #[must_use]
     pub fn channel() -> (Output, Outputs) {
         let (sender, receiver) = mpsc::channel(OUTPUTS);
-        (Output(sender), receiver)
+        (Output { sender, first: None }, receiver)
+    }
+
+    /// The same, watched for its first output from now on.
+    pub(crate) fn watched(mut self) -> (Output, Arc<First>) {
+        let first = Arc::new(First { begun: tokio::time::Instant::now(), after: OnceLock::new() });
+        self.first = Some(first.clone());
+        (self, first)
     }
 
     /// Hands out `made`; waits while nobody takes it.
@@ -91,7 +118,10 @@ impl Output {
     /// # Errors
     /// [`AgentError::Cancelled`] when nobody will: the agent should stop.
     pub async fn put(&self, made: Made) -> Result<(), AgentError> {
-        self.0.send(made).await.map_err(|_| AgentError::Cancelled)
+        if let (Some(first), false) = (&self.first, matches!(made, Made::Remember(_))) {
+            first.after.get_or_init(|| first.begun.elapsed());
+        }
+        self.sender.send(made).await.map_err(|_| AgentError::Cancelled)
     }
 
     /// A whole artifact of text.

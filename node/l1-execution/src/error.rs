@@ -1,5 +1,7 @@
 //! Why an agent does not start, or a turn fails.
 
+use crate::kernel::AdmitError;
+
 /// Why an agent could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -22,6 +24,34 @@ pub enum StartError {
     Config {
         /// Which agent.
         name: String,
+        /// Why.
+        reason: String,
+    },
+    /// The contract is one of hard real-time, and the runtime cannot keep it.
+    #[error("agent {name:?} has a contract of class {class}, and {why}")]
+    Class {
+        /// Which agent.
+        name: String,
+        /// Its class.
+        class: &'static str,
+        /// Why that cannot be.
+        why: &'static str,
+    },
+    /// The scheduler refused it.
+    #[error("agent {name:?} is refused: {reason}")]
+    Admission {
+        /// Which agent.
+        name: String,
+        /// The proof, or what the machine lacks.
+        reason: AdmitError,
+    },
+    /// Its module cannot be read or run.
+    #[error("agent {name:?} cannot run {module}: {reason}")]
+    Module {
+        /// Which agent.
+        name: String,
+        /// Its file.
+        module: String,
         /// Why.
         reason: String,
     },

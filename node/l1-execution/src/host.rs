@@ -4,11 +4,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use althing_protocol::Contract;
+use althing_protocol::contract::Class;
 use althing_td::{AgentFile, RuntimeSpec};
+use tracing::Instrument as _;
 
 use crate::agent::{Agent, Output, Turn};
+use crate::control::Control;
 use crate::error::{AgentError, StartError};
+use crate::hard::HardStatus;
+use crate::hrt::{Histogram, Standing, Template};
+use crate::kernel::{AdmitError, Hard, Kernel};
 use crate::process::{ProcessAgent, ProcessConfig};
 
 /// Makes a native agent from the `config` of its agent file; relative paths in it start at the given folder.
@@ -31,6 +39,11 @@ pub enum AgentState {
         /// How often it was started again.
         restarts: u32,
     },
+    /// It is not run any more, until it is removed and added again.
+    Suspended {
+        /// Why.
+        why: String,
+    },
 }
 
 /// How an agent is, and what it does.
@@ -38,93 +51,207 @@ pub enum AgentState {
 pub struct AgentStatus {
     /// Its name.
     pub name: String,
-    /// `native` or `process`.
+    /// `hrt`, `srt` or `dt`.
+    pub class: &'static str,
+    /// `native`, `process` or `wasm`.
     pub runtime: &'static str,
     /// How it is.
     pub state: AgentState,
     /// The process id of its program.
     pub pid: Option<u32>,
-    /// Turns that run now.
-    pub turns: u64,
-    /// Turns since it was started.
-    pub turns_total: u64,
+    /// Its turns.
+    pub turns: TurnStatus,
+    /// Its jobs, when it is one of hard real-time.
+    pub hard: Option<HardStatus>,
+}
+
+/// Turns of an agent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TurnStatus {
+    /// That run now, or wait to.
+    pub running: u64,
+    /// Since it was started.
+    pub total: u64,
+    /// Half of them had a first output within this; nanoseconds.
+    pub first_p50_ns: u64,
+    /// 99 of 100.
+    pub first_p99_ns: u64,
+    /// Turns whose first output came later than the contract aims at.
+    pub late: u64,
+}
+
+/// Runs modules of agents that are not hard real-time.
+pub trait SoftRuntime: Send + Sync + 'static {
+    /// Compiles a module, whose guests are held to the contract.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    fn load(&self, module: &[u8], contract: &Contract) -> Result<Loaded, String>;
+}
+
+/// What a module turned out to be.
+pub enum Loaded {
+    /// A control loop.
+    Control(Arc<dyn Template>),
+}
+
+/// What keeps the promises of contracts.
+#[derive(Clone)]
+pub struct Scheduling {
+    /// The node's scheduler.
+    pub kernel: Arc<Kernel>,
+    /// Runs modules.
+    pub soft: Arc<dyn SoftRuntime>,
 }
 
 /// The agents that run on this node.
 pub struct Host {
     builtins: Builtins,
     process: ProcessConfig,
+    /// None in simulations: there turns run where they are called, and nothing is hard real-time.
+    scheduling: Option<Scheduling>,
     running: Mutex<BTreeMap<String, Arc<Running>>>,
 }
 
 struct Running {
     runtime: Runtime,
+    contract: Contract,
     turns: AtomicU64,
-    turns_total: AtomicU64,
+    total: AtomicU64,
+    late: AtomicU64,
+    first: Histogram,
 }
 
 enum Runtime {
     Native(Arc<dyn Agent>),
-    Process(ProcessAgent),
+    Process(Arc<ProcessAgent>),
+    Wasm(Arc<dyn Agent>),
+    Hard(Arc<Hard>),
 }
 
 /// Counts a turn for as long as it lasts.
-struct Counted<'a>(&'a AtomicU64);
+struct Counted(Arc<Running>);
 
-impl<'a> Counted<'a> {
-    fn new(running: &'a Running) -> Counted<'a> {
+impl Counted {
+    fn new(running: &Arc<Running>) -> Counted {
         running.turns.fetch_add(1, Ordering::Relaxed);
-        running.turns_total.fetch_add(1, Ordering::Relaxed);
-        Counted(&running.turns)
+        running.total.fetch_add(1, Ordering::Relaxed);
+        Counted(running.clone())
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.turns.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Work on another runtime that ends when nobody waits for it any more.
+struct Working<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for Working<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
 impl Host {
-    /// A host with these native agents and no agent running.
+    /// A host whose turns run where they are called; for simulations and tests.
     #[must_use]
     pub fn new(builtins: Builtins, process: ProcessConfig) -> Host {
-        Host { builtins, process, running: Mutex::default() }
+        Host { builtins, process, scheduling: None, running: Mutex::default() }
+    }
+
+    /// A host whose turns run as their contracts say.
+    #[must_use]
+    pub fn scheduled(builtins: Builtins, process: ProcessConfig, scheduling: Scheduling) -> Host {
+        Host { builtins, process, scheduling: Some(scheduling), running: Mutex::default() }
     }
 
     /// Starts the agent of an agent file that lies in `folder`. A program is started in the background and kept
-    /// running; see [`Host::status`].
+    /// running; see [`Host::status`]. The only way in: without a contract nothing is started.
     ///
     /// # Errors
     /// See [`StartError`].
     pub fn start(&self, file: &AgentFile, folder: &Path) -> Result<(), StartError> {
+        let contract = file.contract.clone().ok_or_else(|| StartError::NoContract(file.name.clone()))?;
         let mut running = self.lock();
         if running.contains_key(&file.name) {
             return Err(StartError::Running(file.name.clone()));
         }
-        let runtime = match &file.runtime {
+        let runtime = self.runtime(file, folder, &contract)?;
+        let (turns, total, late) = Default::default();
+        let agent = Running { runtime, contract, turns, total, late, first: Histogram::default() };
+        running.insert(file.name.clone(), Arc::new(agent));
+        Ok(())
+    }
+
+    fn runtime(&self, file: &AgentFile, folder: &Path, contract: &Contract) -> Result<Runtime, StartError> {
+        let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
+        let is_hard = matches!(contract.class, Class::Hrt(_));
+        match &file.runtime {
+            RuntimeSpec::Native { .. } | RuntimeSpec::Process { .. } if is_hard => {
+                Err(class("only a WebAssembly module (runtime.wasm) can be stopped in time"))
+            }
             RuntimeSpec::Native { builtin, config } => {
                 let build = self.builtins.get(builtin.as_str()).ok_or_else(|| StartError::UnknownBuiltin {
                     name: builtin.clone(),
                     known: self.builtins.keys().copied().collect::<Vec<_>>().join(", "),
                 })?;
                 let refused = |reason| StartError::Config { name: file.name.clone(), reason };
-                Runtime::Native(build(config, folder).map_err(refused)?)
+                Ok(Runtime::Native(build(config, folder).map_err(refused)?))
             }
-            RuntimeSpec::Process { .. } => Runtime::Process(ProcessAgent::start(file, folder, &self.process)?),
-            RuntimeSpec::Wasm { .. } => todo!(),
-        };
-        let agent = Running { runtime, turns: AtomicU64::new(0), turns_total: AtomicU64::new(0) };
-        running.insert(file.name.clone(), Arc::new(agent));
-        Ok(())
+            RuntimeSpec::Process { .. } => {
+                Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, &self.process)?)))
+            }
+            RuntimeSpec::Wasm { module } => {
+                let scheduling = self.scheduling.as_ref().ok_or_else(|| class("this node has no scheduler"))?;
+                self.wasm(scheduling, file, &folder.join(module), contract)
+            }
+        }
     }
 
-    /// Stops an agent, and waits until its program and the program's children are gone. False when none of that
-    /// name runs.
+    fn wasm(
+        &self,
+        scheduling: &Scheduling,
+        file: &AgentFile,
+        module: &Path,
+        contract: &Contract,
+    ) -> Result<Runtime, StartError> {
+        let name = &file.name;
+        let failed = |reason| StartError::Module { name: name.clone(), module: module.display().to_string(), reason };
+        let code = read(module).map_err(failed)?;
+        let Class::Hrt(hrt) = &contract.class else {
+            return match scheduling.soft.load(&code, contract).map_err(failed)? {
+                Loaded::Control(template) => {
+                    let signals = scheduling.kernel.signals();
+                    let budget = contract.compute.cpu_ms_per_turn.map(Duration::from_millis);
+                    let control = Control::new(name, &contract.signals, signals, template, budget);
+                    let control = control.map_err(|error| failed(error.to_string()))?;
+                    Ok(Runtime::Wasm(Arc::new(control)))
+                }
+            };
+        };
+        let refused = |reason| match reason {
+            AdmitError::Code(reason) => failed(reason),
+            reason => StartError::Admission { name: name.clone(), reason },
+        };
+        let hard = scheduling.kernel.run_hard(name, contract, hrt, &code).map_err(refused)?;
+        Ok(Runtime::Hard(Arc::new(hard)))
+    }
+
+    /// Stops an agent, and waits until its program and the program's children are gone, or its jobs run no more. False
+    /// when none of that name runs.
     pub async fn stop(&self, name: &str) -> bool {
         let stopped = self.lock().remove(name);
-        if let Some(Runtime::Process(process)) = stopped.as_ref().map(|agent| &agent.runtime) {
-            process.stop().await;
+        match stopped.as_ref().map(|agent| &agent.runtime) {
+            Some(Runtime::Process(process)) => process.stop().await,
+            Some(Runtime::Hard(hard)) => {
+                if let Some(scheduling) = &self.scheduling {
+                    scheduling.kernel.stop_hard(hard).await;
+                }
+            }
+            Some(Runtime::Native(_) | Runtime::Wasm(_)) | None => {}
         }
         stopped.is_some()
     }
@@ -135,7 +262,7 @@ impl Host {
         futures::future::join_all(names.iter().map(|name| self.stop(name))).await;
     }
 
-    /// Runs one turn of an agent to its end.
+    /// Runs one turn of an agent to its end, in the class of its contract.
     ///
     /// # Errors
     /// See [`AgentError`].
@@ -143,31 +270,29 @@ impl Host {
         let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
         let agent = self.lock().get(name).cloned().ok_or_else(down)?;
         let _counted = Counted::new(&agent);
-        match &agent.runtime {
-            Runtime::Native(native) => native.turn(turn, out).await,
-            Runtime::Process(process) => process.turn(turn, out).await,
-        }
+        let (out, first) = out.watched();
+        let ended = match (&agent.runtime, &self.scheduling) {
+            (Runtime::Native(native), None) => native.turn(turn, out).await,
+            (Runtime::Process(process), None) => process.turn(turn, out).await,
+            (Runtime::Native(native), Some(scheduling)) => {
+                scheduled(scheduling, &agent, native.clone(), turn, out).await
+            }
+            (Runtime::Process(process), Some(scheduling)) => {
+                scheduled(scheduling, &agent, process.clone(), turn, out).await
+            }
+            (Runtime::Wasm(wasm), Some(scheduling)) => slotted(scheduling, &agent, wasm.clone(), turn, out).await,
+            (Runtime::Hard(hard), Some(scheduling)) => crate::hard::turn(&scheduling.kernel, hard, &turn, &out).await,
+            (Runtime::Wasm(_) | Runtime::Hard(_), None) => Err(down()),
+        };
+        agent.told(first.after());
+        ended
     }
 
     /// Every agent and what it does.
     #[must_use]
     pub fn status(&self) -> Vec<AgentStatus> {
         let running = self.lock();
-        let status = running.iter().map(|(name, agent)| {
-            let (runtime, state, pid) = match &agent.runtime {
-                Runtime::Native(_) => ("native", AgentState::Ready, None),
-                Runtime::Process(process) => ("process", process.state(), process.pid()),
-            };
-            AgentStatus {
-                name: name.clone(),
-                runtime,
-                state,
-                pid,
-                turns: agent.turns.load(Ordering::Relaxed),
-                turns_total: agent.turns_total.load(Ordering::Relaxed),
-            }
-        });
-        status.collect()
+        running.iter().map(|(name, agent)| agent.status(name, self.scheduling.as_ref())).collect()
     }
 
     /// Turns that run now, of all agents.
@@ -179,4 +304,105 @@ impl Host {
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Running>>> {
         self.running.lock().expect("no holder of the agents panics")
     }
+}
+
+impl Running {
+    /// A turn's first output came after that; or none did.
+    fn told(&self, first: Option<Duration>) {
+        let Some(after) = first else { return };
+        self.first.add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
+        if let Class::Srt(srt) = &self.contract.class
+            && after > Duration::from_millis(srt.ttft_ms)
+        {
+            self.late.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(after_ms = after.as_millis(), aim_ms = srt.ttft_ms, "a first output came late");
+        }
+    }
+
+    fn status(&self, name: &str, scheduling: Option<&Scheduling>) -> AgentStatus {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (runtime, state, pid) = match &self.runtime {
+            Runtime::Native(_) => ("native", AgentState::Ready, None),
+            Runtime::Process(process) => ("process", process.state(), process.pid()),
+            Runtime::Wasm(_) => ("wasm", AgentState::Ready, None),
+            Runtime::Hard(hard) => ("wasm", standing(hard), None),
+        };
+        let hard = match (&self.runtime, scheduling) {
+            (Runtime::Hard(hard), Some(scheduling)) => Some(crate::hard::status(&scheduling.kernel, hard)),
+            _ => None,
+        };
+        AgentStatus {
+            name: name.to_owned(),
+            class: self.contract.class.name(),
+            runtime,
+            state,
+            pid,
+            turns: TurnStatus {
+                running: read(&self.turns),
+                total: read(&self.total),
+                first_p50_ns: self.first.quantile(500),
+                first_p99_ns: self.first.quantile(990),
+                late: read(&self.late),
+            },
+            hard,
+        }
+    }
+}
+
+fn standing(hard: &Hard) -> AgentState {
+    match hard.cell.standing() {
+        (Standing::Running, _) => AgentState::Ready,
+        (Standing::Suspended | Standing::Degraded | Standing::Broken, why) => AgentState::Suspended { why },
+    }
+}
+
+/// On the runtime of the contract's class.
+async fn scheduled(
+    scheduling: &Scheduling,
+    running: &Running,
+    agent: Arc<dyn Agent>,
+    turn: Turn,
+    out: Output,
+) -> Result<(), AgentError> {
+    let turns = &scheduling.kernel.turns;
+    let runtime = if matches!(running.contract.class, Class::Dt(_)) { turns.idle() } else { turns.soft() };
+    let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
+    let mut working = Working(runtime.spawn(work));
+    match (&mut working.0).await {
+        Ok(ended) => ended,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(AgentError::Cancelled),
+    }
+}
+
+/// The same, for turns that keep a processor busy: soft real-time ones take their place by priority.
+async fn slotted(
+    scheduling: &Scheduling,
+    running: &Running,
+    agent: Arc<dyn Agent>,
+    turn: Turn,
+    out: Output,
+) -> Result<(), AgentError> {
+    let _slot = match &running.contract.class {
+        Class::Srt(srt) => {
+            let slot = scheduling.kernel.turns.slots.take(srt.priority).await;
+            Some(slot.map_err(|crowded| AgentError::Failed(format!("this node is crowded: {crowded}")))?)
+        }
+        Class::Hrt(_) | Class::Dt(_) => None,
+    };
+    scheduled(scheduling, running, agent, turn, out).await
+}
+
+/// The longest module of any agent, bytes.
+const MODULE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+fn read(module: &Path) -> Result<Vec<u8>, String> {
+    use std::io::Read as _;
+    let file = std::fs::File::open(module).map_err(|error| error.to_string())?;
+    let mut code = Vec::new();
+    file.take(MODULE_BYTES_MAX + 1).read_to_end(&mut code).map_err(|error| error.to_string())?;
+    if code.len() as u64 > MODULE_BYTES_MAX {
+        return Err(format!("it has more than {MODULE_BYTES_MAX} bytes"));
+    }
+    Ok(code)
 }

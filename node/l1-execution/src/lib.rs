@@ -10,14 +10,19 @@
 
 pub mod admission;
 pub mod agent;
+mod control;
 mod echo;
 mod error;
+mod hard;
 mod host;
 pub mod hrt;
+pub mod kernel;
 pub mod process;
 pub mod realtime;
 
 pub use agent::{Agent, Output, Outputs, Turn};
+pub use control::Control;
 pub use echo::Echo;
 pub use error::{AgentError, StartError};
-pub use host::{AgentState, AgentStatus, Builtins, Host};
+pub use hard::HardStatus;
+pub use host::{AgentState, AgentStatus, Builtins, Host, Loaded, Scheduling, SoftRuntime, TurnStatus};

@@ -323,7 +323,7 @@ async fn what_is_not_a2a_is_said_and_bounded() {
         if behaviour == "an endless event" {
             scene.noted("cut off").await;
         }
-        assert_eq!(scene.host.status()[0].turns, 0);
+        assert_eq!(scene.host.status()[0].turns.running, 0);
     }
 }
 

@@ -29,6 +29,9 @@ pub const HRT_MEMORY_BYTES_DEFAULT: u64 = 1024 * 1024;
 pub struct Contract {
     /// The latency class.
     pub class: Class,
+    /// The numbers that it shares with others of its node.
+    #[serde(default, skip_serializing_if = "Signals::is_default")]
+    pub signals: Signals,
     /// What it may use.
     #[serde(default, skip_serializing_if = "Compute::is_default")]
     pub compute: Compute,
@@ -70,12 +73,6 @@ pub struct Hrt {
     /// What happens after a job took more than its budget.
     #[serde(default)]
     pub on_overrun: OnOverrun,
-    /// The node's signals that jobs read, by place.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inputs: Vec<String>,
-    /// The node's signals that jobs write, by place; nobody else may.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outputs: Vec<String>,
 }
 
 /// When jobs come.
@@ -131,6 +128,23 @@ impl Srt {
 /// The delay-tolerant class.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Dt {}
+
+/// The numbers that an agent shares with others of its node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Signals {
+    /// The node's signals that jobs read, by place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<String>,
+    /// The node's signals that jobs write, by place; nobody else may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
+}
+
+impl Signals {
+    fn is_default(&self) -> bool {
+        *self == Signals::default()
+    }
+}
 
 /// What an agent may use.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -214,10 +228,16 @@ impl Contract {
     #[must_use]
     pub fn check(&self) -> Vec<ContractProblem> {
         let mut problems = Vec::new();
-        let Class::Hrt(hrt) = &self.class else { return problems };
         let mut refuse = |field: &str, rule, message: String, fix: String| {
             problems.push(ContractProblem::new(field, rule, message, fix));
         };
+        let Signals { inputs, outputs } = &self.signals;
+        if let Some(name) = outputs.iter().find(|name| inputs.contains(name)) {
+            let message = format!("{name:?} is among the inputs too");
+            let fix = "Keep what a job must remember in its memory".to_owned();
+            refuse("signals.outputs", "signal-both-ways", message, fix);
+        }
+        let Class::Hrt(hrt) = &self.class else { return problems };
         if hrt.budget_us > hrt.deadline_us {
             let message = format!("a job that runs for {} µs is not done within {} µs", hrt.budget_us, hrt.deadline_us);
             let fix = format!("Write a budget of at most {}, or a later deadline", hrt.deadline_us);
@@ -230,15 +250,6 @@ impl Contract {
         if hrt.jitter_us.is_some_and(|jitter| jitter > hrt.deadline_us) {
             let fix = format!("Write at most {}, the deadline, or leave it out", hrt.deadline_us);
             refuse("class.jitter_us", "jitter-within-deadline", "response times differ by less".to_owned(), fix);
-        }
-        if let Some(name) = hrt.outputs.iter().find(|name| hrt.inputs.contains(name)) {
-            let message = format!("{name:?} is among the inputs too");
-            refuse(
-                "class.outputs",
-                "signal-both-ways",
-                message,
-                "Keep what a job must remember in its memory".to_owned(),
-            );
         }
         if self.compute.memory_bytes.is_some_and(|bytes| bytes > HRT_MEMORY_BYTES_MAX) {
             let message = "a hard real-time agent's memory is kept resident".to_owned();

@@ -14,7 +14,7 @@ fn hrt() -> Value {
 
 #[test]
 fn the_least_contract_names_a_class() {
-    let contract = Contract::from_value(&json!({ "class": { "latency": "srt" } })).unwrap();
+    let contract = Contract::from_value(&json!({ "class": { "latency": "srt" } })).expect("sound");
     let Class::Srt(srt) = &contract.class else { panic!("{contract:?}") };
     assert_eq!((srt.ttft_ms, srt.priority), (250, 100));
     assert_eq!(problems(&json!({})), [("class".to_owned(), "missing")]);
@@ -24,9 +24,9 @@ fn the_least_contract_names_a_class() {
 fn what_a_hard_class_lacks_is_named() {
     for field in ["period_us", "deadline_us", "budget_us"] {
         let mut contract = hrt();
-        contract["class"].as_object_mut().unwrap().shift_remove(field);
+        contract["class"].as_object_mut().expect("sound").shift_remove(field);
         assert_eq!(problems(&contract), [(format!("class.{field}"), "missing")]);
-        let found = Contract::from_value(&contract).unwrap_err();
+        let found = Contract::from_value(&contract).expect_err("wrong");
         assert!(found[0].fix.contains("icroseconds"), "{}", found[0]);
     }
 }
@@ -45,8 +45,8 @@ fn a_wrong_key_word_type_or_number_says_what_to_write() {
         (json!([]), "", "wrong-type", "a map"),
     ];
     for (contract, field, rule, fix) in cases {
-        let found = Contract::from_value(&contract).unwrap_err();
-        let found = found.first().unwrap();
+        let found = Contract::from_value(&contract).expect_err("wrong");
+        let found = found.first().expect("sound");
         assert_eq!((found.field.as_str(), found.rule), (field, rule), "{contract}: {found}");
         assert!(found.fix.contains(fix), "{contract}: {found}");
     }
@@ -73,7 +73,7 @@ fn times_fit_each_other() {
 fn signals_have_names_and_one_direction() {
     let with = |inputs: Value, outputs: Value| {
         let mut contract = hrt();
-        (contract["class"]["inputs"], contract["class"]["outputs"]) = (inputs, outputs);
+        contract["signals"] = json!({ "inputs": inputs, "outputs": outputs });
         contract
     };
     assert!(Contract::from_value(&with(json!(["arm.angle"]), json!(["arm.torque"]))).is_ok());
@@ -86,15 +86,15 @@ fn signals_have_names_and_one_direction() {
 
 #[test]
 fn the_digest_names_what_is_said_and_not_how() {
-    let plain = Contract::from_value(&hrt()).unwrap();
+    let plain = Contract::from_value(&hrt()).expect("sound");
     let mut spelled = hrt();
     spelled["version"] = json!(1);
     spelled["class"]["on_overrun"] = json!("skip");
     spelled["compute"] = json!({});
-    assert_eq!(plain.digest(), Contract::from_value(&spelled).unwrap().digest());
+    assert_eq!(plain.digest(), Contract::from_value(&spelled).expect("sound").digest());
     let mut other = hrt();
     other["class"]["on_overrun"] = json!("suspend");
-    let other = Contract::from_value(&other).unwrap();
+    let other = Contract::from_value(&other).expect("sound");
     assert!(matches!(&other.class, Class::Hrt(hrt) if hrt.on_overrun == OnOverrun::Suspend));
     assert_ne!(plain.digest(), other.digest());
 }
@@ -133,7 +133,7 @@ proptest! {
     fn junk_is_refused_with_words(contract in junk()) {
         match Contract::from_value(&contract) {
             Ok(read) => {
-                let again = Contract::from_value(&serde_json::to_value(&read).unwrap()).unwrap();
+                let again = Contract::from_value(&serde_json::to_value(&read).expect("sound")).expect("sound");
                 prop_assert_eq!(read, again);
             }
             Err(problems) => {
@@ -157,7 +157,7 @@ proptest! {
             "placement": { "min_grade": grade },
         });
         match Contract::from_value(&contract) {
-            Ok(read) => prop_assert_eq!(Contract::from_value(&serde_json::to_value(&read).unwrap()).unwrap(), read),
+            Ok(read) => prop_assert_eq!(Contract::from_value(&serde_json::to_value(&read).expect("sound")).expect("sound"), read),
             Err(problems) => prop_assert!(budget > deadline && problems[0].rule == "budget-within-deadline"),
         }
     }

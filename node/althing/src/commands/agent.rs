@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use althing_td::AgentFile;
+use althing_protocol::Contract;
+use althing_td::{AgentFile, parse_contract};
+use serde_json::{Value, json};
 
-use crate::args::Agent;
-use crate::commands::{Out, rows, table, text};
-use crate::control::AddRequest;
+use crate::args::{Agent, Run};
+use crate::commands::{Out, print_line, rows, table, text};
 use crate::control::client::Client;
-use crate::exit::Failure;
+use crate::control::{AddRequest, RunLine};
+use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// Largest agent file.
@@ -21,7 +23,13 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
             let request = read(file)?;
             let added = Client::connect(at).await?.post("/agents", &request).await?;
             out.show(&added, |added| {
-                format!("{} runs as {}\nits card: {}", text(added, "name"), text(added, "id"), text(added, "card"))
+                let promise = promised(&added["status"]);
+                format!(
+                    "{} runs as {}\n{promise}its card: {}",
+                    text(added, "name"),
+                    text(added, "id"),
+                    text(added, "card")
+                )
             });
         }
         Agent::List => {
@@ -53,17 +61,104 @@ fn callers(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| "listed".to_owned(), str::to_owned)
 }
 
-/// Reads and checks an agent file; relative paths in it start at its folder.
-pub fn read(path: &Path) -> Result<AddRequest, Failure> {
+/// What a hard real-time agent was promised.
+fn promised(status: &Value) -> String {
+    let hard = &status["hrt"];
+    match hard["responseBoundUs"].as_f64() {
+        None => String::new(),
+        Some(bound) => format!("admitted on core {}: every job is done within {bound:.0} µs\n", hard["core"]),
+    }
+}
+
+/// `althing run`: an agent for as long as this runs.
+pub async fn hold(at: &Paths, run: &Run, out: &Out) -> Result<(), Failure> {
+    let request = match run.file.extension().and_then(|ending| ending.to_str()) {
+        Some("wasm" | "wat") => module(run)?,
+        _ => {
+            let mut request = read(&run.file)?;
+            if let Some(contract) = &run.contract {
+                request.file.contract = Some(read_contract(contract)?);
+            }
+            request
+        }
+    };
+    let mut lines = Client::connect(at).await?.lines("/run", &request).await?;
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    loop {
+        let line = tokio::select! {
+            line = lines.next::<RunLine>() => line?,
+            // The node takes the agent away when this hangs up.
+            _ = &mut interrupted => return Ok(()),
+        };
+        match line {
+            Some(RunLine::Runs(added)) => out.show(&added, |added| {
+                let promise = promised(&added["status"]);
+                format!("{} runs as {}\n{promise}Ctrl-C stops it", text(added, "name"), text(added, "id"))
+            }),
+            Some(RunLine::Status(status)) if out.json => print_line(&status.to_string()),
+            Some(RunLine::Status(status)) if status["state"] == "suspended" => {
+                return Err(Failure::failed(format!("it was stopped: {}", text(&status, "why"))));
+            }
+            Some(RunLine::Status(_)) => {}
+            Some(RunLine::Error { exit_code, message }) => return Err(Failure::new(exit_code, message)),
+            None => return Err(Failure::new(code::NO_NODE, "the node stopped")),
+        }
+    }
+}
+
+/// A module without an agent file: an agent of that name, which says no more of itself.
+fn module(run: &Run) -> Result<AddRequest, Failure> {
+    let path = run.file.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}", run.file.display())))?;
+    let stem = || path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase().replace(['_', '.', ' '], "-"));
+    let name = run.agent.clone().or_else(stem).unwrap_or_default();
+    let yaml = json!({
+        "name": name,
+        "description": format!("Runs {}", path.display()),
+        "runtime": { "wasm": { "module": path } },
+    });
+    let parsed = AgentFile::parse(&yaml.to_string());
+    let mut file =
+        parsed.map_err(|error| Failure::usage(format!("{}: {error}; choose a name with --as", path.display())))?;
+    file.contract = run.contract.as_deref().map(read_contract).transpose()?;
+    Ok(AddRequest { file, folder: path.parent().unwrap_or(Path::new("/")).to_owned() })
+}
+
+fn content(path: &Path) -> Result<String, Failure> {
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let meta = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
     if meta.len() > FILE_BYTES_MAX {
-        return Err(wrong(format!("an agent file has at most {FILE_BYTES_MAX} bytes")));
+        return Err(wrong(format!("it may have at most {FILE_BYTES_MAX} bytes")));
     }
-    let content = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let file = AgentFile::parse(&content).map_err(|error| wrong(error.to_string()))?;
+    std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))
+}
+
+/// Reads and checks a contract.
+pub fn read_contract(path: &Path) -> Result<Contract, Failure> {
+    parse_contract(&content(path)?).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+/// The contract of a file that is one, or of an agent file.
+pub fn read_any_contract(path: &Path) -> Result<Contract, Failure> {
+    let text = content(path)?;
+    let is_agent = |text: &str| text.lines().any(|line| line.starts_with("runtime:") || line.contains("\"runtime\""));
+    if !is_agent(&text) {
+        return read_contract(path);
+    }
+    let request = read(path)?;
+    let none =
+        || Failure::usage(format!("{}: no contract: add `contract: {{ class: {{ latency: srt }} }}`", path.display()));
+    request.file.contract.ok_or_else(none)
+}
+
+/// Reads and checks an agent file; relative paths in it start at its folder.
+pub fn read(path: &Path) -> Result<AddRequest, Failure> {
+    let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
+    let mut file = AgentFile::parse(&content(path)?).map_err(|error| wrong(error.to_string()))?;
     let whole = path.canonicalize().map_err(|error| wrong(error.to_string()))?;
     let folder = whole.parent().unwrap_or(Path::new("/")).to_owned();
+    if let Some(contract) = &file.contract_file {
+        file.contract = Some(read_contract(&folder.join(contract))?);
+    }
     Ok(AddRequest { file, folder })
 }
 

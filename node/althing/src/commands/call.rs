@@ -71,7 +71,7 @@ struct Shown {
 }
 
 async fn print(lines: &mut Lines, shown: &mut Shown) -> Result<(), Failure> {
-    while let Some(line) = lines.next().await? {
+    while let Some(line) = lines.next::<CallLine>().await? {
         match line {
             CallLine::Explain(why) => shown.explain(&why),
             CallLine::Event(event) => shown.event(&event),
@@ -130,7 +130,8 @@ impl Shown {
         for part in parts.as_array().into_iter().flatten() {
             let piece = match part.get("text").and_then(Value::as_str) {
                 Some(text) => plain(text, &std::io::stdout()),
-                // Data is for programs; --json shows it.
+                None if part.get("data").is_some() => format!("{:#}\n", part["data"]),
+                // Bytes and addresses are for programs; --json shows them.
                 None => continue,
             };
             self.open_line = !piece.ends_with('\n');

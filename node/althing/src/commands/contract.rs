@@ -1,14 +1,14 @@
 //! `althing contract admit`: the admission test on files of task sets, offline, so that anyone can check it.
 
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use althing_execution::admission::{Config, Hint, Partition, Reason, Task, partition};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::args::{Admit, Contract};
-use crate::commands::{Out, rows, table, text};
+use crate::commands::{Out, agent, rows, table, text};
 use crate::exit::{Failure, code};
 
 /// Bytes of one file.
@@ -46,7 +46,37 @@ enum File {
 
 /// Runs `althing contract`.
 pub fn run(contract: &Contract, out: &Out) -> Result<(), Failure> {
-    let Contract::Admit(admit) = contract;
+    match contract {
+        Contract::Admit(admit) => run_admit(admit, out),
+        Contract::Lint { files } => lint(files, out),
+    }
+}
+
+/// Checks contracts, alone or in agent files.
+fn lint(files: &[PathBuf], out: &Out) -> Result<(), Failure> {
+    let mut told = Vec::new();
+    let mut wrong = Vec::new();
+    for file in files {
+        match agent::read_any_contract(file) {
+            Ok(contract) => {
+                let digest: String = contract.digest().iter().map(|byte| format!("{byte:02x}")).collect();
+                told.push(json!({ "file": file, "class": contract.class.name(), "digest": digest }));
+            }
+            Err(failure) => wrong.push(failure.message),
+        }
+    }
+    if !told.is_empty() {
+        out.show(&json!({ "contracts": told }), |told| {
+            let line = |contract: &Value| {
+                format!("{}: {} {}\n", text(contract, "file"), text(contract, "class"), text(contract, "digest"))
+            };
+            rows(told, "contracts").iter().map(line).collect()
+        });
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::usage(wrong.join("\n"))) }
+}
+
+fn run_admit(admit: &Admit, out: &Out) -> Result<(), Failure> {
     let cap_ppm = (admit.cap * 1e6).round() as u64;
     let config = Config { policy: admit.policy.into(), preemption: admit.preemption.into(), cap_ppm, platform_ns: 0 };
     let mut sets = Vec::new();

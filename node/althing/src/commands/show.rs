@@ -24,6 +24,17 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
         let layers = &status["layers"];
         let l1 = &layers["l1Execution"];
         lines.push(format!("L1 execution      {} agents, {} turns running", l1["agents"], l1["turns"]));
+        let machine = &l1["machine"];
+        if machine.is_object() {
+            let wake = &machine["wakeUpUs"];
+            lines.push(format!(
+                "machine           grade {}; real-time scheduling {}; wakes within {:.0} µs (99 of 100), {:.0} µs (999 of 1,000)",
+                text(machine, "grade"),
+                text(machine, "realTime"),
+                wake["p99"].as_f64().unwrap_or_default(),
+                wake["p999"].as_f64().unwrap_or_default()
+            ));
+        }
         let l2 = &layers["l2Communication"];
         lines.push(format!("L2 communication  {} peers, {} streams refused", l2["peers"], l2["streamsRefused"]));
         let l3 = &layers["l3Discovery"];
@@ -38,15 +49,67 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The agents of this node.
+/// The agents of this node, class by class.
 pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
     let list = Client::connect(at).await?.get("/ps").await?;
     out.show(&list, |list| {
-        let cells = |agent: &Value| {
-            ["name", "runtime", "state", "pid", "turns", "turnsTotal", "why"].map(|name| text(agent, name)).to_vec()
+        let of = |class: &str| -> Vec<&Value> {
+            rows(list, "agents").iter().filter(|agent| text(agent, "class") == class).collect()
         };
-        let all: Vec<Vec<String>> = rows(list, "agents").iter().map(cells).collect();
-        table(&["name", "runtime", "state", "pid", "turns", "total", "why"], &all)
+        let number = |value: &Value| value.as_f64().map_or_else(String::new, |us| format!("{us:.0}"));
+        let base = |agent: &Value| ["name", "runtime", "state"].map(|name| text(agent, name)).to_vec();
+        let mut shown = Vec::new();
+        let hard: Vec<Vec<String>> = of("hrt")
+            .iter()
+            .map(|agent| {
+                let hard = &agent["hrt"];
+                let mut row = base(agent);
+                row.extend(
+                    ["core", "jobs", "missed", "explained", "overruns", "failures"].map(|name| text(hard, name)),
+                );
+                row.extend(["responseP99Us", "responseMaxUs", "responseBoundUs"].map(|name| number(&hard[name])));
+                row.push(text(agent, "why"));
+                row
+            })
+            .collect();
+        if !hard.is_empty() {
+            let head = [
+                "hard real-time",
+                "runtime",
+                "state",
+                "core",
+                "jobs",
+                "missed",
+                "expl.",
+                "overruns",
+                "failed",
+                "p99 µs",
+                "max µs",
+                "bound µs",
+                "why",
+            ];
+            shown.push(table(&head, &hard));
+        }
+        for (class, title) in [("srt", "soft real-time"), ("dt", "delay-tolerant"), ("", "not running")] {
+            let cells = |agent: &&Value| {
+                let first = &agent["firstOutputUs"];
+                let mut row = base(agent);
+                row.extend(["pid", "turns", "turnsTotal"].map(|name| text(agent, name)));
+                row.extend([number(&first["p50"]), number(&first["p99"]), text(first, "late"), text(agent, "why")]);
+                row
+            };
+            let all: Vec<Vec<String>> = of(class).iter().map(cells).collect();
+            if !all.is_empty() {
+                let head =
+                    [title, "runtime", "state", "pid", "turns", "total", "first p50 us", "p99 us", "late", "why"];
+                shown.push(table(&head, &all));
+            }
+        }
+        if shown.is_empty() {
+            "no agent runs here; `althing agent add FILE` adds one".to_owned()
+        } else {
+            shown.join("\n")
+        }
     });
     Ok(())
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::control::{CallLine, Problem};
+use crate::control::Problem;
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -95,7 +95,7 @@ pub struct Lines {
 
 impl Lines {
     /// The next line; `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<CallLine>, Failure> {
+    pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Failure> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();

@@ -1,5 +1,6 @@
 //! The control socket: HTTP over a Unix socket (0600) in the data directory, between the command line and its node.
 
+pub mod agents;
 pub mod client;
 pub mod server;
 
@@ -32,6 +33,18 @@ pub enum CallLine {
 pub struct AddRequest {
     pub file: althing_td::AgentFile,
     pub folder: std::path::PathBuf,
+}
+
+/// How an agent runs that was added.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RunLine {
+    /// It runs now.
+    Runs(Value),
+    /// How it is, once a second.
+    Status(Value),
+    /// It could not be run, or was stopped.
+    Error { exit_code: u8, message: String },
 }
 
 /// Asks for trust to be given or taken.

@@ -17,7 +17,7 @@ use futures::{Stream, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
-use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest};
+use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest, agents};
 use crate::exit::{Failure, code};
 use crate::node::Node;
 
@@ -50,11 +50,12 @@ pub async fn serve(listener: UnixListener, node: Arc<Node>) {
     let router = Router::new()
         .route("/status", get(status))
         .route("/peers", get(peers))
-        .route("/ps", get(ps))
+        .route("/ps", get(agents::ps))
         .route("/find", post(find))
         .route("/describe/{agent}", get(describe))
-        .route("/agents", get(agents).post(add))
+        .route("/agents", get(listed).post(add))
         .route("/agents/{name}", delete(remove))
+        .route("/run", post(agents::run))
         .route("/trust", get(trusted).post(trust))
         .route("/call", post(call))
         .route("/cancel", post(cancel))
@@ -76,7 +77,12 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
         "gateway": format!("http://{}", node.gateway),
         "notes": node.notes,
         "layers": {
-            "l1Execution": { "agents": node.host.status().len(), "turns": node.host.turns() },
+            "l1Execution": {
+                "agents": node.host.status().len(),
+                "turns": node.host.turns(),
+                "machine": node.kernel.machine().map(|machine| agents::machine(&machine)),
+                "promised": node.kernel.shares_ppm().iter().map(|ppm| *ppm as f64 / 1e6).collect::<Vec<_>>(),
+            },
             "l2Communication": {
                 "peers": network.peers().len(),
                 "listening": network.listening(),
@@ -107,30 +113,6 @@ async fn peers(State(node): State<Arc<Node>>) -> Json<Value> {
         })
     });
     Json(json!({ "peers": peers.collect::<Vec<_>>() }))
-}
-
-async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
-    use althing_execution::AgentState;
-    let agents = node.host.status();
-    let agents = agents.iter().map(|agent| {
-        let (state, why) = match &agent.state {
-            AgentState::Ready => ("ready", None),
-            AgentState::Starting => ("starting", None),
-            AgentState::Restarting { why, restarts } => ("restarting", Some(format!("{why} (restarts: {restarts})"))),
-        };
-        json!({
-            "name": agent.name,
-            "runtime": agent.runtime,
-            "state": state,
-            "why": why,
-            "pid": agent.pid,
-            "turns": agent.turns,
-            "turnsTotal": agent.turns_total,
-        })
-    });
-    let failed = node.failed();
-    let failed = failed.iter().map(|(name, why)| json!({ "name": name, "state": "failed", "why": why }));
-    Json(json!({ "agents": agents.chain(failed).collect::<Vec<_>>() }))
 }
 
 async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<Value> {
@@ -185,7 +167,7 @@ async fn describe(State(node): State<Arc<Node>>, UrlPath(agent): UrlPath<String>
     Ok(([("content-type", "application/td+json")], known.description.bytes().to_vec()).into_response())
 }
 
-async fn agents(State(node): State<Arc<Node>>) -> Answer {
+async fn listed(State(node): State<Arc<Node>>) -> Answer {
     let stored = crate::publish::stored(node.store.as_ref())?;
     let list = stored.iter().map(|added| {
         json!({
@@ -201,9 +183,8 @@ async fn agents(State(node): State<Arc<Node>>) -> Answer {
 }
 
 async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
-    let id = node.add_agent(request.file, &request.folder).await?;
-    let card = format!("http://{}/a2a/{}/.well-known/agent-card.json", node.gateway, id.name());
-    Ok(Json(json!({ "id": id.to_string(), "name": id.name(), "card": card })))
+    let id = node.add_agent(request.file, &request.folder, true).await?;
+    Ok(Json(agents::added(&node, &id)))
 }
 
 async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
@@ -282,7 +263,7 @@ async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -
     Ok(ndjson(lines))
 }
 
-fn ndjson(lines: impl Stream<Item = CallLine> + Send + 'static) -> Response {
+pub fn ndjson<T: serde::Serialize>(lines: impl Stream<Item = T> + Send + 'static) -> Response {
     let bytes = lines.map(|line| {
         serde_json::to_vec(&line).map(|mut line| {
             line.push(b'\n');

@@ -23,5 +23,5 @@ mod task;
 #[cfg(test)]
 mod vectors;
 
-pub use partition::{Admitted, Config, Core, Hint, Partition, Rejected, admit, partition};
+pub use partition::{Admitted, Config, Core, Hint, Partition, Rejected, admit, bounds, partition};
 pub use task::{Policy, Preemption, Reason, Task, TaskError};

@@ -170,6 +170,12 @@ pub fn admit(cores: &[Core], task: Task, jitter_ns: Option<u64>, config: &Config
     Err(Rejected { core, reason, hint: hint(cores, task, jitter_ns, config) })
 }
 
+/// The bound on the response of each task of a core; none when the core was not filled by [`admit`].
+#[must_use]
+pub fn bounds(core: &Core, config: &Config) -> Option<Vec<u64>> {
+    config.prove(&core.tasks, 0).ok().map(|proof| proof.responses)
+}
+
 fn share_ppm(task: &Task) -> u64 {
     task.wcet_ns.saturating_mul(1_000_000) / task.period_ns.max(1)
 }

@@ -153,6 +153,7 @@ impl Executor {
             sentinel,
             stalls: Stalls::default(),
             unjudged: Vec::with_capacity(UNJUDGED),
+            leaving: Vec::with_capacity(PLACES),
             stopped: false,
         };
         let thread = spawn("hrt-executor", config.ladder, config.level, config.core, move || running.run())?;
@@ -225,6 +226,7 @@ struct Running {
     sentinel: Sentinel,
     stalls: Stalls,
     unjudged: Vec<(usize, JobRecord, Values)>,
+    leaving: Vec<(usize, tokio::sync::oneshot::Sender<()>)>,
     stopped: bool,
 }
 
@@ -237,6 +239,7 @@ impl Running {
             let now = now_ns();
             self.look();
             self.judge(now);
+            self.leave();
             self.release(now);
             match self.schedule.choose(now) {
                 Some(place) => self.step(place, now),
@@ -277,12 +280,22 @@ impl Running {
             Command::Rest { place } => self.schedule.take(place),
             Command::Take { place, done } => {
                 self.schedule.take(place);
-                let taken = self.tasks[place].take();
-                let (fiber, cell) = taken.map_or((None, None), |task| (task.fiber, Some(task.cell)));
-                self.report(Report::Taken(fiber, cell, done), true);
-                self.sentinel.wanted(!self.schedule.is_empty());
+                self.leaving.push((place, done));
             }
             Command::Stop => self.stopped = true,
+        }
+    }
+
+    /// Tasks that were taken away leave when all their misses are judged.
+    fn leave(&mut self) {
+        while let Some(at) =
+            self.leaving.iter().position(|(place, _)| !self.unjudged.iter().any(|(unjudged, ..)| unjudged == place))
+        {
+            let (place, done) = self.leaving.swap_remove(at);
+            let taken = self.tasks[place].take();
+            let (fiber, cell) = taken.map_or((None, None), |task| (task.fiber, Some(task.cell)));
+            self.report(Report::Taken(fiber, cell, done), true);
+            self.sentinel.wanted(self.tasks.iter().any(Option::is_some));
         }
     }
 

@@ -103,6 +103,13 @@ impl AgentCell {
         }
     }
 
+    /// Sets the signal that its jobs read at that place.
+    pub fn input(&self, place: usize, value: f64) {
+        if let Some(signal) = self.inputs.get(place) {
+            signal.set(value);
+        }
+    }
+
     /// How it stands, and why.
     #[must_use]
     pub fn standing(&self) -> (Standing, String) {
@@ -151,6 +158,7 @@ impl Drop for Watch {
 }
 
 /// What leaves an executor.
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation on the executor's thread")]
 pub(super) enum Report {
     /// A job ended.
     Job(usize, JobRecord, Values),

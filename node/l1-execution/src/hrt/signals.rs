@@ -24,6 +24,9 @@ impl Signal {
     }
 }
 
+/// The signals that an agent reads, and those that it writes.
+pub type Joined = (Vec<Arc<Signal>>, Vec<Arc<Signal>>);
+
 /// Why signals cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignalError {
@@ -57,12 +60,7 @@ impl Signals {
     ///
     /// # Errors
     /// See [`SignalError`]; then nothing has changed.
-    pub fn join(
-        &self,
-        agent: &str,
-        inputs: &[String],
-        outputs: &[String],
-    ) -> Result<(Vec<Arc<Signal>>, Vec<Arc<Signal>>), SignalError> {
+    pub fn join(&self, agent: &str, inputs: &[String], outputs: &[String]) -> Result<Joined, SignalError> {
         let mut all = self.lock();
         for name in outputs {
             if let Some(writer) = all.get(name).and_then(|entry| entry.writer.clone()) {

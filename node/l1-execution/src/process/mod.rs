@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_td::{AgentFile, RuntimeSpec};
+use futures::future::BoxFuture;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Output, Turn};
+use crate::agent::{Agent, Output, Turn};
 use crate::error::{AgentError, StartError};
 use crate::host::AgentState;
 use client::Client;
@@ -75,6 +76,12 @@ struct Now {
     client: Option<Client>,
 }
 
+impl Agent for ProcessAgent {
+    fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
+        Box::pin(self.relay(turn, out))
+    }
+}
+
 impl ProcessAgent {
     /// Starts the program in the background and keeps it running until [`ProcessAgent::stop`] or drop.
     pub fn start(file: &AgentFile, folder: &Path, config: &ProcessConfig) -> Result<ProcessAgent, StartError> {
@@ -117,7 +124,7 @@ impl ProcessAgent {
     }
 
     /// Hands the turn to the program; waits for it while it is being started.
-    pub async fn turn(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
+    async fn relay(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
         let waiting = timeout(self.shared.startup_timeout, self.shared.client());
         let down = |why| AgentError::Down { agent: self.shared.name.clone(), why };
         let client = waiting.await.map_err(|_| match self.state() {

@@ -11,9 +11,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use althing_execution::hrt::{Fiber, Interrupt, Progress, SIGNALS_MAX, Template, Values};
+use althing_execution::kernel::HardRuntime;
 use wasmtime::{
-    Caller, Config, Engine, Instance, InstancePre, Linker, Memory, Module, ResourceLimiter, Store, TypedFunc,
-    UpdateDeadline,
+    Caller, Config, Engine, EngineWeak, Instance, InstancePre, Linker, Memory, Module, ResourceLimiter, Store,
+    TypedFunc, UpdateDeadline,
 };
 
 /// The longest module of a hard real-time agent, bytes.
@@ -72,6 +73,11 @@ impl Hard {
         Ok(Hard { engine })
     }
 
+    /// The engine, as long as it is used.
+    pub(crate) fn weak(&self) -> EngineWeak {
+        self.engine.weak()
+    }
+
     /// Compiles a module (binary or text) whose guests have at most that much memory, and starts one to see that it
     /// can be.
     ///
@@ -97,6 +103,12 @@ impl Hard {
         let template = Guests { engine: self.engine.clone(), linked, memory_bytes };
         template.make().map_err(ModuleError::Start)?;
         Ok(Arc::new(template))
+    }
+}
+
+impl HardRuntime for Hard {
+    fn template(&self, module: &[u8], memory_bytes: u64) -> Result<Arc<dyn Template>, String> {
+        Hard::template(self, module, memory_bytes).map_err(|error| error.to_string())
     }
 }
 

@@ -8,5 +8,7 @@
 //! **Never knows**: who asks, other nodes, disks.
 
 mod hrt;
+mod soft;
 
 pub use hrt::{Hard, MODULE_BYTES_MAX, ModuleError};
+pub use soft::{Soft, make_hard};

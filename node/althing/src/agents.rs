@@ -1,0 +1,135 @@
+//! The agents of this node: added, run, shown to the peers, and taken away.
+
+use std::path::Path;
+
+use althing_calls::HostedAgent;
+use althing_discovery::LocalAgent;
+use althing_execution::kernel::AdmitError;
+use althing_execution::{AgentStatus, StartError};
+use althing_protocol::AgentId;
+use althing_td::AgentFile;
+
+use crate::exit::{Failure, code};
+use crate::node::Node;
+use crate::publish::{self, Added};
+
+impl Node {
+    /// Starts the agents that were added before. One that fails does not keep the others from starting.
+    pub(crate) fn start_stored(mut self) -> Result<Node, Failure> {
+        for added in publish::stored(self.store.as_ref())? {
+            if let Err(failure) = self.run_agent(&added) {
+                let name = added.file.name;
+                if failure.code == code::LATER {
+                    self.failed().insert(name, failure.message);
+                    continue;
+                }
+                self.notes.push(format!("agent {name:?} does not start: {}; it is tried again", failure.message));
+                self.failed().insert(name, failure.message);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Starts agents that did not start before: what they lacked may be there now.
+    pub(crate) fn retry_failed(&self) -> Result<(), Failure> {
+        let failed = self.failed().clone();
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let stored = publish::stored(self.store.as_ref())?;
+        for added in stored.iter().filter(|added| failed.contains_key(&added.file.name)) {
+            let name = added.file.name.clone();
+            match self.run_agent(added) {
+                Ok(()) => drop(self.failed().remove(&name)),
+                Err(failure) => drop(self.failed().insert(name, failure.message)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an agent: it is started, and told to the peers; and kept, unless it is to run this once only.
+    pub async fn add_agent(&self, file: AgentFile, folder: &Path, keep: bool) -> Result<AgentId, Failure> {
+        // Nothing is promised by a machine that is not known.
+        self.kernel.probed().await;
+        if !keep && self.host.status().iter().any(|running| running.name == file.name) {
+            return Err(Failure::failed(format!("this node runs an agent {:?} already", file.name)));
+        }
+        let stored = publish::stored(self.store.as_ref())?;
+        if stored.iter().any(|added| added.file.name == file.name) {
+            let name = &file.name;
+            let message = format!("this node has an agent {name:?}; `althing agent remove {name}` takes it away first");
+            return Err(Failure::failed(message));
+        }
+        if stored.len() >= publish::AGENTS_MAX {
+            return Err(Failure::failed(format!("a node hosts at most {} agents", publish::AGENTS_MAX)));
+        }
+        let now_ms = self.clock.now_ms();
+        let added = Added::new(file, folder.to_owned(), &self.owner, &self.config.network, now_ms)?;
+        if let Err(failure) = self.run_agent(&added) {
+            self.drop_agent(&added.file.name).await?;
+            return Err(failure);
+        }
+        if keep && let Err(failure) = publish::keep(self.store.as_ref(), &added).await {
+            self.drop_agent(&added.file.name).await?;
+            return Err(failure);
+        }
+        publish::agent_id(&self.owner, &added.file)
+    }
+
+    fn run_agent(&self, added: &Added) -> Result<(), Failure> {
+        let rule = added.rule()?;
+        self.host.start(&added.file, &added.folder).map_err(|error| failed(&error))?;
+        // Before the peers are told, who may call at once.
+        let id = publish::agent_id(&self.owner, &added.file)?;
+        self.hosting.add(HostedAgent { id, callers: rule, input_modes: added.file.input_modes.clone() });
+        self.show_agent(added)
+    }
+
+    /// Makes fresh evidence for an agent and hands it to L3.
+    pub(crate) fn show_agent(&self, added: &Added) -> Result<(), Failure> {
+        let (verified, description) =
+            added.evidence(&self.owner, self.key.public(), &self.config.network, self.clock.now_ms())?;
+        self.discovery.host(LocalAgent { verified, description, exposure: added.file.exposure });
+        Ok(())
+    }
+
+    /// How an agent is.
+    pub fn agent_status(&self, name: &str) -> Option<AgentStatus> {
+        self.host.status().into_iter().find(|status| status.name == name)
+    }
+
+    /// Takes away an agent that was to run once.
+    pub async fn end_agent(&self, name: &str) -> Result<(), Failure> {
+        self.drop_agent(name).await
+    }
+
+    /// Takes an agent away.
+    pub async fn remove_agent(&self, name: &str) -> Result<(), Failure> {
+        let stored = publish::stored(self.store.as_ref())?;
+        if !stored.iter().any(|added| added.file.name == name) {
+            let message = format!("this node has no agent {name:?}; `althing agent list` shows those it has");
+            return Err(Failure::new(code::NOT_FOUND, message));
+        }
+        publish::forget(self.store.as_ref(), name).await?;
+        self.failed().remove(name);
+        self.drop_agent(name).await
+    }
+
+    async fn drop_agent(&self, name: &str) -> Result<(), Failure> {
+        let id = AgentId::new(self.owner.id(), name).map_err(|error| Failure::usage(error.to_string()))?;
+        self.discovery.unhost(&id);
+        self.hosting.remove(&id);
+        self.host.stop(name).await;
+        Ok(())
+    }
+}
+
+/// The exit code of a start that failed.
+fn failed(error: &StartError) -> Failure {
+    let exit = match error {
+        StartError::Admission { reason: AdmitError::NotProbed, .. } => code::LATER,
+        StartError::Admission { .. } => code::REFUSED,
+        _ => code::USAGE,
+    };
+    Failure::new(exit, error.to_string())
+}

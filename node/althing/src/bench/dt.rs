@@ -1,0 +1,72 @@
+//! `althing bench dt`: how much of what the other classes leave over delay-tolerant work gets.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use althing_execution::kernel::{Kernel, KernelConfig};
+use althing_execution::realtime::{Lateness, cores, now_ns};
+use serde_json::{Value, json};
+
+use crate::args::BenchDt;
+use crate::bench::load::Load;
+use crate::bench::windows::{self, BUDGET_US, PERIOD_NS};
+use crate::bench::{goal, progress};
+use crate::commands::Out;
+use crate::control::agents::machine;
+use crate::exit::Failure;
+
+/// Rounds of the hard real-time agent's jobs: about half a millisecond.
+const ROUNDS: u64 = 200_000;
+/// Soft real-time turns: 2 ms of each 50 ms.
+const SOFT_SHARE: f64 = 0.04;
+
+/// Runs the benchmark: windows of delay-tolerant work alone, and beside the other two classes, in turn.
+pub async fn run(args: &BenchDt, out: &Out) -> Result<Value, Failure> {
+    let kernel = Kernel::start(KernelConfig::default(), althing_wasm::make_hard);
+    let kernel = kernel.map_err(|error| Failure::failed(error.to_string()))?;
+    let probed = kernel.probed().await.ok_or_else(|| Failure::failed("the machine could not be probed"))?;
+    let all = cores().len();
+    let (mut alone, mut beside, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    for window in 1..=args.windows {
+        progress(out, &format!("window {window} of {}", args.windows));
+        alone.push(throughput(&kernel, all, args.seconds).await);
+        let load = Load::delay_tolerant(&kernel.turns, 0);
+        load.soft(&kernel.turns, all);
+        let jobs = args.seconds * 1_000_000_000 / PERIOD_NS;
+        let contract = windows::contract(PERIOD_NS / 1_000, BUDGET_US);
+        let module = windows::module(ROUNDS);
+        let agent = windows::agent(&kernel, "bench", &module, &contract, jobs);
+        let (rate, agent) = tokio::join!(throughput(&kernel, all, args.seconds), agent);
+        beside.push(rate);
+        let (_, records) = agent?;
+        let used: u64 = records.iter().map(|record| record.used_ns).sum();
+        shares.push(used as f64 / (records.len().max(1) as u64 * PERIOD_NS) as f64);
+    }
+    let median = |values: &[f64]| {
+        let scaled = values.iter().map(|value| (value * 1e3) as u64).collect();
+        Lateness::of(scaled).quantile(500) as f64 / 1e3
+    };
+    let (alone, beside, hard) = (median(&alone), median(&beside), median(&shares));
+    let left = (all as f64 - hard - SOFT_SHARE * all as f64) / all as f64;
+    let share = beside / (alone * left).max(1.0);
+    Ok(json!({
+        "benchmark": "althing-dt/1",
+        "machine": machine(&probed),
+        "cores": all,
+        "unitsPerSecond": { "alone": alone, "beside": beside },
+        "promisedShare": { "hrt": hard, "srt": SOFT_SHARE * all as f64, "leftOver": left },
+        "slowdown": alone / beside.max(1.0),
+        "goals": [goal("share of what is left over", share, "≥", 0.95)],
+    }))
+}
+
+/// Units of work per second.
+async fn throughput(kernel: &Kernel, tasks: usize, seconds: u64) -> f64 {
+    let load = Load::delay_tolerant(&kernel.turns, tasks * 2);
+    // The first moments belong to whatever ran before.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let (before, begun) = (load.done.load(Ordering::Relaxed), now_ns());
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    let (after, ended) = (load.done.load(Ordering::Relaxed), now_ns());
+    (after - before) as f64 * 1e9 / (ended - begun) as f64
+}

@@ -1,0 +1,277 @@
+//! `althing bench hrt`: an agent of 10 ms under contract, beside a bare real-time thread and a task of plain tokio, all
+//! under the same load; and what happens to what runs over.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use althing_execution::admission::{Config, Core, Policy, Preemption, Task, admit};
+use althing_execution::hrt::{
+    Executor, ExecutorConfig, Fiber, Interrupt, Params, Progress, SIGNALS_MAX, Template, Values,
+};
+use althing_execution::kernel::{Kernel, KernelConfig};
+use althing_execution::realtime::{Ladder, Lateness, Level, cores, now_ns};
+use althing_protocol::contract::OnOverrun;
+use serde_json::{Value, json};
+
+use crate::args::BenchHrt;
+use crate::bench::figures::{Row, times};
+use crate::bench::load::{self, Load};
+use crate::bench::windows::{self, BUDGET_US, PERIOD_NS, WORK};
+use crate::bench::{goal, progress};
+use crate::commands::Out;
+use crate::control::agents::machine;
+use crate::exit::Failure;
+
+/// Jobs of one window.
+const WINDOW: u64 = 400;
+/// Jobs of the bare thread for each of the agent's.
+const NATIVE_SHARE: u64 = 4;
+/// Rounds that are tried to find how many make up a job's work.
+const TRIED: u64 = 100_000;
+/// A job of every so many has a stall planted in it.
+const PLANTED_EVERY: u64 = 20;
+const PLANTED: Duration = Duration::from_millis(20);
+
+/// What was measured.
+struct Measured {
+    native: Row,
+    agent: Row,
+    missed: u64,
+    explained: u64,
+    bound_us: f64,
+}
+
+/// Runs the benchmark.
+pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, Failure> {
+    let kernel = Kernel::start(KernelConfig::default(), althing_wasm::make_hard);
+    let kernel = kernel.map_err(|error| Failure::failed(error.to_string()))?;
+    progress(out, "probing the machine");
+    let probed = kernel.probed().await.ok_or_else(|| Failure::failed("the machine could not be probed"))?;
+    let module = calibrated(&kernel).await?;
+    let ladder = Ladder::find().map_err(|error| Failure::failed(error.to_string()))?;
+    let core = cores().last().copied().unwrap_or_default();
+    let dt = Load::delay_tolerant(&kernel.turns, cores().len() * 2);
+    dt.soft(&kernel.turns, cores().len());
+    let measured = windows(args, &kernel, &module, ladder, core, out).await?;
+    progress(out, "what runs over its budget");
+    let stops = stops(&kernel, args.jobs.clamp(20, 1_000)).await?;
+    progress(out, "a stall planted in a host call");
+    let planted = planted(ladder, core, args.jobs.clamp(100, 400)).await?;
+    drop(dt);
+    progress(out, "the same as a task of plain tokio");
+    let plain = Row {
+        name: "plain tokio",
+        jobs: windows::plain(ladder, core, args.jobs.clamp(20, 1_000), cores().len() * 2).await?,
+        deadline_ns: PERIOD_NS,
+    };
+    let admission = admissions();
+    let goals = goals(&measured, &stops, &planted, &admission);
+    Ok(json!({
+        "benchmark": "althing-hrt/1",
+        "machine": machine(&probed),
+        "cores": cores().len(),
+        "work": { "periodUs": PERIOD_NS / 1_000, "workUs": WORK.as_micros(), "budgetUs": BUDGET_US,
+            "load": "2 delay-tolerant tasks that never rest and a 2 ms soft real-time turn each 50 ms, for each core" },
+        "rows": [measured.native.report(), measured.agent.report(), plain.report()],
+        "agent": { "responseBoundUs": measured.bound_us, "missed": measured.missed, "explained": measured.explained },
+        "stopUs": times(stops),
+        "planted": { "jobs": planted.0, "unexplained": planted.1 },
+        "admissionUs": times(admission),
+        "goals": goals,
+    }))
+}
+
+/// A module whose job works about as long as the bare thread's.
+async fn calibrated(kernel: &Kernel) -> Result<String, Failure> {
+    let contract = windows::contract(PERIOD_NS / 1_000, BUDGET_US);
+    let (_, records) = windows::agent(kernel, "calibration", &windows::module(TRIED), &contract, 20).await?;
+    let took = Lateness::of(records.iter().map(|record| record.used_ns).collect()).quantile(500).max(1);
+    let wanted = u64::try_from(WORK.as_nanos()).unwrap_or(u64::MAX);
+    Ok(windows::module((TRIED * wanted / took).max(1)))
+}
+
+async fn windows(
+    args: &BenchHrt,
+    kernel: &Kernel,
+    module: &str,
+    ladder: Ladder,
+    core: usize,
+    out: &Out,
+) -> Result<Measured, Failure> {
+    let contract = windows::contract(PERIOD_NS / 1_000, BUDGET_US);
+    let row = |name| Row { name, jobs: Vec::new(), deadline_ns: PERIOD_NS };
+    let mut measured =
+        Measured { native: row("bare thread"), agent: row("agent"), missed: 0, explained: 0, bound_us: 0.0 };
+    let mut left = args.jobs;
+    while left > 0 {
+        let window = left.min(WINDOW);
+        progress(out, &format!("jobs of 10 ms: {} of {}", args.jobs - left, args.jobs));
+        measured.native.jobs.extend(windows::native(ladder, core, (window / NATIVE_SHARE).max(1)).await?);
+        let (hard, records) = windows::agent(kernel, "bench", module, &contract, window).await?;
+        measured.agent.jobs.extend(records);
+        let tally = &hard.cell.tally;
+        measured.missed += tally.missed.load(Ordering::Relaxed);
+        measured.explained += tally.explained.load(Ordering::Relaxed);
+        measured.bound_us = measured.bound_us.max(hard.admitted.response_bound_ns as f64 / 1e3);
+        left -= window;
+    }
+    Ok(measured)
+}
+
+/// How long after its budget was used up a job that never ends was stopped, nanoseconds.
+async fn stops(kernel: &Kernel, jobs: u64) -> Result<Vec<u64>, Failure> {
+    let module = r#"(module (func (export "turn") (loop $for_ever (br $for_ever))))"#;
+    let budget_us = 1_000;
+    let contract = windows::contract(PERIOD_NS / 1_000, budget_us);
+    let (_, records) = windows::agent(kernel, "stuck", module, &contract, jobs).await?;
+    let stopped = records.iter().filter(|record| record.outcome == althing_execution::hrt::Outcome::Overrun);
+    Ok(stopped.map(|record| record.used_ns.saturating_sub(budget_us * 1_000)).collect())
+}
+
+/// A fiber that holds the executor, as a host call without a bound would.
+struct Holding {
+    jobs: u64,
+    outputs: Values,
+}
+
+impl Fiber for Holding {
+    fn begin(&mut self, _: &Values, _: u64) {
+        self.jobs += 1;
+    }
+
+    fn resume(&mut self) -> Progress {
+        load::work(if self.jobs.is_multiple_of(PLANTED_EVERY) { PLANTED } else { WORK });
+        Progress::Done
+    }
+
+    fn outputs(&self) -> &Values {
+        &self.outputs
+    }
+}
+
+struct Holdings;
+
+impl Template for Holdings {
+    fn make(&self) -> Result<Box<dyn Fiber>, String> {
+        Ok(Box::new(Holding { jobs: 0, outputs: [0.0; SIGNALS_MAX] }))
+    }
+}
+
+struct Nothing;
+
+impl Interrupt for Nothing {
+    fn interrupt(&self) {}
+}
+
+/// Jobs with a stall planted in them, and how many misses no stall of the machine accounts for.
+async fn planted(ladder: Ladder, core: usize, jobs: u64) -> Result<(u64, u64), Failure> {
+    let config = ExecutorConfig {
+        policy: Policy::Edf,
+        ladder,
+        core: Some(core),
+        level: Level::Executor,
+        interrupt: Arc::new(Nothing),
+    };
+    let failed = |error: &dyn std::fmt::Display| Failure::failed(error.to_string());
+    let executor = Executor::start(&config).map_err(|error| failed(&error))?;
+    let params = Params { period_ns: PERIOD_NS, deadline_ns: PERIOD_NS, budget_ns: 10 * PERIOD_NS, periodic: true };
+    let placed = executor.put(params, OnOverrun::Skip, Arc::new(Holdings), Vec::new(), Vec::new());
+    let placed = placed.map_err(|error| failed(&error))?;
+    let mut watch = placed.cell.watch();
+    let (mut seen, mut planted) = (0, 0);
+    while seen < jobs {
+        let Some((record, _)) = watch.next().await else { break };
+        seen += 1;
+        planted += u64::from(record.used_ns >= u64::try_from(PLANTED.as_nanos()).unwrap_or(u64::MAX) / 2);
+    }
+    executor.take(placed.place).await;
+    let tally = &placed.cell.tally;
+    let unexplained = tally.missed.load(Ordering::Relaxed) - tally.explained.load(Ordering::Relaxed);
+    Ok((planted, unexplained))
+}
+
+/// How long the hundredth task of a core takes to be admitted, nanoseconds.
+fn admissions() -> Vec<u64> {
+    let config = Config { policy: Policy::Edf, preemption: Preemption::Limited, cap_ppm: 900_000, platform_ns: 50_000 };
+    let task = |n: u64| Task { section_ns: 50_000, ..Task::new(50_000, 10_000_000 + n * 137_000) };
+    let mut core = Core::default();
+    for n in 0..99 {
+        if admit(std::slice::from_ref(&core), task(n), None, &config).is_ok() {
+            core.tasks.push((task(n), None));
+        }
+    }
+    let timed = |_| {
+        let begun = now_ns();
+        std::hint::black_box(admit(std::slice::from_ref(&core), task(99), None, &config))
+            .is_ok()
+            .then(|| now_ns() - begun)
+    };
+    (0..200).filter_map(timed).collect()
+}
+
+fn rate(missed: f64, jobs: usize) -> f64 {
+    missed / jobs.max(1) as f64
+}
+
+fn goals(measured: &Measured, stops: &[u64], planted: &(u64, u64), admission: &[u64]) -> Vec<Value> {
+    let Measured { native, agent, missed, explained, bound_us, .. } = measured;
+    let native_rate = rate(native.misses().0 as f64, native.jobs.len());
+    let agent_rate = rate(*missed as f64, agent.jobs.len());
+    // What a bare thread would have missed in as many jobs; one job is the least that can be told.
+    let native_rate = native_rate.max(1.0 / agent.jobs.len().max(1) as f64);
+    let p99 = |ns: &[u64]| Lateness::of(ns.to_vec()).quantile(990) as f64 / 1e3;
+    let probe = native.release_p99();
+    vec![
+        goal("unexplained misses of the agent", (missed - explained) as f64, "≤", 0.0),
+        goal("misses, as a ratio to the bare thread's", agent_rate / native_rate, "≤", 1.5),
+        goal("release p99, as a ratio to the bare thread's", agent.release_p99() / probe.max(1.0), "≤", 2.0),
+        goal("stopped after its budget, p99, µs (bare thread's p99 + 150)", p99(stops), "≤", probe + 150.0),
+        goal("longest response without stalls, µs (the bound that was promised)", agent.response_max(), "≤", *bound_us),
+        goal("planted stalls that count as unexplained", planted.1 as f64, "≥", planted.0.max(1) as f64),
+        goal("admission of the 100th task, p99, µs", p99(admission), "≤", 1_000.0),
+    ]
+}
+
+/// Job records are kept whole: their order is that of their release.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use althing_execution::hrt::{JobRecord, Outcome};
+
+    fn job(release_us: u64, response_us: u64, stalled_us: u64) -> JobRecord {
+        let (release_ns, end_ns) = (release_us * 1_000, (release_us + response_us) * 1_000);
+        JobRecord {
+            number: 0,
+            release_ns,
+            noticed_ns: release_ns + 20_000,
+            end_ns,
+            used_ns: 500_000,
+            outcome: Outcome::Done,
+            missed: response_us > 10_000,
+            explained: response_us > 10_000 && stalled_us >= response_us - 10_000,
+            stalled_ns: stalled_us * 1_000,
+        }
+    }
+
+    fn measured(jobs: Vec<JobRecord>, missed: u64, explained: u64) -> Measured {
+        let row = |name, jobs| Row { name, jobs, deadline_ns: PERIOD_NS };
+        let native = row("bare thread", vec![job(0, 520, 0); 100]);
+        Measured { native, agent: row("agent", jobs), missed, explained, bound_us: 2_200.0 }
+    }
+
+    #[test]
+    fn a_goal_that_is_missed_is_told() {
+        let fine = measured((0..100).map(|n| job(n * 10_000, 600, 0)).collect(), 0, 0);
+        let holds = |goals: &[Value]| goals.iter().map(|goal| goal["holds"] == true).collect::<Vec<_>>();
+        assert!(holds(&goals(&fine, &[10_000; 10], &(5, 5), &[1_000; 10])).iter().all(|holds| *holds));
+        let late = measured((0..100).map(|n| job(n * 10_000, 12_000, 0)).collect(), 100, 0);
+        assert_eq!(
+            holds(&goals(&late, &[900_000; 10], &(5, 3), &[2_000_000; 10])),
+            [false, false, true, false, false, false, false]
+        );
+        // What a stall accounts for is no fault of the agent's, but still counts beside the bare thread.
+        let stalled = measured((0..100).map(|n| job(n * 10_000, 12_000, 11_500)).collect(), 100, 100);
+        assert_eq!(holds(&goals(&stalled, &[], &(5, 5), &[]))[..2], [true, false]);
+    }
+}

@@ -1,0 +1,134 @@
+//! Agents as the control socket shows them, and those that run for as long as somebody looks on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_execution::realtime::{Machine, Privilege};
+use althing_execution::{AgentState, AgentStatus};
+use althing_protocol::AgentId;
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use futures::stream;
+use serde_json::{Value, json};
+
+use crate::control::server::ndjson;
+use crate::control::{AddRequest, RunLine};
+use crate::node::Node;
+
+/// Between two looks at an agent that is run.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// An agent that was added.
+pub fn added(node: &Node, id: &AgentId) -> Value {
+    let card = format!("http://{}/a2a/{}/.well-known/agent-card.json", node.gateway, id.name());
+    let status = node.agent_status(id.name()).map(|status| row(&status));
+    json!({ "id": id.to_string(), "name": id.name(), "card": card, "status": status })
+}
+
+/// What a probe found.
+pub fn machine(machine: &Machine) -> Value {
+    json!({
+        "grade": machine.grade,
+        "realTime": match machine.privilege {
+            Privilege::Full => "at every priority",
+            Privilege::Limited => "up to a limit",
+            Privilege::None => "not permitted",
+        },
+        "wakeUpUs": {
+            "p50": machine.wake_p50_ns as f64 / 1e3,
+            "p99": machine.wake_p99_ns as f64 / 1e3,
+            "p999": machine.wake_p999_ns as f64 / 1e3,
+            "max": machine.wake_max_ns as f64 / 1e3,
+            "samples": machine.samples,
+        },
+    })
+}
+
+fn row(agent: &AgentStatus) -> Value {
+    let (state, why) = match &agent.state {
+        AgentState::Ready => ("ready", None),
+        AgentState::Starting => ("starting", None),
+        AgentState::Restarting { why, restarts } => ("restarting", Some(format!("{why} (restarts: {restarts})"))),
+        AgentState::Suspended { why } => ("suspended", Some(why.clone())),
+    };
+    let hard = agent.hard.as_ref().map(|hard| {
+        json!({
+            "core": hard.core,
+            "jobs": hard.jobs,
+            "missed": hard.missed,
+            "explained": hard.explained,
+            "overruns": hard.overruns,
+            "failures": hard.failures,
+            "responseBoundUs": hard.response_bound_ns as f64 / 1e3,
+            "responseP99Us": hard.response_p99_ns as f64 / 1e3,
+            "responseMaxUs": hard.response_max_ns as f64 / 1e3,
+        })
+    });
+    json!({
+        "name": agent.name,
+        "class": agent.class,
+        "runtime": agent.runtime,
+        "state": state,
+        "why": why,
+        "pid": agent.pid,
+        "turns": agent.turns.running,
+        "turnsTotal": agent.turns.total,
+        "firstOutputUs": {
+            "p50": agent.turns.first_p50_ns as f64 / 1e3,
+            "p99": agent.turns.first_p99_ns as f64 / 1e3,
+            "late": agent.turns.late,
+        },
+        "hrt": hard,
+    })
+}
+
+/// `GET /ps`
+pub async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
+    let agents = node.host.status();
+    let failed = node.failed();
+    let failed = failed.iter().map(|(name, why)| json!({ "name": name, "state": "failed", "why": why }));
+    Json(json!({ "agents": agents.iter().map(row).chain(failed).collect::<Vec<_>>() }))
+}
+
+/// Takes an agent away when nobody looks on any more.
+struct Held {
+    node: Arc<Node>,
+    name: String,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let (node, name) = (self.node.clone(), std::mem::take(&mut self.name));
+        tokio::spawn(async move {
+            if let Err(failure) = node.end_agent(&name).await {
+                tracing::error!(name, reason = failure.message, "an agent could not be taken away");
+            }
+        });
+    }
+}
+
+/// `POST /run`: runs an agent for as long as the answer is read.
+pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Response {
+    let id = match node.add_agent(request.file, &request.folder, false).await {
+        Ok(id) => id,
+        Err(failure) => {
+            let line = RunLine::Error { exit_code: failure.code, message: failure.message };
+            return ndjson(stream::iter([line]));
+        }
+    };
+    let first = RunLine::Runs(added(&node, &id));
+    let held = Held { node, name: id.name().to_owned() };
+    let lines = stream::unfold((held, Some(first)), |(held, first)| async move {
+        if let Some(first) = first {
+            return Some((first, (held, None)));
+        }
+        tokio::select! {
+            () = held.node.stop.cancelled() => return None,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        let status = held.node.agent_status(&held.name)?;
+        Some((RunLine::Status(row(&status)), (held, None)))
+    });
+    ndjson(lines)
+}

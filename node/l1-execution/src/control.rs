@@ -1,0 +1,163 @@
+//! Control loops: agents whose messages set numbers, and whose answers are numbers. Hard real-time ones run on an
+//! executor ([`crate::hrt`]); here one runs a job for each message, in the class of its contract.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::{Artifact, Part, PartContent};
+use althing_protocol::contract::Signals as Names;
+use futures::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
+
+use crate::agent::{Agent, Made, Output, Turn};
+use crate::error::AgentError;
+use crate::hrt::{Fiber, Progress, SIGNALS_MAX, Signal, SignalError, Signals, Template, Values};
+
+/// The processor time of one job where the contract names none.
+const BUDGET_DEFAULT: Duration = Duration::from_secs(60);
+
+/// A control loop that runs when it is told to.
+pub struct Control {
+    name: String,
+    names: Names,
+    signals: Arc<Signals>,
+    inputs: Vec<Arc<Signal>>,
+    outputs: Vec<Arc<Signal>>,
+    template: Arc<dyn Template>,
+    budget: Duration,
+    begun: tokio::time::Instant,
+    /// One job at a time; none after a failure, until it is made anew.
+    fiber: Mutex<Option<Box<dyn Fiber>>>,
+}
+
+impl Control {
+    /// Takes the signals that the contract names.
+    ///
+    /// # Errors
+    /// [`SignalError`].
+    pub fn new(
+        name: &str,
+        names: &Names,
+        signals: &Arc<Signals>,
+        template: Arc<dyn Template>,
+        budget: Option<Duration>,
+    ) -> Result<Control, SignalError> {
+        let (inputs, outputs) = signals.join(name, &names.inputs, &names.outputs)?;
+        Ok(Control {
+            name: name.to_owned(),
+            names: names.clone(),
+            signals: signals.clone(),
+            inputs,
+            outputs,
+            template,
+            budget: budget.unwrap_or(BUDGET_DEFAULT),
+            begun: tokio::time::Instant::now(),
+            fiber: Mutex::new(None),
+        })
+    }
+
+    async fn job(&self, turn: &Turn, out: &Output) -> Result<(), AgentError> {
+        let set = inputs(&self.signals, &self.name, &self.names, turn)?;
+        let mut fiber = self.fiber.lock().await;
+        // A cancelled job leaves nothing behind that could go on.
+        let mut running = match fiber.take() {
+            Some(running) => running,
+            None => self.template.make().map_err(AgentError::Failed)?,
+        };
+        set.into_iter().for_each(|(place, value)| self.inputs[place].set(value));
+        let mut read = [0.0; SIGNALS_MAX];
+        read.iter_mut().zip(&self.inputs).for_each(|(value, signal)| *value = signal.get());
+        let time_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        running.begin(&read, time_us);
+        let mut used = Duration::ZERO;
+        loop {
+            let since = crate::realtime::now_ns();
+            let progress = running.resume();
+            used += Duration::from_nanos(crate::realtime::now_ns().saturating_sub(since));
+            match progress {
+                Progress::Done => break,
+                Progress::Failed(why) => return Err(AgentError::Failed(format!("the job failed: {why}"))),
+                Progress::Interrupted if used > self.budget => {
+                    let budget_ms = self.budget.as_millis();
+                    return Err(AgentError::Failed(format!("the job was stopped: it used up its {budget_ms} ms")));
+                }
+                Progress::Interrupted => tokio::task::yield_now().await,
+            }
+        }
+        self.outputs.iter().zip(running.outputs()).for_each(|(signal, value)| signal.set(*value));
+        let outputs = *running.outputs();
+        *fiber = Some(running);
+        let job = json!({ "usedUs": u64::try_from(used.as_micros()).unwrap_or(u64::MAX) });
+        put_outputs(&self.names, &outputs, job, out).await
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.signals.leave(&self.name, &self.names.inputs, &self.names.outputs);
+    }
+}
+
+impl Agent for Control {
+    fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
+        Box::pin(async move { self.job(&turn, &out).await })
+    }
+}
+
+/// The inputs that a message sets, by place.
+pub(crate) fn inputs(
+    signals: &Signals,
+    agent: &str,
+    names: &Names,
+    turn: &Turn,
+) -> Result<Vec<(usize, f64)>, AgentError> {
+    let shape = || {
+        let wanted = "a message to it says {\"inputs\": {\"<signal>\": <number>, …}}, or is empty";
+        AgentError::Rejected(wanted.to_owned())
+    };
+    let mut set = Vec::new();
+    for part in &turn.message.parts {
+        let value = match &part.content {
+            PartContent::Data(value) => value.clone(),
+            PartContent::Text(text) if text.trim().is_empty() => continue,
+            PartContent::Text(text) => serde_json::from_str(text).map_err(|_| shape())?,
+            PartContent::Raw(_) | PartContent::Url(_) => return Err(shape()),
+        };
+        let inputs = value.get("inputs").and_then(Value::as_object).ok_or_else(shape)?;
+        for (name, value) in inputs {
+            let value = value.as_f64().ok_or_else(shape)?;
+            set.push((place(signals, agent, names, name)?, value));
+        }
+    }
+    Ok(set)
+}
+
+fn place(signals: &Signals, agent: &str, names: &Names, name: &str) -> Result<usize, AgentError> {
+    let place = names.inputs.iter().position(|input| input == name).ok_or_else(|| {
+        let known = match names.inputs.as_slice() {
+            [] => "it has none".to_owned(),
+            inputs => format!("it reads {}", inputs.join(", ")),
+        };
+        AgentError::Rejected(format!("{name:?} is no input of {agent}: {known}"))
+    })?;
+    match signals.writer(name) {
+        None => Ok(place),
+        Some(writer) => Err(AgentError::Rejected(format!("signal {name:?} is written by agent {writer:?}"))),
+    }
+}
+
+/// The answer: what a job wrote, and how it went.
+pub(crate) async fn put_outputs(names: &Names, values: &Values, job: Value, out: &Output) -> Result<(), AgentError> {
+    let outputs: Map<String, Value> =
+        names.outputs.iter().cloned().zip(values.iter().map(|value| json!(value))).collect();
+    let artifact = Artifact {
+        artifact_id: "outputs".to_owned(),
+        name: None,
+        description: None,
+        parts: vec![Part::data(json!({ "outputs": outputs, "job": job }))],
+        metadata: None,
+        extensions: None,
+    };
+    out.put(Made::Artifact { artifact, append: false, last: true }).await
+}

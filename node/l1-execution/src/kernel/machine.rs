@@ -1,0 +1,227 @@
+//! What was promised to whom, and what is refused and why; without a clock or a thread.
+
+use std::fmt;
+
+use althing_protocol::contract::{Class, Contract, Grade, Hrt};
+
+use crate::admission::{Admitted, Config, Core, Hint, Reason, Rejected, Task, admit, bounds};
+
+/// What a filled page of a guest's memory may hold others up, nanoseconds for each MiB: one bulk memory instruction
+/// cannot be interrupted. Measured: 0.69 ms for 16 MiB.
+const SECTION_NS_PER_MIB: u64 = 50_000;
+/// The least budget that a contract may name, nanoseconds.
+const BUDGET_NS_MIN: u64 = 10_000;
+const MIB: u64 = 1024 * 1024;
+
+/// The promises of one node.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    config: Config,
+    cores: Vec<Core>,
+    names: Vec<Vec<String>>,
+}
+
+/// A refusal, with its proof.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// What was asked for, with what stopping it is charged.
+    pub asked: Task,
+    /// What does not hold, and where.
+    pub rejected: Rejected,
+    /// Who has promises on that core, and what.
+    pub held: Vec<(String, Task)>,
+    /// How much of what was asked for is what stopping a job is charged, nanoseconds.
+    pub charged_ns: u64,
+    /// What may be promised of a core, thousandths of thousandths.
+    pub cap_ppm: u64,
+}
+
+/// A promise that was made, as it stands now: what came later may have made it looser, never looser than asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promise {
+    /// On which of the cores for hard real-time.
+    pub core: usize,
+    /// No job takes longer from its release, but for the machine's own stalls; nanoseconds.
+    pub response_bound_ns: u64,
+    /// No two jobs differ by more in that; nanoseconds.
+    pub jitter_bound_ns: u64,
+}
+
+impl Plan {
+    /// No promises yet.
+    #[must_use]
+    pub fn new(config: Config, cores: usize) -> Plan {
+        Plan { config, cores: vec![Core::default(); cores], names: vec![Vec::new(); cores] }
+    }
+
+    /// Promises a hard real-time contract its deadlines, or refuses. `wake_ns` is charged for waking and for stopping.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn admit(
+        &mut self,
+        name: &str,
+        contract: &Contract,
+        hrt: &Hrt,
+        wake_ns: u64,
+    ) -> Result<Admitted, Box<Refused>> {
+        self.config.platform_ns = wake_ns;
+        let task = task(contract, hrt, wake_ns);
+        let jitter_ns = hrt.jitter_us.map(|us| us.saturating_mul(1_000));
+        match admit(&self.cores, task, jitter_ns, &self.config) {
+            Ok(admitted) => {
+                self.cores[admitted.core].tasks.push((task, jitter_ns));
+                self.names[admitted.core].push(name.to_owned());
+                Ok(admitted)
+            }
+            Err(rejected) => {
+                let held =
+                    self.cores.get(rejected.core).zip(self.names.get(rejected.core)).map(|(core, names)| {
+                        names.iter().cloned().zip(core.tasks.iter().map(|(task, _)| *task)).collect()
+                    });
+                let held = held.unwrap_or_default();
+                Err(Box::new(Refused {
+                    asked: task,
+                    rejected,
+                    held,
+                    charged_ns: wake_ns,
+                    cap_ppm: self.config.cap_ppm,
+                }))
+            }
+        }
+    }
+
+    /// Takes a promise back; false when there is none.
+    pub fn release(&mut self, name: &str) -> bool {
+        for (core, names) in self.cores.iter_mut().zip(&mut self.names) {
+            if let Some(place) = names.iter().position(|held| held == name) {
+                names.remove(place);
+                core.tasks.remove(place);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The promise to an agent.
+    #[must_use]
+    pub fn promise(&self, name: &str) -> Option<Promise> {
+        for (core, (held, names)) in self.cores.iter().zip(&self.names).enumerate() {
+            if let Some(place) = names.iter().position(|named| named == name) {
+                let deadline = held.tasks.get(place).map_or(0, |(task, _)| task.deadline_ns);
+                let bound = bounds(held, &self.config).and_then(|all| all.get(place).copied()).unwrap_or(deadline);
+                return Some(Promise { core, response_bound_ns: bound, jitter_bound_ns: bound });
+            }
+        }
+        None
+    }
+
+    /// The share of each core that is promised, thousandths of thousandths.
+    #[must_use]
+    pub fn shares_ppm(&self) -> Vec<u64> {
+        let share = |core: &Core| core.tasks.iter().map(|(task, _)| share_ppm(task)).sum();
+        self.cores.iter().map(share).collect()
+    }
+}
+
+/// What the analysis is given: the budget and what it takes to stop a job at its end, the time to wake as blocking, and
+/// what cannot be interrupted.
+fn task(contract: &Contract, hrt: &Hrt, wake_ns: u64) -> Task {
+    let section_us = hrt.section_us.map(|us| us.saturating_mul(1_000));
+    let mebibytes = contract.memory_bytes().div_ceil(MIB);
+    Task {
+        wcet_ns: hrt.budget_us.saturating_mul(1_000).saturating_add(wake_ns),
+        period_ns: hrt.period_us.saturating_mul(1_000),
+        deadline_ns: hrt.deadline_us.saturating_mul(1_000),
+        jitter_ns: 0,
+        section_ns: section_us.unwrap_or(mebibytes.saturating_mul(SECTION_NS_PER_MIB)),
+        blocking_ns: 0,
+    }
+}
+
+fn share_ppm(task: &Task) -> u64 {
+    task.wcet_ns.saturating_mul(1_000_000) / task.period_ns.max(1)
+}
+
+/// The grade that a contract asks for: what is proved needs a machine that keeps to it, unless it says otherwise.
+#[must_use]
+pub fn grade_wanted(contract: &Contract) -> Grade {
+    let least = if matches!(contract.class, Class::Hrt(_)) { Grade::B } else { Grade::C };
+    contract.placement.min_grade.unwrap_or(least)
+}
+
+/// Nanoseconds as a person reads them.
+#[must_use]
+pub fn time(ns: u64) -> String {
+    let with = |value: f64, unit: &str| {
+        let digits = if value >= 100.0 { 0 } else { 2 };
+        let text = format!("{value:.digits$}");
+        let text = if digits == 0 { text.as_str() } else { text.trim_end_matches('0').trim_end_matches('.') };
+        format!("{text} {unit}")
+    };
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => with(ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => with(ns as f64 / 1e6, "ms"),
+        _ => with(ns as f64 / 1e9, "s"),
+    }
+}
+
+fn each(task: &Task) -> String {
+    format!("{} every {}, done within {}", time(task.wcet_ns), time(task.period_ns), time(task.deadline_ns))
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = |ppm: u64| format!("{:.3}", ppm as f64 / 1e6);
+        writeln!(f, "its deadlines cannot be promised here")?;
+        writeln!(f, "  asked for  {}", each(&self.asked))?;
+        let held: u64 = self.held.iter().map(|(_, task)| share_ppm(task)).sum();
+        write!(f, "  core {}     {} of {} is promised", self.rejected.core, share(held), share(self.cap_ppm))?;
+        for (name, task) in &self.held {
+            write!(f, "\n             {name}: {}", each(task))?;
+        }
+        let whose = |place: usize| self.held.get(place).map_or("it", |(name, _)| name.as_str());
+        let proof = match self.rejected.reason {
+            Reason::Utilisation { wanted_ppm, cap_ppm } => {
+                format!("together they want {} of the core, and {} may be given", share(wanted_ppm), share(cap_ppm))
+            }
+            Reason::Demand { at_ns, excess_ns } => format!(
+                "in the {} after all are released at once, {} must be done: {} too much",
+                time(at_ns),
+                time(at_ns + excess_ns),
+                time(excess_ns)
+            ),
+            Reason::Response { task, deadline_ns, excess_ns } => format!(
+                "{} may take {}, and its deadline is {}",
+                whose(task),
+                time(deadline_ns + excess_ns),
+                time(deadline_ns)
+            ),
+            Reason::Jitter { task, bound_ns, wanted_ns } => {
+                format!(
+                    "the response of {} may vary by {}, and it bears {}",
+                    whose(task),
+                    time(bound_ns),
+                    time(wanted_ns)
+                )
+            }
+            Reason::TooComplex => "it would take too long, and nothing is promised without one".to_owned(),
+            Reason::NoCore => "this node keeps no core for hard real-time".to_owned(),
+        };
+        write!(f, "\n  proof      {proof}")?;
+        let hint = match self.rejected.hint {
+            Some(Hint::MaxWcetNs(most)) if most >= self.charged_ns + BUDGET_NS_MIN => {
+                format!("a budget of at most {} µs is admitted", (most - self.charged_ns) / 1_000)
+            }
+            Some(Hint::MinPeriodNs(least)) => {
+                let too = if self.asked.deadline_ns == self.asked.period_ns { ", as deadline too," } else { "" };
+                format!("a period of at least {} µs{too} is admitted", least.div_ceil(1_000))
+            }
+            Some(Hint::MaxWcetNs(_)) | None => {
+                "no budget and no period of it would be admitted; take away another agent".to_owned()
+            }
+        };
+        write!(f, "\n  what now   {hint}")
+    }
+}

@@ -1,0 +1,317 @@
+//! The scheduler of one node: what its machine can do, what was promised, and the threads that keep the promises.
+//!
+//! Hard real-time agents are admitted by proof ([`machine::Plan`]) and run on executors, one for each core that is kept
+//! for them. Soft real-time turns go by priority on a runtime of their own, delay-tolerant ones on threads that run when
+//! nothing else does.
+
+pub mod machine;
+mod turns;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use althing_protocol::Contract;
+use althing_protocol::contract::{Arrival, Grade, Hrt, Signals as Names};
+use tokio::sync::watch;
+
+use crate::admission::{Admitted, Config, Policy, Preemption};
+use crate::hrt::{AgentCell, Executor, ExecutorConfig, Interrupt, Params, PutError, SignalError, Signals, Template};
+use crate::realtime::{Ladder, Level, Machine, PROBE_SAMPLES, cores, probe};
+
+pub use machine::{Plan, Promise, Refused};
+pub use turns::Turns;
+
+/// The share of a core that may be promised: beyond, the kernel's fair server takes its due.
+pub const CAP_PPM: u64 = 900_000;
+/// Between two probes of the machine.
+const PROBE_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
+/// Wake-ups of a later probe.
+const PROBE_AGAIN: usize = 200;
+
+/// How a node schedules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelConfig {
+    /// Which hard real-time job runs first.
+    pub policy: Policy,
+    /// Cores that are kept for hard real-time agents; the last ones.
+    pub hrt_cores: usize,
+}
+
+impl Default for KernelConfig {
+    fn default() -> KernelConfig {
+        KernelConfig { policy: Policy::Edf, hrt_cores: 1 }
+    }
+}
+
+/// Compiles hard real-time agents of one executor, and strikes them.
+pub trait HardRuntime: Interrupt {
+    /// Compiles a module whose guests have at most that much memory.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    fn template(&self, module: &[u8], memory_bytes: u64) -> Result<Arc<dyn Template>, String>;
+}
+
+/// Makes the runtime of one executor.
+pub type MakeHard = fn() -> Result<Arc<dyn HardRuntime>, String>;
+
+/// Why an agent is not admitted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdmitError {
+    /// Its deadlines cannot be proved.
+    #[error("{0}")]
+    Refused(Box<Refused>),
+    /// The machine is not what the contract asks for.
+    #[error(
+        "it asks for a machine of grade {wanted}, and this one has grade {has}: {why}. A contract whose placement says \
+         `min_grade: {has}` is content with it"
+    )]
+    Grade {
+        /// What it asks for.
+        wanted: Grade,
+        /// What the machine has.
+        has: Grade,
+        /// Why it has that.
+        why: String,
+    },
+    /// The machine is not known yet.
+    #[error("this machine is still being probed; that takes a second")]
+    NotProbed,
+    /// A signal is another agent's.
+    #[error("{0}")]
+    Signal(#[from] SignalError),
+    /// Its code cannot be run.
+    #[error("{0}")]
+    Code(String),
+    /// No threads can be had.
+    #[error("no threads for hard real-time: {0}")]
+    Threads(String),
+}
+
+/// A hard real-time agent that runs.
+pub struct Hard {
+    /// Its name.
+    pub name: String,
+    /// What is known of its jobs.
+    pub cell: Arc<AgentCell>,
+    /// What it was promised when it was admitted.
+    pub admitted: Admitted,
+    /// Its contract's class.
+    pub class: Hrt,
+    /// The signals of its contract.
+    pub signals: Names,
+    place: usize,
+}
+
+struct Core {
+    runtime: Arc<dyn HardRuntime>,
+    executor: Executor,
+}
+
+/// The scheduler of one node.
+pub struct Kernel {
+    config: KernelConfig,
+    ladder: Ladder,
+    /// The cores for hard real-time.
+    hrt_cores: Vec<usize>,
+    machine: watch::Sender<Option<Machine>>,
+    plan: Mutex<Plan>,
+    running: Mutex<BTreeMap<usize, Arc<Core>>>,
+    make: MakeHard,
+    signals: Arc<Signals>,
+    /// Where turns of soft real-time and delay-tolerant agents run.
+    pub turns: Turns,
+}
+
+impl Kernel {
+    /// Starts to probe the machine, and the threads for turns. Executors start with the first agent that needs them.
+    ///
+    /// # Errors
+    /// When no threads can be had.
+    pub fn start(config: KernelConfig, make: MakeHard) -> io::Result<Arc<Kernel>> {
+        let ladder = Ladder::find()?;
+        let all = cores();
+        let hrt_cores: Vec<usize> = all.iter().rev().take(config.hrt_cores).copied().collect();
+        let proofs =
+            Config { policy: config.policy, preemption: Preemption::Limited, cap_ppm: CAP_PPM, platform_ns: 0 };
+        let kernel = Arc::new(Kernel {
+            config,
+            ladder,
+            machine: watch::Sender::new(None),
+            plan: Mutex::new(Plan::new(proofs, hrt_cores.len())),
+            hrt_cores,
+            running: Mutex::default(),
+            make,
+            signals: Arc::default(),
+            turns: Turns::start(ladder, all.len())?,
+        });
+        kernel.probe_for_ever()?;
+        Ok(kernel)
+    }
+
+    /// Probes on a thread of its own, which ends with the kernel.
+    fn probe_for_ever(self: &Arc<Kernel>) -> io::Result<()> {
+        let (ladder, core) = (self.ladder, self.hrt_cores.first().copied().unwrap_or_default());
+        let kernel = Arc::downgrade(self);
+        let body = move || {
+            let mut samples = PROBE_SAMPLES;
+            while let Ok(machine) = probe(ladder, core, samples) {
+                let Some(kernel) = kernel.upgrade() else { return };
+                let before = kernel.machine.send_replace(Some(machine));
+                drop(kernel);
+                if before.is_some_and(|before| before.grade != machine.grade) {
+                    tracing::warn!(grade = %machine.grade, "this machine's grade changed");
+                }
+                samples = PROBE_AGAIN;
+                std::thread::park_timeout(PROBE_EVERY);
+            }
+        };
+        std::thread::Builder::new().name("probes".to_owned()).spawn(body).map(drop)
+    }
+
+    /// What the machine can do, once that is known.
+    #[must_use]
+    pub fn machine(&self) -> Option<Machine> {
+        *self.machine.borrow()
+    }
+
+    /// Waits until the machine was probed.
+    pub async fn probed(&self) -> Option<Machine> {
+        let mut machine = self.machine.subscribe();
+        machine.wait_for(Option::is_some).await.ok().and_then(|machine| *machine)
+    }
+
+    /// What was promised to an agent, as it stands now.
+    #[must_use]
+    pub fn promise(&self, name: &str) -> Option<Promise> {
+        self.plan().promise(name)
+    }
+
+    /// The share of each hard real-time core that is promised, thousandths of thousandths.
+    #[must_use]
+    pub fn shares_ppm(&self) -> Vec<u64> {
+        self.plan().shares_ppm()
+    }
+
+    /// The node's signals.
+    #[must_use]
+    pub fn signals(&self) -> &Arc<Signals> {
+        &self.signals
+    }
+
+    /// Admits a hard real-time agent and runs it, or refuses it with the proof; then nothing has changed.
+    ///
+    /// # Errors
+    /// See [`AdmitError`].
+    pub fn run_hard(&self, name: &str, contract: &Contract, class: &Hrt, module: &[u8]) -> Result<Hard, AdmitError> {
+        let machine = self.machine().ok_or(AdmitError::NotProbed)?;
+        let wanted = machine::grade_wanted(contract);
+        if machine.grade > wanted {
+            return Err(AdmitError::Grade { wanted, has: machine.grade, why: self.why(&machine) });
+        }
+        let admitted = self.plan().admit(name, contract, class, machine.wake_ns()).map_err(AdmitError::Refused)?;
+        let put = self.put(name, contract, class, module, admitted);
+        if put.is_err() {
+            self.plan().release(name);
+        }
+        put
+    }
+
+    fn put(
+        &self,
+        name: &str,
+        contract: &Contract,
+        class: &Hrt,
+        module: &[u8],
+        admitted: Admitted,
+    ) -> Result<Hard, AdmitError> {
+        let core = self.core(admitted.core)?;
+        let template = core.runtime.template(module, contract.memory_bytes()).map_err(AdmitError::Code)?;
+        let (inputs, outputs) = self.signals.join(name, &contract.signals.inputs, &contract.signals.outputs)?;
+        let params = Params {
+            period_ns: class.period_us.saturating_mul(1_000),
+            deadline_ns: class.deadline_us.saturating_mul(1_000),
+            budget_ns: class.budget_us.saturating_mul(1_000),
+            periodic: class.arrival == Arrival::Periodic,
+        };
+        match core.executor.put(params, class.on_overrun, template, inputs, outputs) {
+            Ok(placed) => {
+                let (class, signals) = (class.clone(), contract.signals.clone());
+                Ok(Hard { name: name.to_owned(), cell: placed.cell, admitted, class, signals, place: placed.place })
+            }
+            Err(error) => {
+                self.signals.leave(name, &contract.signals.inputs, &contract.signals.outputs);
+                Err(match error {
+                    PutError::Full => AdmitError::Threads(error.to_string()),
+                    PutError::Make(reason) => AdmitError::Code(reason),
+                })
+            }
+        }
+    }
+
+    /// Stops a hard real-time agent; its promise is free again.
+    pub async fn stop_hard(&self, hard: &Hard) {
+        let core = self.lock().get(&hard.admitted.core).cloned();
+        if let Some(core) = core {
+            core.executor.take(hard.place).await;
+        }
+        self.signals.leave(&hard.name, &hard.signals.inputs, &hard.signals.outputs);
+        self.plan().release(&hard.name);
+        self.rest(hard.admitted.core);
+    }
+
+    /// Threads of a core that has no promises end.
+    fn rest(&self, core: usize) {
+        if self.plan().shares_ppm().get(core) == Some(&0) {
+            drop(self.lock().remove(&core));
+        }
+    }
+
+    /// Asks a sporadic agent for a job.
+    pub fn arrive(&self, hard: &Hard) {
+        if let Some(core) = self.lock().get(&hard.admitted.core) {
+            core.executor.arrive(hard.place);
+        }
+    }
+
+    fn core(&self, at: usize) -> Result<Arc<Core>, AdmitError> {
+        let mut running = self.lock();
+        if let Some(core) = running.get(&at) {
+            return Ok(core.clone());
+        }
+        let runtime = (self.make)().map_err(AdmitError::Code)?;
+        let config = ExecutorConfig {
+            policy: self.config.policy,
+            ladder: self.ladder,
+            core: self.hrt_cores.get(at).copied(),
+            level: Level::Executor,
+            interrupt: runtime.clone(),
+        };
+        let executor = Executor::start(&config).map_err(|error| AdmitError::Threads(error.to_string()))?;
+        let core = Arc::new(Core { runtime, executor });
+        running.insert(at, core.clone());
+        Ok(core)
+    }
+
+    fn why(&self, machine: &Machine) -> String {
+        use crate::realtime::Privilege;
+        match machine.privilege {
+            Privilege::None => {
+                "real-time scheduling is not permitted (run the node as root, or with `ulimit -r 95`)".to_owned()
+            }
+            Privilege::Full | Privilege::Limited => {
+                let late = machine::time(machine.wake_p999_ns);
+                format!("1 of 1,000 wake-ups comes {late} late or later")
+            }
+        }
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().expect("no holder of the plan panics")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<Core>>> {
+        self.running.lock().expect("no holder of the cores panics")
+    }
+}
