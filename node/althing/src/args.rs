@@ -157,7 +157,7 @@ pub struct Up {
 #[derive(Debug, Clone, clap::Args)]
 pub struct Demo {
     /// Which chapter; all, when none is named.
-    #[arg(value_parser = ["assembly"])]
+    #[arg(value_parser = ["assembly", "kernel"])]
     pub chapter: Option<String>,
     /// The folder of text files that the knowledge agent is given.
     #[arg(long)]

@@ -15,7 +15,7 @@ use crate::commands::rows;
 use crate::control::{CallLine, CallRequest};
 use crate::demo::intruder::Intruder;
 use crate::demo::nodes::DemoNode;
-use crate::demo::stage::{Stage, until};
+use crate::demo::stage::{Stage, told_to_stop, until};
 use crate::exit::{Failure, code};
 
 /// This project's documentation, which the knowledge agent is given when the user names no folder of their own.
@@ -43,20 +43,6 @@ pub async fn play(stage: &mut Stage, demo: &Demo) -> Result<(), Failure> {
     };
     futures::future::join_all(nodes.iter_mut().map(DemoNode::stop)).await;
     played
-}
-
-/// Ctrl-C, a polite kill, or the terminal that is closed.
-async fn told_to_stop() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut hung_up)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
-        let _ = tokio::signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-        _ = hung_up.recv() => {}
-    }
 }
 
 async fn scenes(stage: &mut Stage, demo: &Demo, folder: &Path, nodes: &mut Vec<DemoNode>) -> Result<(), Failure> {

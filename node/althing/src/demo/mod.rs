@@ -2,6 +2,7 @@
 
 mod assembly;
 mod intruder;
+mod kernel;
 mod nodes;
 mod stage;
 
@@ -12,10 +13,14 @@ use crate::exit::Failure;
 /// Plays one chapter, or all.
 pub async fn run(demo: &Demo, out: &Out) -> Result<(), Failure> {
     let mut stage = stage::Stage::new(out.json);
-    let chapter = demo.chapter.as_deref().unwrap_or("assembly");
-    let played = match chapter {
-        "assembly" => assembly::play(&mut stage, demo).await,
-        other => Err(Failure::usage(format!("there is no chapter {other:?}"))),
+    let played = match demo.chapter.as_deref() {
+        Some("assembly") => assembly::play(&mut stage, demo).await,
+        Some("kernel") => kernel::play(&mut stage).await,
+        Some(other) => Err(Failure::usage(format!("there is no chapter {other:?}"))),
+        None => match assembly::play(&mut stage, demo).await {
+            Ok(()) => kernel::play(&mut stage).await,
+            failed => failed,
+        },
     };
     stage.close(played)
 }

@@ -85,6 +85,20 @@ impl Stage {
     }
 }
 
+/// Ctrl-C, a polite kill, or the terminal that is closed.
+pub async fn told_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut hung_up)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
+        let _ = tokio::signal::ctrl_c().await;
+        return;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+        _ = hung_up.recv() => {}
+    }
+}
+
 fn millis(took: Duration) -> String {
     format!("{:.0} ms", took.as_secs_f64() * 1_000.0)
 }
