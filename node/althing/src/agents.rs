@@ -6,8 +6,9 @@ use althing_calls::HostedAgent;
 use althing_discovery::LocalAgent;
 use althing_execution::kernel::AdmitError;
 use althing_execution::{AgentStatus, StartError};
-use althing_protocol::AgentId;
-use althing_td::AgentFile;
+use althing_protocol::contract::Class;
+use althing_protocol::{AgentId, Contract};
+use althing_td::{AgentFile, RuntimeSpec};
 
 use crate::exit::{Failure, code};
 use crate::node::Node;
@@ -81,7 +82,12 @@ impl Node {
         self.host.start(&added.file, &added.folder).map_err(|error| failed(&error))?;
         // Before the peers are told, who may call at once.
         let id = publish::agent_id(&self.owner, &added.file)?;
-        self.hosting.add(HostedAgent { id, callers: rule, input_modes: added.file.input_modes.clone() });
+        self.hosting.add(HostedAgent {
+            id,
+            callers: rule,
+            input_modes: added.file.input_modes.clone(),
+            barge_in: takes_interruptions(&added.file),
+        });
         self.show_agent(added)
     }
 
@@ -122,6 +128,12 @@ impl Node {
         self.host.stop(name).await;
         Ok(())
     }
+}
+
+/// A program has tasks of its own, which end when they are cancelled; the others' go on.
+fn takes_interruptions(file: &AgentFile) -> bool {
+    let wanted = |contract: &Contract| matches!(&contract.class, Class::Srt(srt) if srt.barge_in);
+    !matches!(file.runtime, RuntimeSpec::Process { .. }) && file.contract.as_ref().is_some_and(wanted)
 }
 
 /// The exit code of a start that failed.

@@ -51,6 +51,9 @@ pub enum Command {
     Peers,
     /// Let a node or an owner call this node's agents.
     Trust(Trust),
+    /// Keep secrets that are used for agents, and shown to none.
+    #[command(subcommand)]
+    Secret(Secret),
     /// How this node is, layer by layer.
     Status,
     /// The agents of this node and what they do.
@@ -183,6 +186,26 @@ pub enum Agent {
         // An id of its own: the global `--name` would take the value.
         #[arg(id = "agent", value_name = "NAME")]
         name: String,
+    },
+}
+
+/// `althing secret`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Secret {
+    /// Keep a secret, read from standard input.
+    Set {
+        /// Its name.
+        // An id of its own: the global `--name` would take the value.
+        #[arg(id = "secret", value_name = "NAME")]
+        secret: String,
+    },
+    /// List the names of secrets.
+    List,
+    /// Forget a secret.
+    Remove {
+        /// Its name.
+        #[arg(id = "secret", value_name = "NAME")]
+        secret: String,
     },
 }
 

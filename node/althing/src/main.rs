@@ -12,6 +12,7 @@ mod node;
 mod owner;
 mod paths;
 mod publish;
+mod secrets;
 mod telemetry;
 
 use std::process::ExitCode;
@@ -60,6 +61,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Describe { agent } => commands::show::describe(&at, &agent, &out).await,
         Command::Peers => commands::show::peers(&at, &out).await,
         Command::Trust(trust) => commands::trust::run(&at, &trust, &out).await,
+        Command::Secret(secret) => commands::secret::run(&at, &secret, &out),
         Command::Status => commands::show::status(&at, &out).await,
         Command::Run(run) => commands::agent::hold(&at, &run, &out).await,
         Command::Ps => commands::show::ps(&at, &out).await,

@@ -28,6 +28,7 @@ use crate::exit::Failure;
 use crate::owner::{self, Owner};
 use crate::paths::Paths;
 use crate::publish::{self, AGENTS};
+use crate::secrets::Secrets;
 
 /// Nodes and owners that this node trusts, by DID.
 const TRUSTED: Family = Family("althing.trusted");
@@ -102,7 +103,7 @@ impl Node {
             clock.clone(),
             entropy.clone(),
         );
-        let (kernel, host) = schedule(&config)?;
+        let (kernel, host) = schedule(at, &config)?;
         let (lan, sightings) = join_lan(&key, network.as_ref(), &config, &mut notes);
         let discovery = discover(&communication, &key, &config, &clock, &trust, &host, sightings)?;
         let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone())
@@ -255,11 +256,13 @@ impl Node {
 }
 
 /// The scheduler, and the agents that it runs.
-fn schedule(config: &Config) -> Result<(Arc<Kernel>, Arc<Host>), Failure> {
+fn schedule(at: &Paths, config: &Config) -> Result<(Arc<Kernel>, Arc<Host>), Failure> {
     let kernel = Kernel::start(config.execution.kernel(), althing_wasm::make_hard);
     let kernel = kernel.map_err(|error| Failure::failed(format!("cannot start the scheduler: {error}")))?;
     let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(althing_wasm::Soft::default()) };
-    Ok((kernel, Arc::new(Host::scheduled(builtins(), ProcessConfig::default(), scheduling))))
+    let secrets = Secrets::of(at);
+    let lookup = Arc::new(move |name: &str| secrets.read(name));
+    Ok((kernel, Arc::new(Host::scheduled(builtins(), ProcessConfig::default(), scheduling, lookup))))
 }
 
 fn builtins() -> Builtins {

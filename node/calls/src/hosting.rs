@@ -37,6 +37,8 @@ pub struct HostedAgent {
     pub callers: CallerRule,
     /// Media types that it takes.
     pub input_modes: Vec<String>,
+    /// Whether a new message to a task stops the turn that runs.
+    pub barge_in: bool,
 }
 
 /// The hosting side of calls.
@@ -223,9 +225,14 @@ impl Hosting {
                     let message = format!("task {id} belongs to context {:?}", record.task.context_id);
                     return Err(OperationError::invalid_params(message));
                 }
-                if self.alive().running(&id).is_some() {
-                    let message = format!("task {id} is being worked on; wait for it, or cancel it");
-                    return Err(OperationError::unsupported(message));
+                if let Some(running) = self.alive().running(&id) {
+                    if !agent.barge_in {
+                        let message = format!("task {id} is being worked on; wait for it, or cancel it");
+                        return Err(OperationError::unsupported(message));
+                    }
+                    // The gate is held, so that of two messages that come at once one interrupts the other.
+                    running.interrupt().await;
+                    record = self.read(agent, scope, &id)?;
                 }
                 if !task::takes(&record.task, &message) {
                     let message = format!("what was said in task {id} passes {HISTORY_BYTES_MAX} bytes; begin another");

@@ -1,5 +1,6 @@
 //! A task that is alive: its turn, and those who listen to it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(crate) struct Live {
     extensions: Vec<String>,
     /// Cancels the turn that runs.
     pub cancel: CancellationToken,
+    /// Whether it is cancelled for a new message: then its task goes on.
+    interrupted: AtomicBool,
     /// The state that was last written; whoever waits for the turn's end watches it.
     pub state: watch::Sender<TaskState>,
 }
@@ -74,11 +77,25 @@ impl Live {
         let made = record.task.artifacts.iter().flatten();
         let artifact_bytes = made.map(|artifact| serde_json::to_vec(artifact).map_or(0, |json| json.len())).sum();
         let now = Now { record, listeners, artifact_bytes, ending: None, running: true };
-        Live { now: Mutex::new(now), extensions, cancel: CancellationToken::new(), state }
+        Live {
+            now: Mutex::new(now),
+            extensions,
+            cancel: CancellationToken::new(),
+            interrupted: AtomicBool::new(false),
+            state,
+        }
     }
 
     pub fn record(&self) -> Record {
         self.lock().record.clone()
+    }
+
+    /// Stops the turn for a new message, and waits until its task is at rest, with what was made kept.
+    pub async fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Release);
+        self.cancel.cancel();
+        // The sender lives in `self`: waiting cannot fail.
+        let _ = self.state.subscribe().wait_for(task::rests).await;
     }
 
     pub fn running(&self) -> bool {
@@ -142,7 +159,12 @@ pub(crate) async fn run(hosting: &Hosting, live: &Live) {
             ended = &mut working, if outcome.is_none() => outcome = Some(ended),
         }
     };
-    let (state, message) = verdict(ended);
+    let (state, message) = match verdict(ended) {
+        (Some(TaskState::Canceled), _) if live.interrupted.load(Ordering::Acquire) => {
+            (Some(TaskState::InputRequired), Some("interrupted by a new message".to_owned()))
+        }
+        verdict => verdict,
+    };
     finish(hosting, live, state, message).await;
     tracing::debug!(agent, task = id, state = ?live.record().task.status.state, "turn ended");
 }
@@ -150,10 +172,11 @@ pub(crate) async fn run(hosting: &Hosting, live: &Live) {
 fn turn_of(record: Record, extensions: Vec<String>) -> Turn {
     let mut history = record.task.history.unwrap_or_default();
     let message = history.pop().unwrap_or_else(|| Message::new(Role::User, Vec::new()));
+    let artifacts = record.task.artifacts.unwrap_or_default();
     let (task_id, context_id) = (record.task.id, record.task.context_id);
     let Trace { traceparent, tracestate } = Trace::of(&tracing::Span::current());
     let parameters = Parameters { extensions, traceparent, tracestate };
-    Turn { task_id, context_id, message, history, remembered: record.remembered, parameters }
+    Turn { task_id, context_id, message, history, artifacts, remembered: record.remembered, parameters }
 }
 
 /// Takes one output; an error ends the turn.

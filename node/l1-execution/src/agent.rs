@@ -30,6 +30,8 @@ pub struct Turn {
     pub message: Message,
     /// What was said in the task before, oldest first.
     pub history: Vec<Message>,
+    /// What was made in the task before.
+    pub artifacts: Vec<Artifact>,
     /// What the runtime asked to have kept for this task in the turn before.
     pub remembered: Option<String>,
     /// What travels beside the message.

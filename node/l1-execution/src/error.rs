@@ -1,6 +1,7 @@
 //! Why an agent does not start, or a turn fails.
 
 use crate::kernel::AdmitError;
+use crate::model::ModelError;
 
 /// Why an agent could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +55,14 @@ pub enum StartError {
         module: String,
         /// Why.
         reason: String,
+    },
+    /// Its models cannot be used.
+    #[error("agent {name:?} cannot be run: {reason}")]
+    Model {
+        /// Which agent.
+        name: String,
+        /// Why.
+        reason: ModelError,
     },
     /// The program could not be started.
     #[error("cannot start {program:?}: {reason}")]

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// One message, answered by one job.
 pub(crate) async fn turn(kernel: &Kernel, hard: &Arc<Hard>, turn: &Turn, out: &Output) -> Result<(), AgentError> {
     let set = inputs(kernel.signals(), &hard.name, &hard.signals, turn)?;
-    if let (Standing::Suspended | Standing::Broken | Standing::Degraded, why) = hard.cell.standing() {
+    if let (Standing::Suspended | Standing::Broken, why) = hard.cell.standing() {
         return Err(AgentError::Down { agent: hard.name.clone(), why });
     }
     let mut watch = hard.cell.watch();

@@ -17,6 +17,7 @@ use crate::error::{AgentError, StartError};
 use crate::hard::HardStatus;
 use crate::hrt::{Histogram, Standing, Template};
 use crate::kernel::{AdmitError, Hard, Kernel};
+use crate::model::{Model, Secrets};
 use crate::process::{ProcessAgent, ProcessConfig};
 
 /// Makes a native agent from the `config` of its agent file; relative paths in it start at the given folder.
@@ -39,6 +40,11 @@ pub enum AgentState {
         /// How often it was started again.
         restarts: u32,
     },
+    /// It runs on, without a promise.
+    Degraded {
+        /// Why.
+        why: String,
+    },
     /// It is not run any more, until it is removed and added again.
     Suspended {
         /// Why.
@@ -53,7 +59,7 @@ pub struct AgentStatus {
     pub name: String,
     /// `hrt`, `srt` or `dt`.
     pub class: &'static str,
-    /// `native`, `process` or `wasm`.
+    /// `native`, `process`, `model` or `wasm`.
     pub runtime: &'static str,
     /// How it is.
     pub state: AgentState,
@@ -108,6 +114,7 @@ pub struct Scheduling {
 pub struct Host {
     builtins: Builtins,
     process: ProcessConfig,
+    secrets: Secrets,
     /// None in simulations: there turns run where they are called, and nothing is hard real-time.
     scheduling: Option<Scheduling>,
     running: Mutex<BTreeMap<String, Arc<Running>>>,
@@ -126,6 +133,7 @@ enum Runtime {
     Native(Arc<dyn Agent>),
     Process(Arc<ProcessAgent>),
     Wasm(Arc<dyn Agent>),
+    Model(Arc<dyn Agent>),
     Hard(Arc<Hard>),
 }
 
@@ -159,13 +167,13 @@ impl Host {
     /// A host whose turns run where they are called; for simulations and tests.
     #[must_use]
     pub fn new(builtins: Builtins, process: ProcessConfig) -> Host {
-        Host { builtins, process, scheduling: None, running: Mutex::default() }
+        Host { builtins, process, secrets: Arc::new(|_| None), scheduling: None, running: Mutex::default() }
     }
 
     /// A host whose turns run as their contracts say.
     #[must_use]
-    pub fn scheduled(builtins: Builtins, process: ProcessConfig, scheduling: Scheduling) -> Host {
-        Host { builtins, process, scheduling: Some(scheduling), running: Mutex::default() }
+    pub fn scheduled(builtins: Builtins, process: ProcessConfig, scheduling: Scheduling, secrets: Secrets) -> Host {
+        Host { builtins, process, secrets, scheduling: Some(scheduling), running: Mutex::default() }
     }
 
     /// Starts the agent of an agent file that lies in `folder`. A program is started in the background and kept
@@ -190,7 +198,7 @@ impl Host {
         let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
         let is_hard = matches!(contract.class, Class::Hrt(_));
         match &file.runtime {
-            RuntimeSpec::Native { .. } | RuntimeSpec::Process { .. } if is_hard => {
+            RuntimeSpec::Native { .. } | RuntimeSpec::Process { .. } | RuntimeSpec::Model { .. } if is_hard => {
                 Err(class("only a WebAssembly module (runtime.wasm) can be stopped in time"))
             }
             RuntimeSpec::Native { builtin, config } => {
@@ -203,6 +211,10 @@ impl Host {
             }
             RuntimeSpec::Process { .. } => {
                 Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, &self.process)?)))
+            }
+            RuntimeSpec::Model { .. } => {
+                let failed = |reason| StartError::Model { name: file.name.clone(), reason };
+                Ok(Runtime::Model(Arc::new(Model::new(&file.runtime, contract, &self.secrets).map_err(failed)?)))
             }
             RuntimeSpec::Wasm { module } => {
                 let scheduling = self.scheduling.as_ref().ok_or_else(|| class("this node has no scheduler"))?;
@@ -251,7 +263,7 @@ impl Host {
                     scheduling.kernel.stop_hard(hard).await;
                 }
             }
-            Some(Runtime::Native(_) | Runtime::Wasm(_)) | None => {}
+            Some(Runtime::Native(_) | Runtime::Wasm(_) | Runtime::Model(_)) | None => {}
         }
         stopped.is_some()
     }
@@ -272,10 +284,10 @@ impl Host {
         let _counted = Counted::new(&agent);
         let (out, first) = out.watched();
         let ended = match (&agent.runtime, &self.scheduling) {
-            (Runtime::Native(native), None) => native.turn(turn, out).await,
+            (Runtime::Native(agent) | Runtime::Model(agent), None) => agent.turn(turn, out).await,
             (Runtime::Process(process), None) => process.turn(turn, out).await,
-            (Runtime::Native(native), Some(scheduling)) => {
-                scheduled(scheduling, &agent, native.clone(), turn, out).await
+            (Runtime::Native(inner) | Runtime::Model(inner), Some(scheduling)) => {
+                scheduled(scheduling, &agent, inner.clone(), turn, out).await
             }
             (Runtime::Process(process), Some(scheduling)) => {
                 scheduled(scheduling, &agent, process.clone(), turn, out).await
@@ -325,6 +337,7 @@ impl Running {
             Runtime::Native(_) => ("native", AgentState::Ready, None),
             Runtime::Process(process) => ("process", process.state(), process.pid()),
             Runtime::Wasm(_) => ("wasm", AgentState::Ready, None),
+            Runtime::Model(_) => ("model", AgentState::Ready, None),
             Runtime::Hard(hard) => ("wasm", standing(hard), None),
         };
         let hard = match (&self.runtime, scheduling) {
@@ -352,7 +365,8 @@ impl Running {
 fn standing(hard: &Hard) -> AgentState {
     match hard.cell.standing() {
         (Standing::Running, _) => AgentState::Ready,
-        (Standing::Suspended | Standing::Degraded | Standing::Broken, why) => AgentState::Suspended { why },
+        (Standing::Degraded, why) => AgentState::Degraded { why },
+        (Standing::Suspended | Standing::Broken, why) => AgentState::Suspended { why },
     }
 }
 

@@ -17,8 +17,10 @@ mod hard;
 mod host;
 pub mod hrt;
 pub mod kernel;
+pub mod model;
 pub mod process;
 pub mod realtime;
+mod sse;
 
 pub use agent::{Agent, Output, Outputs, Turn};
 pub use control::Control;

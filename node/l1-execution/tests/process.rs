@@ -234,6 +234,7 @@ fn turn(text: &str, remembered: Option<String>) -> Turn {
         context_id: "ctx".to_owned(),
         message: Message::new(Role::User, vec![Part::text(text)]),
         history: Vec::new(),
+        artifacts: Vec::new(),
         remembered,
         parameters,
     }

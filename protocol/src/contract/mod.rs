@@ -21,6 +21,10 @@ use crate::Digest;
 pub const HRT_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The memory of an agent whose contract names none, bytes.
 pub const MEMORY_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
+/// Tokens of a prompt where the contract names none.
+pub const CONTEXT_TOKENS_DEFAULT: u64 = 8_192;
+/// Tokens of an answer where the contract names none.
+pub const OUTPUT_TOKENS_DEFAULT: u64 = 1_024;
 /// The memory of a hard real-time agent whose contract names none, bytes.
 pub const HRT_MEMORY_BYTES_DEFAULT: u64 = 1024 * 1024;
 
@@ -32,6 +36,12 @@ pub struct Contract {
     /// The numbers that it shares with others of its node.
     #[serde(default, skip_serializing_if = "Signals::is_default")]
     pub signals: Signals,
+    /// What models it may use.
+    #[serde(default, skip_serializing_if = "ModelPolicy::is_default")]
+    pub model: ModelPolicy,
+    /// What it is granted.
+    #[serde(default, skip_serializing_if = "Security::is_default")]
+    pub security: Security,
     /// What it may use.
     #[serde(default, skip_serializing_if = "Compute::is_default")]
     pub compute: Compute,
@@ -108,6 +118,13 @@ pub struct Srt {
     /// Turns of higher priority go first.
     #[serde(default = "priority_default")]
     pub priority: u8,
+    /// Whether a new message to a task stops the answer that is under way.
+    #[serde(default = "barge_in_default")]
+    pub barge_in: bool,
+}
+
+fn barge_in_default() -> bool {
+    true
 }
 
 fn ttft_ms_default() -> u64 {
@@ -146,6 +163,44 @@ impl Signals {
     }
 }
 
+/// What models an agent may use, and how much.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelPolicy {
+    /// The only ones, by name; any where none is named.
+    pub models: Vec<String>,
+    /// Tokens that a prompt may have.
+    pub context_tokens: u64,
+    /// Tokens that an answer may have.
+    pub output_tokens: u64,
+}
+
+impl ModelPolicy {
+    fn is_default(&self) -> bool {
+        *self == ModelPolicy::default()
+    }
+}
+
+impl Default for ModelPolicy {
+    fn default() -> ModelPolicy {
+        ModelPolicy { models: Vec::new(), context_tokens: CONTEXT_TOKENS_DEFAULT, output_tokens: OUTPUT_TOKENS_DEFAULT }
+    }
+}
+
+/// What an agent is granted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Security {
+    /// Secrets of the node that are used for it, by name.
+    pub secrets: Vec<String>,
+}
+
+impl Security {
+    fn is_default(&self) -> bool {
+        *self == Security::default()
+    }
+}
+
 /// What an agent may use.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Compute {
@@ -155,6 +210,9 @@ pub struct Compute {
     /// Milliseconds of running that one turn may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms_per_turn: Option<u64>,
+    /// Tokens that prompt and answer of one turn may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_turn: Option<u64>,
 }
 
 impl Compute {

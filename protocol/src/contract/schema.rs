@@ -64,6 +64,9 @@ fn explain(error: &ValidationError<'_>) -> Vec<ContractProblem> {
             let fix = format!("Write {}: {}", wanted_words(&wanted), described(&around(&place)));
             one("wrong-type", format!("{found} is not {}", wanted_words(&wanted)), fix)
         }
+        ValidationErrorKind::MinLength { .. } | ValidationErrorKind::MaxLength { .. } => {
+            one("length", format!("{found} is too short or too long"), described(&around(&place)))
+        }
         ValidationErrorKind::Minimum { .. } | ValidationErrorKind::Maximum { .. } => {
             let schema = around(&place);
             let range = format!("{} to {}", excerpt(&schema["minimum"]), excerpt(&schema["maximum"]));

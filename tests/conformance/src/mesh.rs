@@ -189,7 +189,7 @@ impl Node {
         let local = agent(&self.owner, &self.owner, self.id(), file, sequence, self.clock.now_ms());
         let id = local.verified.agent.clone();
         let input_modes = vec!["text/plain".to_owned()];
-        self.hosting.add(HostedAgent { id: id.clone(), callers: CallerRule::Trusted, input_modes });
+        self.hosting.add(HostedAgent { id: id.clone(), callers: CallerRule::Trusted, input_modes, barge_in: false });
         self.discovery.host(local);
         id
     }

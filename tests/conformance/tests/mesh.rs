@@ -138,6 +138,7 @@ async fn a_stranger_finds_and_may_not_call() {
         id: id.clone(),
         callers: CallerRule::Anyone,
         input_modes: vec!["text/plain".to_owned()],
+        barge_in: false,
     });
     let task = stranger.send(&id, "mine").await;
     assert_eq!(state(&task), "TASK_STATE_COMPLETED");

@@ -159,6 +159,7 @@ async fn hosting() -> (Incoming, AgentId) {
         id: id.clone(),
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
+        barge_in: false,
     });
     (Incoming(hosting), id)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{AgentFile, AgentFileProblem, Callers, RuntimeSpec, Skill};
+use super::{AgentFile, AgentFileProblem, Callers, ModelEndpoint, RuntimeSpec, Skill};
 use crate::json::{excerpt, is_hidden};
 
 /// The longest name, in characters (a DNS label, so that it can be announced by mDNS).
@@ -31,6 +31,10 @@ pub const CONFIG_BYTES_MAX: usize = 64 * 1024;
 pub const COMMAND_ITEMS_MAX: usize = 64;
 /// The most variables added to a program's environment.
 pub const ENV_MAX: usize = 64;
+/// The longest prompt of a model agent, in characters.
+pub const PROMPT_CHARS_MAX: usize = 64 * 1024;
+/// How many endpoints a model agent may have.
+pub const ENDPOINTS_MAX: usize = 16;
 /// The longest argument, variable or directory, in bytes.
 pub const TEXT_BYTES_MAX: usize = 4096;
 /// The shortest time that a program may be given to start, in milliseconds.
@@ -65,6 +69,7 @@ pub(super) fn check(file: &AgentFile) -> Vec<AgentFileProblem> {
             check.most("runtime.native.config", config.to_string().len(), CONFIG_BYTES_MAX, "bytes of JSON");
         }
         RuntimeSpec::Process { .. } => check.process(&file.runtime),
+        RuntimeSpec::Model { prompt, endpoints, temperature } => check.model(prompt, endpoints, *temperature),
         RuntimeSpec::Wasm { module } => check.passed_on("runtime.wasm.module".to_owned(), &module.to_string_lossy()),
     }
     check.callers(&file.callers);
@@ -146,6 +151,42 @@ impl Check {
             }
             if let Some(version) = &skill.version {
                 self.version(field("version"), version);
+            }
+        }
+    }
+
+    fn model(&mut self, prompt: &str, endpoints: &[ModelEndpoint], temperature: Option<f64>) {
+        self.text("runtime.model.prompt", prompt, PROMPT_CHARS_MAX);
+        self.most("runtime.model.endpoints", endpoints.len(), ENDPOINTS_MAX, "endpoints");
+        if endpoints.is_empty() {
+            let fix = "Name one: { url: \"http://127.0.0.1:8000/v1\", model: NAME }";
+            self.refuse("runtime.model.endpoints", "empty", "the list is empty".to_owned(), fix);
+        }
+        if temperature.is_some_and(|temperature| !(0.0..=2.0).contains(&temperature)) {
+            let message = "it is out of range".to_owned();
+            self.refuse("runtime.model.temperature", "out-of-range", message, "Choose 0 to 2");
+        }
+        for (n, endpoint) in endpoints.iter().enumerate() {
+            let field = |key: &str| format!("runtime.model.endpoints[{n}].{key}");
+            self.line(field("url"), &endpoint.url, TEXT_BYTES_MAX);
+            let rest = endpoint.url.strip_prefix("http://").or_else(|| endpoint.url.strip_prefix("https://"));
+            if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains('@')) {
+                let message = format!("{:?} is not an address of HTTP", excerpt(&endpoint.url, 80));
+                let fix = "Write it up to /chat/completions: http://127.0.0.1:8000/v1; a password is named by `secret`";
+                self.refuse(field("url"), "url", message, fix);
+            }
+            self.line(field("model"), &endpoint.model, TITLE_CHARS_MAX);
+            if let Some(secret) = &endpoint.secret {
+                let word = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+                if !(1..=64).contains(&secret.len()) || !secret.chars().all(word) {
+                    let message = "this is not the name of a secret".to_owned();
+                    self.refuse(
+                        field("secret"),
+                        "name-form",
+                        message,
+                        "Write its name; `althing secret set NAME` keeps it",
+                    );
+                }
             }
         }
     }

@@ -104,6 +104,16 @@ pub enum RuntimeSpec {
         #[serde(default)]
         config: Value,
     },
+    /// A prompt and a model.
+    Model {
+        /// What the model is told before every conversation.
+        prompt: String,
+        /// Where models are, in the order in which they are tried.
+        endpoints: Vec<ModelEndpoint>,
+        /// How freely the model chooses its words; the endpoint's default where none is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        temperature: Option<f64>,
+    },
     /// A WebAssembly module, in the node's sandbox.
     Wasm {
         /// The file: `.wasm`, or `.wat` for the text format.
@@ -124,6 +134,18 @@ pub enum RuntimeSpec {
         #[serde(default = "startup_timeout_ms_default")]
         startup_timeout_ms: u64,
     },
+}
+
+/// Where a model is: anything that speaks OpenAI's chat completions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelEndpoint {
+    /// The address up to `/chat/completions`: `http://127.0.0.1:8000/v1`.
+    pub url: String,
+    /// The model's name there.
+    pub model: String,
+    /// The node's secret that is shown as a bearer token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
 }
 
 fn startup_timeout_ms_default() -> u64 {

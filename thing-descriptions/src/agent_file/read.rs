@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::yaml::{At, Entry, Node};
 use super::{
-    AgentFile, AgentFileProblem, Callers, Exposure, MODE_DEFAULT, RuntimeSpec, STARTUP_TIMEOUT_MS_DEFAULT, Skill,
-    VERSION_DEFAULT,
+    AgentFile, AgentFileProblem, Callers, Exposure, MODE_DEFAULT, ModelEndpoint, RuntimeSpec,
+    STARTUP_TIMEOUT_MS_DEFAULT, Skill, VERSION_DEFAULT,
 };
 use crate::json::excerpt;
 
@@ -29,7 +29,9 @@ const FILE_KEYS: [&str; 11] = [
     "output_modes",
 ];
 const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
-const RUNTIME_KEYS: [&str; 3] = ["native", "process", "wasm"];
+const RUNTIME_KEYS: [&str; 4] = ["native", "process", "wasm", "model"];
+const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
+const ENDPOINT_KEYS: [&str; 3] = ["url", "model", "secret"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
 const PROCESS_KEYS: [&str; 4] = ["command", "cwd", "env", "startup_timeout_ms"];
@@ -230,22 +232,46 @@ impl Reader {
             return None;
         };
         let runtime = self.fields(at, "runtime", &RUNTIME_KEYS)?;
-        match (runtime.value("native"), runtime.value("process"), runtime.value("wasm")) {
-            (Some(native), None, None) => self.native(native),
-            (None, Some(process), None) => self.process(process),
-            (None, None, Some(wasm)) => {
+        let given: Vec<(&str, &At)> = RUNTIME_KEYS.iter().filter_map(|key| Some((*key, runtime.value(key)?))).collect();
+        match given.as_slice() {
+            [("native", native)] => self.native(native),
+            [("process", process)] => self.process(process),
+            [("model", model)] => self.model(model),
+            [("wasm", wasm)] => {
                 let fields = self.fields(wasm, "runtime.wasm", &WASM_KEYS)?;
                 Some(RuntimeSpec::Wasm { module: self.needed(&fields, "module")?.into() })
             }
-            (native, process, wasm) => {
-                let given = [native, process, wasm].into_iter().flatten().count();
-                let found = if given == 0 { "none is given" } else { "more than one is given" };
-                let fix = "Write exactly one of native (an agent of the node's own), process (a program) and wasm (a \
-                           WebAssembly module)";
+            given => {
+                let found = if given.is_empty() { "none is given" } else { "more than one is given" };
+                let fix = "Write exactly one of native (an agent of the node's own), process (a program), wasm (a \
+                           WebAssembly module) and model (a prompt and a model)";
                 self.problem("runtime".to_owned(), at.line, "runtime-choice", found.to_owned(), fix.to_owned());
                 None
             }
         }
+    }
+
+    fn model(&mut self, at: &At) -> Option<RuntimeSpec> {
+        let fields = self.fields(at, "runtime.model", &MODEL_KEYS)?;
+        let prompt = self.needed(&fields, "prompt");
+        if fields.value("endpoints").is_none() {
+            self.missing(&fields, "endpoints");
+        }
+        let endpoints = self.list(&fields, "endpoints", |reader, at, path| {
+            let fields = reader.fields(at, &path, &ENDPOINT_KEYS)?;
+            let (url, model) = (reader.needed(&fields, "url"), reader.needed(&fields, "model"));
+            let secret = reader.text(&fields, "secret");
+            Some(ModelEndpoint { url: url?, model: model?, secret })
+        });
+        let temperature = match fields.value("temperature").map(|at| (at, &at.node)) {
+            None => None,
+            Some((_, Node::Number(number))) => number.as_f64(),
+            Some((at, _)) => {
+                self.wrong_type(fields.path_of("temperature"), at, "a number");
+                return None;
+            }
+        };
+        Some(RuntimeSpec::Model { prompt: prompt?, endpoints: endpoints?, temperature })
     }
 
     fn native(&mut self, at: &At) -> Option<RuntimeSpec> {

@@ -172,6 +172,7 @@ async fn planted(ladder: Ladder, core: usize, jobs: u64) -> Result<(u64, u64), F
         core: Some(core),
         level: Level::Executor,
         interrupt: Arc::new(Nothing),
+        leftover: None,
     };
     let failed = |error: &dyn std::fmt::Display| Failure::failed(error.to_string());
     let executor = Executor::start(&config).map_err(|error| failed(&error))?;

@@ -50,6 +50,7 @@ fn row(agent: &AgentStatus) -> Value {
         AgentState::Ready => ("ready", None),
         AgentState::Starting => ("starting", None),
         AgentState::Restarting { why, restarts } => ("restarting", Some(format!("{why} (restarts: {restarts})"))),
+        AgentState::Degraded { why } => ("degraded", Some(why.clone())),
         AgentState::Suspended { why } => ("suspended", Some(why.clone())),
     };
     let hard = agent.hard.as_ref().map(|hard| {

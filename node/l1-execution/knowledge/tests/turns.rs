@@ -21,6 +21,7 @@ async fn asked(agent: &Arc<dyn Agent>, question: &str) -> Result<String, AgentEr
         context_id: "c".to_owned(),
         message: Message::new(Role::User, vec![Part::text(question)]),
         history: Vec::new(),
+        artifacts: Vec::new(),
         remembered: None,
         parameters: Parameters::default(),
     };

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 
 use althing_protocol::contract::OnOverrun;
@@ -42,6 +42,62 @@ pub struct ExecutorConfig {
     pub level: Level,
     /// Strikes the fibers of this executor.
     pub interrupt: Arc<dyn Interrupt>,
+    /// Where agents go on that lost their promise; none: they go on here.
+    pub leftover: Option<Arc<Leftover>>,
+}
+
+/// Runs agents that lost their promise, on what the others leave over. Its thread starts with the first of them.
+pub struct Leftover {
+    interrupt: Arc<dyn Interrupt>,
+    executor: OnceLock<Result<Executor, String>>,
+}
+
+impl Leftover {
+    /// Agents whose fibers that interrupt strikes.
+    #[must_use]
+    pub fn new(interrupt: Arc<dyn Interrupt>) -> Leftover {
+        Leftover { interrupt, executor: OnceLock::new() }
+    }
+
+    fn executor(&self) -> Result<&Executor, String> {
+        let start = || {
+            let config = ExecutorConfig {
+                policy: Policy::Edf,
+                ladder: Ladder::without(),
+                core: None,
+                level: Level::Idle,
+                interrupt: self.interrupt.clone(),
+                leftover: None,
+            };
+            Executor::start(&config).map_err(|error| error.to_string())
+        };
+        self.executor.get_or_init(start).as_ref().map_err(Clone::clone)
+    }
+
+    /// Goes on with an agent; a job may now run for a whole period.
+    pub(super) fn run(&self, cell: &Arc<AgentCell>) -> Result<(), String> {
+        let fiber = cell.template.make()?;
+        let params = Params { budget_ns: cell.params.period_ns, deadline_ns: cell.params.period_ns, ..cell.params };
+        let place = self.executor()?.seat(params, fiber, cell.clone()).map_err(|error| error.to_string())?;
+        *cell.leftover.lock().expect("no holder of the place panics") = Some(place);
+        Ok(())
+    }
+
+    /// Asks for a job of a sporadic agent that runs here.
+    pub fn arrive(&self, cell: &AgentCell) {
+        let place = *cell.leftover.lock().expect("no holder of the place panics");
+        if let (Some(place), Some(Ok(executor))) = (place, self.executor.get()) {
+            executor.arrive(place);
+        }
+    }
+
+    /// Takes an agent away that may run here.
+    pub async fn take(&self, cell: &AgentCell) {
+        let place = cell.leftover.lock().expect("no holder of the place panics").take();
+        if let (Some(place), Some(Ok(executor))) = (place, self.executor.get()) {
+            executor.take(place).await;
+        }
+    }
 }
 
 /// What an executor is told.
@@ -137,8 +193,8 @@ impl Executor {
         let interrupt = config.interrupt.clone();
         let way = Arc::new(Way { commands: Mutex::new(commands), thread: Mutex::default(), interrupt });
         let to_executor = way.clone();
-        let collector =
-            Collector { reports, cells: cells.clone(), commands: Arc::new(move |told| to_executor.tell(told)) };
+        let commands = Arc::new(move |told| to_executor.tell(told));
+        let collector = Collector { reports, cells: cells.clone(), commands, leftover: config.leftover.clone() };
         let collecting = spawn("hrt-reports", config.ladder, Level::Normal, None, move || collector.run())?;
         let collector = collecting.thread().clone();
         let watchdog = Watchdog::start(config.ladder, config.core, config.interrupt.clone())?;
@@ -174,16 +230,21 @@ impl Executor {
         outputs: Vec<Arc<Signal>>,
     ) -> Result<Placed, PutError> {
         let fiber = template.make().map_err(PutError::Make)?;
-        let cell = Arc::new(AgentCell::new(template, on_overrun, inputs, outputs));
+        let cell = Arc::new(AgentCell::new(template, params, on_overrun, inputs, outputs));
+        let place = self.seat(params, fiber, cell.clone())?;
+        Ok(Placed { place, cell })
+    }
+
+    fn seat(&self, params: Params, fiber: Box<dyn Fiber>, cell: Arc<AgentCell>) -> Result<usize, PutError> {
         let place = {
             let mut cells = self.cells.lock().expect("no holder of the cells panics");
             let place = cells.iter().position(Option::is_none).ok_or(PutError::Full)?;
             cells[place] = Some(cell.clone());
             place
         };
-        self.way.tell(Command::Put { place, params, fiber, cell: cell.clone() });
+        self.way.tell(Command::Put { place, params, fiber, cell });
         self.collector.unpark();
-        Ok(Placed { place, cell })
+        Ok(place)
     }
 
     /// Asks for a job of a sporadic task.

@@ -13,7 +13,7 @@ mod stalls;
 mod tally;
 mod watch;
 
-pub use executor::{Executor, ExecutorConfig, Placed, PutError};
+pub use executor::{Executor, ExecutorConfig, Leftover, Placed, PutError};
 pub use fiber::{Fiber, Interrupt, Progress, SIGNALS_MAX, Template, Values};
 pub use machine::Params;
 pub use reports::{AgentCell, JobRecord, Outcome, Standing};

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use althing_protocol::contract::OnOverrun;
 use tokio::sync::broadcast;
 
-use super::executor::Command;
+use super::executor::{Command, Leftover};
 use super::fiber::{Fiber, Template, Values};
+use super::machine::Params;
 use super::signals::Signal;
 use super::tally::Tally;
 
@@ -77,7 +78,10 @@ pub struct AgentCell {
     pub(super) watched: AtomicU32,
     records: broadcast::Sender<(JobRecord, Values)>,
     on_overrun: OnOverrun,
-    template: Arc<dyn Template>,
+    pub(super) params: Params,
+    pub(super) template: Arc<dyn Template>,
+    /// Its place among those that run without a promise.
+    pub(super) leftover: Mutex<Option<usize>>,
     /// Handed the agent when it runs on without a promise.
     pub(super) inputs: Vec<Arc<Signal>>,
     pub(super) outputs: Vec<Arc<Signal>>,
@@ -86,6 +90,7 @@ pub struct AgentCell {
 impl AgentCell {
     pub(super) fn new(
         template: Arc<dyn Template>,
+        params: Params,
         on_overrun: OnOverrun,
         inputs: Vec<Arc<Signal>>,
         outputs: Vec<Arc<Signal>>,
@@ -97,7 +102,9 @@ impl AgentCell {
             watched: AtomicU32::new(0),
             records: broadcast::Sender::new(RECORDS),
             on_overrun,
+            params,
             template,
+            leftover: Mutex::new(None),
             inputs,
             outputs,
         }
@@ -176,6 +183,8 @@ pub(super) struct Collector {
     pub cells: Arc<Mutex<Vec<Option<Arc<AgentCell>>>>>,
     /// How the executor is told.
     pub commands: Arc<dyn Fn(Command) + Send + Sync>,
+    /// Where agents go on that lost their promise; none: they go on here.
+    pub leftover: Option<Arc<Leftover>>,
 }
 
 impl Collector {
@@ -229,9 +238,13 @@ impl Collector {
                 cell.stand(Standing::Suspended, "it took more than its budget");
                 (self.commands)(Command::Rest { place });
             }
-            (None, OnOverrun::Degrade) => {
-                cell.stand(Standing::Degraded, "it took more than its budget");
+            (None, OnOverrun::Degrade) if self.leftover.is_some() => {
                 (self.commands)(Command::Rest { place });
+                let leftover = self.leftover.as_ref().map(|leftover| leftover.run(cell));
+                match leftover {
+                    Some(Err(reason)) => cell.stand(Standing::Broken, &reason),
+                    _ => cell.stand(Standing::Degraded, "it took more than its budget, and runs on without a promise"),
+                }
             }
             (why, _) => match cell.template.make() {
                 Ok(fiber) => {

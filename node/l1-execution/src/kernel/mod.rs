@@ -16,7 +16,9 @@ use althing_protocol::contract::{Arrival, Grade, Hrt, Signals as Names};
 use tokio::sync::watch;
 
 use crate::admission::{Admitted, Config, Policy, Preemption};
-use crate::hrt::{AgentCell, Executor, ExecutorConfig, Interrupt, Params, PutError, SignalError, Signals, Template};
+use crate::hrt::{
+    AgentCell, Executor, ExecutorConfig, Interrupt, Leftover, Params, PutError, SignalError, Signals, Template,
+};
 use crate::realtime::{Ladder, Level, Machine, PROBE_SAMPLES, cores, probe};
 
 pub use machine::{Plan, Promise, Refused};
@@ -107,6 +109,7 @@ pub struct Hard {
 struct Core {
     runtime: Arc<dyn HardRuntime>,
     executor: Executor,
+    leftover: Arc<Leftover>,
 }
 
 /// The scheduler of one node.
@@ -255,6 +258,7 @@ impl Kernel {
         let core = self.lock().get(&hard.admitted.core).cloned();
         if let Some(core) = core {
             core.executor.take(hard.place).await;
+            core.leftover.take(&hard.cell).await;
         }
         self.signals.leave(&hard.name, &hard.signals.inputs, &hard.signals.outputs);
         self.plan().release(&hard.name);
@@ -272,6 +276,7 @@ impl Kernel {
     pub fn arrive(&self, hard: &Hard) {
         if let Some(core) = self.lock().get(&hard.admitted.core) {
             core.executor.arrive(hard.place);
+            core.leftover.arrive(&hard.cell);
         }
     }
 
@@ -281,15 +286,17 @@ impl Kernel {
             return Ok(core.clone());
         }
         let runtime = (self.make)().map_err(AdmitError::Code)?;
+        let leftover = Arc::new(Leftover::new(runtime.clone()));
         let config = ExecutorConfig {
             policy: self.config.policy,
             ladder: self.ladder,
             core: self.hrt_cores.get(at).copied(),
             level: Level::Executor,
             interrupt: runtime.clone(),
+            leftover: Some(leftover.clone()),
         };
         let executor = Executor::start(&config).map_err(|error| AdmitError::Threads(error.to_string()))?;
-        let core = Arc::new(Core { runtime, executor });
+        let core = Arc::new(Core { runtime, executor, leftover });
         running.insert(at, core.clone());
         Ok(core)
     }

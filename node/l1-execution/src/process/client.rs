@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Made, Output, Parameters, Turn};
 use crate::error::AgentError;
-use crate::process::sse::Events;
+use crate::sse::Events;
 
 /// How often a program that does not answer yet is asked for its card.
 const KNOCK: Duration = Duration::from_millis(50);

@@ -3,7 +3,6 @@
 //! Whoever uses it has installed a crypto provider for `rustls`, as reqwest wants it, although nothing here uses TLS.
 
 mod client;
-mod sse;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use althing_execution::admission::Policy;
-use althing_execution::hrt::{AgentCell, Executor, ExecutorConfig, Outcome, Params, Placed, Signals, Standing};
+use althing_execution::hrt::{
+    AgentCell, Executor, ExecutorConfig, Leftover, Outcome, Params, Placed, Signals, Standing,
+};
 use althing_execution::realtime::{Ladder, Level, cores};
 use althing_protocol::contract::OnOverrun;
 use althing_wasm::{Hard, ModuleError};
@@ -37,6 +39,7 @@ fn scene() -> Scene {
         core: cores().last().copied(),
         level: Level::Executor,
         interrupt: Arc::new(hard.clone()),
+        leftover: Some(Arc::new(Leftover::new(Arc::new(hard.clone())))),
     };
     Scene { hard, executor: Executor::start(&config).expect("threads"), signals: Signals::default() }
 }
@@ -109,6 +112,13 @@ async fn a_contract_says_what_becomes_of_it() {
     let spin = scene.put("spin", SPIN, PARAMS, OnOverrun::Suspend);
     until(&spin.cell, |cell| cell.standing().0 == Standing::Suspended).await;
     assert_eq!(spin.cell.tally.overruns.load(Ordering::Relaxed), 1);
+    // One that takes half a period goes on, without a promise.
+    let slow = SPIN.replace("(loop $for_ever (br $for_ever))", "(local $n i32) (loop $again (br_if $again (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 6000000))))");
+    let params = Params { budget_ns: 100_000, period_ns: 100_000_000, deadline_ns: 100_000_000, ..PARAMS };
+    let slow = scene.put("slow", &slow, params, OnOverrun::Degrade);
+    until(&slow.cell, |cell| cell.standing().0 == Standing::Degraded).await;
+    assert_eq!(slow.cell.tally.overruns.load(Ordering::Relaxed), 1);
+    until(&slow.cell, |cell| cell.tally.response.max() > 0).await;
     let trap = scene.put("trap", TRAP, PARAMS, OnOverrun::Suspend);
     until(&trap.cell, |cell| cell.tally.failures.load(Ordering::Relaxed) >= 3).await;
     let (standing, why) = trap.cell.standing();

@@ -1,4 +1,4 @@
-//! Server-sent events (WHATWG HTML §9.2) from an agent's program: only `data` matters here, and everything is bounded.
+//! Server-sent events (WHATWG HTML §9.2) from an agent's program or a model: only `data` matters here, and everything is bounded.
 
 /// Longest event that is taken.
 const EVENT_BYTES_MAX: usize = 4 << 20;

@@ -1,0 +1,231 @@
+//! One endpoint that speaks OpenAI's chat completions, streamed.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::model::chat::Said;
+use crate::sse::Events;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long an endpoint may take until it answers, and between two pieces of an answer.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How much of an error is read.
+const ERROR_BYTES: usize = 2_048;
+
+/// Why an endpoint did not answer, or broke off.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum EndpointError {
+    #[error("it cannot be reached: {0}")]
+    Unreachable(String),
+    #[error("it answered {status}: {said}")]
+    Status { status: u16, said: String },
+    #[error("it sent nothing for {} s", PATIENCE.as_secs())]
+    Silent,
+    #[error("it sent what is no chat completion: {0}")]
+    Malformed(String),
+    #[error("it ended in the middle of an answer")]
+    Cut,
+    #[error("nobody waits for it any more")]
+    Cancelled,
+}
+
+/// Where a model is, and how it is asked.
+pub(super) struct Endpoint {
+    http: reqwest::Client,
+    url: String,
+    model: String,
+    authorization: Option<HeaderValue>,
+}
+
+/// How an answer ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub model: Option<String>,
+    pub finish: String,
+    pub input_tokens: Option<u64>,
+    pub output_tokens: Option<u64>,
+    pub pieces: u64,
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    model: Option<String>,
+    #[serde(default)]
+    choices: Vec<Choice>,
+    usage: Option<Usage>,
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    delta: Delta,
+    finish_reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Delta {
+    content: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+}
+
+impl Endpoint {
+    pub fn new(url: &str, model: &str, secret: Option<String>) -> Result<Endpoint, String> {
+        let authorization = secret.map(|secret| {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", secret.trim()))
+                .map_err(|_| "the secret holds what no header may".to_owned())?;
+            value.set_sensitive(true);
+            Ok::<HeaderValue, String>(value)
+        });
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT)
+            .build()
+            .map_err(|error| error.to_string())?;
+        let url = url.trim_end_matches('/').to_owned();
+        Ok(Endpoint { http, url, model: model.to_owned(), authorization: authorization.transpose()? })
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Asks; the answer is streamed.
+    pub async fn ask(&self, messages: &[Said], temperature: Option<f64>, room: u64) -> Result<Stream, EndpointError> {
+        let mut body = json!({
+            "model": self.model,
+            "messages": messages,
+            "stream": true,
+            "stream_options": { "include_usage": true },
+            "max_tokens": room,
+        });
+        if let Some(temperature) = temperature {
+            body["temperature"] = json!(temperature);
+        }
+        let mut request =
+            self.http.post(format!("{}/chat/completions", self.url)).header(CONTENT_TYPE, "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization.clone());
+        }
+        let sent = timeout(PATIENCE, request.body(body.to_string()).send()).await.map_err(|_| EndpointError::Silent)?;
+        // The address may hold what is nobody's business.
+        let response = sent.map_err(|error| EndpointError::Unreachable(whole(&error.without_url())))?;
+        let status = response.status().as_u16();
+        let mut bytes = response.bytes_stream().boxed();
+        if status != 200 {
+            return Err(EndpointError::Status { status, said: beginning(&mut bytes).await });
+        }
+        Ok(Stream { bytes, events: Events::default(), ready: VecDeque::new(), ended: Ended::default(), over: false })
+    }
+}
+
+/// An error and what it came from.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+async fn beginning(bytes: &mut BoxStream<'static, reqwest::Result<bytes::Bytes>>) -> String {
+    let mut said = Vec::new();
+    while said.len() < ERROR_BYTES {
+        match timeout(CONNECT, bytes.next()).await {
+            Ok(Some(Ok(more))) => said.extend_from_slice(&more),
+            _ => break,
+        }
+    }
+    said.truncate(ERROR_BYTES);
+    String::from_utf8_lossy(&said).trim().to_owned()
+}
+
+/// An answer as it comes.
+pub(super) struct Stream {
+    bytes: BoxStream<'static, reqwest::Result<bytes::Bytes>>,
+    events: Events,
+    ready: VecDeque<String>,
+    ended: Ended,
+    over: bool,
+}
+
+impl Stream {
+    /// The next piece of text; nothing at the end. An answer of more than `room` pieces, each at least one token, is cut
+    /// there.
+    pub async fn next(&mut self, room: u64) -> Result<Option<String>, EndpointError> {
+        loop {
+            if let Some(text) = self.ready.pop_front() {
+                if self.ended.pieces >= room {
+                    "length".clone_into(&mut self.ended.finish);
+                    self.ready.clear();
+                    self.over = true;
+                    return Ok(None);
+                }
+                self.ended.pieces += 1;
+                return Ok(Some(text));
+            }
+            if self.over {
+                return Ok(None);
+            }
+            let more = timeout(PATIENCE, self.bytes.next()).await.map_err(|_| EndpointError::Silent)?;
+            match more {
+                Some(Ok(bytes)) => self.take(&bytes)?,
+                Some(Err(error)) => return Err(EndpointError::Unreachable(whole(&error.without_url()))),
+                // Some servers hang up without `[DONE]`, but none before it said why it ended.
+                None if self.ended.finish.is_empty() => return Err(EndpointError::Cut),
+                None => self.over = true,
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), EndpointError> {
+        let events = self.events.push(bytes).map_err(|_| EndpointError::Malformed("an endless event".to_owned()))?;
+        for event in events {
+            if event == b"[DONE]" {
+                self.over = true;
+                return Ok(());
+            }
+            let malformed = |error: serde_json::Error| EndpointError::Malformed(error.to_string());
+            let chunk: Chunk = serde_json::from_slice(&event).map_err(malformed)?;
+            if let Some(error) = chunk.error {
+                let said: String = error.to_string().chars().take(ERROR_BYTES).collect();
+                return Err(EndpointError::Status { status: 200, said });
+            }
+            self.ended.model = chunk.model.or(self.ended.model.take());
+            if let Some(usage) = chunk.usage {
+                self.ended.input_tokens = Some(usage.prompt_tokens);
+                self.ended.output_tokens = Some(usage.completion_tokens);
+            }
+            for choice in chunk.choices {
+                self.ready.extend(choice.delta.content.filter(|text| !text.is_empty()));
+                if let Some(finish) = choice.finish_reason {
+                    self.ended.finish = finish;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn ended(self) -> Ended {
+        self.ended
+    }
+}

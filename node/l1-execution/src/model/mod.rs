@@ -1,0 +1,270 @@
+//! Agents that are a prompt and a model, at any endpoint that speaks OpenAI's chat completions.
+//!
+//! A turn is bounded by its contract before a byte is sent: the model must be one that the policy allows, the prompt
+//! must fit the context, and the answer may cost what is left of the turn's tokens. The answer streams out as it comes.
+//! Dropping the turn hangs up, which is how a new message stops an answer that is under way.
+
+mod chat;
+mod endpoint;
+mod machine;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use a2a::{Artifact, Part};
+use althing_protocol::Contract;
+use althing_protocol::contract::Class;
+use althing_td::{ModelEndpoint, RuntimeSpec};
+use futures::future::BoxFuture;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::agent::{Agent, Made, Output, Turn};
+use crate::error::AgentError;
+use endpoint::{Ended, Endpoint, EndpointError};
+use machine::{Expected, Pace};
+
+pub use chat::tokens_of;
+
+/// Answers that one endpoint works on at once; the others wait.
+const SLOTS: usize = 32;
+
+/// Looks up a secret of the node's by its name.
+pub type Secrets = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Why a model agent cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// The contract's policy allows none of its models.
+    #[error("its contract allows the models {allowed}, and its endpoints have {has}")]
+    NoModel {
+        /// What the policy names.
+        allowed: String,
+        /// What the endpoints name.
+        has: String,
+    },
+    /// The contract does not name a secret that an endpoint wants.
+    #[error("an endpoint wants the secret {0:?}, which the contract does not grant: add it to `security.secrets`")]
+    NotGranted(String),
+    /// The node does not have a secret.
+    #[error("this node has no secret {0:?}; `althing secret set {0}` keeps one")]
+    NoSecret(String),
+    /// No client can be made.
+    #[error("{0}")]
+    Client(String),
+}
+
+/// A prompt and its models.
+pub struct Model {
+    prompt: String,
+    temperature: Option<f64>,
+    places: Vec<Place>,
+    context_tokens: u64,
+    output_tokens: u64,
+    turn_tokens: Option<u64>,
+    /// Milliseconds to the first output that the contract aims at.
+    aim: Option<Duration>,
+}
+
+/// An endpoint, and how it has been lately.
+struct Place {
+    endpoint: Endpoint,
+    slots: Arc<tokio::sync::Semaphore>,
+    pace: Mutex<Pace>,
+}
+
+impl Model {
+    /// An agent of that runtime, held to that contract.
+    ///
+    /// # Errors
+    /// See [`ModelError`].
+    pub fn new(runtime: &RuntimeSpec, contract: &Contract, secrets: &Secrets) -> Result<Model, ModelError> {
+        let RuntimeSpec::Model { prompt, endpoints, temperature } = runtime else {
+            return Err(ModelError::Client("it is no model agent".to_owned()));
+        };
+        let policy = &contract.model;
+        let allowed = |endpoint: &&ModelEndpoint| policy.models.is_empty() || policy.models.contains(&endpoint.model);
+        let usable: Vec<&ModelEndpoint> = endpoints.iter().filter(allowed).collect();
+        if usable.is_empty() {
+            let has = endpoints.iter().map(|endpoint| endpoint.model.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(ModelError::NoModel { allowed: policy.models.join(", "), has });
+        }
+        let place = |named: &&ModelEndpoint| {
+            let secret = named.secret.as_deref().map(|name| granted(contract, secrets, name)).transpose()?;
+            let endpoint = Endpoint::new(&named.url, &named.model, secret).map_err(ModelError::Client)?;
+            let slots = Arc::new(tokio::sync::Semaphore::new(SLOTS));
+            Ok(Place { endpoint, slots, pace: Mutex::default() })
+        };
+        Ok(Model {
+            prompt: prompt.clone(),
+            temperature: *temperature,
+            places: usable.iter().map(place).collect::<Result<_, ModelError>>()?,
+            context_tokens: policy.context_tokens,
+            output_tokens: policy.output_tokens,
+            turn_tokens: contract.compute.tokens_per_turn,
+            aim: match &contract.class {
+                Class::Srt(srt) => Some(Duration::from_millis(srt.ttft_ms)),
+                Class::Hrt(_) | Class::Dt(_) => None,
+            },
+        })
+    }
+
+    /// What a prompt leaves for the answer, tokens; a refusal where it leaves nothing.
+    fn room(&self, prompt_tokens: u64) -> Result<u64, AgentError> {
+        if prompt_tokens > self.context_tokens {
+            let most = self.context_tokens;
+            return Err(AgentError::Rejected(format!(
+                "the prompt has about {prompt_tokens} tokens, and its contract allows {most}"
+            )));
+        }
+        let left = self.turn_tokens.map_or(u64::MAX, |most| most.saturating_sub(prompt_tokens));
+        if left == 0 {
+            let most = self.turn_tokens.unwrap_or_default();
+            let reason = format!("the prompt alone has about {prompt_tokens} tokens, and a turn may have {most}");
+            return Err(AgentError::Rejected(reason));
+        }
+        Ok(self.output_tokens.min(left))
+    }
+
+    /// The endpoints in the order in which they are tried: those that keep the aim first, else as written. Refused when
+    /// answers queue up at each of them, and none would keep the aim.
+    fn order(&self) -> Result<Vec<&Place>, AgentError> {
+        let expected: Vec<Expected> = self.places.iter().map(Place::expected).collect();
+        let Some(aim) = self.aim else { return Ok(self.places.iter().collect()) };
+        match machine::order(&expected, aim) {
+            Ok(order) => Ok(order.into_iter().map(|place| &self.places[place]).collect()),
+            Err(wait) => Err(AgentError::Rejected(format!(
+                "its models are busy: a first word would come after {} ms, and its contract aims at {}; try again in {} ms",
+                wait.as_millis(),
+                aim.as_millis(),
+                wait.saturating_sub(aim).as_millis().max(1)
+            ))),
+        }
+    }
+
+    async fn answer(&self, turn: &Turn, out: &Output) -> Result<(), AgentError> {
+        let messages = chat::messages(&self.prompt, turn);
+        let prompt_tokens = chat::tokens(&messages);
+        let room = self.room(prompt_tokens)?;
+        let artifact = chat::artifact_id(turn);
+        let mut failures = Vec::new();
+        for place in self.order()? {
+            let answer = Answer { out, artifact: &artifact, room };
+            match place.answer(&messages, self.temperature, answer).await {
+                Ok(ended) => return self.close(place, &artifact, prompt_tokens, &ended, out).await,
+                Err(Failed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),
+                // Once something was said another model cannot go on with it.
+                Err(Failed { error, said: true }) => {
+                    return Err(AgentError::Failed(format!("the answer broke off: {error}")));
+                }
+                Err(Failed { error, said: false }) => {
+                    tracing::warn!(url = place.endpoint.url(), %error, "an endpoint failed");
+                    failures.push(format!("{} ({}): {error}", place.endpoint.url(), place.endpoint.model()));
+                }
+            }
+        }
+        Err(AgentError::Failed(format!("no endpoint answered: {}", failures.join("; "))))
+    }
+
+    /// What the answer came from, and what it cost.
+    async fn close(
+        &self,
+        place: &Place,
+        artifact: &str,
+        prompt_tokens: u64,
+        ended: &Ended,
+        out: &Output,
+    ) -> Result<(), AgentError> {
+        let usage = json!({
+            "model": ended.model.as_deref().unwrap_or(place.endpoint.model()),
+            "endpoint": place.endpoint.url(),
+            "finish": ended.finish,
+            "inputTokens": ended.input_tokens.unwrap_or(prompt_tokens),
+            "outputTokens": ended.output_tokens.unwrap_or(ended.pieces),
+            "estimated": ended.output_tokens.is_none(),
+        });
+        let artifact = Artifact {
+            artifact_id: artifact.to_owned(),
+            name: None,
+            description: None,
+            parts: vec![Part::data(json!({ "usage": usage }))],
+            metadata: None,
+            extensions: None,
+        };
+        out.put(Made::Artifact { artifact, append: ended.pieces > 0, last: true }).await
+    }
+}
+
+fn granted(contract: &Contract, secrets: &Secrets, name: &str) -> Result<String, ModelError> {
+    if !contract.security.secrets.iter().any(|granted| granted == name) {
+        return Err(ModelError::NotGranted(name.to_owned()));
+    }
+    secrets(name).ok_or_else(|| ModelError::NoSecret(name.to_owned()))
+}
+
+impl Agent for Model {
+    fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
+        Box::pin(async move { self.answer(&turn, &out).await })
+    }
+}
+
+/// Where an answer goes, and how long it may be.
+struct Answer<'a> {
+    out: &'a Output,
+    artifact: &'a str,
+    room: u64,
+}
+
+/// An endpoint failed, before or after it had said something.
+struct Failed {
+    error: EndpointError,
+    said: bool,
+}
+
+impl Place {
+    fn expected(&self) -> Expected {
+        let pace = self.pace.lock().expect("no holder of the pace panics");
+        pace.expected(SLOTS, self.slots.available_permits())
+    }
+
+    async fn answer(
+        &self,
+        messages: &[chat::Said],
+        temperature: Option<f64>,
+        answer: Answer<'_>,
+    ) -> Result<Ended, Failed> {
+        self.pace.lock().expect("no holder of the pace panics").waits(1);
+        let waiting = Waiting(self);
+        let slot = self.slots.clone().acquire_owned().await;
+        drop(waiting);
+        let _slot = slot.map_err(|_| Failed { error: EndpointError::Cancelled, said: false })?;
+        let begun = Instant::now();
+        let (mut first, mut said) = (None, false);
+        let mut stream =
+            self.endpoint.ask(messages, temperature, answer.room).await.map_err(|error| Failed { error, said })?;
+        loop {
+            match stream.next(answer.room).await {
+                Ok(Some(text)) => {
+                    first.get_or_insert_with(|| begun.elapsed());
+                    let put = answer.out.chunk(answer.artifact, text, said, false).await;
+                    said = true;
+                    put.map_err(|_| Failed { error: EndpointError::Cancelled, said })?;
+                }
+                Ok(None) => break,
+                Err(error) => return Err(Failed { error, said }),
+            }
+        }
+        let mut pace = self.pace.lock().expect("no holder of the pace panics");
+        pace.took(first.unwrap_or_else(|| begun.elapsed()), begun.elapsed());
+        Ok(stream.ended())
+    }
+}
+
+/// Somebody who waits for a slot, until it is dropped.
+struct Waiting<'a>(&'a Place);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.pace.lock().expect("no holder of the pace panics").waits(-1);
+    }
+}

@@ -1,0 +1,286 @@
+//! Model agents against an endpoint on loopback that behaves, misbehaves, and counts.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use a2a::{Message, Part, PartContent, Role};
+use althing_execution::agent::{Made, Parameters};
+use althing_execution::model::{Model, ModelError};
+use althing_execution::{Agent, AgentError, Output, Turn};
+use althing_protocol::Contract;
+use althing_td::{ModelEndpoint, RuntimeSpec};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// What an endpoint does with a request.
+#[derive(Clone, Copy)]
+enum Behaves {
+    /// Streams three words, what they cost, and ends.
+    Well,
+    /// Hangs up in the middle.
+    Cut,
+    /// Sends what is no completion.
+    Garbage,
+    /// Never ends.
+    Endless,
+    /// Refuses.
+    Fails,
+    /// Tells of a failure in the stream.
+    FailsLate,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: AtomicUsize,
+    hung_up: AtomicUsize,
+    last: Mutex<(String, Value)>,
+}
+
+struct Stub {
+    url: String,
+    seen: Arc<Seen>,
+}
+
+async fn stub(behaves: Behaves) -> Stub {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/v1", listener.local_addr().expect("bound"));
+    let seen = Arc::new(Seen::default());
+    let shared = seen.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let seen = shared.clone();
+            tokio::spawn(async move {
+                // The other side may hang up at any time.
+                let _ = serve(stream, behaves, &seen).await;
+                seen.hung_up.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+    });
+    Stub { url, seen }
+}
+
+async fn serve(stream: TcpStream, behaves: Behaves, seen: &Seen) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await?;
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        head.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    *seen.last.lock().expect("no holder panics") = (head, serde_json::from_slice(&body)?);
+    seen.requests.fetch_add(1, Ordering::SeqCst);
+    let mut stream = stream.into_inner();
+    let piece = |text: &str| {
+        format!("data: {}\n\n", json!({ "model": "small-1", "choices": [{ "delta": { "content": text } }] }))
+    };
+    if matches!(behaves, Behaves::Fails) {
+        return stream.write_all(b"HTTP/1.1 503 Busy\r\ncontent-length: 9\r\n\r\nno room..").await;
+    }
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n").await?;
+    match behaves {
+        Behaves::Garbage => stream.write_all(b"data: {\"choices\": 7}\n\n").await?,
+        Behaves::FailsLate => stream.write_all(b"data: {\"error\": {\"message\": \"out of memory\"}}\n\n").await?,
+        Behaves::Endless => loop {
+            stream.write_all(piece("word ").as_bytes()).await?;
+            tokio::task::yield_now().await;
+        },
+        Behaves::Well | Behaves::Cut | Behaves::Fails => {
+            for word in ["one ", "two ", "three"] {
+                stream.write_all(piece(word).as_bytes()).await?;
+            }
+            if matches!(behaves, Behaves::Well) {
+                let end = json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] });
+                let usage = json!({ "choices": [], "usage": { "prompt_tokens": 11, "completion_tokens": 3 } });
+                stream.write_all(format!("data: {end}\n\ndata: {usage}\n\ndata: [DONE]\n\n").as_bytes()).await?;
+            }
+        }
+    }
+    stream.shutdown().await
+}
+
+fn contract(more: &Value) -> Contract {
+    let mut value = json!({ "class": { "latency": "srt" } });
+    for (key, more) in more.as_object().expect("a map") {
+        value[key] = more.clone();
+    }
+    Contract::from_value(&value).expect("a contract")
+}
+
+fn model(stubs: &[&Stub], more: &Value) -> Result<Model, ModelError> {
+    let endpoint = |stub: &&Stub| ModelEndpoint { url: stub.url.clone(), model: "small".to_owned(), secret: None };
+    let endpoints = stubs.iter().map(endpoint).collect();
+    let runtime = RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints, temperature: Some(0.5) };
+    Model::new(&runtime, &contract(more), &secrets())
+}
+
+fn secrets() -> althing_execution::model::Secrets {
+    Arc::new(|name| (name == "KEY").then(|| "hush-hush".to_owned()))
+}
+
+fn turn(text: &str) -> Turn {
+    Turn {
+        task_id: "task".to_owned(),
+        context_id: "context".to_owned(),
+        message: Message::new(Role::User, vec![Part::text(text)]),
+        history: Vec::new(),
+        artifacts: Vec::new(),
+        remembered: None,
+        parameters: Parameters::default(),
+    }
+}
+
+/// Runs a turn; what it said, the data that came with it, and how it ended.
+async fn run(model: &Model, turn: Turn) -> (String, Value, Result<(), AgentError>) {
+    let (out, mut outputs) = Output::channel();
+    let taken = async {
+        let (mut said, mut data) = (String::new(), Value::Null);
+        while let Some(made) = outputs.recv().await {
+            let Made::Artifact { artifact, .. } = made else { continue };
+            for part in artifact.parts {
+                match part.content {
+                    PartContent::Text(text) => said.push_str(&text),
+                    PartContent::Data(value) => data = value,
+                    PartContent::Raw(_) | PartContent::Url(_) => {}
+                }
+            }
+        }
+        (said, data)
+    };
+    let both = async { tokio::join!(model.turn(turn, out), taken) };
+    let (ended, (said, data)) = tokio::time::timeout(LONG, both).await.expect("in time");
+    (said, data, ended)
+}
+
+#[tokio::test]
+async fn an_answer_streams_with_what_it_cost() {
+    let stub = stub(Behaves::Well).await;
+    let model = model(&[&stub], &json!({})).expect("a model");
+    let (said, data, ended) = run(&model, turn("Count.")).await;
+    assert_eq!((said.as_str(), ended), ("one two three", Ok(())));
+    let usage = &data["usage"];
+    assert_eq!((&usage["model"], &usage["finish"]), (&json!("small-1"), &json!("stop")));
+    assert_eq!((&usage["inputTokens"], &usage["outputTokens"]), (&json!(11), &json!(3)));
+    let (_, asked) = stub.seen.last.lock().expect("no holder panics").clone();
+    assert_eq!(asked["messages"][0], json!({ "role": "system", "content": "Be brief." }));
+    assert_eq!(asked["messages"][1], json!({ "role": "user", "content": "Count." }));
+    assert_eq!((&asked["temperature"], &asked["stream"]), (&json!(0.5), &json!(true)));
+}
+
+#[tokio::test]
+async fn an_answer_that_was_broken_off_is_part_of_the_conversation() {
+    let stub = stub(Behaves::Well).await;
+    let model = model(&[&stub], &json!({})).expect("a model");
+    let mut again = turn("Go on.");
+    again.history = vec![Message::new(Role::User, vec![Part::text("Count.")])];
+    let half = json!([{ "artifactId": "answer-1", "parts": [{ "text": "one " }, { "text": "tw" }] }]);
+    again.artifacts = serde_json::from_value(half).expect("artifacts");
+    run(&model, again).await.2.expect("an answer");
+    let (_, asked) = stub.seen.last.lock().expect("no holder panics").clone();
+    let roles: Vec<&Value> = asked["messages"].as_array().expect("a list").iter().map(|said| &said["role"]).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user"]);
+    assert_eq!(asked["messages"][2]["content"], "one tw");
+}
+
+#[tokio::test]
+async fn what_fails_before_a_word_is_replaced_and_what_fails_after_is_told() {
+    let well = stub(Behaves::Well).await;
+    for behaves in [Behaves::Fails, Behaves::Garbage, Behaves::FailsLate] {
+        let bad = stub(behaves).await;
+        let both = model(&[&bad, &well], &json!({})).expect("a model");
+        let (said, _, ended) = run(&both, turn("Count.")).await;
+        assert_eq!((said.as_str(), ended), ("one two three", Ok(())));
+        let alone = model(&[&bad], &json!({})).expect("a model");
+        let (_, _, ended) = run(&alone, turn("Count.")).await;
+        let told = ended.expect_err("a failure").to_string();
+        assert!(told.contains(&bad.url), "{told}");
+    }
+    let cut = stub(Behaves::Cut).await;
+    let (said, _, ended) = run(&model(&[&cut, &well], &json!({})).expect("a model"), turn("Count.")).await;
+    assert_eq!(said, "one two three");
+    assert!(ended.expect_err("a failure").to_string().contains("broke off"));
+    let gone = Stub { url: "http://127.0.0.1:1/v1".to_owned(), seen: Arc::default() };
+    let (_, _, ended) = run(&model(&[&gone], &json!({})).expect("a model"), turn("Count.")).await;
+    assert!(ended.expect_err("a failure").to_string().contains("cannot be reached"));
+}
+
+#[tokio::test]
+async fn budgets_hold_before_and_while_it_speaks() {
+    let endless = stub(Behaves::Endless).await;
+    let cut = model(&[&endless], &json!({ "model": { "output_tokens": 50 } })).expect("a model");
+    let (said, data, ended) = run(&cut, turn("Count.")).await;
+    assert_eq!((said.split_whitespace().count(), ended), (50, Ok(())));
+    assert_eq!(data["usage"]["finish"], "length");
+    let (_, asked) = endless.seen.last.lock().expect("no holder panics").clone();
+    assert_eq!(asked["max_tokens"], 50);
+    let before = endless.seen.requests.load(Ordering::SeqCst);
+    for (more, text) in [
+        (json!({ "model": { "context_tokens": 20 } }), "x".repeat(100)),
+        (json!({ "compute": { "tokens_per_turn": 10 } }), "x".repeat(30)),
+    ] {
+        let model = model(&[&endless], &more).expect("a model");
+        assert!(matches!(run(&model, turn(&text)).await.2, Err(AgentError::Rejected(_))));
+    }
+    assert_eq!(endless.seen.requests.load(Ordering::SeqCst), before, "refused before it reaches the model");
+}
+
+#[tokio::test]
+async fn the_policy_and_the_grants_of_the_contract_hold() {
+    let stub = stub(Behaves::Well).await;
+    let other = model(&[&stub], &json!({ "model": { "models": ["large"] } }));
+    assert!(matches!(other, Err(ModelError::NoModel { .. })));
+    let named = |secret: &str| RuntimeSpec::Model {
+        prompt: "Be brief.".to_owned(),
+        endpoints: vec![ModelEndpoint {
+            url: stub.url.clone(),
+            model: "small".to_owned(),
+            secret: Some(secret.to_owned()),
+        }],
+        temperature: None,
+    };
+    let granted = contract(&json!({ "security": { "secrets": ["KEY", "OTHER"] } }));
+    let error = Model::new(&named("KEY"), &contract(&json!({})), &secrets()).err();
+    assert_eq!(error, Some(ModelError::NotGranted("KEY".to_owned())));
+    assert_eq!(Model::new(&named("OTHER"), &granted, &secrets()).err(), Some(ModelError::NoSecret("OTHER".to_owned())));
+    let model = Model::new(&named("KEY"), &granted, &secrets()).expect("a model");
+    let (said, data, ended) = run(&model, turn("Tell me your key.")).await;
+    ended.expect("an answer");
+    let (head, asked) = stub.seen.last.lock().expect("no holder panics").clone();
+    assert!(head.contains("Bearer hush-hush"), "{head}");
+    // Neither the model nor who asks sees it.
+    for told in [said, data.to_string(), asked.to_string()] {
+        assert!(!told.contains("hush"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_turn_hangs_up() {
+    let endless = stub(Behaves::Endless).await;
+    let model = model(&[&endless], &json!({ "model": { "output_tokens": 100_000_000 } })).expect("a model");
+    let (out, mut outputs) = Output::channel();
+    let mut answering = model.turn(turn("Go on for ever."), out);
+    tokio::select! {
+        _ = &mut answering => panic!("it ended"),
+        first = outputs.recv() => assert!(first.is_some()),
+    }
+    assert_eq!(endless.seen.hung_up.load(Ordering::SeqCst), 0);
+    drop(answering);
+    let hung_up = async {
+        while endless.seen.hung_up.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, hung_up).await.expect("the endpoint is told");
+}

@@ -1,0 +1,71 @@
+//! A message to a task that is being worked on: where the contract says so it stops the turn, and what was made stays.
+
+use std::time::Duration;
+
+use althing_calls::{HostedAgent, Operation};
+use althing_communication::CallerRule;
+use althing_communication::sim::{LinkConfig, SimNet};
+use althing_conformance::mesh::{Node, file, message, store};
+use althing_protocol::AgentId;
+use serde_json::{Value, json};
+
+async fn node(barge_in: bool) -> (Node, AgentId) {
+    let node = Node::start(&SimNet::new(1, LinkConfig::default()), 1, 100, &[], store()).await;
+    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play"));
+    let input_modes = vec!["text/plain".to_owned()];
+    node.hosting.add(HostedAgent { id: id.clone(), callers: CallerRule::Trusted, input_modes, barge_in });
+    (node, id)
+}
+
+fn to(task: &Value, text: &str) -> Value {
+    let mut params = message(text);
+    params["message"]["taskId"] = task.clone();
+    params
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_message_stops_the_answer_and_what_was_said_stays() {
+    let (node, id) = node(true).await;
+    let task = node.begin(&id, "pieces").await;
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    let begun = tokio::time::Instant::now();
+    let answer = node.one(&id, Operation::SendMessage, to(&task, "something else")).await.expect("an answer");
+    assert!(begun.elapsed() < Duration::from_millis(50), "{:?}", begun.elapsed());
+    let answered = &answer["task"];
+    assert_eq!(answered["status"]["state"], "TASK_STATE_COMPLETED");
+    let artifacts = answered["artifacts"].as_array().expect("artifacts");
+    let text = |at: usize| {
+        artifacts[at]["parts"]
+            .as_array()
+            .expect("parts")
+            .iter()
+            .map(|part| part["text"].as_str().unwrap_or_default())
+            .collect::<String>()
+    };
+    assert_eq!((text(0).as_str(), text(1).as_str()), ("0 1 ", "something else"));
+    let history = answered["history"].as_array().expect("a history");
+    assert!(history.iter().any(|message| message["parts"][0]["text"] == "pieces"), "{history:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_messages_at_once_each_has_its_turn() {
+    let (node, id) = node(true).await;
+    let task = node.begin(&id, "stuck").await;
+    let (first, second) = tokio::join!(node.one(&id, Operation::SendMessage, to(&task, "stuck")), async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        node.one(&id, Operation::SendMessage, to(&task, "ask")).await
+    });
+    let state = |answer: &Value| answer["task"]["status"]["state"].clone();
+    assert_eq!(state(&first.expect("interrupted")), "TASK_STATE_INPUT_REQUIRED");
+    assert_eq!(state(&second.expect("asked")), "TASK_STATE_INPUT_REQUIRED");
+    let cancelled = node.one(&id, Operation::CancelTask, json!({ "id": task })).await.expect("cancelled");
+    assert_eq!(cancelled["status"]["state"], "TASK_STATE_CANCELED");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_that_in_the_contract_it_is_refused() {
+    let (node, id) = node(false).await;
+    let task = node.begin(&id, "stuck").await;
+    let refused = node.one(&id, Operation::SendMessage, to(&task, "something else")).await.expect_err("a refusal");
+    assert!(refused.message.contains("is being worked on"), "{}", refused.message);
+}
