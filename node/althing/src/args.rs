@@ -228,6 +228,8 @@ pub struct Bench {
 pub enum BenchClass {
     /// Hard real-time: deadlines of 10 ms under load, beside a bare thread and plain tokio.
     Hrt(BenchHrt),
+    /// Soft real-time: what a node adds until the first word, and how soon a new message stops an answer.
+    Srt(BenchSrt),
     /// Delay-tolerant: how much of what the others leave over it gets.
     Dt(BenchDt),
 }
@@ -238,6 +240,17 @@ pub struct BenchHrt {
     /// Jobs of the agent; 100 take a second, and the bare thread's a quarter more.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(20..=10_000_000))]
     pub jobs: u64,
+}
+
+/// `althing bench srt`
+#[derive(Debug, Clone, clap::Args)]
+pub struct BenchSrt {
+    /// Answers at once.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub streams: u64,
+    /// Rounds of that many answers, and of as many asked of the endpoint directly.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub rounds: u64,
 }
 
 /// `althing bench dt`

@@ -5,6 +5,8 @@ mod figures;
 mod hrt;
 mod load;
 mod plot;
+mod srt;
+mod stub;
 mod windows;
 
 use std::path::Path;
@@ -19,6 +21,7 @@ use crate::exit::{Failure, code};
 pub async fn run(bench: &Bench, out: &Out) -> Result<(), Failure> {
     let report = match &bench.class {
         BenchClass::Hrt(hrt) => hrt::run(hrt, out).await?,
+        BenchClass::Srt(srt) => srt::run(srt, out).await?,
         BenchClass::Dt(dt) => dt::run(dt, out).await?,
     };
     if let Some(path) = &bench.output {
@@ -44,8 +47,11 @@ fn goal(name: &str, measured: f64, relation: &str, wanted: f64) -> Value {
 }
 
 fn people(report: &Value) -> String {
-    let mut shown = figures::table_of(report);
-    shown.push('\n');
+    let mut shown = String::new();
+    if report["rows"].is_array() {
+        shown = figures::table_of(report);
+        shown.push('\n');
+    }
     for goal in goals(report) {
         let number = |name: &str| goal[name].as_f64().unwrap_or_default();
         let verdict = if goal["holds"] == true { "holds " } else { "MISSED" };

@@ -3,7 +3,7 @@
 mod assembly;
 mod intruder;
 mod kernel;
-mod nodes;
+pub mod nodes;
 mod stage;
 
 use crate::args::Demo;

@@ -1,0 +1,231 @@
+//! `althing bench srt`: what a node adds until the first word of a model's answer, with many answers at once and
+//! delay-tolerant work beside them; and how soon a new message stops an answer.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use althing_execution::realtime::{Lateness, now_ns};
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+
+use crate::args::BenchSrt;
+use crate::bench::figures::times;
+use crate::bench::stub::Stub;
+use crate::bench::{goal, progress};
+use crate::commands::Out;
+use crate::demo::nodes::DemoNode;
+use crate::exit::Failure;
+
+/// Words of an answer.
+const WORDS: u64 = 5;
+/// Words of one that is interrupted.
+const MANY: u64 = 10_000;
+/// A stub notices that nobody reads it within this, or not at all.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Delay-tolerant turns at once.
+const PLANS: usize = 4;
+const PLANNER: [(&str, &str); 2] = [
+    ("planner.yaml", include_str!("../../../../examples/city-planning/planner.yaml")),
+    ("planner.wat", include_str!("../../../../examples/city-planning/planner.wat")),
+];
+
+/// Runs the benchmark with a node of its own.
+pub async fn run(args: &BenchSrt, out: &Out) -> Result<Value, Failure> {
+    let failed = |error: std::io::Error| Failure::failed(error.to_string());
+    let folder = tempfile::Builder::new().prefix("althing-bench-").tempdir().map_err(failed)?;
+    let stub = Stub::start().await?;
+    let mut node = DemoNode::start(folder.path(), "bench", "us", "bench-srt").await?;
+    let measured = measure(args, &node, &stub, folder.path(), out).await;
+    node.stop().await;
+    let (direct, through, barge) = measured?;
+    let p = |ns: &[u64], permille| Lateness::of(ns.to_vec()).quantile(permille) as f64 / 1e6;
+    Ok(json!({
+        "benchmark": "althing-srt/1",
+        "streams": args.streams,
+        "endpoint": { "firstWordMs": crate::bench::stub::FIRST.as_millis() },
+        "overheadUs": { "direct": times(direct.clone()), "throughTheNode": times(through.clone()) },
+        "bargeInUs": times(barge.clone()),
+        "goals": [
+            goal("our part until the first word, p50, ms over a direct client's", p(&through, 500) - p(&direct, 500), "≤", 5.0),
+            goal("our part until the first word, p99, ms over a direct client's", p(&through, 990) - p(&direct, 990), "≤", 25.0),
+            goal("from a new message until the answer under way is stopped, p99, ms", p(&barge, 990), "≤", 50.0),
+        ],
+    }))
+}
+
+async fn measure(
+    args: &BenchSrt,
+    node: &DemoNode,
+    stub: &Stub,
+    folder: &Path,
+    out: &Out,
+) -> Result<(Vec<u64>, Vec<u64>, Vec<u64>), Failure> {
+    deploy(node, stub, folder).await?;
+    let http = reqwest::Client::builder().no_proxy().build().map_err(|error| Failure::failed(error.to_string()))?;
+    let (mut direct, mut through) = (Vec::new(), Vec::new());
+    let over = AtomicBool::new(false);
+    let load = futures::future::join_all((0..PLANS).map(|_| plan(node, &http, &over)));
+    let work = async {
+        for round in 0..args.rounds {
+            progress(out, &format!("round {} of {}", round + 1, args.rounds));
+            let name = |way: &str, at: u64| format!("{way}-{round}-{at} {WORDS}");
+            let asking = (0..args.streams).map(|at| ask_direct(stub, &http, name("direct", at)));
+            direct.extend(all(futures::future::join_all(asking).await)?);
+            let asking = (0..args.streams).map(|at| ask_node(node, stub, &http, name("node", at)));
+            through.extend(all(futures::future::join_all(asking).await)?);
+        }
+        let mut barge = Vec::new();
+        for round in 0..args.rounds.max(20) {
+            barge.push(interrupt(node, stub, &http, round).await?);
+        }
+        over.store(true, Ordering::Release);
+        Ok::<Vec<u64>, Failure>(barge)
+    };
+    let (_, barge) = tokio::join!(load, work);
+    // The first answers open connections and compile nothing away: they are not what a user feels later.
+    let warm = usize::try_from(args.streams).unwrap_or_default();
+    let kept = |all: Vec<u64>| if args.rounds > 1 { all[warm.min(all.len())..].to_vec() } else { all };
+    Ok((kept(direct), kept(through), barge?))
+}
+
+fn all(outcomes: Vec<Result<u64, Failure>>) -> Result<Vec<u64>, Failure> {
+    outcomes.into_iter().collect()
+}
+
+async fn deploy(node: &DemoNode, stub: &Stub, folder: &Path) -> Result<(), Failure> {
+    let talker = json!({
+        "name": "talker",
+        "description": "Talks for as long as it is asked to",
+        "runtime": { "model": { "prompt": "Talk.", "endpoints": [{ "url": stub.url, "model": "stub" }] } },
+        "contract": {
+            // What is measured is our part; the endpoint's own time is known.
+            "class": { "latency": "srt", "ttft_ms": 60_000 },
+            "model": { "output_tokens": 2 * MANY },
+        },
+    });
+    let written = std::fs::write(folder.join("talker.yaml"), talker.to_string())
+        .and_then(|()| PLANNER.iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text)));
+    written.map_err(|error| Failure::failed(format!("cannot write to {}: {error}", folder.display())))?;
+    let client = node.client().await?;
+    for name in ["talker", "planner"] {
+        client.post("/agents", &crate::commands::agent::read(&folder.join(format!("{name}.yaml")))?).await?;
+    }
+    Ok(())
+}
+
+fn message(agent: &str, said: &str, task: Option<&str>) -> Value {
+    let mut message = json!({ "messageId": said, "role": "ROLE_USER", "parts": [{ "text": said }] });
+    if let Some(task) = task {
+        message["taskId"] = json!(task);
+    }
+    json!({ "jsonrpc": "2.0", "id": agent, "method": "SendStreamingMessage", "params": { "message": message } })
+}
+
+/// Events of a server, as they come.
+struct Events {
+    bytes: futures::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
+    buffer: String,
+}
+
+impl Events {
+    async fn open(request: reqwest::RequestBuilder) -> Result<Events, Failure> {
+        let response = request.send().await.map_err(|error| Failure::failed(error.to_string()))?;
+        Ok(Events { bytes: response.bytes_stream().boxed(), buffer: String::new() })
+    }
+
+    async fn next(&mut self) -> Result<Option<Value>, Failure> {
+        loop {
+            if let Some((event, rest)) = self.buffer.split_once("\n\n") {
+                let data: String = event.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+                self.buffer = rest.to_owned();
+                match serde_json::from_str(data.trim()) {
+                    Ok(event) => return Ok(Some(event)),
+                    Err(_) => continue,
+                }
+            }
+            match self.bytes.next().await {
+                Some(Ok(more)) => self.buffer.push_str(&String::from_utf8_lossy(&more)),
+                Some(Err(error)) => return Err(Failure::failed(error.to_string())),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// What is not the endpoint's own time, nanoseconds.
+fn ours(stub: &Stub, asked: &str, sent_ns: u64, first_ns: u64) -> Result<u64, Failure> {
+    let times = stub.times(asked).ok_or_else(|| Failure::failed(format!("{asked:?} never reached the endpoint")))?;
+    Ok((first_ns - sent_ns).saturating_sub(times.first_ns - times.received_ns))
+}
+
+async fn ask_direct(stub: &Stub, http: &reqwest::Client, asked: String) -> Result<u64, Failure> {
+    let body = json!({ "model": "stub", "stream": true, "messages": [{ "role": "user", "content": asked }] });
+    let sent = now_ns();
+    let mut events = Events::open(http.post(format!("{}/chat/completions", stub.url)).json(&body)).await?;
+    let mut first = None;
+    while events.next().await?.is_some() {
+        first.get_or_insert_with(now_ns);
+    }
+    ours(stub, &asked, sent, first.ok_or_else(|| Failure::failed("the endpoint did not answer"))?)
+}
+
+fn at_node(node: &DemoNode, http: &reqwest::Client, agent: &str, body: &Value) -> reqwest::RequestBuilder {
+    http.post(format!("{}/a2a/{agent}", node.said("gateway"))).header("A2A-Version", "1.0").json(body)
+}
+
+fn has_words(event: &Value) -> bool {
+    event["result"]["artifactUpdate"]["artifact"]["parts"].as_array().is_some_and(|parts| !parts.is_empty())
+}
+
+async fn ask_node(node: &DemoNode, stub: &Stub, http: &reqwest::Client, asked: String) -> Result<u64, Failure> {
+    let sent = now_ns();
+    let mut events = Events::open(at_node(node, http, "talker", &message("talker", &asked, None))).await?;
+    let mut first = None;
+    while let Some(event) = events.next().await? {
+        if has_words(&event) {
+            first.get_or_insert_with(now_ns);
+        }
+    }
+    ours(stub, &asked, sent, first.ok_or_else(|| Failure::failed("the node did not answer"))?)
+}
+
+/// From a new message until the endpoint is hung up on, nanoseconds.
+async fn interrupt(node: &DemoNode, stub: &Stub, http: &reqwest::Client, round: u64) -> Result<u64, Failure> {
+    let asked = format!("long-{round} {MANY}");
+    let mut events = Events::open(at_node(node, http, "talker", &message("talker", &asked, None))).await?;
+    let mut task = String::new();
+    while let Some(event) = events.next().await? {
+        if let Some(id) = event["result"]["task"]["id"].as_str() {
+            id.clone_into(&mut task);
+        }
+        if has_words(&event) {
+            break;
+        }
+    }
+    let sent = now_ns();
+    let next = message("talker", &format!("next-{round} 1"), Some(&task));
+    let mut next = Events::open(at_node(node, http, "talker", &next)).await?;
+    while next.next().await?.is_some() {}
+    let hung_up = || stub.times(&asked).map(|times| times.hung_up_ns).filter(|at| *at > 0);
+    let noticed = tokio::time::timeout(PATIENCE, async {
+        loop {
+            match hung_up() {
+                Some(at) => return at,
+                None => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        }
+    });
+    let at = noticed.await.map_err(|_| Failure::failed("the answer under way was not stopped"))?;
+    Ok(at.saturating_sub(sent))
+}
+
+/// Delay-tolerant work until all is measured.
+async fn plan(node: &DemoNode, http: &reqwest::Client, over: &AtomicBool) -> Result<(), Failure> {
+    let said = json!({ "inputs": { "planner.millions": 100 } }).to_string();
+    while !over.load(Ordering::Acquire) {
+        let mut events = Events::open(at_node(node, http, "planner", &message("planner", &said, None))).await?;
+        while events.next().await?.is_some() {}
+    }
+    Ok(())
+}
