@@ -262,7 +262,10 @@ fn schedule(at: &Paths, config: &Config) -> Result<(Arc<Kernel>, Arc<Host>), Fai
     let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(althing_wasm::Soft::default()) };
     let secrets = Secrets::of(at);
     let lookup = Arc::new(move |name: &str| secrets.read(name));
-    Ok((kernel, Arc::new(Host::scheduled(builtins(), ProcessConfig::default(), scheduling, lookup))))
+    Ok((
+        kernel,
+        Arc::new(Host::scheduled(builtins(), ProcessConfig::default(), scheduling, lookup, althing_mcp::server)),
+    ))
 }
 
 fn builtins() -> Builtins {

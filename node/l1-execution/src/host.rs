@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use althing_protocol::Contract;
 use althing_protocol::contract::Class;
-use althing_td::{AgentFile, RuntimeSpec};
+use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
+use futures::future::BoxFuture;
 use tracing::Instrument as _;
 
 use crate::agent::{Agent, Output, Turn};
@@ -17,8 +18,9 @@ use crate::error::{AgentError, StartError};
 use crate::hard::HardStatus;
 use crate::hrt::{Histogram, Standing, Template};
 use crate::kernel::{AdmitError, Hard, Kernel};
-use crate::model::{Model, Secrets};
+use crate::model::{Model, Secrets, granted};
 use crate::process::{ProcessAgent, ProcessConfig};
+use crate::tools::{ContractGate, Definition, Fault, ToolServer, Tools};
 
 /// Makes a native agent from the `config` of its agent file; relative paths in it start at the given folder.
 pub type Builder = fn(&serde_json::Value, &Path) -> Result<Arc<dyn Agent>, String>;
@@ -101,6 +103,30 @@ pub enum Loaded {
     Control(Arc<dyn Template>),
 }
 
+/// Makes the connection to a server of tools; its secret was granted.
+pub type Connect = fn(&ToolServerSpec, &Path, Option<String>) -> Arc<dyn ToolServer>;
+
+/// Where nothing can be connected to: simulations.
+struct Nowhere;
+
+impl ToolServer for Nowhere {
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        Box::pin(async { Err(Fault::Unreachable("this node connects to no servers of tools".to_owned())) })
+    }
+
+    fn call<'a>(&'a self, _: &'a str, _: serde_json::Value) -> BoxFuture<'a, Result<serde_json::Value, Fault>> {
+        Box::pin(async { Err(Fault::Unreachable("this node connects to no servers of tools".to_owned())) })
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+fn nowhere(_: &ToolServerSpec, _: &Path, _: Option<String>) -> Arc<dyn ToolServer> {
+    Arc::new(Nowhere)
+}
+
 /// What keeps the promises of contracts.
 #[derive(Clone)]
 pub struct Scheduling {
@@ -115,6 +141,7 @@ pub struct Host {
     builtins: Builtins,
     process: ProcessConfig,
     secrets: Secrets,
+    connect: Connect,
     /// None in simulations: there turns run where they are called, and nothing is hard real-time.
     scheduling: Option<Scheduling>,
     running: Mutex<BTreeMap<String, Arc<Running>>>,
@@ -122,6 +149,7 @@ pub struct Host {
 
 struct Running {
     runtime: Runtime,
+    tools: Arc<Tools>,
     contract: Contract,
     turns: AtomicU64,
     total: AtomicU64,
@@ -167,13 +195,26 @@ impl Host {
     /// A host whose turns run where they are called; for simulations and tests.
     #[must_use]
     pub fn new(builtins: Builtins, process: ProcessConfig) -> Host {
-        Host { builtins, process, secrets: Arc::new(|_| None), scheduling: None, running: Mutex::default() }
+        Host {
+            builtins,
+            process,
+            secrets: Arc::new(|_| None),
+            connect: nowhere,
+            scheduling: None,
+            running: Mutex::default(),
+        }
     }
 
     /// A host whose turns run as their contracts say.
     #[must_use]
-    pub fn scheduled(builtins: Builtins, process: ProcessConfig, scheduling: Scheduling, secrets: Secrets) -> Host {
-        Host { builtins, process, secrets, scheduling: Some(scheduling), running: Mutex::default() }
+    pub fn scheduled(
+        builtins: Builtins,
+        process: ProcessConfig,
+        scheduling: Scheduling,
+        secrets: Secrets,
+        connect: Connect,
+    ) -> Host {
+        Host { builtins, process, secrets, connect, scheduling: Some(scheduling), running: Mutex::default() }
     }
 
     /// Starts the agent of an agent file that lies in `folder`. A program is started in the background and kept
@@ -187,14 +228,37 @@ impl Host {
         if running.contains_key(&file.name) {
             return Err(StartError::Running(file.name.clone()));
         }
-        let runtime = self.runtime(file, folder, &contract)?;
+        let tools = self.tools(file, folder, &contract)?;
+        let runtime = self.runtime(file, folder, &contract, &tools)?;
         let (turns, total, late) = Default::default();
-        let agent = Running { runtime, contract, turns, total, late, first: Histogram::default() };
+        let agent = Running { runtime, tools, contract, turns, total, late, first: Histogram::default() };
         running.insert(file.name.clone(), Arc::new(agent));
         Ok(())
     }
 
-    fn runtime(&self, file: &AgentFile, folder: &Path, contract: &Contract) -> Result<Runtime, StartError> {
+    /// The tools that an agent file names, as far as the contract lets the agent use them.
+    fn tools(&self, file: &AgentFile, folder: &Path, contract: &Contract) -> Result<Arc<Tools>, StartError> {
+        let failed = |reason| StartError::Model { name: file.name.clone(), reason };
+        let server = |(name, spec): (&String, &ToolServerSpec)| {
+            let secret = match spec {
+                ToolServerSpec::Url { secret: Some(secret), .. } => Some(secret.as_str()),
+                ToolServerSpec::Url { secret: None, .. } | ToolServerSpec::Command { .. } => None,
+            };
+            let secret = secret.map(|secret| granted(contract, &self.secrets, secret)).transpose().map_err(failed)?;
+            Ok((name.clone(), (self.connect)(spec, folder, secret)))
+        };
+        let servers = file.tools.iter().map(server).collect::<Result<_, StartError>>()?;
+        let gate = Arc::new(ContractGate::new(contract.capabilities.clone()));
+        Ok(Arc::new(Tools::new(&file.name, servers, gate)))
+    }
+
+    fn runtime(
+        &self,
+        file: &AgentFile,
+        folder: &Path,
+        contract: &Contract,
+        tools: &Arc<Tools>,
+    ) -> Result<Runtime, StartError> {
         let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
         let is_hard = matches!(contract.class, Class::Hrt(_));
         match &file.runtime {
@@ -214,7 +278,8 @@ impl Host {
             }
             RuntimeSpec::Model { .. } => {
                 let failed = |reason| StartError::Model { name: file.name.clone(), reason };
-                Ok(Runtime::Model(Arc::new(Model::new(&file.runtime, contract, &self.secrets).map_err(failed)?)))
+                let model = Model::new(&file.runtime, contract, &self.secrets, tools.clone()).map_err(failed)?;
+                Ok(Runtime::Model(Arc::new(model)))
             }
             RuntimeSpec::Wasm { module } => {
                 let scheduling = self.scheduling.as_ref().ok_or_else(|| class("this node has no scheduler"))?;
@@ -264,6 +329,9 @@ impl Host {
                 }
             }
             Some(Runtime::Native(_) | Runtime::Wasm(_) | Runtime::Model(_)) | None => {}
+        }
+        if let Some(agent) = &stopped {
+            agent.tools.stop().await;
         }
         stopped.is_some()
     }

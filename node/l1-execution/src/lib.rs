@@ -21,10 +21,11 @@ pub mod model;
 pub mod process;
 pub mod realtime;
 mod sse;
+pub mod tools;
 
 pub use agent::{Agent, Output, Outputs, Turn};
 pub use control::Control;
 pub use echo::Echo;
 pub use error::{AgentError, StartError};
 pub use hard::HardStatus;
-pub use host::{AgentState, AgentStatus, Builtins, Host, Loaded, Scheduling, SoftRuntime, TurnStatus};
+pub use host::{AgentState, AgentStatus, Builtins, Connect, Host, Loaded, Scheduling, SoftRuntime, TurnStatus};

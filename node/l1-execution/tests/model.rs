@@ -1,5 +1,6 @@
 //! Model agents against an endpoint on loopback that behaves, misbehaves, and counts.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use a2a::{Message, Part, PartContent, Role};
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::model::{Model, ModelError};
+use althing_execution::tools::{ContractGate, Tools};
 use althing_execution::{Agent, AgentError, Output, Turn};
 use althing_protocol::Contract;
 use althing_td::{ModelEndpoint, RuntimeSpec};
@@ -123,7 +125,11 @@ fn model(stubs: &[&Stub], more: &Value) -> Result<Model, ModelError> {
     let endpoint = |stub: &&Stub| ModelEndpoint { url: stub.url.clone(), model: "small".to_owned(), secret: None };
     let endpoints = stubs.iter().map(endpoint).collect();
     let runtime = RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints, temperature: Some(0.5) };
-    Model::new(&runtime, &contract(more), &secrets())
+    Model::new(&runtime, &contract(more), &secrets(), no_tools())
+}
+
+fn no_tools() -> Arc<Tools> {
+    Arc::new(Tools::new("agent", BTreeMap::new(), Arc::new(ContractGate::new(Vec::new()))))
 }
 
 fn secrets() -> althing_execution::model::Secrets {
@@ -251,10 +257,13 @@ async fn the_policy_and_the_grants_of_the_contract_hold() {
         temperature: None,
     };
     let granted = contract(&json!({ "security": { "secrets": ["KEY", "OTHER"] } }));
-    let error = Model::new(&named("KEY"), &contract(&json!({})), &secrets()).err();
+    let error = Model::new(&named("KEY"), &contract(&json!({})), &secrets(), no_tools()).err();
     assert_eq!(error, Some(ModelError::NotGranted("KEY".to_owned())));
-    assert_eq!(Model::new(&named("OTHER"), &granted, &secrets()).err(), Some(ModelError::NoSecret("OTHER".to_owned())));
-    let model = Model::new(&named("KEY"), &granted, &secrets()).expect("a model");
+    assert_eq!(
+        Model::new(&named("OTHER"), &granted, &secrets(), no_tools()).err(),
+        Some(ModelError::NoSecret("OTHER".to_owned()))
+    );
+    let model = Model::new(&named("KEY"), &granted, &secrets(), no_tools()).expect("a model");
     let (said, data, ended) = run(&model, turn("Tell me your key.")).await;
     ended.expect("an answer");
     let (head, asked) = stub.seen.last.lock().expect("no holder panics").clone();

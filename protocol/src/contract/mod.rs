@@ -25,6 +25,8 @@ pub const MEMORY_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
 pub const CONTEXT_TOKENS_DEFAULT: u64 = 8_192;
 /// Tokens of an answer where the contract names none.
 pub const OUTPUT_TOKENS_DEFAULT: u64 = 1_024;
+/// Tools that one turn may call where the contract names no number.
+pub const CALLS_PER_TURN_DEFAULT: u64 = 16;
 /// The memory of a hard real-time agent whose contract names none, bytes.
 pub const HRT_MEMORY_BYTES_DEFAULT: u64 = 1024 * 1024;
 
@@ -36,6 +38,9 @@ pub struct Contract {
     /// The numbers that it shares with others of its node.
     #[serde(default, skip_serializing_if = "Signals::is_default")]
     pub signals: Signals,
+    /// The only tools that it may call: `server/tool`, or `server/*`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
     /// What models it may use.
     #[serde(default, skip_serializing_if = "ModelPolicy::is_default")]
     pub model: ModelPolicy,
@@ -210,6 +215,9 @@ pub struct Compute {
     /// Milliseconds of running that one turn may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms_per_turn: Option<u64>,
+    /// Tools that one turn may call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_per_turn: Option<u64>,
     /// Tokens that prompt and answer of one turn may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_per_turn: Option<u64>,

@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-store", &[]),
     ("althing-execution", &["althing-protocol", "althing-td"]),
     ("althing-knowledge", &["althing-execution"]),
+    ("althing-mcp", &["althing-execution", "althing-td"]),
     ("althing-wasm", &["althing-execution", "althing-protocol"]),
     ("althing-communication", &["althing-protocol"]),
     ("althing-libp2p", &["althing-communication", "althing-protocol"]),

@@ -1,8 +1,9 @@
 //! Whether the values of an agent file are good: bounded, well-formed, distinct.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use super::{AgentFile, AgentFileProblem, Callers, ModelEndpoint, RuntimeSpec, Skill};
+use super::{AgentFile, AgentFileProblem, Callers, ModelEndpoint, RuntimeSpec, Skill, ToolServerSpec};
 use crate::json::{excerpt, is_hidden};
 
 /// The longest name, in characters (a DNS label, so that it can be announced by mDNS).
@@ -35,6 +36,8 @@ pub const ENV_MAX: usize = 64;
 pub const PROMPT_CHARS_MAX: usize = 64 * 1024;
 /// How many endpoints a model agent may have.
 pub const ENDPOINTS_MAX: usize = 16;
+/// How many servers of tools an agent may have.
+pub const TOOL_SERVERS_MAX: usize = 16;
 /// The longest argument, variable or directory, in bytes.
 pub const TEXT_BYTES_MAX: usize = 4096;
 /// The shortest time that a program may be given to start, in milliseconds.
@@ -72,6 +75,7 @@ pub(super) fn check(file: &AgentFile) -> Vec<AgentFileProblem> {
         RuntimeSpec::Model { prompt, endpoints, temperature } => check.model(prompt, endpoints, *temperature),
         RuntimeSpec::Wasm { module } => check.passed_on("runtime.wasm.module".to_owned(), &module.to_string_lossy()),
     }
+    check.tools(&file.tools);
     check.callers(&file.callers);
     check.modes("input_modes", &file.input_modes);
     check.modes("output_modes", &file.output_modes);
@@ -169,23 +173,44 @@ impl Check {
         for (n, endpoint) in endpoints.iter().enumerate() {
             let field = |key: &str| format!("runtime.model.endpoints[{n}].{key}");
             self.line(field("url"), &endpoint.url, TEXT_BYTES_MAX);
-            let rest = endpoint.url.strip_prefix("http://").or_else(|| endpoint.url.strip_prefix("https://"));
-            if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains('@')) {
-                let message = format!("{:?} is not an address of HTTP", excerpt(&endpoint.url, 80));
-                let fix = "Write it up to /chat/completions: http://127.0.0.1:8000/v1; a password is named by `secret`";
-                self.refuse(field("url"), "url", message, fix);
-            }
+            self.address(field("url"), &endpoint.url, "http://127.0.0.1:8000/v1");
             self.line(field("model"), &endpoint.model, TITLE_CHARS_MAX);
-            if let Some(secret) = &endpoint.secret {
-                let word = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-                if !(1..=64).contains(&secret.len()) || !secret.chars().all(word) {
-                    let message = "this is not the name of a secret".to_owned();
-                    self.refuse(
-                        field("secret"),
-                        "name-form",
-                        message,
-                        "Write its name; `althing secret set NAME` keeps it",
-                    );
+            self.secret(field("secret"), endpoint.secret.as_deref());
+        }
+    }
+
+    fn address(&mut self, field: String, url: &str, like: &str) {
+        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains('@')) {
+            let message = format!("{:?} is not an address of HTTP", excerpt(url, 80));
+            let fix = format!("Write it like {like}; a password is named by `secret`");
+            self.refuse(field, "url", message, fix);
+        }
+    }
+
+    fn secret(&mut self, field: String, secret: Option<&str>) {
+        let word = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        if secret.is_some_and(|secret| !(1..=64).contains(&secret.len()) || !secret.chars().all(word)) {
+            let message = "this is not the name of a secret".to_owned();
+            self.refuse(field, "name-form", message, "Write its name; `althing secret set NAME` keeps it");
+        }
+    }
+
+    fn tools(&mut self, tools: &BTreeMap<String, ToolServerSpec>) {
+        self.most("tools", tools.len(), TOOL_SERVERS_MAX, "servers");
+        for (name, server) in tools {
+            let at = format!("tools.{}", excerpt(name, 80));
+            if !is_word(name, 32, "-") {
+                let message = format!("{:?} is not the name of a server of tools", excerpt(name, 80));
+                self.refuse(at.as_str(), "name-form", message, "Use 1 to 32 of a-z, 0-9 and -");
+            }
+            let field = |key: &str| format!("{at}.{key}");
+            match server {
+                ToolServerSpec::Command { command, cwd, env } => self.program(&field, command, cwd.as_deref(), env),
+                ToolServerSpec::Url { url, secret } => {
+                    self.line(field("url"), url, TEXT_BYTES_MAX);
+                    self.address(field("url"), url, "http://127.0.0.1:9000/mcp");
+                    self.secret(field("secret"), secret.as_deref());
                 }
             }
         }
@@ -194,6 +219,22 @@ impl Check {
     fn process(&mut self, runtime: &RuntimeSpec) {
         let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms } = runtime else { return };
         let field = |key: &str| format!("runtime.process.{key}");
+        self.program(&field, command, cwd.as_deref(), env);
+        if !(STARTUP_TIMEOUT_MS_MIN..=STARTUP_TIMEOUT_MS_MAX).contains(startup_timeout_ms) {
+            let message = format!("{startup_timeout_ms} ms is out of range");
+            let fix = format!("Choose {STARTUP_TIMEOUT_MS_MIN} to {STARTUP_TIMEOUT_MS_MAX}");
+            self.refuse(field("startup_timeout_ms"), "out-of-range", message, fix);
+        }
+    }
+
+    /// A program, its folder and its variables.
+    fn program(
+        &mut self,
+        field: &dyn Fn(&str) -> String,
+        command: &[String],
+        cwd: Option<&Path>,
+        env: &BTreeMap<String, String>,
+    ) {
         self.most(field("command"), command.len(), COMMAND_ITEMS_MAX, "items");
         if command.first().is_none_or(|program| program.trim().is_empty()) {
             let fix = "Write the program first, for example [python3, agent.py]";
@@ -218,11 +259,6 @@ impl Check {
                 self.refuse(field.as_str(), "env-port", message, "Remove it; the program reads PORT or {port}");
             }
             self.passed_on(field, value);
-        }
-        if !(STARTUP_TIMEOUT_MS_MIN..=STARTUP_TIMEOUT_MS_MAX).contains(startup_timeout_ms) {
-            let message = format!("{startup_timeout_ms} ms is out of range");
-            let fix = format!("Choose {STARTUP_TIMEOUT_MS_MIN} to {STARTUP_TIMEOUT_MS_MAX}");
-            self.refuse(field("startup_timeout_ms"), "out-of-range", message, fix);
         }
     }
 

@@ -48,6 +48,9 @@ pub struct AgentFile {
     pub skills: Vec<Skill>,
     /// How it runs. Local.
     pub runtime: RuntimeSpec,
+    /// The servers of tools that it may be given, by name. Local.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, ToolServerSpec>,
     /// What it is promised and held to; none where the file has none, and then it is not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract: Option<Contract>,
@@ -133,6 +136,31 @@ pub enum RuntimeSpec {
         /// How long it may take until it answers, in milliseconds.
         #[serde(default = "startup_timeout_ms_default")]
         startup_timeout_ms: u64,
+    },
+}
+
+/// Where a server of tools is; it speaks MCP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ToolServerSpec {
+    /// A program that is started, on its standard input and output.
+    Command {
+        /// The program and its arguments; never a shell line.
+        command: Vec<String>,
+        /// The directory it runs in.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cwd: Option<PathBuf>,
+        /// Variables added to its environment.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
+    },
+    /// An address, over streamable HTTP.
+    Url {
+        /// `http://127.0.0.1:9000/mcp`.
+        url: String,
+        /// The node's secret that is shown as a bearer token.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        secret: Option<String>,
     },
 }
 

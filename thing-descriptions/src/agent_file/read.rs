@@ -11,17 +11,18 @@ use serde_json::Value;
 use super::yaml::{At, Entry, Node};
 use super::{
     AgentFile, AgentFileProblem, Callers, Exposure, MODE_DEFAULT, ModelEndpoint, RuntimeSpec,
-    STARTUP_TIMEOUT_MS_DEFAULT, Skill, VERSION_DEFAULT,
+    STARTUP_TIMEOUT_MS_DEFAULT, Skill, ToolServerSpec, VERSION_DEFAULT,
 };
 use crate::json::excerpt;
 
-const FILE_KEYS: [&str; 11] = [
+const FILE_KEYS: [&str; 12] = [
     "name",
     "title",
     "description",
     "version",
     "skills",
     "runtime",
+    "tools",
     "contract",
     "callers",
     "exposure",
@@ -31,6 +32,7 @@ const FILE_KEYS: [&str; 11] = [
 const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
 const RUNTIME_KEYS: [&str; 4] = ["native", "process", "wasm", "model"];
 const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
+const TOOLS_KEYS: [&str; 5] = ["command", "cwd", "env", "url", "secret"];
 const ENDPOINT_KEYS: [&str; 3] = ["url", "model", "secret"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
@@ -191,6 +193,7 @@ impl Reader {
         let version = self.text(&fields, "version").unwrap_or_else(|| VERSION_DEFAULT.to_owned());
         let skills = self.list(&fields, "skills", |reader, at, path| reader.skill(at, &path)).unwrap_or_default();
         let runtime = self.runtime(&fields);
+        let tools = self.tools(&fields);
         let (contract, contract_file) = self.contract(&fields);
         let callers = self.callers(&fields);
         let exposure = self.exposure(&fields);
@@ -204,6 +207,7 @@ impl Reader {
             version,
             skills,
             runtime: runtime?,
+            tools: tools?,
             contract,
             contract_file,
             callers: callers?,
@@ -246,6 +250,37 @@ impl Reader {
                 let fix = "Write exactly one of native (an agent of the node's own), process (a program), wasm (a \
                            WebAssembly module) and model (a prompt and a model)";
                 self.problem("runtime".to_owned(), at.line, "runtime-choice", found.to_owned(), fix.to_owned());
+                None
+            }
+        }
+    }
+
+    fn tools(&mut self, fields: &Fields<'_>) -> Option<BTreeMap<String, ToolServerSpec>> {
+        let Some(at) = fields.value("tools") else { return Some(BTreeMap::new()) };
+        let Node::Map(entries) = &at.node else {
+            self.wrong_type("tools".to_owned(), at, "a map");
+            return None;
+        };
+        let server = |entry: &Entry| Some((entry.key.clone(), self.tool_server(&entry.key, &entry.value)?));
+        Some(entries.iter().filter_map(server).collect())
+    }
+
+    fn tool_server(&mut self, name: &str, at: &At) -> Option<ToolServerSpec> {
+        let path = format!("tools.{}", excerpt(name, 80));
+        let fields = self.fields(at, &path, &TOOLS_KEYS)?;
+        match (fields.value("command"), fields.value("url")) {
+            (Some(_), None) => {
+                let command = self.list(&fields, "command", Reader::argument)?;
+                let cwd = self.text(&fields, "cwd").map(PathBuf::from);
+                Some(ToolServerSpec::Command { command, cwd, env: self.env(&fields)? })
+            }
+            (None, Some(_)) => {
+                let secret = self.text(&fields, "secret");
+                Some(ToolServerSpec::Url { url: self.text(&fields, "url")?, secret })
+            }
+            _ => {
+                let fix = "Write exactly one of command (a program that speaks MCP) and url".to_owned();
+                self.problem(path, at.line, "tools-choice", "neither or both of them are given".to_owned(), fix);
                 None
             }
         }

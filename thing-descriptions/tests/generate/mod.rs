@@ -68,6 +68,7 @@ pub fn agent_file() -> impl Strategy<Value = AgentFile> {
                 version,
                 skills,
                 runtime,
+                tools: std::collections::BTreeMap::new(),
                 contract: None,
                 contract_file: None,
                 callers,

@@ -1,9 +1,13 @@
 //! The conversation as a model is told it.
 
+use std::collections::BTreeMap;
+
 use a2a::{Artifact, Message, Part};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::agent::Turn;
+use crate::tools::Definition;
 
 /// Bytes of text that make at least one token in what models of today are given, Latin scripts and others alike. The
 /// guess is high for English, where it is four: a prompt that may not fit is not sent.
@@ -13,11 +17,74 @@ const TOKENS_AROUND: u64 = 4;
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Said {
-    /// `system`, `user` or `assistant`.
+pub(super) struct Said {
+    /// `system`, `user`, `assistant` or `tool`.
     pub role: &'static str,
     /// What was said.
     pub content: String,
+    /// The tools that the model wants called.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<Wanted>,
+    /// The call that this is the result of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+}
+
+/// A call that a model wants made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Wanted {
+    /// The model's name for the call.
+    pub id: String,
+    /// `function`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What is called, and with what.
+    pub function: Function,
+}
+
+/// A function and its arguments, which are JSON in a string.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Function {
+    pub name: String,
+    pub arguments: String,
+}
+
+impl Said {
+    pub fn plain(role: &'static str, content: String) -> Said {
+        Said { role, content, tool_calls: Vec::new(), tool_call_id: None }
+    }
+
+    /// The model said so much, and wants these called.
+    pub fn wanting(content: String, tool_calls: Vec<Wanted>) -> Said {
+        Said { tool_calls, ..Said::plain("assistant", content) }
+    }
+
+    /// What became of a call.
+    pub fn result(id: &str, content: String) -> Said {
+        Said { tool_call_id: Some(id.to_owned()), ..Said::plain("tool", content) }
+    }
+}
+
+/// The tools, as a model is told of them.
+pub(super) fn functions(tools: &BTreeMap<String, Definition>) -> Vec<Value> {
+    let function = |(name, tool): (&String, &Definition)| {
+        json!({
+            "type": "function",
+            "function": { "name": name, "description": tool.description, "parameters": tool.input_schema },
+        })
+    };
+    tools.iter().map(function).collect()
+}
+
+/// A tool's result as a model is told it: its text, or what it holds as JSON.
+pub(super) fn result_text(result: &Value) -> String {
+    let parts = result["content"].as_array();
+    let texts: Vec<&str> = parts.into_iter().flatten().filter_map(|part| part["text"].as_str()).collect();
+    match (texts.is_empty(), &result["structuredContent"]) {
+        (true, Value::Null) => result["content"].to_string(),
+        (true, structured) => structured.to_string(),
+        (false, _) => texts.join("\n"),
+    }
 }
 
 /// The artifact that holds the answer to a turn's message.
@@ -27,15 +94,15 @@ pub(super) fn artifact_id(turn: &Turn) -> String {
 
 /// The prompt, what was said in this task before, answers that were broken off included, and the new message.
 pub(super) fn messages(prompt: &str, turn: &Turn) -> Vec<Said> {
-    let mut all = vec![Said { role: "system", content: prompt.to_owned() }];
+    let mut all = vec![Said::plain("system", prompt.to_owned())];
     for (place, message) in turn.history.iter().enumerate() {
-        all.push(Said { role: "user", content: text(message) });
+        all.push(Said::plain("user", text(message)));
         let id = format!("answer-{}", place + 1);
         if let Some(answer) = turn.artifacts.iter().find(|artifact| artifact.artifact_id == id) {
-            all.push(Said { role: "assistant", content: text_of(answer) });
+            all.push(Said::plain("assistant", text_of(answer)));
         }
     }
-    all.push(Said { role: "user", content: turn.text() });
+    all.push(Said::plain("user", turn.text()));
     all
 }
 
@@ -55,5 +122,6 @@ pub fn tokens_of(text: &str) -> u64 {
 
 /// About how many tokens a conversation has.
 pub(super) fn tokens(messages: &[Said]) -> u64 {
-    messages.iter().map(|said| tokens_of(&said.content) + TOKENS_AROUND).sum()
+    let calls = |said: &Said| -> u64 { said.tool_calls.iter().map(|call| tokens_of(&call.function.arguments)).sum() };
+    messages.iter().map(|said| tokens_of(&said.content) + calls(said) + TOKENS_AROUND).sum()
 }

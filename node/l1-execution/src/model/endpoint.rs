@@ -10,13 +10,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::model::chat::Said;
+use crate::model::chat::{Said, Wanted};
 use crate::sse::Events;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an endpoint may take until it answers, and between two pieces of an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Calls that a model may want at once, and what they may hold.
+const CALLS_MAX: usize = 32;
+const CALLS_BYTES_MAX: usize = 1 << 20;
 /// How much of an error is read.
 const ERROR_BYTES: usize = 2_048;
 
@@ -37,6 +40,16 @@ pub(super) enum EndpointError {
     Cancelled,
 }
 
+/// What a model is asked.
+pub(super) struct Question<'a> {
+    pub messages: &'a [Said],
+    /// The tools that it may want called, as OpenAI has them.
+    pub functions: &'a [Value],
+    pub temperature: Option<f64>,
+    /// Tokens that the answer may have.
+    pub room: u64,
+}
+
 /// Where a model is, and how it is asked.
 pub(super) struct Endpoint {
     http: reqwest::Client,
@@ -53,6 +66,10 @@ pub(super) struct Ended {
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
     pub pieces: u64,
+    /// What the model said, when it wants tools called.
+    pub text: String,
+    /// The tools that it wants called.
+    pub calls: Vec<Wanted>,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +91,24 @@ struct Choice {
 #[derive(Default, Deserialize)]
 struct Delta {
     content: Option<String>,
+    #[serde(default)]
+    tool_calls: Vec<CallPiece>,
+}
+
+/// A piece of a call that the model wants made.
+#[derive(Deserialize)]
+struct CallPiece {
+    #[serde(default)]
+    index: usize,
+    id: Option<String>,
+    #[serde(default)]
+    function: FunctionPiece,
+}
+
+#[derive(Default, Deserialize)]
+struct FunctionPiece {
+    name: Option<String>,
+    arguments: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -108,16 +143,19 @@ impl Endpoint {
     }
 
     /// Asks; the answer is streamed.
-    pub async fn ask(&self, messages: &[Said], temperature: Option<f64>, room: u64) -> Result<Stream, EndpointError> {
+    pub async fn ask(&self, question: &Question<'_>) -> Result<Stream, EndpointError> {
         let mut body = json!({
             "model": self.model,
-            "messages": messages,
+            "messages": question.messages,
             "stream": true,
             "stream_options": { "include_usage": true },
-            "max_tokens": room,
+            "max_tokens": question.room,
         });
-        if let Some(temperature) = temperature {
+        if let Some(temperature) = question.temperature {
             body["temperature"] = json!(temperature);
+        }
+        if !question.functions.is_empty() {
+            body["tools"] = json!(question.functions);
         }
         let mut request =
             self.http.post(format!("{}/chat/completions", self.url)).header(CONTENT_TYPE, "application/json");
@@ -216,11 +254,34 @@ impl Stream {
                 self.ended.output_tokens = Some(usage.completion_tokens);
             }
             for choice in chunk.choices {
+                for piece in choice.delta.tool_calls {
+                    self.collect(piece)?;
+                }
                 self.ready.extend(choice.delta.content.filter(|text| !text.is_empty()));
                 if let Some(finish) = choice.finish_reason {
                     self.ended.finish = finish;
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self, piece: CallPiece) -> Result<(), EndpointError> {
+        let calls = &mut self.ended.calls;
+        if piece.index >= CALLS_MAX || piece.index > calls.len() {
+            return Err(EndpointError::Malformed(format!("a tool call with the index {}", piece.index)));
+        }
+        if piece.index == calls.len() {
+            calls.push(Wanted { kind: "function", ..Wanted::default() });
+        }
+        let call = &mut calls[piece.index];
+        call.id.push_str(piece.id.as_deref().unwrap_or_default());
+        call.function.name.push_str(piece.function.name.as_deref().unwrap_or_default());
+        call.function.arguments.push_str(piece.function.arguments.as_deref().unwrap_or_default());
+        let length: usize =
+            calls.iter().map(|call| call.id.len() + call.function.name.len() + call.function.arguments.len()).sum();
+        if length > CALLS_BYTES_MAX {
+            return Err(EndpointError::Malformed(format!("tool calls of more than {CALLS_BYTES_MAX} bytes")));
         }
         Ok(())
     }

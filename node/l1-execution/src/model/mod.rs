@@ -8,12 +8,13 @@ mod chat;
 mod endpoint;
 mod machine;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2a::{Artifact, Part};
 use althing_protocol::Contract;
-use althing_protocol::contract::Class;
+use althing_protocol::contract::{CALLS_PER_TURN_DEFAULT, Class};
 use althing_td::{ModelEndpoint, RuntimeSpec};
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -21,7 +22,9 @@ use tokio::time::Instant;
 
 use crate::agent::{Agent, Made, Output, Turn};
 use crate::error::AgentError;
-use endpoint::{Ended, Endpoint, EndpointError};
+use crate::tools::{CallRecord, Tools};
+use chat::{Said, Wanted};
+use endpoint::{Ended, Endpoint, EndpointError, Question};
 use machine::{Expected, Pace};
 
 pub use chat::tokens_of;
@@ -62,8 +65,20 @@ pub struct Model {
     context_tokens: u64,
     output_tokens: u64,
     turn_tokens: Option<u64>,
+    calls: u64,
     /// Milliseconds to the first output that the contract aims at.
     aim: Option<Duration>,
+    tools: Arc<Tools>,
+}
+
+/// What one turn came to so far.
+#[derive(Default)]
+struct Spent {
+    input_tokens: u64,
+    output_tokens: u64,
+    pieces: u64,
+    estimated: bool,
+    calls: Vec<CallRecord>,
 }
 
 /// An endpoint, and how it has been lately.
@@ -78,7 +93,12 @@ impl Model {
     ///
     /// # Errors
     /// See [`ModelError`].
-    pub fn new(runtime: &RuntimeSpec, contract: &Contract, secrets: &Secrets) -> Result<Model, ModelError> {
+    pub fn new(
+        runtime: &RuntimeSpec,
+        contract: &Contract,
+        secrets: &Secrets,
+        tools: Arc<Tools>,
+    ) -> Result<Model, ModelError> {
         let RuntimeSpec::Model { prompt, endpoints, temperature } = runtime else {
             return Err(ModelError::Client("it is no model agent".to_owned()));
         };
@@ -102,6 +122,8 @@ impl Model {
             context_tokens: policy.context_tokens,
             output_tokens: policy.output_tokens,
             turn_tokens: contract.compute.tokens_per_turn,
+            calls: contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT),
+            tools,
             aim: match &contract.class {
                 Class::Srt(srt) => Some(Duration::from_millis(srt.ttft_ms)),
                 Class::Hrt(_) | Class::Dt(_) => None,
@@ -110,17 +132,18 @@ impl Model {
     }
 
     /// What a prompt leaves for the answer, tokens; a refusal where it leaves nothing.
-    fn room(&self, prompt_tokens: u64) -> Result<u64, AgentError> {
+    fn room(&self, prompt_tokens: u64, spent: u64) -> Result<u64, AgentError> {
         if prompt_tokens > self.context_tokens {
             let most = self.context_tokens;
             return Err(AgentError::Rejected(format!(
                 "the prompt has about {prompt_tokens} tokens, and its contract allows {most}"
             )));
         }
-        let left = self.turn_tokens.map_or(u64::MAX, |most| most.saturating_sub(prompt_tokens));
+        let left = self.turn_tokens.map_or(u64::MAX, |most| most.saturating_sub(prompt_tokens + spent));
         if left == 0 {
             let most = self.turn_tokens.unwrap_or_default();
-            let reason = format!("the prompt alone has about {prompt_tokens} tokens, and a turn may have {most}");
+            let so_far = if spent > 0 { format!(" after {spent} spent") } else { String::new() };
+            let reason = format!("the prompt has about {prompt_tokens} tokens{so_far}, and a turn may have {most}");
             return Err(AgentError::Rejected(reason));
         }
         Ok(self.output_tokens.min(left))
@@ -142,16 +165,56 @@ impl Model {
         }
     }
 
+    /// Asks, calls what the model wants called, and asks again, until it wants nothing more.
     async fn answer(&self, turn: &Turn, out: &Output) -> Result<(), AgentError> {
-        let messages = chat::messages(&self.prompt, turn);
-        let prompt_tokens = chat::tokens(&messages);
-        let room = self.room(prompt_tokens)?;
+        let mut messages = chat::messages(&self.prompt, turn);
         let artifact = chat::artifact_id(turn);
+        let tools = if self.tools.is_empty() || self.calls == 0 { BTreeMap::new() } else { self.tools.listed().await };
+        let functions = chat::functions(&tools);
+        let mut spent = Spent::default();
+        loop {
+            let prompt_tokens = chat::tokens(&messages);
+            let room = self.room(prompt_tokens, spent.input_tokens + spent.output_tokens)?;
+            let left = self.calls.saturating_sub(spent.calls.len() as u64);
+            let question = Question {
+                messages: &messages,
+                functions: if left > 0 { &functions } else { &[] },
+                temperature: self.temperature,
+                room,
+            };
+            let (place, ended) =
+                self.ask(&question, Answer { out, artifact: &artifact, before: spent.pieces > 0 }).await?;
+            spent.add(&ended, prompt_tokens);
+            if ended.calls.is_empty() {
+                return self.close(place, &artifact, &ended, &spent, out).await;
+            }
+            messages.push(Said::wanting(ended.text.clone(), ended.calls.clone()));
+            for call in &ended.calls {
+                let said = self.call(call, &mut spent).await;
+                messages.push(Said::result(&call.id, said));
+            }
+        }
+    }
+
+    /// One system call for the model; what it is told of it.
+    async fn call(&self, call: &Wanted, spent: &mut Spent) -> String {
+        if spent.calls.len() as u64 >= self.calls {
+            return format!("error: a turn may call {} tools, and has", self.calls);
+        }
+        let (outcome, record) = self.tools.invoke(&call.function.name, &call.function.arguments).await;
+        spent.calls.push(record);
+        match outcome {
+            Ok(result) => chat::result_text(&result),
+            Err(error) => format!("error: {error}"),
+        }
+    }
+
+    /// Asks one endpoint after the other until one answers.
+    async fn ask(&self, question: &Question<'_>, answer: Answer<'_>) -> Result<(&Place, Ended), AgentError> {
         let mut failures = Vec::new();
         for place in self.order()? {
-            let answer = Answer { out, artifact: &artifact, room };
-            match place.answer(&messages, self.temperature, answer).await {
-                Ok(ended) => return self.close(place, &artifact, prompt_tokens, &ended, out).await,
+            match place.answer(question, &answer).await {
+                Ok(ended) => return Ok((place, ended)),
                 Err(Failed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),
                 // Once something was said another model cannot go on with it.
                 Err(Failed { error, said: true }) => {
@@ -171,31 +234,45 @@ impl Model {
         &self,
         place: &Place,
         artifact: &str,
-        prompt_tokens: u64,
         ended: &Ended,
+        spent: &Spent,
         out: &Output,
     ) -> Result<(), AgentError> {
-        let usage = json!({
-            "model": ended.model.as_deref().unwrap_or(place.endpoint.model()),
-            "endpoint": place.endpoint.url(),
-            "finish": ended.finish,
-            "inputTokens": ended.input_tokens.unwrap_or(prompt_tokens),
-            "outputTokens": ended.output_tokens.unwrap_or(ended.pieces),
-            "estimated": ended.output_tokens.is_none(),
+        let mut told = json!({
+            "usage": {
+                "model": ended.model.as_deref().unwrap_or(place.endpoint.model()),
+                "endpoint": place.endpoint.url(),
+                "finish": ended.finish,
+                "inputTokens": spent.input_tokens,
+                "outputTokens": spent.output_tokens,
+                "estimated": spent.estimated,
+            },
         });
+        if !spent.calls.is_empty() {
+            told["tools"] = json!(spent.calls);
+        }
         let artifact = Artifact {
             artifact_id: artifact.to_owned(),
             name: None,
             description: None,
-            parts: vec![Part::data(json!({ "usage": usage }))],
+            parts: vec![Part::data(told)],
             metadata: None,
             extensions: None,
         };
-        out.put(Made::Artifact { artifact, append: ended.pieces > 0, last: true }).await
+        out.put(Made::Artifact { artifact, append: spent.pieces > 0, last: true }).await
     }
 }
 
-fn granted(contract: &Contract, secrets: &Secrets, name: &str) -> Result<String, ModelError> {
+impl Spent {
+    fn add(&mut self, ended: &Ended, prompt_tokens: u64) {
+        self.input_tokens += ended.input_tokens.unwrap_or(prompt_tokens);
+        self.output_tokens += ended.output_tokens.unwrap_or(ended.pieces);
+        self.pieces += ended.pieces;
+        self.estimated |= ended.output_tokens.is_none();
+    }
+}
+
+pub(crate) fn granted(contract: &Contract, secrets: &Secrets, name: &str) -> Result<String, ModelError> {
     if !contract.security.secrets.iter().any(|granted| granted == name) {
         return Err(ModelError::NotGranted(name.to_owned()));
     }
@@ -208,11 +285,12 @@ impl Agent for Model {
     }
 }
 
-/// Where an answer goes, and how long it may be.
+/// Where an answer goes.
 struct Answer<'a> {
     out: &'a Output,
     artifact: &'a str,
-    room: u64,
+    /// Whether something of it is there already.
+    before: bool,
 }
 
 /// An endpoint failed, before or after it had said something.
@@ -227,28 +305,24 @@ impl Place {
         pace.expected(SLOTS, self.slots.available_permits())
     }
 
-    async fn answer(
-        &self,
-        messages: &[chat::Said],
-        temperature: Option<f64>,
-        answer: Answer<'_>,
-    ) -> Result<Ended, Failed> {
+    async fn answer(&self, question: &Question<'_>, answer: &Answer<'_>) -> Result<Ended, Failed> {
         self.pace.lock().expect("no holder of the pace panics").waits(1);
         let waiting = Waiting(self);
         let slot = self.slots.clone().acquire_owned().await;
         drop(waiting);
         let _slot = slot.map_err(|_| Failed { error: EndpointError::Cancelled, said: false })?;
         let begun = Instant::now();
-        let (mut first, mut said) = (None, false);
-        let mut stream =
-            self.endpoint.ask(messages, temperature, answer.room).await.map_err(|error| Failed { error, said })?;
+        let (mut first, mut text) = (None, String::new());
+        let asked = self.endpoint.ask(question).await;
+        let mut stream = asked.map_err(|error| Failed { error, said: false })?;
         loop {
-            match stream.next(answer.room).await {
-                Ok(Some(text)) => {
+            let said = !text.is_empty();
+            match stream.next(question.room).await {
+                Ok(Some(piece)) => {
                     first.get_or_insert_with(|| begun.elapsed());
-                    let put = answer.out.chunk(answer.artifact, text, said, false).await;
-                    said = true;
-                    put.map_err(|_| Failed { error: EndpointError::Cancelled, said })?;
+                    text.push_str(&piece);
+                    let put = answer.out.chunk(answer.artifact, piece, answer.before || said, false).await;
+                    put.map_err(|_| Failed { error: EndpointError::Cancelled, said: true })?;
                 }
                 Ok(None) => break,
                 Err(error) => return Err(Failed { error, said }),
@@ -256,7 +330,7 @@ impl Place {
         }
         let mut pace = self.pace.lock().expect("no holder of the pace panics");
         pace.took(first.unwrap_or_else(|| begun.elapsed()), begun.elapsed());
-        Ok(stream.ended())
+        Ok(Ended { text, ..stream.ended() })
     }
 }
 

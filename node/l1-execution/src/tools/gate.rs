@@ -1,0 +1,72 @@
+//! May this system call run?
+
+use serde_json::Value;
+
+/// A call that an agent wants to make.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolCall<'a> {
+    /// Who.
+    pub agent: &'a str,
+    /// `server/tool`.
+    pub tool: &'a str,
+    /// Hash of the tool's definition; empty when it is not known.
+    pub definition: &'a str,
+    /// What it is called with.
+    pub arguments: &'a Value,
+}
+
+/// A call that may not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("denied: {reason}")]
+pub struct Denied {
+    /// Why, and what to do.
+    pub reason: String,
+}
+
+/// Decides on every system call. Without an answer nothing is dispatched.
+pub trait ToolGate: Send + Sync + 'static {
+    /// May the agent know of the tool?
+    fn lists(&self, agent: &str, tool: &str) -> bool;
+
+    /// May the call be made?
+    ///
+    /// # Errors
+    /// [`Denied`], with the reason.
+    fn check(&self, call: &ToolCall<'_>) -> Result<(), Denied>;
+}
+
+/// The contract alone: what its `capabilities` name may be called, everything else is denied.
+#[derive(Debug, Clone)]
+pub struct ContractGate {
+    capabilities: Vec<String>,
+}
+
+impl ContractGate {
+    /// `server/tool` or `server/*`.
+    #[must_use]
+    pub fn new(capabilities: Vec<String>) -> ContractGate {
+        ContractGate { capabilities }
+    }
+}
+
+impl ToolGate for ContractGate {
+    fn lists(&self, _: &str, tool: &str) -> bool {
+        let Some((server, _)) = tool.split_once('/') else { return false };
+        let allows = |capability: &String| {
+            capability == tool || capability.split_once('/').is_some_and(|(of, name)| of == server && name == "*")
+        };
+        self.capabilities.iter().any(allows)
+    }
+
+    fn check(&self, call: &ToolCall<'_>) -> Result<(), Denied> {
+        if self.lists(call.agent, call.tool) {
+            return Ok(());
+        }
+        let reason = format!(
+            "the contract of {} does not name {:?} among its `capabilities`",
+            call.agent,
+            call.tool.chars().take(120).collect::<String>()
+        );
+        Err(Denied { reason })
+    }
+}
