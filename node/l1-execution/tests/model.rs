@@ -8,10 +8,11 @@ use std::time::Duration;
 use a2a::{Message, Part, PartContent, Role};
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::model::{Model, ModelError};
-use althing_execution::tools::{ContractGate, Tools};
+use althing_execution::tools::{ContractGate, Definition, Fault, ToolServer, Tools};
 use althing_execution::{Agent, AgentError, Output, Turn};
 use althing_protocol::Contract;
 use althing_td::{ModelEndpoint, RuntimeSpec};
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -33,6 +34,10 @@ enum Behaves {
     Fails,
     /// Tells of a failure in the stream.
     FailsLate,
+    /// Wants a tool called, and one that it may not call; then says what came of it.
+    Calls,
+    /// Wants a tool called, whatever it is told.
+    CallsForEver,
 }
 
 #[derive(Default)]
@@ -95,6 +100,34 @@ async fn serve(stream: TcpStream, behaves: Behaves, seen: &Seen) -> std::io::Res
     match behaves {
         Behaves::Garbage => stream.write_all(b"data: {\"choices\": 7}\n\n").await?,
         Behaves::FailsLate => stream.write_all(b"data: {\"error\": {\"message\": \"out of memory\"}}\n\n").await?,
+        Behaves::Calls | Behaves::CallsForEver => {
+            let asked = seen.last.lock().expect("no holder panics").1.clone();
+            let told = asked["messages"].as_array().is_some_and(|said| said.iter().any(|said| said["role"] == "tool"));
+            let has_tools = asked["tools"].is_array();
+            if has_tools && (!told || matches!(behaves, Behaves::CallsForEver)) {
+                // As endpoints do it: the name first, then the arguments in pieces.
+                let call = |index: u8, id: &str, name: &str, arguments: &str| {
+                    let function = json!({ "name": name, "arguments": arguments });
+                    json!({ "index": index, "id": id, "type": "function", "function": function })
+                };
+                for pieces in [
+                    vec![call(0, "a", "files__read", "{\"pa")],
+                    vec![json!({ "index": 0, "function": { "arguments": "th\": \"x\"}" } })],
+                    vec![call(1, "b", "files__delete", "{}")],
+                ] {
+                    let delta = json!({ "choices": [{ "delta": { "tool_calls": pieces } }] });
+                    stream.write_all(format!("data: {delta}\n\n").as_bytes()).await?;
+                }
+                let end = json!({ "choices": [{ "delta": {}, "finish_reason": "tool_calls" }] });
+                stream.write_all(format!("data: {end}\n\ndata: [DONE]\n\n").as_bytes()).await?;
+            } else {
+                let last = asked["messages"].as_array().and_then(|said| said.last()).cloned().unwrap_or_default();
+                stream
+                    .write_all(piece(&format!("told: {}", last["content"].as_str().unwrap_or_default())).as_bytes())
+                    .await?;
+                stream.write_all(b"data: {\"choices\": [{\"delta\": {}, \"finish_reason\": \"stop\"}]}\n\n").await?;
+            }
+        }
         Behaves::Endless => loop {
             stream.write_all(piece("word ").as_bytes()).await?;
             tokio::task::yield_now().await;
@@ -272,6 +305,74 @@ async fn the_policy_and_the_grants_of_the_contract_hold() {
     for told in [said, data.to_string(), asked.to_string()] {
         assert!(!told.contains("hush"), "{told}");
     }
+}
+
+/// Two tools, and how often they were called.
+#[derive(Default)]
+struct Files(AtomicUsize);
+
+impl ToolServer for Files {
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        let tool = |name: &str| Definition {
+            name: name.to_owned(),
+            description: format!("Can {name} files."),
+            input_schema: json!({ "type": "object" }),
+        };
+        Box::pin(async move { Ok(vec![tool("read"), tool("delete")]) })
+    }
+
+    fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            Ok(json!({ "content": [{ "type": "text", "text": format!("{tool} of {}", arguments["path"]) }] }))
+        })
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+fn with_files(stub: &Stub, more: &Value) -> (Model, Arc<Files>) {
+    let files = Arc::new(Files::default());
+    let servers = BTreeMap::from([("files".to_owned(), files.clone() as Arc<dyn ToolServer>)]);
+    let contract = contract(more);
+    let tools = Arc::new(Tools::new("agent", servers, Arc::new(ContractGate::new(contract.capabilities.clone()))));
+    let endpoint = ModelEndpoint { url: stub.url.clone(), model: "small".to_owned(), secret: None };
+    let runtime = RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints: vec![endpoint], temperature: None };
+    (Model::new(&runtime, &contract, &secrets(), tools).expect("a model"), files)
+}
+
+#[tokio::test]
+async fn tools_are_called_as_far_as_the_contract_allows() {
+    let stub = stub(Behaves::Calls).await;
+    let (model, files) = with_files(&stub, &json!({ "capabilities": ["files/read"] }));
+    let (said, data, ended) = run(&model, turn("Read x.")).await;
+    assert_eq!(ended, Ok(()));
+    assert!(said.contains("told: error: denied") && said.contains("files/delete"), "{said}");
+    assert_eq!(files.0.load(Ordering::SeqCst), 1);
+    let (_, asked) = stub.seen.last.lock().expect("no holder panics").clone();
+    assert_eq!(asked["tools"].as_array().map(Vec::len), Some(1), "it is told of no other");
+    let messages = asked["messages"].as_array().expect("a list");
+    assert_eq!(
+        messages[2]["tool_calls"][0]["function"],
+        json!({ "name": "files__read", "arguments": "{\"path\": \"x\"}" })
+    );
+    assert_eq!((&messages[3]["tool_call_id"], &messages[3]["content"]), (&json!("a"), &json!("read of \"x\"")));
+    let outcomes: Vec<&Value> =
+        data["tools"].as_array().expect("records").iter().map(|record| &record["outcome"]).collect();
+    assert_eq!(outcomes, ["done", "denied"]);
+    assert!(data["tools"][1]["result"].is_null());
+}
+
+#[tokio::test]
+async fn a_model_that_calls_for_ever_is_held_to_its_calls() {
+    let stub = stub(Behaves::CallsForEver).await;
+    let (model, files) = with_files(&stub, &json!({ "capabilities": ["files/*"], "compute": { "calls_per_turn": 5 } }));
+    let (said, data, ended) = run(&model, turn("Read x.")).await;
+    assert_eq!(ended, Ok(()));
+    assert!(said.starts_with("told: error: a turn may call 5 tools"), "{said}");
+    assert_eq!((files.0.load(Ordering::SeqCst), data["tools"].as_array().map(Vec::len)), (5, Some(5)));
 }
 
 #[tokio::test]
