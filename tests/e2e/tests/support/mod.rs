@@ -4,6 +4,7 @@
 
 pub mod cast;
 pub mod http;
+pub mod python;
 pub mod world;
 
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -1,0 +1,173 @@
+//! Model agents from end to end: a server of tools made with the official MCP SDK, an endpoint on loopback, a secret.
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::python::python;
+use support::{Machine, Node, Running, family, runs, until};
+
+const TOOLS: &str = include_str!("../python/tools.py");
+const MODEL: &str = include_str!("../python/model.py");
+const SECRET: &str = "correct-horse-battery-staple";
+const SOON: Duration = Duration::from_secs(30);
+
+struct Scene {
+    machine: Machine,
+    node: Node,
+    url: String,
+    _model: Running,
+}
+
+fn scene() -> Scene {
+    let machine = Machine::new();
+    machine.write("tools.py", TOOLS);
+    machine.write("model.py", MODEL);
+    let mut model = Running::start(machine.command(Path::new("python3")).arg("model.py"));
+    let port = model.line(SOON).expect("the endpoint says its port");
+    let node = machine.up_alone(&[]);
+    Scene { machine, node, url: format!("http://127.0.0.1:{}/v1", port.trim()), _model: model }
+}
+
+impl Scene {
+    fn add(&self, tools: &Value, contract: &Value) {
+        let mut contract = contract.clone();
+        contract["class"] = json!({ "latency": "srt" });
+        let endpoint = json!({ "url": self.url, "model": "stub", "secret": "MODEL_KEY" });
+        contract["security"] = json!({ "secrets": ["MODEL_KEY"] });
+        let file = json!({
+            "name": "helper",
+            "description": "Helps",
+            "runtime": { "model": { "prompt": "Help.", "endpoints": [endpoint] } },
+            "tools": tools,
+            "contract": contract,
+        });
+        self.machine.add("helper", &file.to_string());
+    }
+
+    /// What the agent says, and what it tells of its calls.
+    fn ask(&self, text: &str) -> (String, Value) {
+        let called = self.machine.run(&["--json", "call", "helper", text]);
+        assert_eq!(called.code, 0, "{called:?}");
+        let (mut said, mut tools) = (String::new(), Value::Null);
+        for line in called.stdout.lines() {
+            let event: Value = serde_json::from_str(line).expect("a line of JSON");
+            for part in event["artifactUpdate"]["artifact"]["parts"].as_array().into_iter().flatten() {
+                said.push_str(part["text"].as_str().unwrap_or_default());
+                tools = part["data"].get("tools").cloned().unwrap_or(tools);
+            }
+        }
+        (said, tools)
+    }
+
+    fn keep_secret(&self) {
+        self.machine.write("secret", SECRET);
+        let kept = self.machine.command(Path::new("/bin/sh"));
+        let mut kept = kept;
+        let binary = support::binary();
+        let line =
+            format!("{} --data {} secret set MODEL_KEY < secret", binary.display(), self.machine.data().display());
+        let outcome = Running::start(kept.args(["-c", &line])).end(SOON);
+        assert_eq!(outcome.code, 0, "{outcome:?}");
+        assert!(!outcome.stdout.contains(SECRET), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_model_calls_the_tools_of_an_official_server_and_no_others() {
+    let Some(python) = python() else { return };
+    let scene = scene();
+    scene.keep_secret();
+    let program = json!({ "calc": { "command": [python, "tools.py"] } });
+    scene.add(&program, &json!({ "capabilities": ["calc/add", "calc/fails"] }));
+    let (said, tools) = scene.ask(r#"call calc__add {"a": 2, "b": 40}"#);
+    assert_eq!(said, "heard: 42");
+    assert_eq!((&tools[0]["tool"], &tools[0]["outcome"]), (&json!("calc/add"), &json!("done")));
+    let definition = tools[0]["definition"].as_str().expect("a hash").to_owned();
+    let (said, tools) = scene.ask("call calc__forbidden {}");
+    assert!(said.contains("denied"), "{said}");
+    assert_eq!(tools[0]["outcome"], "denied");
+    assert!(!scene.machine.home().join("forbidden-was-called").exists(), "a denied tool is not called");
+    let (said, tools) = scene.ask("call calc__fails {}");
+    assert!(said.starts_with("heard: ") && said.len() > "heard: ".len(), "what went wrong is told: {said}");
+    assert_eq!(tools[0]["outcome"], "error");
+    let (_, tools) = scene.ask(r#"call calc__add {"a": 1, "b": 1}"#);
+    assert_eq!(tools[0]["definition"], json!(definition), "the same tool has the same hash");
+
+    // The secret reached the endpoint, and nothing that an agent or a reader sees.
+    let asked = std::fs::read_to_string(scene.machine.home().join("asked")).expect("what the endpoint was asked");
+    let (mut shown, mut bodies) = (0, String::new());
+    for line in asked.lines() {
+        let asked: Value = serde_json::from_str(line).expect("a line of JSON");
+        shown += usize::from(asked["headers"].to_string().contains(SECRET));
+        bodies.push_str(&asked["body"].to_string());
+    }
+    assert!(shown > 0 && shown == asked.lines().count());
+    let list = scene.machine.run(&["secret", "list"]);
+    assert!(list.stdout.contains("MODEL_KEY"), "{list:?}");
+    let described = scene.machine.run(&["describe", "helper"]);
+    for told in [bodies, list.stdout, described.stdout, scene.machine.json(&["ps"]).to_string()] {
+        assert!(!told.contains(SECRET), "{told}");
+    }
+
+    // The server's program ends with the agent, and with the node.
+    let programs = || {
+        let all = family(scene.node.running.pid());
+        all.into_iter()
+            .filter(|pid| {
+                std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("tools.py"))
+            })
+            .collect::<Vec<u32>>()
+    };
+    let started = programs();
+    assert!(!started.is_empty());
+    assert_eq!(scene.machine.run(&["agent", "remove", "helper"]).code, 0);
+    until(SOON, "its programs are gone", || started.iter().all(|pid| !runs(*pid)));
+    scene.add(&program, &json!({ "capabilities": ["calc/*"] }));
+    scene.ask(r#"call calc__add {"a": 1, "b": 1}"#);
+    let started = programs();
+    assert!(!started.is_empty());
+    let Scene { node, .. } = scene;
+    node.running.kill();
+    until(SOON, "its programs are gone", || started.iter().all(|pid| !runs(*pid)));
+}
+
+#[test]
+fn tools_over_http_work_the_same() {
+    let Some(python) = python() else { return };
+    let scene = scene();
+    scene.keep_secret();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let server = Running::start(scene.machine.command(python).args(["tools.py", &port.to_string()]));
+    until(SOON, "the server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let tools = json!({ "calc": { "url": format!("http://127.0.0.1:{port}/mcp") } });
+    scene.add(&tools, &json!({ "capabilities": ["calc/add"] }));
+    assert_eq!(scene.ask(r#"call calc__add {"a": 2, "b": 40}"#).0, "heard: 42");
+    // A server that is gone is told of, and the agent goes on without it.
+    server.kill();
+    let (said, records) = scene.ask(r#"call calc__add {"a": 2, "b": 40}"#);
+    assert!(said.contains("error"), "{said}");
+    assert_eq!(records[0]["outcome"], "failed");
+    assert_eq!(scene.ask("Hello").0, "heard: Hello");
+}
+
+#[test]
+fn what_is_not_granted_does_not_start() {
+    let scene = scene();
+    let file = |secrets: &Value| {
+        json!({
+            "name": "helper",
+            "description": "Helps",
+            "runtime": { "model": { "prompt": "Help.", "endpoints": [{ "url": scene.url, "model": "stub", "secret": "MODEL_KEY" }] } },
+            "contract": { "class": { "latency": "srt" }, "security": { "secrets": secrets } },
+        })
+        .to_string()
+    };
+    for (secrets, why) in [(json!([]), "does not grant"), (json!(["MODEL_KEY"]), "althing secret set MODEL_KEY")] {
+        scene.machine.write("helper.yaml", &file(&secrets));
+        let refused = scene.machine.run(&["agent", "add", "helper.yaml"]);
+        assert!(refused.code != 0 && refused.stderr.contains(why), "{refused:?}");
+    }
+}
