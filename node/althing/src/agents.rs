@@ -16,9 +16,14 @@ use crate::publish::{self, Added};
 
 impl Node {
     /// Starts the agents that were added before. One that fails does not keep the others from starting.
-    pub(crate) fn start_stored(mut self) -> Result<Node, Failure> {
+    pub(crate) async fn start_stored(mut self) -> Result<Node, Failure> {
         for added in publish::stored(self.store.as_ref())? {
-            if let Err(failure) = self.run_agent(&added) {
+            if matches!(added.file.runtime, RuntimeSpec::Wasm { .. }) {
+                // Compiled when the node is ready, which may take seconds.
+                self.failed().insert(added.file.name, "it is being compiled".to_owned());
+                continue;
+            }
+            if let Err(failure) = self.run_agent(&added).await {
                 let name = added.file.name;
                 if failure.code == code::LATER {
                     self.failed().insert(name, failure.message);
@@ -32,7 +37,7 @@ impl Node {
     }
 
     /// Starts agents that did not start before: what they lacked may be there now.
-    pub(crate) fn retry_failed(&self) -> Result<(), Failure> {
+    pub(crate) async fn retry_failed(&self) -> Result<(), Failure> {
         let failed = self.failed().clone();
         if failed.is_empty() {
             return Ok(());
@@ -40,7 +45,7 @@ impl Node {
         let stored = publish::stored(self.store.as_ref())?;
         for added in stored.iter().filter(|added| failed.contains_key(&added.file.name)) {
             let name = added.file.name.clone();
-            match self.run_agent(added) {
+            match self.run_agent(added).await {
                 Ok(()) => drop(self.failed().remove(&name)),
                 Err(failure) => drop(self.failed().insert(name, failure.message)),
             }
@@ -66,7 +71,7 @@ impl Node {
         }
         let now_ms = self.clock.now_ms();
         let added = Added::new(file, folder.to_owned(), &self.owner, &self.config.network, now_ms)?;
-        if let Err(failure) = self.run_agent(&added) {
+        if let Err(failure) = self.run_agent(&added).await {
             self.drop_agent(&added.file.name).await?;
             return Err(failure);
         }
@@ -77,9 +82,11 @@ impl Node {
         publish::agent_id(&self.owner, &added.file)
     }
 
-    fn run_agent(&self, added: &Added) -> Result<(), Failure> {
+    async fn run_agent(&self, added: &Added) -> Result<(), Failure> {
         let rule = added.rule()?;
-        self.host.start(&added.file, &added.folder).map_err(|error| failed(&error))?;
+        let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
+        let started = tokio::task::spawn_blocking(move || host.start(&file, &folder)).await;
+        started.map_err(|error| Failure::failed(error.to_string()))?.map_err(|error| failed(&error))?;
         // Before the peers are told, who may call at once.
         let id = publish::agent_id(&self.owner, &added.file)?;
         self.hosting.add(HostedAgent {

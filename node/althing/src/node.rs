@@ -150,7 +150,7 @@ impl Node {
             lan: Mutex::new(lan),
             failed: Mutex::default(),
         };
-        node.start_stored()
+        node.start_stored().await
     }
 
     /// Agents that were added and do not run, and why.
@@ -194,13 +194,13 @@ impl Node {
         let mut renewed_ms = self.clock.now_ms();
         // What waits for the machine to be known is started as soon as it is.
         self.kernel.probed().await;
-        if let Err(failure) = self.retry_failed() {
+        if let Err(failure) = self.retry_failed().await {
             tracing::error!(reason = failure.message, "agents could not be started");
         }
         loop {
             // By the time of day, which goes on while a machine sleeps.
             tokio::time::sleep(RENEW_LOOK).await;
-            if let Err(failure) = self.retry_failed() {
+            if let Err(failure) = self.retry_failed().await {
                 tracing::error!(reason = failure.message, "agents could not be started again");
             }
             let now_ms = self.clock.now_ms();

@@ -1,6 +1,6 @@
 //! The agents that run on this node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -94,13 +94,15 @@ pub trait SoftRuntime: Send + Sync + 'static {
     ///
     /// # Errors
     /// The reason, for people.
-    fn load(&self, module: &[u8], contract: &Contract) -> Result<Loaded, String>;
+    fn load(&self, module: &[u8], contract: &Contract, tools: Arc<Tools>) -> Result<Loaded, String>;
 }
 
 /// What a module turned out to be.
 pub enum Loaded {
     /// A control loop.
     Control(Arc<dyn Template>),
+    /// An agent that is given messages.
+    Agent(Arc<dyn Agent>),
 }
 
 /// Makes the connection to a server of tools; its secret was granted.
@@ -145,6 +147,20 @@ pub struct Host {
     /// None in simulations: there turns run where they are called, and nothing is hard real-time.
     scheduling: Option<Scheduling>,
     running: Mutex<BTreeMap<String, Arc<Running>>>,
+    /// Names of agents that are being started.
+    starting: Mutex<BTreeSet<String>>,
+}
+
+/// A name that is taken until the agent runs, or does not.
+struct Starting<'a> {
+    names: &'a Mutex<BTreeSet<String>>,
+    name: String,
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.names.lock().expect("no holder of the names panics").remove(&self.name);
+    }
 }
 
 struct Running {
@@ -202,6 +218,7 @@ impl Host {
             connect: nowhere,
             scheduling: None,
             running: Mutex::default(),
+            starting: Mutex::default(),
         }
     }
 
@@ -214,7 +231,15 @@ impl Host {
         secrets: Secrets,
         connect: Connect,
     ) -> Host {
-        Host { builtins, process, secrets, connect, scheduling: Some(scheduling), running: Mutex::default() }
+        Host {
+            builtins,
+            process,
+            secrets,
+            connect,
+            scheduling: Some(scheduling),
+            running: Mutex::default(),
+            starting: Mutex::default(),
+        }
     }
 
     /// Starts the agent of an agent file that lies in `folder`. A program is started in the background and kept
@@ -224,16 +249,23 @@ impl Host {
     /// See [`StartError`].
     pub fn start(&self, file: &AgentFile, folder: &Path) -> Result<(), StartError> {
         let contract = file.contract.clone().ok_or_else(|| StartError::NoContract(file.name.clone()))?;
-        let mut running = self.lock();
-        if running.contains_key(&file.name) {
-            return Err(StartError::Running(file.name.clone()));
-        }
+        // Compiling a module takes seconds, in which the others go on; the name is taken meanwhile.
+        let _starting = self.claim(&file.name)?;
         let tools = self.tools(file, folder, &contract)?;
         let runtime = self.runtime(file, folder, &contract, &tools)?;
         let (turns, total, late) = Default::default();
         let agent = Running { runtime, tools, contract, turns, total, late, first: Histogram::default() };
-        running.insert(file.name.clone(), Arc::new(agent));
+        self.lock().insert(file.name.clone(), Arc::new(agent));
         Ok(())
+    }
+
+    /// Takes a name for an agent that is being started.
+    fn claim(&self, name: &str) -> Result<Starting<'_>, StartError> {
+        let mut starting = self.starting.lock().expect("no holder of the names panics");
+        if self.lock().contains_key(name) || !starting.insert(name.to_owned()) {
+            return Err(StartError::Running(name.to_owned()));
+        }
+        Ok(Starting { names: &self.starting, name: name.to_owned() })
     }
 
     /// The tools that an agent file names, as far as the contract lets the agent use them.
@@ -283,7 +315,7 @@ impl Host {
             }
             RuntimeSpec::Wasm { module } => {
                 let scheduling = self.scheduling.as_ref().ok_or_else(|| class("this node has no scheduler"))?;
-                self.wasm(scheduling, file, &folder.join(module), contract)
+                self.wasm(scheduling, file, &folder.join(module), contract, tools)
             }
         }
     }
@@ -294,12 +326,14 @@ impl Host {
         file: &AgentFile,
         module: &Path,
         contract: &Contract,
+        tools: &Arc<Tools>,
     ) -> Result<Runtime, StartError> {
         let name = &file.name;
         let failed = |reason| StartError::Module { name: name.clone(), module: module.display().to_string(), reason };
         let code = read(module).map_err(failed)?;
         let Class::Hrt(hrt) = &contract.class else {
-            return match scheduling.soft.load(&code, contract).map_err(failed)? {
+            return match scheduling.soft.load(&code, contract, tools.clone()).map_err(failed)? {
+                Loaded::Agent(agent) => Ok(Runtime::Wasm(agent)),
                 Loaded::Control(template) => {
                     let signals = scheduling.kernel.signals();
                     let budget = contract.compute.cpu_ms_per_turn.map(Duration::from_millis);

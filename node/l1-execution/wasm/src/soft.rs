@@ -2,43 +2,65 @@
 
 use std::sync::{Arc, OnceLock};
 
+use althing_execution::tools::Tools;
 use althing_execution::{Loaded, SoftRuntime};
 use althing_protocol::Contract;
 
+use wasmtime::EngineWeak;
+
+use crate::component::{Components, TICK};
 use crate::hrt::Hard;
 
-/// Between two epochs: how long a guest may keep a thread before others of its class have their turn.
-const TICK: std::time::Duration = std::time::Duration::from_millis(10);
-
-/// Runs guests of the soft real-time and delay-tolerant classes. Its engine starts with the first of them.
+/// Runs guests of the soft real-time and delay-tolerant classes. Its engines start with the first that needs them.
 #[derive(Default)]
 pub struct Soft {
     control: OnceLock<Result<Hard, String>>,
+    components: OnceLock<Result<Components, String>>,
+}
+
+/// Makes an engine's epoch go on, on a thread that ends with it.
+fn tick(engine: EngineWeak) -> Result<(), String> {
+    let ticking = move || {
+        while let Some(engine) = engine.upgrade() {
+            engine.increment_epoch();
+            drop(engine);
+            std::thread::park_timeout(TICK);
+        }
+    };
+    let spawned = std::thread::Builder::new().name("wasm-epoch".to_owned()).spawn(ticking);
+    spawned.map(drop).map_err(|error| error.to_string())
 }
 
 impl Soft {
-    /// Its engine, and the thread that makes its epoch go on; that ends with it.
     fn control(&self) -> Result<&Hard, String> {
         let start = || {
             let control = Hard::new().map_err(|error| error.to_string())?;
-            let weak = control.weak();
-            let tick = move || {
-                while let Some(engine) = weak.upgrade() {
-                    engine.increment_epoch();
-                    drop(engine);
-                    std::thread::park_timeout(TICK);
-                }
-            };
-            let spawned = std::thread::Builder::new().name("wasm-epoch".to_owned()).spawn(tick);
-            spawned.map_err(|error| error.to_string())?;
+            tick(control.weak())?;
             Ok(control)
         };
         self.control.get_or_init(start).as_ref().map_err(Clone::clone)
     }
+
+    fn components(&self) -> Result<&Components, String> {
+        let start = || {
+            let components = Components::new()?;
+            tick(components.weak())?;
+            Ok(components)
+        };
+        self.components.get_or_init(start).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// The binary format's first bytes: a component has layer 1 where a module has 0 (component model, Binary.md).
+fn is_component(code: &[u8]) -> bool {
+    code.starts_with(b"\0asm") && code.get(6..8) == Some(&[1, 0])
 }
 
 impl SoftRuntime for Soft {
-    fn load(&self, module: &[u8], contract: &Contract) -> Result<Loaded, String> {
+    fn load(&self, module: &[u8], contract: &Contract, tools: Arc<Tools>) -> Result<Loaded, String> {
+        if is_component(module) {
+            return self.components()?.agent(module, contract, tools).map(Loaded::Agent);
+        }
         let template = self.control()?.template(module, contract.memory_bytes());
         template.map(Loaded::Control).map_err(|error| error.to_string())
     }

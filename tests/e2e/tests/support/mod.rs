@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 pub mod cast;
+pub mod guests;
 pub mod http;
 pub mod python;
 pub mod world;

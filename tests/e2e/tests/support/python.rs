@@ -63,7 +63,8 @@ fn rename(from: &Path, to: &Path) -> Result<(), String> {
     std::fs::rename(from, to).map_err(|error| format!("{}: {error}", to.display()))
 }
 
-fn cache() -> Result<PathBuf, String> {
+/// Where what is made once is kept.
+pub fn cache() -> Result<PathBuf, String> {
     if let Some(cache) = std::env::var_os("ALTHING_CACHE") {
         return Ok(cache.into());
     }
@@ -71,7 +72,8 @@ fn cache() -> Result<PathBuf, String> {
     Ok(PathBuf::from(home).join(".cache/althing"))
 }
 
-fn done(command: &mut Command) -> Result<String, String> {
+/// Runs a command to its end; what it printed, or why it failed.
+pub fn done(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -1,0 +1,302 @@
+//! Agents that are components: an instance for each turn, and a state that the task keeps between its turns.
+//!
+//! WASI is there, since ordinary compilers link it, and grants nothing: no files, no network, no environment, no
+//! arguments; what is printed goes nowhere. Clocks and randomness are as anywhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_execution::agent::Made;
+use althing_execution::tools::{CallRecord, Tools};
+use althing_execution::{Agent, AgentError, Output, Turn};
+use althing_protocol::Contract;
+use althing_protocol::contract::CALLS_PER_TURN_DEFAULT;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::future::BoxFuture;
+use serde_json::json;
+use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
+use wasmtime::{Config, Engine, EngineWeak, ResourceLimiter, Store, UpdateDeadline};
+use wasmtime_wasi::p2::pipe::SinkOutputStream;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use bindings::AgentPre;
+use bindings::althing::agent::kernel;
+use bindings::althing::agent::turns::Reply;
+
+mod bindings {
+    wasmtime::component::bindgen!({
+        path: "wit",
+        world: "agent",
+        imports: { default: async | trappable },
+        exports: { default: async },
+    });
+}
+
+/// Between two epochs.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+/// The stack of a guest, bytes: interpreters need some.
+const STACK_BYTES: usize = 2 * 1024 * 1024;
+/// What the host's own functions need beyond.
+const STACK_SPARE_BYTES: usize = 512 * 1024;
+/// What a guest may keep for its next turn, bytes; as text it must fit what a task keeps.
+const STATE_BYTES_MAX: usize = 45 * 1024;
+/// What a turn may leave in the node's log, bytes.
+const LOG_BYTES_MAX: usize = 16 * 1024;
+/// Processor time of one turn where the contract names none.
+const BUDGET_DEFAULT: Duration = Duration::from_secs(60);
+/// Elements of a guest's tables.
+const TABLE_MAX: usize = 1_000_000;
+/// Core instances, memories and tables of one component.
+const PARTS_MAX: usize = 256;
+
+/// The engine of components.
+pub(crate) struct Components {
+    engine: Engine,
+    linker: Linker<Data>,
+}
+
+impl Components {
+    pub fn new() -> Result<Components, String> {
+        let mut config = Config::new();
+        config.epoch_interruption(true).wasm_component_model(true).wasm_backtrace_max_frames(None);
+        config.max_wasm_stack(STACK_BYTES).async_stack_size(STACK_BYTES + STACK_SPARE_BYTES);
+        let engine = Engine::new(&config).map_err(|error| error.to_string())?;
+        let mut linker = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(|error| error.to_string())?;
+        kernel::add_to_linker::<_, HasSelf<Data>>(&mut linker, |data| data).map_err(|error| error.to_string())?;
+        Ok(Components { engine, linker })
+    }
+
+    pub fn weak(&self) -> EngineWeak {
+        self.engine.weak()
+    }
+
+    /// Compiles a component whose instances are held to the contract.
+    pub fn agent(&self, code: &[u8], contract: &Contract, tools: Arc<Tools>) -> Result<Arc<dyn Agent>, String> {
+        let component = Component::new(&self.engine, code).map_err(|error| format!("{error:#}"))?;
+        let linked = self.linker.instantiate_pre(&component).map_err(|error| format!("{error:#}"))?;
+        let linked =
+            AgentPre::new(linked).map_err(|error| format!("it is no component of the world `agent`: {error:#}"))?;
+        Ok(Arc::new(Guests {
+            engine: self.engine.clone(),
+            linked,
+            memory_bytes: contract.memory_bytes(),
+            budget: contract.compute.cpu_ms_per_turn.map_or(BUDGET_DEFAULT, Duration::from_millis),
+            calls: contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT),
+            tools,
+        }))
+    }
+}
+
+/// Instances of one component.
+struct Guests {
+    engine: Engine,
+    linked: AgentPre<Data>,
+    memory_bytes: u64,
+    budget: Duration,
+    calls: u64,
+    tools: Arc<Tools>,
+}
+
+/// What a guest's host functions work on.
+struct Data {
+    wasi: WasiCtx,
+    table: ResourceTable,
+    out: Output,
+    artifact: String,
+    said: bool,
+    logged: usize,
+    calls_left: u64,
+    records: Vec<CallRecord>,
+    tools: Arc<Tools>,
+    memory_left: u64,
+    /// Why memory was refused last.
+    over: bool,
+}
+
+impl WasiView for Data {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl ResourceLimiter for Data {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let more = (desired - current) as u64;
+        self.over = more > self.memory_left;
+        if !self.over {
+            self.memory_left -= more;
+        }
+        Ok(!self.over)
+    }
+
+    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(desired <= TABLE_MAX)
+    }
+
+    fn instances(&self) -> usize {
+        PARTS_MAX
+    }
+
+    fn memories(&self) -> usize {
+        PARTS_MAX
+    }
+
+    fn tables(&self) -> usize {
+        PARTS_MAX
+    }
+}
+
+impl kernel::Host for Data {
+    async fn say(&mut self, text: String) -> wasmtime::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let put = self.out.chunk(&self.artifact, text, self.said, false).await;
+        self.said = true;
+        put.map_err(|error| wasmtime::Error::msg(error.to_string()))
+    }
+
+    async fn log(&mut self, line: String) -> wasmtime::Result<()> {
+        if self.logged + line.len() <= LOG_BYTES_MAX {
+            self.logged += line.len();
+            tracing::info!(line, "an agent's log");
+        } else if self.logged < LOG_BYTES_MAX {
+            self.logged = LOG_BYTES_MAX;
+            tracing::warn!("an agent logs more than a turn may; the rest is dropped");
+        }
+        Ok(())
+    }
+
+    async fn invoke_tool(&mut self, tool: String, arguments: String) -> wasmtime::Result<Result<String, String>> {
+        if self.calls_left == 0 {
+            return Ok(Err("the turn has made all the calls that its contract allows".to_owned()));
+        }
+        self.calls_left -= 1;
+        if self.records.is_empty() {
+            // Which tools there are, and what they are, is asked once a turn.
+            self.tools.listed().await;
+        }
+        let (outcome, record) = self.tools.invoke(&tool, &arguments).await;
+        self.records.push(record);
+        Ok(outcome.map(|result| result.to_string()).map_err(|error| error.to_string()))
+    }
+}
+
+impl Guests {
+    fn store(&self, artifact: String, out: Output) -> Store<Data> {
+        let wasi = WasiCtx::builder()
+            .stdout(SinkOutputStream)
+            .stderr(SinkOutputStream)
+            .allow_tcp(false)
+            .allow_udp(false)
+            .allow_ip_name_lookup(false)
+            .build();
+        let data = Data {
+            wasi,
+            table: ResourceTable::new(),
+            out,
+            artifact,
+            said: false,
+            logged: 0,
+            calls_left: self.calls,
+            records: Vec::new(),
+            tools: self.tools.clone(),
+            memory_left: self.memory_bytes,
+            over: false,
+        };
+        let mut store = Store::new(&self.engine, data);
+        store.limiter(|data| data);
+        store.set_epoch_deadline(1);
+        // An epoch ends each tick; a guest that waits for a tool is not running, and is not charged.
+        let ticks_max = self.budget.as_millis().div_ceil(TICK.as_millis());
+        let mut ticks = 0;
+        store.epoch_deadline_callback(move |_| {
+            ticks += 1;
+            if ticks > ticks_max { Ok(UpdateDeadline::Interrupt) } else { Ok(UpdateDeadline::Yield(1)) }
+        });
+        store
+    }
+
+    async fn run(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
+        let artifact = format!("answer-{}", turn.history.len() + 1);
+        let mut store = self.store(artifact, out);
+        let outcome = self.work(&mut store, &turn).await;
+        let data = store.into_data();
+        let (reply, state) = match outcome {
+            Ok(Ok(made)) => made,
+            Ok(Err(reason)) => return Err(AgentError::Failed(reason)),
+            Err(error) if data.over => {
+                return Err(AgentError::Failed(format!(
+                    "it used up its {} bytes of memory: {error:#}",
+                    self.memory_bytes
+                )));
+            }
+            Err(error) => {
+                let interrupted = error.downcast_ref::<wasmtime::Trap>() == Some(&wasmtime::Trap::Interrupt);
+                let budget_ms = self.budget.as_millis();
+                return Err(AgentError::Failed(match interrupted {
+                    true => format!("it was stopped: it used up its {budget_ms} ms"),
+                    false => format!("it broke down: {error:#}"),
+                }));
+            }
+        };
+        if let Some(state) = state {
+            data.out.put(Made::Remember(STANDARD.encode(state))).await?;
+        }
+        let out = data.out.clone();
+        match reply {
+            Reply::Done(last) => close(data, last).await,
+            Reply::Ask(question) => {
+                close(data, String::new()).await?;
+                out.ask(&turn, question).await
+            }
+        }
+    }
+
+    /// The turn itself: its answer and its state, or what the guest says went wrong.
+    async fn work(
+        &self,
+        store: &mut Store<Data>,
+        turn: &Turn,
+    ) -> wasmtime::Result<Result<(Reply, Option<Vec<u8>>), String>> {
+        let instance = self.linked.instantiate_async(&mut *store).await?;
+        if let Some(state) = turn.remembered.as_deref().and_then(|kept| STANDARD.decode(kept).ok()) {
+            instance.call_restore(&mut *store, &state).await?;
+        }
+        let reply = match instance.call_on_message(&mut *store, &turn.text()).await? {
+            Ok(reply) => reply,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let state = instance.call_checkpoint(&mut *store).await?;
+        if state.len() > STATE_BYTES_MAX {
+            return Ok(Err(format!("its state has {} bytes, and {STATE_BYTES_MAX} is the most", state.len())));
+        }
+        Ok(Ok((reply, (!state.is_empty()).then_some(state))))
+    }
+}
+
+/// The last of what it said, and the calls that it made.
+async fn close(data: Data, last: String) -> Result<(), AgentError> {
+    let Data { out, artifact, said, records, .. } = data;
+    let mut parts = Vec::new();
+    if !last.is_empty() {
+        parts.push(a2a::Part::text(last));
+    }
+    if !records.is_empty() {
+        parts.push(a2a::Part::data(json!({ "tools": records })));
+    }
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let artifact =
+        a2a::Artifact { artifact_id: artifact, name: None, description: None, parts, metadata: None, extensions: None };
+    out.put(Made::Artifact { artifact, append: said, last: true }).await
+}
+
+impl Agent for Guests {
+    fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
+        Box::pin(self.run(turn, out))
+    }
+}
