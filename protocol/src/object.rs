@@ -6,6 +6,7 @@
 use minicbor::{Decode, Encode};
 
 use crate::Digest;
+use crate::contract::Grade;
 use crate::identity::{AgentId, PublicKey, SecretKey};
 use crate::limits::{
     CLOCK_SKEW_MAX_MS, GRANT_LIFE_MAX_MS, OBJECT_BYTES_MAX, PLACEMENT_AGENTS_MAX, PLACEMENT_TTL_MAX_MS,
@@ -209,6 +210,27 @@ pub struct Placement {
     /// What it hosts.
     #[n(7)]
     pub agents: Vec<Hosted>,
+    /// What its machine can do; absent until it is known.
+    #[n(8)]
+    pub machine: Option<Machine>,
+}
+
+/// What a node says of its machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Machine {
+    /// How well it keeps time.
+    #[n(0)]
+    pub grade: Grade,
+    /// Processor cores.
+    #[n(1)]
+    pub cores: u16,
+    /// Memory, MiB.
+    #[n(2)]
+    pub memory_mib: u32,
+    /// Share of a core that is promised to hard real-time agents, of the core that has most to give; thousandths.
+    #[n(3)]
+    pub promised_permille: u16,
 }
 
 /// A kind of authored object.
@@ -380,6 +402,7 @@ impl Placement {
             load_permille: 0,
             health: Health::Healthy,
             agents: Vec::new(),
+            machine: None,
         }
     }
 }
@@ -440,6 +463,11 @@ impl Statement for Placement {
         }
         if self.load_permille > 1_000 {
             return Err(ObjectError::Shape("load is 0 to 1000 thousandths".to_owned()));
+        }
+        if self.machine.is_some_and(|machine| machine.cores == 0 || machine.promised_permille > 1_000) {
+            return Err(ObjectError::Shape(
+                "a machine has a core, and promises 0 to 1000 thousandths of one".to_owned(),
+            ));
         }
         life(0, self.ttl_ms, PLACEMENT_TTL_MAX_MS)
     }

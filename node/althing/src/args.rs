@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use althing_execution::admission::{Policy, Preemption};
+use althing_protocol::contract::Grade;
 use clap::{Parser, Subcommand, ValueEnum};
 
 /// An operating system for the Internet of Agents: one binary turns any machine into a node of a peer-to-peer mesh.
@@ -114,6 +115,27 @@ impl From<PolicyName> for Policy {
         match name {
             PolicyName::Edf => Policy::Edf,
             PolicyName::Rm => Policy::Rm,
+        }
+    }
+}
+
+/// A machine's grade.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum GradeName {
+    /// Real-time scheduling, and hardly ever a stall.
+    A,
+    /// Real-time scheduling; stalls were seen.
+    B,
+    /// No privilege for real-time scheduling.
+    C,
+}
+
+impl From<GradeName> for Grade {
+    fn from(name: GradeName) -> Grade {
+        match name {
+            GradeName::A => Grade::A,
+            GradeName::B => Grade::B,
+            GradeName::C => Grade::C,
         }
     }
 }
@@ -295,6 +317,9 @@ pub struct Find {
     /// Highest load of the agent's node, 0 to 1.
     #[arg(long, value_parser = load)]
     pub max_load: Option<f32>,
+    /// Least grade of the machine of the agent's node.
+    #[arg(long, value_enum, ignore_case = true)]
+    pub min_grade: Option<GradeName>,
     /// How many results at most.
     #[arg(long, default_value_t = 50)]
     pub limit: usize,

@@ -9,13 +9,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use althing_calls::{Calls, Hosting, Incoming, REMOTE_TASKS, TASKS};
 use althing_communication::{Communication, CommunicationConfig, Entropy, Network, Trust, WallClock};
 use althing_discovery::lan::{Lan, LanConfig};
-use althing_discovery::{Discovery, DiscoveryConfig};
+use althing_discovery::{Discovery, DiscoveryConfig, Facts};
 use althing_execution::kernel::Kernel;
 use althing_execution::process::ProcessConfig;
 use althing_execution::{Builtins, Echo, Host, Scheduling};
 use althing_gateway::Access;
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
+use althing_protocol::object::Machine;
 use althing_protocol::{PublicKey, SecretKey};
 use althing_store::{Batch, Durability, Family, OpenError, Range, RocksStore, Store, StoreConfig};
 use rand::Rng as _;
@@ -105,7 +106,7 @@ impl Node {
         );
         let (kernel, host) = schedule(at, &config)?;
         let (lan, sightings) = join_lan(&key, network.as_ref(), &config, &mut notes);
-        let discovery = discover(&communication, &key, &config, &clock, &trust, &host, sightings)?;
+        let discovery = discover(&communication, &key, &config, &clock, &trust, facts(&host, &kernel), sightings)?;
         let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone())
             .await
             .map_err(|error| Failure::failed(error.to_string()))?;
@@ -366,7 +367,7 @@ fn discover(
     config: &Config,
     clock: &WallClock,
     trust: &watch::Sender<Trust>,
-    host: &Arc<Host>,
+    facts: impl Fn() -> Facts + Send + Sync + 'static,
     sightings: Option<Sightings>,
 ) -> Result<Discovery, Failure> {
     let discovery = DiscoveryConfig {
@@ -379,11 +380,35 @@ fn discover(
         let caller = althing_communication::Caller { node: peer, owner: owners.owner(peer) };
         trusting.borrow().check(&althing_communication::CallerRule::Trusted, &caller).is_ok()
     };
-    let working = host.clone();
-    let load = move || u16::try_from(working.turns().min(TASKS_FULL) * 1_000 / TASKS_FULL).unwrap_or(1_000);
     let started =
-        Discovery::start(communication.clone(), key.clone(), discovery, clock.clone(), trusts, load, sightings);
+        Discovery::start(communication.clone(), key.clone(), discovery, clock.clone(), trusts, facts, sightings);
     started.map_err(|error| Failure::failed(error.to_string()))
+}
+
+/// What this node tells of itself.
+fn facts(host: &Arc<Host>, kernel: &Arc<Kernel>) -> impl Fn() -> Facts + Send + Sync + use<> {
+    let (working, kernel, memory_mib) = (host.clone(), kernel.clone(), memory_mib());
+    move || Facts {
+        load_permille: u16::try_from(working.turns().min(TASKS_FULL) * 1_000 / TASKS_FULL).unwrap_or(1_000),
+        machine: kernel.machine().map(|machine| Machine {
+            grade: machine.grade,
+            cores: u16::try_from(kernel.cores()).unwrap_or(u16::MAX),
+            memory_mib,
+            promised_permille: kernel
+                .shares_ppm()
+                .iter()
+                .min()
+                .map_or(1_000, |ppm| u16::try_from(ppm / 1_000).unwrap_or(1_000)),
+        }),
+    }
+}
+
+/// Memory of this machine, MiB; 0 where the system does not tell.
+fn memory_mib() -> u32 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or_default();
+    u32::try_from(kib / 1_024).unwrap_or(u32::MAX)
 }
 
 fn read_trusted(store: &dyn Store) -> Result<BTreeSet<PublicKey>, Failure> {

@@ -20,7 +20,7 @@ pub use config::DiscoveryConfig;
 pub use error::FindError;
 pub use machine::catalogue::{Candidate, Learned};
 pub use machine::query::{Explanation, Found, Nearness, Query};
-pub use service::{Discovery, LocalAgent, Status};
+pub use service::{Discovery, Facts, LocalAgent, Status};
 
 /// Stream protocol on which placements are pushed.
 pub const PLACEMENTS: &str = "/althing/placements/1";

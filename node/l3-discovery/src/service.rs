@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use althing_communication::{Communication, WallClock};
-use althing_protocol::object::{self, Health, Hosted, Placement};
+use althing_protocol::object::{self, Health, Hosted, Machine, Placement};
 use althing_protocol::{AgentId, Authored, PublicKey, SecretKey, VerifiedAgent};
 use althing_td::{Description, Exposure};
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -55,6 +55,15 @@ pub struct Discovery {
     pub(crate) shared: Arc<Shared>,
 }
 
+/// What a node tells of itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Share of the node that is in use, thousandths.
+    pub load_permille: u16,
+    /// What its machine can do, once that is known.
+    pub machine: Option<Machine>,
+}
+
 pub(crate) struct Shared {
     pub communication: Communication,
     pub config: DiscoveryConfig,
@@ -62,8 +71,8 @@ pub(crate) struct Shared {
     pub clock: WallClock,
     /// Says whether a peer may see agents whose exposure is `trusted`.
     pub trusts: Box<dyn Fn(PublicKey) -> bool + Send + Sync>,
-    /// This node's load, thousandths.
-    load: Box<dyn Fn() -> u16 + Send + Sync>,
+    /// How this node is.
+    facts: Box<dyn Fn() -> Facts + Send + Sync>,
     started: Instant,
     state: Mutex<State>,
     pub changed: Notify,
@@ -114,7 +123,7 @@ impl Discovery {
         config: DiscoveryConfig,
         clock: WallClock,
         trusts: impl Fn(PublicKey) -> bool + Send + Sync + 'static,
-        load: impl Fn() -> u16 + Send + Sync + 'static,
+        facts: impl Fn() -> Facts + Send + Sync + 'static,
         sightings: Option<mpsc::Receiver<Sighting>>,
     ) -> Result<Discovery, althing_communication::AcceptError> {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -144,7 +153,7 @@ impl Discovery {
             key,
             clock,
             trusts: Box::new(trusts),
-            load: Box::new(load),
+            facts: Box::new(facts),
             started: Instant::now(),
             state: Mutex::new(state),
             changed: Notify::new(),
@@ -256,7 +265,9 @@ impl Discovery {
         let ttl_ms = u64::try_from(self.shared.config.ttl.as_millis()).unwrap_or(u64::MAX);
         let mut placement =
             Placement::new(self.shared.key.public(), state.sequence, self.shared.clock.now_ms(), ttl_ms);
-        placement.load_permille = (self.shared.load)().min(1_000);
+        let facts = (self.shared.facts)();
+        placement.load_permille = facts.load_permille.min(1_000);
+        placement.machine = facts.machine;
         placement.health = state.health;
         let seen = state.local.values().filter(|local| sees(local.exposure));
         let hosted = seen.map(|local| {

@@ -8,6 +8,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -244,13 +245,17 @@ impl Placement {
 }
 
 /// What a machine is capable of; the better one is the lesser.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Encode, Decode)]
+#[cbor(index_only)]
 pub enum Grade {
     /// Real-time scheduling, and hardly ever a stall.
+    #[n(0)]
     A,
     /// Real-time scheduling; stalls were seen.
+    #[n(1)]
     B,
     /// No privilege for real-time scheduling.
+    #[n(2)]
     C,
 }
 

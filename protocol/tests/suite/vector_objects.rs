@@ -1,6 +1,8 @@
 //! What the vectors are made of: authored objects, key logs and evidence.
 
 use althing_protocol::KeyLog;
+use althing_protocol::contract::Grade;
+use althing_protocol::object::Machine;
 use althing_protocol::object::{self, Grant};
 use serde_json::json;
 
@@ -125,7 +127,15 @@ fn shaped_objects() -> Vec<Case> {
     let relabelled = cose(&relabelled, &object_aad("althing/membership/1", NETWORK, ""), &key(PUBLISHER));
     let unknown = cose(&map(&[(0, uint(6))]), &object_aad("althing/grant/1", NETWORK, ""), &key(PUBLISHER));
     let of = object_case;
+    let on = |cores, promised_permille| {
+        let mut body = placement_body();
+        body.machine = Some(Machine { grade: Grade::B, cores, memory_mib: 24_020, promised_permille });
+        cose(&minicbor::to_vec(&body).expect("it encodes"), &object_aad("althing/placement/1", NETWORK, ""), &key(NODE))
+    };
     vec![
+        of("a placement that tells of its machine", "placement", &on(2, 590), NOW_MS, None),
+        of("a placement on a machine without a core", "placement", &on(0, 0), NOW_MS, shape),
+        of("a placement that promises more than a core", "placement", &on(2, 1_001), NOW_MS, shape),
         of("a placement with sorted agents", "placement", &placed(1_000, vec![hosted(""), hosted("-2")]), NOW_MS, None),
         of("a placement with unsorted agents", "placement", &placed(0, vec![hosted("-2"), hosted("")]), NOW_MS, shape),
         of(

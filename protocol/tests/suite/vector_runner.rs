@@ -203,7 +203,9 @@ fn placement(it: &Placement) -> Value {
     });
     json!({ "node": hex(it.node.as_bytes()), "sequence": it.sequence, "issued_at_ms": it.issued_at_ms,
         "ttl_ms": it.ttl_ms, "load_permille": it.load_permille, "health": it.health as u8,
-        "agents": agents.collect::<Vec<_>>() })
+        "agents": agents.collect::<Vec<_>>(),
+        "machine": it.machine.map(|machine| json!({ "grade": machine.grade, "cores": machine.cores,
+            "memory_mib": machine.memory_mib, "promised_permille": machine.promised_permille })) })
 }
 
 fn keylogs(input: &Value) -> Outcome {

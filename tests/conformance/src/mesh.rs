@@ -9,7 +9,7 @@ use a2a::{Message, Part, Role, TaskState};
 use althing_calls::{Ask, CALL, Calls, HostedAgent, Hosting, Incoming, Operation, OperationError, Reply, Trace};
 use althing_communication::sim::SimNet;
 use althing_communication::{CallerRule, Communication, CommunicationConfig, Trust, WallClock};
-use althing_discovery::{Discovery, DiscoveryConfig, LocalAgent};
+use althing_discovery::{Discovery, DiscoveryConfig, Facts, LocalAgent};
 use althing_execution::agent::{Agent, Made};
 use althing_execution::process::ProcessConfig;
 use althing_execution::{AgentError, Builtins, Host, Output, Turn};
@@ -148,7 +148,7 @@ impl Node {
             DiscoveryConfig::default(),
             clock.clone(),
             |_| false,
-            move || u16::from(number) * 10,
+            move || Facts { load_permille: u16::from(number) * 10, machine: None },
             None,
         )
         .expect("nobody else serves it");

@@ -139,6 +139,12 @@ fn what_runs_over_is_stopped_and_promises_survive_a_crash() {
     let neighbour = row(&machine, "adder");
     assert_eq!((&neighbour["hrt"]["overruns"], &neighbour["hrt"]["failures"]), (&json!(0), &json!(0)));
 
+    // What the machine can do is told with the placement, and searched by.
+    let grade = machine.json(&["status"])["layers"]["l1Execution"]["machine"]["grade"].clone();
+    let told = || machine.json(&["find", "--min-grade", "C"])["agents"][0]["machine"].clone();
+    until(SOON, "the grade is told", || told()["grade"] == grade && told()["promised"].as_f64() > Some(0.1));
+    assert!(told()["cores"].as_u64() > Some(0) && told()["memoryMib"].as_u64() > Some(0), "{}", told());
+
     node.running.kill();
     let _node = machine.up_alone(&[]);
     until(SOON, "both are admitted again", || row(&machine, "adder")["state"] == "ready" && jobs("adder") > 0);

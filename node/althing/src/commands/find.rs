@@ -17,6 +17,7 @@ pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
         target: find.target.clone(),
         text: (!find.text.is_empty()).then(|| find.text.join(" ")),
         max_load: find.max_load,
+        min_grade: find.min_grade.map(Into::into),
         limit: Some(find.limit),
     };
     let mut found = Client::connect(at).await?.post("/find", &query).await?;
@@ -41,6 +42,7 @@ fn people(found: &Value) -> String {
             capabilities.collect::<Vec<_>>().join(" "),
             short(&text(agent, "node")),
             format!("{:.2}", agent["load"].as_f64().unwrap_or(0.0)),
+            text(&agent["machine"], "grade"),
             text(agent, "status"),
             text(agent, "learned"),
             agent["score"].as_f64().map_or_else(String::new, |score| format!("{score:.2}")),
@@ -50,19 +52,20 @@ fn people(found: &Value) -> String {
     let mut shown = if all.is_empty() {
         String::new()
     } else {
-        table(&["name", "can", "node", "load", "status", "learned", "score"], &all)
+        table(&["name", "can", "node", "load", "grade", "status", "learned", "score"], &all)
     };
     if let Some(explain) = found.get("explain") {
         let steps = &explain["steps"];
         let step = |name: &str| steps[name].as_u64().unwrap_or(0);
         shown.push_str(&format!(
-            "\nknown {}; left out: {} by text, {} by capability, {} by action or target, {} by load, {} by the limit\n\
+            "\nknown {}; left out: {} by text, {} by capability, {} by action or target, {} by load, {} by grade, {} by the limit\n\
              ordered by {}; took {} µs\n",
             step("known"),
             step("text"),
             step("capability"),
             step("action_target"),
             step("load"),
+            step("grade"),
             step("limit"),
             text(steps, "order"),
             text(explain, "tookMicroseconds"),

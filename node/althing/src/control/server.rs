@@ -145,6 +145,12 @@ fn row(found: &Found) -> Value {
         "node": found.node.did(),
         "capabilities": capabilities.collect::<Vec<_>>(),
         "load": f64::from(found.load_permille) / 1_000.0,
+        "machine": found.machine.map(|machine| json!({
+            "grade": machine.grade,
+            "cores": machine.cores,
+            "memoryMib": machine.memory_mib,
+            "promised": f64::from(machine.promised_permille) / 1_000.0,
+        })),
         "status": match found.health {
             Health::Healthy => "healthy",
             Health::Busy => "busy",

@@ -116,6 +116,8 @@ struct Core {
 pub struct Kernel {
     config: KernelConfig,
     ladder: Ladder,
+    /// Cores that this process may use.
+    cores: usize,
     /// The cores for hard real-time.
     hrt_cores: Vec<usize>,
     machine: watch::Sender<Option<Machine>>,
@@ -143,6 +145,7 @@ impl Kernel {
             ladder,
             machine: watch::Sender::new(None),
             plan: Mutex::new(Plan::new(proofs, hrt_cores.len())),
+            cores: all.len(),
             hrt_cores,
             running: Mutex::default(),
             make,
@@ -171,6 +174,12 @@ impl Kernel {
             }
         };
         std::thread::Builder::new().name("probes".to_owned()).spawn(body).map(drop)
+    }
+
+    /// Processor cores that this process may use.
+    #[must_use]
+    pub fn cores(&self) -> usize {
+        self.cores
     }
 
     /// What the machine can do, once that is known.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use althing_protocol::keylog::KeyLog;
-use althing_protocol::object::{Health, Hosted, ObjectError, Placement};
+use althing_protocol::object::{Health, Hosted, Machine, ObjectError, Placement};
 use althing_protocol::{AgentId, Authored, Digest, PublicKey, VerifiedAgent};
 use althing_td::Description;
 
@@ -96,6 +96,7 @@ const LOGS_MAX: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct Node {
     pub load_permille: u16,
+    pub machine: Option<Machine>,
     pub health: Health,
     pub learned: Learned,
     pub heard_ms: u64,
@@ -165,6 +166,7 @@ impl Catalogue {
         let index = &mut self.index;
         let node = self.nodes.entry(body.node).or_insert_with(|| Node {
             load_permille: 0,
+            machine: None,
             health: Health::Healthy,
             learned,
             heard_ms: 0,
@@ -175,6 +177,7 @@ impl Catalogue {
             spurned: BTreeMap::new(),
         });
         node.load_permille = body.load_permille;
+        node.machine = body.machine;
         node.health = body.health;
         node.learned = learned;
         node.heard_ms = now.monotonic_ms;

@@ -1,6 +1,7 @@
 //! `find`: which agents can do what is asked, the best first, and why the others were left out.
 
-use althing_protocol::object::Health;
+use althing_protocol::contract::Grade;
+use althing_protocol::object::{Health, Machine};
 use althing_protocol::{AgentId, PublicKey};
 use althing_td::Capability;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,8 @@ pub struct Query {
     pub text: Option<String>,
     /// Highest load of the node, 0 to 1.
     pub max_load: Option<f32>,
+    /// The least grade of the node's machine.
+    pub min_grade: Option<Grade>,
     /// How many results at most.
     pub limit: Option<usize>,
 }
@@ -50,6 +53,8 @@ pub struct Found {
     pub candidate: Candidate,
     /// The node's load, thousandths.
     pub load_permille: u16,
+    /// What its machine can do, as it says.
+    pub machine: Option<Machine>,
     /// How the node is.
     pub health: Health,
     /// Where that was learned.
@@ -73,6 +78,8 @@ pub struct Explanation {
     pub action_target: usize,
     /// Left out because the node's load is higher.
     pub load: usize,
+    /// Left out because the node's machine has a lower grade, or has not said one.
+    pub grade: usize,
     /// Left out because of the limit.
     pub limit: usize,
     /// How the rest is ordered.
@@ -116,6 +123,7 @@ impl Hit<'_> {
             node: self.key,
             candidate: self.candidate.clone(),
             load_permille: self.node.load_permille,
+            machine: self.node.machine,
             health: self.node.health,
             learned: self.node.learned,
             heard_ms_ago: monotonic_ms.saturating_sub(self.node.heard_ms),
@@ -146,6 +154,8 @@ impl Catalogue {
                 why.action_target += 1;
             } else if query.max_load.is_some_and(|most| f32::from(node.load_permille) > most * 1_000.0) {
                 why.load += 1;
+            } else if query.min_grade.is_some_and(|least| node.machine.is_none_or(|machine| machine.grade > least)) {
+                why.grade += 1;
             } else {
                 hits.push(Hit { score, key: *key, node, candidate });
             }
