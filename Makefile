@@ -34,6 +34,7 @@ fmt:
 bench: setup
 	@$(CARGO) build --release --workspace
 	@"$(CARGO_TARGET_DIR)/release/althing-bench" $(BENCH)
+	@$(if $(BENCH),,for class in hrt srt dt; do "$(CARGO_TARGET_DIR)/release/althing" bench $$class; done)
 
 install: setup
 	@$(CARGO) install --path node/althing --locked

@@ -20,6 +20,7 @@ use wasmtime::{Config, Engine, EngineWeak, ResourceLimiter, Store, UpdateDeadlin
 use wasmtime_wasi::p2::pipe::SinkOutputStream;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
+use crate::compiled::Compiled;
 use bindings::AgentPre;
 use bindings::althing::agent::kernel;
 use bindings::althing::agent::turns::Reply;
@@ -54,6 +55,7 @@ const PARTS_MAX: usize = 256;
 pub(crate) struct Components {
     engine: Engine,
     linker: Linker<Data>,
+    compiled: Compiled<AgentPre<Data>>,
 }
 
 impl Components {
@@ -65,19 +67,22 @@ impl Components {
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(|error| error.to_string())?;
         kernel::add_to_linker::<_, HasSelf<Data>>(&mut linker, |data| data).map_err(|error| error.to_string())?;
-        Ok(Components { engine, linker })
+        Ok(Components { engine, linker, compiled: Compiled::default() })
     }
 
     pub fn weak(&self) -> EngineWeak {
         self.engine.weak()
     }
 
-    /// Compiles a component whose instances are held to the contract.
-    pub fn agent(&self, code: &[u8], contract: &Contract, tools: Arc<Tools>) -> Result<Arc<dyn Agent>, String> {
+    fn compile(&self, code: &[u8]) -> Result<AgentPre<Data>, String> {
         let component = Component::new(&self.engine, code).map_err(|error| format!("{error:#}"))?;
         let linked = self.linker.instantiate_pre(&component).map_err(|error| format!("{error:#}"))?;
-        let linked =
-            AgentPre::new(linked).map_err(|error| format!("it is no component of the world `agent`: {error:#}"))?;
+        AgentPre::new(linked).map_err(|error| format!("it is no component of the world `agent`: {error:#}"))
+    }
+
+    /// Compiles a component whose instances are held to the contract.
+    pub fn agent(&self, code: &[u8], contract: &Contract, tools: Arc<Tools>) -> Result<Arc<dyn Agent>, String> {
+        let linked = self.compiled.get(code, || self.compile(code))?;
         Ok(Arc::new(Guests {
             engine: self.engine.clone(),
             linked,

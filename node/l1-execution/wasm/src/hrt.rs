@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::compiled::Compiled;
 use althing_execution::hrt::{Fiber, Interrupt, Progress, SIGNALS_MAX, Template, Values};
 use althing_execution::kernel::HardRuntime;
 use wasmtime::{
@@ -56,6 +57,7 @@ pub enum ModuleError {
 #[derive(Clone)]
 pub struct Hard {
     engine: Engine,
+    compiled: Arc<Compiled<Module>>,
 }
 
 impl Hard {
@@ -70,7 +72,7 @@ impl Hard {
         config.wasm_backtrace_max_frames(None).memory_init_cow(false);
         config.max_wasm_stack(STACK_BYTES).async_stack_size(STACK_BYTES + STACK_SPARE_BYTES);
         let engine = Engine::new(&config).map_err(|error| ModuleError::Compile(error.to_string()))?;
-        Ok(Hard { engine })
+        Ok(Hard { engine, compiled: Arc::default() })
     }
 
     /// The engine, as long as it is used.
@@ -88,7 +90,7 @@ impl Hard {
             return Err(ModuleError::TooLarge(module.len()));
         }
         let compiled = |error: wasmtime::Error| ModuleError::Compile(format!("{error:#}"));
-        let module = Module::new(&self.engine, module).map_err(compiled)?;
+        let module = self.compiled.get(module, || Module::new(&self.engine, module)).map_err(compiled)?;
         let mut linker = Linker::new(&self.engine);
         imports(&mut linker).map_err(compiled)?;
         let linked = linker.instantiate_pre(&module).map_err(|error| ModuleError::Import(format!("{error:#}")))?;

@@ -7,6 +7,7 @@
 //!
 //! **Never knows**: who asks, other nodes, disks.
 
+mod compiled;
 mod component;
 mod hrt;
 mod soft;
