@@ -38,13 +38,15 @@ impl Node {
 
     /// Starts agents that did not start before: what they lacked may be there now.
     pub(crate) async fn retry_failed(&self) -> Result<(), Failure> {
-        let failed = self.failed().clone();
-        if failed.is_empty() {
-            return Ok(());
-        }
-        let stored = publish::stored(self.store.as_ref())?;
-        for added in stored.iter().filter(|added| failed.contains_key(&added.file.name)) {
-            let name = added.file.name.clone();
+        let names: Vec<String> = self.failed().keys().cloned().collect();
+        for name in names {
+            let _changing = self.changing.lock().await;
+            // It may have been removed meanwhile.
+            let stored = publish::stored(self.store.as_ref())?;
+            let Some(added) = stored.iter().find(|added| added.file.name == name) else {
+                self.failed().remove(&name);
+                continue;
+            };
             match self.run_agent(added).await {
                 Ok(()) => drop(self.failed().remove(&name)),
                 Err(failure) => drop(self.failed().insert(name, failure.message)),
@@ -57,14 +59,15 @@ impl Node {
     pub async fn add_agent(&self, file: AgentFile, folder: &Path, keep: bool) -> Result<AgentId, Failure> {
         // Nothing is promised by a machine that is not known.
         self.kernel.probed().await;
-        if !keep && self.host.status().iter().any(|running| running.name == file.name) {
-            return Err(Failure::failed(format!("this node runs an agent {:?} already", file.name)));
-        }
+        let _changing = self.changing.lock().await;
         let stored = publish::stored(self.store.as_ref())?;
         if stored.iter().any(|added| added.file.name == file.name) {
             let name = &file.name;
             let message = format!("this node has an agent {name:?}; `althing agent remove {name}` takes it away first");
             return Err(Failure::failed(message));
+        }
+        if self.host.status().iter().any(|running| running.name == file.name) {
+            return Err(Failure::failed(format!("this node runs an agent {:?} already", file.name)));
         }
         if stored.len() >= publish::AGENTS_MAX {
             return Err(Failure::failed(format!("a node hosts at most {} agents", publish::AGENTS_MAX)));
@@ -113,11 +116,13 @@ impl Node {
 
     /// Takes away an agent that was to run once.
     pub async fn end_agent(&self, name: &str) -> Result<(), Failure> {
+        let _changing = self.changing.lock().await;
         self.drop_agent(name).await
     }
 
     /// Takes an agent away.
     pub async fn remove_agent(&self, name: &str) -> Result<(), Failure> {
+        let _changing = self.changing.lock().await;
         let stored = publish::stored(self.store.as_ref())?;
         if !stored.iter().any(|added| added.file.name == name) {
             let message = format!("this node has no agent {name:?}; `althing agent list` shows those it has");

@@ -78,6 +78,8 @@ pub struct Node {
     trust: watch::Sender<Trust>,
     membership: watch::Sender<Option<Vec<u8>>>,
     lan: Mutex<Option<Lan>>,
+    /// Held while agents are added, started or taken away, so that names and promises belong to one at a time.
+    pub(crate) changing: tokio::sync::Mutex<()>,
     /// Agents that were added and do not run, and why.
     failed: Mutex<BTreeMap<String, String>>,
 }
@@ -149,6 +151,7 @@ impl Node {
             trust,
             membership,
             lan: Mutex::new(lan),
+            changing: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
         };
         node.start_stored().await

@@ -9,19 +9,20 @@ use serde_json::json;
 use crate::agent::{Output, Turn};
 use crate::control::{inputs, put_outputs};
 use crate::error::AgentError;
-use crate::hrt::{JobRecord, Outcome, Standing, Values};
+use crate::hrt::{JobRecord, Outcome, Values};
 use crate::kernel::{Hard, Kernel};
 use crate::realtime::now_ns;
 
 /// How long a job is waited for, beyond its period and its deadline.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at whether there will be one.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// One message, answered by one job.
 pub(crate) async fn turn(kernel: &Kernel, hard: &Arc<Hard>, turn: &Turn, out: &Output) -> Result<(), AgentError> {
     let set = inputs(kernel.signals(), &hard.name, &hard.signals, turn)?;
-    if let (Standing::Suspended | Standing::Broken, why) = hard.cell.standing() {
-        return Err(AgentError::Down { agent: hard.name.clone(), why });
-    }
+    let down = |why| AgentError::Down { agent: hard.name.clone(), why };
+    hard.cell.goes_on().map_err(down)?;
     let mut watch = hard.cell.watch();
     for (place, value) in set {
         hard.cell.input(place, value);
@@ -30,17 +31,20 @@ pub(crate) async fn turn(kernel: &Kernel, hard: &Arc<Hard>, turn: &Turn, out: &O
     kernel.arrive(hard);
     let jobs = async {
         loop {
-            match watch.next().await {
-                Some((record, outputs)) if record.release_ns >= since => return Some((record, outputs)),
-                Some(_) => {}
-                None => return None,
+            // Looked at again and again: an agent that was stopped or suspended has no next job.
+            match tokio::time::timeout(LOOK, watch.next()).await {
+                Ok(Some((record, outputs))) if record.release_ns >= since => return Ok((record, outputs)),
+                Ok(None) => return Err(down("it was stopped".to_owned())),
+                Ok(Some(_)) | Err(_) => hard.cell.goes_on().map_err(down)?,
             }
         }
     };
     let patience = PATIENCE + Duration::from_micros(hard.class.period_us.saturating_add(hard.class.deadline_us));
     match tokio::time::timeout(patience, jobs).await {
-        Ok(Some((record, outputs))) => answer(hard, &record, &outputs, out).await,
-        Ok(None) => Err(AgentError::Down { agent: hard.name.clone(), why: "it was stopped".to_owned() }),
+        Ok(done) => {
+            let (record, outputs) = done?;
+            answer(hard, &record, &outputs, out).await
+        }
         Err(_) => Err(AgentError::Failed(format!("no job came within {patience:?}: too many wait already"))),
     }
 }

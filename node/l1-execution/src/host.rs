@@ -249,6 +249,12 @@ impl Host {
     /// See [`StartError`].
     pub fn start(&self, file: &AgentFile, folder: &Path) -> Result<(), StartError> {
         let contract = file.contract.clone().ok_or_else(|| StartError::NoContract(file.name.clone()))?;
+        // Whoever made the file: what is promised is only what the schema allows.
+        let written = serde_json::to_value(&contract).unwrap_or_default();
+        if let Err(problems) = Contract::from_value(&written) {
+            let reason = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            return Err(StartError::Config { name: file.name.clone(), reason });
+        }
         // Compiling a module takes seconds, in which the others go on; the name is taken meanwhile.
         let _starting = self.claim(&file.name)?;
         let tools = self.tools(file, folder, &contract)?;

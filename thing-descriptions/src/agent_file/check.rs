@@ -181,7 +181,7 @@ impl Check {
 
     fn address(&mut self, field: String, url: &str, like: &str) {
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-        if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains('@')) {
+        if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains(['@', '?', '#'])) {
             let message = format!("{:?} is not an address of HTTP", excerpt(url, 80));
             let fix = format!("Write it like {like}; a password is named by `secret`");
             self.refuse(field, "url", message, fix);

@@ -80,7 +80,7 @@ fn axes(out: &mut String) {
             WIDTH - RIGHT,
             LEFT - 6.0,
             y + 4.0,
-            10_u64.pow(decade)
+            ["1", "10", "100", "1000", "10⁴", "10⁵"][decade as usize]
         );
     }
     let _ = write!(

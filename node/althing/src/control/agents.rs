@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::control::server::ndjson;
 use crate::control::{AddRequest, RunLine};
+use crate::exit::Failure;
 use crate::node::Node;
 
 /// Between two looks at an agent that is run.
@@ -111,15 +112,19 @@ impl Drop for Held {
 
 /// `POST /run`: runs an agent for as long as the answer is read.
 pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Response {
-    let id = match node.add_agent(request.file, &request.folder, false).await {
-        Ok(id) => id,
+    // On its own: who hangs up meanwhile leaves nothing behind, since what was started is then dropped.
+    let adding = tokio::spawn(async move {
+        let id = node.add_agent(request.file, &request.folder, false).await?;
+        let first = RunLine::Runs(added(&node, &id));
+        Ok((Held { node, name: id.name().to_owned() }, first))
+    });
+    let (held, first) = match adding.await.unwrap_or_else(|error| Err(Failure::failed(error.to_string()))) {
+        Ok(running) => running,
         Err(failure) => {
             let line = RunLine::Error { exit_code: failure.code, message: failure.message };
             return ndjson(stream::iter([line]));
         }
     };
-    let first = RunLine::Runs(added(&node, &id));
-    let held = Held { node, name: id.name().to_owned() };
     let lines = stream::unfold((held, Some(first)), |(held, first)| async move {
         if let Some(first) = first {
             return Some((first, (held, None)));

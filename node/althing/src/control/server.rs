@@ -189,13 +189,20 @@ async fn listed(State(node): State<Arc<Node>>) -> Answer {
 }
 
 async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
-    let id = node.add_agent(request.file, &request.folder, true).await?;
-    Ok(Json(agents::added(&node, &id)))
+    // On its own: what is half done when the command line hangs up is done to its end.
+    let adding = tokio::spawn(async move {
+        let id = node.add_agent(request.file, &request.folder, true).await?;
+        Ok(Json(agents::added(&node, &id)))
+    });
+    adding.await.unwrap_or_else(|error| Err(Failure::failed(error.to_string())))
 }
 
 async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
-    node.remove_agent(&name).await?;
-    Ok(Json(json!({ "removed": name })))
+    let removing = tokio::spawn(async move {
+        node.remove_agent(&name).await?;
+        Ok(Json(json!({ "removed": name })))
+    });
+    removing.await.unwrap_or_else(|error| Err(Failure::failed(error.to_string())))
 }
 
 async fn trusted(State(node): State<Arc<Node>>) -> Json<Value> {

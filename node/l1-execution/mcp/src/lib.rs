@@ -17,7 +17,7 @@ use althing_td::ToolServerSpec;
 use futures::future::BoxFuture;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use rmcp::model::{CallToolRequestParams, ClientConfig};
+use rmcp::model::{CallToolRequestParams, ClientConfig, PaginatedRequestParams};
 use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
@@ -34,11 +34,14 @@ const LIST: Duration = Duration::from_secs(10);
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// Tools of one server.
 const TOOLS_MAX: usize = 1_024;
+/// Pages of a list of tools.
+const PAGES_MAX: usize = 16;
 /// How long a program may take to end.
 const GRACE: Duration = Duration::from_secs(3);
 /// Runs the program in front of its own process group, with what the node writes as its standard input. When the node's
-/// end closes, which it does however the node ends, the program may end by itself; what is left of the group is killed.
-const KEEPER: &str = r#"(cat; exec >&-; sleep 2; kill -KILL 0) | "$@""#;
+/// end closes, which it does however the node ends, the program may end by itself; what is left of the group is killed,
+/// as it is when the program ends first.
+const KEEPER: &str = r#"(cat; exec >&-; sleep 2; kill -KILL 0) | ("$@"; kill -KILL 0)"#;
 
 /// How a client introduces itself.
 type Client = RunningService<RoleClient, ClientConfig>;
@@ -145,8 +148,7 @@ impl Server {
 
     async fn list(&self) -> Result<Vec<Definition>, Fault> {
         let client = self.client().await?;
-        let listed = timeout(LIST, client.list_all_tools()).await.map_err(|_| Fault::Silent(LIST))?;
-        let tools = listed.map_err(|error| Fault::Failed(error.to_string()))?;
+        let tools = timeout(LIST, pages(&client)).await.map_err(|_| Fault::Silent(LIST))??;
         let define = |tool: &rmcp::model::Tool| Definition {
             name: tool.name.to_string(),
             description: tool.description.as_deref().unwrap_or_default().to_owned(),
@@ -171,6 +173,22 @@ impl Server {
     }
 }
 
+/// Page after page, until there are enough.
+async fn pages(client: &Client) -> Result<Vec<rmcp::model::Tool>, Fault> {
+    let (mut tools, mut cursor) = (Vec::new(), None);
+    for _ in 0..PAGES_MAX {
+        let mut params = PaginatedRequestParams::default();
+        params.cursor = cursor;
+        let page = client.list_tools(Some(params)).await.map_err(|error| Fault::Failed(error.to_string()))?;
+        tools.extend(page.tools);
+        cursor = page.next_cursor;
+        if cursor.is_none() || tools.len() >= TOOLS_MAX {
+            break;
+        }
+    }
+    Ok(tools)
+}
+
 impl ToolServer for Server {
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
         Box::pin(self.list())
@@ -185,8 +203,7 @@ impl ToolServer for Server {
             let Some(Connection { client, program }) = self.now.lock().await.take() else { return };
             drop(client);
             if let Some(mut program) = program {
-                // It is asked, and then told.
-                let _ = killpg(program.group, Signal::SIGTERM);
+                // Its input has ended, which is how MCP asks; what is left after that is killed.
                 let _ = timeout(GRACE, program.keeper.wait()).await;
             }
         })

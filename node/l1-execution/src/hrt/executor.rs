@@ -143,22 +143,26 @@ type Cells = Arc<Mutex<Vec<Option<Arc<AgentCell>>>>>;
 struct Way {
     commands: Mutex<rtrb::Producer<Command>>,
     thread: Mutex<Option<Thread>>,
-    interrupt: Arc<dyn Interrupt>,
+    watchdog: Watchdog,
 }
 
 impl Way {
-    /// Tells the executor, which looks at once.
+    /// Tells the executor, which looks at once: the command is there before the watchdog is set, and the executor looks
+    /// for commands after it has set the watchdog itself, so one of both sees the other.
     fn tell(&self, command: Command) {
-        let mut command = Some(command);
-        while let Some(waiting) = command.take() {
-            let pushed = self.commands.lock().expect("no holder of the commands panics").push(waiting);
-            if let Err(rtrb::PushError::Full(back)) = pushed {
-                // The executor empties it whenever it runs nothing.
+        let mut waiting = Some(command);
+        while let Some(command) = waiting.take() {
+            let mut commands = self.commands.lock().expect("no holder of the commands panics");
+            if let Err(rtrb::PushError::Full(back)) = commands.push(command)
+                && !commands.is_abandoned()
+            {
+                // The executor empties the ring whenever it runs nothing; one that is gone never will.
+                drop(commands);
                 std::thread::yield_now();
-                command = Some(back);
+                waiting = Some(back);
             }
         }
-        self.interrupt.interrupt();
+        self.watchdog.set(1);
         if let Some(thread) = self.thread.lock().expect("no holder of the thread panics").as_ref() {
             thread.unpark();
         }
@@ -190,14 +194,14 @@ impl Executor {
         let (commands, taken) = rtrb::RingBuffer::new(COMMANDS);
         let (told, reports) = rtrb::RingBuffer::new(REPORTS);
         let cells: Cells = Arc::new(Mutex::new(vec![None; PLACES]));
-        let interrupt = config.interrupt.clone();
-        let way = Arc::new(Way { commands: Mutex::new(commands), thread: Mutex::default(), interrupt });
+        let watchdog = Watchdog::start(config.ladder, config.core, config.interrupt.clone())?;
+        let way =
+            Arc::new(Way { commands: Mutex::new(commands), thread: Mutex::default(), watchdog: watchdog.clone() });
         let to_executor = way.clone();
         let commands = Arc::new(move |told| to_executor.tell(told));
         let collector = Collector { reports, cells: cells.clone(), commands, leftover: config.leftover.clone() };
         let collecting = spawn("hrt-reports", config.ladder, Level::Normal, None, move || collector.run())?;
         let collector = collecting.thread().clone();
-        let watchdog = Watchdog::start(config.ladder, config.core, config.interrupt.clone())?;
         let sentinel = Sentinel::start(config.ladder, config.core)?;
         let running = Running {
             schedule: Schedule::new(config.policy, PLACES),
@@ -307,6 +311,7 @@ impl Running {
                 None => self.rest(now),
             }
         }
+        self.watchdog.stop();
         self.report(Report::Stopped, true);
     }
 
@@ -314,6 +319,10 @@ impl Running {
     fn rest(&mut self, now: u64) {
         let next = self.schedule.next_release(now).unwrap_or(u64::MAX);
         let next = if self.unjudged.is_empty() { next } else { next.min(now + JUDGE_NS) };
+        self.watchdog.rest();
+        if !self.commands.is_empty() {
+            return;
+        }
         match next {
             u64::MAX => std::thread::park(),
             next => std::thread::park_timeout(std::time::Duration::from_nanos(next.saturating_sub(now_ns()))),
@@ -388,8 +397,13 @@ impl Running {
             fiber.begin(&inputs, job.release_ns.saturating_sub(task.first_ns) / 1_000);
         }
         self.watchdog.set(until);
+        if !self.commands.is_empty() {
+            // Told meanwhile: perhaps of something more urgent.
+            return;
+        }
         let progress = fiber.resume();
         let end = now_ns();
+        self.watchdog.rest();
         self.look();
         let used = (end - now).saturating_sub(self.stalls.within(now, end));
         let spent = self.schedule.charge(place, used);
@@ -458,7 +472,12 @@ impl Running {
             let Some(task) = &self.tasks[place] else { continue };
             record.stalled_ns = self.stalls.within(record.release_ns, record.end_ns);
             let over = (record.end_ns - record.release_ns).saturating_sub(task.params.deadline_ns);
-            record.explained = record.stalled_ns >= over && record.outcome != Outcome::Overrun;
+            record.explained = match record.outcome {
+                Outcome::Done => record.stalled_ns >= over,
+                // It would have had to run as well.
+                Outcome::Expired => record.stalled_ns >= over + task.params.budget_ns,
+                Outcome::Overrun | Outcome::Failed => false,
+            };
             if record.explained {
                 task.cell.tally.explained.fetch_add(1, Ordering::Relaxed);
             }

@@ -1,6 +1,6 @@
 //! What an executor tells, and the ordinary thread that takes it: wakes who waits, drops what is used up, makes anew.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use althing_protocol::contract::OnOverrun;
@@ -75,6 +75,7 @@ pub struct AgentCell {
     standing: AtomicU8,
     /// Why it stands as it does.
     why: Mutex<String>,
+    ended: AtomicBool,
     pub(super) watched: AtomicU32,
     records: broadcast::Sender<(JobRecord, Values)>,
     on_overrun: OnOverrun,
@@ -99,6 +100,7 @@ impl AgentCell {
             tally: Tally::default(),
             standing: AtomicU8::new(0),
             why: Mutex::default(),
+            ended: AtomicBool::new(false),
             watched: AtomicU32::new(0),
             records: broadcast::Sender::new(RECORDS),
             on_overrun,
@@ -107,6 +109,25 @@ impl AgentCell {
             leftover: Mutex::new(None),
             inputs,
             outputs,
+        }
+    }
+
+    /// There will be no more jobs: it was taken away.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Whether there may be another job, and if not why.
+    ///
+    /// # Errors
+    /// Why there will be none.
+    pub fn goes_on(&self) -> Result<(), String> {
+        if self.ended.load(Ordering::Acquire) {
+            return Err("it was stopped".to_owned());
+        }
+        match self.standing() {
+            (Standing::Suspended | Standing::Broken, why) => Err(why),
+            (Standing::Running | Standing::Degraded, _) => Ok(()),
         }
     }
 

@@ -15,11 +15,13 @@ use crate::realtime::{Ladder, Level, now_ns, sleep_until, spawn};
 const LOOK_NS: u64 = 500_000;
 /// A wake-up that is later by less is none that a job would notice.
 const STALL_NS: u64 = 100_000;
+/// Between a strike and the next, while the fiber still runs, nanoseconds.
+const AGAIN_NS: u64 = 50_000;
 /// Stalls that may wait to be taken.
 const STALLS: usize = 256;
 
 /// Interrupts the running fiber at a moment that was set.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Watchdog {
     timer: Arc<TimerFd>,
     stopped: Arc<AtomicBool>,
@@ -38,16 +40,24 @@ impl Watchdog {
         Ok(watchdog)
     }
 
-    /// Strikes at `at_ns`; what was set before is forgotten. A bounded system call.
+    /// Strikes at `at_ns`, and again and again until [`Watchdog::rest`]: a strike that comes just before a fiber reads
+    /// its epoch is not seen. What was set before is forgotten. A bounded system call.
     pub fn set(&self, at_ns: u64) {
-        let at = Expiration::OneShot(crate::realtime::moment(at_ns.max(1)));
+        let moment = crate::realtime::moment;
+        let at = Expiration::IntervalDelayed(moment(at_ns.max(1)), moment(AGAIN_NS));
         // It fails for moments that no clock reaches only.
         let _ = self.timer.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME);
     }
+
+    /// Strikes no more. A bounded system call.
+    pub fn rest(&self) {
+        let _ = self.timer.unset();
+    }
 }
 
-impl Drop for Watchdog {
-    fn drop(&mut self) {
+impl Watchdog {
+    /// Its thread ends.
+    pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.set(1);
     }

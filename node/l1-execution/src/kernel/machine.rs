@@ -127,14 +127,16 @@ impl Plan {
 /// What the analysis is given: the budget and what it takes to stop a job at its end, the time to wake as blocking, and
 /// what cannot be interrupted.
 fn task(contract: &Contract, hrt: &Hrt, wake_ns: u64) -> Task {
-    let section_us = hrt.section_us.map(|us| us.saturating_mul(1_000));
-    let mebibytes = contract.memory_bytes().div_ceil(MIB);
+    let declared_ns = hrt.section_us.unwrap_or_default().saturating_mul(1_000);
+    // A contract's word is not taken for less than one bulk memory instruction can take.
+    let section_ns = declared_ns.max(contract.memory_bytes().div_ceil(MIB).saturating_mul(SECTION_NS_PER_MIB));
     Task {
-        wcet_ns: hrt.budget_us.saturating_mul(1_000).saturating_add(wake_ns),
+        // A section that begins within the budget may end beyond it.
+        wcet_ns: hrt.budget_us.saturating_mul(1_000).max(section_ns).saturating_add(wake_ns),
         period_ns: hrt.period_us.saturating_mul(1_000),
         deadline_ns: hrt.deadline_us.saturating_mul(1_000),
         jitter_ns: 0,
-        section_ns: section_us.unwrap_or(mebibytes.saturating_mul(SECTION_NS_PER_MIB)),
+        section_ns,
         blocking_ns: 0,
     }
 }

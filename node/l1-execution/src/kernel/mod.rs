@@ -269,16 +269,9 @@ impl Kernel {
             core.executor.take(hard.place).await;
             core.leftover.take(&hard.cell).await;
         }
+        hard.cell.end();
         self.signals.leave(&hard.name, &hard.signals.inputs, &hard.signals.outputs);
         self.plan().release(&hard.name);
-        self.rest(hard.admitted.core);
-    }
-
-    /// Threads of a core that has no promises end.
-    fn rest(&self, core: usize) {
-        if self.plan().shares_ppm().get(core) == Some(&0) {
-            drop(self.lock().remove(&core));
-        }
     }
 
     /// Asks a sporadic agent for a job.

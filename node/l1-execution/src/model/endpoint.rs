@@ -40,6 +40,18 @@ pub(super) enum EndpointError {
     Cancelled,
 }
 
+impl EndpointError {
+    /// What callers are told: what an endpoint itself said may be meant for its owner only.
+    pub fn brief(&self) -> String {
+        match self {
+            EndpointError::Status { status, .. } => format!("it answered {status}"),
+            EndpointError::Unreachable(_) => "it cannot be reached".to_owned(),
+            EndpointError::Malformed(_) => "it sent what is no chat completion".to_owned(),
+            EndpointError::Silent | EndpointError::Cut | EndpointError::Cancelled => self.to_string(),
+        }
+    }
+}
+
 /// What a model is asked.
 pub(super) struct Question<'a> {
     pub messages: &'a [Said],

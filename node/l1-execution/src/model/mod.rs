@@ -139,7 +139,7 @@ impl Model {
                 "the prompt has about {prompt_tokens} tokens, and its contract allows {most}"
             )));
         }
-        let left = self.turn_tokens.map_or(u64::MAX, |most| most.saturating_sub(prompt_tokens + spent));
+        let left = self.turn_tokens.map_or(u64::MAX, |most| most.saturating_sub(prompt_tokens.saturating_add(spent)));
         if left == 0 {
             let most = self.turn_tokens.unwrap_or_default();
             let so_far = if spent > 0 { format!(" after {spent} spent") } else { String::new() };
@@ -171,10 +171,11 @@ impl Model {
         let artifact = chat::artifact_id(turn);
         let tools = if self.tools.is_empty() || self.calls == 0 { BTreeMap::new() } else { self.tools.listed().await };
         let functions = chat::functions(&tools);
+        let function_tokens = tokens_of(&json!(functions).to_string());
         let mut spent = Spent::default();
         loop {
-            let prompt_tokens = chat::tokens(&messages);
-            let room = self.room(prompt_tokens, spent.input_tokens + spent.output_tokens)?;
+            let prompt_tokens = chat::tokens(&messages) + function_tokens;
+            let room = self.room(prompt_tokens, spent.input_tokens.saturating_add(spent.output_tokens))?;
             let left = self.calls.saturating_sub(spent.calls.len() as u64);
             let question = Question {
                 messages: &messages,
@@ -185,7 +186,8 @@ impl Model {
             let (place, ended) =
                 self.ask(&question, Answer { out, artifact: &artifact, before: spent.pieces > 0 }).await?;
             spent.add(&ended, prompt_tokens);
-            if ended.calls.is_empty() {
+            // One that still wants tools when it is told of none any more is done.
+            if ended.calls.is_empty() || question.functions.is_empty() {
                 return self.close(place, &artifact, &ended, &spent, out).await;
             }
             messages.push(Said::wanting(ended.text.clone(), ended.calls.clone()));
@@ -218,11 +220,11 @@ impl Model {
                 Err(Failed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),
                 // Once something was said another model cannot go on with it.
                 Err(Failed { error, said: true }) => {
-                    return Err(AgentError::Failed(format!("the answer broke off: {error}")));
+                    return Err(AgentError::Failed(format!("the answer broke off: {}", error.brief())));
                 }
                 Err(Failed { error, said: false }) => {
                     tracing::warn!(url = place.endpoint.url(), %error, "an endpoint failed");
-                    failures.push(format!("{} ({}): {error}", place.endpoint.url(), place.endpoint.model()));
+                    failures.push(format!("{}: {}", place.endpoint.model(), error.brief()));
                 }
             }
         }
@@ -241,7 +243,6 @@ impl Model {
         let mut told = json!({
             "usage": {
                 "model": ended.model.as_deref().unwrap_or(place.endpoint.model()),
-                "endpoint": place.endpoint.url(),
                 "finish": ended.finish,
                 "inputTokens": spent.input_tokens,
                 "outputTokens": spent.output_tokens,
@@ -265,8 +266,9 @@ impl Model {
 
 impl Spent {
     fn add(&mut self, ended: &Ended, prompt_tokens: u64) {
-        self.input_tokens += ended.input_tokens.unwrap_or(prompt_tokens);
-        self.output_tokens += ended.output_tokens.unwrap_or(ended.pieces);
+        // What an endpoint says of itself is not trusted to add up.
+        self.input_tokens = self.input_tokens.saturating_add(ended.input_tokens.unwrap_or(prompt_tokens));
+        self.output_tokens = self.output_tokens.saturating_add(ended.output_tokens.unwrap_or(ended.pieces));
         self.pieces += ended.pieces;
         self.estimated |= ended.output_tokens.is_none();
     }

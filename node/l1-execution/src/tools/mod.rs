@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
 /// A result, bytes of JSON; what is longer is refused, not cut.
 const RESULT_BYTES_MAX: usize = 1 << 20;
+/// Characters of a name that a model is told.
+const TOLD_MAX: usize = 64;
 /// Between a server and its tool, in names that models are told: they may hold no slash.
 const JOINT: &str = "__";
 
@@ -151,6 +153,12 @@ impl Tools {
                 Err(fault) => tracing::warn!(agent = self.agent, server, %fault, "a tool server does not answer"),
             }
         }
+        // Names that models cannot be told of: they would refuse the whole question.
+        known.retain(|name: &String, _| {
+            let tellable = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+            let told = told_name(name);
+            told.len() <= TOLD_MAX && told.chars().all(tellable)
+        });
         let may = |name: &str| self.gate.lists(&self.agent, name);
         let told = known.iter().filter(|(name, _)| may(name)).map(|(name, tool)| (told_name(name), tool.clone()));
         let told = told.collect();

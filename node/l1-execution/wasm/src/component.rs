@@ -48,6 +48,10 @@ const LOG_BYTES_MAX: usize = 16 * 1024;
 const BUDGET_DEFAULT: Duration = Duration::from_secs(60);
 /// Elements of a guest's tables.
 const TABLE_MAX: usize = 1_000_000;
+/// What an element of a table takes, bytes.
+const ELEMENT_BYTES: usize = 16;
+/// How long a turn may take, waiting included.
+const TURN_MAX: Duration = Duration::from_secs(600);
 /// Core instances, memories and tables of one component.
 const PARTS_MAX: usize = 256;
 
@@ -136,8 +140,9 @@ impl ResourceLimiter for Data {
         Ok(!self.over)
     }
 
-    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(desired <= TABLE_MAX)
+    fn table_growing(&mut self, current: usize, desired: usize, most: Option<usize>) -> wasmtime::Result<bool> {
+        let bytes = |elements: usize| elements.saturating_mul(ELEMENT_BYTES);
+        Ok(desired <= TABLE_MAX && self.memory_growing(bytes(current), bytes(desired), most)?)
     }
 
     fn instances(&self) -> usize {
@@ -214,8 +219,9 @@ impl Guests {
         let mut store = Store::new(&self.engine, data);
         store.limiter(|data| data);
         store.set_epoch_deadline(1);
-        // An epoch ends each tick; a guest that waits for a tool is not running, and is not charged.
-        let ticks_max = self.budget.as_millis().div_ceil(TICK.as_millis());
+        // An epoch ends each tick. A guest that waits for a tool is not running; that its first tick afterwards comes at
+        // once is made up for.
+        let ticks_max = self.budget.as_millis().div_ceil(TICK.as_millis()) + u128::from(self.calls);
         let mut ticks = 0;
         store.epoch_deadline_callback(move |_| {
             ticks += 1;
@@ -227,7 +233,9 @@ impl Guests {
     async fn run(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
         let artifact = format!("answer-{}", turn.history.len() + 1);
         let mut store = self.store(artifact, out);
-        let outcome = self.work(&mut store, &turn).await;
+        let Ok(outcome) = tokio::time::timeout(TURN_MAX, self.work(&mut store, &turn)).await else {
+            return Err(AgentError::Failed(format!("it was stopped: a turn takes {} s at most", TURN_MAX.as_secs())));
+        };
         let data = store.into_data();
         let (reply, state) = match outcome {
             Ok(Ok(made)) => made,
