@@ -187,7 +187,7 @@ impl Model {
                 self.ask(&question, Answer { out, artifact: &artifact, before: spent.pieces > 0 }).await?;
             spent.add(&ended, prompt_tokens);
             // One that still wants tools when it is told of none any more is done.
-            if ended.calls.is_empty() || question.functions.is_empty() {
+            if ended.calls.is_empty() || left == 0 {
                 return self.close(place, &artifact, &ended, &spent, out).await;
             }
             messages.push(Said::wanting(ended.text.clone(), ended.calls.clone()));

@@ -106,6 +106,15 @@ async fn what_runs_over_is_stopped_and_its_neighbour_goes_on() {
     assert_eq!(spin.cell.standing().0, Standing::Running);
 }
 
+/// A strike that came before the guest read its epoch would be lost, and the guest would hold its core for ever.
+#[tokio::test]
+async fn the_shortest_budget_stops_a_job_every_time() {
+    let scene = scene();
+    let params = Params { budget_ns: 10_000, period_ns: 2_000_000, deadline_ns: 2_000_000, ..PARAMS };
+    let spin = scene.put("spin", SPIN, params, OnOverrun::Skip);
+    until(&spin.cell, |cell| cell.tally.overruns.load(Ordering::Relaxed) >= 200).await;
+}
+
 #[tokio::test]
 async fn a_contract_says_what_becomes_of_it() {
     let scene = scene();
