@@ -394,13 +394,12 @@ impl Host {
         let ended = match (&agent.runtime, &self.scheduling) {
             (Runtime::Native(agent) | Runtime::Model(agent), None) => agent.turn(turn, out).await,
             (Runtime::Process(process), None) => process.turn(turn, out).await,
-            (Runtime::Native(inner) | Runtime::Model(inner), Some(scheduling)) => {
+            (Runtime::Native(inner) | Runtime::Model(inner) | Runtime::Wasm(inner), Some(scheduling)) => {
                 scheduled(scheduling, &agent, inner.clone(), turn, out).await
             }
             (Runtime::Process(process), Some(scheduling)) => {
                 scheduled(scheduling, &agent, process.clone(), turn, out).await
             }
-            (Runtime::Wasm(wasm), Some(scheduling)) => slotted(scheduling, &agent, wasm.clone(), turn, out).await,
             (Runtime::Hard(hard), Some(scheduling)) => crate::hard::turn(&scheduling.kernel, hard, &turn, &out).await,
             (Runtime::Wasm(_) | Runtime::Hard(_), None) => Err(down()),
         };
@@ -478,7 +477,8 @@ fn standing(hard: &Hard) -> AgentState {
     }
 }
 
-/// On the runtime of the contract's class.
+/// On the runtime of the contract's class. A soft real-time turn that keeps a processor busy, which WebAssembly does,
+/// takes its place by priority first.
 async fn scheduled(
     scheduling: &Scheduling,
     running: &Running,
@@ -487,6 +487,13 @@ async fn scheduled(
     out: Output,
 ) -> Result<(), AgentError> {
     let turns = &scheduling.kernel.turns;
+    let _slot = match (&running.runtime, &running.contract.class) {
+        (Runtime::Wasm(_), Class::Srt(srt)) => {
+            let slot = turns.slots.take(srt.priority).await;
+            Some(slot.map_err(|crowded| AgentError::Failed(format!("this node is crowded: {crowded}")))?)
+        }
+        _ => None,
+    };
     let runtime = if matches!(running.contract.class, Class::Dt(_)) { turns.idle() } else { turns.soft() };
     let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
     let mut working = Working(runtime.spawn(work));
@@ -495,24 +502,6 @@ async fn scheduled(
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(AgentError::Cancelled),
     }
-}
-
-/// The same, for turns that keep a processor busy: soft real-time ones take their place by priority.
-async fn slotted(
-    scheduling: &Scheduling,
-    running: &Running,
-    agent: Arc<dyn Agent>,
-    turn: Turn,
-    out: Output,
-) -> Result<(), AgentError> {
-    let _slot = match &running.contract.class {
-        Class::Srt(srt) => {
-            let slot = scheduling.kernel.turns.slots.take(srt.priority).await;
-            Some(slot.map_err(|crowded| AgentError::Failed(format!("this node is crowded: {crowded}")))?)
-        }
-        Class::Hrt(_) | Class::Dt(_) => None,
-    };
-    scheduled(scheduling, running, agent, turn, out).await
 }
 
 /// The longest module of any agent, bytes.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use problem::ContractProblem;
-pub use schema::SCHEMA;
+pub use schema::{SCHEMA, did_you_mean};
 
 use crate::Digest;
 

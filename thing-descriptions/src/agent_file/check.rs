@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use althing_protocol::PublicKey;
+
 use super::{AgentFile, AgentFileProblem, Callers, ModelEndpoint, RuntimeSpec, Skill, ToolServerSpec};
 use crate::json::{excerpt, is_hidden};
 
@@ -48,9 +50,6 @@ pub const STARTUP_TIMEOUT_MS_MAX: u64 = 600_000;
 pub const MODES_MAX: usize = 16;
 /// The most identities in `callers`.
 pub const CALLERS_MAX: usize = 256;
-
-/// The multicodec prefix of an ed25519 public key in a `did:key`.
-const ED25519_PREFIX: [u8; 2] = [0xed, 0x01];
 
 /// Everything to change in the values, in the order of the fields; lines are not known here.
 pub(super) fn check(file: &AgentFile) -> Vec<AgentFileProblem> {
@@ -278,7 +277,7 @@ impl Check {
             self.refuse("callers", "empty", "the list is empty".to_owned(), fix);
         }
         for (n, did) in dids.iter().enumerate() {
-            if !is_did_key(did) {
+            if PublicKey::from_did(did).is_err() {
                 let message = format!("{:?} is not a did:key of an ed25519 key", excerpt(did, 80));
                 let fix = "Copy it from `althing id` on that node: did:key:z6Mk…";
                 self.refuse(format!("callers[{n}]"), "did-key", message, fix);
@@ -305,14 +304,6 @@ impl Check {
 fn is_word(text: &str, chars_max: usize, marks: &str) -> bool {
     (1..=chars_max).contains(&text.len())
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || marks.contains(c))
-}
-
-/// `did:key:z…` with the 32 bytes of an ed25519 key that is a point on the curve.
-fn is_did_key(did: &str) -> bool {
-    let Some(encoded) = did.strip_prefix("did:key:z").filter(|e| e.len() <= 64) else { return false };
-    let Ok(bytes) = bs58::decode(encoded).into_vec() else { return false };
-    let key = bytes.strip_prefix(&ED25519_PREFIX).and_then(|key| <&[u8; 32]>::try_from(key).ok());
-    key.is_some_and(|key| ed25519_dalek::VerifyingKey::from_bytes(key).is_ok())
 }
 
 /// `type/subtype` with parameters perhaps (RFC 9110 §8.3.1), in printable ASCII.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use althing_protocol::Contract;
-use althing_protocol::contract::ContractProblem;
+use althing_protocol::contract::{ContractProblem, did_you_mean};
 use serde_json::Value;
 
 use super::yaml::{At, Entry, Node};
@@ -37,8 +37,6 @@ const ENDPOINT_KEYS: [&str; 3] = ["url", "model", "secret"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
 const PROCESS_KEYS: [&str; 4] = ["command", "cwd", "env", "startup_timeout_ms"];
-/// Below this similarity (Jaro-Winkler, 0 to 1) a known key is no help to the writer of an unknown one.
-const SIMILARITY_MIN: f64 = 0.75;
 
 /// The file as far as it has the right shape, and what has not. A file with problems is handed back only so that its
 /// values can be checked in the same go.
@@ -59,16 +57,6 @@ pub(super) fn contract(at: &At, path: &str) -> Result<Contract, Vec<AgentFilePro
         AgentFileProblem { field, line, rule: problem.rule, message: problem.message, fix: problem.fix }
     };
     Contract::from_value(&at.to_json()).map_err(|problems| problems.into_iter().map(located).collect())
-}
-
-/// The known word that a person may have meant.
-pub(super) fn did_you_mean(written: &str, known: &[&str]) -> String {
-    let score = |word: &&str| strsim::jaro_winkler(&written.to_lowercase(), word);
-    let best = known.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b)));
-    match best.filter(|word| score(word) >= SIMILARITY_MIN) {
-        Some(word) => format!("Did you mean {word:?}? Known: {}", known.join(", ")),
-        None => format!("Known: {}", known.join(", ")),
-    }
 }
 
 struct Reader {

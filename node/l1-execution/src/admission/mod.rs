@@ -23,5 +23,6 @@ mod task;
 #[cfg(test)]
 mod vectors;
 
+pub(crate) use partition::share_ppm;
 pub use partition::{Admitted, Config, Core, Hint, Partition, Rejected, admit, bounds, partition};
 pub use task::{Policy, Preemption, Reason, Task, TaskError};

@@ -176,7 +176,8 @@ pub fn bounds(core: &Core, config: &Config) -> Option<Vec<u64>> {
     config.prove(&core.tasks, 0).ok().map(|proof| proof.responses)
 }
 
-fn share_ppm(task: &Task) -> u64 {
+/// The share of a core that a task wants, thousandths of thousandths, rounded down.
+pub(crate) fn share_ppm(task: &Task) -> u64 {
     task.wcet_ns.saturating_mul(1_000_000) / task.period_ns.max(1)
 }
 

@@ -57,6 +57,8 @@ struct Task {
     waiting: VecDeque<Job>,
     /// Whether there is something that can run it.
     ready: bool,
+    /// In the order in which tasks were put, as the analysis has them.
+    order: u64,
 }
 
 /// The tasks of one executor.
@@ -64,6 +66,8 @@ struct Task {
 pub struct Schedule {
     policy: Policy,
     tasks: Vec<Option<Task>>,
+    /// Tasks that were put so far.
+    put: u64,
 }
 
 /// Jobs of one task that may wait, beyond those that its deadline allows for.
@@ -74,14 +78,15 @@ impl Schedule {
     /// Room for `places` tasks.
     #[must_use]
     pub fn new(policy: Policy, places: usize) -> Schedule {
-        Schedule { policy, tasks: (0..places).map(|_| None).collect() }
+        Schedule { policy, tasks: (0..places).map(|_| None).collect(), put: 0 }
     }
 
     /// Puts a task in a free place; periodic jobs are released from `first_ns` on.
     pub fn put(&mut self, place: usize, params: Params, first_ns: u64) {
         let room = (params.deadline_ns / params.period_ns.max(1) + WAITING_SPARE).min(WAITING_MAX);
         let waiting = VecDeque::with_capacity(usize::try_from(room).unwrap_or_default());
-        self.tasks[place] = Some(Task { params, next_ns: first_ns, numbers: 0, waiting, ready: true });
+        self.tasks[place] = Some(Task { params, next_ns: first_ns, numbers: 0, waiting, ready: true, order: self.put });
+        self.put += 1;
     }
 
     /// Takes a task away.
@@ -94,12 +99,6 @@ impl Schedule {
         if let Some(task) = self.tasks[place].as_mut() {
             task.ready = ready;
         }
-    }
-
-    /// Whether any task is there.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.tasks.iter().all(Option::is_none)
     }
 
     /// Releases what is due, and gives up on what has not begun and is too late; `gone` is told of each job that
@@ -164,13 +163,13 @@ impl Schedule {
         ready.min().map(|(_, place)| place)
     }
 
-    /// The lesser runs first; of two that are as urgent the one that has begun.
-    fn urgency(&self, task: &Task, job: &Job) -> (u64, bool, u64) {
-        let rank = match self.policy {
-            Policy::Edf => job.deadline_ns,
-            Policy::Rm => task.params.period_ns,
-        };
-        (rank, job.begun_ns.is_none(), job.release_ns)
+    /// The lesser runs first. Of two jobs with one deadline the one that has begun does; of two tasks with one period
+    /// the one that the analysis puts first does, whether the other has begun or not.
+    fn urgency(&self, task: &Task, job: &Job) -> (u64, u64, u64, u64) {
+        match self.policy {
+            Policy::Edf => (job.deadline_ns, u64::from(job.begun_ns.is_none()), job.release_ns, 0),
+            Policy::Rm => task.rank(),
+        }
     }
 
     /// The job that a task has under way, or would begin.
@@ -184,7 +183,7 @@ impl Schedule {
     pub fn run(&mut self, place: usize, now_ns: u64) -> Option<(u64, bool)> {
         let policy = self.policy;
         let task = self.tasks[place].as_mut()?;
-        let params = task.params;
+        let (params, own) = (task.params, task.rank());
         let job = task.waiting.front_mut()?;
         let begins = job.begun_ns.is_none();
         job.begun_ns.get_or_insert(now_ns);
@@ -193,7 +192,7 @@ impl Schedule {
         let outranks = |other: &&Task| match (policy, other.next_release(now_ns)) {
             (_, None) => false,
             (Policy::Edf, Some(next)) => next + other.params.deadline_ns < rank,
-            (Policy::Rm, Some(_)) => other.params.period_ns < params.period_ns,
+            (Policy::Rm, Some(_)) => other.rank() < own,
         };
         let others = self.tasks.iter().enumerate().filter(|(at, _)| *at != place).filter_map(|(_, task)| task.as_ref());
         let next =
@@ -217,6 +216,11 @@ impl Schedule {
 }
 
 impl Task {
+    /// Rate monotonic: by period, then deadline, then the order in which they came.
+    fn rank(&self) -> (u64, u64, u64, u64) {
+        (self.params.period_ns, self.params.deadline_ns, self.order, 0)
+    }
+
     fn job(&mut self, release_ns: u64, noticed_ns: u64) -> Job {
         let number = self.numbers;
         self.numbers += 1;
@@ -285,13 +289,15 @@ mod tests {
             jobs.retain(|job| begun(job) || now < job.release + tasks[job.place].deadline_ns);
             // Of one task the oldest job only.
             let heads = (0..tasks.len()).filter_map(|place| (0..jobs.len()).find(|at| jobs[*at].place == place));
+            let place = |job: &Job| job.place as u64;
             let rank = |job: &Job| match policy {
-                Policy::Edf => job.release + tasks[job.place].deadline_ns,
-                Policy::Rm => tasks[job.place].period_ns,
+                Policy::Edf => {
+                    let due = job.release + tasks[job.place].deadline_ns;
+                    (due, u64::from(!begun(job)), job.release, place(job))
+                }
+                Policy::Rm => (tasks[job.place].period_ns, tasks[job.place].deadline_ns, place(job), 0),
             };
-            let Some(at) =
-                heads.min_by_key(|at| (rank(&jobs[*at]), !begun(&jobs[*at]), jobs[*at].release, jobs[*at].place))
-            else {
+            let Some(at) = heads.min_by_key(|at| rank(&jobs[*at])) else {
                 continue;
             };
             jobs[at].left -= 1;

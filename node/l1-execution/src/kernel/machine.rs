@@ -4,7 +4,7 @@ use std::fmt;
 
 use althing_protocol::contract::{Class, Contract, Grade, Hrt};
 
-use crate::admission::{Admitted, Config, Core, Hint, Reason, Rejected, Task, admit, bounds};
+use crate::admission::{Admitted, Config, Core, Hint, Reason, Rejected, Task, admit, bounds, share_ppm};
 
 /// What a filled page of a guest's memory may hold others up, nanoseconds for each MiB: one bulk memory instruction
 /// cannot be interrupted. Measured: 0.69 ms for 16 MiB.
@@ -139,10 +139,6 @@ fn task(contract: &Contract, hrt: &Hrt, wake_ns: u64) -> Task {
         section_ns,
         blocking_ns: 0,
     }
-}
-
-fn share_ppm(task: &Task) -> u64 {
-    task.wcet_ns.saturating_mul(1_000_000) / task.period_ns.max(1)
 }
 
 /// The grade that a contract asks for: what is proved needs a machine that keeps to it, unless it says otherwise.

@@ -115,8 +115,7 @@ fn text_of(artifact: &Artifact) -> String {
 }
 
 /// About how many tokens a text has, rather more than less.
-#[must_use]
-pub fn tokens_of(text: &str) -> u64 {
+pub(super) fn tokens_of(text: &str) -> u64 {
     (text.len() as u64).div_ceil(BYTES_PER_TOKEN)
 }
 

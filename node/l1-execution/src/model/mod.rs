@@ -27,8 +27,6 @@ use chat::{Said, Wanted};
 use endpoint::{Ended, Endpoint, EndpointError, Question};
 use machine::{Expected, Pace};
 
-pub use chat::tokens_of;
-
 /// Answers that one endpoint works on at once; the others wait.
 const SLOTS: usize = 32;
 
@@ -171,7 +169,7 @@ impl Model {
         let artifact = chat::artifact_id(turn);
         let tools = if self.tools.is_empty() || self.calls == 0 { BTreeMap::new() } else { self.tools.listed().await };
         let functions = chat::functions(&tools);
-        let function_tokens = tokens_of(&json!(functions).to_string());
+        let function_tokens = chat::tokens_of(&json!(functions).to_string());
         let mut spent = Spent::default();
         loop {
             let prompt_tokens = chat::tokens(&messages) + function_tokens;
