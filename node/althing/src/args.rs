@@ -55,6 +55,9 @@ pub enum Command {
     /// Keep secrets that are used for agents, and shown to none.
     #[command(subcommand)]
     Secret(Secret),
+    /// What agents keep: look, add, forget.
+    #[command(subcommand)]
+    Memory(Memory),
     /// How this node is, layer by layer.
     Status,
     /// The agents of this node and what they do.
@@ -228,6 +231,54 @@ pub enum Secret {
         /// Its name.
         #[arg(id = "secret", value_name = "NAME")]
         secret: String,
+    },
+}
+
+/// `althing memory`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Memory {
+    /// List namespaces, or what one of them keeps.
+    List {
+        /// Which namespace.
+        namespace: Option<String>,
+    },
+    /// Keep files of text, each a source of its own.
+    Add {
+        /// Which namespace.
+        namespace: String,
+        /// The files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// The passages that resemble a question most.
+    Search {
+        /// Which namespace.
+        namespace: String,
+        /// The question.
+        #[arg(required = true)]
+        question: Vec<String>,
+        /// How many at most.
+        #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=32))]
+        limit: u64,
+    },
+    /// Show a passage by its id, or the value under a key; or when and why it went.
+    Show {
+        /// Which namespace.
+        namespace: String,
+        /// The id or the key.
+        what: String,
+    },
+    /// Forget a source, or the value under a key.
+    Forget {
+        /// Which namespace.
+        namespace: String,
+        /// The source or the key.
+        what: String,
+    },
+    /// Forget a namespace with all that is in it.
+    Remove {
+        /// Which namespace.
+        namespace: String,
     },
 }
 

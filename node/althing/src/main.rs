@@ -62,6 +62,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Peers => commands::show::peers(&at, &out).await,
         Command::Trust(trust) => commands::trust::run(&at, &trust, &out).await,
         Command::Secret(secret) => commands::secret::run(&at, &secret, &out),
+        Command::Memory(memory) => commands::memory::run(&at, &memory, &out).await,
         Command::Status => commands::show::status(&at, &out).await,
         Command::Run(run) => commands::agent::hold(&at, &run, &out).await,
         Command::Ps => commands::show::ps(&at, &out).await,

@@ -11,8 +11,9 @@ use althing_communication::{Communication, CommunicationConfig, Entropy, Network
 use althing_discovery::lan::{Lan, LanConfig};
 use althing_discovery::{Discovery, DiscoveryConfig, Facts};
 use althing_execution::kernel::Kernel;
+use althing_execution::memory::{MEMORY, Memories};
 use althing_execution::process::ProcessConfig;
-use althing_execution::{Builtins, Echo, Host, Scheduling};
+use althing_execution::{Builtins, Echo, Host, Ports, Scheduling};
 use althing_gateway::Access;
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
@@ -68,6 +69,7 @@ pub struct Node {
     pub calls: Calls,
     pub host: Arc<Host>,
     pub kernel: Arc<Kernel>,
+    pub memories: Arc<Memories>,
     pub store: Arc<dyn Store>,
     pub gateway: SocketAddr,
     /// What the user should know about how the node came up.
@@ -106,7 +108,16 @@ impl Node {
             clock.clone(),
             entropy.clone(),
         );
-        let (kernel, host) = schedule(at, &config)?;
+        let secrets = secrets(at);
+        let (now, random) = (clock.clone(), entropy.clone());
+        let memories = Arc::new(Memories::new(
+            store.clone(),
+            Arc::new(move || now.now_ms()),
+            Arc::new(move |bytes| random.fill(bytes)),
+            secrets.clone(),
+        ));
+        let ports = Ports { secrets, connect: althing_mcp::server, memories: Some(memories.clone()) };
+        let (kernel, host) = schedule(&config, ports)?;
         let (lan, sightings) = join_lan(&key, network.as_ref(), &config, &mut notes);
         let discovery = discover(&communication, &key, &config, &clock, &trust, facts(&host, &kernel), sightings)?;
         let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone())
@@ -142,6 +153,7 @@ impl Node {
             calls,
             host,
             kernel,
+            memories,
             store,
             gateway,
             notes,
@@ -207,6 +219,11 @@ impl Node {
             if let Err(failure) = self.retry_failed().await {
                 tracing::error!(reason = failure.message, "agents could not be started again");
             }
+            match self.memories.sweep().await {
+                Ok(0) => {}
+                Ok(rows) => tracing::info!(rows, "what has passed its retention is gone"),
+                Err(error) => tracing::error!(%error, "memory could not be swept"),
+            }
             let now_ms = self.clock.now_ms();
             if now_ms.abs_diff(renewed_ms) < renew_ms {
                 continue;
@@ -259,17 +276,18 @@ impl Node {
     }
 }
 
+/// Looks up secrets of this node.
+fn secrets(at: &Paths) -> althing_execution::model::Secrets {
+    let secrets = Secrets::of(at);
+    Arc::new(move |name: &str| secrets.read(name))
+}
+
 /// The scheduler, and the agents that it runs.
-fn schedule(at: &Paths, config: &Config) -> Result<(Arc<Kernel>, Arc<Host>), Failure> {
+fn schedule(config: &Config, ports: Ports) -> Result<(Arc<Kernel>, Arc<Host>), Failure> {
     let kernel = Kernel::start(config.execution.kernel(), althing_wasm::make_hard);
     let kernel = kernel.map_err(|error| Failure::failed(format!("cannot start the scheduler: {error}")))?;
     let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(althing_wasm::Soft::default()) };
-    let secrets = Secrets::of(at);
-    let lookup = Arc::new(move |name: &str| secrets.read(name));
-    Ok((
-        kernel,
-        Arc::new(Host::scheduled(builtins(), ProcessConfig::default(), scheduling, lookup, althing_mcp::server)),
-    ))
+    Ok((kernel, Arc::new(Host::scheduled(builtins(), ProcessConfig::default(), scheduling, ports))))
 }
 
 fn builtins() -> Builtins {
@@ -280,7 +298,7 @@ fn builtins() -> Builtins {
 }
 
 fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
-    let families = [TASKS, REMOTE_TASKS, AGENTS, TRUSTED];
+    let families = [TASKS, REMOTE_TASKS, AGENTS, TRUSTED, MEMORY];
     let opened = RocksStore::open(&at.store(), &families, StoreConfig::default());
     Ok(Arc::new(opened.map_err(|error| {
         let hint = match error {

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use crate::error::AgentError;
+use crate::memory::Held;
 
 /// Outputs of one turn that may wait to be taken; beyond, the agent waits.
 const OUTPUTS: usize = 32;
@@ -82,6 +83,8 @@ pub struct Output {
     sender: mpsc::Sender<Made>,
     /// Told when the first is put.
     first: Option<Arc<First>>,
+    /// Holds answers back until they are known to be good.
+    held: Option<Held>,
 }
 
 /// When a turn's first output came.
@@ -105,7 +108,7 @@ impl Output {
     #[must_use]
     pub fn channel() -> (Output, Outputs) {
         let (sender, receiver) = mpsc::channel(OUTPUTS);
-        (Output { sender, first: None }, receiver)
+        (Output { sender, first: None, held: None }, receiver)
     }
 
     /// The same, watched for its first output from now on.
@@ -115,11 +118,29 @@ impl Output {
         (self, first)
     }
 
+    /// The same, with answers held back.
+    pub(crate) fn held(mut self) -> (Output, Held) {
+        let held = Held::default();
+        self.held = Some(held.clone());
+        (self, held)
+    }
+
     /// Hands out `made`; waits while nobody takes it.
     ///
     /// # Errors
     /// [`AgentError::Cancelled`] when nobody will: the agent should stop.
     pub async fn put(&self, made: Made) -> Result<(), AgentError> {
+        match &self.held {
+            Some(held) => match held.hold(made)? {
+                Some(made) => self.send(made).await,
+                None => Ok(()),
+            },
+            None => self.send(made).await,
+        }
+    }
+
+    /// Hands out what was held back, or need not be.
+    pub(crate) async fn send(&self, made: Made) -> Result<(), AgentError> {
         if let (Some(first), false) = (&self.first, matches!(made, Made::Remember(_))) {
             first.after.get_or_init(|| first.begun.elapsed());
         }

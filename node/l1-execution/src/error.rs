@@ -1,6 +1,7 @@
 //! Why an agent does not start, or a turn fails.
 
 use crate::kernel::AdmitError;
+use crate::memory::MemoryError;
 use crate::model::ModelError;
 
 /// Why an agent could not be started.
@@ -63,6 +64,14 @@ pub enum StartError {
         name: String,
         /// Why.
         reason: ModelError,
+    },
+    /// Its memory cannot be used.
+    #[error("agent {name:?} cannot be run: {reason}")]
+    Memory {
+        /// Which agent.
+        name: String,
+        /// Why.
+        reason: MemoryError,
     },
     /// The program could not be started.
     #[error("cannot start {program:?}: {reason}")]

@@ -9,7 +9,7 @@ use a2a::{Message, Part, PartContent, Role};
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::model::{Model, ModelError};
 use althing_execution::tools::{ContractGate, Definition, Fault, ToolServer, Tools};
-use althing_execution::{Agent, AgentError, Output, Turn};
+use althing_execution::{Agent, AgentError, Output, SystemCalls, Turn};
 use althing_protocol::Contract;
 use althing_td::{ModelEndpoint, RuntimeSpec};
 use futures::future::BoxFuture;
@@ -158,11 +158,15 @@ fn model(stubs: &[&Stub], more: &Value) -> Result<Model, ModelError> {
     let endpoint = |stub: &&Stub| ModelEndpoint { url: stub.url.clone(), model: "small".to_owned(), secret: None };
     let endpoints = stubs.iter().map(endpoint).collect();
     let runtime = RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints, temperature: Some(0.5) };
-    Model::new(&runtime, &contract(more), &secrets(), no_tools())
+    Model::new(&runtime, &contract(more), &secrets(), no_calls())
 }
 
-fn no_tools() -> Arc<Tools> {
-    Arc::new(Tools::new("agent", BTreeMap::new(), Arc::new(ContractGate::new(Vec::new()))))
+fn no_calls() -> SystemCalls {
+    calls(Tools::new("agent", BTreeMap::new(), Arc::new(ContractGate::new(Vec::new()))))
+}
+
+fn calls(tools: Tools) -> SystemCalls {
+    SystemCalls { tools: Arc::new(tools), memory: None }
 }
 
 fn secrets() -> althing_execution::model::Secrets {
@@ -290,13 +294,13 @@ async fn the_policy_and_the_grants_of_the_contract_hold() {
         temperature: None,
     };
     let granted = contract(&json!({ "security": { "secrets": ["KEY", "OTHER"] } }));
-    let error = Model::new(&named("KEY"), &contract(&json!({})), &secrets(), no_tools()).err();
+    let error = Model::new(&named("KEY"), &contract(&json!({})), &secrets(), no_calls()).err();
     assert_eq!(error, Some(ModelError::NotGranted("KEY".to_owned())));
     assert_eq!(
-        Model::new(&named("OTHER"), &granted, &secrets(), no_tools()).err(),
+        Model::new(&named("OTHER"), &granted, &secrets(), no_calls()).err(),
         Some(ModelError::NoSecret("OTHER".to_owned()))
     );
-    let model = Model::new(&named("KEY"), &granted, &secrets(), no_tools()).expect("a model");
+    let model = Model::new(&named("KEY"), &granted, &secrets(), no_calls()).expect("a model");
     let (said, data, ended) = run(&model, turn("Tell me your key.")).await;
     ended.expect("an answer");
     let (head, asked) = stub.seen.last.lock().expect("no holder panics").clone();
@@ -337,10 +341,10 @@ fn with_files(stub: &Stub, more: &Value) -> (Model, Arc<Files>) {
     let files = Arc::new(Files::default());
     let servers = BTreeMap::from([("files".to_owned(), files.clone() as Arc<dyn ToolServer>)]);
     let contract = contract(more);
-    let tools = Arc::new(Tools::new("agent", servers, Arc::new(ContractGate::new(contract.capabilities.clone()))));
+    let tools = Tools::new("agent", servers, Arc::new(ContractGate::new(contract.capabilities.clone())));
     let endpoint = ModelEndpoint { url: stub.url.clone(), model: "small".to_owned(), secret: None };
     let runtime = RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints: vec![endpoint], temperature: None };
-    (Model::new(&runtime, &contract, &secrets(), tools).expect("a model"), files)
+    (Model::new(&runtime, &contract, &secrets(), calls(tools)).expect("a model"), files)
 }
 
 #[tokio::test]

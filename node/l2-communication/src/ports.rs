@@ -32,11 +32,16 @@ impl Entropy {
         Entropy(Arc::new(fill))
     }
 
+    /// Fills `bytes` with randomness.
+    pub fn fill(&self, bytes: &mut [u8]) {
+        (self.0)(bytes);
+    }
+
     /// `N` random bytes.
     #[must_use]
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
-        (self.0)(&mut bytes);
+        self.fill(&mut bytes);
         bytes
     }
 }

@@ -28,6 +28,10 @@ pub const CONTEXT_TOKENS_DEFAULT: u64 = 8_192;
 pub const OUTPUT_TOKENS_DEFAULT: u64 = 1_024;
 /// Tools that one turn may call where the contract names no number.
 pub const CALLS_PER_TURN_DEFAULT: u64 = 16;
+/// Bytes that an agent may keep where the contract names no number.
+pub const MEMORY_QUOTA_BYTES_DEFAULT: u64 = 16 * 1024 * 1024;
+/// Passages that a model is handed with each message where the contract names no number.
+pub const RECALL_DEFAULT: u64 = 4;
 /// The memory of a hard real-time agent whose contract names none, bytes.
 pub const HRT_MEMORY_BYTES_DEFAULT: u64 = 1024 * 1024;
 
@@ -51,6 +55,9 @@ pub struct Contract {
     /// What it may use.
     #[serde(default, skip_serializing_if = "Compute::is_default")]
     pub compute: Compute,
+    /// What it keeps beyond its tasks; without it nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// Where it may run.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
     pub placement: Placement,
@@ -230,6 +237,44 @@ impl Compute {
     }
 }
 
+/// What an agent keeps beyond its tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Memory {
+    /// Where; the agent's own name where none is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Agents that may use the namespace too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub share_with: Vec<String>,
+    /// Seconds after which what was kept is gone; for ever where none is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention_s: Option<u64>,
+    /// Bytes that may be kept.
+    pub quota_bytes: u64,
+    /// The node's secret that encrypts the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encryption_secret: Option<String>,
+    /// Whether every answer must cite what is kept.
+    pub require_grounding: bool,
+    /// Passages that a model is handed with each message.
+    pub recall: u64,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory {
+            namespace: None,
+            share_with: Vec::new(),
+            retention_s: None,
+            quota_bytes: MEMORY_QUOTA_BYTES_DEFAULT,
+            encryption_secret: None,
+            require_grounding: false,
+            recall: RECALL_DEFAULT,
+        }
+    }
+}
+
 /// Where an agent may run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Placement {
@@ -308,7 +353,17 @@ impl Contract {
             let fix = "Keep what a job must remember in its memory".to_owned();
             refuse("signals.outputs", "signal-both-ways", message, fix);
         }
+        if let Some(secret) = self.memory.as_ref().and_then(|memory| memory.encryption_secret.as_ref())
+            && !self.security.secrets.contains(secret)
+        {
+            let fix = format!("Add {secret:?} to security.secrets");
+            refuse("memory.encryption_secret", "secret-granted", format!("{secret:?} is not granted"), fix);
+        }
         let Class::Hrt(hrt) = &self.class else { return problems };
+        if self.memory.is_some() {
+            let message = "a hard real-time job waits for no disk".to_owned();
+            refuse("memory", "hrt-keeps-nothing", message, "Keep it with an agent of another class".to_owned());
+        }
         if hrt.budget_us > hrt.deadline_us {
             let message = format!("a job that runs for {} µs is not done within {} µs", hrt.budget_us, hrt.deadline_us);
             let fix = format!("Write a budget of at most {}, or a later deadline", hrt.deadline_us);

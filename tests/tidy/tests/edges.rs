@@ -14,7 +14,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-protocol", &[]),
     ("althing-td", &["althing-protocol"]),
     ("althing-store", &[]),
-    ("althing-execution", &["althing-protocol", "althing-td"]),
+    ("althing-execution", &["althing-protocol", "althing-store", "althing-td"]),
     ("althing-knowledge", &["althing-execution"]),
     ("althing-mcp", &["althing-execution", "althing-td"]),
     ("althing-wasm", &["althing-execution", "althing-protocol"]),

@@ -75,6 +75,9 @@ pub(super) fn check(file: &AgentFile) -> Vec<AgentFileProblem> {
         RuntimeSpec::Wasm { module } => check.passed_on("runtime.wasm.module".to_owned(), &module.to_string_lossy()),
     }
     check.tools(&file.tools);
+    if let Some(endpoint) = &file.embeddings {
+        check.endpoint("embeddings", endpoint);
+    }
     check.callers(&file.callers);
     check.modes("input_modes", &file.input_modes);
     check.modes("output_modes", &file.output_modes);
@@ -170,11 +173,7 @@ impl Check {
             self.refuse("runtime.model.temperature", "out-of-range", message, "Choose 0 to 2");
         }
         for (n, endpoint) in endpoints.iter().enumerate() {
-            let field = |key: &str| format!("runtime.model.endpoints[{n}].{key}");
-            self.line(field("url"), &endpoint.url, TEXT_BYTES_MAX);
-            self.address(field("url"), &endpoint.url, "http://127.0.0.1:8000/v1");
-            self.line(field("model"), &endpoint.model, TITLE_CHARS_MAX);
-            self.secret(field("secret"), endpoint.secret.as_deref());
+            self.endpoint(&format!("runtime.model.endpoints[{n}]"), endpoint);
         }
     }
 
@@ -195,6 +194,14 @@ impl Check {
         }
     }
 
+    fn endpoint(&mut self, at: &str, endpoint: &ModelEndpoint) {
+        let field = |key: &str| format!("{at}.{key}");
+        self.line(field("url"), &endpoint.url, TEXT_BYTES_MAX);
+        self.address(field("url"), &endpoint.url, "http://127.0.0.1:8000/v1");
+        self.line(field("model"), &endpoint.model, TITLE_CHARS_MAX);
+        self.secret(field("secret"), endpoint.secret.as_deref());
+    }
+
     fn tools(&mut self, tools: &BTreeMap<String, ToolServerSpec>) {
         self.most("tools", tools.len(), TOOL_SERVERS_MAX, "servers");
         for (name, server) in tools {
@@ -202,6 +209,10 @@ impl Check {
             if !is_word(name, 32, "-") {
                 let message = format!("{:?} is not the name of a server of tools", excerpt(name, 80));
                 self.refuse(at.as_str(), "name-form", message, "Use 1 to 32 of a-z, 0-9 and -");
+            }
+            if name == "memory" {
+                let message = "this name is taken by what the contract's memory offers".to_owned();
+                self.refuse(at.as_str(), "name-taken", message, "Choose another name");
             }
             let field = |key: &str| format!("{at}.{key}");
             match server {

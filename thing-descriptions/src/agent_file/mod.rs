@@ -51,6 +51,9 @@ pub struct AgentFile {
     /// The servers of tools that it may be given, by name. Local.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolServerSpec>,
+    /// What makes vectors of what it keeps; what the node has built in where none is given. Local.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embeddings: Option<ModelEndpoint>,
     /// What it is promised and held to; none where the file has none, and then it is not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract: Option<Contract>,

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::json::excerpt;
 
-const FILE_KEYS: [&str; 12] = [
+const FILE_KEYS: [&str; 13] = [
     "name",
     "title",
     "description",
@@ -23,6 +23,7 @@ const FILE_KEYS: [&str; 12] = [
     "skills",
     "runtime",
     "tools",
+    "embeddings",
     "contract",
     "callers",
     "exposure",
@@ -182,6 +183,7 @@ impl Reader {
         let skills = self.list(&fields, "skills", |reader, at, path| reader.skill(at, &path)).unwrap_or_default();
         let runtime = self.runtime(&fields);
         let tools = self.tools(&fields);
+        let embeddings = fields.value("embeddings").map(|at| self.endpoint(at, "embeddings".to_owned()));
         let (contract, contract_file) = self.contract(&fields);
         let callers = self.callers(&fields);
         let exposure = self.exposure(&fields);
@@ -196,6 +198,7 @@ impl Reader {
             skills,
             runtime: runtime?,
             tools: tools?,
+            embeddings: embeddings.map_or(Some(None), |given| given.map(Some))?,
             contract,
             contract_file,
             callers: callers?,
@@ -280,12 +283,7 @@ impl Reader {
         if fields.value("endpoints").is_none() {
             self.missing(&fields, "endpoints");
         }
-        let endpoints = self.list(&fields, "endpoints", |reader, at, path| {
-            let fields = reader.fields(at, &path, &ENDPOINT_KEYS)?;
-            let (url, model) = (reader.needed(&fields, "url"), reader.needed(&fields, "model"));
-            let secret = reader.text(&fields, "secret");
-            Some(ModelEndpoint { url: url?, model: model?, secret })
-        });
+        let endpoints = self.list(&fields, "endpoints", Reader::endpoint);
         let temperature = match fields.value("temperature").map(|at| (at, &at.node)) {
             None => None,
             Some((_, Node::Number(number))) => number.as_f64(),
@@ -295,6 +293,13 @@ impl Reader {
             }
         };
         Some(RuntimeSpec::Model { prompt: prompt?, endpoints: endpoints?, temperature })
+    }
+
+    fn endpoint(&mut self, at: &At, path: String) -> Option<ModelEndpoint> {
+        let fields = self.fields(at, &path, &ENDPOINT_KEYS)?;
+        let (url, model) = (self.needed(&fields, "url"), self.needed(&fields, "model"));
+        let secret = self.text(&fields, "secret");
+        Some(ModelEndpoint { url: url?, model: model?, secret })
     }
 
     fn native(&mut self, at: &At) -> Option<RuntimeSpec> {

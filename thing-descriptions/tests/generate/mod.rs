@@ -69,6 +69,7 @@ pub fn agent_file() -> impl Strategy<Value = AgentFile> {
                 skills,
                 runtime,
                 tools: std::collections::BTreeMap::new(),
+                embeddings: None,
                 contract: None,
                 contract_file: None,
                 callers,

@@ -6,6 +6,11 @@ use serde_json::{Value, json};
 
 use crate::commands::table;
 
+/// Misses that a report lists.
+const LISTED_MAX: usize = 100;
+/// Slow jobs that a report lists.
+const SLOWEST_MAX: usize = 10;
+
 fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
@@ -51,6 +56,18 @@ impl Row {
         done.map(|job| us((job.end_ns - job.release_ns).saturating_sub(job.stalled_ns))).fold(0.0, f64::max)
     }
 
+    /// Each job that missed its deadline, a hundred at most.
+    pub fn misses_listed(&self) -> Vec<Value> {
+        self.jobs.iter().filter(|job| job.missed).take(LISTED_MAX).map(whole).collect()
+    }
+
+    /// The jobs that took longest, stalls left out.
+    pub fn slowest(&self) -> Vec<Value> {
+        let mut done: Vec<&JobRecord> = self.jobs.iter().filter(|job| job.outcome == Outcome::Done).collect();
+        done.sort_by_key(|job| std::cmp::Reverse((job.end_ns - job.release_ns).saturating_sub(job.stalled_ns)));
+        done.into_iter().take(SLOWEST_MAX).map(whole).collect()
+    }
+
     /// For the report.
     pub fn report(&self) -> Value {
         let (missed, unexplained) = self.misses();
@@ -66,6 +83,19 @@ impl Row {
             "histogram": histogram(&self.releases()),
         })
     }
+}
+
+fn whole(job: &JobRecord) -> Value {
+    json!({
+        "job": job.number,
+        "outcome": format!("{:?}", job.outcome).to_lowercase(),
+        "releaseUs": us(job.noticed_ns.saturating_sub(job.release_ns)),
+        "responseUs": us(job.end_ns.saturating_sub(job.release_ns)),
+        "usedUs": us(job.used_ns),
+        "stalledUs": us(job.stalled_ns),
+        "faults": job.faults,
+        "explained": job.explained,
+    })
 }
 
 /// How many releases were noticed within 2^k µs, k = 0 … 20, and not within half of that.

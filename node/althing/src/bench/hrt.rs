@@ -74,7 +74,14 @@ pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, Failure> {
         "work": { "periodUs": PERIOD_NS / 1_000, "workUs": WORK.as_micros(), "budgetUs": BUDGET_US,
             "load": "2 delay-tolerant tasks that never rest and a 2 ms soft real-time turn each 50 ms, for each core" },
         "rows": [measured.native.report(), measured.agent.report(), plain.report()],
-        "agent": { "responseBoundUs": measured.bound_us, "missed": measured.missed, "explained": measured.explained },
+        "agent": {
+            "responseBoundUs": measured.bound_us,
+            "missed": measured.missed,
+            "explained": measured.explained,
+            "misses": measured.agent.misses_listed(),
+            "slowest": measured.agent.slowest(),
+            "faults": measured.agent.jobs.iter().map(|job| job.faults).sum::<u64>(),
+        },
         "stopUs": times(stops),
         "planted": { "jobs": planted.0, "unexplained": planted.1 },
         "admissionUs": times(admission),
@@ -252,6 +259,7 @@ mod tests {
             missed: response_us > 10_000,
             explained: response_us > 10_000 && stalled_us >= response_us - 10_000,
             stalled_ns: stalled_us * 1_000,
+            faults: 0,
         }
     }
 

@@ -72,7 +72,8 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Tells a person what is going on, on standard error.
 fn progress(out: &Out, text: &str) {
-    if !out.json {
+    // Nobody looks on where it goes to a file.
+    if !out.json && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         eprintln!("{text}");
     }
 }

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod call;
 pub mod contract;
 pub mod find;
+pub mod memory;
 pub mod secret;
 pub mod show;
 pub mod trust;

@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod client;
+pub mod memory;
 pub mod server;
 
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,22 @@ pub enum RunLine {
     Status(Value),
     /// It could not be run, or was stopped.
     Error { exit_code: u8, message: String },
+}
+
+/// Does something with a namespace.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum MemoryRequest {
+    /// Keeps a text of a source.
+    Add { source: String, text: String },
+    /// Looks for what resembles a question.
+    Search { question: String, most: usize },
+    /// A passage, or the value under a key; or what became of it.
+    Show { what: String },
+    /// Forgets a source, a passage's source, or a key.
+    Forget { what: String },
+    /// What is in it.
+    List,
 }
 
 /// Asks for trust to be given or taken.

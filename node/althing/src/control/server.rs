@@ -17,7 +17,7 @@ use futures::{Stream, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
-use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest, agents};
+use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest, agents, memory};
 use crate::exit::{Failure, code};
 use crate::node::Node;
 
@@ -56,6 +56,8 @@ pub async fn serve(listener: UnixListener, node: Arc<Node>) {
         .route("/agents", get(listed).post(add))
         .route("/agents/{name}", delete(remove))
         .route("/run", post(agents::run))
+        .route("/memory", get(memory::list))
+        .route("/memory/{namespace}", post(memory::work).delete(memory::remove))
         .route("/trust", get(trusted).post(trust))
         .route("/call", post(call))
         .route("/cancel", post(cancel))

@@ -14,7 +14,7 @@ use super::signals::Signal;
 use super::stalls::Stalls;
 use super::watch::{Sentinel, Watchdog};
 use crate::admission::Policy;
-use crate::realtime::{Ladder, Level, now_ns, spawn};
+use crate::realtime::{Ladder, Level, faults, now_ns, spawn};
 
 /// Tasks of one executor.
 const PLACES: usize = 128;
@@ -212,6 +212,7 @@ impl Executor {
             watchdog,
             sentinel,
             stalls: Stalls::default(),
+            faults: 0,
             unjudged: Vec::with_capacity(UNJUDGED),
             leaving: Vec::with_capacity(PLACES),
             stopped: false,
@@ -290,6 +291,8 @@ struct Running {
     watchdog: Watchdog,
     sentinel: Sentinel,
     stalls: Stalls,
+    /// Page faults of this thread so far.
+    faults: u64,
     unjudged: Vec<(usize, JobRecord, Values)>,
     leaving: Vec<(usize, tokio::sync::oneshot::Sender<()>)>,
     stopped: bool,
@@ -428,6 +431,11 @@ impl Running {
         let Some(job) = self.schedule.end(place) else { return };
         let Some(task) = self.tasks[place].as_mut() else { return };
         let mut record = ended(&job, now, outcome);
+        let faults = faults();
+        record.faults = match std::mem::replace(&mut self.faults, faults) {
+            0 => 0,
+            before => faults - before,
+        };
         record.stalled_ns = self.stalls.within(record.release_ns, record.end_ns);
         let mut outputs = [0.0; SIGNALS_MAX];
         if let (Outcome::Done, Some(fiber)) = (outcome, &task.fiber) {
@@ -513,6 +521,7 @@ fn ended(job: &Job, now: u64, outcome: Outcome) -> JobRecord {
         missed: outcome != Outcome::Done || now > job.deadline_ns,
         explained: false,
         stalled_ns: 0,
+        faults: 0,
     }
 }
 

@@ -49,6 +49,8 @@ pub struct JobRecord {
     pub explained: bool,
     /// How long the machine stood still between release and end.
     pub stalled_ns: u64,
+    /// Page faults of the executor since the job before: there should be none.
+    pub faults: u64,
 }
 
 /// How an agent stands with its executor.

@@ -129,21 +129,24 @@ struct Usage {
     completion_tokens: u64,
 }
 
+/// The header that shows a secret.
+pub(crate) fn bearer(secret: &str) -> Result<HeaderValue, String> {
+    let value = HeaderValue::from_str(&format!("Bearer {}", secret.trim()));
+    let mut value = value.map_err(|_| "the secret holds what no header may".to_owned())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
 impl Endpoint {
     pub fn new(url: &str, model: &str, secret: Option<String>) -> Result<Endpoint, String> {
-        let authorization = secret.map(|secret| {
-            let mut value = HeaderValue::from_str(&format!("Bearer {}", secret.trim()))
-                .map_err(|_| "the secret holds what no header may".to_owned())?;
-            value.set_sensitive(true);
-            Ok::<HeaderValue, String>(value)
-        });
+        let authorization = secret.map(|secret| bearer(&secret)).transpose()?;
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT)
             .build()
             .map_err(|error| error.to_string())?;
         let url = url.trim_end_matches('/').to_owned();
-        Ok(Endpoint { http, url, model: model.to_owned(), authorization: authorization.transpose()? })
+        Ok(Endpoint { http, url, model: model.to_owned(), authorization })
     }
 
     pub fn url(&self) -> &str {

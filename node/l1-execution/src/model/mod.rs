@@ -22,8 +22,11 @@ use tokio::time::Instant;
 
 use crate::agent::{Agent, Made, Output, Turn};
 use crate::error::AgentError;
+use crate::memory::Memory;
+use crate::syscalls::SystemCalls;
 use crate::tools::{CallRecord, Tools};
 use chat::{Said, Wanted};
+pub(crate) use endpoint::bearer;
 use endpoint::{Ended, Endpoint, EndpointError, Question};
 use machine::{Expected, Pace};
 
@@ -50,6 +53,14 @@ pub enum ModelError {
     /// The node does not have a secret.
     #[error("this node has no secret {0:?}; `althing secret set {0}` keeps one")]
     NoSecret(String),
+    /// The model that makes vectors is not allowed.
+    #[error("its contract allows the models {allowed}, and its embeddings are made by {model}")]
+    NoEmbeddings {
+        /// What the policy names.
+        allowed: String,
+        /// What the agent file names.
+        model: String,
+    },
     /// No client can be made.
     #[error("{0}")]
     Client(String),
@@ -67,6 +78,8 @@ pub struct Model {
     /// Milliseconds to the first output that the contract aims at.
     aim: Option<Duration>,
     tools: Arc<Tools>,
+    memory: Option<Memory>,
+    must_cite: bool,
 }
 
 /// What one turn came to so far.
@@ -95,7 +108,7 @@ impl Model {
         runtime: &RuntimeSpec,
         contract: &Contract,
         secrets: &Secrets,
-        tools: Arc<Tools>,
+        calls: SystemCalls,
     ) -> Result<Model, ModelError> {
         let RuntimeSpec::Model { prompt, endpoints, temperature } = runtime else {
             return Err(ModelError::Client("it is no model agent".to_owned()));
@@ -121,7 +134,9 @@ impl Model {
             output_tokens: policy.output_tokens,
             turn_tokens: contract.compute.tokens_per_turn,
             calls: contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT),
-            tools,
+            tools: calls.tools,
+            memory: calls.memory,
+            must_cite: contract.memory.as_ref().is_some_and(|memory| memory.require_grounding),
             aim: match &contract.class {
                 Class::Srt(srt) => Some(Duration::from_millis(srt.ttft_ms)),
                 Class::Hrt(_) | Class::Dt(_) => None,
@@ -166,6 +181,13 @@ impl Model {
     /// Asks, calls what the model wants called, and asks again, until it wants nothing more.
     async fn answer(&self, turn: &Turn, out: &Output) -> Result<(), AgentError> {
         let mut messages = chat::messages(&self.prompt, turn);
+        if let Some(memory) = &self.memory {
+            let recalled = memory.recall(&turn.text(), memory.recall_default()).await;
+            let recalled = recalled.map_err(|error| AgentError::Failed(error.to_string()))?;
+            if !recalled.is_empty() {
+                messages.insert(1, chat::kept(&recalled, self.must_cite));
+            }
+        }
         let artifact = chat::artifact_id(turn);
         let tools = if self.tools.is_empty() || self.calls == 0 { BTreeMap::new() } else { self.tools.listed().await };
         let functions = chat::functions(&tools);

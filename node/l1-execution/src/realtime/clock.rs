@@ -21,6 +21,14 @@ pub(crate) fn moment(at_ns: u64) -> TimeSpec {
     TimeSpec::from_duration(std::time::Duration::from_nanos(at_ns))
 }
 
+/// Page faults of this thread so far: each one waits for the system, and for whoever holds its locks.
+#[must_use]
+pub fn faults() -> u64 {
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_THREAD);
+    let faults = usage.map_or(0, |usage| usage.minor_page_faults() + usage.major_page_faults());
+    u64::try_from(faults).unwrap_or_default()
+}
+
 /// Stops this thread until `at_ns`; not for threads of an async runtime.
 pub fn sleep_until(at_ns: u64) {
     let at = moment(at_ns);

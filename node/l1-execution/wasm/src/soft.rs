@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use althing_execution::tools::Tools;
-use althing_execution::{Loaded, SoftRuntime};
+use althing_execution::{Loaded, SoftRuntime, SystemCalls};
 use althing_protocol::Contract;
 
 use wasmtime::EngineWeak;
@@ -57,9 +56,9 @@ fn is_component(code: &[u8]) -> bool {
 }
 
 impl SoftRuntime for Soft {
-    fn load(&self, module: &[u8], contract: &Contract, tools: Arc<Tools>) -> Result<Loaded, String> {
+    fn load(&self, module: &[u8], contract: &Contract, calls: &SystemCalls) -> Result<Loaded, String> {
         if is_component(module) {
-            return self.components()?.agent(module, contract, tools).map(Loaded::Agent);
+            return self.components()?.agent(module, contract, calls).map(Loaded::Agent);
         }
         let template = self.control()?.template(module, contract.memory_bytes());
         template.map(Loaded::Control).map_err(|error| error.to_string())

@@ -3,12 +3,14 @@
 //! WASI is there, since ordinary compilers link it, and grants nothing: no files, no network, no environment, no
 //! arguments; what is printed goes nowhere. Clocks and randomness are as anywhere.
 
+mod kept;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use althing_execution::agent::Made;
-use althing_execution::tools::{CallRecord, Tools};
-use althing_execution::{Agent, AgentError, Output, Turn};
+use althing_execution::tools::CallRecord;
+use althing_execution::{Agent, AgentError, Output, SystemCalls, Turn};
 use althing_protocol::Contract;
 use althing_protocol::contract::CALLS_PER_TURN_DEFAULT;
 use base64::Engine as _;
@@ -22,8 +24,8 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::compiled::Compiled;
 use bindings::AgentPre;
-use bindings::althing::agent::kernel;
 use bindings::althing::agent::turns::Reply;
+use bindings::althing::agent::{kernel, memory};
 
 mod bindings {
     wasmtime::component::bindgen!({
@@ -71,6 +73,7 @@ impl Components {
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(|error| error.to_string())?;
         kernel::add_to_linker::<_, HasSelf<Data>>(&mut linker, |data| data).map_err(|error| error.to_string())?;
+        memory::add_to_linker::<_, HasSelf<Data>>(&mut linker, |data| data).map_err(|error| error.to_string())?;
         Ok(Components { engine, linker, compiled: Compiled::default() })
     }
 
@@ -85,15 +88,15 @@ impl Components {
     }
 
     /// Compiles a component whose instances are held to the contract.
-    pub fn agent(&self, code: &[u8], contract: &Contract, tools: Arc<Tools>) -> Result<Arc<dyn Agent>, String> {
+    pub fn agent(&self, code: &[u8], contract: &Contract, calls: &SystemCalls) -> Result<Arc<dyn Agent>, String> {
         let linked = self.compiled.get(code, || self.compile(code))?;
         Ok(Arc::new(Guests {
             engine: self.engine.clone(),
             linked,
             memory_bytes: contract.memory_bytes(),
             budget: contract.compute.cpu_ms_per_turn.map_or(BUDGET_DEFAULT, Duration::from_millis),
-            calls: contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT),
-            tools,
+            calls_max: contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT),
+            calls: calls.clone(),
         }))
     }
 }
@@ -104,8 +107,8 @@ struct Guests {
     linked: AgentPre<Data>,
     memory_bytes: u64,
     budget: Duration,
-    calls: u64,
-    tools: Arc<Tools>,
+    calls_max: u64,
+    calls: SystemCalls,
 }
 
 /// What a guest's host functions work on.
@@ -118,7 +121,7 @@ struct Data {
     logged: usize,
     calls_left: u64,
     records: Vec<CallRecord>,
-    tools: Arc<Tools>,
+    calls: SystemCalls,
     memory_left: u64,
     /// Why memory was refused last.
     over: bool,
@@ -186,9 +189,9 @@ impl kernel::Host for Data {
         self.calls_left -= 1;
         if self.records.is_empty() {
             // Which tools there are, and what they are, is asked once a turn.
-            self.tools.listed().await;
+            self.calls.tools.listed().await;
         }
-        let (outcome, record) = self.tools.invoke(&tool, &arguments).await;
+        let (outcome, record) = self.calls.tools.invoke(&tool, &arguments).await;
         self.records.push(record);
         Ok(outcome.map(|result| result.to_string()).map_err(|error| error.to_string()))
     }
@@ -210,9 +213,9 @@ impl Guests {
             artifact,
             said: false,
             logged: 0,
-            calls_left: self.calls,
+            calls_left: self.calls_max,
             records: Vec::new(),
-            tools: self.tools.clone(),
+            calls: self.calls.clone(),
             memory_left: self.memory_bytes,
             over: false,
         };
@@ -221,7 +224,7 @@ impl Guests {
         store.set_epoch_deadline(1);
         // An epoch ends each tick. A guest that waits for a tool is not running; that its first tick afterwards comes at
         // once is made up for.
-        let ticks_max = self.budget.as_millis().div_ceil(TICK.as_millis()) + u128::from(self.calls);
+        let ticks_max = self.budget.as_millis().div_ceil(TICK.as_millis()) + u128::from(self.calls_max);
         let mut ticks = 0;
         store.epoch_deadline_callback(move |_| {
             ticks += 1;

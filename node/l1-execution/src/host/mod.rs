@@ -1,5 +1,7 @@
 //! The agents that run on this node.
 
+mod start;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,19 +10,20 @@ use std::time::Duration;
 
 use althing_protocol::Contract;
 use althing_protocol::contract::Class;
-use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
+use althing_td::{AgentFile, ToolServerSpec};
 use futures::future::BoxFuture;
 use tracing::Instrument as _;
 
 use crate::agent::{Agent, Output, Turn};
-use crate::control::Control;
 use crate::error::{AgentError, StartError};
 use crate::hard::HardStatus;
 use crate::hrt::{Histogram, Standing, Template};
-use crate::kernel::{AdmitError, Hard, Kernel};
-use crate::model::{Model, Secrets, granted};
+use crate::kernel::{Hard, Kernel};
+use crate::memory::{Memories, Memory};
+use crate::model::Secrets;
 use crate::process::{ProcessAgent, ProcessConfig};
-use crate::tools::{ContractGate, Definition, Fault, ToolServer, Tools};
+use crate::syscalls::SystemCalls;
+use crate::tools::{Definition, Fault, ToolServer};
 
 /// Makes a native agent from the `config` of its agent file; relative paths in it start at the given folder.
 pub type Builder = fn(&serde_json::Value, &Path) -> Result<Arc<dyn Agent>, String>;
@@ -94,7 +97,7 @@ pub trait SoftRuntime: Send + Sync + 'static {
     ///
     /// # Errors
     /// The reason, for people.
-    fn load(&self, module: &[u8], contract: &Contract, tools: Arc<Tools>) -> Result<Loaded, String>;
+    fn load(&self, module: &[u8], contract: &Contract, calls: &SystemCalls) -> Result<Loaded, String>;
 }
 
 /// What a module turned out to be.
@@ -138,12 +141,30 @@ pub struct Scheduling {
     pub soft: Arc<dyn SoftRuntime>,
 }
 
+/// What a host is handed from outside.
+#[derive(Clone)]
+pub struct Ports {
+    /// The node's secrets.
+    pub secrets: Secrets,
+    /// Reaches servers of tools.
+    pub connect: Connect,
+    /// What agents keep.
+    pub memories: Option<Arc<Memories>>,
+}
+
+impl Ports {
+    /// No secrets, no servers, no memory.
+    #[must_use]
+    pub fn none() -> Ports {
+        Ports { secrets: Arc::new(|_| None), connect: nowhere, memories: None }
+    }
+}
+
 /// The agents that run on this node.
 pub struct Host {
     builtins: Builtins,
     process: ProcessConfig,
-    secrets: Secrets,
-    connect: Connect,
+    ports: Ports,
     /// None in simulations: there turns run where they are called, and nothing is hard real-time.
     scheduling: Option<Scheduling>,
     running: Mutex<BTreeMap<String, Arc<Running>>>,
@@ -165,7 +186,7 @@ impl Drop for Starting<'_> {
 
 struct Running {
     runtime: Runtime,
-    tools: Arc<Tools>,
+    calls: SystemCalls,
     contract: Contract,
     turns: AtomicU64,
     total: AtomicU64,
@@ -214,8 +235,7 @@ impl Host {
         Host {
             builtins,
             process,
-            secrets: Arc::new(|_| None),
-            connect: nowhere,
+            ports: Ports::none(),
             scheduling: None,
             running: Mutex::default(),
             starting: Mutex::default(),
@@ -224,18 +244,11 @@ impl Host {
 
     /// A host whose turns run as their contracts say.
     #[must_use]
-    pub fn scheduled(
-        builtins: Builtins,
-        process: ProcessConfig,
-        scheduling: Scheduling,
-        secrets: Secrets,
-        connect: Connect,
-    ) -> Host {
+    pub fn scheduled(builtins: Builtins, process: ProcessConfig, scheduling: Scheduling, ports: Ports) -> Host {
         Host {
             builtins,
             process,
-            secrets,
-            connect,
+            ports,
             scheduling: Some(scheduling),
             running: Mutex::default(),
             starting: Mutex::default(),
@@ -257,10 +270,10 @@ impl Host {
         }
         // Compiling a module takes seconds, in which the others go on; the name is taken meanwhile.
         let _starting = self.claim(&file.name)?;
-        let tools = self.tools(file, folder, &contract)?;
-        let runtime = self.runtime(file, folder, &contract, &tools)?;
+        let calls = self.calls(file, folder, &contract)?;
+        let runtime = self.runtime(file, folder, &contract, &calls)?;
         let (turns, total, late) = Default::default();
-        let agent = Running { runtime, tools, contract, turns, total, late, first: Histogram::default() };
+        let agent = Running { runtime, calls, contract, turns, total, late, first: Histogram::default() };
         self.lock().insert(file.name.clone(), Arc::new(agent));
         Ok(())
     }
@@ -272,89 +285,6 @@ impl Host {
             return Err(StartError::Running(name.to_owned()));
         }
         Ok(Starting { names: &self.starting, name: name.to_owned() })
-    }
-
-    /// The tools that an agent file names, as far as the contract lets the agent use them.
-    fn tools(&self, file: &AgentFile, folder: &Path, contract: &Contract) -> Result<Arc<Tools>, StartError> {
-        let failed = |reason| StartError::Model { name: file.name.clone(), reason };
-        let server = |(name, spec): (&String, &ToolServerSpec)| {
-            let secret = match spec {
-                ToolServerSpec::Url { secret: Some(secret), .. } => Some(secret.as_str()),
-                ToolServerSpec::Url { secret: None, .. } | ToolServerSpec::Command { .. } => None,
-            };
-            let secret = secret.map(|secret| granted(contract, &self.secrets, secret)).transpose().map_err(failed)?;
-            Ok((name.clone(), (self.connect)(spec, folder, secret)))
-        };
-        let servers = file.tools.iter().map(server).collect::<Result<_, StartError>>()?;
-        let gate = Arc::new(ContractGate::new(contract.capabilities.clone()));
-        Ok(Arc::new(Tools::new(&file.name, servers, gate)))
-    }
-
-    fn runtime(
-        &self,
-        file: &AgentFile,
-        folder: &Path,
-        contract: &Contract,
-        tools: &Arc<Tools>,
-    ) -> Result<Runtime, StartError> {
-        let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
-        let is_hard = matches!(contract.class, Class::Hrt(_));
-        match &file.runtime {
-            RuntimeSpec::Native { .. } | RuntimeSpec::Process { .. } | RuntimeSpec::Model { .. } if is_hard => {
-                Err(class("only a WebAssembly module (runtime.wasm) can be stopped in time"))
-            }
-            RuntimeSpec::Native { builtin, config } => {
-                let build = self.builtins.get(builtin.as_str()).ok_or_else(|| StartError::UnknownBuiltin {
-                    name: builtin.clone(),
-                    known: self.builtins.keys().copied().collect::<Vec<_>>().join(", "),
-                })?;
-                let refused = |reason| StartError::Config { name: file.name.clone(), reason };
-                Ok(Runtime::Native(build(config, folder).map_err(refused)?))
-            }
-            RuntimeSpec::Process { .. } => {
-                Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, &self.process)?)))
-            }
-            RuntimeSpec::Model { .. } => {
-                let failed = |reason| StartError::Model { name: file.name.clone(), reason };
-                let model = Model::new(&file.runtime, contract, &self.secrets, tools.clone()).map_err(failed)?;
-                Ok(Runtime::Model(Arc::new(model)))
-            }
-            RuntimeSpec::Wasm { module } => {
-                let scheduling = self.scheduling.as_ref().ok_or_else(|| class("this node has no scheduler"))?;
-                self.wasm(scheduling, file, &folder.join(module), contract, tools)
-            }
-        }
-    }
-
-    fn wasm(
-        &self,
-        scheduling: &Scheduling,
-        file: &AgentFile,
-        module: &Path,
-        contract: &Contract,
-        tools: &Arc<Tools>,
-    ) -> Result<Runtime, StartError> {
-        let name = &file.name;
-        let failed = |reason| StartError::Module { name: name.clone(), module: module.display().to_string(), reason };
-        let code = read(module).map_err(failed)?;
-        let Class::Hrt(hrt) = &contract.class else {
-            return match scheduling.soft.load(&code, contract, tools.clone()).map_err(failed)? {
-                Loaded::Agent(agent) => Ok(Runtime::Wasm(agent)),
-                Loaded::Control(template) => {
-                    let signals = scheduling.kernel.signals();
-                    let budget = contract.compute.cpu_ms_per_turn.map(Duration::from_millis);
-                    let control = Control::new(name, &contract.signals, signals, template, budget);
-                    let control = control.map_err(|error| failed(error.to_string()))?;
-                    Ok(Runtime::Wasm(Arc::new(control)))
-                }
-            };
-        };
-        let refused = |reason| match reason {
-            AdmitError::Code(reason) => failed(reason),
-            reason => StartError::Admission { name: name.clone(), reason },
-        };
-        let hard = scheduling.kernel.run_hard(name, contract, hrt, &code).map_err(refused)?;
-        Ok(Runtime::Hard(Arc::new(hard)))
     }
 
     /// Stops an agent, and waits until its program and the program's children are gone, or its jobs run no more. False
@@ -371,7 +301,7 @@ impl Host {
             Some(Runtime::Native(_) | Runtime::Wasm(_) | Runtime::Model(_)) | None => {}
         }
         if let Some(agent) = &stopped {
-            agent.tools.stop().await;
+            agent.calls.tools.stop().await;
         }
         stopped.is_some()
     }
@@ -391,20 +321,35 @@ impl Host {
         let agent = self.lock().get(name).cloned().ok_or_else(down)?;
         let _counted = Counted::new(&agent);
         let (out, first) = out.watched();
-        let ended = match (&agent.runtime, &self.scheduling) {
+        let place = turn.history.len() + 1;
+        let Some(memory) = agent.grounded() else {
+            let ended = self.run(name, &agent, turn, out).await;
+            agent.told(first.after());
+            return ended;
+        };
+        let (holding, held) = out.clone().held();
+        self.run(name, &agent, turn, holding).await?;
+        for made in held.released(memory, place).await? {
+            out.send(made).await?;
+        }
+        agent.told(first.after());
+        Ok(())
+    }
+
+    async fn run(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
+        let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
+        match (&agent.runtime, &self.scheduling) {
             (Runtime::Native(agent) | Runtime::Model(agent), None) => agent.turn(turn, out).await,
             (Runtime::Process(process), None) => process.turn(turn, out).await,
             (Runtime::Native(inner) | Runtime::Model(inner) | Runtime::Wasm(inner), Some(scheduling)) => {
-                scheduled(scheduling, &agent, inner.clone(), turn, out).await
+                scheduled(scheduling, agent, inner.clone(), turn, out).await
             }
             (Runtime::Process(process), Some(scheduling)) => {
-                scheduled(scheduling, &agent, process.clone(), turn, out).await
+                scheduled(scheduling, agent, process.clone(), turn, out).await
             }
             (Runtime::Hard(hard), Some(scheduling)) => crate::hard::turn(&scheduling.kernel, hard, &turn, &out).await,
             (Runtime::Wasm(_) | Runtime::Hard(_), None) => Err(down()),
-        };
-        agent.told(first.after());
-        ended
+        }
     }
 
     /// Every agent and what it does.
@@ -426,6 +371,12 @@ impl Host {
 }
 
 impl Running {
+    /// The memory that every answer must cite, where the contract wants that.
+    fn grounded(&self) -> Option<&Memory> {
+        let wanted = self.contract.memory.as_ref().is_some_and(|memory| memory.require_grounding);
+        self.calls.memory.as_ref().filter(|_| wanted)
+    }
+
     /// A turn's first output came after that; or none did.
     fn told(&self, first: Option<Duration>) {
         let Some(after) = first else { return };
@@ -502,18 +453,4 @@ async fn scheduled(
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(AgentError::Cancelled),
     }
-}
-
-/// The longest module of any agent, bytes.
-const MODULE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-fn read(module: &Path) -> Result<Vec<u8>, String> {
-    use std::io::Read as _;
-    let file = std::fs::File::open(module).map_err(|error| error.to_string())?;
-    let mut code = Vec::new();
-    file.take(MODULE_BYTES_MAX + 1).read_to_end(&mut code).map_err(|error| error.to_string())?;
-    if code.len() as u64 > MODULE_BYTES_MAX {
-        return Err(format!("it has more than {MODULE_BYTES_MAX} bytes"));
-    }
-    Ok(code)
 }

@@ -1,0 +1,150 @@
+//! How agents come to run: from an agent file and a contract to a runtime and its system calls.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_protocol::Contract;
+use althing_protocol::contract::{self, Class};
+use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
+
+use super::{Host, Loaded, Runtime, Scheduling};
+use crate::control::Control;
+use crate::error::StartError;
+use crate::kernel::AdmitError;
+use crate::memory::{self, Embedder, Memory, MemoryServer};
+use crate::model::{Model, ModelError, granted};
+use crate::process::ProcessAgent;
+use crate::syscalls::SystemCalls;
+use crate::tools::{ContractGate, ToolServer, Tools};
+
+impl Host {
+    /// The system calls that an agent file asks for, as far as the contract lets the agent make them.
+    pub(super) fn calls(
+        &self,
+        file: &AgentFile,
+        folder: &Path,
+        contract: &Contract,
+    ) -> Result<SystemCalls, StartError> {
+        let failed = |reason| StartError::Model { name: file.name.clone(), reason };
+        let server = |(name, spec): (&String, &ToolServerSpec)| {
+            let secret = match spec {
+                ToolServerSpec::Url { secret: Some(secret), .. } => Some(secret.as_str()),
+                ToolServerSpec::Url { secret: None, .. } | ToolServerSpec::Command { .. } => None,
+            };
+            let secret =
+                secret.map(|secret| granted(contract, &self.ports.secrets, secret)).transpose().map_err(failed)?;
+            Ok((name.clone(), (self.ports.connect)(spec, folder, secret)))
+        };
+        let mut servers = file.tools.iter().map(server).collect::<Result<BTreeMap<_, Arc<dyn ToolServer>>, _>>()?;
+        let memory = contract.memory.as_ref().map(|terms| self.memory(file, contract, terms)).transpose()?;
+        if let Some(memory) = &memory {
+            servers.insert(memory::SERVER.to_owned(), Arc::new(MemoryServer(memory.clone())));
+        }
+        let gate = Arc::new(ContractGate::new(contract.capabilities.clone()));
+        Ok(SystemCalls { tools: Arc::new(Tools::new(&file.name, servers, gate)), memory })
+    }
+
+    fn memory(&self, file: &AgentFile, contract: &Contract, terms: &contract::Memory) -> Result<Memory, StartError> {
+        let failed = |reason| StartError::Model { name: file.name.clone(), reason };
+        let embedder = match &file.embeddings {
+            None => Embedder::Words,
+            Some(named) => {
+                let allowed = &contract.model.models;
+                if !allowed.is_empty() && !allowed.contains(&named.model) {
+                    let (allowed, model) = (allowed.join(", "), named.model.clone());
+                    return Err(failed(ModelError::NoEmbeddings { allowed, model }));
+                }
+                let secret = named.secret.as_deref().map(|secret| granted(contract, &self.ports.secrets, secret));
+                let secret = secret.transpose().map_err(failed)?;
+                Embedder::endpoint(&named.url, &named.model, secret).map_err(|why| failed(ModelError::Client(why)))?
+            }
+        };
+        let none = || StartError::Config { name: file.name.clone(), reason: "this node keeps no memory".to_owned() };
+        let memories = self.ports.memories.as_ref().ok_or_else(none)?;
+        let opened = memories.open(&file.name, terms, Arc::new(embedder));
+        opened.map_err(|reason| StartError::Memory { name: file.name.clone(), reason })
+    }
+
+    pub(super) fn runtime(
+        &self,
+        file: &AgentFile,
+        folder: &Path,
+        contract: &Contract,
+        calls: &SystemCalls,
+    ) -> Result<Runtime, StartError> {
+        let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
+        let is_hard = matches!(contract.class, Class::Hrt(_));
+        match &file.runtime {
+            RuntimeSpec::Native { .. } | RuntimeSpec::Process { .. } | RuntimeSpec::Model { .. } if is_hard => {
+                Err(class("only a WebAssembly module (runtime.wasm) can be stopped in time"))
+            }
+            RuntimeSpec::Native { builtin, config } => {
+                let build = self.builtins.get(builtin.as_str()).ok_or_else(|| StartError::UnknownBuiltin {
+                    name: builtin.clone(),
+                    known: self.builtins.keys().copied().collect::<Vec<_>>().join(", "),
+                })?;
+                let refused = |reason| StartError::Config { name: file.name.clone(), reason };
+                Ok(Runtime::Native(build(config, folder).map_err(refused)?))
+            }
+            RuntimeSpec::Process { .. } => {
+                Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, &self.process)?)))
+            }
+            RuntimeSpec::Model { .. } => {
+                let failed = |reason| StartError::Model { name: file.name.clone(), reason };
+                let model = Model::new(&file.runtime, contract, &self.ports.secrets, calls.clone()).map_err(failed)?;
+                Ok(Runtime::Model(Arc::new(model)))
+            }
+            RuntimeSpec::Wasm { module } => {
+                let scheduling = self.scheduling.as_ref().ok_or_else(|| class("this node has no scheduler"))?;
+                self.wasm(scheduling, file, &folder.join(module), contract, calls)
+            }
+        }
+    }
+
+    fn wasm(
+        &self,
+        scheduling: &Scheduling,
+        file: &AgentFile,
+        module: &Path,
+        contract: &Contract,
+        calls: &SystemCalls,
+    ) -> Result<Runtime, StartError> {
+        let name = &file.name;
+        let failed = |reason| StartError::Module { name: name.clone(), module: module.display().to_string(), reason };
+        let code = read(module).map_err(failed)?;
+        let Class::Hrt(hrt) = &contract.class else {
+            return match scheduling.soft.load(&code, contract, calls).map_err(failed)? {
+                Loaded::Agent(agent) => Ok(Runtime::Wasm(agent)),
+                Loaded::Control(template) => {
+                    let signals = scheduling.kernel.signals();
+                    let budget = contract.compute.cpu_ms_per_turn.map(Duration::from_millis);
+                    let control = Control::new(name, &contract.signals, signals, template, budget);
+                    let control = control.map_err(|error| failed(error.to_string()))?;
+                    Ok(Runtime::Wasm(Arc::new(control)))
+                }
+            };
+        };
+        let refused = |reason| match reason {
+            AdmitError::Code(reason) => failed(reason),
+            reason => StartError::Admission { name: name.clone(), reason },
+        };
+        let hard = scheduling.kernel.run_hard(name, contract, hrt, &code).map_err(refused)?;
+        Ok(Runtime::Hard(Arc::new(hard)))
+    }
+}
+
+/// The longest module of any agent, bytes.
+const MODULE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+fn read(module: &Path) -> Result<Vec<u8>, String> {
+    use std::io::Read as _;
+    let file = std::fs::File::open(module).map_err(|error| error.to_string())?;
+    let mut code = Vec::new();
+    file.take(MODULE_BYTES_MAX + 1).read_to_end(&mut code).map_err(|error| error.to_string())?;
+    if code.len() as u64 > MODULE_BYTES_MAX {
+        return Err(format!("it has more than {MODULE_BYTES_MAX} bytes"));
+    }
+    Ok(code)
+}

@@ -1,0 +1,86 @@
+//! Why memory was refused.
+
+use althing_store::{ReadError, WriteError};
+
+/// Why something could not be kept, found or forgotten.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum MemoryError {
+    /// The namespace is another agent's.
+    #[error(
+        "the namespace {namespace:?} belongs to agent {owner:?}, whose contract does not share it with {agent:?}; name it \
+         in `memory.share_with` there, or choose another namespace"
+    )]
+    NotShared {
+        /// Which namespace.
+        namespace: String,
+        /// Whose it is.
+        owner: String,
+        /// Who asked.
+        agent: String,
+    },
+    /// There is no namespace of that name.
+    #[error("this node keeps no namespace {0:?}")]
+    Unknown(String),
+    /// A secret does not open the namespace.
+    #[error(
+        "the secret {secret:?} does not open the namespace {namespace:?}: it was encrypted with another one; set that \
+         again, or remove the namespace"
+    )]
+    WrongKey {
+        /// Which namespace.
+        namespace: String,
+        /// The secret's name.
+        secret: String,
+    },
+    /// The node lacks a secret.
+    #[error("this node has no secret {0:?}; `althing secret set {0}` keeps one")]
+    NoSecret(String),
+    /// The contract wants other terms than what is kept was kept under.
+    #[error(
+        "the namespace {namespace:?} is {was}, and the contract wants it {wants}; remove the namespace, or change the contract"
+    )]
+    Terms {
+        /// Which namespace.
+        namespace: String,
+        /// How it is.
+        was: String,
+        /// How it should be.
+        wants: String,
+    },
+    /// No more may be kept.
+    #[error("the namespace {namespace:?} has {used} of {quota} bytes, and {more} more do not fit; forget something")]
+    Quota {
+        /// Which namespace.
+        namespace: String,
+        /// Bytes that are kept.
+        used: u64,
+        /// Bytes that may be kept.
+        quota: u64,
+        /// Bytes that were to be added.
+        more: u64,
+    },
+    /// Something is longer than it may be, or empty.
+    #[error("{what} has {bytes} bytes, and may have 1 to {most}")]
+    Length {
+        /// What.
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        most: usize,
+    },
+    /// No vectors can be made of a text.
+    #[error("the texts could not be embedded: {0}")]
+    Embedding(String),
+    /// A row is not what was written.
+    #[error(
+        "a row of the namespace {0:?} is damaged, or was changed on disk; remove the namespace, or restore the node's data"
+    )]
+    Damaged(String),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The store cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}

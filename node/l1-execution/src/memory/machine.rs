@@ -1,0 +1,211 @@
+//! What memory decides, without a disk or a clock: how a text falls into passages, what resembles what, what an answer
+//! cites.
+
+use althing_protocol::digest;
+
+/// The longest passage, bytes.
+pub const PASSAGE_BYTES_MAX: usize = 1_000;
+/// Hexadecimal digits of a passage's id.
+pub const ID_DIGITS: usize = 12;
+/// Places of a vector that is made here.
+const DIMENSIONS: usize = 512;
+/// The weight of three letters in a row beside that of a whole word: they find other forms of a word.
+const TRIGRAM_WEIGHT: f32 = 0.3;
+/// A text in pieces of at most [`PASSAGE_BYTES_MAX`] bytes, cut where a paragraph, a sentence or a word ends. Joined
+/// they hold all of it but blanks at the cuts.
+#[must_use]
+pub fn passages(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text.trim();
+    while rest.len() > PASSAGE_BYTES_MAX {
+        let window = &rest[..rest.floor_char_boundary(PASSAGE_BYTES_MAX)];
+        let half = window.len() / 2;
+        let after = |mark: &str| window.rfind(mark).map(|at| at + mark.len()).filter(|end| *end > half);
+        let end = ["\n\n", ". ", "\n", " "].into_iter().find_map(after).unwrap_or(window.len());
+        let (piece, more) = rest.split_at(end);
+        pieces.push(piece.trim_end());
+        rest = more.trim_start();
+    }
+    if !rest.is_empty() {
+        pieces.push(rest);
+    }
+    pieces
+}
+
+/// Names a passage by what it says and where it is from.
+#[must_use]
+pub fn passage_id(source: &str, text: &str) -> String {
+    let digest = digest(format!("{source}\0{text}").as_bytes());
+    hex(&digest)[..ID_DIGITS].to_owned()
+}
+
+/// Lower-case hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The passages that an answer cites, as `[#id]`, each once, in order.
+#[must_use]
+pub fn citations(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for piece in text.split("[#").skip(1) {
+        let Some((id, _)) = piece.split_once(']') else { continue };
+        let is_id = id.len() == ID_DIGITS && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        if is_id && !found.iter().any(|known| known == id) {
+            found.push(id.to_owned());
+        }
+    }
+    found
+}
+
+/// A text as a vector, by its words and by the letters in them; texts that share many have vectors that are alike. It
+/// knows no meaning: synonyms are strangers to it.
+#[must_use]
+pub fn features(text: &str) -> Vec<f32> {
+    let mut vector = vec![0.0; DIMENSIONS];
+    let mut add = |feature: &[u8], weight: f32| {
+        let hash = fnv(feature);
+        let place = usize::try_from(hash % DIMENSIONS as u64).unwrap_or_default();
+        vector[place] += if hash >> 63 == 0 { weight } else { -weight };
+    };
+    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let word = word.to_lowercase();
+        let letters: Vec<char> = word.chars().collect();
+        add(word.as_bytes(), 1.0);
+        for three in letters.windows(3) {
+            add(format!("#{}", three.iter().collect::<String>()).as_bytes(), TRIGRAM_WEIGHT);
+        }
+    }
+    vector
+}
+
+/// FNV-1a, 64 bits, finished so that its low bits depend on all letters: the same on every machine, for ever.
+fn fnv(bytes: &[u8]) -> u64 {
+    let hash = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A vector in a byte for each place; likeness hardly changes by it.
+#[must_use]
+pub fn quantised(vector: &[f32]) -> Vec<i8> {
+    let most = vector.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+    if !most.is_finite() || most == 0.0 {
+        return vec![0; vector.len()];
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "within -127 and 127")]
+    let byte = |value: &f32| (value / most * 127.0).round() as i8;
+    vector.iter().map(byte).collect()
+}
+
+/// How much each place of the vectors says: one that is other than zero in few of them says much, as a rare word does
+/// (inverse document frequency). Where all places are in use, as in vectors of models, all say the same.
+fn weights<'a>(all: impl Iterator<Item = &'a [i8]>, places: usize) -> Vec<f32> {
+    let (mut used, mut vectors) = (vec![0_u32; places], 0_u32);
+    for vector in all.filter(|vector| vector.len() == places) {
+        vectors += 1;
+        used.iter_mut().zip(vector).for_each(|(used, value)| *used += u32::from(*value != 0));
+    }
+    let weight = |used: &u32| ((1.0 + vectors as f32) / (1.0 + *used as f32)).ln() + 1.0;
+    used.iter().map(weight).collect()
+}
+
+/// Cosine of two weighted vectors; 0 where they cannot be compared.
+fn likeness(one: &[i8], other: &[i8], weights: &[f32]) -> f32 {
+    if one.len() != other.len() {
+        return 0.0;
+    }
+    let (mut dot, mut ones, mut others) = (0.0_f32, 0.0_f32, 0.0_f32);
+    for ((one, other), weight) in one.iter().zip(other).zip(weights) {
+        let (one, other) = (f32::from(*one) * weight, f32::from(*other) * weight);
+        dot += one * other;
+        ones += one * one;
+        others += other * other;
+    }
+    if ones * others > 0.0 { dot / (ones * others).sqrt() } else { 0.0 }
+}
+
+/// The `most` that are most alike, best first, and how much; equal ones by name, so that the order is always the same.
+/// What is not alike at all is left out.
+#[must_use]
+pub fn nearest<'a>(
+    query: &[i8],
+    all: impl Iterator<Item = (&'a str, &'a [i8])> + Clone,
+    most: usize,
+) -> Vec<(&'a str, f32)> {
+    let weights = weights(all.clone().map(|(_, vector)| vector), query.len());
+    let mut scored: Vec<(&str, f32)> = all
+        .map(|(name, vector)| (name, likeness(query, vector, &weights)))
+        .filter(|(_, likeness)| *likeness > 0.0)
+        .collect();
+    scored.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    scored.truncate(most);
+    scored
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes(text: &str) -> Vec<i8> {
+        quantised(&features(text))
+    }
+
+    #[test]
+    fn what_shares_words_is_alike() {
+        let texts = [
+            ("bikes", "Bicycles may be parked in the cellar of the town hall from seven to nine."),
+            ("dogs", "A dog costs ninety euro of tax in a year, a second one twice as much."),
+            ("waste", "Glass and paper are collected on the first Monday of each month."),
+        ];
+        let vectors: Vec<(&str, Vec<i8>)> = texts.iter().map(|(name, text)| (*name, bytes(text))).collect();
+        for (question, wanted) in [
+            ("Where can I park my bicycle?", "bikes"),
+            ("how much tax do I pay for two dogs", "dogs"),
+            ("When is waste paper collected?", "waste"),
+            ("What is the tax for my dog?", "dogs"),
+        ] {
+            let all = vectors.iter().map(|(name, vector)| (*name, vector.as_slice()));
+            assert_eq!(nearest(&bytes(question), all, 3)[0].0, wanted, "{question}");
+        }
+        assert!(nearest(&bytes(""), vectors.iter().map(|(n, v)| (*n, v.as_slice())), 3).is_empty());
+    }
+
+    #[test]
+    fn only_whole_citations_count() {
+        let text = "So [#0123456789ab], again [#0123456789ab] and [#ffffffffffff]; not [#123], [#0123456789AB], [#";
+        assert_eq!(citations(text), ["0123456789ab", "ffffffffffff"]);
+        assert!(citations("none at all").is_empty());
+    }
+
+    /// What is stored must mean the same for ever.
+    #[test]
+    fn vectors_do_not_change() {
+        let bytes: Vec<u8> =
+            bytes("The node keeps what it was told.").iter().map(|value| value.cast_unsigned()).collect();
+        assert_eq!(hex(&digest(&bytes))[..16], *"98c26abb6f8c53fe");
+    }
+
+    proptest! {
+        #[test]
+        fn passages_hold_everything(text in "[a-zé .\\n]{0,4000}") {
+            let pieces = passages(&text);
+            prop_assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= PASSAGE_BYTES_MAX));
+            let squeeze = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+            prop_assert_eq!(squeeze(&pieces.concat()), squeeze(&text));
+        }
+
+        #[test]
+        fn quantising_hardly_changes_likeness(a in prop::collection::vec(-1.0f32..1.0, 64), b in prop::collection::vec(-1.0f32..1.0, 64)) {
+            let exact = {
+                let dot = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
+                dot(&a, &b) / (dot(&a, &a) * dot(&b, &b)).sqrt()
+            };
+            prop_assert!((likeness(&quantised(&a), &quantised(&b), &[1.0; 64]) - exact).abs() < 0.02);
+        }
+    }
+}

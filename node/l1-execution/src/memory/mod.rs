@@ -1,0 +1,556 @@
+//! What agents keep beyond their tasks: values under keys, and passages of texts that are found by likeness.
+//!
+//! **In**: texts, values, questions, each from one agent, in the namespace that its contract names. **Out**: the same,
+//! and for each passage where it is from, the hash of its source, and when it was kept.
+//!
+//! **Invariants**: a namespace is read and written by its owner and by those whom the owner's contract names, and by
+//! nobody else; what was acknowledged is on disk; what has passed its retention is never handed out, and the next sweep
+//! takes it off the disk's rows; a namespace never holds more than its quota.
+
+mod embed;
+mod error;
+mod grounding;
+mod machine;
+mod rows;
+mod seal;
+mod server;
+mod space;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use althing_protocol::contract;
+use althing_protocol::digest;
+use althing_store::{Range, Store};
+use tracing::Instrument as _;
+
+use crate::model::Secrets;
+pub use embed::{EmbedError, Embedder};
+pub use error::MemoryError;
+pub(crate) use grounding::Held;
+pub use machine::PASSAGE_BYTES_MAX;
+use rows::{Entry, Header, Name, Sealed};
+pub use rows::{Gone, MEMORY};
+use seal::{NONCE_BYTES, SALT_BYTES, Seal};
+pub use server::{MemoryServer, SERVER};
+use space::Space;
+
+/// Milliseconds since 1970, from whoever knows them.
+pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
+/// Fills bytes with randomness.
+pub type Entropy = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
+
+/// The longest key, bytes.
+pub const KEY_BYTES_MAX: usize = 256;
+/// The longest value, bytes.
+pub const VALUE_BYTES_MAX: usize = 256 << 10;
+/// The longest name of a source, bytes.
+pub const SOURCE_BYTES_MAX: usize = 512;
+/// The longest text that is kept at once, bytes.
+pub const TEXT_BYTES_MAX: usize = 256 << 10;
+/// The longest question, bytes; what is beyond is not looked at.
+pub const QUESTION_BYTES_MAX: usize = 8 << 10;
+/// Passages that a question is answered with.
+pub const RECALLED_MAX: usize = 32;
+/// Keys that are listed at once.
+pub const KEYS_MAX: usize = 1_000;
+/// Namespaces of one node.
+const NAMESPACES_MAX: usize = 10_000;
+
+/// A passage that resembles a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recalled {
+    /// By which it is cited.
+    pub id: String,
+    /// Where it is from.
+    pub source: String,
+    /// SHA-256 of the whole source, hexadecimal.
+    pub source_hash: String,
+    /// Its place in the source, from 0.
+    pub place: u32,
+    /// What it says.
+    pub text: String,
+    /// When it was kept, milliseconds since 1970.
+    pub kept_ms: u64,
+    /// Cosine with the question, 0 to 1; 1 where it was asked for by its id.
+    pub likeness: f32,
+}
+
+/// A namespace, for its operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overview {
+    /// Its name.
+    pub namespace: String,
+    /// The agent that it belongs to.
+    pub owner: String,
+    /// Those that may use it too.
+    pub share_with: Vec<String>,
+    /// Seconds after which a row is gone.
+    pub retention_s: Option<u64>,
+    /// Bytes that may be kept.
+    pub quota_bytes: u64,
+    /// The secret that encrypts it.
+    pub encryption_secret: Option<String>,
+    /// What made its vectors.
+    pub embedder: String,
+}
+
+/// The memory of a node.
+pub struct Memories {
+    store: Arc<dyn Store>,
+    clock: WallClock,
+    entropy: Entropy,
+    secrets: Secrets,
+    open: Mutex<BTreeMap<String, Open>>,
+}
+
+/// A namespace that agents use now, and what makes its vectors.
+struct Open {
+    space: Weak<Space>,
+    embedder: Weak<Embedder>,
+}
+
+impl Memories {
+    /// Memory in that store, which has the family [`MEMORY`].
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: WallClock, entropy: Entropy, secrets: Secrets) -> Memories {
+        Memories { store, clock, entropy, secrets, open: Mutex::default() }
+    }
+
+    /// The memory of an agent, under the terms of its contract.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub fn open(&self, agent: &str, terms: &contract::Memory, embedder: Arc<Embedder>) -> Result<Memory, MemoryError> {
+        let namespace = terms.namespace.clone().unwrap_or_else(|| agent.to_owned());
+        let mut open = self.open.lock().expect("no holder of the namespaces panics");
+        open.retain(|_, open| open.space.strong_count() > 0);
+        let alive = open.get(&namespace).and_then(|open| open.space.upgrade());
+        let header = match &alive {
+            Some(space) => Some(space.header()),
+            None => self.header(&namespace)?,
+        };
+        let wanted = |sealed| Header {
+            owner: agent.to_owned(),
+            share_with: terms.share_with.clone(),
+            retention_s: terms.retention_s,
+            quota_bytes: terms.quota_bytes,
+            embedder: embedder.name(),
+            sealed,
+        };
+        let (header, seal) = match header {
+            None => {
+                let (sealed, seal) = self.new_seal(terms.encryption_secret.as_deref())?;
+                (wanted(sealed), seal)
+            }
+            Some(was) => {
+                allowed(&namespace, agent, &was)?;
+                same_terms(&namespace, &was, terms, &embedder)?;
+                let seal = self.seal(&namespace, was.sealed.as_ref())?;
+                (if was.owner == agent { wanted(was.sealed) } else { was }, seal)
+            }
+        };
+        let space = match alive {
+            Some(space) => {
+                space.set_header(header);
+                space
+            }
+            None => {
+                let ports = (self.clock.clone(), self.entropy.clone());
+                Arc::new(Space::new(namespace.clone(), self.store.clone(), ports, seal, header))
+            }
+        };
+        open.insert(namespace, Open { space: Arc::downgrade(&space), embedder: Arc::downgrade(&embedder) });
+        Ok(Memory { space, embedder, recall: usize::try_from(terms.recall).unwrap_or(RECALLED_MAX) })
+    }
+
+    /// A namespace for whoever operates the node, as it is.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub fn operate(&self, namespace: &str) -> Result<Memory, MemoryError> {
+        let (space, embedder) = match self.alive(namespace) {
+            Some((space, embedder)) => (space, embedder),
+            None => (self.space(namespace)?, None),
+        };
+        let embedder = embedder.unwrap_or(Arc::new(Embedder::Words));
+        let made = space.header().embedder;
+        if made != embedder.name() {
+            return Err(MemoryError::Embedding(format!(
+                "the namespace {namespace:?} is embedded by {made}, which is asked while an agent of it runs"
+            )));
+        }
+        Ok(Memory { space, embedder, recall: RECALLED_MAX })
+    }
+
+    /// All namespaces.
+    ///
+    /// # Errors
+    /// [`MemoryError::Read`], [`MemoryError::Damaged`].
+    pub fn list(&self) -> Result<Vec<Overview>, MemoryError> {
+        let mut all = BTreeMap::new();
+        for namespace in self.names()? {
+            if let Some(header) = self.header(&namespace)? {
+                all.insert(namespace, header);
+            }
+        }
+        let open = self.open.lock().expect("no holder of the namespaces panics");
+        let alive = open.iter().filter_map(|(name, open)| Some((name.clone(), open.space.upgrade()?.header())));
+        all.extend(alive);
+        let overview = |(namespace, header): (String, Header)| Overview {
+            namespace,
+            owner: header.owner,
+            share_with: header.share_with,
+            retention_s: header.retention_s,
+            quota_bytes: header.quota_bytes,
+            encryption_secret: header.sealed.map(|sealed| sealed.secret),
+            embedder: header.embedder,
+        };
+        Ok(all.into_iter().map(overview).collect())
+    }
+
+    /// Takes away what has passed its time, in all namespaces; how many rows did. Needs no key.
+    ///
+    /// # Errors
+    /// The first that occurs; the other namespaces are swept all the same.
+    pub async fn sweep(&self) -> Result<usize, MemoryError> {
+        let (mut swept, mut failed) = (0, None);
+        for namespace in self.names()? {
+            let alive = self.alive(&namespace);
+            let space = match (alive, self.header(&namespace)?) {
+                (Some((space, _)), _) => space,
+                (None, Some(header)) => Arc::new(self.without_key(namespace, header)),
+                (None, None) => continue,
+            };
+            match space.sweep().await {
+                Ok(rows) => swept += rows,
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(swept), Err)
+    }
+
+    /// Takes away a namespace with all that is in it; needs no key.
+    ///
+    /// # Errors
+    /// [`MemoryError::Unknown`], or of the store.
+    pub async fn remove(&self, namespace: &str) -> Result<(), MemoryError> {
+        let space = match (self.alive(namespace), self.header(namespace)?) {
+            (Some((space, _)), _) => space,
+            (None, Some(header)) => Arc::new(self.without_key(namespace.to_owned(), header)),
+            (None, None) => return Err(MemoryError::Unknown(namespace.to_owned())),
+        };
+        space.remove().await
+    }
+
+    fn alive(&self, namespace: &str) -> Option<(Arc<Space>, Option<Arc<Embedder>>)> {
+        let open = self.open.lock().expect("no holder of the namespaces panics");
+        let open = open.get(namespace)?;
+        Some((open.space.upgrade()?, open.embedder.upgrade()))
+    }
+
+    fn space(&self, namespace: &str) -> Result<Arc<Space>, MemoryError> {
+        let header = self.header(namespace)?.ok_or_else(|| MemoryError::Unknown(namespace.to_owned()))?;
+        let seal = self.seal(namespace, header.sealed.as_ref())?;
+        let ports = (self.clock.clone(), self.entropy.clone());
+        let space = Arc::new(Space::new(namespace.to_owned(), self.store.clone(), ports, seal, header));
+        // An agent that starts meanwhile works on the same.
+        let open = Open { space: Arc::downgrade(&space), embedder: Weak::new() };
+        self.open.lock().expect("no holder of the namespaces panics").insert(namespace.to_owned(), open);
+        Ok(space)
+    }
+
+    /// For what needs no key.
+    fn without_key(&self, namespace: String, header: Header) -> Space {
+        Space::new(namespace, self.store.clone(), (self.clock.clone(), self.entropy.clone()), None, header)
+    }
+
+    fn names(&self) -> Result<Vec<String>, MemoryError> {
+        let rows = self.store.scan(MEMORY, Range::prefix(*b"h", NAMESPACES_MAX))?;
+        Ok(rows.into_iter().filter_map(|(key, _)| String::from_utf8(key[1..].to_vec()).ok()).collect())
+    }
+
+    fn header(&self, namespace: &str) -> Result<Option<Header>, MemoryError> {
+        let bytes = self.store.read(MEMORY, &rows::header_key(namespace))?;
+        bytes.map(|bytes| rows::header(namespace, &bytes)).transpose()
+    }
+
+    fn secret(&self, name: &str) -> Result<String, MemoryError> {
+        (self.secrets)(name).ok_or_else(|| MemoryError::NoSecret(name.to_owned()))
+    }
+
+    fn new_seal(&self, secret: Option<&str>) -> Result<(Option<Sealed>, Option<Seal>), MemoryError> {
+        let Some(name) = secret else { return Ok((None, None)) };
+        let (mut salt, mut nonce) = ([0; SALT_BYTES], [0; NONCE_BYTES]);
+        (self.entropy)(&mut salt);
+        (self.entropy)(&mut nonce);
+        let seal = Seal::new(&self.secret(name)?, &salt);
+        let sealed = Sealed { secret: name.to_owned(), salt: salt.to_vec(), check: seal.check(nonce) };
+        Ok((Some(sealed), Some(seal)))
+    }
+
+    fn seal(&self, namespace: &str, sealed: Option<&Sealed>) -> Result<Option<Seal>, MemoryError> {
+        let Some(Sealed { secret, salt, check }) = sealed else { return Ok(None) };
+        let salt = salt.as_slice().try_into().map_err(|_| MemoryError::Damaged(namespace.to_owned()))?;
+        let seal = Seal::new(&self.secret(secret)?, &salt);
+        if !seal.fits(check) {
+            return Err(MemoryError::WrongKey { namespace: namespace.to_owned(), secret: secret.clone() });
+        }
+        Ok(Some(seal))
+    }
+}
+
+fn allowed(namespace: &str, agent: &str, header: &Header) -> Result<(), MemoryError> {
+    if header.owner == agent || header.share_with.iter().any(|name| name == agent) {
+        return Ok(());
+    }
+    Err(MemoryError::NotShared {
+        namespace: namespace.to_owned(),
+        owner: header.owner.clone(),
+        agent: agent.to_owned(),
+    })
+}
+
+/// Of what is kept already the encryption and the vectors cannot change.
+fn same_terms(
+    namespace: &str,
+    was: &Header,
+    wanted: &contract::Memory,
+    embedder: &Embedder,
+) -> Result<(), MemoryError> {
+    let encrypted = |secret: Option<&str>| match secret {
+        Some(secret) => format!("encrypted with the secret {secret:?}"),
+        None => "not encrypted".to_owned(),
+    };
+    let (old, new) = (was.sealed.as_ref().map(|sealed| sealed.secret.as_str()), wanted.encryption_secret.as_deref());
+    if old != new {
+        return Err(terms_differ(namespace, &encrypted(old), &encrypted(new)));
+    }
+    let (old, new) = (&was.embedder, embedder.name());
+    if *old != new {
+        return Err(terms_differ(namespace, &format!("embedded by {old}"), &format!("embedded by {new}")));
+    }
+    Ok(())
+}
+
+fn terms_differ(namespace: &str, was: &str, wants: &str) -> MemoryError {
+    MemoryError::Terms { namespace: namespace.to_owned(), was: was.to_owned(), wants: wants.to_owned() }
+}
+
+/// The memory of one agent.
+#[derive(Clone)]
+pub struct Memory {
+    space: Arc<Space>,
+    embedder: Arc<Embedder>,
+    recall: usize,
+}
+
+impl Memory {
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.space.namespace
+    }
+
+    /// Passages that a model is handed with each message.
+    #[must_use]
+    pub fn recall_default(&self) -> usize {
+        self.recall
+    }
+
+    /// Keeps a value under a key, in place of what was there.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn put(&self, key: &str, value: &[u8]) -> Result<(), MemoryError> {
+        within("a key", key.len(), KEY_BYTES_MAX)?;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(MemoryError::Length { what: "a value", bytes: value.len(), most: VALUE_BYTES_MAX });
+        }
+        let entry = Entry::Value { key: key.to_owned(), value: value.to_vec() };
+        self.space.change(vec![entry], &[]).await
+    }
+
+    /// The value under a key.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, MemoryError> {
+        match self.space.read(&Name::Value(key.to_owned())).await? {
+            Some((_, Entry::Value { value, .. })) => Ok(Some(value)),
+            Some((_, Entry::Passage { .. })) | None => Ok(None),
+        }
+    }
+
+    /// Forgets the value under a key; false when there was none.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn delete(&self, key: &str) -> Result<bool, MemoryError> {
+        let name = Name::Value(key.to_owned());
+        let there = self.space.look(|mut rows, _| rows.any(|(known, _)| *known == name)).await?;
+        if there {
+            self.space.change(Vec::new(), &[name]).await?;
+        }
+        Ok(there)
+    }
+
+    /// Keys that begin so, in order, [`KEYS_MAX`] at most.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn keys(&self, prefix: &str) -> Result<Vec<String>, MemoryError> {
+        let key = |(name, _): (&Name, &space::Known)| match name {
+            Name::Value(key) if key.starts_with(prefix) => Some(key.clone()),
+            _ => None,
+        };
+        self.space.look(|rows, _| rows.filter_map(key).take(KEYS_MAX).collect()).await
+    }
+
+    /// Keeps a text under the name of its source, in place of what was kept of that source; how many passages it has.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn remember(&self, source: &str, text: &str) -> Result<usize, MemoryError> {
+        within("the name of a source", source.len(), SOURCE_BYTES_MAX)?;
+        within("a text", text.trim().len(), TEXT_BYTES_MAX)?;
+        let pieces = machine::passages(text);
+        let vectors = self.embedder.embed(&pieces).await.map_err(|error| MemoryError::Embedding(error.to_string()))?;
+        let source_hash = machine::hex(&digest(text.as_bytes()));
+        let entry = |(place, (text, vector)): (usize, (&&str, Vec<i8>))| Entry::Passage {
+            id: machine::passage_id(source, text),
+            source: source.to_owned(),
+            source_hash: source_hash.clone(),
+            place: u32::try_from(place).unwrap_or(u32::MAX),
+            text: (*text).to_owned(),
+            vector: vector.into_iter().map(i8::cast_unsigned).collect(),
+        };
+        let entries: Vec<Entry> = pieces.iter().zip(vectors).enumerate().map(entry).collect();
+        let kept: Vec<Name> = entries.iter().map(Entry::name).collect();
+        let mut old = self.of_source(source).await?;
+        old.retain(|name| !kept.contains(name));
+        let count = entries.len();
+        self.space.change(entries, &old).await?;
+        Ok(count)
+    }
+
+    /// Forgets a source; how many passages it had. Nothing can cite it any more.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn forget(&self, source: &str) -> Result<usize, MemoryError> {
+        let names = self.of_source(source).await?;
+        if !names.is_empty() {
+            self.space.change(Vec::new(), &names).await?;
+        }
+        Ok(names.len())
+    }
+
+    /// The sources, and how many passages each has.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn sources(&self) -> Result<BTreeMap<String, usize>, MemoryError> {
+        let mut sources = BTreeMap::new();
+        let count = |rows: space::Rows<'_>, _| {
+            for (source, _) in rows.filter_map(|(_, known)| known.passage.clone()) {
+                *sources.entry(source).or_default() += 1;
+            }
+        };
+        self.space.look(count).await?;
+        Ok(sources)
+    }
+
+    /// Bytes that are kept.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn bytes(&self) -> Result<u64, MemoryError> {
+        self.space.look(|_, bytes| bytes).await
+    }
+
+    /// The passages that resemble a question most, best first.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn recall(&self, question: &str, most: usize) -> Result<Vec<Recalled>, MemoryError> {
+        // The names are those of OpenTelemetry's conventions for GenAI.
+        let span = tracing::info_span!(
+            "retrieval",
+            otel.kind = "internal",
+            gen_ai.operation.name = "retrieval",
+            gen_ai.data_source.id = self.namespace(),
+            althing.memory.passages = tracing::field::Empty,
+        );
+        let within = span.clone();
+        async move {
+            let question = &question[..question.floor_char_boundary(QUESTION_BYTES_MAX)];
+            let recalled = self.nearest(question, most.min(RECALLED_MAX)).await?;
+            within.record("althing.memory.passages", recalled.len());
+            Ok(recalled)
+        }
+        .instrument(span)
+        .await
+    }
+
+    async fn nearest(&self, question: &str, most: usize) -> Result<Vec<Recalled>, MemoryError> {
+        let any = self.space.look(|mut rows, _| rows.any(|(_, known)| known.passage.is_some())).await?;
+        if question.trim().is_empty() || most == 0 || !any {
+            return Ok(Vec::new());
+        }
+        let vectors =
+            self.embedder.embed(&[question]).await.map_err(|error| MemoryError::Embedding(error.to_string()))?;
+        let Some(vector) = vectors.first() else { return Ok(Vec::new()) };
+        let near = |rows: space::Rows<'_>, _| {
+            let passages: Vec<(&str, &[i8])> = rows
+                .filter_map(|(name, known)| match (name, &known.passage) {
+                    (Name::Passage(id), Some((_, vector))) => Some((id.as_str(), vector.as_slice())),
+                    _ => None,
+                })
+                .collect();
+            let nearest = machine::nearest(vector, passages.iter().copied(), most);
+            nearest.into_iter().map(|(id, likeness)| (id.to_owned(), likeness)).collect::<Vec<_>>()
+        };
+        let mut recalled = Vec::new();
+        for (id, likeness) in self.space.look(near).await? {
+            // It may have gone meanwhile.
+            recalled.extend(self.passage(&id).await?.map(|passage| Recalled { likeness, ..passage }));
+        }
+        Ok(recalled)
+    }
+
+    /// The passage of an id.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn passage(&self, id: &str) -> Result<Option<Recalled>, MemoryError> {
+        Ok(match self.space.read(&Name::Passage(id.to_owned())).await? {
+            Some((kept_ms, Entry::Passage { id, source, source_hash, place, text, .. })) => {
+                Some(Recalled { id, source, source_hash, place, text, kept_ms, likeness: 1.0 })
+            }
+            Some((_, Entry::Value { .. })) | None => None,
+        })
+    }
+
+    /// When and why a passage or a value went, as far as that is remembered.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub fn gone(&self, name: &str) -> Result<Option<(u64, Gone)>, MemoryError> {
+        match self.space.gone(&Name::Passage(name.to_owned()))? {
+            None => self.space.gone(&Name::Value(name.to_owned())),
+            gone => Ok(gone),
+        }
+    }
+
+    async fn of_source(&self, source: &str) -> Result<Vec<Name>, MemoryError> {
+        let of = |(name, known): (&Name, &space::Known)| {
+            known.passage.as_ref().is_some_and(|(of, _)| of == source).then(|| name.clone())
+        };
+        self.space.look(|rows, _| rows.filter_map(of).collect()).await
+    }
+}
+
+fn within(what: &'static str, bytes: usize, most: usize) -> Result<(), MemoryError> {
+    if (1..=most).contains(&bytes) { Ok(()) } else { Err(MemoryError::Length { what, bytes, most }) }
+}
