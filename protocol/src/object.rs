@@ -32,6 +32,9 @@ pub enum Kind {
     /// An owner says that a node is its own.
     #[n(5)]
     Membership,
+    /// A node says what it bound a contract to.
+    #[n(6)]
+    Binding,
 }
 
 impl Kind {
@@ -42,6 +45,7 @@ impl Kind {
             Kind::Placement => "althing/placement/1",
             Kind::KeyEvent => "althing/key-event/1",
             Kind::Membership => "althing/membership/1",
+            Kind::Binding => "althing/binding/1",
         }
     }
 }

@@ -40,7 +40,7 @@ pub use agent_file::{
     COMMAND_ITEMS_MAX, CONFIG_BYTES_MAX, Callers, DESCRIPTION_CHARS_MAX, ENV_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX,
     Exposure, MODE_DEFAULT, MODES_MAX, ModelEndpoint, NAME_CHARS_MAX, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX,
     STARTUP_TIMEOUT_MS_DEFAULT, STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, Skill, TAG_CHARS_MAX, TAGS_MAX,
-    TEXT_BYTES_MAX, TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, parse_contract,
+    TEXT_BYTES_MAX, TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, parse_contract, parse_partial_contract,
 };
 pub use card::{
     CARD_BYTES_MAX, CardContext, CardError, Interface, SIGNATURES_MAX, VERSION_UNKNOWN, card, sign_card, verify_card,

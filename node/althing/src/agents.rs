@@ -18,9 +18,9 @@ impl Node {
     /// Starts the agents that were added before. One that fails does not keep the others from starting.
     pub(crate) async fn start_stored(mut self) -> Result<Node, Failure> {
         for added in publish::stored(self.store.as_ref())? {
-            if matches!(added.file.runtime, RuntimeSpec::Wasm { .. }) {
-                // Compiled when the node is ready, which may take seconds.
-                self.failed().insert(added.file.name, "it is being compiled".to_owned());
+            // What takes seconds is begun when the node is ready.
+            if matches!(added.file.runtime, RuntimeSpec::Wasm { .. }) || !added.file.tools.is_empty() {
+                self.failed().insert(added.file.name, "it is being started".to_owned());
                 continue;
             }
             if let Err(failure) = self.run_agent(&added).await {
@@ -73,6 +73,10 @@ impl Node {
             return Err(Failure::failed(format!("a node hosts at most {} agents", publish::AGENTS_MAX)));
         }
         let now_ms = self.clock.now_ms();
+        let mut file = file;
+        if let Some(normalised) = self.normalised(&file)? {
+            file.contract = Some(normalised.contract);
+        }
         let added = Added::new(file, folder.to_owned(), &self.owner, &self.config.network, now_ms)?;
         if let Err(failure) = self.run_agent(&added).await {
             self.drop_agent(&added.file.name).await?;
@@ -149,10 +153,10 @@ fn takes_interruptions(file: &AgentFile) -> bool {
 }
 
 /// The exit code of a start that failed.
-fn failed(error: &StartError) -> Failure {
+pub fn failed(error: &StartError) -> Failure {
     let exit = match error {
         StartError::Admission { reason: AdmitError::NotProbed, .. } => code::LATER,
-        StartError::Admission { .. } => code::REFUSED,
+        StartError::Admission { .. } | StartError::Unbound { .. } => code::REFUSED,
         _ => code::USAGE,
     };
     Failure::new(exit, error.to_string())

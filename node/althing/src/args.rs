@@ -55,6 +55,8 @@ pub enum Command {
     /// Keep secrets that are used for agents, and shown to none.
     #[command(subcommand)]
     Secret(Secret),
+    /// Show what an agent file's contract is bound to here: models, tools, and which layer set each field.
+    Bind(Bind),
     /// What agents keep: look, add, forget.
     #[command(subcommand)]
     Memory(Memory),
@@ -232,6 +234,28 @@ pub enum Secret {
         #[arg(id = "secret", value_name = "NAME")]
         secret: String,
     },
+}
+
+/// `althing bind`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Bind {
+    /// The agent file (YAML).
+    pub target: String,
+    /// Say which layer set each field, and why each candidate was chosen or not.
+    #[arg(long)]
+    pub explain: bool,
+    /// Set a field of the contract, such as class.ttft_ms=100; may be given more than once.
+    #[arg(long, value_name = "FIELD=VALUE")]
+    pub set: Vec<String>,
+    /// Write the sealed manifest there.
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// The target is the name of an agent that runs: show what it was bound to.
+    #[arg(long, conflicts_with_all = ["set", "verify"])]
+    pub running: bool,
+    /// The target is a sealed manifest: check its signature, and bind it again; needs no node.
+    #[arg(long, conflicts_with_all = ["set", "output", "explain"])]
+    pub verify: bool,
 }
 
 /// `althing memory`

@@ -1,9 +1,10 @@
 //! `althing.toml`: every key with its default; unknown keys are refused with a suggestion.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use althing_execution::admission::Policy;
 use althing_execution::kernel::KernelConfig;
+use althing_td::ModelEndpoint;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -22,6 +23,8 @@ pub struct Config {
     pub network: String,
     /// Addresses of nodes to join, beyond those on the LAN.
     pub peers: Vec<String>,
+    /// Models that every agent may be bound to, as far as its contract allows them.
+    pub models: Vec<ModelEndpoint>,
     /// Listening for nodes.
     pub node: Node,
     /// Finding nodes on the LAN.
@@ -30,6 +33,8 @@ pub struct Config {
     pub gateway: Gateway,
     /// Scheduling agents.
     pub execution: Execution,
+    /// What contracts are made on top of.
+    pub binding: Binding,
     /// Logs and traces.
     pub telemetry: Telemetry,
 }
@@ -58,12 +63,24 @@ impl Execution {
     }
 }
 
+/// `[binding]`
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Binding {
+    /// The file of the policy that every contract is made on top of; empty: none.
+    pub tenant: PathBuf,
+    /// The folder of roles, `NAME.yaml` each; empty: none.
+    pub roles: PathBuf,
+}
+
 /// `[node]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Node {
     /// Multiaddresses to listen on.
     pub listen: Vec<String>,
+    /// What contracts may ask of the node, such as "on-prem".
+    pub labels: Vec<String>,
     /// Whether these were named for this start: then no others will do.
     #[serde(skip)]
     pub fixed: bool,
@@ -109,10 +126,12 @@ impl Default for Config {
         Config {
             network: "althing".to_owned(),
             peers: Vec::new(),
+            models: Vec::new(),
             node: Node::default(),
             lan: Lan::default(),
             gateway: Gateway::default(),
             execution: Execution::default(),
+            binding: Binding::default(),
             telemetry: Telemetry::default(),
         }
     }
@@ -120,7 +139,7 @@ impl Default for Config {
 
 impl Default for Node {
     fn default() -> Self {
-        Node { listen: vec!["/ip4/0.0.0.0/tcp/7421".to_owned()], fixed: false }
+        Node { listen: vec!["/ip4/0.0.0.0/tcp/7421".to_owned()], labels: Vec::new(), fixed: false }
     }
 }
 
@@ -175,6 +194,18 @@ impl Config {
                 return Err(format!(
                     "`{key}` has {wrong:?}, which is no address; one looks like /ip4/192.0.2.7/tcp/7421"
                 ));
+            }
+        }
+        let label = |label: &&String| {
+            let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._=-".contains(&byte);
+            !(1..=63).contains(&label.len()) || !label.bytes().all(word)
+        };
+        if let Some(wrong) = self.node.labels.iter().find(label) {
+            return Err(format!("`node.labels` has {wrong:?}; a label is 1 to 63 of a-z, 0-9, dot, _, = and -"));
+        }
+        for model in &self.models {
+            if !(model.url.starts_with("http://") || model.url.starts_with("https://")) || model.model.is_empty() {
+                return Err(format!("`models` has {:?}, which needs a `url` and a `model`", model.named()));
             }
         }
         let address: std::net::SocketAddr = self.gateway.listen.parse().map_err(|_| {

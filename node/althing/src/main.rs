@@ -3,6 +3,7 @@
 mod agents;
 mod args;
 mod bench;
+mod bindings;
 mod commands;
 mod config;
 mod control;
@@ -10,6 +11,7 @@ mod demo;
 mod exit;
 mod node;
 mod owner;
+mod parts;
 mod paths;
 mod publish;
 mod secrets;
@@ -62,6 +64,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Peers => commands::show::peers(&at, &out).await,
         Command::Trust(trust) => commands::trust::run(&at, &trust, &out).await,
         Command::Secret(secret) => commands::secret::run(&at, &secret, &out),
+        Command::Bind(bind) => commands::bind::run(&at, &bind, &out).await,
         Command::Memory(memory) => commands::memory::run(&at, &memory, &out).await,
         Command::Status => commands::show::status(&at, &out).await,
         Command::Run(run) => commands::agent::hold(&at, &run, &out).await,

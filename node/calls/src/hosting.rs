@@ -274,7 +274,9 @@ impl Hosting {
 
     fn start(&self, live: &Arc<Live>) {
         let (hosting, live) = (self.clone(), live.clone());
-        let span = tracing::info_span!("turn", otel.kind = "internal");
+        let binding = live.record().agent.clone();
+        let binding = hosting.host().binding(&binding).map(|binding| binding.hash).unwrap_or_default();
+        let span = tracing::info_span!("turn", otel.kind = "internal", althing.binding.hash = &*binding);
         tokio::spawn(async move {
             let (running, of) = (hosting.clone(), live.clone());
             let turn = tracing::Instrument::instrument(async move { turn::run(&running, &of).await }, span);

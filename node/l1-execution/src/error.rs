@@ -1,5 +1,6 @@
 //! Why an agent does not start, or a turn fails.
 
+use crate::binding::Unmet;
 use crate::kernel::AdmitError;
 use crate::memory::MemoryError;
 use crate::model::ModelError;
@@ -64,6 +65,14 @@ pub enum StartError {
         name: String,
         /// Why.
         reason: ModelError,
+    },
+    /// Nothing satisfies a clause of its contract.
+    #[error("agent {name:?} is not bound: {reason}")]
+    Unbound {
+        /// Which agent.
+        name: String,
+        /// The clause.
+        reason: Unmet,
     },
     /// Its memory cannot be used.
     #[error("agent {name:?} cannot be run: {reason}")]

@@ -10,6 +10,7 @@
 
 pub mod admission;
 pub mod agent;
+pub mod binding;
 mod control;
 mod echo;
 mod error;
@@ -30,5 +31,7 @@ pub use control::Control;
 pub use echo::Echo;
 pub use error::{AgentError, StartError};
 pub use hard::HardStatus;
-pub use host::{AgentState, AgentStatus, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, TurnStatus};
+pub use host::{
+    AgentState, AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, TurnStatus,
+};
 pub use syscalls::SystemCalls;

@@ -155,7 +155,8 @@ fn contract(more: &Value) -> Contract {
 }
 
 fn model(stubs: &[&Stub], more: &Value) -> Result<Model, ModelError> {
-    let endpoint = |stub: &&Stub| ModelEndpoint { url: stub.url.clone(), model: "small".to_owned(), secret: None };
+    let endpoint =
+        |stub: &&Stub| ModelEndpoint { url: stub.url.clone(), model: "small".to_owned(), ..ModelEndpoint::default() };
     let endpoints = stubs.iter().map(endpoint).collect();
     let runtime = RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints, temperature: Some(0.5) };
     Model::new(&runtime, &contract(more), &secrets(), no_calls())
@@ -290,6 +291,7 @@ async fn the_policy_and_the_grants_of_the_contract_hold() {
             url: stub.url.clone(),
             model: "small".to_owned(),
             secret: Some(secret.to_owned()),
+            ..ModelEndpoint::default()
         }],
         temperature: None,
     };
@@ -342,7 +344,7 @@ fn with_files(stub: &Stub, more: &Value) -> (Model, Arc<Files>) {
     let servers = BTreeMap::from([("files".to_owned(), files.clone() as Arc<dyn ToolServer>)]);
     let contract = contract(more);
     let tools = Tools::new("agent", servers, Arc::new(ContractGate::new(contract.capabilities.clone())));
-    let endpoint = ModelEndpoint { url: stub.url.clone(), model: "small".to_owned(), secret: None };
+    let endpoint = ModelEndpoint { url: stub.url.clone(), model: "small".to_owned(), ..ModelEndpoint::default() };
     let runtime = RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints: vec![endpoint], temperature: None };
     (Model::new(&runtime, &contract, &secrets(), calls(tools)).expect("a model"), files)
 }

@@ -46,6 +46,9 @@ pub struct Contract {
     /// The only tools that it may call: `server/tool`, or `server/*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
+    /// How models and tools are chosen.
+    #[serde(default, skip_serializing_if = "BindingMode::is_default")]
+    pub binding: BindingMode,
     /// What models it may use.
     #[serde(default, skip_serializing_if = "ModelPolicy::is_default")]
     pub model: ModelPolicy,
@@ -61,6 +64,25 @@ pub struct Contract {
     /// Where it may run.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
     pub placement: Placement,
+}
+
+/// How models and tools are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BindingMode {
+    /// The first model, and every tool, or nothing runs.
+    Strict,
+    /// The highest version in the range of the first model that is offered.
+    Smooth,
+    /// Of all models that are allowed, the cheapest that keeps the aim.
+    #[default]
+    Flexible,
+}
+
+impl BindingMode {
+    fn is_default(&self) -> bool {
+        *self == BindingMode::default()
+    }
 }
 
 /// The latency class, which decides how turns are scheduled.
@@ -180,7 +202,7 @@ impl Signals {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelPolicy {
-    /// The only ones, by name; any where none is named.
+    /// The only ones, by name, or by name and versions (`NAME@RANGE`), the preferred first; any where none is named.
     pub models: Vec<String>,
     /// Tokens that a prompt may have.
     pub context_tokens: u64,
@@ -281,6 +303,9 @@ pub struct Placement {
     /// The least that the machine must be capable of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_grade: Option<Grade>,
+    /// What the node's owner must say of the node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
 }
 
 impl Placement {

@@ -1,5 +1,6 @@
 //! Threats row 5: nothing that was signed as one thing is ever read as another.
 
+use althing_protocol::binding::Binding;
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::object::{self, Description, Grant, Membership, Placement};
 use althing_protocol::sign1;
@@ -7,7 +8,7 @@ use althing_protocol::{FrameOpener, PublicKey};
 
 use crate::support::*;
 
-const KINDS: [&str; 6] = ["frame", "description", "grant", "placement", "key event", "membership"];
+const KINDS: [&str; 7] = ["frame", "description", "grant", "placement", "key event", "membership", "binding"];
 
 fn domain(kind: usize) -> String {
     format!("althing/{}/1", KINDS[kind].replace(' ', "-"))
@@ -31,6 +32,7 @@ fn payloads() -> Vec<Vec<u8>> {
         placement().bytes,
         log().to_bytes().remove(0),
         membership().bytes,
+        sealed_binding().bytes,
     ];
     signed.iter().map(|bytes| sign1::read(bytes, 1 << 20).expect("a good sample").payload().to_vec()).collect()
 }
@@ -43,7 +45,8 @@ fn reads(kind: usize, bytes: &[u8]) -> bool {
         2 => object::open::<Grant>(bytes, NETWORK, "").is_ok(),
         3 => object::open::<Placement>(bytes, NETWORK, "").is_ok(),
         4 => object::open::<KeyEvent>(bytes, "", "").is_ok(),
-        _ => object::open::<Membership>(bytes, NETWORK, "").is_ok(),
+        5 => object::open::<Membership>(bytes, NETWORK, "").is_ok(),
+        _ => object::open::<Binding>(bytes, NETWORK, "").is_ok(),
     }
 }
 
@@ -74,7 +77,7 @@ fn an_object_whose_kind_was_rewritten_is_refused_by_its_signature() {
         for reader in (1..KINDS.len()).filter(|reader| *reader != signed_as) {
             let mut relabelled = payload.clone();
             assert_eq!(relabelled[1], 0, "member 0 comes first");
-            relabelled[2] = u8::try_from(reader).expect("there are six");
+            relabelled[2] = u8::try_from(reader).expect("there are seven");
             let bytes = cose(&relabelled, &aad(signed_as, signer.public()), &signer);
             assert!(!reads(reader, &bytes), "{} as {}", KINDS[signed_as], KINDS[reader]);
         }

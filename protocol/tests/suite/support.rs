@@ -1,5 +1,7 @@
 //! Fixed keys, one good sample of everything, and an encoder of CBOR and COSE that shares no code with the crate.
 
+use althing_protocol::Contract;
+use althing_protocol::binding::{Binding, Candidates, Manifest, Model, Runtime, Tool};
 use althing_protocol::object::{self, Authored, Description, Grant, Hosted, Membership, Placement};
 use althing_protocol::{
     AgentId, Evidence, Frame, FrameKind, FrameOpener, FrameSealer, KeyLog, PublicKey, SecretKey, StreamBinding, keylog,
@@ -87,6 +89,42 @@ pub fn grant() -> Authored<Grant> {
 pub fn membership() -> Authored<Membership> {
     let body = Membership::new(public(PUBLISHER), public(NODE), NOW_MS - HOUR_MS, NOW_MS + HOUR_MS);
     object::sign(body, NETWORK, "", &key(PUBLISHER)).expect("a good membership")
+}
+
+/// A manifest with a bit of everything.
+pub fn manifest() -> Manifest {
+    let contract = serde_json::json!({
+        "class": { "latency": "srt" },
+        "binding": "smooth",
+        "model": { "models": ["small@^1.2"] },
+        "capabilities": ["calc/*"],
+    });
+    let contract = Contract::from_value(&contract).expect("a good contract");
+    let small = |version: &str| Model {
+        name: "small".to_owned(),
+        version: Some(version.to_owned()),
+        context_tokens: Some(32_768),
+        ttft_ms: None,
+        cost: Some(200_000),
+        digest: "aa".repeat(32),
+    };
+    let add = Tool { name: "calc/add".to_owned(), definition: "bb".repeat(32) };
+    Manifest {
+        version: 1,
+        agent: "echo".to_owned(),
+        agent_version: "1.0.0".to_owned(),
+        contract_digest: contract.digest().iter().map(|byte| format!("{byte:02x}")).collect(),
+        contract,
+        runtime: Runtime { kind: "model".to_owned(), digest: "cc".repeat(32) },
+        models: vec![small("1.3.0"), small("1.2.0")],
+        embeddings: None,
+        tools: vec![add.clone()],
+        candidates: Candidates { models: vec![small("1.2.0"), small("1.3.0")], tools: vec![add], labels: Vec::new() },
+    }
+}
+
+pub fn sealed_binding() -> Authored<Binding> {
+    object::sign(Binding::new(public(NODE), NOW_MS, &manifest()), NETWORK, "", &key(NODE)).expect("a good binding")
 }
 
 pub fn placement_body() -> Placement {

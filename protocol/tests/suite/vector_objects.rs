@@ -15,7 +15,7 @@ use crate::vector_runner::hex;
 fn object_case(name: &str, kind: &str, object: &[u8], now_ms: u64, error: Option<&'static str>) -> Case {
     let network = if kind == "key event" { "" } else { NETWORK };
     let domain = format!("althing/{}/1", kind.replace(' ', "-"));
-    let seed = if kind == "placement" { NODE } else { PUBLISHER };
+    let seed = if ["placement", "binding"].contains(&kind) { NODE } else { PUBLISHER };
     let input = json!({
         "kind": kind,
         "network": network,
@@ -44,6 +44,14 @@ fn timed_objects() -> Vec<Case> {
         cose(&payload, &object_aad("althing/grant/1", NETWORK, ""), &key(PUBLISHER))
     };
     let strangers = object::sign(placement_body(), NETWORK, "", &key(STRANGER)).expect("a good shape").bytes;
+    // P-58
+    let strangers_binding =
+        object::sign(sealed_binding().body, NETWORK, "", &key(STRANGER)).expect("a good shape").bytes;
+    let spaced = {
+        let text = String::from_utf8(sealed_binding().body.manifest).expect("JSON").replacen(':', ": ", 1);
+        let members = [(0, uint(6)), (1, bstr(public(NODE).as_bytes())), (2, uint(NOW_MS)), (3, bstr(text.as_bytes()))];
+        cose(&map(&members), &object_aad("althing/binding/1", NETWORK, ""), &key(NODE))
+    };
     let elsewhere = object::sign(grant().body, "othernet", "", &key(PUBLISHER)).expect("a good grant").bytes;
     let scoped = object::sign(grant().body, NETWORK, "group-1", &key(PUBLISHER)).expect("a good grant").bytes;
     let (inception, rotation) = (rotated().to_bytes().remove(0), rotated().to_bytes().remove(1));
@@ -89,6 +97,9 @@ fn timed_objects() -> Vec<Case> {
             NOW_MS + 2 * HOUR_MS,
             Some("ObjectError::Expired"),
         ),
+        of("a binding", "binding", &sealed_binding().bytes, NOW_MS, None),
+        of("a binding by another node", "binding", &strangers_binding, NOW_MS, Some("ObjectError::WrongKey")),
+        of("a manifest that is not canonical", "binding", &spaced, NOW_MS, Some("ObjectError::Shape")),
         of("a placement by another node", "placement", &strangers, NOW_MS, Some("ObjectError::WrongKey")),
         of("an old placement", "placement", &placement().bytes, NOW_MS + 126_001, Some("ObjectError::Expired")),
         of("a grant of another network", "grant", &elsewhere, NOW_MS, signature),
@@ -125,7 +136,7 @@ fn shaped_objects() -> Vec<Case> {
         (4, uint(NOW_MS)),
     ]);
     let relabelled = cose(&relabelled, &object_aad("althing/membership/1", NETWORK, ""), &key(PUBLISHER));
-    let unknown = cose(&map(&[(0, uint(6))]), &object_aad("althing/grant/1", NETWORK, ""), &key(PUBLISHER));
+    let unknown = cose(&map(&[(0, uint(7))]), &object_aad("althing/grant/1", NETWORK, ""), &key(PUBLISHER));
     let of = object_case;
     let on = |cores, promised_permille| {
         let mut body = placement_body();

@@ -1,6 +1,7 @@
 //! Reads one vector's input and says what this implementation makes of it. It knows the JSON alone: what another
 //! implementation writes to run the vectors.
 
+use althing_protocol::binding::Binding;
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::object::{self, Description, Grant, Membership, Placement, Statement};
 use althing_protocol::stream::Challenge;
@@ -166,6 +167,15 @@ fn objects(input: &Value) -> Outcome {
             |it| {
                 json!({ "owner": hex(it.owner.as_bytes()), "node": hex(it.node.as_bytes()),
                 "not_before_ms": it.not_before_ms, "not_after_ms": it.not_after_ms })
+            },
+        ),
+        "binding" => object::<Binding>(
+            input,
+            |it| it.sealed().map(drop),
+            |it| {
+                let manifest: Value = serde_json::from_slice(&it.manifest).expect("it was read");
+                json!({ "node": hex(it.node.as_bytes()), "bound_at_ms": it.bound_at_ms, "manifest": manifest,
+                    "hash": hex(&althing_protocol::digest(&it.manifest)) })
             },
         ),
         "placement" => object::<Placement>(input, |it| it.believable(now_ms), placement),

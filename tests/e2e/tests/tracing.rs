@@ -24,6 +24,8 @@ struct Span {
     trace: String,
     id: String,
     parent: String,
+    /// The manifest that its turn was bound by.
+    binding: String,
 }
 
 /// Fields of a protobuf message: numbers, and the bytes of what has a length (protobuf's encoding guide).
@@ -83,12 +85,16 @@ fn spans(body: &[u8]) -> Vec<Span> {
         for (_, of_scope) in of_resource.iter().filter(|(number, _)| *number == 2) {
             for (_, span) in fields(of_scope).into_iter().filter(|(number, _)| *number == 2) {
                 let span = fields(span);
+                let attributes = span.iter().filter(|(number, _)| *number == 9).map(|(_, attribute)| fields(attribute));
+                let mut bound = attributes.filter(|attribute| field(attribute, 1) == b"althing.binding.hash");
+                let binding = bound.next().map(|attribute| utf8(field(&fields(field(&attribute, 2)), 1)));
                 all.push(Span {
                     node: node.clone(),
                     name: utf8(field(&span, 5)),
                     trace: hex(field(&span, 1)),
                     id: hex(field(&span, 2)),
                     parent: hex(field(&span, 4)),
+                    binding: binding.unwrap_or_default(),
                 });
             }
         }
@@ -164,6 +170,8 @@ fn a_call_is_one_trace_from_the_client_through_both_nodes() {
     let mut asking = caller.up_alone(&["--name", "caller", "--peer", &serving.address("/ip4/127.0.0.1")]);
     host.add("echo", &cast::echo("echo", "anyone"));
     until(SOON, "it is found", || caller.finds("echo"));
+    let binding =
+        host.json(&["--name", "host", "bind", "--running", "echo"])["hash"].as_str().expect("a hash").to_owned();
 
     let traceparent = format!("00-{TRACE}-{PARENT}-01");
     let headers = [HONEST[0], HONEST[1], ("traceparent", traceparent.as_str())];
@@ -180,12 +188,17 @@ fn a_call_is_one_trace_from_the_client_through_both_nodes() {
     serving.running.end(COMMAND_MAX);
     let begun = Instant::now();
     let mut all: Vec<Span> = Vec::new();
-    while !["a2a.client", "a2a.server", "turn"].iter().all(|name| all.iter().any(|span| span.name == *name)) {
+    while !["a2a.client", "a2a.server", "turn", "invoke_agent"]
+        .iter()
+        .all(|name| all.iter().any(|span| span.name == *name))
+    {
         let left = SOON.saturating_sub(begun.elapsed());
         all.extend(exported.recv_timeout(left).unwrap_or_else(|_| panic!("not all was exported: {all:?}")));
     }
     all.retain(|span| span.trace == TRACE);
     let (client, server, turn) = (one(&all, "a2a.client"), one(&all, "a2a.server"), one(&all, "turn"));
+    let invoked = one(&all, "invoke_agent");
+    assert_eq!((&invoked.parent, &invoked.binding, &turn.binding), (&turn.id, &binding, &binding));
     assert_eq!((client.node.as_str(), client.parent.as_str()), ("caller", PARENT));
     assert_eq!((&server.node, &server.parent), (&"host".to_owned(), &client.id));
     assert_eq!((&turn.node, &turn.parent), (&"host".to_owned(), &server.id));

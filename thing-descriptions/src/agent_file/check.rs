@@ -75,6 +75,9 @@ pub(super) fn check(file: &AgentFile) -> Vec<AgentFileProblem> {
         RuntimeSpec::Wasm { module } => check.passed_on("runtime.wasm.module".to_owned(), &module.to_string_lossy()),
     }
     check.tools(&file.tools);
+    if file.role.as_ref().is_some_and(|role| !is_word(role, 63, "-")) {
+        check.refuse("role", "name-form", "this is not the name of a role".to_owned(), "Use 1 to 63 of a-z, 0-9 and -");
+    }
     if let Some(endpoint) = &file.embeddings {
         check.endpoint("embeddings", endpoint);
     }
@@ -164,10 +167,6 @@ impl Check {
     fn model(&mut self, prompt: &str, endpoints: &[ModelEndpoint], temperature: Option<f64>) {
         self.text("runtime.model.prompt", prompt, PROMPT_CHARS_MAX);
         self.most("runtime.model.endpoints", endpoints.len(), ENDPOINTS_MAX, "endpoints");
-        if endpoints.is_empty() {
-            let fix = "Name one: { url: \"http://127.0.0.1:8000/v1\", model: NAME }";
-            self.refuse("runtime.model.endpoints", "empty", "the list is empty".to_owned(), fix);
-        }
         if temperature.is_some_and(|temperature| !(0.0..=2.0).contains(&temperature)) {
             let message = "it is out of range".to_owned();
             self.refuse("runtime.model.temperature", "out-of-range", message, "Choose 0 to 2");
@@ -200,6 +199,16 @@ impl Check {
         self.address(field("url"), &endpoint.url, "http://127.0.0.1:8000/v1");
         self.line(field("model"), &endpoint.model, TITLE_CHARS_MAX);
         self.secret(field("secret"), endpoint.secret.as_deref());
+        if let Some(name) = &endpoint.name {
+            self.line(field("name"), name, TITLE_CHARS_MAX);
+        }
+        if let Some(quantisation) = &endpoint.quantisation {
+            self.line(field("quantisation"), quantisation, TITLE_CHARS_MAX);
+        }
+        if endpoint.version.as_ref().is_some_and(|version| semver::Version::parse(version).is_err()) {
+            let message = "this is no version (semver 2.0.0)".to_owned();
+            self.refuse(field("version"), "version", message, "Write three numbers, such as 1.2.0");
+        }
     }
 
     fn tools(&mut self, tools: &BTreeMap<String, ToolServerSpec>) {

@@ -54,6 +54,12 @@ pub struct AgentFile {
     /// What makes vectors of what it keeps; what the node has built in where none is given. Local.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<ModelEndpoint>,
+    /// The template of the node that the contract is made on top of. Local.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The contract as it was written, before anything was filled in. Local.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<Value>,
     /// What it is promised and held to; none where the file has none, and then it is not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract: Option<Contract>,
@@ -114,7 +120,8 @@ pub enum RuntimeSpec {
     Model {
         /// What the model is told before every conversation.
         prompt: String,
-        /// Where models are, in the order in which they are tried.
+        /// Where models are, in the order in which they are tried; the node's own are offered too.
+        #[serde(default)]
         endpoints: Vec<ModelEndpoint>,
         /// How freely the model chooses its words; the endpoint's default where none is given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,7 +175,8 @@ pub enum ToolServerSpec {
 }
 
 /// Where a model is: anything that speaks OpenAI's chat completions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ModelEndpoint {
     /// The address up to `/chat/completions`: `http://127.0.0.1:8000/v1`.
     pub url: String,
@@ -177,6 +185,32 @@ pub struct ModelEndpoint {
     /// The node's secret that is shown as a bearer token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// By which contracts name it; the model's name where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its version (semver 2.0.0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Tokens of a prompt that it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
+    /// How its weights are kept: `q4_k_m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantisation: Option<String>,
+    /// Milliseconds to its first token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttft_ms: Option<u64>,
+    /// What a million tokens cost, in millionths of any one currency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u64>,
+}
+
+impl ModelEndpoint {
+    /// By which contracts name it.
+    #[must_use]
+    pub fn named(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.model)
+    }
 }
 
 fn startup_timeout_ms_default() -> u64 {
@@ -341,11 +375,22 @@ fn lines(problems: &[AgentFileProblem]) -> String {
 /// # Errors
 /// [`AgentFileError`]: too large, not YAML, or a list of everything to change.
 pub fn parse_contract(text: &str) -> Result<Contract, AgentFileError> {
+    read::contract(&contract_tree(text)?, "").map_err(AgentFileError::Invalid)
+}
+
+/// Reads what may become a contract together with others: as it is written, with nothing checked but its syntax.
+///
+/// # Errors
+/// [`AgentFileError`]: too large, or not YAML.
+pub fn parse_partial_contract(text: &str) -> Result<Value, AgentFileError> {
+    Ok(contract_tree(text)?.to_json())
+}
+
+fn contract_tree(text: &str) -> Result<yaml::At, AgentFileError> {
     if text.len() > AGENT_FILE_BYTES_MAX {
         return Err(AgentFileError::TooLarge { len: text.len(), max: AGENT_FILE_BYTES_MAX });
     }
-    let root = yaml::parse(text)?;
-    read::contract(&root, "").map_err(AgentFileError::Invalid)
+    yaml::parse(text)
 }
 
 impl AgentFile {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::json::excerpt;
 
-const FILE_KEYS: [&str; 13] = [
+const FILE_KEYS: [&str; 14] = [
     "name",
     "title",
     "description",
@@ -24,6 +24,7 @@ const FILE_KEYS: [&str; 13] = [
     "runtime",
     "tools",
     "embeddings",
+    "role",
     "contract",
     "callers",
     "exposure",
@@ -34,7 +35,8 @@ const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", 
 const RUNTIME_KEYS: [&str; 4] = ["native", "process", "wasm", "model"];
 const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
 const TOOLS_KEYS: [&str; 5] = ["command", "cwd", "env", "url", "secret"];
-const ENDPOINT_KEYS: [&str; 3] = ["url", "model", "secret"];
+const ENDPOINT_KEYS: [&str; 9] =
+    ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
 const PROCESS_KEYS: [&str; 4] = ["command", "cwd", "env", "startup_timeout_ms"];
@@ -184,7 +186,8 @@ impl Reader {
         let runtime = self.runtime(&fields);
         let tools = self.tools(&fields);
         let embeddings = fields.value("embeddings").map(|at| self.endpoint(at, "embeddings".to_owned()));
-        let (contract, contract_file) = self.contract(&fields);
+        let role = self.text(&fields, "role");
+        let (requested, contract, contract_file) = self.contract(&fields, role.is_some());
         let callers = self.callers(&fields);
         let exposure = self.exposure(&fields);
         let mode = || vec![MODE_DEFAULT.to_owned()];
@@ -198,6 +201,8 @@ impl Reader {
             skills,
             runtime: runtime?,
             tools: tools?,
+            role,
+            requested,
             embeddings: embeddings.map_or(Some(None), |given| given.map(Some))?,
             contract,
             contract_file,
@@ -280,10 +285,10 @@ impl Reader {
     fn model(&mut self, at: &At) -> Option<RuntimeSpec> {
         let fields = self.fields(at, "runtime.model", &MODEL_KEYS)?;
         let prompt = self.needed(&fields, "prompt");
-        if fields.value("endpoints").is_none() {
-            self.missing(&fields, "endpoints");
-        }
-        let endpoints = self.list(&fields, "endpoints", Reader::endpoint);
+        let endpoints = match fields.value("endpoints") {
+            Some(_) => self.list(&fields, "endpoints", Reader::endpoint),
+            None => Some(Vec::new()),
+        };
         let temperature = match fields.value("temperature").map(|at| (at, &at.node)) {
             None => None,
             Some((_, Node::Number(number))) => number.as_f64(),
@@ -298,8 +303,29 @@ impl Reader {
     fn endpoint(&mut self, at: &At, path: String) -> Option<ModelEndpoint> {
         let fields = self.fields(at, &path, &ENDPOINT_KEYS)?;
         let (url, model) = (self.needed(&fields, "url"), self.needed(&fields, "model"));
-        let secret = self.text(&fields, "secret");
-        Some(ModelEndpoint { url: url?, model: model?, secret })
+        Some(ModelEndpoint {
+            url: url?,
+            model: model?,
+            secret: self.text(&fields, "secret"),
+            name: self.text(&fields, "name"),
+            version: self.text(&fields, "version"),
+            context_tokens: self.whole(&fields, "context_tokens"),
+            quantisation: self.text(&fields, "quantisation"),
+            ttft_ms: self.whole(&fields, "ttft_ms"),
+            cost: self.whole(&fields, "cost"),
+        })
+    }
+
+    fn whole(&mut self, fields: &Fields<'_>, key: &str) -> Option<u64> {
+        let at = fields.value(key)?;
+        let whole = match &at.node {
+            Node::Number(n) => n.as_u64(),
+            _ => None,
+        };
+        if whole.is_none() {
+            self.wrong_type(fields.path_of(key), at, "a whole number");
+        }
+        whole
     }
 
     fn native(&mut self, at: &At) -> Option<RuntimeSpec> {
@@ -344,16 +370,20 @@ impl Reader {
     }
 
     /// The contract, written here or named by its file.
-    fn contract(&mut self, fields: &Fields<'_>) -> (Option<Contract>, Option<PathBuf>) {
-        let Some(at) = fields.value("contract") else { return (None, None) };
+    /// With a role it need not be whole: the node fills it in.
+    fn contract(&mut self, fields: &Fields<'_>, with_role: bool) -> (Option<Value>, Option<Contract>, Option<PathBuf>) {
+        let Some(at) = fields.value("contract") else { return (None, None, None) };
         if let Node::Text(file) = &at.node {
-            return (None, Some(PathBuf::from(file)));
+            return (None, None, Some(PathBuf::from(file)));
+        }
+        if with_role {
+            return (Some(at.to_json()), None, None);
         }
         match contract(at, "contract") {
-            Ok(contract) => (Some(contract), None),
+            Ok(contract) => (Some(at.to_json()), Some(contract), None),
             Err(problems) => {
                 self.problems.extend(problems);
-                (None, None)
+                (None, None, None)
             }
         }
     }

@@ -70,6 +70,8 @@ pub fn agent_file() -> impl Strategy<Value = AgentFile> {
                 runtime,
                 tools: std::collections::BTreeMap::new(),
                 embeddings: None,
+                role: None,
+                requested: None,
                 contract: None,
                 contract_file: None,
                 callers,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use althing_protocol::Contract;
-use althing_td::{AgentFile, parse_contract};
+use althing_td::{AgentFile, parse_contract, parse_partial_contract};
 use serde_json::{Value, json};
 
 use crate::args::{Agent, Run};
@@ -78,6 +78,7 @@ pub async fn hold(at: &Paths, run: &Run, out: &Out) -> Result<(), Failure> {
             let mut request = read(&run.file)?;
             if let Some(contract) = &run.contract {
                 request.file.contract = Some(read_contract(contract)?);
+                request.file.requested = Some(read_partial_contract(contract)?);
             }
             request
         }
@@ -120,6 +121,7 @@ fn module(run: &Run) -> Result<AddRequest, Failure> {
     let mut file =
         parsed.map_err(|error| Failure::usage(format!("{}: {error}; choose a name with --as", path.display())))?;
     file.contract = run.contract.as_deref().map(read_contract).transpose()?;
+    file.requested = run.contract.as_deref().map(read_partial_contract).transpose()?;
     Ok(AddRequest { file, folder: path.parent().unwrap_or(Path::new("/")).to_owned() })
 }
 
@@ -135,6 +137,11 @@ fn content(path: &Path) -> Result<String, Failure> {
 /// Reads and checks a contract.
 pub fn read_contract(path: &Path) -> Result<Contract, Failure> {
     parse_contract(&content(path)?).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+/// Reads what may be a part of a contract.
+fn read_partial_contract(path: &Path) -> Result<Value, Failure> {
+    parse_partial_contract(&content(path)?).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
 /// The contract of a file that is one, or of an agent file.
@@ -157,7 +164,12 @@ pub fn read(path: &Path) -> Result<AddRequest, Failure> {
     let whole = path.canonicalize().map_err(|error| wrong(error.to_string()))?;
     let folder = whole.parent().unwrap_or(Path::new("/")).to_owned();
     if let Some(contract) = &file.contract_file {
-        file.contract = Some(read_contract(&folder.join(contract))?);
+        let path = folder.join(contract);
+        // With a role it need not be whole.
+        if file.role.is_none() {
+            file.contract = Some(read_contract(&path)?);
+        }
+        file.requested = Some(read_partial_contract(&path)?);
     }
     Ok(AddRequest { file, folder })
 }

@@ -68,6 +68,28 @@ struct Shown {
     state: String,
     said: String,
     open_line: bool,
+    /// What is told of the answer, beside it.
+    about: Vec<String>,
+}
+
+/// Whether data tells of an answer rather than being one.
+fn is_about(data: &Value) -> bool {
+    let members = data.as_object().filter(|members| !members.is_empty());
+    members.is_some_and(|members| members.keys().all(|name| ["usage", "tools", "citations"].contains(&name.as_str())))
+}
+
+fn about(data: &Value) -> Vec<String> {
+    let tool =
+        |call: &Value| format!("called {}: {}, {} µs", text(call, "tool"), text(call, "outcome"), text(call, "tookUs"));
+    let source = |cited: &Value| format!("[#{}] {}", text(cited, "id"), text(cited, "source"));
+    let mut lines: Vec<String> = rows(data, "tools").iter().map(tool).collect();
+    lines.extend(rows(data, "citations").iter().map(source));
+    let usage = &data["usage"];
+    if usage.is_object() {
+        let (read, wrote) = (text(usage, "inputTokens"), text(usage, "outputTokens"));
+        lines.push(format!("{}: {read} tokens read, {wrote} written", text(usage, "model")));
+    }
+    lines
 }
 
 async fn print(lines: &mut Lines, shown: &mut Shown) -> Result<(), Failure> {
@@ -130,7 +152,14 @@ impl Shown {
         for part in parts.as_array().into_iter().flatten() {
             let piece = match part.get("text").and_then(Value::as_str) {
                 Some(text) => plain(text, &std::io::stdout()),
-                None if part.get("data").is_some() => format!("{:#}\n", part["data"]),
+                None if is_about(&part["data"]) => {
+                    self.about.extend(about(&part["data"]));
+                    continue;
+                }
+                None if part.get("data").is_some() => {
+                    let line_end = if self.open_line { "\n" } else { "" };
+                    format!("{line_end}{:#}\n", part["data"])
+                }
                 // Bytes and addresses are for programs; --json shows them.
                 None => continue,
             };
@@ -145,6 +174,9 @@ impl Shown {
     fn verdict(self) -> Result<(), Failure> {
         if self.open_line {
             print_line("");
+        }
+        for line in &self.about {
+            eprintln!("  {}", plain(line, &std::io::stderr()));
         }
         let task = self.task.unwrap_or_default();
         match self.state.as_str() {

@@ -1,6 +1,7 @@
 //! The commands: ask the node, print what it says.
 
 pub mod agent;
+pub mod bind;
 pub mod call;
 pub mod contract;
 pub mod find;

@@ -56,6 +56,8 @@ pub async fn serve(listener: UnixListener, node: Arc<Node>) {
         .route("/agents", get(listed).post(add))
         .route("/agents/{name}", delete(remove))
         .route("/run", post(agents::run))
+        .route("/bind", post(bound))
+        .route("/bind/{name}", get(binding))
         .route("/memory", get(memory::list))
         .route("/memory/{namespace}", post(memory::work).delete(memory::remove))
         .route("/trust", get(trusted).post(trust))
@@ -197,6 +199,14 @@ async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> 
         Ok(Json(agents::added(&node, &id)))
     });
     adding.await.unwrap_or_else(|error| Err(Failure::failed(error.to_string())))
+}
+
+async fn bound(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
+    node.bind(request.file, &request.folder).await.map(Json)
+}
+
+async fn binding(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
+    node.binding(&name).map(Json)
 }
 
 async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {

@@ -1,5 +1,6 @@
 //! The agents that run on this node.
 
+mod bind;
 mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use althing_protocol::Contract;
 use althing_protocol::contract::Class;
-use althing_td::{AgentFile, ToolServerSpec};
+use althing_td::{AgentFile, ModelEndpoint, ToolServerSpec};
 use futures::future::BoxFuture;
 use tracing::Instrument as _;
 
@@ -22,8 +23,10 @@ use crate::kernel::{Hard, Kernel};
 use crate::memory::{Memories, Memory};
 use crate::model::Secrets;
 use crate::process::{ProcessAgent, ProcessConfig};
-use crate::syscalls::SystemCalls;
+use crate::syscalls::{self, SystemCalls};
 use crate::tools::{Definition, Fault, ToolServer};
+
+pub use bind::Binding;
 
 /// Makes a native agent from the `config` of its agent file; relative paths in it start at the given folder.
 pub type Builder = fn(&serde_json::Value, &Path) -> Result<Arc<dyn Agent>, String>;
@@ -150,13 +153,17 @@ pub struct Ports {
     pub connect: Connect,
     /// What agents keep.
     pub memories: Option<Arc<Memories>>,
+    /// Models that every agent may be bound to, as far as its contract allows them.
+    pub models: Vec<ModelEndpoint>,
+    /// What the node's owner says of the node.
+    pub labels: Vec<String>,
 }
 
 impl Ports {
     /// No secrets, no servers, no memory.
     #[must_use]
     pub fn none() -> Ports {
-        Ports { secrets: Arc::new(|_| None), connect: nowhere, memories: None }
+        Ports { secrets: Arc::new(|_| None), connect: nowhere, memories: None, models: Vec::new(), labels: Vec::new() }
     }
 }
 
@@ -188,6 +195,7 @@ struct Running {
     runtime: Runtime,
     calls: SystemCalls,
     contract: Contract,
+    binding: Binding,
     turns: AtomicU64,
     total: AtomicU64,
     late: AtomicU64,
@@ -271,9 +279,12 @@ impl Host {
         // Compiling a module takes seconds, in which the others go on; the name is taken meanwhile.
         let _starting = self.claim(&file.name)?;
         let calls = self.calls(file, folder, &contract)?;
-        let runtime = self.runtime(file, folder, &contract, &calls)?;
+        let bound = self.bound(file, folder, &contract, &calls.tools)?;
+        bind::pin(&contract, &calls, &bound);
+        let runtime = self.runtime(file, folder, &contract, &calls, &bound)?;
+        let binding = Binding::new(bound);
         let (turns, total, late) = Default::default();
-        let agent = Running { runtime, calls, contract, turns, total, late, first: Histogram::default() };
+        let agent = Running { runtime, calls, contract, binding, turns, total, late, first: Histogram::default() };
         self.lock().insert(file.name.clone(), Arc::new(agent));
         Ok(())
     }
@@ -337,6 +348,19 @@ impl Host {
     }
 
     async fn run(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
+        // The names are those of OpenTelemetry's conventions for GenAI.
+        let span = tracing::info_span!(
+            "invoke_agent",
+            otel.kind = "internal",
+            gen_ai.operation.name = "invoke_agent",
+            gen_ai.agent.name = name,
+            althing.binding.hash = &*agent.binding.hash,
+        );
+        let hash = agent.binding.hash.clone();
+        syscalls::BINDING.scope(hash, self.run_as(name, agent, turn, out)).instrument(span).await
+    }
+
+    async fn run_as(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
         let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
         match (&agent.runtime, &self.scheduling) {
             (Runtime::Native(agent) | Runtime::Model(agent), None) => agent.turn(turn, out).await,
@@ -350,6 +374,12 @@ impl Host {
             (Runtime::Hard(hard), Some(scheduling)) => crate::hard::turn(&scheduling.kernel, hard, &turn, &out).await,
             (Runtime::Wasm(_) | Runtime::Hard(_), None) => Err(down()),
         }
+    }
+
+    /// What an agent was bound to.
+    #[must_use]
+    pub fn binding(&self, name: &str) -> Option<Binding> {
+        self.lock().get(name).map(|agent| agent.binding.clone())
     }
 
     /// Every agent and what it does.
@@ -447,6 +477,7 @@ async fn scheduled(
     };
     let runtime = if matches!(running.contract.class, Class::Dt(_)) { turns.idle() } else { turns.soft() };
     let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
+    let work = syscalls::BINDING.scope(running.binding.hash.clone(), work);
     let mut working = Working(runtime.spawn(work));
     match (&mut working.0).await {
         Ok(ended) => ended,

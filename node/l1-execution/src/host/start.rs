@@ -10,6 +10,7 @@ use althing_protocol::contract::{self, Class};
 use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
 
 use super::{Host, Loaded, Runtime, Scheduling};
+use crate::binding::{self, Bound};
 use crate::control::Control;
 use crate::error::StartError;
 use crate::kernel::AdmitError;
@@ -17,16 +18,16 @@ use crate::memory::{self, Embedder, Memory, MemoryServer};
 use crate::model::{Model, ModelError, granted};
 use crate::process::ProcessAgent;
 use crate::syscalls::SystemCalls;
-use crate::tools::{ContractGate, ToolServer, Tools};
+use crate::tools::{ToolServer, Tools};
 
 impl Host {
-    /// The system calls that an agent file asks for, as far as the contract lets the agent make them.
-    pub(super) fn calls(
+    /// The servers of tools that an agent file names.
+    pub(super) fn servers(
         &self,
         file: &AgentFile,
         folder: &Path,
         contract: &Contract,
-    ) -> Result<SystemCalls, StartError> {
+    ) -> Result<BTreeMap<String, Arc<dyn ToolServer>>, StartError> {
         let failed = |reason| StartError::Model { name: file.name.clone(), reason };
         let server = |(name, spec): (&String, &ToolServerSpec)| {
             let secret = match spec {
@@ -37,13 +38,22 @@ impl Host {
                 secret.map(|secret| granted(contract, &self.ports.secrets, secret)).transpose().map_err(failed)?;
             Ok((name.clone(), (self.ports.connect)(spec, folder, secret)))
         };
-        let mut servers = file.tools.iter().map(server).collect::<Result<BTreeMap<_, Arc<dyn ToolServer>>, _>>()?;
+        file.tools.iter().map(server).collect()
+    }
+
+    /// The system calls that an agent file asks for, as far as the contract lets the agent make them.
+    pub(super) fn calls(
+        &self,
+        file: &AgentFile,
+        folder: &Path,
+        contract: &Contract,
+    ) -> Result<SystemCalls, StartError> {
+        let mut servers = self.servers(file, folder, contract)?;
         let memory = contract.memory.as_ref().map(|terms| self.memory(file, contract, terms)).transpose()?;
         if let Some(memory) = &memory {
             servers.insert(memory::SERVER.to_owned(), Arc::new(MemoryServer(memory.clone())));
         }
-        let gate = Arc::new(ContractGate::new(contract.capabilities.clone()));
-        Ok(SystemCalls { tools: Arc::new(Tools::new(&file.name, servers, gate)), memory })
+        Ok(SystemCalls { tools: Arc::new(Tools::of(&file.name, contract, servers)), memory })
     }
 
     fn memory(&self, file: &AgentFile, contract: &Contract, terms: &contract::Memory) -> Result<Memory, StartError> {
@@ -52,7 +62,7 @@ impl Host {
             None => Embedder::Words,
             Some(named) => {
                 let allowed = &contract.model.models;
-                if !allowed.is_empty() && !allowed.contains(&named.model) {
+                if !binding::allows(allowed, named.named(), named.version.as_deref()) {
                     let (allowed, model) = (allowed.join(", "), named.model.clone());
                     return Err(failed(ModelError::NoEmbeddings { allowed, model }));
                 }
@@ -73,6 +83,7 @@ impl Host {
         folder: &Path,
         contract: &Contract,
         calls: &SystemCalls,
+        bound: &Bound,
     ) -> Result<Runtime, StartError> {
         let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
         let is_hard = matches!(contract.class, Class::Hrt(_));
@@ -93,7 +104,8 @@ impl Host {
             }
             RuntimeSpec::Model { .. } => {
                 let failed = |reason| StartError::Model { name: file.name.clone(), reason };
-                let model = Model::new(&file.runtime, contract, &self.ports.secrets, calls.clone()).map_err(failed)?;
+                let runtime = self.chosen(file, bound);
+                let model = Model::new(&runtime, contract, &self.ports.secrets, calls.clone()).map_err(failed)?;
                 Ok(Runtime::Model(Arc::new(model)))
             }
             RuntimeSpec::Wasm { module } => {
@@ -138,7 +150,7 @@ impl Host {
 /// The longest module of any agent, bytes.
 const MODULE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-fn read(module: &Path) -> Result<Vec<u8>, String> {
+pub(super) fn read(module: &Path) -> Result<Vec<u8>, String> {
     use std::io::Read as _;
     let file = std::fs::File::open(module).map_err(|error| error.to_string())?;
     let mut code = Vec::new();

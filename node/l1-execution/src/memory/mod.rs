@@ -481,6 +481,7 @@ impl Memory {
             gen_ai.operation.name = "retrieval",
             gen_ai.data_source.id = self.namespace(),
             althing.memory.passages = tracing::field::Empty,
+            althing.binding.hash = &*crate::syscalls::binding(),
         );
         let within = span.clone();
         async move {

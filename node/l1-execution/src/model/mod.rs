@@ -19,8 +19,10 @@ use althing_td::{ModelEndpoint, RuntimeSpec};
 use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::agent::{Agent, Made, Output, Turn};
+use crate::binding;
 use crate::error::AgentError;
 use crate::memory::Memory;
 use crate::syscalls::SystemCalls;
@@ -114,7 +116,8 @@ impl Model {
             return Err(ModelError::Client("it is no model agent".to_owned()));
         };
         let policy = &contract.model;
-        let allowed = |endpoint: &&ModelEndpoint| policy.models.is_empty() || policy.models.contains(&endpoint.model);
+        let allowed =
+            |endpoint: &&ModelEndpoint| binding::allows(&policy.models, endpoint.named(), endpoint.version.as_deref());
         let usable: Vec<&ModelEndpoint> = endpoints.iter().filter(allowed).collect();
         if usable.is_empty() {
             let has = endpoints.iter().map(|endpoint| endpoint.model.as_str()).collect::<Vec<_>>().join(", ");
@@ -235,7 +238,15 @@ impl Model {
     async fn ask(&self, question: &Question<'_>, answer: Answer<'_>) -> Result<(&Place, Ended), AgentError> {
         let mut failures = Vec::new();
         for place in self.order()? {
-            match place.answer(question, &answer).await {
+            // The names are those of OpenTelemetry's conventions for GenAI.
+            let span = tracing::info_span!(
+                "chat",
+                otel.kind = "client",
+                gen_ai.operation.name = "chat",
+                gen_ai.request.model = place.endpoint.model(),
+                althing.binding.hash = &*crate::syscalls::binding(),
+            );
+            match place.answer(question, &answer).instrument(span).await {
                 Ok(ended) => return Ok((place, ended)),
                 Err(Failed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),
                 // Once something was said another model cannot go on with it.

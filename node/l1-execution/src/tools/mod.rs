@@ -6,10 +6,10 @@
 mod gate;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use althing_protocol::digest;
+use althing_protocol::{Contract, binding, digest};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -80,6 +80,9 @@ pub enum ToolError {
     /// It may not be made.
     #[error("{0}")]
     Denied(#[from] Denied),
+    /// Its definition is not the one that the contract was bound to.
+    #[error("{0:?} is not the tool that was bound: its definition has changed; add the agent again to bind it anew")]
+    Changed(String),
     /// There is no such tool.
     #[error("there is no tool {0:?}")]
     Unknown(String),
@@ -126,13 +129,35 @@ pub struct Tools {
     gate: Arc<dyn ToolGate>,
     /// What the servers listed last, by `server/tool`.
     known: Mutex<BTreeMap<String, Definition>>,
+    /// The only definitions that may be called, where a contract insists.
+    pinned: OnceLock<BTreeMap<String, String>>,
 }
 
 impl Tools {
     /// The tools of these servers, as far as the gate lets the agent use them.
     #[must_use]
     pub fn new(agent: &str, servers: BTreeMap<String, Arc<dyn ToolServer>>, gate: Arc<dyn ToolGate>) -> Tools {
-        Tools { agent: agent.to_owned(), servers, gate, known: Mutex::default() }
+        Tools { agent: agent.to_owned(), servers, gate, known: Mutex::default(), pinned: OnceLock::new() }
+    }
+
+    /// The same, as far as a contract alone lets the agent use them.
+    #[must_use]
+    pub fn of(agent: &str, contract: &Contract, servers: BTreeMap<String, Arc<dyn ToolServer>>) -> Tools {
+        Tools::new(agent, servers, Arc::new(ContractGate::new(contract.capabilities.clone())))
+    }
+
+    /// From now on only these definitions may be called, by `server/tool` and hash.
+    pub fn pin(&self, definitions: BTreeMap<String, String>) {
+        // What was pinned stays.
+        let _ = self.pinned.set(definitions);
+    }
+
+    /// What the servers listed last, allowed or not.
+    #[must_use]
+    pub fn definitions(&self) -> Vec<binding::Tool> {
+        let known = self.known.lock().expect("no holder of the tools panics");
+        let tool = |(name, tool): (&String, &Definition)| binding::Tool { name: name.clone(), definition: tool.hash() };
+        known.iter().map(tool).collect()
     }
 
     /// True when there is no server at all.
@@ -187,6 +212,7 @@ impl Tools {
             gen_ai.tool.name = name,
             gen_ai.agent.name = self.agent,
             althing.tool.definition = record.definition,
+            althing.binding.hash = &*crate::syscalls::binding(),
         );
         let outcome = self.dispatch(&name, definition.as_ref(), arguments, &mut record).instrument(span).await;
         record.took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -225,6 +251,12 @@ impl Tools {
         self.gate.check(&call)?;
         if !arguments.is_object() {
             return Err(refused("they are no object".to_owned()));
+        }
+        if let Some(pinned) = self.pinned.get()
+            && definition.is_some()
+            && pinned.get(name) != Some(&record.definition)
+        {
+            return Err(ToolError::Changed(name.to_owned()));
         }
         let unknown = || ToolError::Unknown(name.to_owned());
         let (server, tool) = name.split_once('/').ok_or_else(unknown)?;

@@ -1,0 +1,112 @@
+//! Contracts made whole, bound and sealed by this node.
+
+use std::path::Path;
+
+use althing_execution::Binding;
+use althing_execution::binding::{Bound, Layer, Normalised, Why, normalise};
+use althing_protocol::binding::Binding as Seal;
+use althing_protocol::object;
+use althing_td::{AgentFile, parse_partial_contract};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+use crate::node::Node;
+
+/// Bytes of one policy or role.
+const POLICY_BYTES_MAX: u64 = 256 << 10;
+
+impl Node {
+    /// The contract of an agent file on top of its role and this node's policy; nothing where the file has neither
+    /// contract nor role.
+    pub(crate) fn normalised(&self, file: &AgentFile) -> Result<Option<Normalised>, Failure> {
+        let binding = &self.config.binding;
+        let nothing = json!({});
+        let request = match (&file.requested, &file.contract) {
+            (Some(requested), _) => requested.clone(),
+            (None, Some(contract)) => serde_json::to_value(contract).unwrap_or_default(),
+            (None, None) if file.role.is_some() => nothing,
+            (None, None) => return Ok(None),
+        };
+        let role = match &file.role {
+            None => None,
+            Some(_) if binding.roles.as_os_str().is_empty() => {
+                return Err(Failure::usage(
+                    "the agent file names a role, and `[binding] roles` of this node names no folder",
+                ));
+            }
+            Some(role) => Some(read(&binding.roles.join(format!("{role}.yaml")), "role")?),
+        };
+        let tenant = match binding.tenant.as_os_str().is_empty() {
+            true => None,
+            false => Some(read(&binding.tenant, "policy")?),
+        };
+        let mut layers = vec![(Layer::Request, &request)];
+        layers.extend(role.iter().map(|role| (Layer::Role, role)));
+        layers.extend(tenant.iter().map(|tenant| (Layer::Tenant, tenant)));
+        normalise(&layers).map(Some).map_err(|problems| {
+            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            Failure::usage(format!("the contract, with its role and this node's policy: {}", told.join("; ")))
+        })
+    }
+
+    /// Binds an agent file, and runs nothing.
+    pub async fn bind(&self, mut file: AgentFile, folder: &Path) -> Result<Value, Failure> {
+        let normalised = self.normalised(&file)?;
+        file.contract = normalised.as_ref().map(|whole| whole.contract.clone());
+        let (host, folder) = (self.host.clone(), folder.to_owned());
+        let bound = tokio::task::spawn_blocking(move || host.bind(&file, &folder)).await;
+        let bound = bound.map_err(|error| Failure::failed(error.to_string()))?;
+        let bound = bound.map_err(|error| crate::agents::failed(&error))?;
+        let mut told = self.told(&bound)?;
+        if let Some(normalised) = normalised {
+            told["fields"] = fields(&normalised);
+        }
+        Ok(told)
+    }
+
+    /// What a running agent was bound to.
+    pub fn binding(&self, name: &str) -> Result<Value, Failure> {
+        let none = || Failure::new(crate::exit::code::NOT_FOUND, format!("no agent {name:?} runs on this node"));
+        let Binding { bound, .. } = self.host.binding(name).ok_or_else(none)?;
+        self.told(&bound)
+    }
+
+    fn told(&self, bound: &Bound) -> Result<Value, Failure> {
+        let manifest = &bound.manifest;
+        let seal = Seal::new(self.key.public(), self.clock.now_ms(), manifest);
+        let sealed = object::sign(seal, &self.config.network, "", &self.key);
+        let sealed = sealed.map_err(|error| Failure::failed(error.to_string()))?;
+        let why = |why: &Why| json!({ "candidate": why.candidate, "rank": why.rank, "reason": why.reason });
+        let manifest_json = serde_json::to_value(manifest).map_err(|error| Failure::failed(error.to_string()))?;
+        Ok(json!({
+            "hash": hex(&manifest.hash()),
+            "network": self.config.network,
+            "manifest": manifest_json,
+            "sealed": STANDARD.encode(sealed.bytes),
+            "models": bound.models.iter().map(why).collect::<Vec<_>>(),
+            "tools": bound.tools.iter().map(why).collect::<Vec<_>>(),
+        }))
+    }
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn fields(normalised: &Normalised) -> Value {
+    let field = |(path, (value, layer)): (&String, &(Value, Layer))| json!({ "field": path, "value": value, "setBy": layer.to_string() });
+    normalised.fields.iter().map(field).collect()
+}
+
+fn read(path: &Path, what: &str) -> Result<Value, Failure> {
+    let failed = |why: String| Failure::usage(format!("the {what} {}: {why}", path.display()));
+    let meta = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
+    if meta.len() > POLICY_BYTES_MAX {
+        return Err(failed(format!("it may have at most {POLICY_BYTES_MAX} bytes")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    parse_partial_contract(&text).map_err(|error| failed(error.to_string()))
+}

@@ -1,0 +1,158 @@
+//! What an agent file's contract is bound to on this node.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_protocol::binding::{Candidates, Model, Runtime, Tool};
+use althing_protocol::{Contract, digest};
+use althing_td::{AgentFile, ModelEndpoint, RuntimeSpec};
+use serde::Serialize;
+
+use super::Host;
+use super::start::read;
+use crate::binding::{Bindable, Bound, bind};
+use crate::error::StartError;
+use crate::syscalls::SystemCalls;
+use crate::tools::Tools;
+
+/// How long servers of tools may take until they are taken for absent.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Host {
+    /// Binds the contract of an agent file that lies in `folder`, and runs nothing of it but its servers of tools.
+    /// Waits for these: not for threads of an async runtime.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn bind(&self, file: &AgentFile, folder: &Path) -> Result<Bound, StartError> {
+        let contract = file.contract.as_ref().ok_or_else(|| StartError::NoContract(file.name.clone()))?;
+        let servers = self.servers(file, folder, contract)?;
+        let tools = Arc::new(Tools::of(&file.name, contract, servers));
+        let bound = self.bound(file, folder, contract, &tools);
+        if let Some(scheduling) = &self.scheduling {
+            // What was started to be asked ends again.
+            scheduling.kernel.turns.soft().spawn(async move { tools.stop().await });
+        }
+        bound
+    }
+
+    pub(super) fn bound(
+        &self,
+        file: &AgentFile,
+        folder: &Path,
+        contract: &Contract,
+        tools: &Arc<Tools>,
+    ) -> Result<Bound, StartError> {
+        let what = Bindable {
+            agent: file.name.clone(),
+            agent_version: file.version.clone(),
+            runtime: runtime(file, folder)?,
+            embeddings: file.embeddings.as_ref().map(offer),
+        };
+        let candidates = Candidates {
+            models: self.offers(file).iter().map(offer).collect(),
+            tools: self.known(tools),
+            labels: self.ports.labels.clone(),
+        };
+        bind(contract, what, candidates).map_err(|reason| StartError::Unbound { name: file.name.clone(), reason })
+    }
+
+    /// The models that an agent may be bound to: its file's, and the node's.
+    fn offers(&self, file: &AgentFile) -> Vec<ModelEndpoint> {
+        let RuntimeSpec::Model { endpoints, .. } = &file.runtime else { return Vec::new() };
+        endpoints.iter().chain(&self.ports.models).cloned().collect()
+    }
+
+    /// The runtime with the endpoints that were bound, in their order.
+    pub(super) fn chosen(&self, file: &AgentFile, bound: &Bound) -> RuntimeSpec {
+        let mut runtime = file.runtime.clone();
+        if let RuntimeSpec::Model { endpoints, .. } = &mut runtime {
+            let offers = self.offers(file);
+            let of = |model: &Model| offers.iter().find(|endpoint| offer(endpoint) == *model).cloned();
+            *endpoints = bound.manifest.models.iter().filter_map(of).collect();
+        }
+        runtime
+    }
+
+    /// What the servers of tools list now.
+    fn known(&self, tools: &Arc<Tools>) -> Vec<Tool> {
+        let Some(scheduling) = self.scheduling.as_ref().filter(|_| !tools.is_empty()) else { return Vec::new() };
+        let (listed, wait) = std::sync::mpsc::sync_channel(1);
+        let asked = tools.clone();
+        scheduling.kernel.turns.soft().spawn(async move {
+            let _ = tokio::time::timeout(PATIENCE, asked.listed()).await;
+            // Nobody waits any more only when the node stops.
+            let _ = listed.send(asked.definitions());
+        });
+        wait.recv().unwrap_or_default()
+    }
+}
+
+/// SHA-256 of a canonical form, hexadecimal.
+fn named<T: Serialize>(value: &T) -> String {
+    hex(&serde_json_canonicalizer::to_vec(value).unwrap_or_default())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A model as it is offered; where it is and how it is run are in the digest.
+fn offer(endpoint: &ModelEndpoint) -> Model {
+    Model {
+        name: endpoint.named().to_owned(),
+        version: endpoint.version.clone(),
+        context_tokens: endpoint.context_tokens,
+        ttft_ms: endpoint.ttft_ms,
+        cost: endpoint.cost,
+        digest: named(endpoint),
+    }
+}
+
+fn runtime(file: &AgentFile, folder: &Path) -> Result<Runtime, StartError> {
+    let (kind, digest) = match &file.runtime {
+        RuntimeSpec::Native { .. } => ("native", named(&file.runtime)),
+        RuntimeSpec::Process { .. } => ("process", named(&file.runtime)),
+        // Which endpoints there are is told by the candidates.
+        RuntimeSpec::Model { prompt, temperature, .. } => {
+            let said = BTreeMap::from([
+                ("prompt", serde_json::json!(prompt)),
+                ("temperature", serde_json::json!(temperature)),
+            ]);
+            ("model", named(&said))
+        }
+        RuntimeSpec::Wasm { module } => {
+            let module = folder.join(module);
+            let failed =
+                |reason| StartError::Module { name: file.name.clone(), module: module.display().to_string(), reason };
+            ("wasm", hex(&read(&module).map_err(failed)?))
+        }
+    };
+    Ok(Runtime { kind: kind.to_owned(), digest })
+}
+
+/// What an agent's start was bound to.
+#[derive(Debug, Clone)]
+pub struct Binding {
+    /// The manifest's hash, hexadecimal.
+    pub hash: Arc<str>,
+    /// The manifest, and the reasons.
+    pub bound: Arc<Bound>,
+}
+
+impl Binding {
+    pub(super) fn new(bound: Bound) -> Binding {
+        let hash: String = bound.manifest.hash().iter().map(|byte| format!("{byte:02x}")).collect();
+        Binding { hash: hash.into(), bound: Arc::new(bound) }
+    }
+}
+
+/// Pins what strict bindings bound: another definition is another tool.
+pub(super) fn pin(contract: &Contract, calls: &SystemCalls, bound: &Bound) {
+    if contract.binding == althing_protocol::contract::BindingMode::Strict {
+        let tools = bound.manifest.tools.iter().map(|tool| (tool.name.clone(), tool.definition.clone()));
+        calls.tools.pin(tools.collect());
+    }
+}
