@@ -4,7 +4,7 @@ use std::path::Path;
 
 use althing_calls::HostedAgent;
 use althing_discovery::LocalAgent;
-use althing_execution::kernel::AdmitError;
+use althing_execution::kernel::{AdmitError, LeaseError};
 use althing_execution::{AgentStatus, StartError};
 use althing_protocol::contract::Class;
 use althing_protocol::{AgentId, Contract};
@@ -56,7 +56,13 @@ impl Node {
     }
 
     /// Adds an agent: it is started, and told to the peers; and kept, unless it is to run this once only.
-    pub async fn add_agent(&self, file: AgentFile, folder: &Path, keep: bool) -> Result<AgentId, Failure> {
+    pub async fn add_agent(
+        &self,
+        file: AgentFile,
+        folder: &Path,
+        reservation: Option<&str>,
+        keep: bool,
+    ) -> Result<AgentId, Failure> {
         // Nothing is promised by a machine that is not known.
         self.kernel.probed().await;
         let _changing = self.changing.lock().await;
@@ -78,7 +84,12 @@ impl Node {
             file.contract = Some(normalised.contract);
         }
         let added = Added::new(file, folder.to_owned(), &self.owner, &self.config.network, now_ms)?;
+        if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
+            let refused = |error: LeaseError| Failure::new(code::REFUSED, error.to_string());
+            self.kernel.claim(id, &added.file.name, contract).map_err(refused)?;
+        }
         if let Err(failure) = self.run_agent(&added).await {
+            self.kernel.unclaim(&added.file.name);
             self.drop_agent(&added.file.name).await?;
             return Err(failure);
         }

@@ -57,6 +57,8 @@ pub enum Command {
     Secret(Secret),
     /// Show what an agent file's contract is bound to here: models, tools, and which layer set each field.
     Bind(Bind),
+    /// Have another node of yours hold what a contract needs, before an agent is brought there.
+    Reserve(Reserve),
     /// What agents keep: look, add, forget.
     #[command(subcommand)]
     Memory(Memory),
@@ -204,6 +206,9 @@ pub enum Agent {
     Add {
         /// The agent file (YAML).
         file: PathBuf,
+        /// What was reserved for it on this node.
+        #[arg(long, value_name = "ID")]
+        reservation: Option<String>,
     },
     /// List this node's agents.
     List,
@@ -256,6 +261,22 @@ pub struct Bind {
     /// The target is a sealed manifest: check its signature, and bind it again; needs no node.
     #[arg(long, conflicts_with_all = ["set", "output", "explain"])]
     pub verify: bool,
+}
+
+/// `althing reserve`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Reserve {
+    /// The other node's did:key.
+    pub node: String,
+    /// The agent file whose contract it is.
+    #[arg(required_unless_present = "cancel")]
+    pub file: Option<PathBuf>,
+    /// Seconds for which it is held.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub lease: u64,
+    /// Give this one back instead.
+    #[arg(long, value_name = "ID", conflicts_with = "file")]
+    pub cancel: Option<String>,
 }
 
 /// `althing memory`

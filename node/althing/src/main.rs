@@ -65,6 +65,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Trust(trust) => commands::trust::run(&at, &trust, &out).await,
         Command::Secret(secret) => commands::secret::run(&at, &secret, &out),
         Command::Bind(bind) => commands::bind::run(&at, &bind, &out).await,
+        Command::Reserve(reserve) => commands::reserve::run(&at, &reserve, &out).await,
         Command::Memory(memory) => commands::memory::run(&at, &memory, &out).await,
         Command::Status => commands::show::status(&at, &out).await,
         Command::Run(run) => commands::agent::hold(&at, &run, &out).await,

@@ -18,6 +18,7 @@ mod operation;
 mod outgoing;
 mod params;
 mod remote;
+pub mod reserve;
 mod tasks;
 mod trace;
 mod turn;
@@ -28,6 +29,7 @@ pub use incoming::Incoming;
 pub use operation::{Ask, Operation, Reply};
 pub use outgoing::{Calls, Known};
 pub use remote::{REMOTE_TASKS, STALE};
+pub use reserve::{RESERVE, ReservationError, Reserved, Reserving};
 pub use tasks::{TASKS, TaskStoreError};
 pub use trace::Trace;
 

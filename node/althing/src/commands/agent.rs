@@ -19,8 +19,8 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 /// Adds, lists or removes agents.
 pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
     match agent {
-        Agent::Add { file } => {
-            let request = read(file)?;
+        Agent::Add { file, reservation } => {
+            let request = AddRequest { reservation: reservation.clone(), ..read(file)? };
             let added = Client::connect(at).await?.post("/agents", &request).await?;
             out.show(&added, |added| {
                 let promise = promised(&added["status"]);
@@ -122,7 +122,7 @@ fn module(run: &Run) -> Result<AddRequest, Failure> {
         parsed.map_err(|error| Failure::usage(format!("{}: {error}; choose a name with --as", path.display())))?;
     file.contract = run.contract.as_deref().map(read_contract).transpose()?;
     file.requested = run.contract.as_deref().map(read_partial_contract).transpose()?;
-    Ok(AddRequest { file, folder: path.parent().unwrap_or(Path::new("/")).to_owned() })
+    Ok(AddRequest { file, folder: path.parent().unwrap_or(Path::new("/")).to_owned(), reservation: None })
 }
 
 fn content(path: &Path) -> Result<String, Failure> {
@@ -171,7 +171,7 @@ pub fn read(path: &Path) -> Result<AddRequest, Failure> {
         }
         file.requested = Some(read_partial_contract(&path)?);
     }
-    Ok(AddRequest { file, folder })
+    Ok(AddRequest { file, folder, reservation: None })
 }
 
 /// A path segment.

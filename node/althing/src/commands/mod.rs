@@ -6,6 +6,7 @@ pub mod call;
 pub mod contract;
 pub mod find;
 pub mod memory;
+pub mod reserve;
 pub mod secret;
 pub mod show;
 pub mod trust;

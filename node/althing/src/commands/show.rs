@@ -23,7 +23,10 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
         ];
         let layers = &status["layers"];
         let l1 = &layers["l1Execution"];
-        lines.push(format!("L1 execution      {} agents, {} turns running", l1["agents"], l1["turns"]));
+        lines.push(format!(
+            "L1 execution      {} agents, {} turns running, {} reservations held",
+            l1["agents"], l1["turns"], l1["reserved"]
+        ));
         let machine = &l1["machine"];
         if machine.is_object() {
             let wake = &machine["wakeUpUs"];

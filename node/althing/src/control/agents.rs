@@ -114,7 +114,7 @@ impl Drop for Held {
 pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Response {
     // On its own: who hangs up meanwhile leaves nothing behind, since what was started is then dropped.
     let adding = tokio::spawn(async move {
-        let id = node.add_agent(request.file, &request.folder, false).await?;
+        let id = node.add_agent(request.file, &request.folder, request.reservation.as_deref(), false).await?;
         let first = RunLine::Runs(added(&node, &id));
         Ok((Held { node, name: id.name().to_owned() }, first))
     });

@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod client;
 pub mod memory;
+pub mod reserve;
 pub mod server;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,20 @@ pub enum CallLine {
 pub struct AddRequest {
     pub file: althing_td::AgentFile,
     pub folder: std::path::PathBuf,
+    /// What was reserved for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
+}
+
+/// Asks another node to hold what a contract needs.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReserveRequest {
+    /// The other node's DID.
+    pub node: String,
+    pub file: Option<althing_td::AgentFile>,
+    pub lease_s: u64,
+    /// Give this one back instead.
+    pub cancel: Option<String>,
 }
 
 /// How an agent runs that was added.

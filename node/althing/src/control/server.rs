@@ -17,7 +17,7 @@ use futures::{Stream, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
-use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest, agents, memory};
+use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest, agents, memory, reserve};
 use crate::exit::{Failure, code};
 use crate::node::Node;
 
@@ -58,6 +58,7 @@ pub async fn serve(listener: UnixListener, node: Arc<Node>) {
         .route("/run", post(agents::run))
         .route("/bind", post(bound))
         .route("/bind/{name}", get(binding))
+        .route("/reserve", post(reserve::reserve))
         .route("/memory", get(memory::list))
         .route("/memory/{namespace}", post(memory::work).delete(memory::remove))
         .route("/trust", get(trusted).post(trust))
@@ -85,6 +86,7 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
                 "agents": node.host.status().len(),
                 "turns": node.host.turns(),
                 "machine": node.kernel.machine().map(|machine| agents::machine(&machine)),
+                "reserved": node.kernel.reserved(),
                 "promised": node.kernel.shares_ppm().iter().map(|ppm| *ppm as f64 / 1e6).collect::<Vec<_>>(),
             },
             "l2Communication": {
@@ -195,7 +197,7 @@ async fn listed(State(node): State<Arc<Node>>) -> Answer {
 async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
     // On its own: what is half done when the command line hangs up is done to its end.
     let adding = tokio::spawn(async move {
-        let id = node.add_agent(request.file, &request.folder, true).await?;
+        let id = node.add_agent(request.file, &request.folder, request.reservation.as_deref(), true).await?;
         Ok(Json(agents::added(&node, &id)))
     });
     adding.await.unwrap_or_else(|error| Err(Failure::failed(error.to_string())))

@@ -5,23 +5,27 @@
 //! nothing else does.
 
 pub mod machine;
+pub mod reservations;
 mod turns;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
-use althing_protocol::Contract;
-use althing_protocol::contract::{Arrival, Grade, Hrt, Signals as Names};
+use althing_protocol::contract::{Arrival, Class, Grade, Hrt, Signals as Names};
+use althing_protocol::{Contract, PublicKey};
 use tokio::sync::watch;
 
 use crate::admission::{Admitted, Config, Policy, Preemption};
 use crate::hrt::{
     AgentCell, Executor, ExecutorConfig, Interrupt, Leftover, Params, PutError, SignalError, Signals, Template,
 };
-use crate::realtime::{Ladder, Level, Machine, PROBE_SAMPLES, cores, probe};
+use crate::realtime::{Ladder, Level, Machine, PROBE_SAMPLES, cores, now_ns, probe};
+use reservations::{Reservations, name_of};
 
 pub use machine::{Plan, Promise, Refused};
+pub use reservations::LeaseError;
 pub use turns::Turns;
 
 /// The share of a core that may be promised: beyond, the kernel's fair server takes its due.
@@ -91,6 +95,17 @@ pub enum AdmitError {
     Threads(String),
 }
 
+/// Why nothing is reserved.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReserveError {
+    /// The contract is not admitted.
+    #[error(transparent)]
+    Admission(#[from] AdmitError),
+    /// The reservation is not held.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+}
+
 /// A hard real-time agent that runs.
 pub struct Hard {
     /// Its name.
@@ -122,6 +137,10 @@ pub struct Kernel {
     hrt_cores: Vec<usize>,
     machine: watch::Sender<Option<Machine>>,
     plan: Mutex<Plan>,
+    /// Promises that are held for agents to come. Locked after the plan.
+    reservations: Mutex<Reservations>,
+    /// Which agents come to take which of them.
+    claims: Mutex<BTreeMap<String, String>>,
     running: Mutex<BTreeMap<usize, Arc<Core>>>,
     make: MakeHard,
     signals: Arc<Signals>,
@@ -145,6 +164,8 @@ impl Kernel {
             ladder,
             machine: watch::Sender::new(None),
             plan: Mutex::new(Plan::new(proofs, hrt_cores.len())),
+            reservations: Mutex::default(),
+            claims: Mutex::default(),
             cores: all.len(),
             hrt_cores,
             running: Mutex::default(),
@@ -203,7 +224,7 @@ impl Kernel {
     /// The share of each hard real-time core that is promised, thousandths of thousandths.
     #[must_use]
     pub fn shares_ppm(&self) -> Vec<u64> {
-        self.plan().shares_ppm()
+        self.expired().shares_ppm()
     }
 
     /// The node's signals.
@@ -222,7 +243,15 @@ impl Kernel {
         if machine.grade > wanted {
             return Err(AdmitError::Grade { wanted, has: machine.grade, why: self.why(&machine) });
         }
-        let admitted = self.plan().admit(name, contract, class, machine.wake_ns()).map_err(AdmitError::Refused)?;
+        let claim = self.claims.lock().expect("no holder of the claims panics").remove(name);
+        let admitted = {
+            let mut plan = self.expired();
+            if let Some(id) = claim {
+                // What was held for it becomes its own, with nobody in between.
+                plan.release(&name_of(&id));
+            }
+            plan.admit(name, contract, class, machine.wake_ns()).map_err(AdmitError::Refused)?
+        };
         let put = self.put(name, contract, class, module, admitted);
         if put.is_err() {
             self.plan().release(name);
@@ -280,6 +309,102 @@ impl Kernel {
             core.executor.arrive(hard.place);
             core.leftover.arrive(&hard.cell);
         }
+    }
+
+    /// Holds for `holder` what a contract needs, for as long as `lease`; the first of two phases. A contract of another
+    /// class needs nothing but the machine that it asks for.
+    ///
+    /// # Errors
+    /// See [`ReserveError`].
+    pub fn reserve(
+        &self,
+        id: &str,
+        holder: PublicKey,
+        contract: &Contract,
+        lease: Duration,
+    ) -> Result<Option<Admitted>, ReserveError> {
+        let machine = self.machine().ok_or(AdmitError::NotProbed)?;
+        let wanted = machine::grade_wanted(contract);
+        if machine.grade > wanted {
+            return Err(AdmitError::Grade { wanted, has: machine.grade, why: self.why(&machine) }.into());
+        }
+        let mut plan = self.expired();
+        let mut held = self.held();
+        held.room(holder)?;
+        let admitted = match &contract.class {
+            Class::Hrt(class) => {
+                let admitted = plan.admit(&name_of(id), contract, class, machine.wake_ns());
+                Some(admitted.map_err(AdmitError::Refused)?)
+            }
+            Class::Srt(_) | Class::Dt(_) => None,
+        };
+        held.prepare(id, holder, contract.digest(), now_ns(), lease);
+        Ok(admitted)
+    }
+
+    /// The second phase, and each renewal: the reservation lasts for `lease` from now.
+    ///
+    /// # Errors
+    /// [`LeaseError::Unknown`].
+    pub fn confirm(&self, id: &str, holder: PublicKey, lease: Duration) -> Result<(), LeaseError> {
+        self.held().confirm(id, holder, now_ns(), lease)
+    }
+
+    /// Gives a reservation back.
+    ///
+    /// # Errors
+    /// [`LeaseError::Unknown`].
+    pub fn cancel(&self, id: &str, holder: PublicKey) -> Result<(), LeaseError> {
+        let mut plan = self.plan();
+        self.held().cancel(id, holder, now_ns())?;
+        plan.release(&name_of(id));
+        Ok(())
+    }
+
+    /// The agent of that name, when it comes with that contract, takes a reservation that was confirmed.
+    ///
+    /// # Errors
+    /// See [`LeaseError`]; then it is held as before.
+    pub fn claim(&self, id: &str, name: &str, contract: &Contract) -> Result<(), LeaseError> {
+        let mut plan = self.plan();
+        self.held().take(id, &contract.digest(), now_ns())?;
+        match contract.class {
+            Class::Hrt(_) => {
+                let mut claims = self.claims.lock().expect("no holder of the claims panics");
+                claims.insert(name.to_owned(), id.to_owned());
+            }
+            Class::Srt(_) | Class::Dt(_) => drop(plan.release(&name_of(id))),
+        }
+        Ok(())
+    }
+
+    /// An agent that came with a reservation does not come after all.
+    pub fn unclaim(&self, name: &str) {
+        let claim = self.claims.lock().expect("no holder of the claims panics").remove(name);
+        if let Some(id) = claim {
+            self.plan().release(&name_of(&id));
+        }
+    }
+
+    /// Reservations that are held now.
+    #[must_use]
+    pub fn reserved(&self) -> usize {
+        drop(self.expired());
+        self.held().len()
+    }
+
+    /// The plan, without promises to nobody.
+    fn expired(&self) -> MutexGuard<'_, Plan> {
+        let mut plan = self.plan();
+        for id in self.held().expire(now_ns()) {
+            plan.release(&name_of(&id));
+        }
+        plan
+    }
+
+    /// Locked after the plan, where both are.
+    fn held(&self) -> MutexGuard<'_, Reservations> {
+        self.reservations.lock().expect("no holder of the reservations panics")
     }
 
     fn core(&self, at: usize) -> Result<Arc<Core>, AdmitError> {

@@ -1,0 +1,232 @@
+//! `/althing/reserve/1`: a node asks another to hold what a contract needs, before it sends anything.
+//!
+//! Two phases: `prepare` proves and holds for at most a minute, `confirm` keeps for at most ten, and may be said again;
+//! `cancel` gives back. What is held ends by itself, whatever happens to who asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_communication::{Answer, CallError, Caller, CallerRule, Communication, Entropy, Inbound, Request, Trust};
+use althing_execution::kernel::reservations::{CONFIRMED_MAX, PREPARED_MAX};
+use althing_execution::kernel::{Kernel, ReserveError};
+use althing_protocol::{Contract, PublicKey};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+/// Stream protocol of reservations.
+pub const RESERVE: &str = "/althing/reserve/1";
+
+/// How long one is held that names no time.
+const LEASE_DEFAULT_MS: u64 = 10_000;
+/// Bytes of a question.
+const BODY_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a peer's refusal that are taken.
+const MESSAGE_BYTES_MAX: usize = 4_096;
+
+/// What a reservation came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reserved {
+    /// Its id, which only its holder may confirm and cancel.
+    pub id: String,
+    /// How long it lasts from now, milliseconds.
+    pub lease_ms: u64,
+    /// No job would take longer from its release; microseconds. For hard real-time contracts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_bound_us: Option<f64>,
+    /// The core of the proof. For hard real-time contracts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<u64>,
+}
+
+/// Why nothing is reserved.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReservationError {
+    /// The node says no, and why.
+    #[error("{message}")]
+    Refused {
+        /// `NOT_ALLOWED`, `NOT_ADMITTED`, `NO_RESERVATION`, `TOO_MANY`, `INVALID`.
+        reason: String,
+        /// For people.
+        message: String,
+    },
+    /// The node cannot be asked.
+    #[error("the node cannot be asked: {0}")]
+    Unreachable(String),
+    /// The node answered something else.
+    #[error("the node's answer cannot be read: {0}")]
+    Malformed(String),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Prepare {
+    contract: Value,
+    #[serde(default = "lease_default")]
+    lease_ms: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Keep {
+    id: String,
+    #[serde(default = "lease_default")]
+    lease_ms: u64,
+}
+
+fn lease_default() -> u64 {
+    LEASE_DEFAULT_MS
+}
+
+/// Serves [`RESERVE`].
+pub struct Reserving {
+    /// What is reserved.
+    pub kernel: Arc<Kernel>,
+    /// Who may: the owner's own nodes.
+    pub trust: watch::Receiver<Trust>,
+    /// Makes ids.
+    pub entropy: Entropy,
+    /// What the node's owner says of the node.
+    pub labels: Vec<String>,
+}
+
+impl Inbound for Reserving {
+    fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        let answer = match self.answer(&caller, &request) {
+            Ok(reserved) => Answer::Response(json!(reserved).to_string().into_bytes()),
+            Err((reason, message)) => {
+                tracing::debug!(caller = %caller.node, reason, message, "nothing is reserved");
+                Answer::Error(json!({ "reason": reason, "message": message }).to_string().into_bytes())
+            }
+        };
+        std::future::ready(answer).boxed()
+    }
+}
+
+impl Reserving {
+    fn answer(&self, caller: &Caller, request: &Request) -> Result<Reserved, (&'static str, String)> {
+        let allowed = self.trust.borrow().check(&CallerRule::Own, caller);
+        allowed.map_err(|_| ("NOT_ALLOWED", "only the nodes of this node's owner may reserve here".to_owned()))?;
+        if request.body.len() > BODY_BYTES_MAX {
+            return Err(("INVALID", format!("a question has at most {BODY_BYTES_MAX} bytes")));
+        }
+        let lease = |ms: u64, most: Duration| Duration::from_millis(ms).min(most);
+        match request.operation.as_str() {
+            "prepare" => {
+                let Prepare { contract, lease_ms } = read(&request.body)?;
+                self.prepare(caller.node, &contract, lease(lease_ms, PREPARED_MAX))
+            }
+            "confirm" => {
+                let Keep { id, lease_ms } = read(&request.body)?;
+                let lease = lease(lease_ms, CONFIRMED_MAX);
+                self.kernel.confirm(&id, caller.node, lease).map_err(|error| ("NO_RESERVATION", error.to_string()))?;
+                Ok(reserved(id, lease))
+            }
+            "cancel" => {
+                let Keep { id, .. } = read(&request.body)?;
+                self.kernel.cancel(&id, caller.node).map_err(|error| ("NO_RESERVATION", error.to_string()))?;
+                Ok(reserved(id, Duration::ZERO))
+            }
+            other => {
+                Err(("INVALID", format!("there is no operation {:?}", other.chars().take(60).collect::<String>())))
+            }
+        }
+    }
+
+    fn prepare(
+        &self,
+        holder: PublicKey,
+        contract: &Value,
+        lease: Duration,
+    ) -> Result<Reserved, (&'static str, String)> {
+        let contract = Contract::from_value(contract).map_err(|problems| {
+            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            ("INVALID", told.join("; "))
+        })?;
+        if let Some(label) = contract.placement.labels.iter().find(|label| !self.labels.contains(label)) {
+            return Err(("NOT_ADMITTED", format!("placement.labels: this node is not {label:?}")));
+        }
+        let random: [u8; 16] = self.entropy.bytes();
+        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let admitted = self.kernel.reserve(&id, holder, &contract, lease).map_err(|error| match error {
+            ReserveError::Lease(error) => ("TOO_MANY", error.to_string()),
+            // Whose promises there are is told: it is this node's owner who asks.
+            ReserveError::Admission(error) => ("NOT_ADMITTED", error.to_string()),
+        })?;
+        let proof = admitted.map(|admitted| (admitted.response_bound_ns as f64 / 1e3, admitted.core as u64));
+        Ok(Reserved {
+            response_bound_us: proof.map(|(us, _)| us),
+            core: proof.map(|(_, core)| core),
+            ..reserved(id, lease)
+        })
+    }
+}
+
+fn reserved(id: String, lease: Duration) -> Reserved {
+    let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+    Reserved { id, lease_ms, response_bound_us: None, core: None }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, (&'static str, String)> {
+    serde_json::from_slice(body).map_err(|error| ("INVALID", error.to_string()))
+}
+
+/// Asks `node` to hold what a contract needs.
+///
+/// # Errors
+/// See [`ReservationError`].
+pub async fn prepare(
+    communication: &Communication,
+    node: PublicKey,
+    contract: &Contract,
+    lease: Duration,
+) -> Result<Reserved, ReservationError> {
+    let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+    ask(communication, node, "prepare", &json!({ "contract": contract, "leaseMs": lease_ms })).await
+}
+
+/// Keeps what was held, for `lease` from now.
+///
+/// # Errors
+/// See [`ReservationError`].
+pub async fn confirm(
+    communication: &Communication,
+    node: PublicKey,
+    id: &str,
+    lease: Duration,
+) -> Result<Reserved, ReservationError> {
+    let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+    ask(communication, node, "confirm", &json!({ "id": id, "leaseMs": lease_ms })).await
+}
+
+/// Gives back what was held.
+///
+/// # Errors
+/// See [`ReservationError`].
+pub async fn cancel(communication: &Communication, node: PublicKey, id: &str) -> Result<Reserved, ReservationError> {
+    ask(communication, node, "cancel", &json!({ "id": id })).await
+}
+
+async fn ask(
+    communication: &Communication,
+    node: PublicKey,
+    operation: &str,
+    body: &Value,
+) -> Result<Reserved, ReservationError> {
+    let request = Request::new(operation, body.to_string().into_bytes());
+    match communication.call(node, RESERVE, request).await {
+        Ok(body) => serde_json::from_slice(&body).map_err(|error| ReservationError::Malformed(error.to_string())),
+        Err(CallError::Refused { body, .. }) => {
+            let said: Value =
+                serde_json::from_slice(&body[..body.len().min(4 * MESSAGE_BYTES_MAX)]).unwrap_or_default();
+            let member = |name: &str| -> String {
+                said[name].as_str().unwrap_or("it gave no reason").chars().take(MESSAGE_BYTES_MAX).collect()
+            };
+            Err(ReservationError::Refused { reason: member("reason"), message: member("message") })
+        }
+        Err(error) => Err(ReservationError::Unreachable(error.to_string())),
+    }
+}
