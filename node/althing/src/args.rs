@@ -66,6 +66,8 @@ pub enum Command {
     Status,
     /// The agents of this node and what they do.
     Ps,
+    /// The agents of this node and what they do, live, a pane for each class; q ends.
+    Top(Top),
     /// Print who this node and its owner are.
     Id,
     /// Measure what contracts are worth on this machine; needs no node.
@@ -279,6 +281,17 @@ pub struct Reserve {
     pub cancel: Option<String>,
 }
 
+/// `althing top`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Top {
+    /// Seconds between two looks.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub interval: u64,
+    /// End after so many looks.
+    #[arg(long)]
+    pub count: Option<u64>,
+}
+
 /// `althing memory`
 #[derive(Debug, Clone, Subcommand)]
 pub enum Memory {
@@ -350,6 +363,8 @@ pub enum BenchClass {
     Srt(BenchSrt),
     /// Delay-tolerant: how much of what the others leave over it gets.
     Dt(BenchDt),
+    /// What each layer adds to a call that does nothing.
+    Layers(BenchLayers),
 }
 
 /// `althing bench hrt`
@@ -380,6 +395,14 @@ pub struct BenchDt {
     /// Seconds of each window.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub seconds: u64,
+}
+
+/// `althing bench layers`
+#[derive(Debug, Clone, clap::Args)]
+pub struct BenchLayers {
+    /// How often each is measured.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(20..=1_000_000))]
+    pub rounds: u64,
 }
 
 /// `althing run`

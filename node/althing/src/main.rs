@@ -70,6 +70,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Status => commands::show::status(&at, &out).await,
         Command::Run(run) => commands::agent::hold(&at, &run, &out).await,
         Command::Ps => commands::show::ps(&at, &out).await,
+        Command::Top(top) => commands::top::run(&at, &top, &out).await,
         Command::Id => commands::show::id(&at, &out),
         Command::Bench(bench) => bench::run(&bench, &out).await,
         Command::Contract(contract) => commands::contract::run(&contract, &out),

@@ -3,6 +3,7 @@
 mod dt;
 mod figures;
 mod hrt;
+mod layers;
 mod load;
 mod plot;
 mod srt;
@@ -23,6 +24,7 @@ pub async fn run(bench: &Bench, out: &Out) -> Result<(), Failure> {
         BenchClass::Hrt(hrt) => hrt::run(hrt, out).await?,
         BenchClass::Srt(srt) => srt::run(srt, out).await?,
         BenchClass::Dt(dt) => dt::run(dt, out).await?,
+        BenchClass::Layers(layers) => layers::run(layers, out).await?,
     };
     if let Some(path) = &bench.output {
         write(path, &format!("{report:#}"))?;
@@ -50,6 +52,22 @@ fn people(report: &Value) -> String {
     let mut shown = String::new();
     if report["rows"].is_array() {
         shown = figures::table_of(report);
+        shown.push('\n');
+    }
+    if let Some(layers) = report["layers"].as_array() {
+        let us = |value: &Value| value.as_f64().map_or_else(String::new, |us| format!("{us:.1}"));
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let row = |row: &Value| {
+            vec![
+                word(&row["layer"]),
+                word(&row["what"]),
+                us(&row["us"]["p50"]),
+                us(&row["us"]["p99"]),
+                us(&row["ofTheFloor"]),
+            ]
+        };
+        let rows: Vec<Vec<String>> = layers.iter().map(row).collect();
+        shown = crate::commands::table(&["layer", "what", "p50 us", "p99 us", "of a bare task"], &rows);
         shown.push('\n');
     }
     for goal in goals(report) {

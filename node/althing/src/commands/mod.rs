@@ -6,9 +6,11 @@ pub mod call;
 pub mod contract;
 pub mod find;
 pub mod memory;
+mod panes;
 pub mod reserve;
 pub mod secret;
 pub mod show;
+pub mod top;
 pub mod trust;
 pub mod up;
 

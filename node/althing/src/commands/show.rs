@@ -4,6 +4,7 @@ use althing_protocol::SecretKey;
 use serde_json::{Value, json};
 
 use crate::commands::agent::escape;
+use crate::commands::panes::panes;
 use crate::commands::{Out, rows, short, table, text};
 use crate::control::client::Client;
 use crate::exit::{Failure, code};
@@ -56,58 +57,7 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
 pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
     let list = Client::connect(at).await?.get("/ps").await?;
     out.show(&list, |list| {
-        let of = |class: &str| -> Vec<&Value> {
-            rows(list, "agents").iter().filter(|agent| text(agent, "class") == class).collect()
-        };
-        let number = |value: &Value| value.as_f64().map_or_else(String::new, |us| format!("{us:.0}"));
-        let base = |agent: &Value| ["name", "runtime", "state"].map(|name| text(agent, name)).to_vec();
-        let mut shown = Vec::new();
-        let hard: Vec<Vec<String>> = of("hrt")
-            .iter()
-            .map(|agent| {
-                let hard = &agent["hrt"];
-                let mut row = base(agent);
-                row.extend(
-                    ["core", "jobs", "missed", "explained", "overruns", "failures"].map(|name| text(hard, name)),
-                );
-                row.extend(["responseP99Us", "responseMaxUs", "responseBoundUs"].map(|name| number(&hard[name])));
-                row.push(text(agent, "why"));
-                row
-            })
-            .collect();
-        if !hard.is_empty() {
-            let head = [
-                "hard real-time",
-                "runtime",
-                "state",
-                "core",
-                "jobs",
-                "missed",
-                "expl.",
-                "overruns",
-                "failed",
-                "p99 µs",
-                "max µs",
-                "bound µs",
-                "why",
-            ];
-            shown.push(table(&head, &hard));
-        }
-        for (class, title) in [("srt", "soft real-time"), ("dt", "delay-tolerant"), ("", "not running")] {
-            let cells = |agent: &&Value| {
-                let first = &agent["firstOutputUs"];
-                let mut row = base(agent);
-                row.extend(["pid", "turns", "turnsTotal"].map(|name| text(agent, name)));
-                row.extend([number(&first["p50"]), number(&first["p99"]), text(first, "late"), text(agent, "why")]);
-                row
-            };
-            let all: Vec<Vec<String>> = of(class).iter().map(cells).collect();
-            if !all.is_empty() {
-                let head =
-                    [title, "runtime", "state", "pid", "turns", "total", "first p50 us", "p99 us", "late", "why"];
-                shown.push(table(&head, &all));
-            }
-        }
+        let shown: Vec<String> = panes(list).iter().map(|pane| table(&pane.head, &pane.rows)).collect();
         if shown.is_empty() {
             "no agent runs here; `althing agent add FILE` adds one".to_owned()
         } else {

@@ -1,0 +1,73 @@
+//! A node's agents, class by class, as `ps` and `top` show them.
+
+use serde_json::Value;
+
+use crate::commands::{rows, text};
+
+/// The agents of one class.
+pub struct Pane {
+    /// Names of the columns; the first one is the class.
+    pub head: Vec<&'static str>,
+    /// A row for each agent.
+    pub rows: Vec<Vec<String>>,
+}
+
+const HARD: [&str; 13] = [
+    "hard real-time",
+    "runtime",
+    "state",
+    "core",
+    "jobs",
+    "missed",
+    "expl.",
+    "overruns",
+    "failed",
+    "p99 µs",
+    "max µs",
+    "bound µs",
+    "why",
+];
+const TURNS: [&str; 9] = ["runtime", "state", "pid", "turns", "total", "first p50 us", "p99 us", "late", "why"];
+
+/// The panes that hold somebody.
+pub fn panes(list: &Value) -> Vec<Pane> {
+    let of =
+        |class: &str| rows(list, "agents").iter().filter(|agent| text(agent, "class") == class).collect::<Vec<_>>();
+    let mut panes = Vec::new();
+    let hard: Vec<Vec<String>> = of("hrt").into_iter().map(hard).collect();
+    if !hard.is_empty() {
+        panes.push(Pane { head: HARD.to_vec(), rows: hard });
+    }
+    for (class, title) in [("srt", "soft real-time"), ("dt", "delay-tolerant"), ("", "not running")] {
+        let rows: Vec<Vec<String>> = of(class).into_iter().map(turns).collect();
+        if !rows.is_empty() {
+            panes.push(Pane { head: [&[title], TURNS.as_slice()].concat(), rows });
+        }
+    }
+    panes
+}
+
+fn number(value: &Value) -> String {
+    value.as_f64().map_or_else(String::new, |us| format!("{us:.0}"))
+}
+
+fn base(agent: &Value) -> Vec<String> {
+    ["name", "runtime", "state"].map(|name| text(agent, name)).to_vec()
+}
+
+fn hard(agent: &Value) -> Vec<String> {
+    let hard = &agent["hrt"];
+    let mut row = base(agent);
+    row.extend(["core", "jobs", "missed", "explained", "overruns", "failures"].map(|name| text(hard, name)));
+    row.extend(["responseP99Us", "responseMaxUs", "responseBoundUs"].map(|name| number(&hard[name])));
+    row.push(text(agent, "why"));
+    row
+}
+
+fn turns(agent: &Value) -> Vec<String> {
+    let first = &agent["firstOutputUs"];
+    let mut row = base(agent);
+    row.extend(["pid", "turns", "turnsTotal"].map(|name| text(agent, name)));
+    row.extend([number(&first["p50"]), number(&first["p99"]), text(first, "late"), text(agent, "why")]);
+    row
+}

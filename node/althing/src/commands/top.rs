@@ -1,0 +1,174 @@
+//! `althing top`: the node as it is now, a pane for each class.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, poll, read};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Paragraph, Row, Table};
+use serde_json::{Value, json};
+
+use crate::args::Top;
+use crate::commands::panes::{Pane, panes};
+use crate::commands::{Out, plain, print_line, table, text};
+use crate::control::client::Client;
+use crate::exit::Failure;
+use crate::paths::Paths;
+
+/// Between two looks at the keyboard.
+const KEYS: Duration = Duration::from_millis(50);
+
+/// Shows the node until `q`, Ctrl-C, or as often as was asked for. Where it goes to a file it is printed instead.
+pub async fn run(at: &Paths, top: &Top, out: &Out) -> Result<(), Failure> {
+    let client = Client::connect(at).await?;
+    let (every, most) = (Duration::from_secs(top.interval), top.count.unwrap_or(u64::MAX));
+    if out.json || !std::io::stdout().is_terminal() {
+        for shown in 0..most {
+            let (list, status) = (client.get("/ps").await?, client.get("/status").await?);
+            if out.json {
+                print_line(
+                    &json!({ "agents": list["agents"], "execution": status["layers"]["l1Execution"] }).to_string(),
+                );
+            } else {
+                print_line(&title(&status));
+                panes(&list).iter().for_each(|pane| print_line(table(&pane.head, &pane.rows).trim_end()));
+            }
+            if shown + 1 < most {
+                tokio::time::sleep(every).await;
+            }
+        }
+        return Ok(());
+    }
+    let mut terminal = ratatui::init();
+    let shown = live(&client, &mut terminal, every, most).await;
+    ratatui::restore();
+    shown
+}
+
+async fn live(
+    client: &Client,
+    terminal: &mut ratatui::DefaultTerminal,
+    every: Duration,
+    most: u64,
+) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::failed(format!("the terminal failed: {error}"));
+    for _ in 0..most {
+        let (list, status) = (client.get("/ps").await?, client.get("/status").await?);
+        let panes = panes(&list);
+        terminal.draw(|frame| draw(frame, &title(&status), &panes)).map_err(failed)?;
+        let until = tokio::time::Instant::now() + every;
+        while tokio::time::Instant::now() < until {
+            if poll(Duration::ZERO).map_err(failed)? {
+                match read().map_err(failed)? {
+                    Event::Key(key) if key.code == KeyCode::Char('q') || key.code == KeyCode::Esc => return Ok(()),
+                    Event::Key(key)
+                        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) =>
+                    {
+                        return Ok(());
+                    }
+                    Event::Resize(..) => {
+                        terminal.draw(|frame| draw(frame, &title(&status), &panes)).map_err(failed)?;
+                    }
+                    _ => {}
+                }
+            }
+            tokio::time::sleep(KEYS).await;
+        }
+    }
+    Ok(())
+}
+
+/// What the machine can do, and what of it is promised.
+fn title(status: &Value) -> String {
+    let l1 = &status["layers"]["l1Execution"];
+    let promised: Vec<String> = l1["promised"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_f64)
+        .map(|share| format!("{:.0} %", share * 100.0))
+        .collect();
+    format!(
+        "grade {}  agents {}  turns {}  promised {}  reserved {}  peers {}",
+        text(&l1["machine"], "grade"),
+        l1["agents"],
+        l1["turns"],
+        promised.join(", "),
+        l1["reserved"],
+        status["layers"]["l2Communication"]["peers"]
+    )
+}
+
+fn draw(frame: &mut Frame<'_>, title: &str, panes: &[Pane]) {
+    let heights = panes.iter().map(|pane| Constraint::Fill(u16::try_from(pane.rows.len() + 3).unwrap_or(u16::MAX)));
+    let areas = Layout::vertical([Constraint::Length(1)].into_iter().chain(heights).chain([Constraint::Length(1)]))
+        .split(frame.area());
+    frame.render_widget(Line::from(title.to_owned()).style(Style::new().add_modifier(Modifier::BOLD)), areas[0]);
+    for (pane, area) in panes.iter().zip(areas.iter().skip(1)) {
+        frame.render_widget(pane_table(pane), *area);
+    }
+    if panes.is_empty() {
+        frame.render_widget(Paragraph::new("no agent runs here; `althing agent add FILE` adds one"), frame.area());
+    }
+    if let Some(last) = areas.last() {
+        frame.render_widget(Line::from("q ends").style(Style::new().add_modifier(Modifier::DIM)), *last);
+    }
+}
+
+fn pane_table(pane: &Pane) -> Table<'static> {
+    let stdout = std::io::stdout();
+    let head = pane.head.iter().map(|name| (*name).to_owned());
+    let rows: Vec<Row<'static>> =
+        pane.rows.iter().map(|row| Row::new(row.iter().map(|cell| plain(cell, &stdout)).collect::<Vec<_>>())).collect();
+    let widths: Vec<Constraint> = (0..pane.head.len())
+        .map(|column| {
+            let cells = pane.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            let widest = cells.chain([pane.head[column].chars().count()]).max().unwrap_or_default();
+            Constraint::Length(u16::try_from(widest).unwrap_or(u16::MAX))
+        })
+        .collect();
+    let head: Vec<String> = std::iter::once("name".to_owned()).chain(head.skip(1)).collect();
+    Table::new(rows, widths)
+        .header(Row::new(head).style(Style::new().add_modifier(Modifier::DIM)))
+        .block(Block::bordered().title(pane.head[0]))
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    #[test]
+    fn each_class_has_a_pane_of_its_own() {
+        let list = json!({ "agents": [
+            { "name": "arm", "class": "hrt", "runtime": "wasm", "state": "ready", "hrt": { "core": 0, "jobs": 1234, "missed": 1 } },
+            { "name": "clerk", "class": "srt", "runtime": "model", "state": "ready", "turns": 2, "firstOutputUs": { "p50": 81.0 } },
+            { "name": "planner", "class": "dt", "runtime": "wasm", "state": "ready" },
+        ] });
+        let status = json!({ "layers": { "l1Execution": { "agents": 3, "turns": 2, "promised": [0.11], "reserved": 0,
+            "machine": { "grade": "A" } }, "l2Communication": { "peers": 4 } } });
+        let mut terminal = Terminal::new(TestBackend::new(110, 24)).expect("a terminal");
+        terminal.draw(|frame| draw(frame, &title(&status), &panes(&list))).expect("drawn");
+        let shown = terminal.backend().to_string();
+        for wanted in [
+            "grade A",
+            "promised 11 %",
+            "hard real-time",
+            "soft real-time",
+            "delay-tolerant",
+            "1234",
+            "clerk",
+            "q ends",
+        ] {
+            assert!(shown.contains(wanted), "{wanted} in\n{shown}");
+        }
+        // A terminal that is far too small is no reason to panic.
+        let mut terminal = Terminal::new(TestBackend::new(3, 2)).expect("a terminal");
+        terminal.draw(|frame| draw(frame, &title(&status), &panes(&list))).expect("drawn");
+    }
+}
