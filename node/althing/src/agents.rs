@@ -105,6 +105,7 @@ impl Node {
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
         let started = tokio::task::spawn_blocking(move || host.start(&file, &folder)).await;
         started.map_err(|error| Failure::failed(error.to_string()))?.map_err(|error| failed(&error))?;
+        self.seal(&added.file.name).await?;
         // Before the peers are told, who may call at once.
         let id = publish::agent_id(&self.owner, &added.file)?;
         self.hosting.add(HostedAgent {

@@ -257,7 +257,7 @@ pub struct Bind {
     /// Write the sealed manifest there.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// The target is the name of an agent that runs: show what it was bound to.
+    /// The target is the name of an agent that runs, or the hash of a span: show what was bound.
     #[arg(long, conflicts_with_all = ["set", "verify"])]
     pub running: bool,
     /// The target is a sealed manifest: check its signature, and bind it again; needs no node.

@@ -34,6 +34,8 @@ const TRUSTED_MAX: usize = 10_000;
 const RENEW: Duration = Duration::from_millis(publish::GRANT_MS / 2);
 /// How often it is looked whether that time has come.
 const RENEW_LOOK: Duration = Duration::from_secs(10);
+/// Between two sweeps of what agents keep.
+const SWEEP: Duration = Duration::from_secs(60);
 /// How long calls that are under way when the node stops may take to end.
 const LET_END: Duration = Duration::from_secs(5);
 
@@ -189,8 +191,25 @@ impl Node {
         self.trust.borrow().trusted.clone()
     }
 
-    /// Renews grants and the membership for as long as the node runs.
-    pub async fn renew_for_ever(&self) {
+    /// Keeps the node in order for as long as it runs.
+    pub async fn keep_for_ever(&self) {
+        tokio::join!(self.renew_for_ever(), self.sweep_for_ever());
+    }
+
+    /// Takes away what agents kept and has passed its retention.
+    async fn sweep_for_ever(&self) {
+        loop {
+            match self.memories.sweep().await {
+                Ok(0) => {}
+                Ok(rows) => tracing::info!(rows, "what has passed its retention is gone"),
+                Err(error) => tracing::error!(%error, "memory could not be swept"),
+            }
+            tokio::time::sleep(SWEEP).await;
+        }
+    }
+
+    /// Renews grants and the membership.
+    async fn renew_for_ever(&self) {
         let renew_ms = u64::try_from(RENEW.as_millis()).unwrap_or(u64::MAX);
         let mut renewed_ms = self.clock.now_ms();
         // What waits for the machine to be known is started as soon as it is.
@@ -203,11 +222,6 @@ impl Node {
             tokio::time::sleep(RENEW_LOOK).await;
             if let Err(failure) = self.retry_failed().await {
                 tracing::error!(reason = failure.message, "agents could not be started again");
-            }
-            match self.memories.sweep().await {
-                Ok(0) => {}
-                Ok(rows) => tracing::info!(rows, "what has passed its retention is gone"),
-                Err(error) => tracing::error!(%error, "memory could not be swept"),
             }
             let now_ms = self.clock.now_ms();
             if now_ms.abs_diff(renewed_ms) < renew_ms {

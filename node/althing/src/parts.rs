@@ -20,6 +20,7 @@ use althing_store::{OpenError, RocksStore, Store, StoreConfig};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::bindings::BINDINGS;
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::node::TRUSTED;
@@ -82,7 +83,7 @@ fn builtins() -> Builtins {
 
 /// The node's database.
 pub fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
-    let families = [TASKS, REMOTE_TASKS, AGENTS, TRUSTED, MEMORY];
+    let families = [TASKS, REMOTE_TASKS, AGENTS, TRUSTED, MEMORY, BINDINGS];
     let opened = RocksStore::open(&at.store(), &families, StoreConfig::default());
     Ok(Arc::new(opened.map_err(|error| {
         let hint = match error {

@@ -153,15 +153,12 @@ impl Reserving {
         let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let admitted = self.kernel.reserve(&id, holder, &contract, lease).map_err(|error| match error {
             ReserveError::Lease(error) => ("TOO_MANY", error.to_string()),
+            ReserveError::NothingToHold => ("INVALID", error.to_string()),
             // Whose promises there are is told: it is this node's owner who asks.
             ReserveError::Admission(error) => ("NOT_ADMITTED", error.to_string()),
         })?;
-        let proof = admitted.map(|admitted| (admitted.response_bound_ns as f64 / 1e3, admitted.core as u64));
-        Ok(Reserved {
-            response_bound_us: proof.map(|(us, _)| us),
-            core: proof.map(|(_, core)| core),
-            ..reserved(id, lease)
-        })
+        let (bound_us, core) = (admitted.response_bound_ns as f64 / 1e3, admitted.core as u64);
+        Ok(Reserved { response_bound_us: Some(bound_us), core: Some(core), ..reserved(id, lease) })
     }
 }
 

@@ -60,8 +60,10 @@ fn terms(more: impl FnOnce(&mut contract::Memory)) -> contract::Memory {
     terms
 }
 
-fn open(memories: &Memories, agent: &str, terms: &contract::Memory) -> Result<Memory, MemoryError> {
-    memories.open(agent, terms, Arc::new(Embedder::Words))
+async fn open(memories: &Memories, agent: &str, terms: &contract::Memory) -> Result<Memory, MemoryError> {
+    let memory = memories.open(agent, terms, Arc::new(Embedder::Words))?;
+    memory.adopt().await?;
+    Ok(memory)
 }
 
 const TOWN: &str = "Bicycles may be parked in the cellar of the town hall from seven to nine.\n\n\
@@ -71,12 +73,12 @@ const TOWN: &str = "Bicycles may be parked in the cellar of the town hall from s
 async fn values_and_passages_outlive_the_node() {
     let world = World::new();
     {
-        let memory = open(&world.memories(), "clerk", &terms(|_| {})).expect("opened");
+        let memory = open(&world.memories(), "clerk", &terms(|_| {})).await.expect("opened");
         memory.put("last", b"42").await.expect("kept");
         memory.put("other", &[0, 255]).await.expect("kept");
         assert_eq!(memory.remember("rules.txt", TOWN).await, Ok(1));
     }
-    let memory = open(&world.memories(), "clerk", &terms(|_| {})).expect("opened");
+    let memory = open(&world.memories(), "clerk", &terms(|_| {})).await.expect("opened");
     assert_eq!(memory.get("last").await, Ok(Some(b"42".to_vec())));
     assert_eq!(memory.get("other").await, Ok(Some(vec![0, 255])));
     assert_eq!(memory.get("none").await, Ok(None));
@@ -92,7 +94,7 @@ async fn values_and_passages_outlive_the_node() {
 #[tokio::test]
 async fn a_source_is_replaced_whole() {
     let world = World::new();
-    let memory = open(&world.memories(), "clerk", &terms(|_| {})).expect("opened");
+    let memory = open(&world.memories(), "clerk", &terms(|_| {})).await.expect("opened");
     let long: String = (0..200).map(|line| format!("Line {line} of the first edition says something. ")).collect();
     let first = memory.remember("book", &long).await.expect("kept");
     assert!(first > 5, "{first} passages");
@@ -112,32 +114,32 @@ async fn a_namespace_is_its_owners_and_whom_it_names() {
     let world = World::new();
     let memories = world.memories();
     let owner =
-        open(&memories, "clerk", &terms(|memory| memory.share_with = vec!["helper".to_owned()])).expect("opened");
+        open(&memories, "clerk", &terms(|memory| memory.share_with = vec!["helper".to_owned()])).await.expect("opened");
     owner.put("a", b"1").await.expect("kept");
     let clerks = |memory: &mut contract::Memory| memory.namespace = Some("clerk".to_owned());
     for memories in [memories, world.memories()] {
-        let stranger = open(&memories, "stranger", &terms(clerks));
+        let stranger = open(&memories, "stranger", &terms(clerks)).await;
         assert!(matches!(stranger.err(), Some(MemoryError::NotShared { .. })));
-        let helper = open(&memories, "helper", &terms(clerks)).expect("shared");
+        let helper = open(&memories, "helper", &terms(clerks)).await.expect("shared");
         assert_eq!(helper.get("a").await, Ok(Some(b"1".to_vec())));
         // Its own is another one, and stays so when the names only begin alike.
-        let own = open(&memories, "helper", &terms(|_| {})).expect("opened");
+        let own = open(&memories, "helper", &terms(|_| {})).await.expect("opened");
         assert_eq!((own.get("a").await, own.keys("").await), (Ok(None), Ok(Vec::new())));
-        let cler = open(&memories, "cler", &terms(|_| {})).expect("opened");
+        let cler = open(&memories, "cler", &terms(|_| {})).await.expect("opened");
         assert_eq!(cler.keys("").await, Ok(Vec::new()));
     }
     drop(owner);
     // The owner takes the grant back.
     let memories = world.memories();
-    open(&memories, "clerk", &terms(|_| {})).expect("opened").put("a", b"2").await.expect("kept");
-    assert!(matches!(open(&memories, "helper", &terms(clerks)).err(), Some(MemoryError::NotShared { .. })));
+    open(&memories, "clerk", &terms(|_| {})).await.expect("opened").put("a", b"2").await.expect("kept");
+    assert!(matches!(open(&memories, "helper", &terms(clerks)).await.err(), Some(MemoryError::NotShared { .. })));
 }
 
 #[tokio::test]
 async fn what_has_passed_its_time_is_gone() {
     let world = World::new();
     let memories = world.memories();
-    let memory = open(&memories, "clerk", &terms(|memory| memory.retention_s = Some(60))).expect("opened");
+    let memory = open(&memories, "clerk", &terms(|memory| memory.retention_s = Some(60))).await.expect("opened");
     memory.put("old", b"an old value").await.expect("kept");
     memory.remember("old.txt", "An old text.").await.expect("kept");
     let id = memory.recall("old text", 1).await.expect("recalled")[0].id.clone();
@@ -163,23 +165,21 @@ async fn what_has_passed_its_time_is_gone() {
 #[tokio::test]
 async fn a_shorter_retention_holds_at_once() {
     let world = World::new();
-    open(&world.memories(), "clerk", &terms(|_| {})).expect("opened").put("a", b"value").await.expect("kept");
+    open(&world.memories(), "clerk", &terms(|_| {})).await.expect("opened").put("a", b"value").await.expect("kept");
     world.later(100);
     let memories = world.memories();
-    let memory = open(&memories, "clerk", &terms(|memory| memory.retention_s = Some(60))).expect("opened");
+    let memory = open(&memories, "clerk", &terms(|memory| memory.retention_s = Some(60))).await.expect("opened");
     assert_eq!(memory.get("a").await, Ok(None));
-    drop(memory);
-    // Its agent was removed before anything was written.
-    assert_eq!(memories.sweep().await, Ok(0), "nobody holds the new terms any more");
-    let memory = open(&memories, "clerk", &terms(|memory| memory.retention_s = Some(60))).expect("opened");
-    assert_eq!(memories.sweep().await, Ok(1));
-    assert_eq!(memory.get("a").await, Ok(None));
+    // Its agent is removed before anything was written: the terms are on disk all the same.
+    drop((memory, memories));
+    assert_eq!(world.memories().sweep().await, Ok(1));
+    assert!(!world.holds("value"));
 }
 
 #[tokio::test]
 async fn a_namespace_keeps_within_its_quota() {
     let world = World::new();
-    let memory = open(&world.memories(), "clerk", &terms(|memory| memory.quota_bytes = 4_096)).expect("opened");
+    let memory = open(&world.memories(), "clerk", &terms(|memory| memory.quota_bytes = 4_096)).await.expect("opened");
     memory.put("a", &[1; 3_000]).await.expect("kept");
     let refused = memory.put("b", &[1; 3_000]).await;
     assert!(matches!(refused, Err(MemoryError::Quota { quota: 4_096, .. })), "{refused:?}");
@@ -192,10 +192,112 @@ async fn a_namespace_keeps_within_its_quota() {
     assert!(memory.bytes().await.expect("bytes") <= 4_096);
 }
 
+/// The header is there with the first row, whatever was refused before it.
+#[tokio::test]
+async fn a_refused_write_loses_nobody_their_namespace() {
+    let world = World::new();
+    let sealed = |memory: &mut contract::Memory| {
+        memory.quota_bytes = 4_096;
+        memory.encryption_secret = Some("key".to_owned());
+    };
+    {
+        let memories = world.memories();
+        let memory = memories.open("clerk", &terms(sealed), Arc::new(Embedder::Words)).expect("opened");
+        assert!(memory.put("long", &[1; 8_000]).await.is_err());
+        memory.put("short", b"kept").await.expect("kept");
+    }
+    let spy = terms(|memory| memory.namespace = Some("clerk".to_owned()));
+    assert!(matches!(open(&world.memories(), "spy", &spy).await.err(), Some(MemoryError::NotShared { .. })));
+    let memory = open(&world.memories(), "clerk", &terms(sealed)).await.expect("its own");
+    assert_eq!(memory.get("short").await, Ok(Some(b"kept".to_vec())));
+}
+
+/// Who names no namespace means its own, and never one that somebody else made under its name.
+#[tokio::test]
+async fn nobody_keeps_in_a_namespace_that_was_laid_out_for_it() {
+    let world = World::new();
+    let memories = world.memories();
+    let trap = terms(|memory| {
+        memory.namespace = Some("payroll".to_owned());
+        memory.share_with = vec!["payroll".to_owned()];
+    });
+    let _spy = open(&memories, "spy", &trap).await.expect("nobody is there yet");
+    for memories in [memories, world.memories()] {
+        let victim = open(&memories, "payroll", &terms(|_| {})).await;
+        assert!(matches!(victim.err(), Some(MemoryError::NotShared { .. })));
+        // By name it may: then it knows.
+        let knowing = terms(|memory| memory.namespace = Some("payroll".to_owned()));
+        assert!(open(&memories, "payroll", &knowing).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn what_is_shared_no_more_is_out_of_reach_at_once() {
+    let world = World::new();
+    let memories = world.memories();
+    let sharing = terms(|memory| memory.share_with = vec!["helper".to_owned()]);
+    let owner = open(&memories, "clerk", &sharing).await.expect("opened");
+    owner.put("a", b"1").await.expect("kept");
+    let clerks = terms(|memory| memory.namespace = Some("clerk".to_owned()));
+    let helper = open(&memories, "helper", &clerks).await.expect("shared");
+    assert_eq!(helper.get("a").await, Ok(Some(b"1".to_vec())));
+    let again = memories.open("clerk", &terms(|_| {}), Arc::new(Embedder::Words)).expect("opened");
+    assert!(helper.get("a").await.is_ok(), "an agent that is not started changes nothing");
+    again.adopt().await.expect("adopted");
+    for refused in [helper.get("a").await.map(drop), helper.put("a", b"2").await, helper.recall("x", 1).await.map(drop)]
+    {
+        assert!(matches!(refused, Err(MemoryError::NotShared { .. })), "{refused:?}");
+    }
+    assert_eq!(owner.get("a").await, Ok(Some(b"1".to_vec())));
+}
+
+/// The sweeper, the operator and the agent work on one and the same namespace.
+#[tokio::test]
+async fn there_is_one_of_each_namespace() {
+    let world = World::new();
+    let memories = world.memories();
+    open(&memories, "clerk", &terms(|memory| memory.quota_bytes = 8_192))
+        .await
+        .expect("opened")
+        .put("a", &[1; 2_000])
+        .await
+        .expect("kept");
+    let operator = memories.operate("clerk").expect("opened");
+    let memory = open(&memories, "clerk", &terms(|memory| memory.quota_bytes = 8_192)).await.expect("opened");
+    operator.put("b", &[1; 1_500]).await.expect("kept");
+    let refused = memory.put("c", &[1; 6_000]).await;
+    assert!(matches!(refused, Err(MemoryError::Quota { .. })), "{refused:?}");
+    let (one, other) =
+        tokio::join!(operator.remember("s", TOWN), memory.remember("s", "Another text of the same source."));
+    assert!(one.is_ok() && other.is_ok());
+    let texts = memory.recall("text bicycles", 32).await.expect("recalled");
+    assert_eq!(memory.sources().await.expect("sources")["s"], 1, "of one edition: {texts:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_header_stops_nobody_else() {
+    let world = World::new();
+    let memories = world.memories();
+    for name in ["a", "b"] {
+        let memory = open(&memories, name, &terms(|memory| memory.retention_s = Some(1))).await.expect("opened");
+        memory.put("old", b"value").await.expect("kept");
+    }
+    drop(memories);
+    let mut damage = althing_store::Batch::new();
+    damage.put(MEMORY, *b"ha", *b"nonsense");
+    world.store.write(damage, althing_store::Durability::Synced).await.expect("written");
+    world.later(2);
+    let memories = world.memories();
+    assert!(matches!(memories.sweep().await, Err(MemoryError::Damaged(_))));
+    assert!(open(&memories, "b", &terms(|_| {})).await.expect("opened").keys("").await.expect("keys").is_empty());
+    memories.remove("a").await.expect("removed all the same");
+    assert_eq!(memories.sweep().await, Ok(0));
+}
+
 #[tokio::test]
 async fn lengths_are_bounded() {
     let world = World::new();
-    let memory = open(&world.memories(), "clerk", &terms(|_| {})).expect("opened");
+    let memory = open(&world.memories(), "clerk", &terms(|_| {})).await.expect("opened");
     let long = |what: Result<(), MemoryError>| assert!(matches!(what, Err(MemoryError::Length { .. })), "{what:?}");
     long(memory.put("", b"x").await);
     long(memory.put(&"k".repeat(257), b"x").await);
@@ -214,7 +316,7 @@ async fn what_is_encrypted_is_not_on_disk_in_clear() {
     let world =
         World::on(Arc::new(RocksStore::open(folder.path(), &[MEMORY], StoreConfig::default()).expect("a store")));
     {
-        let memory = open(&world.memories(), "clerk", &terms(sealed)).expect("opened");
+        let memory = open(&world.memories(), "clerk", &terms(sealed)).await.expect("opened");
         memory.put("patient-zero", b"has the measles").await.expect("kept");
         memory.remember("file-of-zero", "Zero was seen by the doctor in Reykjavik.").await.expect("kept");
         assert_eq!(memory.forget("file-of-zero").await, Ok(1));
@@ -228,19 +330,19 @@ async fn what_is_encrypted_is_not_on_disk_in_clear() {
             }
         }
     }
-    let memory = open(&world.memories(), "clerk", &terms(sealed)).expect("opened again");
+    let memory = open(&world.memories(), "clerk", &terms(sealed)).await.expect("opened again");
     assert_eq!(memory.get("patient-zero").await, Ok(Some(b"has the measles".to_vec())));
     assert!(memory.recall("doctor in Akureyri", 1).await.expect("recalled")[0].text.contains("Akureyri"));
     drop(memory);
     // Another key is refused before anything is read; without any, too; and nothing is lost by it.
     world.secrets.lock().expect("secrets").insert("key".to_owned(), "wrong horse".to_owned());
-    let wrong = open(&world.memories(), "clerk", &terms(sealed)).err();
+    let wrong = open(&world.memories(), "clerk", &terms(sealed)).await.err();
     assert!(matches!(wrong, Some(MemoryError::WrongKey { .. })), "{wrong:?}");
-    assert!(matches!(open(&world.memories(), "clerk", &terms(|_| {})).err(), Some(MemoryError::Terms { .. })));
+    assert!(matches!(open(&world.memories(), "clerk", &terms(|_| {})).await.err(), Some(MemoryError::Terms { .. })));
     world.secrets.lock().expect("secrets").clear();
-    assert!(matches!(open(&world.memories(), "clerk", &terms(sealed)).err(), Some(MemoryError::NoSecret(_))));
+    assert!(matches!(open(&world.memories(), "clerk", &terms(sealed)).await.err(), Some(MemoryError::NoSecret(_))));
     world.secrets.lock().expect("secrets").insert("key".to_owned(), "correct horse".to_owned());
-    let memory = open(&world.memories(), "clerk", &terms(sealed)).expect("opened again");
+    let memory = open(&world.memories(), "clerk", &terms(sealed)).await.expect("opened again");
     assert_eq!(memory.keys("").await, Ok(vec!["patient-zero".to_owned()]));
 }
 
@@ -248,7 +350,7 @@ async fn what_is_encrypted_is_not_on_disk_in_clear() {
 async fn rows_that_were_changed_on_disk_are_refused() {
     let world = World::new();
     let sealed = |memory: &mut contract::Memory| memory.encryption_secret = Some("key".to_owned());
-    let memory = open(&world.memories(), "clerk", &terms(sealed)).expect("opened");
+    let memory = open(&world.memories(), "clerk", &terms(sealed)).await.expect("opened");
     memory.put("a", b"one").await.expect("kept");
     memory.put("b", b"two").await.expect("kept");
     drop(memory);
@@ -257,7 +359,7 @@ async fn rows_that_were_changed_on_disk_are_refused() {
     let mut swapped = althing_store::Batch::new();
     swapped.put(MEMORY, first.clone(), second.clone());
     world.store.write(swapped, althing_store::Durability::Synced).await.expect("written");
-    let memory = open(&world.memories(), "clerk", &terms(sealed)).expect("opened");
+    let memory = open(&world.memories(), "clerk", &terms(sealed)).await.expect("opened");
     assert!(matches!(memory.keys("").await, Err(MemoryError::Damaged(_))));
 }
 
@@ -266,7 +368,7 @@ async fn the_operator_sees_and_removes() {
     let world = World::new();
     let memories = world.memories();
     assert!(matches!(memories.operate("clerk").err(), Some(MemoryError::Unknown(_))));
-    let memory = open(&memories, "clerk", &terms(|memory| memory.retention_s = Some(5))).expect("opened");
+    let memory = open(&memories, "clerk", &terms(|memory| memory.retention_s = Some(5))).await.expect("opened");
     memories.operate("clerk").expect("open now").remember("rules.txt", TOWN).await.expect("kept");
     assert_eq!(memory.recall("dog tax", 4).await.expect("recalled").len(), 1);
     let all = memories.list().expect("listed");
@@ -281,7 +383,7 @@ async fn the_operator_sees_and_removes() {
 #[tokio::test]
 async fn models_reach_memory_as_a_tool_that_the_contract_names() {
     let world = World::new();
-    let memory = open(&world.memories(), "clerk", &terms(|_| {})).expect("opened");
+    let memory = open(&world.memories(), "clerk", &terms(|_| {})).await.expect("opened");
     let server: Arc<dyn althing_execution::tools::ToolServer> = Arc::new(MemoryServer(memory.clone()));
     let gate = ContractGate::new(vec!["memory/put".to_owned(), "memory/recall".to_owned()]);
     let tools = Tools::new("clerk", BTreeMap::from([("memory".to_owned(), server)]), Arc::new(gate));

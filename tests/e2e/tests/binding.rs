@@ -97,6 +97,10 @@ fn a_contract_is_made_whole_bound_and_sealed() {
     assert_eq!(machine.run(&["call", "clerk", "Hello"]).stdout, "heard: Hello\n");
     let running = machine.json(&["bind", "--running", "clerk"]);
     assert_eq!(hash(&running), hash(&bound));
+    // What it was sealed as stays findable by its hash, also when the agent is gone, and after a start.
+    let sealed = running["sealed"].clone();
+    assert_eq!(machine.json(&["bind", "--running", "clerk"])["sealed"], sealed);
+    assert_eq!(machine.json(&["bind", "--running", &hash(&bound)])["sealed"], sealed);
 
     // Whoever has the seal can check it, without a node; a changed byte breaks it.
     assert_eq!(machine.run(&["bind", "--running", "clerk", "--output", "clerk.sealed"]).code, 0);

@@ -132,7 +132,11 @@ fn a_component_keeps_and_finds() {
     let machine = Machine::new();
     let node = machine.up_alone(&[]);
     let add = |name: &str, memory: &Value| {
-        let mut contract = json!({ "class": { "latency": "srt" }, "compute": { "memory_bytes": 128 << 20 } });
+        let mut contract = json!({
+            "class": { "latency": "srt" },
+            "compute": { "memory_bytes": 128 << 20 },
+            "capabilities": ["memory/put", "memory/get", "memory/keys", "memory/remember", "memory/recall", "memory/forget"],
+        });
         if memory.is_object() {
             contract["memory"] = memory.clone();
         }

@@ -53,7 +53,8 @@ impl Row {
     /// The longest response of a job that was done, less the machine's own stalls, µs.
     pub fn response_max(&self) -> f64 {
         let done = self.jobs.iter().filter(|job| job.outcome == Outcome::Done);
-        done.map(|job| us((job.end_ns - job.release_ns).saturating_sub(job.stalled_ns))).fold(0.0, f64::max)
+        done.map(|job| us((job.end_ns - job.release_ns).saturating_sub(job.stalled_ns + job.stolen_ns)))
+            .fold(0.0, f64::max)
     }
 
     /// Each job that missed its deadline, a hundred at most.
@@ -64,7 +65,9 @@ impl Row {
     /// The jobs that took longest, stalls left out.
     pub fn slowest(&self) -> Vec<Value> {
         let mut done: Vec<&JobRecord> = self.jobs.iter().filter(|job| job.outcome == Outcome::Done).collect();
-        done.sort_by_key(|job| std::cmp::Reverse((job.end_ns - job.release_ns).saturating_sub(job.stalled_ns)));
+        done.sort_by_key(|job| {
+            std::cmp::Reverse((job.end_ns - job.release_ns).saturating_sub(job.stalled_ns + job.stolen_ns))
+        });
         done.into_iter().take(SLOWEST_MAX).map(whole).collect()
     }
 
@@ -93,6 +96,7 @@ fn whole(job: &JobRecord) -> Value {
         "responseUs": us(job.end_ns.saturating_sub(job.release_ns)),
         "usedUs": us(job.used_ns),
         "stalledUs": us(job.stalled_ns),
+        "stolenUs": us(job.stolen_ns),
         "faults": job.faults,
         "explained": job.explained,
     })

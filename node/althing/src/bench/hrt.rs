@@ -24,7 +24,7 @@ use crate::control::agents::machine;
 use crate::exit::Failure;
 
 /// Jobs of one window.
-const WINDOW: u64 = 400;
+const WINDOW: u64 = 100;
 /// Jobs of the bare thread for each of the agent's.
 const NATIVE_SHARE: u64 = 4;
 /// Rounds that are tried to find how many make up a job's work.
@@ -259,6 +259,7 @@ mod tests {
             missed: response_us > 10_000,
             explained: response_us > 10_000 && stalled_us >= response_us - 10_000,
             stalled_ns: stalled_us * 1_000,
+            stolen_ns: 0,
             faults: 0,
         }
     }

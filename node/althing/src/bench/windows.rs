@@ -75,6 +75,7 @@ fn record(number: u64, release_ns: u64, noticed_ns: u64) -> JobRecord {
         missed: false,
         explained: false,
         stalled_ns: 0,
+        stolen_ns: 0,
         faults: 0,
     }
 }

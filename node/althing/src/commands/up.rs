@@ -29,7 +29,7 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}
         _ = hung_up.recv() => {}
-        () = node.renew_for_ever() => {}
+        () = node.keep_for_ever() => {}
     }
     if !out.json {
         print_line("stopping");

@@ -17,7 +17,10 @@ fn failed(error: &MemoryError) -> Failure {
     let exit = match error {
         MemoryError::Unknown(_) => code::NOT_FOUND,
         MemoryError::NotShared { .. } | MemoryError::WrongKey { .. } | MemoryError::Quota { .. } => code::REFUSED,
-        MemoryError::Length { .. } | MemoryError::NoSecret(_) | MemoryError::Terms { .. } => code::USAGE,
+        MemoryError::Collision { .. }
+        | MemoryError::Length { .. }
+        | MemoryError::NoSecret(_)
+        | MemoryError::Terms { .. } => code::USAGE,
         MemoryError::Embedding(_) | MemoryError::Damaged(_) | MemoryError::Read(_) | MemoryError::Write(_) => {
             code::FAILED
         }

@@ -9,7 +9,7 @@
 mod normalise;
 
 use althing_protocol::Contract;
-use althing_protocol::binding::{Candidates, Manifest, Model, Runtime, Tool, VERSION};
+use althing_protocol::binding::{Candidates, MANIFEST_BYTES_MAX, Manifest, Model, Runtime, Tool, VERSION};
 use althing_protocol::contract::{BindingMode, Class};
 use semver::{Version, VersionReq};
 
@@ -92,6 +92,16 @@ pub fn bind(contract: &Contract, what: Bindable, mut candidates: Candidates) -> 
         tools,
         candidates,
     };
+    let bytes = manifest.canonical().len();
+    if bytes > MANIFEST_BYTES_MAX {
+        return Err(Unmet {
+            clause: "capabilities".to_owned(),
+            reason: format!(
+                "what could be bound takes {bytes} bytes, and {MANIFEST_BYTES_MAX} is the most; name fewer servers"
+            ),
+            candidates: Vec::new(),
+        });
+    }
     Ok(Bound { manifest, models: whys, tools: tool_whys })
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use althing_protocol::binding::{Candidates, Model, Runtime, Tool};
 use althing_protocol::{Contract, digest};
@@ -14,11 +13,9 @@ use super::Host;
 use super::start::read;
 use crate::binding::{Bindable, Bound, bind};
 use crate::error::StartError;
+use crate::memory;
 use crate::syscalls::SystemCalls;
 use crate::tools::Tools;
-
-/// How long servers of tools may take until they are taken for absent.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Host {
     /// Binds the contract of an agent file that lies in `folder`, and runs nothing of it but its servers of tools.
@@ -28,7 +25,10 @@ impl Host {
     /// See [`StartError`].
     pub fn bind(&self, file: &AgentFile, folder: &Path) -> Result<Bound, StartError> {
         let contract = file.contract.as_ref().ok_or_else(|| StartError::NoContract(file.name.clone()))?;
-        let servers = self.servers(file, folder, contract)?;
+        let mut servers = self.servers(file, folder, contract)?;
+        if contract.memory.is_some() {
+            servers.insert(memory::SERVER.to_owned(), Arc::new(memory::Offered));
+        }
         let tools = Arc::new(Tools::of(&file.name, contract, servers));
         let bound = self.bound(file, folder, contract, &tools);
         if let Some(scheduling) = &self.scheduling {
@@ -78,15 +78,15 @@ impl Host {
 
     /// What the servers of tools list now.
     fn known(&self, tools: &Arc<Tools>) -> Vec<Tool> {
-        let Some(scheduling) = self.scheduling.as_ref().filter(|_| !tools.is_empty()) else { return Vec::new() };
-        let (listed, wait) = std::sync::mpsc::sync_channel(1);
+        if tools.is_empty() {
+            return Vec::new();
+        }
         let asked = tools.clone();
-        scheduling.kernel.turns.soft().spawn(async move {
-            let _ = tokio::time::timeout(PATIENCE, asked.listed()).await;
-            // Nobody waits any more only when the node stops.
-            let _ = listed.send(asked.definitions());
-        });
-        wait.recv().unwrap_or_default()
+        self.wait(async move {
+            asked.listed().await;
+            asked.definitions()
+        })
+        .unwrap_or_default()
     }
 }
 

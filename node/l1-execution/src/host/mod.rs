@@ -20,7 +20,7 @@ use crate::error::{AgentError, StartError};
 use crate::hard::HardStatus;
 use crate::hrt::{Histogram, Standing, Template};
 use crate::kernel::{Hard, Kernel};
-use crate::memory::{Memories, Memory};
+use crate::memory::{Memories, Memory, Rule};
 use crate::model::Secrets;
 use crate::process::{ProcessAgent, ProcessConfig};
 use crate::syscalls::{self, SystemCalls};
@@ -283,10 +283,34 @@ impl Host {
         bind::pin(&contract, &calls, &bound);
         let runtime = self.runtime(file, folder, &contract, &calls, &bound)?;
         let binding = Binding::new(bound);
+        if let Some(memory) = calls.memory.clone()
+            && let Some(Err(reason)) = self.wait(async move { memory.adopt().await })
+        {
+            self.give_up(runtime);
+            return Err(StartError::Memory { name: file.name.clone(), reason });
+        }
         let (turns, total, late) = Default::default();
         let agent = Running { runtime, calls, contract, binding, turns, total, late, first: Histogram::default() };
         self.lock().insert(file.name.clone(), Arc::new(agent));
         Ok(())
+    }
+
+    /// Stops what was started and is not to run after all.
+    fn give_up(&self, runtime: Runtime) {
+        if let (Runtime::Process(process), Some(scheduling)) = (runtime, &self.scheduling) {
+            scheduling.kernel.turns.soft().spawn(async move { process.stop().await });
+        }
+    }
+
+    /// Waits for work of the soft real-time runtime's; on a thread of no runtime.
+    fn wait<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        let scheduling = self.scheduling.as_ref()?;
+        let (done, wait) = std::sync::mpsc::sync_channel(1);
+        scheduling.kernel.turns.soft().spawn(async move {
+            // Nobody waits any more only when the node stops.
+            let _ = done.send(work.await);
+        });
+        wait.recv().ok()
     }
 
     /// Takes a name for an agent that is being started.
@@ -339,8 +363,21 @@ impl Host {
             return ended;
         };
         let (holding, held) = out.clone().held();
-        self.run(name, &agent, turn, holding).await?;
-        for made in held.released(memory, place).await? {
+        let notes = matches!(agent.runtime, Runtime::Model(_) | Runtime::Wasm(_));
+        let rule = Rule { turn: place, begun_ms: memory.now_ms(), notes };
+        if let Err(error) = self.run(name, &agent, turn, holding).await {
+            // What an agent says of its failure cites nothing either.
+            return Err(match error {
+                AgentError::Failed(why) | AgentError::Rejected(why)
+                    if matches!(agent.runtime, Runtime::Wasm(_) | Runtime::Native(_)) =>
+                {
+                    tracing::warn!(agent = name, why, "a turn that must be grounded failed");
+                    AgentError::Failed("it failed; the node's log says why".to_owned())
+                }
+                error => error,
+            });
+        }
+        for made in held.released(memory, rule).await? {
             out.send(made).await?;
         }
         agent.told(first.after());

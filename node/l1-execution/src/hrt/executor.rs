@@ -14,7 +14,7 @@ use super::signals::Signal;
 use super::stalls::Stalls;
 use super::watch::{Sentinel, Watchdog};
 use crate::admission::Policy;
-use crate::realtime::{Ladder, Level, faults, now_ns, spawn};
+use crate::realtime::{Ladder, Level, faults_and_waits, now_ns, ran_ns, spawn};
 
 /// Tasks of one executor.
 const PLACES: usize = 128;
@@ -24,6 +24,8 @@ const COMMANDS: usize = 1_024;
 const REPORTS: usize = 16_384;
 /// Missed jobs that wait for the sentinel to have looked.
 const UNJUDGED: usize = 64;
+/// Time taken away from a running job that is no more than what the threads above it take.
+const NOTICED_NS: u64 = 20_000;
 /// How long the sentinel is waited for before a miss is judged without it.
 const JUDGE_NS: u64 = 5_000_000;
 /// A new task's first job is released this long after it was put.
@@ -213,6 +215,7 @@ impl Executor {
             sentinel,
             stalls: Stalls::default(),
             faults: 0,
+            stolen_ns: 0,
             unjudged: Vec::with_capacity(UNJUDGED),
             leaving: Vec::with_capacity(PLACES),
             stopped: false,
@@ -293,6 +296,8 @@ struct Running {
     stalls: Stalls,
     /// Page faults of this thread so far.
     faults: u64,
+    /// Time in which a job was to run and the processor did not, beyond what the sentinel saw; since the job before.
+    stolen_ns: u64,
     unjudged: Vec<(usize, JobRecord, Values)>,
     leaving: Vec<(usize, tokio::sync::oneshot::Sender<()>)>,
     stopped: bool,
@@ -404,11 +409,20 @@ impl Running {
             // Told meanwhile: perhaps of something more urgent.
             return;
         }
+        let (begun, ran, (_, waits)) = (now_ns(), ran_ns(), faults_and_waits());
         let progress = fiber.resume();
+        let ran = ran_ns().saturating_sub(ran);
         let end = now_ns();
         self.watchdog.rest();
         self.look();
-        let used = (end - now).saturating_sub(self.stalls.within(now, end));
+        // A job is charged what it ran: neither stalls that the sentinel saw, nor time in which the processor was taken
+        // away in slices too short for it to see. Where it waited of its own accord, it is charged all of it.
+        let awake = (end - now).saturating_sub(self.stalls.within(now, end));
+        let used = match awake.min(ran.saturating_add(begun - now)) {
+            ran if awake - ran > NOTICED_NS && faults_and_waits().1 == waits => ran,
+            _ => awake,
+        };
+        self.stolen_ns = self.stolen_ns.saturating_add(awake - used);
         let spent = self.schedule.charge(place, used);
         match progress {
             Progress::Done => self.end(place, end, Outcome::Done),
@@ -431,12 +445,13 @@ impl Running {
         let Some(job) = self.schedule.end(place) else { return };
         let Some(task) = self.tasks[place].as_mut() else { return };
         let mut record = ended(&job, now, outcome);
-        let faults = faults();
+        let (faults, _) = faults_and_waits();
         record.faults = match std::mem::replace(&mut self.faults, faults) {
             0 => 0,
             before => faults - before,
         };
         record.stalled_ns = self.stalls.within(record.release_ns, record.end_ns);
+        record.stolen_ns = std::mem::take(&mut self.stolen_ns);
         let mut outputs = [0.0; SIGNALS_MAX];
         if let (Outcome::Done, Some(fiber)) = (outcome, &task.fiber) {
             outputs = *fiber.outputs();
@@ -521,6 +536,7 @@ fn ended(job: &Job, now: u64, outcome: Outcome) -> JobRecord {
         missed: outcome != Outcome::Done || now > job.deadline_ns,
         explained: false,
         stalled_ns: 0,
+        stolen_ns: 0,
         faults: 0,
     }
 }

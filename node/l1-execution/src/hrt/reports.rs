@@ -49,6 +49,9 @@ pub struct JobRecord {
     pub explained: bool,
     /// How long the machine stood still between release and end.
     pub stalled_ns: u64,
+    /// How long the processor was taken away from running jobs, in slices too short for the sentinel to see; since the
+    /// job before ended.
+    pub stolen_ns: u64,
     /// Page faults of the executor since the job before: there should be none.
     pub faults: u64,
 }

@@ -91,6 +91,12 @@ impl Plan {
         }
     }
 
+    /// Gives a promise, as it is, to another name; false when there is none.
+    pub fn rename(&mut self, from: &str, to: &str) -> bool {
+        let held = self.names.iter_mut().flatten().find(|held| *held == from);
+        held.map(|held| to.clone_into(held)).is_some()
+    }
+
     /// Takes a promise back; false when there is none.
     pub fn release(&mut self, name: &str) -> bool {
         for (core, names) in self.cores.iter_mut().zip(&mut self.names) {
@@ -177,9 +183,14 @@ impl fmt::Display for Refused {
         let held: u64 = self.held.iter().map(|(_, task)| share_ppm(task)).sum();
         write!(f, "  core {}     {} of {} is promised", self.rejected.core, share(held), share(self.cap_ppm))?;
         for (name, task) in &self.held {
+            // The id of a reservation is its holder's business.
+            let name = if name.contains(' ') { "a reservation" } else { name };
             write!(f, "\n             {name}: {}", each(task))?;
         }
-        let whose = |place: usize| self.held.get(place).map_or("it", |(name, _)| name.as_str());
+        let shown =
+            |name: &'static str, held: &'_ str| if held.contains(' ') { name.to_owned() } else { held.to_owned() };
+        let whose =
+            |place: usize| self.held.get(place).map_or("it".to_owned(), |(name, _)| shown("a reservation", name));
         let proof = match self.rejected.reason {
             Reason::Utilisation { wanted_ppm, cap_ppm } => {
                 format!("together they want {} of the core, and {} may be given", share(wanted_ppm), share(cap_ppm))

@@ -98,6 +98,9 @@ pub enum AdmitError {
 /// Why nothing is reserved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReserveError {
+    /// The contract asks for nothing that could be held.
+    #[error("only hard real-time contracts can be reserved for: the others are promised nothing that could be held")]
+    NothingToHold,
     /// The contract is not admitted.
     #[error(transparent)]
     Admission(#[from] AdmitError),
@@ -246,16 +249,25 @@ impl Kernel {
         let claim = self.claims.lock().expect("no holder of the claims panics").remove(name);
         let admitted = {
             let mut plan = self.expired();
-            if let Some(id) = claim {
-                // What was held for it becomes its own, with nobody in between.
-                plan.release(&name_of(&id));
+            // What was held for it becomes its own, as it was proved, with nobody in between.
+            let taken = claim.as_ref().filter(|id| plan.rename(&name_of(id), name));
+            match taken.and_then(|_| plan.promise(name)) {
+                Some(Promise { core, response_bound_ns, jitter_bound_ns }) => {
+                    Admitted { core, response_bound_ns, jitter_bound_ns, test: "reserved" }
+                }
+                None => plan.admit(name, contract, class, machine.wake_ns()).map_err(AdmitError::Refused)?,
             }
-            plan.admit(name, contract, class, machine.wake_ns()).map_err(AdmitError::Refused)?
         };
         let put = self.put(name, contract, class, module, admitted);
-        if put.is_err() {
-            self.plan().release(name);
+        let mut plan = self.plan();
+        match (&put, claim) {
+            (Ok(_), Some(id)) => self.held().taken(&id),
+            (Ok(_), None) => {}
+            // What was held stays held, until its time is over.
+            (Err(_), Some(id)) if self.held().is_held(&id, now_ns()) => drop(plan.rename(name, &name_of(&id))),
+            (Err(_), _) => drop(plan.release(name)),
         }
+        drop(plan);
         put
     }
 
@@ -311,8 +323,7 @@ impl Kernel {
         }
     }
 
-    /// Holds for `holder` what a contract needs, for as long as `lease`; the first of two phases. A contract of another
-    /// class needs nothing but the machine that it asks for.
+    /// Holds for `holder` what a hard real-time contract needs, for as long as `lease`; the first of two phases.
     ///
     /// # Errors
     /// See [`ReserveError`].
@@ -322,7 +333,8 @@ impl Kernel {
         holder: PublicKey,
         contract: &Contract,
         lease: Duration,
-    ) -> Result<Option<Admitted>, ReserveError> {
+    ) -> Result<Admitted, ReserveError> {
+        let Class::Hrt(class) = &contract.class else { return Err(ReserveError::NothingToHold) };
         let machine = self.machine().ok_or(AdmitError::NotProbed)?;
         let wanted = machine::grade_wanted(contract);
         if machine.grade > wanted {
@@ -331,13 +343,7 @@ impl Kernel {
         let mut plan = self.expired();
         let mut held = self.held();
         held.room(holder)?;
-        let admitted = match &contract.class {
-            Class::Hrt(class) => {
-                let admitted = plan.admit(&name_of(id), contract, class, machine.wake_ns());
-                Some(admitted.map_err(AdmitError::Refused)?)
-            }
-            Class::Srt(_) | Class::Dt(_) => None,
-        };
+        let admitted = plan.admit(&name_of(id), contract, class, machine.wake_ns()).map_err(AdmitError::Refused)?;
         held.prepare(id, holder, contract.digest(), now_ns(), lease);
         Ok(admitted)
     }
@@ -361,29 +367,20 @@ impl Kernel {
         Ok(())
     }
 
-    /// The agent of that name, when it comes with that contract, takes a reservation that was confirmed.
+    /// The agent of that name, when it comes with that contract, is to take a reservation that was confirmed. It is
+    /// taken when the agent runs, and held as before when it does not.
     ///
     /// # Errors
-    /// See [`LeaseError`]; then it is held as before.
+    /// See [`LeaseError`].
     pub fn claim(&self, id: &str, name: &str, contract: &Contract) -> Result<(), LeaseError> {
-        let mut plan = self.plan();
-        self.held().take(id, &contract.digest(), now_ns())?;
-        match contract.class {
-            Class::Hrt(_) => {
-                let mut claims = self.claims.lock().expect("no holder of the claims panics");
-                claims.insert(name.to_owned(), id.to_owned());
-            }
-            Class::Srt(_) | Class::Dt(_) => drop(plan.release(&name_of(id))),
-        }
+        self.held().may_take(id, &contract.digest(), now_ns())?;
+        self.claims.lock().expect("no holder of the claims panics").insert(name.to_owned(), id.to_owned());
         Ok(())
     }
 
-    /// An agent that came with a reservation does not come after all.
+    /// An agent that was to take a reservation does not come after all.
     pub fn unclaim(&self, name: &str) {
-        let claim = self.claims.lock().expect("no holder of the claims panics").remove(name);
-        if let Some(id) = claim {
-            self.plan().release(&name_of(&id));
-        }
+        self.claims.lock().expect("no holder of the claims panics").remove(name);
     }
 
     /// Reservations that are held now.

@@ -30,7 +30,9 @@ pub enum LeaseError {
     #[error("the reservation was prepared and not confirmed")]
     NotConfirmed,
     /// It was made for another contract.
-    #[error("the reservation was made for another contract")]
+    #[error(
+        "the reservation was made for another contract; what this node's policy and the agent's role make of it counts too"
+    )]
     AnotherContract,
 }
 
@@ -97,20 +99,28 @@ impl Reservations {
         Ok(())
     }
 
-    /// Takes one for an agent of that contract.
+    /// Whether an agent of that contract may take one.
     ///
     /// # Errors
-    /// See [`LeaseError`]; then it is held as before.
-    pub fn take(&mut self, id: &str, contract: &Digest, now_ns: u64) -> Result<(), LeaseError> {
+    /// See [`LeaseError`].
+    pub fn may_take(&self, id: &str, contract: &Digest, now_ns: u64) -> Result<(), LeaseError> {
         let held = self.0.get(id).filter(|held| held.until_ns > now_ns).ok_or(LeaseError::Unknown)?;
-        if !held.confirmed {
-            return Err(LeaseError::NotConfirmed);
+        match held {
+            held if !held.confirmed => Err(LeaseError::NotConfirmed),
+            held if held.contract != *contract => Err(LeaseError::AnotherContract),
+            _ => Ok(()),
         }
-        if held.contract != *contract {
-            return Err(LeaseError::AnotherContract);
-        }
+    }
+
+    /// One was taken.
+    pub fn taken(&mut self, id: &str) {
         self.0.remove(id);
-        Ok(())
+    }
+
+    /// Whether one is held still.
+    #[must_use]
+    pub fn is_held(&self, id: &str, now_ns: u64) -> bool {
+        self.0.get(id).is_some_and(|held| held.until_ns > now_ns)
     }
 
     /// Takes away what is over; the ids.
@@ -155,13 +165,13 @@ mod tests {
     fn each_phase_ends_by_itself() {
         let mut all = Reservations::default();
         all.prepare("a", key(1), [0; 32], 0, 10 * SECOND);
-        assert_eq!(all.take("a", &[0; 32], 1), Err(LeaseError::NotConfirmed));
+        assert_eq!(all.may_take("a", &[0; 32], 1), Err(LeaseError::NotConfirmed));
         assert_eq!(all.confirm("a", key(2), 1, SECOND), Err(LeaseError::Unknown), "another's");
         assert_eq!(all.confirm("a", key(1), 9_000_000_000, 100 * SECOND), Ok(()));
         assert!(all.expire(10_000_000_000).is_empty());
-        assert_eq!(all.take("a", &[1; 32], 10_000_000_000), Err(LeaseError::AnotherContract));
+        assert_eq!(all.may_take("a", &[1; 32], 10_000_000_000), Err(LeaseError::AnotherContract));
         assert_eq!(all.expire(109_000_000_000), ["a"]);
-        assert_eq!(all.take("a", &[0; 32], 1), Err(LeaseError::Unknown));
+        assert_eq!(all.may_take("a", &[0; 32], 1), Err(LeaseError::Unknown));
         // What is over counts as gone before anybody took it away.
         all.prepare("b", key(1), [0; 32], 0, SECOND);
         assert_eq!(all.confirm("b", key(1), 1_000_000_000, SECOND), Err(LeaseError::Unknown));
@@ -175,8 +185,10 @@ mod tests {
         let mut all = Reservations::default();
         all.prepare("a", key(1), [7; 32], 0, SECOND);
         all.confirm("a", key(1), 0, SECOND).expect("held");
-        assert_eq!(all.take("a", &[7; 32], 0), Ok(()));
-        assert_eq!(all.take("a", &[7; 32], 0), Err(LeaseError::Unknown));
+        assert_eq!(all.may_take("a", &[7; 32], 0), Ok(()));
+        assert!(all.is_held("a", 0));
+        all.taken("a");
+        assert_eq!(all.may_take("a", &[7; 32], 0), Err(LeaseError::Unknown));
         all.prepare("b", key(1), [7; 32], 0, SECOND);
         assert_eq!(all.cancel("b", key(2), 0), Err(LeaseError::Unknown));
         assert_eq!(all.cancel("b", key(1), 0), Ok(()));

@@ -59,6 +59,14 @@ pub enum MemoryError {
         /// Bytes that were to be added.
         more: u64,
     },
+    /// A passage's id is taken by a passage of another source.
+    #[error("a passage of {source_name:?} has the id of one of {other:?}; change its text")]
+    Collision {
+        /// The new one's source.
+        source_name: String,
+        /// The other's.
+        other: String,
+    },
     /// Something is longer than it may be, or empty.
     #[error("{what} has {bytes} bytes, and may have 1 to {most}")]
     Length {

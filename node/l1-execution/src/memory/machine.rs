@@ -48,11 +48,11 @@ pub fn hex(bytes: &[u8]) -> String {
 /// The passages that an answer cites, as `[#id]`, each once, in order.
 #[must_use]
 pub fn citations(text: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let (mut found, mut known) = (Vec::new(), std::collections::BTreeSet::new());
     for piece in text.split("[#").skip(1) {
         let Some((id, _)) = piece.split_once(']') else { continue };
         let is_id = id.len() == ID_DIGITS && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        if is_id && !found.iter().any(|known| known == id) {
+        if is_id && known.insert(id) {
             found.push(id.to_owned());
         }
     }

@@ -27,19 +27,21 @@ use tracing::Instrument as _;
 use crate::model::Secrets;
 pub use embed::{EmbedError, Embedder};
 pub use error::MemoryError;
-pub(crate) use grounding::Held;
+pub(crate) use grounding::{Held, Rule};
 pub use machine::PASSAGE_BYTES_MAX;
 use rows::{Entry, Header, Name, Sealed};
 pub use rows::{Gone, MEMORY};
 use seal::{NONCE_BYTES, SALT_BYTES, Seal};
-pub use server::{MemoryServer, SERVER};
-use space::Space;
+pub use server::{MemoryServer, Offered, SERVER};
+use space::{Forget, Space};
 
 /// Milliseconds since 1970, from whoever knows them.
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 /// Fills bytes with randomness.
 pub type Entropy = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
+/// Who kept what the node's operator kept: no agent has this name.
+pub const OPERATOR: &str = "the operator";
 /// The longest key, bytes.
 pub const KEY_BYTES_MAX: usize = 256;
 /// The longest value, bytes.
@@ -70,6 +72,8 @@ pub struct Recalled {
     pub place: u32,
     /// What it says.
     pub text: String,
+    /// Who kept it: an agent of the node, or [`OPERATOR`].
+    pub by: String,
     /// When it was kept, milliseconds since 1970.
     pub kept_ms: u64,
     /// Cosine with the question, 0 to 1; 1 where it was asked for by its id.
@@ -117,19 +121,13 @@ impl Memories {
         Memories { store, clock, entropy, secrets, open: Mutex::default() }
     }
 
-    /// The memory of an agent, under the terms of its contract.
+    /// The memory of an agent, under the terms of its contract; they hold when it was [adopted](Memory::adopt). Makes a
+    /// key of a secret, which takes some ten milliseconds on purpose.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub fn open(&self, agent: &str, terms: &contract::Memory, embedder: Arc<Embedder>) -> Result<Memory, MemoryError> {
         let namespace = terms.namespace.clone().unwrap_or_else(|| agent.to_owned());
-        let mut open = self.open.lock().expect("no holder of the namespaces panics");
-        open.retain(|_, open| open.space.strong_count() > 0);
-        let alive = open.get(&namespace).and_then(|open| open.space.upgrade());
-        let header = match &alive {
-            Some(space) => Some(space.header()),
-            None => self.header(&namespace)?,
-        };
         let wanted = |sealed| Header {
             owner: agent.to_owned(),
             share_with: terms.share_with.clone(),
@@ -138,30 +136,31 @@ impl Memories {
             embedder: embedder.name(),
             sealed,
         };
-        let (header, seal) = match header {
-            None => {
-                let (sealed, seal) = self.new_seal(terms.encryption_secret.as_deref())?;
-                (wanted(sealed), seal)
-            }
-            Some(was) => {
-                allowed(&namespace, agent, &was)?;
-                same_terms(&namespace, &was, terms, &embedder)?;
-                let seal = self.seal(&namespace, was.sealed.as_ref())?;
-                (if was.owner == agent { wanted(was.sealed) } else { was }, seal)
-            }
+        let known = match self.alive(&namespace) {
+            Some((space, _)) => Some(space.header()),
+            None => self.header(&namespace)?,
         };
-        let space = match alive {
-            Some(space) => {
-                space.set_header(header);
-                space
-            }
-            None => {
-                let ports = (self.clock.clone(), self.entropy.clone());
-                Arc::new(Space::new(namespace.clone(), self.store.clone(), ports, seal, header))
-            }
+        let space = match known {
+            Some(was) => self.register(&namespace, was, false),
+            None => self.register(&namespace, wanted(self.new_seal(terms.encryption_secret.as_deref())?), true),
         };
-        open.insert(namespace, Open { space: Arc::downgrade(&space), embedder: Arc::downgrade(&embedder) });
-        Ok(Memory { space, embedder, recall: usize::try_from(terms.recall).unwrap_or(RECALLED_MAX) })
+        // As it is now, whoever was first.
+        let was = space.header();
+        // Who names no namespace means its own, and not one that somebody else shares under its name.
+        if terms.namespace.is_none() && was.owner != agent {
+            return Err(not_shared(&namespace, agent, &was));
+        }
+        allowed(&namespace, agent, &was)?;
+        same_terms(&namespace, &was, terms, &embedder)?;
+        self.unlock(&space)?;
+        let pending = (was.owner == agent).then(|| wanted(was.sealed));
+        let mut open = self.opened();
+        if let Some(open) = open.get_mut(&namespace) {
+            open.embedder = Arc::downgrade(&embedder);
+        }
+        drop(open);
+        let recall = usize::try_from(terms.recall).unwrap_or(RECALLED_MAX);
+        Ok(Memory { space, embedder, recall, agent: Some(agent.to_owned()), pending })
     }
 
     /// A namespace for whoever operates the node, as it is.
@@ -169,10 +168,8 @@ impl Memories {
     /// # Errors
     /// See [`MemoryError`].
     pub fn operate(&self, namespace: &str) -> Result<Memory, MemoryError> {
-        let (space, embedder) = match self.alive(namespace) {
-            Some((space, embedder)) => (space, embedder),
-            None => (self.space(namespace)?, None),
-        };
+        let (space, embedder) = self.space(namespace)?;
+        self.unlock(&space)?;
         let embedder = embedder.unwrap_or(Arc::new(Embedder::Words));
         let made = space.header().embedder;
         if made != embedder.name() {
@@ -180,7 +177,7 @@ impl Memories {
                 "the namespace {namespace:?} is embedded by {made}, which is asked while an agent of it runs"
             )));
         }
-        Ok(Memory { space, embedder, recall: RECALLED_MAX })
+        Ok(Memory { space, embedder, recall: RECALLED_MAX, agent: None, pending: None })
     }
 
     /// All namespaces.
@@ -194,8 +191,11 @@ impl Memories {
                 all.insert(namespace, header);
             }
         }
-        let open = self.open.lock().expect("no holder of the namespaces panics");
-        let alive = open.iter().filter_map(|(name, open)| Some((name.clone(), open.space.upgrade()?.header())));
+        let alive = self
+            .opened()
+            .iter()
+            .filter_map(|(name, open)| Some((name.clone(), open.space.upgrade()?.header())))
+            .collect::<Vec<_>>();
         all.extend(alive);
         let overview = |(namespace, header): (String, Header)| Overview {
             namespace,
@@ -216,13 +216,11 @@ impl Memories {
     pub async fn sweep(&self) -> Result<usize, MemoryError> {
         let (mut swept, mut failed) = (0, None);
         for namespace in self.names()? {
-            let alive = self.alive(&namespace);
-            let space = match (alive, self.header(&namespace)?) {
-                (Some((space, _)), _) => space,
-                (None, Some(header)) => Arc::new(self.without_key(namespace, header)),
-                (None, None) => continue,
+            let swept_here = match self.space(&namespace) {
+                Ok((space, _)) => space.sweep().await,
+                Err(error) => Err(error),
             };
-            match space.sweep().await {
+            match swept_here {
                 Ok(rows) => swept += rows,
                 Err(error) => failed = Some(error),
             }
@@ -230,39 +228,49 @@ impl Memories {
         failed.map_or(Ok(swept), Err)
     }
 
-    /// Takes away a namespace with all that is in it; needs no key.
+    /// Takes away a namespace with all that is in it; needs no key, and no header that can be read.
     ///
     /// # Errors
     /// [`MemoryError::Unknown`], or of the store.
     pub async fn remove(&self, namespace: &str) -> Result<(), MemoryError> {
-        let space = match (self.alive(namespace), self.header(namespace)?) {
-            (Some((space, _)), _) => space,
-            (None, Some(header)) => Arc::new(self.without_key(namespace.to_owned(), header)),
-            (None, None) => return Err(MemoryError::Unknown(namespace.to_owned())),
+        let space = match self.space(namespace) {
+            Ok((space, _)) => space,
+            Err(MemoryError::Damaged(_)) => self.register(namespace, Header::default(), false),
+            Err(error) => return Err(error),
         };
         space.remove().await
     }
 
+    fn opened(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Open>> {
+        self.open.lock().expect("no holder of the namespaces panics")
+    }
+
     fn alive(&self, namespace: &str) -> Option<(Arc<Space>, Option<Arc<Embedder>>)> {
-        let open = self.open.lock().expect("no holder of the namespaces panics");
+        let open = self.opened();
         let open = open.get(namespace)?;
         Some((open.space.upgrade()?, open.embedder.upgrade()))
     }
 
-    fn space(&self, namespace: &str) -> Result<Arc<Space>, MemoryError> {
-        let header = self.header(namespace)?.ok_or_else(|| MemoryError::Unknown(namespace.to_owned()))?;
-        let seal = self.seal(namespace, header.sealed.as_ref())?;
+    /// The one that works on a namespace, which is there already or is made: there are never two.
+    fn register(&self, namespace: &str, header: Header, new: bool) -> Arc<Space> {
+        let mut open = self.opened();
+        open.retain(|_, open| open.space.strong_count() > 0);
+        if let Some(space) = open.get(namespace).and_then(|open| open.space.upgrade()) {
+            return space;
+        }
         let ports = (self.clock.clone(), self.entropy.clone());
-        let space = Arc::new(Space::new(namespace.to_owned(), self.store.clone(), ports, seal, header));
-        // An agent that starts meanwhile works on the same.
-        let open = Open { space: Arc::downgrade(&space), embedder: Weak::new() };
-        self.open.lock().expect("no holder of the namespaces panics").insert(namespace.to_owned(), open);
-        Ok(space)
+        let space = Arc::new(Space::new(namespace.to_owned(), self.store.clone(), ports, header, new));
+        open.insert(namespace.to_owned(), Open { space: Arc::downgrade(&space), embedder: Weak::new() });
+        space
     }
 
-    /// For what needs no key.
-    fn without_key(&self, namespace: String, header: Header) -> Space {
-        Space::new(namespace, self.store.clone(), (self.clock.clone(), self.entropy.clone()), None, header)
+    /// A namespace that is there, with or without its key.
+    fn space(&self, namespace: &str) -> Result<(Arc<Space>, Option<Arc<Embedder>>), MemoryError> {
+        if let Some(alive) = self.alive(namespace) {
+            return Ok(alive);
+        }
+        let header = self.header(namespace)?.ok_or_else(|| MemoryError::Unknown(namespace.to_owned()))?;
+        Ok((self.register(namespace, header, false), None))
     }
 
     fn names(&self) -> Result<Vec<String>, MemoryError> {
@@ -279,36 +287,37 @@ impl Memories {
         (self.secrets)(name).ok_or_else(|| MemoryError::NoSecret(name.to_owned()))
     }
 
-    fn new_seal(&self, secret: Option<&str>) -> Result<(Option<Sealed>, Option<Seal>), MemoryError> {
-        let Some(name) = secret else { return Ok((None, None)) };
+    fn new_seal(&self, secret: Option<&str>) -> Result<Option<Sealed>, MemoryError> {
+        let Some(name) = secret else { return Ok(None) };
         let (mut salt, mut nonce) = ([0; SALT_BYTES], [0; NONCE_BYTES]);
         (self.entropy)(&mut salt);
         (self.entropy)(&mut nonce);
-        let seal = Seal::new(&self.secret(name)?, &salt);
-        let sealed = Sealed { secret: name.to_owned(), salt: salt.to_vec(), check: seal.check(nonce) };
-        Ok((Some(sealed), Some(seal)))
+        let check = Seal::new(&self.secret(name)?, &salt).check(nonce);
+        Ok(Some(Sealed { secret: name.to_owned(), salt: salt.to_vec(), check }))
     }
 
-    fn seal(&self, namespace: &str, sealed: Option<&Sealed>) -> Result<Option<Seal>, MemoryError> {
-        let Some(Sealed { secret, salt, check }) = sealed else { return Ok(None) };
-        let salt = salt.as_slice().try_into().map_err(|_| MemoryError::Damaged(namespace.to_owned()))?;
+    /// Gives a namespace the key that its header speaks of.
+    fn unlock(&self, space: &Space) -> Result<(), MemoryError> {
+        let header = space.header();
+        let Some(Sealed { secret, salt, check }) = &header.sealed else { return Ok(()) };
+        let salt = salt.as_slice().try_into().map_err(|_| MemoryError::Damaged(space.namespace.clone()))?;
+        // Also where it has one: another secret is refused.
         let seal = Seal::new(&self.secret(secret)?, &salt);
         if !seal.fits(check) {
-            return Err(MemoryError::WrongKey { namespace: namespace.to_owned(), secret: secret.clone() });
+            return Err(MemoryError::WrongKey { namespace: space.namespace.clone(), secret: secret.clone() });
         }
-        Ok(Some(seal))
+        space.unlock(seal);
+        Ok(())
     }
 }
 
 fn allowed(namespace: &str, agent: &str, header: &Header) -> Result<(), MemoryError> {
-    if header.owner == agent || header.share_with.iter().any(|name| name == agent) {
-        return Ok(());
-    }
-    Err(MemoryError::NotShared {
-        namespace: namespace.to_owned(),
-        owner: header.owner.clone(),
-        agent: agent.to_owned(),
-    })
+    let shared = header.owner == agent || header.share_with.iter().any(|name| name == agent);
+    if shared { Ok(()) } else { Err(not_shared(namespace, agent, header)) }
+}
+
+fn not_shared(namespace: &str, agent: &str, header: &Header) -> MemoryError {
+    MemoryError::NotShared { namespace: namespace.to_owned(), owner: header.owner.clone(), agent: agent.to_owned() }
 }
 
 /// Of what is kept already the encryption and the vectors cannot change.
@@ -343,9 +352,41 @@ pub struct Memory {
     space: Arc<Space>,
     embedder: Arc<Embedder>,
     recall: usize,
+    /// Whose it is; none for whoever operates the node.
+    agent: Option<String>,
+    /// Terms that were not adopted yet.
+    pending: Option<Header>,
 }
 
 impl Memory {
+    /// From now on the terms of the contract hold, on disk when this returns. Before nothing has changed.
+    ///
+    /// # Errors
+    /// [`MemoryError::Write`].
+    pub async fn adopt(&self) -> Result<(), MemoryError> {
+        match &self.pending {
+            Some(header) => self.space.adopt(header.clone()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Milliseconds since 1970.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.space.now_ms()
+    }
+
+    /// The namespace, for as long as it is shared with whose memory this is.
+    fn reach(&self) -> Result<&Arc<Space>, MemoryError> {
+        if let Some(agent) = &self.agent {
+            allowed(&self.space.namespace, agent, &self.space.header())?;
+        }
+        if !self.space.is_open() {
+            return Err(MemoryError::Damaged(self.space.namespace.clone()));
+        }
+        Ok(&self.space)
+    }
+
     /// The namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
@@ -368,7 +409,7 @@ impl Memory {
             return Err(MemoryError::Length { what: "a value", bytes: value.len(), most: VALUE_BYTES_MAX });
         }
         let entry = Entry::Value { key: key.to_owned(), value: value.to_vec() };
-        self.space.change(vec![entry], &[]).await
+        self.reach()?.change(vec![entry], Forget::Nothing).await.map(drop)
     }
 
     /// The value under a key.
@@ -376,7 +417,7 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, MemoryError> {
-        match self.space.read(&Name::Value(key.to_owned())).await? {
+        match self.reach()?.read(&Name::Value(key.to_owned())).await? {
             Some((_, Entry::Value { value, .. })) => Ok(Some(value)),
             Some((_, Entry::Passage { .. })) | None => Ok(None),
         }
@@ -387,12 +428,8 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn delete(&self, key: &str) -> Result<bool, MemoryError> {
-        let name = Name::Value(key.to_owned());
-        let there = self.space.look(|mut rows, _| rows.any(|(known, _)| *known == name)).await?;
-        if there {
-            self.space.change(Vec::new(), &[name]).await?;
-        }
-        Ok(there)
+        let forgotten = self.reach()?.change(Vec::new(), Forget::One(Name::Value(key.to_owned()))).await?;
+        Ok(forgotten > 0)
     }
 
     /// Keys that begin so, in order, [`KEYS_MAX`] at most.
@@ -400,11 +437,15 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn keys(&self, prefix: &str) -> Result<Vec<String>, MemoryError> {
-        let key = |(name, _): (&Name, &space::Known)| match name {
-            Name::Value(key) if key.starts_with(prefix) => Some(key.clone()),
-            _ => None,
+        let prefix = prefix.to_owned();
+        let keys = move |rows: space::Rows<'_>, _| {
+            let key = |(name, _): (&Name, &space::Known)| match name {
+                Name::Value(key) if key.starts_with(&prefix) => Some(key.clone()),
+                _ => None,
+            };
+            rows.filter_map(key).take(KEYS_MAX).collect()
         };
-        self.space.look(|rows, _| rows.filter_map(key).take(KEYS_MAX).collect()).await
+        self.reach()?.look(keys).await
     }
 
     /// Keeps a text under the name of its source, in place of what was kept of that source; how many passages it has.
@@ -423,14 +464,12 @@ impl Memory {
             source_hash: source_hash.clone(),
             place: u32::try_from(place).unwrap_or(u32::MAX),
             text: (*text).to_owned(),
+            by: self.agent.clone().unwrap_or_else(|| OPERATOR.to_owned()),
             vector: vector.into_iter().map(i8::cast_unsigned).collect(),
         };
         let entries: Vec<Entry> = pieces.iter().zip(vectors).enumerate().map(entry).collect();
-        let kept: Vec<Name> = entries.iter().map(Entry::name).collect();
-        let mut old = self.of_source(source).await?;
-        old.retain(|name| !kept.contains(name));
         let count = entries.len();
-        self.space.change(entries, &old).await?;
+        self.reach()?.change(entries, Forget::Source(source.to_owned())).await?;
         Ok(count)
     }
 
@@ -439,11 +478,7 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn forget(&self, source: &str) -> Result<usize, MemoryError> {
-        let names = self.of_source(source).await?;
-        if !names.is_empty() {
-            self.space.change(Vec::new(), &names).await?;
-        }
-        Ok(names.len())
+        self.reach()?.change(Vec::new(), Forget::Source(source.to_owned())).await
     }
 
     /// The sources, and how many passages each has.
@@ -451,14 +486,14 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn sources(&self) -> Result<BTreeMap<String, usize>, MemoryError> {
-        let mut sources = BTreeMap::new();
         let count = |rows: space::Rows<'_>, _| {
-            for (source, _) in rows.filter_map(|(_, known)| known.passage.clone()) {
-                *sources.entry(source).or_default() += 1;
+            let mut sources = BTreeMap::new();
+            for (source, _) in rows.filter_map(|(_, known)| known.passage.as_ref()) {
+                *sources.entry(source.clone()).or_default() += 1;
             }
+            sources
         };
-        self.space.look(count).await?;
-        Ok(sources)
+        self.reach()?.look(count).await
     }
 
     /// Bytes that are kept.
@@ -466,7 +501,7 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn bytes(&self) -> Result<u64, MemoryError> {
-        self.space.look(|_, bytes| bytes).await
+        self.reach()?.look(|_, bytes| bytes).await
     }
 
     /// The passages that resemble a question most, best first.
@@ -495,25 +530,25 @@ impl Memory {
     }
 
     async fn nearest(&self, question: &str, most: usize) -> Result<Vec<Recalled>, MemoryError> {
-        let any = self.space.look(|mut rows, _| rows.any(|(_, known)| known.passage.is_some())).await?;
+        let any = self.reach()?.look(|mut rows, _| rows.any(|(_, known)| known.passage.is_some())).await?;
         if question.trim().is_empty() || most == 0 || !any {
             return Ok(Vec::new());
         }
         let vectors =
             self.embedder.embed(&[question]).await.map_err(|error| MemoryError::Embedding(error.to_string()))?;
-        let Some(vector) = vectors.first() else { return Ok(Vec::new()) };
-        let near = |rows: space::Rows<'_>, _| {
+        let Some(vector) = vectors.into_iter().next() else { return Ok(Vec::new()) };
+        let near = move |rows: space::Rows<'_>, _| {
             let passages: Vec<(&str, &[i8])> = rows
                 .filter_map(|(name, known)| match (name, &known.passage) {
                     (Name::Passage(id), Some((_, vector))) => Some((id.as_str(), vector.as_slice())),
                     _ => None,
                 })
                 .collect();
-            let nearest = machine::nearest(vector, passages.iter().copied(), most);
+            let nearest = machine::nearest(&vector, passages.iter().copied(), most);
             nearest.into_iter().map(|(id, likeness)| (id.to_owned(), likeness)).collect::<Vec<_>>()
         };
         let mut recalled = Vec::new();
-        for (id, likeness) in self.space.look(near).await? {
+        for (id, likeness) in self.reach()?.look(near).await? {
             // It may have gone meanwhile.
             recalled.extend(self.passage(&id).await?.map(|passage| Recalled { likeness, ..passage }));
         }
@@ -525,9 +560,9 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn passage(&self, id: &str) -> Result<Option<Recalled>, MemoryError> {
-        Ok(match self.space.read(&Name::Passage(id.to_owned())).await? {
-            Some((kept_ms, Entry::Passage { id, source, source_hash, place, text, .. })) => {
-                Some(Recalled { id, source, source_hash, place, text, kept_ms, likeness: 1.0 })
+        Ok(match self.reach()?.read(&Name::Passage(id.to_owned())).await? {
+            Some((kept_ms, Entry::Passage { id, source, source_hash, place, text, by, .. })) => {
+                Some(Recalled { id, source, source_hash, place, text, by, kept_ms, likeness: 1.0 })
             }
             Some((_, Entry::Value { .. })) | None => None,
         })
@@ -538,17 +573,11 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub fn gone(&self, name: &str) -> Result<Option<(u64, Gone)>, MemoryError> {
-        match self.space.gone(&Name::Passage(name.to_owned()))? {
-            None => self.space.gone(&Name::Value(name.to_owned())),
+        let space = self.reach()?;
+        match space.gone(&Name::Passage(name.to_owned()))? {
+            None => space.gone(&Name::Value(name.to_owned())),
             gone => Ok(gone),
         }
-    }
-
-    async fn of_source(&self, source: &str) -> Result<Vec<Name>, MemoryError> {
-        let of = |(name, known): (&Name, &space::Known)| {
-            known.passage.as_ref().is_some_and(|(of, _)| of == source).then(|| name.clone())
-        };
-        self.space.look(|rows, _| rows.filter_map(of).collect()).await
     }
 }
 

@@ -14,7 +14,7 @@ use super::seal::{NONCE_BYTES, Seal};
 pub const MEMORY: Family = Family("execution.memory");
 
 /// The terms of a namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Header {
     /// The agent that it belongs to.
     pub owner: String,
@@ -66,6 +66,8 @@ pub enum Entry {
         place: u32,
         /// What it says.
         text: String,
+        /// Who kept it.
+        by: String,
         /// Its vector, a signed byte for each place.
         #[serde(with = "serde_bytes")]
         vector: Vec<u8>,

@@ -65,6 +65,7 @@ pub(crate) fn passage(recalled: &Recalled) -> Value {
         "cite": format!("[#{}]", recalled.id),
         "source": recalled.source,
         "sourceHash": recalled.source_hash,
+        "by": recalled.by,
         "keptMs": recalled.kept_ms,
         "likeness": recalled.likeness,
         "text": recalled.text,
@@ -101,6 +102,23 @@ fn definitions() -> Vec<Definition> {
 
 fn arguments<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, Fault> {
     T::deserialize(value).map_err(|error| Fault::Failed(error.to_string()))
+}
+
+/// What memory offers, where nothing is kept: for bindings that run nothing.
+pub struct Offered;
+
+impl ToolServer for Offered {
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        Box::pin(async { Ok(definitions()) })
+    }
+
+    fn call<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        Box::pin(async { Err(Fault::Unreachable("nothing is kept here".to_owned())) })
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 impl MemoryServer {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use althing_store::{Batch, Durability, Range, Store};
 
@@ -22,12 +22,23 @@ pub struct Space {
     store: Arc<dyn Store>,
     clock: WallClock,
     entropy: Entropy,
-    seal: Option<Seal>,
+    /// Set before anything is read or written; whoever only takes away does without.
+    seal: OnceLock<Seal>,
     header: Mutex<Header>,
     /// Whether the header on disk may be another.
     stale: AtomicBool,
     /// What is on disk; none until it was read, and after a write of which it is not known whether it was made.
     index: tokio::sync::Mutex<Option<Index>>,
+}
+
+/// What is taken away by a change.
+pub enum Forget {
+    /// Nothing.
+    Nothing,
+    /// This row.
+    One(Name),
+    /// All passages of a source, but those that the same change keeps.
+    Source(String),
 }
 
 /// What is known of a row.
@@ -65,30 +76,55 @@ impl Index {
 }
 
 impl Space {
+    /// A namespace under terms that are on disk, or, when they are `new`, that are not.
     pub fn new(
         namespace: String,
         store: Arc<dyn Store>,
         (clock, entropy): (WallClock, Entropy),
-        seal: Option<Seal>,
         header: Header,
+        new: bool,
     ) -> Space {
-        let (header, stale, index) = (Mutex::new(header), AtomicBool::new(true), tokio::sync::Mutex::default());
-        Space { namespace, store, clock, entropy, seal, header, stale, index }
+        let (seal, header, stale) = (OnceLock::new(), Mutex::new(header), AtomicBool::new(new));
+        Space { namespace, store, clock, entropy, seal, header, stale, index: tokio::sync::Mutex::default() }
     }
 
     pub fn header(&self) -> Header {
         self.header.lock().expect("no holder of the header panics").clone()
     }
 
-    /// Other terms from now on; they are on disk after the next write or sweep.
-    pub fn set_header(&self, header: Header) {
-        *self.header.lock().expect("no holder of the header panics") = header;
-        self.stale.store(true, Ordering::Release);
+    /// Whether it has the key that its header speaks of.
+    pub fn is_open(&self) -> bool {
+        self.header().sealed.is_none() || self.seal.get().is_some()
+    }
+
+    /// Gives it its key; the first one stays.
+    pub fn unlock(&self, seal: Seal) {
+        // Two that open it at once made the same key of the same secret and salt.
+        let _ = self.seal.set(seal);
+    }
+
+    pub fn now_ms(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// Other terms from now on, on disk when this returns.
+    pub async fn adopt(&self, header: Header) -> Result<(), MemoryError> {
+        let _alone = self.index.lock().await;
+        {
+            let mut current = self.header.lock().expect("no holder of the header panics");
+            if *current != header {
+                self.stale.store(true, Ordering::Release);
+                *current = header;
+            }
+        }
+        let mut batch = Batch::new();
+        let written = self.put_header(&mut batch);
+        if batch.is_empty() { Ok(()) } else { self.write(batch, Durability::Synced, written).await }
     }
 
     /// What is kept under a row's name, when it has not passed its time.
     pub async fn read(&self, name: &Name) -> Result<Option<(u64, Entry)>, MemoryError> {
-        let key = rows::row_key(b'r', &self.namespace, name, self.seal.as_ref());
+        let key = rows::row_key(b'r', &self.namespace, name, self.seal.get());
         let Some(value) = self.store.read(MEMORY, &key)? else { return Ok(None) };
         let (at_ms, entry) = self.open(&key, &value)?;
         Ok((!self.over(at_ms)).then_some((at_ms, entry)))
@@ -96,7 +132,7 @@ impl Space {
 
     /// When and why a row went, as far as that is remembered.
     pub fn gone(&self, name: &Name) -> Result<Option<(u64, Gone)>, MemoryError> {
-        let key = rows::row_key(b't', &self.namespace, name, self.seal.as_ref());
+        let key = rows::row_key(b't', &self.namespace, name, self.seal.get());
         let row = self.store.read(MEMORY, &key)?;
         Ok(row.and_then(|value| {
             let why = if value.get(8) == Some(&(Gone::Expired as u8)) { Gone::Expired } else { Gone::Forgotten };
@@ -105,82 +141,98 @@ impl Space {
     }
 
     /// Looks through all rows that have not passed their time.
-    pub async fn look<T>(&self, look: impl FnOnce(Rows<'_>, u64) -> T) -> Result<T, MemoryError> {
+    pub async fn look<T: Send + 'static>(
+        self: &Arc<Space>,
+        look: impl FnOnce(Rows<'_>, u64) -> T + Send + 'static,
+    ) -> Result<T, MemoryError> {
         let mut held = self.index.lock().await;
-        let index = match held.take() {
-            Some(index) => index,
-            None => self.load()?,
-        };
-        let looked = look(Box::new(index.rows.iter().filter(|(_, known)| !self.over(known.at_ms))), index.bytes);
+        let index = self.loaded(held.take()).await?;
+        let space = self.clone();
+        // Many vectors take their time, which is not that of the runtime's other tasks.
+        let looked = tokio::task::spawn_blocking(move || {
+            let rows = index.rows.iter().filter(|(_, known)| !space.over(known.at_ms));
+            let looked = look(Box::new(rows), index.bytes);
+            (looked, index)
+        });
+        let (looked, index) = looked.await.map_err(|_| MemoryError::Damaged(self.namespace.clone()))?;
         *held = Some(index);
         Ok(looked)
     }
 
-    /// Keeps entries, and takes away those named; together, durably, or not at all.
-    pub async fn change(&self, entries: Vec<Entry>, forgotten: &[Name]) -> Result<(), MemoryError> {
+    /// Keeps entries, and takes away what is to be forgotten; together, durably, or not at all. How many rows went.
+    pub async fn change(self: &Arc<Space>, entries: Vec<Entry>, forget: Forget) -> Result<usize, MemoryError> {
         let mut held = self.index.lock().await;
         // Until the write is known to be made the index is not trusted: a turn may be dropped in the middle.
-        let mut index = match held.take() {
-            Some(index) => index,
-            None => self.load()?,
+        let mut index = self.loaded(held.take()).await?;
+        let planned = self.plan(&index, entries, &forget);
+        let Planned { batch, header, kept, forgotten } = match planned {
+            Ok(planned) => planned,
+            Err(error) => {
+                *held = Some(index);
+                return Err(error);
+            }
         };
-        let now_ms = (self.clock)();
-        let mut batch = Batch::new();
-        self.put_header(&mut batch);
-        for name in forgotten {
-            self.put_gone(
-                &mut batch,
-                rows::row_key(b'r', &self.namespace, name, self.seal.as_ref()),
-                now_ms,
-                Gone::Forgotten,
-            );
-        }
-        let before = index.bytes;
-        let mut after = Index::default();
-        for entry in entries {
-            let name = entry.name();
-            let key = rows::row_key(b'r', &self.namespace, &name, self.seal.as_ref());
-            let value = rows::close(&key, now_ms, &entry, self.seal.as_ref().map(|seal| (seal, self.nonce())));
-            let bytes = (key.len() + value.len()) as u64;
-            after.put(name, Known { at_ms: now_ms, bytes, passage: passage(&entry) });
-            batch.delete(MEMORY, gone_key(&key));
-            batch.put(MEMORY, key, value);
-        }
-        let replaced: u64 = {
-            let names = after.rows.keys().chain(forgotten.iter().filter(|name| !after.rows.contains_key(*name)));
-            names.filter_map(|name| index.rows.get(name)).map(|known| known.bytes).sum()
-        };
-        let quota = self.header().quota_bytes;
-        if !after.rows.is_empty() && before - replaced + after.bytes > quota {
-            let error = MemoryError::Quota {
-                namespace: self.namespace.clone(),
-                used: before,
-                quota,
-                more: after.bytes.saturating_sub(replaced),
-            };
-            *held = Some(index);
-            return Err(error);
-        }
-        self.write(batch, Durability::Synced).await?;
+        self.write(batch, Durability::Synced, header).await?;
         forgotten.iter().for_each(|name| index.take(name));
-        after.rows.into_iter().for_each(|(name, known)| index.put(name, known));
+        kept.into_iter().for_each(|(name, known)| index.put(name, known));
         *held = Some(index);
-        Ok(())
+        Ok(forgotten.len())
     }
 
-    /// Takes away what has passed its time; how many rows did.
-    pub async fn sweep(&self) -> Result<usize, MemoryError> {
-        let mut held = self.index.lock().await;
-        *held = None;
-        let now_ms = (self.clock)();
-        let (mut swept, mut after) = (0, None);
-        if self.store.read(MEMORY, &rows::header_key(&self.namespace))?.is_some() {
-            let mut batch = Batch::new();
-            self.put_header(&mut batch);
-            if !batch.is_empty() {
-                self.write(batch, Durability::Synced).await?;
+    /// What a change writes, within the quota.
+    fn plan(&self, index: &Index, entries: Vec<Entry>, forget: &Forget) -> Result<Planned, MemoryError> {
+        let now_ms = self.now_ms();
+        let mut batch = Batch::new();
+        let header = self.put_header(&mut batch);
+        let mut kept = BTreeMap::new();
+        for entry in entries {
+            let name = entry.name();
+            let key = rows::row_key(b'r', &self.namespace, &name, self.seal.get());
+            let value = rows::close(&key, now_ms, &entry, self.seal.get().map(|seal| (seal, self.nonce())));
+            let known = Known { at_ms: now_ms, bytes: (key.len() + value.len()) as u64, passage: passage(&entry) };
+            let taken = index.rows.get(&name).and_then(|old| old.passage.as_ref());
+            if let (Some((old, _)), Some((new, _))) = (taken, &known.passage)
+                && old != new
+            {
+                return Err(MemoryError::Collision { source_name: new.clone(), other: old.clone() });
             }
+            batch.delete(MEMORY, gone_key(&key));
+            batch.put(MEMORY, key, value);
+            kept.insert(name, known);
         }
+        let of_source = |source: &String| {
+            let of = |known: &Known| known.passage.as_ref().is_some_and(|(of, _)| of == source);
+            let all = index.rows.iter().filter(|(name, known)| of(known) && !kept.contains_key(*name));
+            all.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        let forgotten: Vec<Name> = match forget {
+            Forget::Nothing => Vec::new(),
+            Forget::One(name) => index.rows.contains_key(name).then(|| name.clone()).into_iter().collect(),
+            Forget::Source(source) => of_source(source),
+        };
+        for name in &forgotten {
+            let key = rows::row_key(b'r', &self.namespace, name, self.seal.get());
+            put_gone(&mut batch, key, now_ms, Gone::Forgotten);
+        }
+        let replaced = kept.keys().chain(&forgotten).filter_map(|name| index.rows.get(name));
+        let replaced: u64 = replaced.map(|known| known.bytes).sum();
+        let more: u64 = kept.values().map(|known| known.bytes).sum();
+        let (used, quota) = (index.bytes, self.header().quota_bytes);
+        if !kept.is_empty() && used - replaced + more > quota {
+            let (namespace, more) = (self.namespace.clone(), more.saturating_sub(replaced));
+            return Err(MemoryError::Quota { namespace, used, quota, more });
+        }
+        Ok(Planned { batch, header, kept, forgotten })
+    }
+
+    /// Takes away what has passed its time; how many rows did. Needs no key.
+    pub async fn sweep(&self) -> Result<usize, MemoryError> {
+        if self.header().retention_s.is_none() {
+            return Ok(0);
+        }
+        // Held all the while: nothing is kept anew under a name that is taken away.
+        let mut held = self.index.lock().await;
+        let (mut swept, mut after) = (0, None);
         loop {
             let mut range = Range::prefix(rows::prefix(b'r', &self.namespace), PAGE);
             range.after = after;
@@ -190,21 +242,25 @@ impl Space {
             let over = page.iter().filter(|(_, value)| rows::kept_ms(value).is_some_and(|at_ms| self.over(at_ms)));
             let mut batch = Batch::new();
             for (key, _) in over {
-                self.put_gone(&mut batch, key.clone(), now_ms, Gone::Expired);
+                put_gone(&mut batch, key.clone(), self.now_ms(), Gone::Expired);
                 swept += 1;
             }
             if !batch.is_empty() {
+                *held = None;
                 self.store.write(batch, Durability::Synced).await?;
             }
+            tokio::task::yield_now().await;
         }
+        drop(held);
         self.thin_gone().await?;
         Ok(swept)
     }
 
-    /// Takes away everything, the header too.
+    /// Takes away everything, the header too. Needs no key.
     pub async fn remove(&self) -> Result<(), MemoryError> {
         let mut held = self.index.lock().await;
         *held = None;
+        // Whoever goes on with it writes the header anew.
         self.stale.store(true, Ordering::Release);
         for kind in [b'r', b't'] {
             loop {
@@ -237,42 +293,61 @@ impl Space {
     }
 
     fn open(&self, key: &[u8], value: &[u8]) -> Result<(u64, Entry), MemoryError> {
-        rows::open(key, value, self.seal.as_ref()).ok_or_else(|| MemoryError::Damaged(self.namespace.clone()))
+        rows::open(key, value, self.seal.get()).ok_or_else(|| MemoryError::Damaged(self.namespace.clone()))
     }
 
-    /// Terms that were changed go to disk with the next change.
-    fn put_header(&self, batch: &mut Batch) {
-        if self.stale.swap(false, Ordering::AcqRel) {
-            batch.put(MEMORY, rows::header_key(&self.namespace), rows::write(&self.header()));
+    /// Terms that may not be on disk go there with the next change; which they are.
+    fn put_header(&self, batch: &mut Batch) -> Option<Header> {
+        let header = self.stale.load(Ordering::Acquire).then(|| self.header())?;
+        batch.put(MEMORY, rows::header_key(&self.namespace), rows::write(&header));
+        Some(header)
+    }
+
+    async fn write(&self, batch: Batch, durability: Durability, header: Option<Header>) -> Result<(), MemoryError> {
+        self.store.write(batch, durability).await?;
+        // Only what is known to be there is not written again.
+        if header.is_some_and(|header| header == self.header()) {
+            self.stale.store(false, Ordering::Release);
         }
-    }
-
-    async fn write(&self, batch: Batch, durability: Durability) -> Result<(), MemoryError> {
-        let written = self.store.write(batch, durability).await;
-        if written.is_err() {
-            self.stale.store(true, Ordering::Release);
-        }
-        Ok(written?)
-    }
-
-    fn put_gone(&self, batch: &mut Batch, key: Vec<u8>, now_ms: u64, why: Gone) {
-        let value = [now_ms.to_be_bytes().as_slice(), &[why as u8]].concat();
-        batch.put(MEMORY, gone_key(&key), value);
-        batch.delete(MEMORY, key);
+        Ok(())
     }
 
     /// Of what went only so much is remembered.
     async fn thin_gone(&self) -> Result<(), MemoryError> {
-        let mut gone = self.store.scan(MEMORY, Range::prefix(rows::prefix(b't', &self.namespace), 2 * GONE_MAX))?;
+        let mut gone: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut after = None;
+        loop {
+            let mut range = Range::prefix(rows::prefix(b't', &self.namespace), PAGE);
+            range.after = after;
+            let page = self.store.scan(MEMORY, range)?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(last.clone());
+            gone.extend(page.into_iter().map(|(key, value)| (rows::kept_ms(&value).unwrap_or_default(), key)));
+        }
         if gone.len() <= GONE_MAX {
             return Ok(());
         }
-        gone.sort_by_key(|(_, value)| std::cmp::Reverse(rows::kept_ms(value)));
-        let mut batch = Batch::new();
-        for (key, _) in gone.drain(GONE_MAX..) {
-            batch.delete(MEMORY, key);
+        gone.sort_unstable_by_key(|(at_ms, _)| std::cmp::Reverse(*at_ms));
+        for over in gone[GONE_MAX..].chunks(PAGE) {
+            let mut batch = Batch::new();
+            for (_, key) in over {
+                batch.delete(MEMORY, key.clone());
+            }
+            self.store.write(batch, Durability::Buffered).await?;
         }
-        Ok(self.store.write(batch, Durability::Buffered).await?)
+        Ok(())
+    }
+
+    /// The index as it is, or read anew.
+    async fn loaded(self: &Arc<Space>, index: Option<Index>) -> Result<Index, MemoryError> {
+        match index {
+            Some(index) => Ok(index),
+            None => {
+                let space = self.clone();
+                let loaded = tokio::task::spawn_blocking(move || space.load()).await;
+                loaded.map_err(|_| MemoryError::Damaged(self.namespace.clone()))?
+            }
+        }
     }
 
     fn load(&self) -> Result<Index, MemoryError> {
@@ -291,6 +366,20 @@ impl Space {
             }
         }
     }
+}
+
+/// What a change writes, and what it comes to.
+struct Planned {
+    batch: Batch,
+    header: Option<Header>,
+    kept: BTreeMap<Name, Known>,
+    forgotten: Vec<Name>,
+}
+
+fn put_gone(batch: &mut Batch, key: Vec<u8>, now_ms: u64, why: Gone) {
+    let value = [now_ms.to_be_bytes().as_slice(), &[why as u8]].concat();
+    batch.put(MEMORY, gone_key(&key), value);
+    batch.delete(MEMORY, key);
 }
 
 /// A passage's source and vector.

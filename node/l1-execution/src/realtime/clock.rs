@@ -21,12 +21,24 @@ pub(crate) fn moment(at_ns: u64) -> TimeSpec {
     TimeSpec::from_duration(std::time::Duration::from_nanos(at_ns))
 }
 
-/// Page faults of this thread so far: each one waits for the system, and for whoever holds its locks.
+/// Nanoseconds that this thread ran so far: not while others ran, nor, where the hypervisor tells the kernel of it, while
+/// the processor itself was taken away.
 #[must_use]
-pub fn faults() -> u64 {
+pub fn ran_ns() -> u64 {
+    let ran = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has a clock for each thread");
+    nanoseconds(ran)
+}
+
+/// Page faults of this thread so far, each of which waits for the system and for whoever holds its locks; and how often
+/// it waited for something of its own accord.
+#[must_use]
+pub fn faults_and_waits() -> (u64, u64) {
+    let count = |count: i64| u64::try_from(count).unwrap_or_default();
     let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_THREAD);
-    let faults = usage.map_or(0, |usage| usage.minor_page_faults() + usage.major_page_faults());
-    u64::try_from(faults).unwrap_or_default()
+    usage.map_or((0, 0), |usage| {
+        let faults = usage.minor_page_faults() + usage.major_page_faults();
+        (count(faults), count(usage.voluntary_context_switches()))
+    })
 }
 
 /// Stops this thread until `at_ns`; not for threads of an async runtime.

@@ -20,6 +20,8 @@ pub use gate::{ContractGate, Denied, ToolCall, ToolGate};
 
 /// How long a tool may take.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a server may take to tell of its tools.
+const LISTING: Duration = Duration::from_secs(20);
 /// Arguments of a call, bytes of JSON.
 const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
 /// A result, bytes of JSON; what is longer is refused, not cut.
@@ -168,7 +170,15 @@ impl Tools {
 
     /// The tools that the agent may use, by the name that a model is told. A server that does not answer has none now.
     pub async fn listed(&self) -> BTreeMap<String, Definition> {
-        let listing = self.servers.iter().map(|(name, server)| async move { (name, server.tools().await) });
+        // One that hangs is no reason to know of none.
+        let list = |(name, server): (&String, &Arc<dyn ToolServer>)| {
+            let (name, server) = (name.clone(), server.clone());
+            async move {
+                let listed = timeout(LISTING, server.tools()).await;
+                (name, listed.unwrap_or(Err(Fault::Silent(LISTING))))
+            }
+        };
+        let listing = self.servers.iter().map(list);
         let mut known = BTreeMap::new();
         for (server, listed) in futures::future::join_all(listing).await {
             match listed {
@@ -273,6 +283,14 @@ impl Tools {
         }
         record.result = Some(hash(&result));
         Ok(result)
+    }
+
+    /// Whether a call that is no server's may be made.
+    ///
+    /// # Errors
+    /// [`Denied`].
+    pub fn permits(&self, name: &str) -> Result<(), Denied> {
+        self.gate.check(&ToolCall { agent: &self.agent, tool: name, definition: "", arguments: &Value::Null })
     }
 
     /// Ends all servers.
