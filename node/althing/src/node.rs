@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use althing_calls::{Calls, Hosting, Incoming, Reserving};
+use althing_calls::{Calls, Hosting, Incoming};
 use althing_communication::{Communication, CommunicationConfig, Entropy, Trust, WallClock};
 use althing_discovery::Discovery;
 use althing_discovery::lan::Lan;
@@ -111,14 +111,7 @@ impl Node {
             .map_err(|error| Failure::failed(error.to_string()))?;
         let serving = communication.serve(althing_calls::CALL, Arc::new(Incoming(hosting.clone())));
         serving.map_err(|error| Failure::failed(error.to_string()))?;
-        let reserving = Reserving {
-            kernel: kernel.clone(),
-            trust: trust.subscribe(),
-            entropy: entropy.clone(),
-            labels: config.node.labels.clone(),
-        };
-        let serving = communication.serve(althing_calls::RESERVE, Arc::new(reserving));
-        serving.map_err(|error| Failure::failed(error.to_string()))?;
+        parts::hold_for_others(&communication, &kernel, trust.subscribe(), &entropy, &config)?;
         let calls = Calls::new(
             communication.clone(),
             discovery.clone(),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use althing_calls::{REMOTE_TASKS, TASKS};
+use althing_calls::{REMOTE_TASKS, RESERVE, Reserving, TASKS};
 use althing_communication::{Communication, Entropy, Network, Trust, WallClock};
 use althing_discovery::lan::{Lan, LanConfig};
 use althing_discovery::{Discovery, DiscoveryConfig, Facts};
@@ -92,6 +92,19 @@ pub fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
         };
         Failure::failed(format!("{error}{hint}"))
     })?))
+}
+
+/// Serves reservations.
+pub fn hold_for_others(
+    communication: &Communication,
+    kernel: &Arc<Kernel>,
+    trust: watch::Receiver<Trust>,
+    entropy: &Entropy,
+    config: &Config,
+) -> Result<(), Failure> {
+    let (kernel, entropy, labels) = (kernel.clone(), entropy.clone(), config.node.labels.clone());
+    let serving = communication.serve(RESERVE, Arc::new(Reserving { kernel, trust, entropy, labels }));
+    serving.map_err(|error| Failure::failed(error.to_string()))
 }
 
 /// Who may use the gateway.

@@ -52,6 +52,9 @@ fn is_for_the_reader(command: &str) -> bool {
     command.contains('…') || command.starts_with("git ") || command.starts_with("make ")
 }
 
+/// Hard real-time threads of two programs disturb each other: one at a time.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 struct Reader {
     machine: Machine,
     nodes: Vec<Node>,
@@ -101,6 +104,7 @@ impl Reader {
 /// The demo says what it shows, ends with 0, and leaves nothing running.
 #[test]
 fn the_demo_shows_the_main_job_and_leaves_nothing_behind() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(mut world) = World::new(1, support::world::Multicast::Carried) else { return };
     let machine = world.machines.remove(0);
     std::fs::create_dir(machine.home().join("notes")).expect("a folder");
@@ -122,6 +126,7 @@ fn the_demo_shows_the_main_job_and_leaves_nothing_behind() {
 
 #[test]
 fn every_command_of_the_documentation_does_what_it_says() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(mut world) = World::new(1, support::world::Multicast::Carried) else { return };
     let machine = world.machines.remove(0);
     // What a reader has: a clone of the project, and `althing` on the path.

@@ -25,6 +25,7 @@ fn scene(same_owner: bool) -> Scene {
         machine.write("loop.yaml", &file("loop", 6_000));
         machine.write("other.yaml", &file("other", 6_000));
         machine.write("small.yaml", &file("small", 1_000));
+        machine.write("odd.yaml", &file("odd", 5_900));
     }
     let serving = there.up_alone(&[]);
     if same_owner {
@@ -81,7 +82,7 @@ fn what_is_reserved_is_promised_to_nobody_else_until_it_is_taken_or_over() {
     assert_eq!(scene.there.run(&["agent", "add", "other.yaml"]).code, 5);
     assert_eq!(scene.there.run(&["agent", "add", "small.yaml"]).code, 0);
     // Another contract cannot take it; its own can, once.
-    let wrong = scene.there.run(&["agent", "add", "other.yaml", "--reservation", &id]);
+    let wrong = scene.there.run(&["agent", "add", "odd.yaml", "--reservation", &id]);
     assert!(wrong.code == 5 && wrong.stderr.contains("another contract"), "{wrong:?}");
     let taken = scene.there.run(&["agent", "add", "loop.yaml", "--reservation", &id]);
     assert_eq!(taken.code, 0, "{taken:?}");

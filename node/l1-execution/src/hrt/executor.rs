@@ -12,7 +12,7 @@ use super::machine::{Job, Params, Schedule};
 use super::reports::{AgentCell, Collector, JobRecord, Outcome, Report};
 use super::signals::Signal;
 use super::stalls::Stalls;
-use super::watch::{Sentinel, Watchdog};
+use super::watch::{LOOK_NS, Sentinel, Watchdog};
 use crate::admission::Policy;
 use crate::realtime::{Ladder, Level, faults_and_waits, now_ns, ran_ns, spawn};
 
@@ -415,9 +415,10 @@ impl Running {
         let end = now_ns();
         self.watchdog.rest();
         self.look();
-        // A job is charged what it ran: neither stalls that the sentinel saw, nor time in which the processor was taken
-        // away in slices too short for it to see. Where it waited of its own accord, it is charged all of it.
-        let awake = (end - now).saturating_sub(self.stalls.within(now, end));
+        // A job is charged what it ran: neither stalls that the sentinel saw, from its look before on, nor time in which
+        // the processor was taken away in slices too short for it to see. Where it waited of its own accord, it is
+        // charged all of it. What is charged decides who is stopped, not which misses are explained.
+        let awake = (end - now).saturating_sub(self.stalls.possibly_within(now, end, LOOK_NS));
         let used = match awake.min(ran.saturating_add(begun - now)) {
             ran if awake - ran > NOTICED_NS && faults_and_waits().1 == waits => ran,
             _ => awake,

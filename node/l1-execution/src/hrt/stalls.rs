@@ -32,9 +32,35 @@ impl Stalls {
     }
 }
 
+impl Stalls {
+    /// How long the machine may have stood still between two moments, when each stall may have begun up to `unseen_ns`
+    /// before it was seen, and not before the one in front of it ended.
+    #[must_use]
+    pub fn possibly_within(&self, from_ns: u64, to_ns: u64, unseen_ns: u64) -> u64 {
+        let (mut sum, mut later) = (0, to_ns);
+        for (begun, ended) in self.0.iter().rev().take_while(|(_, ended)| *ended > from_ns) {
+            let (begun, ended) = (begun.saturating_sub(unseen_ns).max(from_ns), (*ended).min(later));
+            sum += ended.saturating_sub(begun);
+            later = later.min(begun);
+        }
+        sum
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stall_may_have_begun_before_it_was_seen_and_counts_once() {
+        let mut stalls = Stalls::default();
+        [(10, 20), (30, 50)].into_iter().for_each(|(from, to)| stalls.push(from, to));
+        assert_eq!(stalls.possibly_within(0, 100, 0), 30);
+        assert_eq!(stalls.possibly_within(0, 100, 5), 40);
+        assert_eq!(stalls.possibly_within(0, 100, 1_000), 50);
+        assert_eq!(stalls.possibly_within(28, 40, 5), 12);
+        assert_eq!(stalls.possibly_within(50, 100, 5), 0);
+    }
 
     #[test]
     fn only_what_lies_inside_counts() {

@@ -12,7 +12,7 @@ use super::fiber::Interrupt;
 use crate::realtime::{Ladder, Level, now_ns, sleep_until, spawn};
 
 /// Between two looks of the sentinel, nanoseconds.
-const LOOK_NS: u64 = 500_000;
+pub(super) const LOOK_NS: u64 = 500_000;
 /// A wake-up that is later by less is none that a job would notice.
 const STALL_NS: u64 = 100_000;
 /// Between a strike and the next, while the fiber still runs, nanoseconds.
