@@ -165,7 +165,18 @@ impl Config {
     /// Reads the file; a missing one is the default unless it `must_exist`.
     pub fn read(path: &Path, must_exist: bool) -> Result<Config, Failure> {
         match std::fs::read_to_string(path) {
-            Ok(text) => Config::parse(&text).map_err(|reason| Failure::usage(format!("{}: {reason}", path.display()))),
+            Ok(text) => {
+                let parsed = Config::parse(&text);
+                let mut config = parsed.map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))?;
+                // Wherever the node is started.
+                let folder = path.parent().unwrap_or(Path::new(""));
+                for named in [&mut config.binding.tenant, &mut config.binding.roles] {
+                    if !named.as_os_str().is_empty() {
+                        *named = folder.join(&named);
+                    }
+                }
+                Ok(config)
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(Config::default()),
             Err(error) => Err(Failure::usage(format!("cannot read {}: {error}", path.display()))),
         }
