@@ -7,7 +7,6 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::contract::BindingMode;
 use crate::identity::PublicKey;
 use crate::object::{Authored, Kind, ObjectError, Statement};
 use crate::{Contract, Digest};
@@ -109,12 +108,6 @@ impl Manifest {
     #[must_use]
     pub fn hash(&self) -> Digest {
         crate::digest(&self.canonical())
-    }
-
-    /// How it was bound.
-    #[must_use]
-    pub fn mode(&self) -> BindingMode {
-        self.contract.binding
     }
 
     /// Reads a manifest; only its canonical form is one.

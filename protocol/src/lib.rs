@@ -35,5 +35,11 @@ pub fn digest(bytes: &[u8]) -> Digest {
     sha2::Sha256::digest(bytes).into()
 }
 
+/// `bytes` in lower-case hexadecimal: how digests are shown.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A SHA-256 digest.
 pub type Digest = [u8; 32];

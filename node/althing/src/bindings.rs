@@ -6,7 +6,7 @@ use std::sync::Arc;
 use althing_execution::Binding;
 use althing_execution::binding::{Bound, Layer, Normalised, Why, normalise};
 use althing_protocol::binding::Binding as Seal;
-use althing_protocol::object;
+use althing_protocol::{hex, object};
 use althing_store::{Batch, Durability, Family, Range, ReadError};
 use althing_td::{AgentFile, parse_partial_contract};
 use base64::Engine as _;
@@ -141,11 +141,6 @@ impl Node {
             "tools": bound.tools.iter().map(why).collect::<Vec<_>>(),
         }))
     }
-}
-
-/// Lower-case hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn fields(normalised: &Normalised) -> Value {

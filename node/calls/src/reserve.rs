@@ -9,7 +9,7 @@ use std::time::Duration;
 use althing_communication::{Answer, CallError, Caller, CallerRule, Communication, Entropy, Inbound, Request, Trust};
 use althing_execution::kernel::reservations::{CONFIRMED_MAX, PREPARED_MAX};
 use althing_execution::kernel::{Kernel, ReserveError};
-use althing_protocol::{Contract, PublicKey};
+use althing_protocol::{Contract, PublicKey, hex};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -150,7 +150,7 @@ impl Reserving {
             return Err(("NOT_ADMITTED", format!("placement.labels: this node is not {label:?}")));
         }
         let random: [u8; 16] = self.entropy.bytes();
-        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = hex(&random);
         let admitted = self.kernel.reserve(&id, holder, &contract, lease).map_err(|error| match error {
             ReserveError::Lease(error) => ("TOO_MANY", error.to_string()),
             ReserveError::NothingToHold => ("INVALID", error.to_string()),

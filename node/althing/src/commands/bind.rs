@@ -4,13 +4,12 @@ use std::path::Path;
 
 use althing_execution::binding::replay;
 use althing_protocol::binding::Binding;
-use althing_protocol::object;
+use althing_protocol::{hex, object};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::args::Bind;
-use crate::bindings::hex;
 use crate::commands::agent::{self, escape};
 use crate::commands::{Out, rows, short, table, text};
 use crate::control::AddRequest;

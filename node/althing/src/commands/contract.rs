@@ -59,7 +59,7 @@ fn lint(files: &[PathBuf], out: &Out) -> Result<(), Failure> {
     for file in files {
         match agent::read_any_contract(file) {
             Ok(contract) => {
-                let digest: String = contract.digest().iter().map(|byte| format!("{byte:02x}")).collect();
+                let digest = althing_protocol::hex(&contract.digest());
                 told.push(json!({ "file": file, "class": contract.class.name(), "digest": digest }));
             }
             Err(failure) => wrong.push(failure.message),

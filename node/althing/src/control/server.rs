@@ -318,5 +318,5 @@ fn explain(node: &Node, agent: &str) -> Value {
 
 fn new_id(node: &Node) -> String {
     let random: [u8; 16] = node.entropy().bytes();
-    random.iter().map(|byte| format!("{byte:02x}")).collect()
+    althing_protocol::hex(&random)
 }

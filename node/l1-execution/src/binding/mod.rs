@@ -8,9 +8,9 @@
 
 mod normalise;
 
-use althing_protocol::Contract;
 use althing_protocol::binding::{Candidates, MANIFEST_BYTES_MAX, Manifest, Model, Runtime, Tool, VERSION};
 use althing_protocol::contract::{BindingMode, Class};
+use althing_protocol::{Contract, hex};
 use semver::{Version, VersionReq};
 
 pub use normalise::{Layer, Normalised, normalise};
@@ -79,7 +79,7 @@ pub fn bind(contract: &Contract, what: Bindable, mut candidates: Candidates) -> 
     let models_matter = what.runtime.kind == "model";
     let (models, whys) = if models_matter { models(contract, &candidates.models)? } else { Default::default() };
     let (tools, tool_whys) = tools(contract, &candidates.tools)?;
-    let digest: String = contract.digest().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&contract.digest());
     let manifest = Manifest {
         version: VERSION,
         agent: what.agent,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use althing_protocol::binding::{Candidates, Model, Runtime, Tool};
-use althing_protocol::{Contract, digest};
+use althing_protocol::{Contract, digest, hex};
 use althing_td::{AgentFile, ModelEndpoint, RuntimeSpec};
 use serde::Serialize;
 
@@ -92,11 +92,11 @@ impl Host {
 
 /// SHA-256 of a canonical form, hexadecimal.
 fn named<T: Serialize>(value: &T) -> String {
-    hex(&serde_json_canonicalizer::to_vec(value).unwrap_or_default())
+    hashed(&serde_json_canonicalizer::to_vec(value).unwrap_or_default())
 }
 
-fn hex(bytes: &[u8]) -> String {
-    digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+fn hashed(bytes: &[u8]) -> String {
+    hex(&digest(bytes))
 }
 
 /// A model as it is offered; where it is and how it is run are in the digest.
@@ -127,7 +127,7 @@ fn runtime(file: &AgentFile, folder: &Path) -> Result<Runtime, StartError> {
             let module = folder.join(module);
             let failed =
                 |reason| StartError::Module { name: file.name.clone(), module: module.display().to_string(), reason };
-            ("wasm", hex(&read(&module).map_err(failed)?))
+            ("wasm", hashed(&read(&module).map_err(failed)?))
         }
     };
     Ok(Runtime { kind: kind.to_owned(), digest })
@@ -144,7 +144,7 @@ pub struct Binding {
 
 impl Binding {
     pub(super) fn new(bound: Bound) -> Binding {
-        let hash: String = bound.manifest.hash().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hex(&bound.manifest.hash());
         Binding { hash: hash.into(), bound: Arc::new(bound) }
     }
 }

@@ -8,11 +8,10 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::machine;
-use crate::model::bearer;
+use crate::model::{bearer, client};
 
 /// How long an endpoint may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-const CONNECT: Duration = Duration::from_secs(5);
 /// Texts of one question to an endpoint.
 const TEXTS_MAX: usize = 64;
 /// The longest vector.
@@ -72,11 +71,7 @@ impl Embedder {
     /// The reason, for people.
     pub fn endpoint(url: &str, model: &str, secret: Option<String>) -> Result<Embedder, String> {
         let authorization = secret.map(|secret| bearer(&secret)).transpose()?;
-        let http = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT)
-            .build()
-            .map_err(|error| error.to_string())?;
+        let http = client()?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Embedder::Endpoint { model: model.to_owned(), url, http, authorization })
     }

@@ -1,7 +1,7 @@
 //! What memory decides, without a disk or a clock: how a text falls into passages, what resembles what, what an answer
 //! cites.
 
-use althing_protocol::digest;
+use althing_protocol::{digest, hex};
 
 /// The longest passage, bytes.
 pub const PASSAGE_BYTES_MAX: usize = 1_000;
@@ -37,12 +37,6 @@ pub fn passages(text: &str) -> Vec<&str> {
 pub fn passage_id(source: &str, text: &str) -> String {
     let digest = digest(format!("{source}\0{text}").as_bytes());
     hex(&digest)[..ID_DIGITS].to_owned()
-}
-
-/// Lower-case hexadecimal.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The passages that an answer cites, as `[#id]`, each once, in order.

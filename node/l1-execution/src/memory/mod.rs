@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use althing_protocol::contract;
-use althing_protocol::digest;
+use althing_protocol::{digest, hex};
 use althing_store::{Range, Store};
 use tracing::Instrument as _;
 
@@ -212,7 +212,7 @@ impl Memories {
     /// Takes away what has passed its time, in all namespaces; how many rows did. Needs no key.
     ///
     /// # Errors
-    /// The first that occurs; the other namespaces are swept all the same.
+    /// The last that occurred; the other namespaces are swept all the same.
     pub async fn sweep(&self) -> Result<usize, MemoryError> {
         let (mut swept, mut failed) = (0, None);
         for namespace in self.names()? {
@@ -457,7 +457,7 @@ impl Memory {
         within("a text", text.trim().len(), TEXT_BYTES_MAX)?;
         let pieces = machine::passages(text);
         let vectors = self.embedder.embed(&pieces).await.map_err(|error| MemoryError::Embedding(error.to_string()))?;
-        let source_hash = machine::hex(&digest(text.as_bytes()));
+        let source_hash = hex(&digest(text.as_bytes()));
         let entry = |(place, (text, vector)): (usize, (&&str, Vec<i8>))| Entry::Passage {
             id: machine::passage_id(source, text),
             source: source.to_owned(),

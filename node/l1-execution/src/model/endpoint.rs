@@ -137,14 +137,16 @@ pub(crate) fn bearer(secret: &str) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
+/// What endpoints are asked with; it follows no redirect, which could lead a secret elsewhere.
+pub(crate) fn client() -> Result<reqwest::Client, String> {
+    let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).connect_timeout(CONNECT);
+    builder.build().map_err(|error| error.to_string())
+}
+
 impl Endpoint {
     pub fn new(url: &str, model: &str, secret: Option<String>) -> Result<Endpoint, String> {
         let authorization = secret.map(|secret| bearer(&secret)).transpose()?;
-        let http = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT)
-            .build()
-            .map_err(|error| error.to_string())?;
+        let http = client()?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Endpoint { http, url, model: model.to_owned(), authorization })
     }

@@ -28,8 +28,8 @@ use crate::memory::Memory;
 use crate::syscalls::SystemCalls;
 use crate::tools::{CallRecord, Tools};
 use chat::{Said, Wanted};
-pub(crate) use endpoint::bearer;
 use endpoint::{Ended, Endpoint, EndpointError, Question};
+pub(crate) use endpoint::{bearer, client};
 use machine::{Expected, Pace};
 
 /// Answers that one endpoint works on at once; the others wait.

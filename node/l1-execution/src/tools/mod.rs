@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use althing_protocol::{Contract, binding, digest};
+use althing_protocol::{Contract, binding, digest, hex};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -309,7 +309,7 @@ fn real_name(told: &str) -> String {
 
 fn hash(value: &Value) -> String {
     let canonical = serde_json_canonicalizer::to_vec(value).unwrap_or_default();
-    digest(&canonical).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&digest(&canonical))
 }
 
 #[cfg(test)]
