@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use althing_calls::HostedAgent;
+use althing_communication::Priority;
 use althing_discovery::LocalAgent;
 use althing_execution::kernel::{AdmitError, LeaseError};
 use althing_execution::{AgentStatus, StartError};
@@ -113,6 +114,7 @@ impl Node {
             callers: rule,
             input_modes: added.file.input_modes.clone(),
             barge_in: takes_interruptions(&added.file),
+            priority: priority(&added.file),
         });
         self.show_agent(added)
     }
@@ -155,6 +157,15 @@ impl Node {
         self.hosting.remove(&id);
         self.host.stop(name).await;
         Ok(())
+    }
+}
+
+/// What waits for whom on the wire, by the latency class.
+fn priority(file: &AgentFile) -> Priority {
+    match file.contract.as_ref().map(|contract| &contract.class) {
+        Some(Class::Hrt(_)) => Priority::Urgent,
+        Some(Class::Srt(_)) | None => Priority::Interactive,
+        Some(Class::Dt(_)) => Priority::Bulk,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2a::{SendMessageResponse, StreamResponse, Task, TaskState};
-use althing_communication::{Caller, CallerRule, Entropy, Trust, WallClock};
+use althing_communication::{Caller, CallerRule, Entropy, Priority, Trust, WallClock};
 use althing_discovery::Nearness;
 use althing_execution::Host;
 use althing_protocol::{AgentId, PublicKey};
@@ -39,6 +39,8 @@ pub struct HostedAgent {
     pub input_modes: Vec<String>,
     /// Whether a new message to a task stops the turn that runs.
     pub barge_in: bool,
+    /// How soon its answers are wanted: the class of its contract.
+    pub priority: Priority,
 }
 
 /// The hosting side of calls.
@@ -99,6 +101,11 @@ impl Hosting {
     #[must_use]
     pub fn hosts(&self, agent: &AgentId) -> bool {
         self.agents().contains_key(agent)
+    }
+
+    /// How soon the agent's answers are wanted.
+    pub(crate) fn priority(&self, agent: &AgentId) -> Priority {
+        self.agents().get(agent).map_or(Priority::default(), |hosted| hosted.priority)
     }
 
     /// How near the publisher of an agent is to this node's owner.

@@ -1,6 +1,6 @@
 //! The walk of one call, incoming (design: "in"): L2 verified it; the caller check, then the agent's turn.
 
-use althing_communication::{Answer, Caller, Inbound, Request};
+use althing_communication::{Answer, Caller, Inbound, Priority, Request};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use tracing::Instrument as _;
@@ -25,6 +25,10 @@ impl Inbound for Incoming {
         let trace = Trace { traceparent: request.traceparent.clone(), tracestate: request.tracestate.clone() };
         trace.continue_in(&span);
         walk(self.0.clone(), caller, request).instrument(span).boxed()
+    }
+
+    fn priority(&self, request: &Request) -> Priority {
+        request.agent.as_ref().map_or(Priority::default(), |agent| self.0.priority(agent))
     }
 }
 

@@ -23,6 +23,7 @@ mod tasks;
 mod trace;
 mod turn;
 
+pub use althing_communication::Priority;
 pub use error::OperationError;
 pub use hosting::{HostedAgent, Hosting};
 pub use incoming::Incoming;

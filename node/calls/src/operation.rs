@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use althing_communication::Priority;
 use althing_protocol::AgentId;
 use futures::stream::BoxStream;
 
@@ -81,6 +82,8 @@ pub struct Ask {
     pub extensions: Vec<String>,
     /// How long the answer is wanted.
     pub deadline: Option<Duration>,
+    /// How soon it is to be asked: an agent's calls are as urgent as its class.
+    pub priority: Priority,
 }
 
 /// What an operation comes to.

@@ -166,6 +166,7 @@ impl Calls {
             tracestate: trace.tracestate,
             principals: ask.principals.clone(),
             extensions: ask.extensions.clone(),
+            priority: ask.priority,
             body: ask.params.clone(),
         };
         let shared = &self.shared;

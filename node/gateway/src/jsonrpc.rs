@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{Ask, Operation, OperationError, Reply, Trace};
+use althing_calls::{Ask, Operation, OperationError, Priority, Reply, Trace};
 use althing_protocol::limits::{EXTENSIONS_MAX, PRINCIPAL_BYTES_MAX};
 use axum::body::{Bytes, HttpBody as _};
 use axum::extract::{FromRequest as _, Path, Query, Request, State};
@@ -68,6 +68,7 @@ pub(crate) async fn call(
             trace: trace(&headers),
             extensions: extensions(&headers)?,
             deadline: None,
+            priority: Priority::default(),
         };
         gateway.calls.ask(ask).await
     };

@@ -10,6 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::caller::Caller;
 use crate::error::StreamError;
+use crate::lanes::Priority;
 use crate::network::{BoxedStream, Incoming};
 use crate::service::{Request, Shared};
 use crate::signed::SignedStream;
@@ -29,6 +30,11 @@ pub enum Answer {
 pub trait Inbound: Send + Sync + 'static {
     /// Answers one call.
     fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer>;
+
+    /// How soon the answer to it is wanted.
+    fn priority(&self, _request: &Request) -> Priority {
+        Priority::default()
+    }
 }
 
 /// Accepts streams until the network ends. Only spawns: an accept loop that waits loses streams silently.
@@ -69,23 +75,28 @@ async fn serve(
         }
         // Looked at with each call: a stream may outlive what was shown when it was opened.
         let caller = Caller { node: peer, owner: membership.as_ref().and_then(|shown| shared.owner_by(shown)) };
-        let answering = to.call(caller, Request::from_frame(frame));
-        if !answer(&mut stream, answering).await? {
+        let request = Request::from_frame(frame);
+        let priority = to.priority(&request);
+        if !answer(&mut stream, to.call(caller, request), priority).await? {
             return Ok(());
         }
     }
 }
 
 /// Runs one call and sends what it comes to. False when the caller cancelled it: the stream is over.
-async fn answer(stream: &mut SignedStream, answering: BoxFuture<'static, Answer>) -> Result<bool, StreamError> {
+async fn answer(
+    stream: &mut SignedStream,
+    answering: BoxFuture<'static, Answer>,
+    priority: Priority,
+) -> Result<bool, StreamError> {
     let answer = tokio::select! {
         biased;
         answer = answering => answer,
         interrupted = stream.receive() => return cancelled(interrupted),
     };
     match answer {
-        Answer::Response(body) => stream.send(Frame::new(FrameKind::Response, body)).await?,
-        Answer::Error(body) => stream.send(Frame::new(FrameKind::Error, body)).await?,
+        Answer::Response(body) => stream.send(Frame::new(FrameKind::Response, body), priority).await?,
+        Answer::Error(body) => stream.send(Frame::new(FrameKind::Error, body), priority).await?,
         Answer::Events(mut events) => loop {
             let event = tokio::select! {
                 biased;
@@ -93,9 +104,9 @@ async fn answer(stream: &mut SignedStream, answering: BoxFuture<'static, Answer>
                 interrupted = stream.receive() => return cancelled(interrupted),
             };
             match event {
-                Some(Ok(body)) => stream.send(Frame::new(FrameKind::Event, body)).await?,
-                Some(Err(body)) => break stream.send(Frame::new(FrameKind::Error, body)).await?,
-                None => break stream.send(Frame::new(FrameKind::End, Vec::new())).await?,
+                Some(Ok(body)) => stream.send(Frame::new(FrameKind::Event, body), priority).await?,
+                Some(Err(body)) => break stream.send(Frame::new(FrameKind::Error, body), priority).await?,
+                None => break stream.send(Frame::new(FrameKind::End, Vec::new()), priority).await?,
             }
         },
     }

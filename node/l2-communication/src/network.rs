@@ -1,5 +1,6 @@
 //! The `Network` port: what L2 and L3 need of a transport. Two shells give it: libp2p and the simulated network.
 
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use althing_protocol::PublicKey;
@@ -8,8 +9,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{broadcast, mpsc};
 
 /// A stream to a peer: ordered bytes, both ways, closed by dropping it.
-pub trait RawStream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> RawStream for T {}
+pub trait RawStream: AsyncRead + AsyncWrite + Send + Unpin {
+    /// Ready once fewer than `below` bytes, of all the streams of its connection together, wait to be sent.
+    fn poll_room(&mut self, _: &mut Context<'_>, _below: usize) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+/// In memory nothing waits but what the pipe itself holds.
+impl RawStream for tokio::io::DuplexStream {}
+
 /// Any [`RawStream`].
 pub type BoxedStream = Box<dyn RawStream>;
 

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::error::{CallError, StreamError};
 use crate::inbound::name;
+use crate::lanes::Priority;
 use crate::network::OpenError;
 use crate::service::{Request, Shared};
 use crate::signed::SignedStream;
@@ -63,7 +64,8 @@ pub(crate) async fn unary(
         let _permit = shared.queue(peer).await;
         let mut stream = borrow(shared, peer, protocol).await?;
         let broken = |reason| CallError::Broken { peer, reason };
-        stream.send(request.into_frame(deadline)).await.map_err(broken)?;
+        let priority = request.priority;
+        stream.send(request.into_frame(deadline), priority).await.map_err(broken)?;
         let frame = stream.receive().await.map_err(broken)?;
         let answer = match frame.kind {
             FrameKind::Response => Ok(frame.body),
@@ -88,8 +90,11 @@ pub(crate) async fn streaming(
     let opening = async {
         let permit = shared.queue(peer).await;
         let mut stream = borrow(shared, peer, protocol).await?;
-        let frame = request.into_frame(patience);
-        stream.send(frame).await.map_err(|reason| CallError::Broken { peer, reason })?;
+        let priority = request.priority;
+        stream
+            .send(request.into_frame(patience), priority)
+            .await
+            .map_err(|reason| CallError::Broken { peer, reason })?;
         Ok(Events { peer, stream, _permit: permit })
     };
     let late = |_| CallError::Deadline { peer, after_ms: millis(patience) };
@@ -152,7 +157,7 @@ impl Events {
     /// Tells the peer at once that no more events are wanted.
     pub async fn cancel(mut self) {
         // A stream that fails here is closed all the same, which the peer takes for a cancellation.
-        let _ = self.stream.send(Frame::new(FrameKind::Cancel, Vec::new())).await;
+        let _ = self.stream.send(Frame::new(FrameKind::Cancel, Vec::new()), Priority::Urgent).await;
     }
 
     /// The events as a stream that ends after the first error.

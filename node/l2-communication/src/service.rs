@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use crate::config::CommunicationConfig;
 use crate::error::CallError;
 use crate::inbound::{self, Inbound};
+use crate::lanes::{Lanes, Priority};
 use crate::network::{AcceptError, Network, PeerEvent};
 use crate::outbound::{self, Events, Pool};
 use crate::ports::{Entropy, WallClock};
@@ -37,6 +38,8 @@ pub struct Request {
     pub principals: Vec<String>,
     /// A2A extension URIs that the client activates.
     pub extensions: Vec<String>,
+    /// How soon it is to be there; not told to the peer, who has an opinion of its own.
+    pub priority: Priority,
     /// What is asked.
     pub body: Vec<u8>,
 }
@@ -57,6 +60,7 @@ impl Request {
             tracestate: frame.tracestate,
             principals: frame.principals.unwrap_or_default(),
             extensions: frame.extensions.unwrap_or_default(),
+            priority: Priority::default(),
             body: frame.body,
         }
     }
@@ -94,6 +98,8 @@ pub(crate) struct Shared {
     refused: AtomicU64,
     /// Whose nodes the peers proved to be.
     owners: Mutex<BTreeMap<PublicKey, Membership>>,
+    /// Who writes to which peer.
+    lanes: Mutex<BTreeMap<PublicKey, Arc<Lanes>>>,
 }
 
 struct Limits {
@@ -130,6 +136,7 @@ impl Communication {
             limits,
             refused: AtomicU64::new(0),
             owners: Mutex::default(),
+            lanes: Mutex::default(),
         });
         tokio::spawn(forget_the_gone(Arc::downgrade(&shared), events));
         Communication { shared }
@@ -223,6 +230,7 @@ impl Shared {
             challenge: self.entropy.bytes(),
             membership: self.own_membership(),
             timeout: self.config.frame_timeout,
+            lanes: self.lanes().entry(peer).or_default().clone(),
         }
     }
 
@@ -270,6 +278,10 @@ impl Shared {
         self.owners.lock().expect("no holder of the owners panics")
     }
 
+    fn lanes(&self) -> std::sync::MutexGuard<'_, BTreeMap<PublicKey, Arc<Lanes>>> {
+        self.lanes.lock().expect("no holder of the lanes panics")
+    }
+
     pub fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
@@ -277,6 +289,7 @@ impl Shared {
     fn forget(&self, peer: PublicKey) {
         self.pool.forget(peer);
         self.owners().remove(&peer);
+        self.lanes().remove(&peer);
         let full = |limit: &Arc<Semaphore>| limit.available_permits() == self.config.streams_per_peer_max;
         for map in [&self.limits.inbound_by_peer, &self.limits.outbound_by_peer] {
             // A limit that is still in use stays: whoever holds a permit would else not be counted.

@@ -1,6 +1,7 @@
 //! One stream with its opening done: frames go out sealed and come in verified.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use althing_protocol::limits::{FRAME_BYTES_MAX, HELLO_BYTES_MAX};
@@ -11,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::error::StreamError;
+use crate::lanes::{Lanes, Priority};
 use crate::network::BoxedStream;
 
 /// Bytes of the length in front of each frame.
@@ -29,6 +31,7 @@ pub(crate) struct Opening<'a> {
     pub challenge: Challenge,
     pub membership: Option<Vec<u8>>,
     pub timeout: Duration,
+    pub lanes: Arc<Lanes>,
 }
 
 /// A stream on which both sides said hello.
@@ -38,6 +41,8 @@ pub(crate) struct SignedStream {
     sealer: FrameSealer,
     opener: FrameOpener,
     frame_timeout: Duration,
+    /// Those who write to the same peer.
+    lanes: Arc<Lanes>,
     /// The membership that this side showed.
     shown: Option<Vec<u8>>,
 }
@@ -92,18 +97,16 @@ impl SignedStream {
             sealer: FrameSealer::new(&binding, opening.key.clone()),
             opener: FrameOpener::new(&binding, me),
             frame_timeout: opening.timeout,
+            lanes: opening.lanes,
             shown: mine.membership,
         };
         Ok((stream, theirs))
     }
 
-    /// Seals and sends one frame; waits while the peer takes none.
-    pub async fn send(&mut self, frame: Frame) -> Result<(), StreamError> {
-        let sealed = self.sealer.seal(frame)?;
-        let writing = async {
-            self.raw.write_all(&prefixed(&sealed)).await?;
-            self.raw.flush().await
-        };
+    /// Seals and sends one frame; waits while the peer takes none, and behind what is more urgent.
+    pub async fn send(&mut self, frame: Frame, priority: Priority) -> Result<(), StreamError> {
+        let sealed = prefixed(&self.sealer.seal(frame)?);
+        let writing = self.lanes.write(&mut self.raw, &sealed, priority);
         timeout(TAKE_PATIENCE, writing).await.map_err(|_| StreamError::Slow("take a frame"))??;
         Ok(())
     }

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::figures::{median, percentile, us};
 
-const PROTOCOL: &str = "/althing/bench/1";
+pub const PROTOCOL: &str = "/althing/bench/1";
 const BODY: usize = 1_024;
 const ROUNDS: usize = 11;
 const CALLS: usize = 400;
@@ -35,7 +35,7 @@ impl Inbound for Echo {
     }
 }
 
-async fn communication() -> (Communication, PublicKey) {
+pub async fn communication() -> (Communication, PublicKey) {
     let key = SecretKey::from_seed(&rand::rng().random());
     let config = Libp2pConfig { listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()], ..Libp2pConfig::default() };
     let network: Arc<dyn Network> = Arc::new(Libp2pNetwork::start(&key, config).await.expect("a network"));
@@ -102,7 +102,7 @@ async fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-async fn child(word: &str) -> (Child, String, String) {
+pub async fn child(word: &str) -> (Child, String, String) {
     let program = std::env::current_exe().expect("this program");
     let mut child =
         Command::new(program).arg(word).stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("a child process");

@@ -1,12 +1,13 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|find|idle]`; all of them when none is named. The other words are its own child processes.
+//! `althing-bench [calls|link|find|idle]`; all of them when none is named. The other words are its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
 mod calls;
 mod figures;
 mod find;
 mod idle;
+mod link;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
@@ -16,18 +17,21 @@ fn main() {
         match word {
             "peer-libp2p" => calls::peer_libp2p().await,
             "peer-tcp" => calls::peer_tcp().await,
+            "peer-link" => link::peer().await,
             "empty" => idle::empty().await,
             "calls" => calls::run().await,
             "find" => find::run(),
+            "link" => link::run().await,
             "idle" => idle::run().await,
             "all" => {
                 figures::machine();
                 calls::run().await;
+                link::run().await;
                 find::run();
                 idle::run().await;
             }
             other => {
-                eprintln!("there is no benchmark {other:?}; there are calls, find and idle");
+                eprintln!("there is no benchmark {other:?}; there are calls, link, find and idle");
                 std::process::exit(2);
             }
         }

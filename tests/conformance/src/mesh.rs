@@ -8,7 +8,7 @@ use std::time::Duration;
 use a2a::{Message, Part, Role, TaskState};
 use althing_calls::{Ask, CALL, Calls, HostedAgent, Hosting, Incoming, Operation, OperationError, Reply, Trace};
 use althing_communication::sim::SimNet;
-use althing_communication::{CallerRule, Communication, CommunicationConfig, Trust, WallClock};
+use althing_communication::{CallerRule, Communication, CommunicationConfig, Priority, Trust, WallClock};
 use althing_discovery::{Discovery, DiscoveryConfig, Facts, LocalAgent};
 use althing_execution::agent::{Agent, Made};
 use althing_execution::process::ProcessConfig;
@@ -189,7 +189,13 @@ impl Node {
         let local = agent(&self.owner, &self.owner, self.id(), file, sequence, self.clock.now_ms());
         let id = local.verified.agent.clone();
         let input_modes = vec!["text/plain".to_owned()];
-        self.hosting.add(HostedAgent { id: id.clone(), callers: CallerRule::Trusted, input_modes, barge_in: false });
+        self.hosting.add(HostedAgent {
+            id: id.clone(),
+            callers: CallerRule::Trusted,
+            input_modes,
+            barge_in: false,
+            priority: Priority::default(),
+        });
         self.discovery.host(local);
         id
     }
@@ -208,6 +214,7 @@ impl Node {
                 trace: Trace::default(),
                 extensions: Vec::new(),
                 deadline: None,
+                priority: Priority::default(),
             })
             .await
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use althing_calls::{Operation, OperationError, Reply};
 use althing_communication::sim::{LinkConfig, SimNet};
-use althing_communication::{CallerRule, Request};
+use althing_communication::{CallerRule, Priority, Request};
 use althing_conformance::mesh::{Node, agent, file, message, store};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, key};
@@ -139,6 +139,7 @@ async fn a_stranger_finds_and_may_not_call() {
         callers: CallerRule::Anyone,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,
+        priority: Priority::default(),
     });
     let task = stranger.send(&id, "mine").await;
     assert_eq!(state(&task), "TASK_STATE_COMPLETED");

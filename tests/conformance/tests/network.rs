@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use althing_communication::{
-    AcceptError, BoxedStream, CallError, CommunicationConfig, DialError, OpenError, PeerEvent, Request, StreamError,
-    WallClock,
+    AcceptError, BoxedStream, CallError, CommunicationConfig, DialError, OpenError, PeerEvent, Priority, Request,
+    StreamError, WallClock,
 };
 use althing_conformance::probe::EVENT_BYTES;
 use althing_conformance::world::{Counting, Peer, World, connect, membership, pair, until};
@@ -46,6 +46,7 @@ suite![
     opening_says_why_not,
     both_sides_hear_of_connections,
     a_call_is_answered,
+    delay_tolerant_calls_take_all_that_is_left_over,
     a_refusal_comes_as_one,
     events_come_in_order_and_end,
     a_producer_waits_for_a_slow_consumer,
@@ -181,6 +182,20 @@ async fn a_call_is_answered(world: World) {
     assert!(long.is_err(), "a body beyond the limit is not sent");
     assert_eq!(a.communication.call(b.id(), PROTOCOL, echo(b"on")).await.expect("an answer"), b"on");
     assert_eq!((a.communication.refused(), b.communication.refused()), (0, 0));
+}
+
+/// What was sent is told: else each 16 KiB of the 32 MiB would wait for its whole patience, 250 ms.
+async fn delay_tolerant_calls_take_all_that_is_left_over(world: World) {
+    let (a, b) = pair(&world).await;
+    for _ in 0..4 {
+        let calls = (0..8).map(|_| {
+            let request = Request { priority: Priority::Bulk, ..echo(&vec![5; 1 << 20]) };
+            a.communication.call(b.id(), PROTOCOL, request)
+        });
+        for answer in futures::future::join_all(calls).await {
+            assert_eq!(answer.expect("an answer").len(), 1 << 20);
+        }
+    }
 }
 
 async fn a_refusal_comes_as_one(world: World) {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use althing_calls::{HostedAgent, Hosting, Incoming};
 use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{
-    Answer, BoxedStream, Caller, CallerRule, Communication, CommunicationConfig, Entropy, Inbound, Network, Request,
-    Trust, WallClock,
+    Answer, BoxedStream, Caller, CallerRule, Communication, CommunicationConfig, Entropy, Inbound, Network, Priority,
+    Request, Trust, WallClock,
 };
 use althing_conformance::hostile::{self, read, write};
 use althing_conformance::{NETWORK, PROTOCOL, key};
@@ -160,6 +160,7 @@ async fn hosting() -> (Incoming, AgentId) {
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,
+        priority: Priority::default(),
     });
     (Incoming(hosting), id)
 }

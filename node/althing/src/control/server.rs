@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_calls::{Ask, Operation, OperationError, Reply, Trace};
+use althing_calls::{Ask, Operation, OperationError, Priority, Reply, Trace};
 use althing_discovery::{Found, Learned, Query};
 use althing_protocol::PublicKey;
 use axum::body::Body;
@@ -247,6 +247,7 @@ fn ask(node: &Node, agent: &str, operation: Operation, params: &Value) -> Result
         trace: Trace::default(),
         extensions: Vec::new(),
         deadline: None,
+        priority: Priority::default(),
     })
 }
 

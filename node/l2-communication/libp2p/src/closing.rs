@@ -3,24 +3,32 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::{AsyncRead, AsyncWrite};
 use libp2p::core::muxing::{StreamMuxer, StreamMuxerEvent};
 use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 
+use crate::egress::Egress;
+
 /// A multiplexer whose streams fail once it is closed.
 pub(crate) struct Closing<M> {
     inner: M,
+    egress: Arc<Egress>,
     closed: CancellationToken,
     /// Closes the streams of a connection that is dropped without a word, too.
     _dropped: DropGuard,
 }
 
 impl<M> Closing<M> {
-    pub fn new(inner: M) -> Closing<M> {
+    pub fn new(inner: M, egress: Arc<Egress>) -> Closing<M> {
         let closed = CancellationToken::new();
-        Closing { inner, closed: closed.clone(), _dropped: closed.drop_guard() }
+        Closing { inner, egress, closed: closed.clone(), _dropped: closed.drop_guard() }
+    }
+
+    pub fn egress(&self) -> &Arc<Egress> {
+        &self.egress
     }
 }
 
@@ -30,12 +38,12 @@ impl<M: StreamMuxer<Substream: Unpin> + Unpin> StreamMuxer for Closing<M> {
 
     fn poll_inbound(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Self::Substream, Self::Error>> {
         let this = self.get_mut();
-        Pin::new(&mut this.inner).poll_inbound(cx).map_ok(|inner| Substream::new(inner, &this.closed))
+        Pin::new(&mut this.inner).poll_inbound(cx).map_ok(|inner| Substream::new(inner, &this.closed, &this.egress))
     }
 
     fn poll_outbound(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Self::Substream, Self::Error>> {
         let this = self.get_mut();
-        Pin::new(&mut this.inner).poll_outbound(cx).map_ok(|inner| Substream::new(inner, &this.closed))
+        Pin::new(&mut this.inner).poll_outbound(cx).map_ok(|inner| Substream::new(inner, &this.closed, &this.egress))
     }
 
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -52,12 +60,13 @@ impl<M: StreamMuxer<Substream: Unpin> + Unpin> StreamMuxer for Closing<M> {
 /// A stream of a [`Closing`] multiplexer.
 pub(crate) struct Substream<S> {
     inner: S,
+    egress: Arc<Egress>,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl<S> Substream<S> {
-    fn new(inner: S, closed: &CancellationToken) -> Substream<S> {
-        Substream { inner, closed: Box::pin(closed.clone().cancelled_owned()) }
+    fn new(inner: S, closed: &CancellationToken, egress: &Arc<Egress>) -> Substream<S> {
+        Substream { inner, egress: egress.clone(), closed: Box::pin(closed.clone().cancelled_owned()) }
     }
 
     /// What `poll` comes to, unless it waits for a connection that is closed.
@@ -81,7 +90,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Substream<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Substream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.get_mut().or_closed(cx, |inner, cx| Pin::new(inner).poll_write(cx, buf))
+        let this = self.get_mut();
+        let wrote = this.or_closed(cx, |inner, cx| Pin::new(inner).poll_write(cx, buf));
+        if let Poll::Ready(Ok(bytes)) = wrote {
+            this.egress.wrote(bytes);
+        }
+        wrote
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

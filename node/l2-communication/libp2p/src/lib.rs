@@ -11,6 +11,7 @@ mod behaviour;
 mod closing;
 mod config;
 mod connections;
+mod egress;
 mod identity;
 mod streams;
 mod swarm;

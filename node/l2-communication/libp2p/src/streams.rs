@@ -22,6 +22,7 @@ use libp2p::swarm::{
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::compat::FuturesAsyncReadCompatExt as _;
 
+use crate::egress::Egresses;
 use crate::identity::public_key;
 
 /// Streams that wait to be taken under one protocol: as many as yamux lets a peer open without an answer.
@@ -52,17 +53,24 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Ends> {
 #[derive(Clone, Default)]
 pub(crate) struct Control {
     shared: Shared,
+    /// The connections that the streams are on.
+    pub egresses: Egresses,
 }
 
 impl Control {
     /// Opens a stream on a connection.
-    pub async fn open(&self, connection: ConnectionId, protocol: &'static str) -> Result<BoxedStream, OpenError> {
+    pub async fn open(
+        &self,
+        peer: PublicKey,
+        connection: ConnectionId,
+        protocol: &'static str,
+    ) -> Result<BoxedStream, OpenError> {
         let gone = || OpenError::Io("the connection was closed".to_owned());
         let asking = lock(&self.shared).opening.get(&connection).cloned().ok_or_else(gone)?;
         let (done, opened) = oneshot::channel();
         asking.send(Opening { protocol, done }).await.map_err(|_| gone())?;
         let stream = opened.await.map_err(|_| gone())??;
-        Ok(Box::new(stream.compat()))
+        Ok(Box::new(self.egresses.stream(peer, stream.compat())))
     }
 
     /// Takes the streams that peers open under `protocol`.
@@ -79,18 +87,18 @@ impl Control {
 
 /// The swarm's part.
 pub(crate) struct Behaviour {
-    shared: Shared,
+    control: Control,
 }
 
 impl Behaviour {
     pub fn new(control: &Control) -> Behaviour {
-        Behaviour { shared: control.shared.clone() }
+        Behaviour { control: control.clone() }
     }
 
     fn handler(&self, connection: ConnectionId, peer: PeerId) -> Handler {
         let (sender, wanted) = mpsc::channel(OPEN_QUEUE);
-        lock(&self.shared).opening.insert(connection, sender);
-        Handler { connection, peer: public_key(peer), shared: self.shared.clone(), wanted }
+        lock(&self.control.shared).opening.insert(connection, sender);
+        Handler { connection, peer: public_key(peer), control: self.control.clone(), wanted }
     }
 }
 
@@ -135,13 +143,13 @@ pub(crate) struct Handler {
     connection: ConnectionId,
     /// `None` for an identity that is none of ours: the connection is about to be closed.
     peer: Option<PublicKey>,
-    shared: Shared,
+    control: Control,
     wanted: mpsc::Receiver<Opening>,
 }
 
 impl Drop for Handler {
     fn drop(&mut self) {
-        lock(&self.shared).opening.remove(&self.connection);
+        lock(&self.control.shared).opening.remove(&self.connection);
     }
 }
 
@@ -186,7 +194,7 @@ impl ConnectionHandler for Handler {
     type OutboundOpenInfo = Opening;
 
     fn listen_protocol(&self) -> SubstreamProtocol<Names, ()> {
-        let accepting = &lock(&self.shared).accepting;
+        let accepting = &lock(&self.control.shared).accepting;
         let names = accepting.iter().filter(|(_, sender)| !sender.is_closed()).map(|(name, _)| *name);
         SubstreamProtocol::new(Names(names.collect()), ())
     }
@@ -231,8 +239,9 @@ impl ConnectionHandler for Handler {
 
 impl Handler {
     fn accepted(&self, stream: Stream, name: &'static str) {
-        let (Some(peer), Some(taker)) = (self.peer, lock(&self.shared).accepting.get(name).cloned()) else { return };
-        if taker.try_send((peer, Box::new(stream.compat()))).is_err() {
+        let taker = lock(&self.control.shared).accepting.get(name).cloned();
+        let (Some(peer), Some(taker)) = (self.peer, taker) else { return };
+        if taker.try_send((peer, Box::new(self.control.egresses.stream(peer, stream.compat())))).is_err() {
             tracing::warn!(%peer, protocol = name, "{ACCEPT_QUEUE} streams wait already; this one is closed");
         }
     }

@@ -22,6 +22,7 @@ use crate::behaviour::{Behaviour, BehaviourEvent};
 use crate::closing::Closing;
 use crate::config::{Libp2pConfig, ListenError};
 use crate::connections::Connections;
+use crate::egress::{Egresses, Multiplexing};
 use crate::identity::{peer_id, public_key};
 use crate::streams::Control;
 
@@ -30,6 +31,9 @@ use crate::streams::Control;
 const STREAMS_MAX: usize = 1_024;
 /// How long the first of the addresses that are listened on is waited for.
 const LISTEN_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+/// Bytes that the kernel takes and cannot send yet.
+#[cfg(target_os = "linux")]
+const UNSENT_MAX: u32 = 16 << 10;
 /// Dials that wait for the swarm's task.
 const COMMANDS: usize = 256;
 /// Events that a slow receiver may lag behind.
@@ -89,7 +93,7 @@ fn build(key: &SecretKey, config: &Libp2pConfig, streams: &Control) -> Result<Sw
     let keypair = Keypair::ed25519_from_bytes(&mut seed).map_err(|error| transport(error.to_string()))?;
     let builder = libp2p::SwarmBuilder::with_existing_identity(keypair)
         .with_tokio()
-        .with_other_transport(transport_of)
+        .with_other_transport(|key| transport_of(key, streams.egresses.clone()))
         .map_err(|error| transport(error.to_string()))?
         .with_dns()
         .map_err(|error| transport(error.to_string()))?;
@@ -103,15 +107,35 @@ fn build(key: &SecretKey, config: &Libp2pConfig, streams: &Control) -> Result<Sw
 }
 
 /// tcp, noise and yamux, as libp2p's own builder puts them together, with streams that end with their connection.
-fn transport_of(key: &Keypair) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
+fn transport_of(
+    key: &Keypair,
+    egresses: Egresses,
+) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let noise = noise::Config::new(key)?;
     let mut streams = yamux::Config::default();
     streams.set_max_num_streams(STREAMS_MAX);
     let transport = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
+        .map(|stream, _| keep_little(stream))
         .upgrade(Version::V1Lazy)
         .authenticate(noise)
-        .multiplex(streams);
-    Ok(transport.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(Closing::new(muxer)))).boxed())
+        .multiplex(Multiplexing(streams));
+    let known = move |(peer, muxer): (PeerId, Closing<_>), _| {
+        if let Some(key) = public_key(peer) {
+            egresses.add(key, muxer.egress());
+        }
+        (peer, StreamMuxerBox::new(muxer))
+    };
+    Ok(transport.map(known).boxed())
+}
+
+/// Has the kernel take no more than a little of what cannot be sent yet: its buffer grows to megabytes, and what is in
+/// there is overtaken by nothing.
+fn keep_little(stream: tcp::tokio::TcpStream) -> tcp::tokio::TcpStream {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = socket2::SockRef::from(&stream.0).set_tcp_notsent_lowat(UNSENT_MAX) {
+        tracing::debug!(%error, "a connection's buffer cannot be bounded; urgent frames may wait behind others");
+    }
+    stream
 }
 
 /// Listens, and waits until every address is bound or refused.
@@ -320,7 +344,7 @@ impl Network for Libp2pNetwork {
     fn open(&self, peer: PublicKey, protocol: &'static str) -> BoxFuture<'_, Result<BoxedStream, OpenError>> {
         async move {
             let connection = self.shared.connections().that_stays(peer).ok_or(OpenError::NotConnected)?;
-            self.streams.open(connection, protocol).await
+            self.streams.open(peer, connection, protocol).await
         }
         .boxed()
     }

@@ -1,0 +1,302 @@
+//! Who may write next towards one peer: all streams to it share one connection, and what was handed to that cannot be
+//! overtaken. So little is handed to it at once where somebody more urgent may come.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Context;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use crate::network::BoxedStream;
+use crate::pace::Pace;
+
+/// How soon a frame is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Priority {
+    /// Hard real-time: waits for nobody.
+    Urgent,
+    /// Somebody waits for it.
+    #[default]
+    Interactive,
+    /// Delay-tolerant: takes what is left over.
+    Bulk,
+}
+
+/// What is handed to a connection at once, bytes: as much as yamux puts into one of its frames.
+const CHUNK: usize = 16 << 10;
+/// Bytes that wait in the connection before somebody's next chunk must wait: on a link of 1 MB/s, an urgent frame is
+/// held up by 16 ms of delay-tolerant bytes, or 256 ms of others, and by what the kernel and the link hold.
+const fn room(priority: Priority) -> Option<usize> {
+    match priority {
+        Priority::Urgent => None,
+        Priority::Interactive => Some(256 << 10),
+        Priority::Bulk => Some(16 << 10),
+    }
+}
+/// How long a chunk waits for those before it. A peer that stops reading one stream holds up its others by no more, and
+/// delay-tolerant frames are never starved: a chunk in that time goes out, which is 64 kB/s.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// The streams that write to one peer.
+pub(crate) struct Lanes {
+    /// Frames that are being written, by priority.
+    writing: Mutex<[usize; 3]>,
+    /// One of them was written.
+    written: Notify,
+    /// Delay-tolerant frames go one chunk after another.
+    bulk: Semaphore,
+    pace: Mutex<Pace>,
+}
+
+impl Default for Lanes {
+    fn default() -> Lanes {
+        Lanes { writing: Mutex::default(), written: Notify::new(), bulk: Semaphore::new(1), pace: Mutex::default() }
+    }
+}
+
+/// A frame that is being written.
+struct Writing<'a>(&'a Lanes, Priority);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.lock()[self.1 as usize] -= 1;
+        self.0.written.notify_waiters();
+    }
+}
+
+impl Lanes {
+    /// Writes a frame, and hands it on.
+    pub async fn write(
+        self: &Arc<Lanes>,
+        raw: &mut BoxedStream,
+        bytes: &[u8],
+        priority: Priority,
+    ) -> std::io::Result<()> {
+        self.lock()[priority as usize] += 1;
+        let _writing = Writing(self, priority);
+        if priority != Priority::Bulk {
+            self.pace().beside(Instant::now());
+        }
+        for chunk in bytes.chunks(CHUNK) {
+            let Some(below) = room(priority) else {
+                put(raw, chunk).await?;
+                continue;
+            };
+            let bulk = priority == Priority::Bulk;
+            let turn = if bulk { self.bulk.acquire().await.ok() } else { None };
+            let waited = self.wait(raw, priority, below).await;
+            let mut putting = std::pin::pin!(put(raw, chunk));
+            // Who cannot write does not keep others from it.
+            match timeout(PATIENCE, &mut putting).await {
+                Ok(done) => done?,
+                Err(_) => {
+                    drop(turn);
+                    putting.await?;
+                }
+            }
+            if bulk {
+                self.pace().wrote(chunk.len(), waited, Instant::now());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for those before it, and for room; no longer than its patience. True when there was no room at first.
+    async fn wait(&self, raw: &mut BoxedStream, priority: Priority, below: usize) -> bool {
+        if priority == Priority::Bulk {
+            let next = self.pace().next(Instant::now());
+            if let Some(next) = next {
+                tokio::time::sleep_until(next.min(Instant::now() + PATIENCE)).await;
+            }
+        }
+        let mut waited = false;
+        let before = async {
+            self.nobody_before(priority).await;
+            let room = |cx: &mut Context<'_>| {
+                let room = raw.poll_room(cx, below);
+                waited |= room.is_pending();
+                room
+            };
+            std::future::poll_fn(room).await;
+        };
+        // Whose time is over goes all the same.
+        let _ = timeout(PATIENCE, before).await;
+        waited
+    }
+
+    /// Waits until nothing more urgent is being written.
+    async fn nobody_before(&self, priority: Priority) {
+        loop {
+            let mut written = std::pin::pin!(self.written.notified());
+            // Told of what happens from here on, before looking.
+            written.as_mut().enable();
+            if self.lock()[..priority as usize].iter().all(|writing| *writing == 0) {
+                return;
+            }
+            written.await;
+        }
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().expect("no holder of the pace panics")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, [usize; 3]> {
+        self.writing.lock().expect("no holder of the lanes panics")
+    }
+}
+
+async fn put(raw: &mut BoxedStream, chunk: &[u8]) -> std::io::Result<()> {
+    raw.write_all(chunk).await?;
+    raw.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Poll, Waker};
+
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+    use super::*;
+    use crate::network::RawStream;
+
+    /// A connection that takes a chunk only when the test says so, and notes whose it was.
+    #[derive(Default)]
+    struct Link {
+        queued: Vec<u8>,
+        gone: Vec<u8>,
+        waiting: Vec<Waker>,
+    }
+
+    #[derive(Clone)]
+    struct On(Arc<Mutex<Link>>);
+
+    impl AsyncRead for On {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for On {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            self.0.lock().expect("no panic").queued.extend_from_slice(bytes);
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl RawStream for On {
+        fn poll_room(&mut self, cx: &mut Context<'_>, below: usize) -> Poll<()> {
+            let mut link = self.0.lock().expect("no panic");
+            if link.queued.len() < below {
+                return Poll::Ready(());
+            }
+            link.waiting.push(cx.waker().clone());
+            Poll::Pending
+        }
+    }
+
+    impl On {
+        /// The link carries a chunk.
+        fn carry(&self) {
+            let mut link = self.0.lock().expect("no panic");
+            let n = CHUNK.min(link.queued.len());
+            let carried: Vec<u8> = link.queued.drain(..n).collect();
+            link.gone.extend(carried);
+            link.waiting.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    async fn settle() {
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn frame(lanes: &Arc<Lanes>, on: &On, of: u8, chunks: usize, priority: Priority) -> tokio::task::JoinHandle<()> {
+        let (lanes, on) = (lanes.clone(), on.clone());
+        tokio::spawn(async move {
+            let mut raw: BoxedStream = Box::new(on);
+            lanes.write(&mut raw, &vec![of; chunks * CHUNK], priority).await.expect("it is written");
+        })
+    }
+
+    /// How many chunks went before the first of `of`.
+    fn before(on: &On, of: u8) -> usize {
+        let link = on.0.lock().expect("no panic");
+        let all: Vec<u8> = link.gone.iter().chain(&link.queued).copied().collect();
+        all.iter().position(|byte| *byte == of).expect("it was written") / CHUNK
+    }
+
+    // T8 (requirements): a long delay-tolerant frame is overtaken within the room that is left to it.
+    #[tokio::test(start_paused = true)]
+    async fn an_urgent_frame_overtakes_bulk() {
+        let (lanes, on) = (Arc::<Lanes>::default(), On(Arc::default()));
+        let bulk: Vec<_> = (0..8).map(|_| frame(&lanes, &on, b'b', 16, Priority::Bulk)).collect();
+        settle().await;
+        on.carry();
+        settle().await;
+        frame(&lanes, &on, b'u', 1, Priority::Urgent).await.expect("it is written");
+        assert!(before(&on, b'u') <= 3, "{} chunks went before", before(&on, b'u'));
+        while on.0.lock().expect("no panic").gone.len() < (8 * 16 + 1) * CHUNK {
+            on.carry();
+            settle().await;
+        }
+        for frame in bulk {
+            frame.await.expect("it is written");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bulk_waits_while_others_write_and_is_never_starved() {
+        let (lanes, on) = (Arc::<Lanes>::default(), On(Arc::default()));
+        // Fills what room there is for it, and then waits in the middle of a frame.
+        let interactive = frame(&lanes, &on, b'i', 64, Priority::Interactive);
+        settle().await;
+        let bulk = frame(&lanes, &on, b'b', 1, Priority::Bulk);
+        for _ in 0..20 {
+            on.carry();
+            settle().await;
+        }
+        assert!(!bulk.is_finished(), "it waits while somebody writes");
+        tokio::time::advance(PATIENCE * 2).await;
+        settle().await;
+        assert!(bulk.is_finished() && !interactive.is_finished(), "but not for ever");
+        while !interactive.is_finished() {
+            on.carry();
+            settle().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_cannot_write_keeps_nobody_from_it() {
+        let lanes = Arc::<Lanes>::default();
+        // A peer that reads nothing of one stream.
+        let (mut stuck, _unread): (BoxedStream, _) = {
+            let (mine, theirs) = tokio::io::duplex(1);
+            (Box::new(mine), theirs)
+        };
+        let held = lanes.clone();
+        let waits =
+            tokio::spawn(async move { held.write(&mut stuck, &vec![0; 4 * CHUNK], Priority::Bulk).await.is_ok() });
+        settle().await;
+        let on = On(Arc::default());
+        let other = frame(&lanes, &on, b'o', 1, Priority::Bulk);
+        settle().await;
+        tokio::time::advance(PATIENCE * 2).await;
+        other.await.expect("it is written");
+        assert!(!waits.is_finished());
+        waits.abort();
+    }
+}
