@@ -102,7 +102,7 @@ impl Node {
             clock.clone(),
             entropy.clone(),
         );
-        let Execution { kernel, host, memories } = parts::execute(at, &config, &store, &clock, &entropy)?;
+        let Execution { kernel, host, memories, asking } = parts::execute(at, &config, &store, &clock, &entropy)?;
         let (lan, sightings) = parts::join_lan(&key, network.as_ref(), &config, &mut notes);
         let discovery =
             parts::discover(&communication, &key, &config, &clock, &trust, parts::facts(&host, &kernel), sightings)?;
@@ -120,6 +120,7 @@ impl Node {
             clock.clone(),
             owner.id(),
         );
+        asking.tie(&calls);
         let stop = CancellationToken::new();
         let router = althing_gateway::router(calls.clone(), key.clone(), parts::access(&config, gateway));
         tokio::spawn(althing_gateway::serve(listener, router, althing_gateway::Limits::default(), stop.clone()));

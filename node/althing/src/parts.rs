@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use althing_calls::{REMOTE_TASKS, RESERVE, Reserving, TASKS};
+use althing_calls::{Asking, REMOTE_TASKS, RESERVE, Reserving, TASKS};
 use althing_communication::{Communication, Entropy, Network, Trust, WallClock};
 use althing_discovery::lan::{Lan, LanConfig};
 use althing_discovery::{Discovery, DiscoveryConfig, Facts};
@@ -42,6 +42,7 @@ pub struct Execution {
     pub kernel: Arc<Kernel>,
     pub host: Arc<Host>,
     pub memories: Arc<Memories>,
+    pub asking: Arc<Asking>,
 }
 
 /// The scheduler, the agents that it runs, and what they keep.
@@ -60,18 +61,20 @@ pub fn execute(
         Arc::new(move |bytes| random.fill(bytes)),
         secrets.clone(),
     ));
+    let asking = Arc::<Asking>::default();
     let ports = Ports {
         secrets,
         connect: althing_mcp::server,
         memories: Some(memories.clone()),
         models: config.models.clone(),
         labels: config.node.labels.clone(),
+        agents: Some(asking.clone()),
     };
     let kernel = Kernel::start(config.execution.kernel(), althing_wasm::make_hard);
     let kernel = kernel.map_err(|error| Failure::failed(format!("cannot start the scheduler: {error}")))?;
     let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(althing_wasm::Soft::default()) };
     let host = Arc::new(Host::scheduled(builtins(), ProcessConfig::default(), scheduling, ports));
-    Ok(Execution { kernel, host, memories })
+    Ok(Execution { kernel, host, memories, asking })
 }
 
 fn builtins() -> Builtins {

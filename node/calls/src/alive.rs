@@ -8,6 +8,7 @@ use a2a::{StreamResponse, Task};
 use tokio::sync::mpsc;
 
 use crate::error::OperationError;
+use crate::operation::Beside;
 use crate::tasks::Record;
 use crate::turn::{LISTENERS_MAX, Listener, Live};
 
@@ -60,13 +61,13 @@ impl Alive {
     }
 
     /// A turn begins; those who waited for it listen. The task's gate is held, or nobody knows the task yet.
-    pub fn begin(&self, record: &Record, extensions: &[String]) -> Result<Arc<Live>, OperationError> {
+    pub fn begin(&self, record: &Record, beside: &Beside) -> Result<Arc<Live>, OperationError> {
         let mut tasks = self.tasks();
         if tasks.live.len() >= LIVE_MAX {
             return Err(OperationError::busy(format!("this node works on {LIVE_MAX} tasks; try again later")));
         }
         let waiting = tasks.waiting.remove(&record.task.id).unwrap_or_default();
-        let live = Arc::new(Live::new(record.clone(), waiting, extensions.to_vec()));
+        let live = Arc::new(Live::new(record.clone(), waiting, beside.clone()));
         tasks.live.insert(record.task.id.clone(), live.clone());
         Ok(live)
     }

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use crate::alive::{Alive, crowded};
 use crate::error::OperationError;
 use crate::machine::task::{self, ANSWER_BYTES_MAX, HISTORY_BYTES_MAX};
-use crate::operation::{Operation, Reply};
+use crate::operation::{Beside, Operation, Reply};
 use crate::params;
 use crate::tasks::{Filter, PublicKeyText, Record, TaskStoreError, Tasks, page_token};
 use crate::turn::{self, Live};
@@ -130,8 +130,7 @@ impl Hosting {
         self.shared.alive.count()
     }
 
-    /// One operation asked by `caller`: the caller check, then the operation. `extensions` are those of A2A that the
-    /// client would like to use.
+    /// One operation asked by `caller`: the caller check, then the operation.
     ///
     /// # Errors
     /// A2A's errors, and `CALLER_NOT_ALLOWED`.
@@ -141,7 +140,7 @@ impl Hosting {
         agent: &AgentId,
         operation: Operation,
         params: &[u8],
-        extensions: &[String],
+        beside: &Beside,
     ) -> Result<Reply, OperationError> {
         let hosted = self.agents().get(agent).cloned();
         let hosted = hosted.ok_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))?;
@@ -149,8 +148,8 @@ impl Hosting {
         may.map_err(|refused| OperationError::caller_not_allowed(refused.to_string()))?;
         let scope = PublicKeyText(caller.owner.unwrap_or(caller.node));
         match operation {
-            Operation::SendMessage => self.send(&hosted, scope, params, extensions).await,
-            Operation::SendStreamingMessage => self.send_streaming(&hosted, scope, params, extensions).await,
+            Operation::SendMessage => self.send(&hosted, scope, params, beside).await,
+            Operation::SendStreamingMessage => self.send_streaming(&hosted, scope, params, beside).await,
             Operation::GetTask => {
                 let request: a2a::GetTaskRequest = params::task(params)?;
                 let record = self.read(&hosted, scope, &request.id)?;
@@ -184,7 +183,7 @@ impl Hosting {
     }
 
     /// A UUIDv7 (RFC 9562 §5.7) of our own clock and randomness.
-    fn new_id(&self) -> String {
+    pub(crate) fn new_id(&self) -> String {
         let random = self.shared.entropy.bytes();
         uuid::Builder::from_unix_timestamp_millis(self.shared.clock.now_ms(), &random).into_uuid().to_string()
     }
@@ -208,7 +207,7 @@ impl Hosting {
         agent: &HostedAgent,
         scope: PublicKeyText,
         request: a2a::SendMessageRequest,
-        extensions: &[String],
+        beside: &Beside,
     ) -> Result<Arc<Live>, OperationError> {
         let message = request.message;
         check_modes(agent, &message)?;
@@ -250,7 +249,7 @@ impl Hosting {
                 record
             }
         };
-        let live = self.alive().begin(&record, extensions)?;
+        let live = self.alive().begin(&record, beside)?;
         if let Err(error) = self.tasks().write(&record, Durability::Synced).await {
             self.alive().put_to_rest(&record.task.id, Vec::new);
             return Err(internal(error));
@@ -265,12 +264,12 @@ impl Hosting {
         agent: &HostedAgent,
         scope: PublicKeyText,
         request: a2a::SendMessageRequest,
-        extensions: &[String],
+        beside: &Beside,
         before: impl FnOnce(&Live) -> T + Send + 'static,
     ) -> Result<(Arc<Live>, T), OperationError> {
-        let (hosting, agent, extensions) = (self.clone(), agent.clone(), extensions.to_vec());
+        let (hosting, agent, beside) = (self.clone(), agent.clone(), beside.clone());
         let beginning = async move {
-            let live = hosting.accept(&agent, scope, request, &extensions).await?;
+            let live = hosting.accept(&agent, scope, request, &beside).await?;
             let prepared = before(&live);
             hosting.start(&live);
             Ok((live, prepared))
@@ -299,13 +298,13 @@ impl Hosting {
         agent: &HostedAgent,
         scope: PublicKeyText,
         params: &[u8],
-        extensions: &[String],
+        beside: &Beside,
     ) -> Result<Reply, OperationError> {
         let request = params::send(params)?;
         let configuration = request.configuration.clone();
         let at_once = configuration.as_ref().and_then(|c| c.return_immediately).unwrap_or(false);
         let history_length = configuration.and_then(|c| c.history_length);
-        let (live, mut state) = self.begin(agent, scope, request, extensions, |live| live.state.subscribe()).await?;
+        let (live, mut state) = self.begin(agent, scope, request, beside, |live| live.state.subscribe()).await?;
         if !at_once {
             // The sender lives in `live`, which is held here: waiting cannot fail.
             let _ = state.wait_for(task::rests).await;
@@ -319,11 +318,11 @@ impl Hosting {
         agent: &HostedAgent,
         scope: PublicKeyText,
         params: &[u8],
-        extensions: &[String],
+        beside: &Beside,
     ) -> Result<Reply, OperationError> {
         let request = params::send(params)?;
         let history_length = request.configuration.as_ref().and_then(|c| c.history_length);
-        let (live, listening) = self.begin(agent, scope, request, extensions, |live| live.listen(false)).await?;
+        let (live, listening) = self.begin(agent, scope, request, beside, |live| live.listen(false)).await?;
         let (task, events) = listening.ok_or_else(|| crowded(&live.record().task.id))?;
         Ok(stream(task::shown(task, history_length, true), events))
     }

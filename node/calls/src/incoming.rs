@@ -7,7 +7,7 @@ use tracing::Instrument as _;
 
 use crate::error::OperationError;
 use crate::hosting::Hosting;
-use crate::operation::{Operation, Reply};
+use crate::operation::{Beside, Operation, Reply};
 use crate::trace::Trace;
 
 /// Serves `/althing/call/1`.
@@ -36,7 +36,8 @@ async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
     let handled = async {
         let operation = Operation::parse(&request.operation)?;
         let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
-        let handling = hosting.handle(&caller, &agent, operation, &request.body, &request.extensions);
+        let beside = Beside { extensions: request.extensions, principals: request.principals };
+        let handling = hosting.handle(&caller, &agent, operation, &request.body, &beside);
         // Nobody waits any longer, whatever the caller's own clock does. The turn goes on: `CancelTask` ends it.
         match request.deadline {
             Some(deadline) => {

@@ -9,6 +9,7 @@
 //! **Never knows**: HTTP, JSON-RPC envelopes, the command line.
 
 mod alive;
+mod asking;
 mod error;
 mod hosting;
 mod incoming;
@@ -24,10 +25,11 @@ mod trace;
 mod turn;
 
 pub use althing_communication::Priority;
+pub use asking::Asking;
 pub use error::OperationError;
 pub use hosting::{HostedAgent, Hosting};
 pub use incoming::Incoming;
-pub use operation::{Ask, Operation, Reply};
+pub use operation::{Ask, Beside, Operation, Reply};
 pub use outgoing::{Calls, Known};
 pub use remote::{REMOTE_TASKS, STALE};
 pub use reserve::{RESERVE, ReservationError, Reserved, Reserving};

@@ -86,6 +86,21 @@ pub struct Ask {
     pub priority: Priority,
 }
 
+/// What travels beside the parameters of an operation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// URIs of the A2A extensions that the client would like to use.
+    pub extensions: Vec<String>,
+    /// Who asks, the origin first, as the asking node says; nobody's rights follow from it.
+    pub principals: Vec<String>,
+}
+
+impl Ask {
+    pub(crate) fn beside(&self) -> Beside {
+        Beside { extensions: self.extensions.clone(), principals: self.principals.clone() }
+    }
+}
+
 /// What an operation comes to.
 pub enum Reply {
     /// The result's JSON.

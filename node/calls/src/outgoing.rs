@@ -1,7 +1,7 @@
 //! The walk of one call, outgoing (design: "out"): a face hands over a request with its principal; L3 says where the
 //! agent is; L2 sends one signed frame, or the agent is hosted here.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use althing_communication::{CallError, Caller, Communication, Request, WallClock};
@@ -67,6 +67,20 @@ impl Calls {
         resolved.map_err(|error: FindError| OperationError::agent_unknown(error.to_string()))
     }
 
+    /// For those whom the calls outlive.
+    pub(crate) fn downgrade(&self) -> WeakCalls {
+        WeakCalls(Arc::downgrade(&self.shared))
+    }
+
+    /// The agent of this node's owner that has that name.
+    pub(crate) fn own(&self, name: &str) -> Option<AgentId> {
+        AgentId::new(self.shared.me.owner?, name).ok()
+    }
+
+    pub(crate) fn new_id(&self) -> String {
+        self.shared.hosting.new_id()
+    }
+
     /// L3, for faces that describe and find.
     #[must_use]
     pub fn discovery(&self) -> &Discovery {
@@ -95,7 +109,7 @@ impl Calls {
             return self.list(&ask, hosts).await;
         }
         if hosts.first() == Some(&shared.me.node) {
-            return shared.hosting.handle(&shared.me, &ask.agent, ask.operation, &ask.params, &ask.extensions).await;
+            return shared.hosting.handle(&shared.me, &ask.agent, ask.operation, &ask.params, &ask.beside()).await;
         }
         let mut failed = None;
         for node in hosts {
@@ -132,7 +146,7 @@ impl Calls {
     async fn page(&self, node: PublicKey, ask: &Ask) -> Result<Reply, OperationError> {
         let shared = &self.shared;
         if node == shared.me.node {
-            return shared.hosting.handle(&shared.me, &ask.agent, ask.operation, &ask.params, &ask.extensions).await;
+            return shared.hosting.handle(&shared.me, &ask.agent, ask.operation, &ask.params, &ask.beside()).await;
         }
         Ok(self.send(node, ask).await?)
     }
@@ -216,6 +230,16 @@ impl Calls {
             self.shared.remote.note(node, &ask.agent, task, self.shared.clock.now_ms()).await;
         }
         Ok(body)
+    }
+}
+
+/// The calling side, for those whom it outlives.
+#[derive(Clone)]
+pub(crate) struct WeakCalls(Weak<Shared>);
+
+impl WeakCalls {
+    pub fn upgrade(&self) -> Option<Calls> {
+        self.0.upgrade().map(|shared| Calls { shared })
     }
 }
 

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::hosting::Hosting;
 use crate::machine::task;
+use crate::operation::Beside;
 use crate::tasks::{Record, TaskStoreError};
 use crate::trace::Trace;
 
@@ -26,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A task that is not over.
 pub(crate) struct Live {
     now: Mutex<Now>,
-    /// A2A extensions that the client of this turn would like to use.
-    extensions: Vec<String>,
+    /// What travelled beside the message of this turn.
+    beside: Beside,
     /// Cancels the turn that runs.
     pub cancel: CancellationToken,
     /// Whether it is cancelled for a new message: then its task goes on.
@@ -72,14 +73,14 @@ struct Now {
 
 impl Live {
     /// A turn that begins, and those who waited for it.
-    pub fn new(record: Record, listeners: Vec<Listener>, extensions: Vec<String>) -> Live {
+    pub fn new(record: Record, listeners: Vec<Listener>, beside: Beside) -> Live {
         let state = watch::Sender::new(record.task.status.state.clone());
         let made = record.task.artifacts.iter().flatten();
         let artifact_bytes = made.map(|artifact| serde_json::to_vec(artifact).map_or(0, |json| json.len())).sum();
         let now = Now { record, listeners, artifact_bytes, ending: None, running: true };
         Live {
             now: Mutex::new(now),
-            extensions,
+            beside,
             cancel: CancellationToken::new(),
             interrupted: AtomicBool::new(false),
             state,
@@ -138,7 +139,7 @@ impl Live {
 pub(crate) async fn run(hosting: &Hosting, live: &Live) {
     let record = live.record();
     let (agent, id) = (record.agent.clone(), record.task.id.clone());
-    let turn = turn_of(record, live.extensions.clone());
+    let turn = turn_of(record, live.beside.clone());
     live.change(|now| Some(task::set(&mut now.record.task, TaskState::Working, None, hosting.now()))).await;
     let (output, mut outputs) = Output::channel();
     let working = hosting.host().turn(&agent, turn, output);
@@ -169,13 +170,14 @@ pub(crate) async fn run(hosting: &Hosting, live: &Live) {
     tracing::debug!(agent, task = id, state = ?live.record().task.status.state, "turn ended");
 }
 
-fn turn_of(record: Record, extensions: Vec<String>) -> Turn {
+fn turn_of(record: Record, beside: Beside) -> Turn {
     let mut history = record.task.history.unwrap_or_default();
     let message = history.pop().unwrap_or_else(|| Message::new(Role::User, Vec::new()));
     let artifacts = record.task.artifacts.unwrap_or_default();
     let (task_id, context_id) = (record.task.id, record.task.context_id);
     let Trace { traceparent, tracestate } = Trace::of(&tracing::Span::current());
-    let parameters = Parameters { extensions, traceparent, tracestate };
+    let parameters =
+        Parameters { extensions: beside.extensions, principals: beside.principals, traceparent, tracestate };
     Turn { task_id, context_id, message, history, artifacts, remembered: record.remembered, parameters }
 }
 

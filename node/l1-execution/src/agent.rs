@@ -44,6 +44,8 @@ pub struct Turn {
 pub struct Parameters {
     /// URIs of the A2A extensions that the client would like to use.
     pub extensions: Vec<String>,
+    /// Who asks, the origin first.
+    pub principals: Vec<String>,
     /// W3C `traceparent` of the turn, when it is traced.
     pub traceparent: Option<String>,
     /// W3C `tracestate`.

@@ -10,6 +10,7 @@
 
 pub mod admission;
 pub mod agent;
+pub mod agents;
 pub mod binding;
 mod control;
 mod echo;
@@ -34,4 +35,4 @@ pub use hard::HardStatus;
 pub use host::{
     AgentState, AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, TurnStatus,
 };
-pub use syscalls::SystemCalls;
+pub use syscalls::{SystemCalls, place};

@@ -4,17 +4,47 @@ use std::sync::Arc;
 
 use tokio::task_local;
 
+use crate::kernel::slots::Place;
 use crate::memory::Memory;
 use crate::tools::Tools;
 
+/// What is known of a turn wherever it runs.
+#[derive(Clone, Default)]
+pub(crate) struct Around {
+    /// The hash of the manifest that it was bound by; it stands on every span of the turn.
+    pub binding: Arc<str>,
+    /// Who asked for it, the origin first.
+    pub principals: Arc<[String]>,
+    /// Its place among those that keep processors busy, where it needs one.
+    pub place: Option<Arc<Place>>,
+}
+
 task_local! {
-    /// The hash of the manifest that the running turn was bound by; it stands on every span of the turn.
-    pub(crate) static BINDING: Arc<str>;
+    pub(crate) static AROUND: Around;
+}
+
+/// What is known of the turn that runs here; nothing outside turns.
+pub(crate) fn around() -> Around {
+    AROUND.try_with(Around::clone).unwrap_or_default()
+}
+
+/// The place of the turn that runs here among those that keep processors busy, where it needs one.
+#[must_use]
+pub fn place() -> Option<Arc<Place>> {
+    around().place
+}
+
+/// Waits for something else than a processor: others have the turn's place meanwhile.
+pub(crate) async fn aside<T>(work: impl Future<Output = T>) -> T {
+    match place() {
+        Some(place) => place.aside(work).await,
+        None => work.await,
+    }
 }
 
 /// The hash of the manifest of the turn that runs here; empty outside turns.
 pub(crate) fn binding() -> Arc<str> {
-    BINDING.try_with(Arc::clone).unwrap_or_default()
+    around().binding
 }
 
 /// The system calls of one agent.

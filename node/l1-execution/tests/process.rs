@@ -225,6 +225,7 @@ async fn all(mut made: Outputs) -> Vec<Made> {
 
 fn turn(text: &str, remembered: Option<String>) -> Turn {
     let parameters = Parameters {
+        principals: Vec::new(),
         extensions: vec!["https://example.com/a".to_owned(), "https://example.com/b".to_owned()],
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         tracestate: None,

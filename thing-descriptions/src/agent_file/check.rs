@@ -219,8 +219,13 @@ impl Check {
                 let message = format!("{:?} is not the name of a server of tools", excerpt(name, 80));
                 self.refuse(at.as_str(), "name-form", message, "Use 1 to 32 of a-z, 0-9 and -");
             }
-            if name == "memory" {
-                let message = "this name is taken by what the contract's memory offers".to_owned();
+            let taken = match name.as_str() {
+                "memory" => Some("what the contract's memory offers"),
+                "agents" => Some("other agents, which need no server"),
+                _ => None,
+            };
+            if let Some(by) = taken {
+                let message = format!("this name is taken by {by}");
                 self.refuse(at.as_str(), "name-taken", message, "Choose another name");
             }
             let field = |key: &str| format!("{at}.{key}");

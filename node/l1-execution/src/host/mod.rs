@@ -10,20 +10,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_protocol::Contract;
-use althing_protocol::contract::Class;
+use althing_protocol::contract::{Class, Srt};
 use althing_td::{AgentFile, ModelEndpoint, ToolServerSpec};
 use futures::future::BoxFuture;
 use tracing::Instrument as _;
 
 use crate::agent::{Agent, Output, Turn};
+use crate::agents::AgentCalls;
 use crate::error::{AgentError, StartError};
 use crate::hard::HardStatus;
 use crate::hrt::{Histogram, Standing, Template};
-use crate::kernel::{Hard, Kernel};
+use crate::kernel::slots::{Place, Server};
+use crate::kernel::{Hard, Kernel, Turns};
 use crate::memory::{Memories, Memory, Rule};
 use crate::model::Secrets;
 use crate::process::{ProcessAgent, ProcessConfig};
-use crate::syscalls::{self, SystemCalls};
+use crate::syscalls::{self, Around, SystemCalls};
 use crate::tools::{Definition, Fault, ToolServer};
 
 pub use bind::Binding;
@@ -157,13 +159,22 @@ pub struct Ports {
     pub models: Vec<ModelEndpoint>,
     /// What the node's owner says of the node.
     pub labels: Vec<String>,
+    /// Asks other agents.
+    pub agents: Option<Arc<dyn AgentCalls>>,
 }
 
 impl Ports {
     /// No secrets, no servers, no memory.
     #[must_use]
     pub fn none() -> Ports {
-        Ports { secrets: Arc::new(|_| None), connect: nowhere, memories: None, models: Vec::new(), labels: Vec::new() }
+        Ports {
+            secrets: Arc::new(|_| None),
+            connect: nowhere,
+            memories: None,
+            models: Vec::new(),
+            labels: Vec::new(),
+            agents: None,
+        }
     }
 }
 
@@ -200,6 +211,8 @@ struct Running {
     total: AtomicU64,
     late: AtomicU64,
     first: Histogram,
+    /// What it had of the processors.
+    server: Server,
 }
 
 enum Runtime {
@@ -290,7 +303,17 @@ impl Host {
             return Err(StartError::Memory { name: file.name.clone(), reason });
         }
         let (turns, total, late) = Default::default();
-        let agent = Running { runtime, calls, contract, binding, turns, total, late, first: Histogram::default() };
+        let agent = Running {
+            runtime,
+            calls,
+            contract,
+            binding,
+            turns,
+            total,
+            late,
+            first: Histogram::default(),
+            server: Server::default(),
+        };
         self.lock().insert(file.name.clone(), Arc::new(agent));
         Ok(())
     }
@@ -393,8 +416,12 @@ impl Host {
             gen_ai.agent.name = name,
             althing.binding.hash = &*agent.binding.hash,
         );
-        let hash = agent.binding.hash.clone();
-        syscalls::BINDING.scope(hash, self.run_as(name, agent, turn, out)).instrument(span).await
+        let around = Around {
+            binding: agent.binding.hash.clone(),
+            principals: turn.parameters.principals.clone().into(),
+            place: None,
+        };
+        syscalls::AROUND.scope(around, self.run_as(name, agent, turn, out)).instrument(span).await
     }
 
     async fn run_as(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
@@ -495,6 +522,23 @@ fn standing(hard: &Hard) -> AgentState {
     }
 }
 
+/// A place for a soft real-time turn that keeps a processor busy. One whose first output would come too late, for those
+/// that wait before it, is refused at once: whoever asked can go elsewhere.
+async fn place(turns: &Turns, running: &Running, srt: &Srt) -> Result<Arc<Place>, AgentError> {
+    let expected = Duration::from_nanos(turns.expected.wait_ns(&turns.slots, srt.priority, turns.slots_all));
+    if expected > Duration::from_millis(srt.ttft_ms) {
+        return Err(AgentError::Failed(format!(
+            "this node is crowded: it would begin in {} ms, and its contract aims at a first output after {} ms; try \
+             again in {} ms",
+            expected.as_millis(),
+            srt.ttft_ms,
+            expected.as_millis().saturating_sub(u128::from(srt.ttft_ms))
+        )));
+    }
+    let place = Place::take(&turns.slots, srt.priority, &running.server).await;
+    place.map_err(|crowded| AgentError::Failed(format!("this node is crowded: {crowded}")))
+}
+
 /// On the runtime of the contract's class. A soft real-time turn that keeps a processor busy, which WebAssembly does,
 /// takes its place by priority first.
 async fn scheduled(
@@ -505,18 +549,20 @@ async fn scheduled(
     out: Output,
 ) -> Result<(), AgentError> {
     let turns = &scheduling.kernel.turns;
-    let _slot = match (&running.runtime, &running.contract.class) {
-        (Runtime::Wasm(_), Class::Srt(srt)) => {
-            let slot = turns.slots.take(srt.priority).await;
-            Some(slot.map_err(|crowded| AgentError::Failed(format!("this node is crowded: {crowded}")))?)
-        }
-        _ => None,
-    };
+    let mut around = syscalls::around();
+    if let (Runtime::Wasm(_), Class::Srt(srt)) = (&running.runtime, &running.contract.class) {
+        around.place = Some(place(turns, running, srt).await?);
+    }
+    let place = around.place.clone();
     let runtime = if matches!(running.contract.class, Class::Dt(_)) { turns.idle() } else { turns.soft() };
     let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
-    let work = syscalls::BINDING.scope(running.binding.hash.clone(), work);
+    let work = syscalls::AROUND.scope(around, work);
     let mut working = Working(runtime.spawn(work));
-    match (&mut working.0).await {
+    let ended = (&mut working.0).await;
+    if let Some(place) = place {
+        turns.expected.ran(place.ended());
+    }
+    match ended {
         Ok(ended) => ended,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(AgentError::Cancelled),

@@ -10,6 +10,7 @@ use althing_protocol::contract::{self, Class};
 use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
 
 use super::{Host, Loaded, Runtime, Scheduling};
+use crate::agents::{self, AgentServer};
 use crate::binding::{self, Bound};
 use crate::control::Control;
 use crate::error::StartError;
@@ -52,6 +53,9 @@ impl Host {
         let memory = contract.memory.as_ref().map(|terms| self.memory(file, contract, terms)).transpose()?;
         if let Some(memory) = &memory {
             servers.insert(memory::SERVER.to_owned(), Arc::new(MemoryServer(memory.clone())));
+        }
+        if let Some(agents) = AgentServer::of(file, contract, self.ports.agents.as_ref()) {
+            servers.insert(agents::SERVER.to_owned(), Arc::new(agents));
         }
         Ok(SystemCalls { tools: Arc::new(Tools::of(&file.name, contract, servers)), memory })
     }

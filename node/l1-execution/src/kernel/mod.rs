@@ -6,6 +6,7 @@
 
 pub mod machine;
 pub mod reservations;
+pub mod slots;
 mod turns;
 
 use std::collections::BTreeMap;

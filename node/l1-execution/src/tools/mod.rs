@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
+use crate::syscalls;
+
 pub use gate::{ContractGate, Denied, ToolCall, ToolGate};
 
 /// How long a tool may take.
@@ -222,9 +224,10 @@ impl Tools {
             gen_ai.tool.name = name,
             gen_ai.agent.name = self.agent,
             althing.tool.definition = record.definition,
-            althing.binding.hash = &*crate::syscalls::binding(),
+            althing.binding.hash = &*syscalls::binding(),
         );
-        let outcome = self.dispatch(&name, definition.as_ref(), arguments, &mut record).instrument(span).await;
+        let dispatched = self.dispatch(&name, definition.as_ref(), arguments, &mut record).instrument(span);
+        let outcome = syscalls::aside(dispatched).await;
         record.took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         record.outcome = match &outcome {
             Ok(result) if result["isError"] == true => "error",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use althing_execution::agent::Made;
 use althing_execution::tools::CallRecord;
-use althing_execution::{Agent, AgentError, Output, SystemCalls, Turn};
+use althing_execution::{Agent, AgentError, Output, SystemCalls, Turn, agents};
 use althing_protocol::Contract;
 use althing_protocol::contract::CALLS_PER_TURN_DEFAULT;
 use base64::Engine as _;
@@ -24,6 +24,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::compiled::Compiled;
 use bindings::AgentPre;
+use bindings::althing::agent::kernel::Said;
 use bindings::althing::agent::turns::Reply;
 use bindings::althing::agent::{kernel, memory};
 
@@ -183,17 +184,49 @@ impl kernel::Host for Data {
     }
 
     async fn invoke_tool(&mut self, tool: String, arguments: String) -> wasmtime::Result<Result<String, String>> {
+        Ok(self.invoke(&tool, &arguments).await.map(|result| result.to_string()))
+    }
+
+    async fn send(
+        &mut self,
+        agent: String,
+        message: String,
+        task: Option<String>,
+    ) -> wasmtime::Result<Result<Said, String>> {
+        let mut arguments = json!({ "message": message });
+        if let Some(task) = task {
+            arguments["task"] = json!(task);
+        }
+        let tool = format!("{}/{agent}", agents::SERVER);
+        Ok(self.invoke(&tool, &arguments.to_string()).await.and_then(|result| said(&result)))
+    }
+}
+
+/// What another agent said, unless it says that it failed.
+fn said(result: &serde_json::Value) -> Result<Said, String> {
+    let text = result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+    let of = &result["structuredContent"];
+    let state = of["state"].as_str().unwrap_or_default();
+    if result["isError"] == true {
+        return Err(format!("its task ended as {state}: {text}"));
+    }
+    let task = of["task"].as_str().unwrap_or_default().to_owned();
+    Ok(Said { task, asks: state == "TASK_STATE_INPUT_REQUIRED", text })
+}
+
+impl Data {
+    async fn invoke(&mut self, tool: &str, arguments: &str) -> Result<serde_json::Value, String> {
         if self.calls_left == 0 {
-            return Ok(Err("the turn has made all the calls that its contract allows".to_owned()));
+            return Err("the turn has made all the calls that its contract allows".to_owned());
         }
         self.calls_left -= 1;
         if self.records.is_empty() {
             // Which tools there are, and what they are, is asked once a turn.
             self.calls.tools.listed().await;
         }
-        let (outcome, record) = self.calls.tools.invoke(&tool, &arguments).await;
+        let (outcome, record) = self.calls.tools.invoke(tool, arguments).await;
         self.records.push(record);
-        Ok(outcome.map(|result| result.to_string()).map_err(|error| error.to_string()))
+        outcome.map_err(|error| error.to_string())
     }
 }
 
@@ -225,10 +258,16 @@ impl Guests {
         // An epoch ends each tick. A guest that waits for a tool is not running; that its first tick afterwards comes at
         // once is made up for.
         let ticks_max = self.budget.as_millis().div_ceil(TICK.as_millis()) + u128::from(self.calls_max);
-        let mut ticks = 0;
+        let (mut ticks, place, tick_ns) = (0, althing_execution::place(), TICK.as_nanos() as u64);
         store.epoch_deadline_callback(move |_| {
             ticks += 1;
-            if ticks > ticks_max { Ok(UpdateDeadline::Interrupt) } else { Ok(UpdateDeadline::Yield(1)) }
+            if ticks > ticks_max {
+                return Ok(UpdateDeadline::Interrupt);
+            }
+            Ok(match place.as_ref().and_then(|place| place.ran(tick_ns)) {
+                Some(way) => UpdateDeadline::YieldCustom(1, way),
+                None => UpdateDeadline::Yield(1),
+            })
         });
         store
     }

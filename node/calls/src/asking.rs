@@ -1,0 +1,202 @@
+//! Agents of this node that ask other agents: the same walk as any call, in the name of who asked them.
+
+use std::sync::OnceLock;
+
+use a2a::{Artifact, Message, Part, Role, SendMessageRequest, StreamResponse, TaskState};
+use althing_communication::Priority;
+use althing_execution::agents::{AgentCalls, Question, Said};
+use althing_protocol::AgentId;
+use althing_protocol::limits::PRINCIPALS_MAX;
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+
+use crate::machine::task::rests;
+use crate::operation::{Ask, Operation, Reply};
+use crate::outgoing::{Calls, WeakCalls};
+use crate::trace::Trace;
+
+/// Bytes of an answer that are taken; an agent that says more is not understood.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+/// Agents that are looked through for names.
+const KNOWN_MAX: usize = 1_000;
+
+/// The way from agents to calls. Agents run before there are calls, which is why it is tied to them later.
+#[derive(Default)]
+pub struct Asking(OnceLock<WeakCalls>);
+
+impl Asking {
+    /// Agents can ask from now on.
+    pub fn tie(&self, calls: &Calls) {
+        // The first tie holds.
+        let _ = self.0.set(calls.downgrade());
+    }
+
+    fn calls(&self) -> Option<Calls> {
+        self.0.get()?.upgrade()
+    }
+}
+
+impl AgentCalls for Asking {
+    fn known(&self, max: usize) -> Vec<String> {
+        let Some(calls) = self.calls() else { return Vec::new() };
+        let mut names: Vec<String> =
+            calls.known(KNOWN_MAX).into_iter().map(|known| known.agent.name().to_owned()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.truncate(max);
+        names
+    }
+
+    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Said, String>> {
+        Box::pin(async move {
+            let calls = self.calls().ok_or("this node is starting, or stopping")?;
+            ask(&calls, question).await
+        })
+    }
+}
+
+/// A task that is given up with whoever asked for it.
+struct GivenUp<'a> {
+    calls: &'a Calls,
+    ask: Ask,
+    task: Option<String>,
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        let Some(task) = self.task.take() else { return };
+        let (calls, mut ask) = (self.calls.clone(), self.ask.clone());
+        ask.operation = Operation::CancelTask;
+        ask.params = serde_json::json!({ "id": task }).to_string().into_bytes();
+        tokio::spawn(async move {
+            // Its node may be gone, and the task with it.
+            let _ = calls.ask(ask).await;
+        });
+    }
+}
+
+async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
+    let to = calls.resolve(&question.to).map_err(|error| error.message)?;
+    let from = calls.own(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
+    let principals = principals(&question, &from, &to)?;
+    let mut message = Message::new(Role::User, vec![Part::text(question.message)]);
+    message.message_id = calls.new_id();
+    message.task_id = question.task;
+    let request = SendMessageRequest { message, configuration: None, metadata: None, tenant: None };
+    let ask = Ask {
+        operation: Operation::SendStreamingMessage,
+        agent: to.clone(),
+        params: serde_json::to_vec(&request).map_err(|error| error.to_string())?,
+        principals,
+        trace: Trace::of(&tracing::Span::current()),
+        extensions: Vec::new(),
+        deadline: None,
+        priority: if question.delay_tolerant { Priority::Bulk } else { Priority::Interactive },
+    };
+    let mut given_up = GivenUp { calls, ask: ask.clone(), task: None };
+    let said = listen(calls.ask(ask).await.map_err(|error| error.message)?, &mut given_up).await;
+    // It is at rest, or its node is gone.
+    let task = given_up.task.take();
+    let (state, text) = said?;
+    Ok(Said { agent: to.to_string(), task: task.unwrap_or_default(), state: name(&state), text })
+}
+
+/// A2A's name of a state.
+fn name(state: &TaskState) -> String {
+    let name = serde_json::to_value(state).unwrap_or_default();
+    name.as_str().unwrap_or_default().to_owned()
+}
+
+/// Who asks now. An agent that waits for itself would wait for ever.
+fn principals(question: &Question, from: &AgentId, to: &AgentId) -> Result<Vec<String>, String> {
+    let mut principals = question.principals.clone();
+    principals.push(from.to_string());
+    if principals.iter().any(|who| *who == to.to_string()) {
+        return Err(format!("{to} waits for this answer already"));
+    }
+    if principals.len() > PRINCIPALS_MAX {
+        return Err(format!("{PRINCIPALS_MAX} agents wait for each other already, and that is the most"));
+    }
+    Ok(principals)
+}
+
+/// What it says until its task rests.
+async fn listen(reply: Reply, given_up: &mut GivenUp<'_>) -> Result<(TaskState, String), String> {
+    let Reply::Events(mut events) = reply else { return Err("it answered with no stream".to_owned()) };
+    let mut heard = Heard::default();
+    while let Some(event) = events.next().await {
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                given_up.task = None;
+                return Err(error.message);
+            }
+        };
+        let event: StreamResponse = serde_json::from_slice(&event).map_err(|error| error.to_string())?;
+        if let StreamResponse::Task(task) = &event {
+            given_up.task = Some(task.id.clone());
+        }
+        if let Some(state) = heard.hear(event)? {
+            return Ok((state, heard.text));
+        }
+    }
+    Err("it ended without an answer".to_owned())
+}
+
+#[derive(Default)]
+struct Heard {
+    text: String,
+}
+
+impl Heard {
+    /// Takes one event; gives the state in which the task rests.
+    fn hear(&mut self, event: StreamResponse) -> Result<Option<TaskState>, String> {
+        match event {
+            StreamResponse::Task(task) if rests(&task.status.state) => {
+                for artifact in task.artifacts.unwrap_or_default() {
+                    self.artifact(&artifact, false)?;
+                }
+                self.message(task.status.message)?;
+                Ok(Some(task.status.state))
+            }
+            StreamResponse::Task(_) => Ok(None),
+            StreamResponse::StatusUpdate(update) if rests(&update.status.state) => {
+                self.message(update.status.message)?;
+                Ok(Some(update.status.state))
+            }
+            StreamResponse::StatusUpdate(_) => Ok(None),
+            StreamResponse::ArtifactUpdate(update) => {
+                self.artifact(&update.artifact, update.append.unwrap_or_default()).map(|()| None)
+            }
+            StreamResponse::Message(message) => self.message(Some(message)).map(|()| Some(TaskState::Completed)),
+        }
+    }
+
+    fn artifact(&mut self, artifact: &Artifact, append: bool) -> Result<(), String> {
+        if !append {
+            self.part("")?;
+        }
+        artifact.parts.iter().filter_map(Part::as_text).try_for_each(|text| self.say(text))
+    }
+
+    fn message(&mut self, message: Option<Message>) -> Result<(), String> {
+        let parts = message.map(|message| message.parts).unwrap_or_default();
+        parts.iter().filter_map(Part::as_text).try_for_each(|text| self.part(text))
+    }
+
+    /// On a line of its own.
+    fn part(&mut self, text: &str) -> Result<(), String> {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.say("\n")?;
+        }
+        self.say(text)
+    }
+
+    fn say(&mut self, text: &str) -> Result<(), String> {
+        if self.text.len() + text.len() > TEXT_BYTES_MAX {
+            return Err(format!("its answer passes {TEXT_BYTES_MAX} bytes"));
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Other agents as tools: `agents/NAME` goes through the same gate as any system call, and is kept, timed and traced as
+//! one.
+
+use std::sync::Arc;
+
+use althing_protocol::Contract;
+use althing_protocol::contract::Class;
+use althing_td::AgentFile;
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::syscalls;
+use crate::tools::{Definition, Fault, ToolServer};
+
+/// The name that other agents have in `capabilities`.
+pub const SERVER: &str = "agents";
+/// Agents that a model is told of, where its contract names none of them.
+const TOLD_MAX: usize = 64;
+
+/// Reaches other agents, wherever they are.
+pub trait AgentCalls: Send + Sync + 'static {
+    /// Names of agents that are known now, at most `max`; each once.
+    fn known(&self, max: usize) -> Vec<String>;
+
+    /// Asks one. Dropping the future gives its task up.
+    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Said, String>>;
+}
+
+/// What one agent asks another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// Who asks: an agent of this node.
+    pub from: String,
+    /// Who is asked.
+    pub to: String,
+    /// What.
+    pub message: String,
+    /// The task that it goes on with, where the other agent had a question of its own.
+    pub task: Option<String>,
+    /// Whether nobody waits for it.
+    pub delay_tolerant: bool,
+    /// Who asked the one who asks, the origin first.
+    pub principals: Vec<String>,
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The agent's id.
+    pub agent: String,
+    /// Its task.
+    pub task: String,
+    /// A2A's name of the task's state.
+    pub state: String,
+    /// Everything that it said.
+    pub text: String,
+}
+
+/// The agents that one agent may ask.
+pub(crate) struct AgentServer {
+    from: String,
+    named: Vec<String>,
+    delay_tolerant: bool,
+    calls: Arc<dyn AgentCalls>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    message: String,
+    task: Option<String>,
+}
+
+impl AgentServer {
+    /// Those that the contract names, if it names any and there is a way to them.
+    pub fn of(file: &AgentFile, contract: &Contract, calls: Option<&Arc<dyn AgentCalls>>) -> Option<AgentServer> {
+        let names = contract.capabilities.iter().filter_map(|name| name.strip_prefix(SERVER)?.strip_prefix('/'));
+        let named: Vec<String> = names.map(str::to_owned).collect();
+        let delay_tolerant = matches!(contract.class, Class::Dt(_));
+        let some = !named.is_empty();
+        calls.filter(|_| some).map(|calls| AgentServer {
+            from: file.name.clone(),
+            named,
+            delay_tolerant,
+            calls: calls.clone(),
+        })
+    }
+}
+
+/// The same wherever it is bound: what an agent says of itself may change without becoming another one.
+fn definition(name: &str) -> Definition {
+    Definition {
+        name: name.to_owned(),
+        description: format!(
+            "Asks the agent {name:?} and gives its answer. Where it answers with a question, its task goes on with the \
+             next message that names it as `task`."
+        ),
+        input_schema: json!({
+            "type": "object",
+            "properties": { "message": { "type": "string" }, "task": { "type": "string" } },
+            "required": ["message"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+impl ToolServer for AgentServer {
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        let mut names: Vec<String> = self.named.iter().filter(|name| *name != "*").cloned().collect();
+        if names.len() < self.named.len() {
+            names.extend(self.calls.known(TOLD_MAX));
+        }
+        names.sort_unstable();
+        names.dedup();
+        names.retain(|name| *name != self.from);
+        Box::pin(async move { Ok(names.iter().map(|name| definition(name)).collect()) })
+    }
+
+    fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        Box::pin(async move {
+            let Arguments { message, task } =
+                Arguments::deserialize(arguments).map_err(|error| Fault::Failed(error.to_string()))?;
+            let question = Question {
+                from: self.from.clone(),
+                to: tool.to_owned(),
+                message,
+                task,
+                delay_tolerant: self.delay_tolerant,
+                principals: syscalls::around().principals.to_vec(),
+            };
+            let said = self.calls.ask(question).await.map_err(Fault::Failed)?;
+            Ok(json!({
+                "content": [{ "type": "text", "text": said.text }],
+                "structuredContent": { "agent": said.agent, "task": said.task, "state": said.state },
+                "isError": !matches!(said.state.as_str(), "TASK_STATE_COMPLETED" | "TASK_STATE_INPUT_REQUIRED"),
+            }))
+        })
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}

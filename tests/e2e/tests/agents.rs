@@ -1,0 +1,156 @@
+//! Agents that ask other agents, here and on another node: through the gate, in the name of who asked them.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::guests::from_python;
+use support::python::python;
+use support::{Machine, Node, Running, cast, until};
+
+const MODEL: &str = include_str!("../python/model.py");
+const ASKING: &str = include_str!("../python/asking.py");
+const SLOW: &str = include_str!("../python/slow.py");
+const SOON: Duration = Duration::from_secs(60);
+
+/// Two nodes of strangers; agents of the first ask.
+struct Scene {
+    here: Machine,
+    there: Machine,
+    _nodes: [Node; 2],
+    model: Option<(Running, String)>,
+}
+
+fn scene() -> Scene {
+    let (here, there) = (Machine::new(), Machine::new());
+    let serving = there.up_alone(&[]);
+    let asking = here.up_alone(&["--peer", &serving.address("/ip4/127.0.0.1")]);
+    there.add("far", &cast::echo("far", "anyone"));
+    until(SOON, "it is found", || here.finds("far"));
+    Scene { here, there, _nodes: [asking, serving], model: None }
+}
+
+impl Scene {
+    fn endpoint(&mut self) -> String {
+        let (_, url) = self.model.get_or_insert_with(|| {
+            self.here.write("model.py", MODEL);
+            let mut model = Running::start(self.here.command(Path::new("python3")).arg("model.py"));
+            let port = model.line(SOON).expect("the endpoint says its port");
+            (model, format!("http://127.0.0.1:{}/v1", port.trim()))
+        });
+        url.clone()
+    }
+
+    fn add_model(&mut self, name: &str, capabilities: &[&str]) {
+        let endpoint = json!({ "url": self.endpoint(), "model": "stub" });
+        let file = json!({
+            "name": name,
+            "description": "Helps",
+            "runtime": { "model": { "prompt": "Help.", "endpoints": [endpoint] } },
+            "contract": { "class": { "latency": "srt" }, "capabilities": capabilities },
+        });
+        self.here.add(name, &file.to_string());
+    }
+
+    fn add_guest(&self, name: &str, module: &PathBuf, capabilities: &[&str]) {
+        let file = json!({
+            "name": name,
+            "description": "Asks",
+            "runtime": { "wasm": { "module": module } },
+            "contract": {
+                "class": { "latency": "srt" },
+                "compute": { "memory_bytes": 128 << 20 },
+                "capabilities": capabilities,
+            },
+        });
+        self.here.add(name, &file.to_string());
+    }
+
+    fn says(&self, agent: &str, text: &str) -> String {
+        let called = self.here.run(&["call", agent, text]);
+        format!("{}{}", called.stdout, called.stderr)
+    }
+}
+
+#[test]
+fn a_model_asks_the_agents_that_its_contract_names() {
+    let mut scene = scene();
+    scene.add_model("helper", &["agents/far"]);
+    scene.there.add("other", &cast::echo("other", "anyone"));
+    until(SOON, "it is found", || scene.here.finds("other"));
+    let said = scene.says("helper", r#"call agents__far {"message": "over there"}"#);
+    assert!(said.starts_with("heard: over there"), "{said}");
+    let denied = scene.says("helper", r#"call agents__other {"message": "hi"}"#);
+    assert!(denied.contains("does not name \"agents/other\""), "{denied}");
+    // What it was told of is what it may ask.
+    let asked = std::fs::read_to_string(scene.here.home().join("asked")).expect("what the endpoint was asked");
+    assert!(asked.contains("agents__far") && !asked.contains(r#""name": "agents__other", "description""#), "{asked}");
+    // The other node's word stands in the way of none of it: it was asked as a stranger asks.
+    let tasks = scene.there.json(&["ps"]);
+    let turns = |name: &str| {
+        let agents = tasks["agents"].as_array().expect("agents");
+        agents.iter().find(|agent| agent["name"] == name).expect("it is there")["turnsTotal"].clone()
+    };
+    assert_eq!((turns("far"), turns("other")), (json!(1), json!(0)));
+}
+
+#[test]
+fn agents_that_ask_each_other_are_told_so_instead_of_waiting_for_ever() {
+    let mut scene = scene();
+    scene.add_model("one", &["agents/*"]);
+    scene.add_model("two", &["agents/one"]);
+    let inner = json!({ "message": "call agents__far {\"message\": \"deep\"}" }).to_string();
+    let deep = scene.says("two", &format!("call agents__one {inner}"));
+    assert!(deep.contains("heard: heard: deep"), "a chain is no ring: {deep}");
+    let inner = json!({ "message": "call agents__one {\"message\": \"hi\"}" }).to_string();
+    let ring = scene.says("one", &format!("call agents__two {inner}"));
+    assert!(ring.contains("waits for this answer already"), "{ring}");
+    let nobody = scene.says("one", r#"call agents__nobody {"message": "hi"}"#);
+    assert!(nobody.contains("nobody"), "{nobody}");
+}
+
+#[test]
+fn who_gives_an_answer_up_gives_up_what_was_asked_for_it() {
+    let Some(python) = python() else { return };
+    let mut scene = scene();
+    scene.there.write("slow.py", SLOW);
+    let program = cast::program("slow", &[python.to_str().expect("a path"), "slow.py"], "anyone");
+    scene.there.add("slow", &program);
+    until(SOON, "it is found", || scene.here.finds("slow"));
+    scene.add_model("helper", &["agents/slow"]);
+    let mut calling =
+        Running::start(&mut scene.here.althing(&["--json", "call", "helper", r#"call agents__slow {"message": "x"}"#]));
+    let first = calling.line(SOON).expect("its task");
+    let task: Value = serde_json::from_str(&first).expect("JSON");
+    assert!(task["task"]["id"].is_string(), "{task}");
+    let running = |machine: &Machine| {
+        let ps = machine.json(&["ps"]);
+        let agents = ps["agents"].as_array().expect("agents").clone();
+        agents.iter().find(|agent| agent["name"] == "slow").expect("it is there")["turns"] == 1
+    };
+    until(SOON, "it is asked", || running(&scene.there));
+    // Ctrl-C gives the task up.
+    calling.signal(nix::sys::signal::Signal::SIGINT);
+    until(SOON, "it is left alone", || !running(&scene.there));
+    assert_ne!(calling.end(SOON).code, 0);
+}
+
+#[test]
+fn a_component_asks_and_is_asked_back() {
+    let Some(module) = from_python(ASKING) else { return };
+    let scene = scene();
+    scene.add_guest("guest", &module, &["agents/far"]);
+    assert!(scene.says("guest", "far hello").starts_with("far said: hello"), "{}", scene.says("guest", "far hello"));
+    assert!(scene.says("guest", "other hello").contains("denied"));
+    // Several wait for one of their own kind: none of them keeps a processor meanwhile.
+    scene.add_guest("second", &module, &["agents/guest", "agents/far"]);
+    scene.add_guest("third", &module, &["agents/second"]);
+    let calls: Vec<Running> =
+        (0..6).map(|_| Running::start(&mut scene.here.althing(&["call", "third", "second guest far deep"]))).collect();
+    for call in calls {
+        let ended = call.end(SOON);
+        assert!(ended.code == 0 && ended.stdout.contains("far said: deep"), "{ended:?}");
+    }
+}
