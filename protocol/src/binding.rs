@@ -7,6 +7,7 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::contract::DataLabel;
 use crate::identity::PublicKey;
 use crate::object::{Authored, Kind, ObjectError, Statement};
 use crate::{Contract, Digest};
@@ -71,6 +72,9 @@ pub struct Model {
     /// What a million tokens cost, in millionths of any one currency, where its offer says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
+    /// The narrowest data that it may be sent, where its offer says; internal else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clearance: Option<DataLabel>,
     /// SHA-256 of the whole offer, hexadecimal: where it is, quantisation and all.
     pub digest: String,
 }

@@ -11,6 +11,7 @@
 pub mod admission;
 pub mod agent;
 pub mod agents;
+pub mod allowance;
 pub mod binding;
 mod control;
 mod echo;

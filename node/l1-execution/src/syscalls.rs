@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use althing_protocol::contract::Observability;
 use tokio::task_local;
+use tracing::Span;
 
+use crate::allowance::Allowance;
 use crate::kernel::slots::Place;
 use crate::memory::Memory;
 use crate::tools::Tools;
@@ -17,6 +20,24 @@ pub(crate) struct Around {
     pub principals: Arc<[String]>,
     /// Its place among those that keep processors busy, where it needs one.
     pub place: Option<Arc<Place>>,
+    /// What traces tell of it.
+    pub observability: Observability,
+}
+
+/// Bytes of a text on a span.
+const TOLD_BYTES_MAX: usize = 4 << 10;
+
+/// A span of what the turn that runs here does; none where its contract wants nothing told.
+pub(crate) fn span(make: impl FnOnce() -> Span) -> Span {
+    if around().observability == Observability::None { Span::none() } else { make() }
+}
+
+/// Tells what was said, where the contract wants that told.
+pub(crate) fn tell(span: &Span, field: &str, text: impl FnOnce() -> String) {
+    if around().observability == Observability::Content && !span.is_none() {
+        let text = text();
+        span.record(field, &text[..text.floor_char_boundary(TOLD_BYTES_MAX)]);
+    }
 }
 
 task_local! {
@@ -54,4 +75,6 @@ pub struct SystemCalls {
     pub tools: Arc<Tools>,
     /// What it keeps, where its contract lets it.
     pub memory: Option<Memory>,
+    /// What it may cost.
+    pub allowance: Arc<Allowance>,
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use a2a::{Message, Part, PartContent, Role};
 use althing_execution::agent::{Made, Parameters};
+use althing_execution::allowance::Allowance;
 use althing_execution::model::{Model, ModelError};
 use althing_execution::tools::{ContractGate, Definition, Fault, ToolServer, Tools};
 use althing_execution::{Agent, AgentError, Output, SystemCalls, Turn};
@@ -167,7 +168,7 @@ fn no_calls() -> SystemCalls {
 }
 
 fn calls(tools: Tools) -> SystemCalls {
-    SystemCalls { tools: Arc::new(tools), memory: None }
+    SystemCalls { tools: Arc::new(tools), memory: None, allowance: Arc::default() }
 }
 
 fn secrets() -> althing_execution::model::Secrets {
@@ -221,6 +222,35 @@ async fn an_answer_streams_with_what_it_cost() {
     assert_eq!(asked["messages"][0], json!({ "role": "system", "content": "Be brief." }));
     assert_eq!(asked["messages"][1], json!({ "role": "user", "content": "Count." }));
     assert_eq!((&asked["temperature"], &asked["stream"]), (&json!(0.5), &json!(true)));
+}
+
+// T7 (requirements): stopped at the budget, one call more or less.
+#[tokio::test]
+async fn what_a_delay_tolerant_agent_may_cost_is_not_passed() {
+    let stub = stub(Behaves::Well).await;
+    let endpoint = ModelEndpoint {
+        url: stub.url.clone(),
+        model: "small".to_owned(),
+        cost: Some(500_000),
+        ..ModelEndpoint::default()
+    };
+    let runtime =
+        RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints: vec![endpoint], temperature: Some(0.5) };
+    // A turn costs 14 tokens, which are 7 millionths.
+    for cost in [json!({ "tokens": 35 }), json!({ "spend": 17 })] {
+        let contract = contract(&json!({ "class": { "latency": "dt", "cost": cost } }));
+        let allowance = Arc::new(Allowance::of(&contract));
+        let calls = SystemCalls { allowance: allowance.clone(), ..no_calls() };
+        let model = Model::new(&runtime, &contract, &secrets(), calls).expect("a model");
+        let mut ended = Vec::new();
+        while ended.iter().all(Result::is_ok) && ended.len() < 10 {
+            ended.push(run(&model, turn("Count.")).await.2);
+        }
+        assert_eq!(ended.len(), 3, "two turns: {ended:?}");
+        let refused = ended.pop().expect("a turn").expect_err("refused").to_string();
+        assert!(refused.contains("class.cost"), "{refused}");
+        assert_eq!((allowance.spent().tokens, allowance.spent().spend), (28, 14_000_000));
+    }
 }
 
 #[tokio::test]

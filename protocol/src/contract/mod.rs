@@ -64,6 +64,63 @@ pub struct Contract {
     /// Where it may run.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
     pub placement: Placement,
+    /// How far what it works on may go.
+    #[serde(default, skip_serializing_if = "DataLabel::is_default")]
+    pub data_label: DataLabel,
+    /// What traces tell of it.
+    #[serde(default, skip_serializing_if = "Observability::is_default")]
+    pub observability: Observability,
+}
+
+/// How far data may go; the later words are the narrower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DataLabel {
+    /// To everybody.
+    Public,
+    /// To whatever the owner's nodes are set up to use.
+    #[default]
+    Internal,
+    /// To what is cleared for it.
+    Confidential,
+    /// To what is cleared for it, and nothing else.
+    Restricted,
+}
+
+impl DataLabel {
+    fn is_default(&self) -> bool {
+        *self == DataLabel::default()
+    }
+
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            DataLabel::Public => "public",
+            DataLabel::Internal => "internal",
+            DataLabel::Confidential => "confidential",
+            DataLabel::Restricted => "restricted",
+        }
+    }
+}
+
+/// What traces tell of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Observability {
+    /// Nothing of what it does.
+    None,
+    /// Which turns, models and tools, how long, and hashes.
+    #[default]
+    Calls,
+    /// What was said to it, to its models and tools, and by them, too.
+    Content,
+}
+
+impl Observability {
+    fn is_default(&self) -> bool {
+        *self == Observability::default()
+    }
 }
 
 /// How models and tools are chosen.
@@ -179,7 +236,32 @@ impl Srt {
 
 /// The delay-tolerant class.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Dt {}
+pub struct Dt {
+    /// What it may cost; no bound where none is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// What an agent may cost in a time; what is not written has no bound.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// That time, seconds; it begins with the first turn.
+    #[serde(default = "cost_per_s_default")]
+    pub per_s: u64,
+    /// Milliseconds of running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<u64>,
+    /// Tokens of prompts and answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// What models cost, millionths of the one currency that their offers have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spend: Option<u64>,
+}
+
+fn cost_per_s_default() -> u64 {
+    86_400
+}
 
 /// The numbers that an agent shares with others of its node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -227,7 +309,11 @@ impl Default for ModelPolicy {
 #[serde(default)]
 pub struct Security {
     /// Secrets of the node that are used for it, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// Tools among `capabilities` that it may call only where a person consents: `server/tool`, or `server/*`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub consent_for: Vec<String>,
 }
 
 impl Security {
@@ -377,6 +463,15 @@ impl Contract {
             let message = format!("{name:?} is among the inputs too");
             let fix = "Keep what a job must remember in its memory".to_owned();
             refuse("signals.outputs", "signal-both-ways", message, fix);
+        }
+        let covered = |pattern: &String| {
+            let server = pattern.split_once('/').map(|(server, _)| format!("{server}/*"));
+            self.capabilities.iter().any(|capability| capability == pattern || Some(capability) == server.as_ref())
+        };
+        if let Some((place, pattern)) = self.security.consent_for.iter().enumerate().find(|(_, it)| !covered(it)) {
+            let message = format!("{pattern:?} is not among the capabilities, so that nobody is asked for it");
+            let fix = format!("Add {pattern:?} to capabilities, or leave it out here");
+            refuse(&format!("security.consent_for[{place}]"), "consent-for-capability", message, fix);
         }
         if let Some(secret) = self.memory.as_ref().and_then(|memory| memory.encryption_secret.as_ref())
             && !self.security.secrets.contains(secret)

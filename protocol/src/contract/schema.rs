@@ -79,6 +79,12 @@ fn explain(error: &ValidationError<'_>) -> Vec<ContractProblem> {
         ValidationErrorKind::MaxItems { limit } => {
             one("too-many", format!("there are more than {limit}"), "Leave some out".to_owned())
         }
+        ValidationErrorKind::MinProperties { .. } => {
+            let schema = around(&place);
+            let known = schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+            let fix = format!("Write one of {}, or leave it out", known.collect::<Vec<_>>().join(", "));
+            one("too-few", "it says nothing".to_owned(), fix)
+        }
         ValidationErrorKind::UniqueItems => {
             one("twice", "the same entry stands in it twice".to_owned(), "Keep one of them".to_owned())
         }

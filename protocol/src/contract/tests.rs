@@ -43,12 +43,35 @@ fn a_wrong_key_word_type_or_number_says_what_to_write() {
         (json!({ "class": { "latency": "dt" }, "version": 2 }), "version", "constant", "Write 1"),
         (json!({ "class": "dt" }), "class", "wrong-type", "a map"),
         (json!([]), "", "wrong-type", "a map"),
+        (json!({ "class": { "latency": "dt", "cost": {} } }), "class.cost", "too-few", "cpu_ms"),
+        (json!({ "class": { "latency": "srt", "cost": { "tokens": 1 } } }), "class.cost", "unknown-key", "Known"),
+        (json!({ "class": { "latency": "dt", "cost": { "usd": 1 } } }), "class.cost.usd", "unknown-key", "spend"),
+        (json!({ "class": { "latency": "dt" }, "data_label": "secret" }), "data_label", "unknown-word", "restricted"),
+        (json!({ "class": { "latency": "dt" }, "observability": "all" }), "observability", "unknown-word", "content"),
     ];
     for (contract, field, rule, fix) in cases {
         let found = Contract::from_value(&contract).expect_err("wrong");
         let found = found.first().expect("sound");
         assert_eq!((found.field.as_str(), found.rule), (field, rule), "{contract}: {found}");
         assert!(found.fix.contains(fix), "{contract}: {found}");
+    }
+}
+
+#[test]
+fn consent_is_asked_for_what_is_allowed() {
+    let with = |consent: &str| {
+        json!({
+            "class": { "latency": "srt" },
+            "capabilities": ["files/read", "permits/*"],
+            "security": { "consent_for": [consent] },
+        })
+    };
+    for consent in ["files/read", "permits/*", "permits/issue"] {
+        assert!(Contract::from_value(&with(consent)).is_ok(), "{consent}");
+    }
+    for consent in ["files/write", "files/*", "other/read"] {
+        let field = "security.consent_for[0]".to_owned();
+        assert_eq!(problems(&with(consent)), [(field, "consent-for-capability")], "{consent}");
     }
 }
 

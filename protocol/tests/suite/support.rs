@@ -106,6 +106,7 @@ pub fn manifest() -> Manifest {
         context_tokens: Some(32_768),
         ttft_ms: None,
         cost: Some(200_000),
+        clearance: None,
         digest: "aa".repeat(32),
     };
     let add = Tool { name: "calc/add".to_owned(), definition: "bb".repeat(32) };

@@ -26,6 +26,8 @@ struct Span {
     parent: String,
     /// The manifest that its turn was bound by.
     binding: String,
+    /// What was said to the agent.
+    said: String,
 }
 
 /// Fields of a protobuf message: numbers, and the bytes of what has a length (protobuf's encoding guide).
@@ -85,16 +87,21 @@ fn spans(body: &[u8]) -> Vec<Span> {
         for (_, of_scope) in of_resource.iter().filter(|(number, _)| *number == 2) {
             for (_, span) in fields(of_scope).into_iter().filter(|(number, _)| *number == 2) {
                 let span = fields(span);
-                let attributes = span.iter().filter(|(number, _)| *number == 9).map(|(_, attribute)| fields(attribute));
-                let mut bound = attributes.filter(|attribute| field(attribute, 1) == b"althing.binding.hash");
-                let binding = bound.next().map(|attribute| utf8(field(&fields(field(&attribute, 2)), 1)));
+                let attribute = |name: &[u8]| {
+                    let attributes =
+                        span.iter().filter(|(number, _)| *number == 9).map(|(_, attribute)| fields(attribute));
+                    let mut named = attributes.filter(|attribute| field(attribute, 1) == name);
+                    let text = named.next().map(|attribute| utf8(field(&fields(field(&attribute, 2)), 1)));
+                    text.unwrap_or_default()
+                };
                 all.push(Span {
                     node: node.clone(),
                     name: utf8(field(&span, 5)),
                     trace: hex(field(&span, 1)),
                     id: hex(field(&span, 2)),
                     parent: hex(field(&span, 4)),
-                    binding: binding.unwrap_or_default(),
+                    binding: attribute(b"althing.binding.hash"),
+                    said: attribute(b"gen_ai.input.messages"),
                 });
             }
         }
@@ -202,4 +209,29 @@ fn a_call_is_one_trace_from_the_client_through_both_nodes() {
     assert_eq!((client.node.as_str(), client.parent.as_str()), ("caller", PARENT));
     assert_eq!((&server.node, &server.parent), (&"host".to_owned(), &client.id));
     assert_eq!((&turn.node, &turn.parent), (&"host".to_owned(), &server.id));
+}
+
+#[test]
+fn a_contract_says_what_traces_tell() {
+    let (collector, exported) = collector();
+    let machine = configured(&collector);
+    let node = machine.up_alone(&[]);
+    let levels = ["none", "calls", "content"];
+    for level in levels {
+        let file = cast::echo(level, "own")
+            .replace("{ latency: srt } }", &format!("{{ latency: srt }}, observability: {level} }}"));
+        machine.add(level, &file);
+        let called = machine.run(&["call", level, "between us"]);
+        assert_eq!((called.code, called.stdout.as_str()), (0, "between us\n"), "{called:?}");
+    }
+    node.running.signal(Signal::SIGTERM);
+    node.running.end(COMMAND_MAX);
+    let mut all: Vec<Span> = Vec::new();
+    while all.iter().filter(|span| span.name == "turn").count() < levels.len() {
+        all.extend(exported.recv_timeout(SOON).unwrap_or_else(|_| panic!("not all was exported: {all:?}")));
+    }
+    let mut told: Vec<&str> =
+        all.iter().filter(|span| span.name == "invoke_agent").map(|span| span.said.as_str()).collect();
+    told.sort_unstable();
+    assert_eq!(told, ["", "between us"], "{all:?}");
 }

@@ -14,6 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use althing_protocol::Contract;
+use althing_protocol::contract::DataLabel;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -203,6 +204,9 @@ pub struct ModelEndpoint {
     /// What a million tokens cost, in millionths of any one currency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
+    /// The narrowest data that it may be sent; internal where none is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clearance: Option<DataLabel>,
 }
 
 impl ModelEndpoint {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use althing_protocol::Contract;
-use althing_protocol::contract::{ContractProblem, did_you_mean};
+use althing_protocol::contract::{ContractProblem, DataLabel, did_you_mean};
 use serde_json::Value;
 
 use super::yaml::{At, Entry, Node};
@@ -35,8 +35,8 @@ const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", 
 const RUNTIME_KEYS: [&str; 4] = ["native", "process", "wasm", "model"];
 const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
 const TOOLS_KEYS: [&str; 5] = ["command", "cwd", "env", "url", "secret"];
-const ENDPOINT_KEYS: [&str; 9] =
-    ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost"];
+const ENDPOINT_KEYS: [&str; 10] =
+    ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost", "clearance"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
 const PROCESS_KEYS: [&str; 4] = ["command", "cwd", "env", "startup_timeout_ms"];
@@ -313,7 +313,21 @@ impl Reader {
             quantisation: self.text(&fields, "quantisation"),
             ttft_ms: self.whole(&fields, "ttft_ms"),
             cost: self.whole(&fields, "cost"),
+            clearance: self.clearance(&fields),
         })
+    }
+
+    fn clearance(&mut self, fields: &Fields<'_>) -> Option<DataLabel> {
+        let written = self.text(fields, "clearance")?;
+        let all = [DataLabel::Public, DataLabel::Internal, DataLabel::Confidential, DataLabel::Restricted];
+        let found = all.into_iter().find(|label| label.name() == written);
+        if found.is_none() {
+            let path = fields.path_of("clearance");
+            let message = format!("{written:?} is no label of data");
+            let fix = "Write public, internal, confidential or restricted".to_owned();
+            self.problem(path, fields.line, "clearance", message, fix);
+        }
+        found
     }
 
     fn whole(&mut self, fields: &Fields<'_>, key: &str) -> Option<u64> {

@@ -141,6 +141,7 @@ fn binding(rounds: usize) -> Result<Row, Failure> {
         context_tokens: None,
         ttft_ms: None,
         cost: None,
+        clearance: None,
         digest: String::new(),
     };
     let candidates = Candidates { models: (0..8).map(offer).collect(), ..Candidates::default() };

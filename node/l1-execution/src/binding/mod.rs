@@ -9,7 +9,7 @@
 mod normalise;
 
 use althing_protocol::binding::{Candidates, MANIFEST_BYTES_MAX, Manifest, Model, Runtime, Tool, VERSION};
-use althing_protocol::contract::{BindingMode, Class};
+use althing_protocol::contract::{BindingMode, Class, Cost, Dt};
 use althing_protocol::{Contract, hex};
 use semver::{Version, VersionReq};
 
@@ -177,6 +177,20 @@ fn shown(model: &Model) -> String {
 
 /// What keeps a model from being bound at all, whatever the mode.
 fn barred(contract: &Contract, model: &Model) -> Option<String> {
+    let label = contract.data_label;
+    let cleared = model.clearance.unwrap_or_default();
+    if cleared < label {
+        return Some(format!(
+            "it is cleared for {} data, and the agent's is {} (data_label)",
+            cleared.name(),
+            label.name()
+        ));
+    }
+    if let Class::Dt(Dt { cost: Some(Cost { spend: Some(_), .. }) }) = &contract.class
+        && model.cost.is_none()
+    {
+        return Some("it does not tell its cost, and the contract bounds what is spent (class.cost.spend)".to_owned());
+    }
     let wanted = contract.model.context_tokens;
     let short = model.context_tokens.filter(|tokens| *tokens < wanted)?;
     Some(format!("it takes prompts of {short} tokens, and the contract has {wanted} (model.context_tokens)"))

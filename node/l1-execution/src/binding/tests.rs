@@ -1,4 +1,4 @@
-use althing_protocol::contract::Contract;
+use althing_protocol::contract::{Contract, DataLabel};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -17,6 +17,7 @@ fn model(name: &str, version: Option<&str>) -> Model {
         context_tokens: None,
         ttft_ms: None,
         cost: None,
+        clearance: None,
         digest: format!("{name}{version:?}"),
     }
 }
@@ -46,6 +47,31 @@ fn strict_takes_the_first_or_nothing() {
     assert_eq!(unmet.clause, "model.models");
     assert!(unmet.to_string().contains("a@1.3.0: its version 1.3.0 is not in ^2"), "{unmet}");
     assert!(bound(&named(&["c"]), &offers).is_err());
+}
+
+#[test]
+fn data_goes_only_to_models_that_are_cleared_for_it() {
+    let cleared = |name: &str, clearance| Model { clearance: Some(clearance), ..model(name, None) };
+    let offers = [
+        model("a", None),
+        cleared("b", DataLabel::Public),
+        cleared("c", DataLabel::Confidential),
+        cleared("d", DataLabel::Restricted),
+    ];
+    let labelled = |label: &str| bound(&contract(json!({ "data_label": label })), &offers);
+    assert_eq!(labelled("public").expect("all").len(), 4);
+    assert_eq!(labelled("internal").expect("three"), ["a", "c", "d"]);
+    assert_eq!(labelled("confidential").expect("two"), ["c", "d"]);
+    assert_eq!(labelled("restricted").expect("one"), ["d"]);
+    let unmet = bound(&contract(json!({ "data_label": "restricted" })), &offers[..3]).expect_err("none");
+    assert!(unmet.to_string().contains("c: it is cleared for confidential data, and the agent's is restricted"));
+}
+
+#[test]
+fn where_spending_is_bounded_the_cost_must_be_known() {
+    let bounded = contract(json!({ "class": { "latency": "dt", "cost": { "spend": 5 } } }));
+    let priced = Model { cost: Some(1), ..model("b", None) };
+    assert_eq!(bound(&bounded, &[model("a", None), priced]), Ok(vec!["b".to_owned()]));
 }
 
 #[test]

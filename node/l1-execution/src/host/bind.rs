@@ -107,6 +107,7 @@ fn offer(endpoint: &ModelEndpoint) -> Model {
         context_tokens: endpoint.context_tokens,
         ttft_ms: endpoint.ttft_ms,
         cost: endpoint.cost,
+        clearance: endpoint.clearance,
         digest: named(endpoint),
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_protocol::Contract;
-use althing_protocol::contract::{Class, Srt};
+use althing_protocol::contract::{Class, Observability, Srt};
 use althing_td::{AgentFile, ModelEndpoint, ToolServerSpec};
 use futures::future::BoxFuture;
 use tracing::Instrument as _;
@@ -378,6 +378,8 @@ impl Host {
         let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
         let agent = self.lock().get(name).cloned().ok_or_else(down)?;
         let _counted = Counted::new(&agent);
+        // Nobody waits for it: it is turned away, and not begun.
+        agent.calls.allowance.check().map_err(|used_up| AgentError::Rejected(used_up.to_string()))?;
         let (out, first) = out.watched();
         let place = turn.history.len() + 1;
         let Some(memory) = agent.grounded() else {
@@ -409,19 +411,28 @@ impl Host {
 
     async fn run(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
         // The names are those of OpenTelemetry's conventions for GenAI.
-        let span = tracing::info_span!(
-            "invoke_agent",
-            otel.kind = "internal",
-            gen_ai.operation.name = "invoke_agent",
-            gen_ai.agent.name = name,
-            althing.binding.hash = &*agent.binding.hash,
-        );
+        let span = match agent.contract.observability {
+            Observability::None => tracing::Span::none(),
+            Observability::Calls | Observability::Content => tracing::info_span!(
+                "invoke_agent",
+                otel.kind = "internal",
+                gen_ai.operation.name = "invoke_agent",
+                gen_ai.agent.name = name,
+                gen_ai.input.messages = tracing::field::Empty,
+                althing.binding.hash = &*agent.binding.hash,
+            ),
+        };
         let around = Around {
             binding: agent.binding.hash.clone(),
             principals: turn.parameters.principals.clone().into(),
             place: None,
+            observability: agent.contract.observability,
         };
-        syscalls::AROUND.scope(around, self.run_as(name, agent, turn, out)).instrument(span).await
+        let working = async {
+            syscalls::tell(&tracing::Span::current(), "gen_ai.input.messages", || turn.text());
+            self.run_as(name, agent, turn, out).await
+        };
+        syscalls::AROUND.scope(around, working).instrument(span).await
     }
 
     async fn run_as(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {

@@ -11,6 +11,7 @@ use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
 
 use super::{Host, Loaded, Runtime, Scheduling};
 use crate::agents::{self, AgentServer};
+use crate::allowance::Allowance;
 use crate::binding::{self, Bound};
 use crate::control::Control;
 use crate::error::StartError;
@@ -57,7 +58,11 @@ impl Host {
         if let Some(agents) = AgentServer::of(file, contract, self.ports.agents.as_ref()) {
             servers.insert(agents::SERVER.to_owned(), Arc::new(agents));
         }
-        Ok(SystemCalls { tools: Arc::new(Tools::of(&file.name, contract, servers)), memory })
+        Ok(SystemCalls {
+            tools: Arc::new(Tools::of(&file.name, contract, servers)),
+            memory,
+            allowance: Arc::new(Allowance::of(contract)),
+        })
     }
 
     fn memory(&self, file: &AgentFile, contract: &Contract, terms: &contract::Memory) -> Result<Memory, StartError> {
@@ -69,6 +74,12 @@ impl Host {
                 if !binding::allows(allowed, named.named(), named.version.as_deref()) {
                     let (allowed, model) = (allowed.join(", "), named.model.clone());
                     return Err(failed(ModelError::NoEmbeddings { allowed, model }));
+                }
+                if named.clearance.unwrap_or_default() < contract.data_label {
+                    return Err(failed(ModelError::NotCleared {
+                        model: named.model.clone(),
+                        label: contract.data_label.name(),
+                    }));
                 }
                 let secret = named.secret.as_deref().map(|secret| granted(contract, &self.ports.secrets, secret));
                 let secret = secret.transpose().map_err(failed)?;

@@ -510,14 +510,16 @@ impl Memory {
     /// See [`MemoryError`].
     pub async fn recall(&self, question: &str, most: usize) -> Result<Vec<Recalled>, MemoryError> {
         // The names are those of OpenTelemetry's conventions for GenAI.
-        let span = tracing::info_span!(
-            "retrieval",
-            otel.kind = "internal",
-            gen_ai.operation.name = "retrieval",
-            gen_ai.data_source.id = self.namespace(),
-            althing.memory.passages = tracing::field::Empty,
-            althing.binding.hash = &*crate::syscalls::binding(),
-        );
+        let span = crate::syscalls::span(|| {
+            tracing::info_span!(
+                "retrieval",
+                otel.kind = "internal",
+                gen_ai.operation.name = "retrieval",
+                gen_ai.data_source.id = self.namespace(),
+                althing.memory.passages = tracing::field::Empty,
+                althing.binding.hash = &*crate::syscalls::binding(),
+            )
+        });
         let within = span.clone();
         async move {
             let question = &question[..question.floor_char_boundary(QUESTION_BYTES_MAX)];

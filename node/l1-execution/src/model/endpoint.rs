@@ -60,6 +60,8 @@ pub(super) struct Question<'a> {
     pub temperature: Option<f64>,
     /// Tokens that the answer may have.
     pub room: u64,
+    /// Tokens that it has, about.
+    pub prompt_tokens: u64,
 }
 
 /// Where a model is, and how it is asked.

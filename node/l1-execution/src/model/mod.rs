@@ -22,10 +22,11 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::agent::{Agent, Made, Output, Turn};
+use crate::allowance::Allowance;
 use crate::binding;
 use crate::error::AgentError;
 use crate::memory::Memory;
-use crate::syscalls::SystemCalls;
+use crate::syscalls::{self, SystemCalls};
 use crate::tools::{CallRecord, Tools};
 use chat::{Said, Wanted};
 use endpoint::{Ended, Endpoint, EndpointError, Question};
@@ -63,6 +64,14 @@ pub enum ModelError {
         /// What the agent file names.
         model: String,
     },
+    /// The model that makes vectors may not be sent the agent's data.
+    #[error("its embeddings are made by {model}, which is not cleared for {label} data (`clearance`)")]
+    NotCleared {
+        /// What the agent file names.
+        model: String,
+        /// What the contract says of the data.
+        label: &'static str,
+    },
     /// No client can be made.
     #[error("{0}")]
     Client(String),
@@ -81,6 +90,7 @@ pub struct Model {
     aim: Option<Duration>,
     tools: Arc<Tools>,
     memory: Option<Memory>,
+    allowance: Arc<Allowance>,
     must_cite: bool,
 }
 
@@ -97,6 +107,8 @@ struct Spent {
 /// An endpoint, and how it has been lately.
 struct Place {
     endpoint: Endpoint,
+    /// What a million tokens cost, millionths of a currency.
+    cost: Option<u64>,
     slots: Arc<tokio::sync::Semaphore>,
     pace: Mutex<Pace>,
 }
@@ -127,7 +139,7 @@ impl Model {
             let secret = named.secret.as_deref().map(|name| granted(contract, secrets, name)).transpose()?;
             let endpoint = Endpoint::new(&named.url, &named.model, secret).map_err(ModelError::Client)?;
             let slots = Arc::new(tokio::sync::Semaphore::new(SLOTS));
-            Ok(Place { endpoint, slots, pace: Mutex::default() })
+            Ok(Place { endpoint, cost: named.cost, slots, pace: Mutex::default() })
         };
         Ok(Model {
             prompt: prompt.clone(),
@@ -139,6 +151,7 @@ impl Model {
             calls: contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT),
             tools: calls.tools,
             memory: calls.memory,
+            allowance: calls.allowance,
             must_cite: contract.memory.as_ref().is_some_and(|memory| memory.require_grounding),
             aim: match &contract.class {
                 Class::Srt(srt) => Some(Duration::from_millis(srt.ttft_ms)),
@@ -198,6 +211,7 @@ impl Model {
         let mut spent = Spent::default();
         loop {
             let prompt_tokens = chat::tokens(&messages) + function_tokens;
+            self.allowance.check().map_err(|used_up| AgentError::Rejected(used_up.to_string()))?;
             let room = self.room(prompt_tokens, spent.input_tokens.saturating_add(spent.output_tokens))?;
             let left = self.calls.saturating_sub(spent.calls.len() as u64);
             let question = Question {
@@ -205,10 +219,11 @@ impl Model {
                 functions: if left > 0 { &functions } else { &[] },
                 temperature: self.temperature,
                 room,
+                prompt_tokens,
             };
             let (place, ended) =
                 self.ask(&question, Answer { out, artifact: &artifact, before: spent.pieces > 0 }).await?;
-            spent.add(&ended, prompt_tokens);
+            self.allowance.asked(spent.add(&ended, prompt_tokens), place.cost);
             // One that still wants tools when it is told of none any more is done.
             if ended.calls.is_empty() || left == 0 {
                 return self.close(place, &artifact, &ended, &spent, out).await;
@@ -237,17 +252,34 @@ impl Model {
     /// Asks one endpoint after the other until one answers.
     async fn ask(&self, question: &Question<'_>, answer: Answer<'_>) -> Result<(&Place, Ended), AgentError> {
         let mut failures = Vec::new();
+        let prompt_tokens = question.prompt_tokens;
         for place in self.order()? {
+            // What is left is little where the model is dear.
+            let left = self.allowance.tokens_left(place.cost).map(|left| left.saturating_sub(prompt_tokens));
+            if left == Some(0) {
+                let name = place.endpoint.model();
+                failures.push(format!("{name}: the prompt costs more than what is left (class.cost)"));
+                continue;
+            }
+            let question = &Question { room: question.room.min(left.unwrap_or(u64::MAX)), ..*question };
             // The names are those of OpenTelemetry's conventions for GenAI.
-            let span = tracing::info_span!(
-                "chat",
-                otel.kind = "client",
-                gen_ai.operation.name = "chat",
-                gen_ai.request.model = place.endpoint.model(),
-                althing.binding.hash = &*crate::syscalls::binding(),
-            );
-            match place.answer(question, &answer).instrument(span).await {
-                Ok(ended) => return Ok((place, ended)),
+            let span = syscalls::span(|| {
+                tracing::info_span!(
+                    "chat",
+                    otel.kind = "client",
+                    gen_ai.operation.name = "chat",
+                    gen_ai.request.model = place.endpoint.model(),
+                    gen_ai.input.messages = tracing::field::Empty,
+                    gen_ai.output.messages = tracing::field::Empty,
+                    althing.binding.hash = &*syscalls::binding(),
+                )
+            });
+            syscalls::tell(&span, "gen_ai.input.messages", || json!(question.messages).to_string());
+            match place.answer(question, &answer).instrument(span.clone()).await {
+                Ok(ended) => {
+                    syscalls::tell(&span, "gen_ai.output.messages", || ended.text.clone());
+                    return Ok((place, ended));
+                }
                 Err(Failed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),
                 // Once something was said another model cannot go on with it.
                 Err(Failed { error, said: true }) => {
@@ -296,12 +328,16 @@ impl Model {
 }
 
 impl Spent {
-    fn add(&mut self, ended: &Ended, prompt_tokens: u64) {
+    /// What one answer cost, tokens.
+    fn add(&mut self, ended: &Ended, prompt_tokens: u64) -> u64 {
         // What an endpoint says of itself is not trusted to add up.
-        self.input_tokens = self.input_tokens.saturating_add(ended.input_tokens.unwrap_or(prompt_tokens));
-        self.output_tokens = self.output_tokens.saturating_add(ended.output_tokens.unwrap_or(ended.pieces));
+        let (input, output) =
+            (ended.input_tokens.unwrap_or(prompt_tokens), ended.output_tokens.unwrap_or(ended.pieces));
+        self.input_tokens = self.input_tokens.saturating_add(input);
+        self.output_tokens = self.output_tokens.saturating_add(output);
         self.pieces += ended.pieces;
         self.estimated |= ended.output_tokens.is_none();
+        input.saturating_add(output)
     }
 }
 

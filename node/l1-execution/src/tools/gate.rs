@@ -1,5 +1,6 @@
 //! May this system call run?
 
+use althing_protocol::Contract;
 use serde_json::Value;
 
 /// A call that an agent wants to make.
@@ -39,28 +40,48 @@ pub trait ToolGate: Send + Sync + 'static {
 #[derive(Debug, Clone)]
 pub struct ContractGate {
     capabilities: Vec<String>,
+    consent_for: Vec<String>,
 }
 
 impl ContractGate {
     /// `server/tool` or `server/*`.
     #[must_use]
     pub fn new(capabilities: Vec<String>) -> ContractGate {
-        ContractGate { capabilities }
+        ContractGate { capabilities, consent_for: Vec::new() }
     }
+
+    /// What a contract says.
+    #[must_use]
+    pub fn of(contract: &Contract) -> ContractGate {
+        ContractGate { capabilities: contract.capabilities.clone(), consent_for: contract.security.consent_for.clone() }
+    }
+}
+
+/// Does one of them name the tool?
+fn names(patterns: &[String], tool: &str) -> bool {
+    let Some((server, _)) = tool.split_once('/') else { return false };
+    let covers = |pattern: &String| {
+        pattern == tool || pattern.split_once('/').is_some_and(|(of, name)| of == server && name == "*")
+    };
+    patterns.iter().any(covers)
 }
 
 impl ToolGate for ContractGate {
     fn lists(&self, _: &str, tool: &str) -> bool {
-        let Some((server, _)) = tool.split_once('/') else { return false };
-        let allows = |capability: &String| {
-            capability == tool || capability.split_once('/').is_some_and(|(of, name)| of == server && name == "*")
-        };
-        self.capabilities.iter().any(allows)
+        names(&self.capabilities, tool) && !names(&self.consent_for, tool)
     }
 
     fn check(&self, call: &ToolCall<'_>) -> Result<(), Denied> {
         if self.lists(call.agent, call.tool) {
             return Ok(());
+        }
+        if names(&self.capabilities, call.tool) {
+            let reason = format!(
+                "the contract of {} wants a person's consent for {:?} (`security.consent_for`), and this node has \
+                 nobody to ask",
+                call.agent, call.tool
+            );
+            return Err(Denied { reason });
         }
         let reason = format!(
             "the contract of {} does not name {:?} among its `capabilities`",

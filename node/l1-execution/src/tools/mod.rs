@@ -147,7 +147,7 @@ impl Tools {
     /// The same, as far as a contract alone lets the agent use them.
     #[must_use]
     pub fn of(agent: &str, contract: &Contract, servers: BTreeMap<String, Arc<dyn ToolServer>>) -> Tools {
-        Tools::new(agent, servers, Arc::new(ContractGate::new(contract.capabilities.clone())))
+        Tools::new(agent, servers, Arc::new(ContractGate::of(contract)))
     }
 
     /// From now on only these definitions may be called, by `server/tool` and hash.
@@ -217,17 +217,26 @@ impl Tools {
             outcome: "failed",
         };
         // The names are those of OpenTelemetry's conventions for GenAI.
-        let span = tracing::info_span!(
-            "execute_tool",
-            otel.kind = "client",
-            gen_ai.operation.name = "execute_tool",
-            gen_ai.tool.name = name,
-            gen_ai.agent.name = self.agent,
-            althing.tool.definition = record.definition,
-            althing.binding.hash = &*syscalls::binding(),
-        );
-        let dispatched = self.dispatch(&name, definition.as_ref(), arguments, &mut record).instrument(span);
+        let span = syscalls::span(|| {
+            tracing::info_span!(
+                "execute_tool",
+                otel.kind = "client",
+                gen_ai.operation.name = "execute_tool",
+                gen_ai.tool.name = name,
+                gen_ai.agent.name = self.agent,
+                gen_ai.tool.call.arguments = tracing::field::Empty,
+                gen_ai.tool.call.result = tracing::field::Empty,
+                althing.tool.definition = record.definition,
+                althing.binding.hash = &*syscalls::binding(),
+            )
+        });
+        syscalls::tell(&span, "gen_ai.tool.call.arguments", || arguments.to_owned());
+        let dispatched = self.dispatch(&name, definition.as_ref(), arguments, &mut record).instrument(span.clone());
         let outcome = syscalls::aside(dispatched).await;
+        syscalls::tell(&span, "gen_ai.tool.call.result", || match &outcome {
+            Ok(result) => result.to_string(),
+            Err(error) => error.to_string(),
+        });
         record.took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         record.outcome = match &outcome {
             Ok(result) if result["isError"] == true => "error",
@@ -369,6 +378,23 @@ mod tests {
         assert!(outcome.expect("allowed").to_string().contains("read {"));
         assert_eq!((record.outcome, record.tool.as_str()), ("done", "files/read"));
         assert!([&record.definition, &record.arguments].iter().all(|hash| hash.len() == 64) && record.result.is_some());
+    }
+
+    #[tokio::test]
+    async fn what_wants_consent_is_denied_where_nobody_can_be_asked() {
+        let contract = json!({
+            "class": { "latency": "srt" },
+            "capabilities": ["files/*"],
+            "security": { "consent_for": ["files/write"] },
+        });
+        let contract = Contract::from_value(&contract).expect("a contract");
+        let counting = Arc::new(Counting::default());
+        let servers = BTreeMap::from([("files".to_owned(), counting.clone() as Arc<dyn ToolServer>)]);
+        let tools = Tools::of("agent", &contract, servers);
+        assert_eq!(tools.listed().await.keys().collect::<Vec<_>>(), ["files__read"]);
+        let (outcome, record) = tools.invoke("files/write", "{}").await;
+        assert!(outcome.expect_err("denied").to_string().contains("consent"), "{record:?}");
+        assert_eq!((record.outcome, counting.calls.load(Ordering::SeqCst)), ("denied", 0));
     }
 
     #[tokio::test]

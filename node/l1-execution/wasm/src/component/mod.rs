@@ -259,9 +259,11 @@ impl Guests {
         // once is made up for.
         let ticks_max = self.budget.as_millis().div_ceil(TICK.as_millis()) + u128::from(self.calls_max);
         let (mut ticks, place, tick_ns) = (0, althing_execution::place(), TICK.as_nanos() as u64);
+        let allowance = self.calls.allowance.clone();
         store.epoch_deadline_callback(move |_| {
             ticks += 1;
-            if ticks > ticks_max {
+            allowance.ran(tick_ns);
+            if ticks > ticks_max || allowance.check().is_err() {
                 return Ok(UpdateDeadline::Interrupt);
             }
             Ok(match place.as_ref().and_then(|place| place.ran(tick_ns)) {
@@ -291,9 +293,10 @@ impl Guests {
             Err(error) => {
                 let interrupted = error.downcast_ref::<wasmtime::Trap>() == Some(&wasmtime::Trap::Interrupt);
                 let budget_ms = self.budget.as_millis();
-                return Err(AgentError::Failed(match interrupted {
-                    true => format!("it was stopped: it used up its {budget_ms} ms"),
-                    false => format!("it broke down: {error:#}"),
+                return Err(AgentError::Failed(match (interrupted, self.calls.allowance.check()) {
+                    (true, Err(used_up)) => format!("it was stopped: {used_up}"),
+                    (true, Ok(())) => format!("it was stopped: it used up its {budget_ms} ms"),
+                    (false, _) => format!("it broke down: {error:#}"),
                 }));
             }
         };

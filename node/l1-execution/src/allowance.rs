@@ -1,0 +1,175 @@
+//! What a delay-tolerant agent may cost in a time, and what it cost so far.
+
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use althing_protocol::Contract;
+use althing_protocol::contract::{Class, Cost, Dt};
+use tokio::time::Instant;
+
+/// Millionths of a currency, and a million tokens: what tokens cost is counted in millionths of millionths.
+const MILLION: u128 = 1_000_000;
+
+/// Nothing more may be spent for now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it used up what it may cost (class.cost.{what}: {most} in {per_s} s); it may go on in {again_s} s")]
+pub struct UsedUp {
+    /// `cpu_ms`, `tokens` or `spend`.
+    pub what: &'static str,
+    /// How much of it there is.
+    pub most: u64,
+    /// In how many seconds.
+    pub per_s: u64,
+    /// Seconds until there is some again.
+    pub again_s: u64,
+}
+
+/// What was spent in a time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Running, nanoseconds.
+    pub cpu_ns: u64,
+    /// Tokens of prompts and answers.
+    pub tokens: u64,
+    /// What they cost, millionths of millionths of a currency.
+    pub spend: u128,
+}
+
+#[derive(Debug, Default)]
+struct Now {
+    begun: Option<Instant>,
+    spent: Spent,
+}
+
+/// One agent's allowance.
+#[derive(Debug, Default)]
+pub struct Allowance {
+    cost: Option<Cost>,
+    now: Mutex<Now>,
+}
+
+impl Allowance {
+    /// What a contract allows; everything, where it says nothing.
+    #[must_use]
+    pub fn of(contract: &Contract) -> Allowance {
+        let cost = match &contract.class {
+            Class::Dt(Dt { cost }) => cost.clone(),
+            Class::Hrt(_) | Class::Srt(_) => None,
+        };
+        Allowance { cost, now: Mutex::default() }
+    }
+
+    /// May it go on?
+    ///
+    /// # Errors
+    /// [`UsedUp`].
+    pub fn check(&self) -> Result<(), UsedUp> {
+        let Some(cost) = &self.cost else { return Ok(()) };
+        let (now, period) = (Instant::now(), Duration::from_secs(cost.per_s));
+        let mut held = self.lock();
+        let begun = *held.begun.get_or_insert(now);
+        if now.duration_since(begun) >= period {
+            // A new time begins with this turn.
+            *held = Now { begun: Some(now), spent: Spent::default() };
+        }
+        let spent = held.spent;
+        let over = [
+            ("cpu_ms", cost.cpu_ms, u128::from(spent.cpu_ns / 1_000_000)),
+            ("tokens", cost.tokens, u128::from(spent.tokens)),
+            ("spend", cost.spend, spent.spend / MILLION),
+        ];
+        let used = over.into_iter().find_map(|(what, most, spent)| {
+            let most = most.filter(|most| spent >= u128::from(*most))?;
+            Some((what, most))
+        });
+        let Some((what, most)) = used else { return Ok(()) };
+        let again = period.saturating_sub(now.duration_since(held.begun.unwrap_or(now)));
+        Err(UsedUp { what, most, per_s: cost.per_s, again_s: again.as_secs() + 1 })
+    }
+
+    /// It ran.
+    pub fn ran(&self, ns: u64) {
+        let mut now = self.lock();
+        now.spent.cpu_ns = now.spent.cpu_ns.saturating_add(ns);
+    }
+
+    /// It asked a model of which a million tokens cost `cost` millionths.
+    pub fn asked(&self, tokens: u64, cost: Option<u64>) {
+        let mut now = self.lock();
+        now.spent.tokens = now.spent.tokens.saturating_add(tokens);
+        now.spent.spend += u128::from(tokens) * u128::from(cost.unwrap_or_default());
+    }
+
+    /// Tokens that may still be used, at a model of that cost; none where there is no bound.
+    #[must_use]
+    pub fn tokens_left(&self, price: Option<u64>) -> Option<u64> {
+        let cost = self.cost.as_ref()?;
+        let spent = self.lock().spent;
+        let tokens = cost.tokens.map(|most| most.saturating_sub(spent.tokens));
+        let affordable = cost.spend.zip(price.filter(|price| *price > 0)).map(|(most, price)| {
+            let left = (u128::from(most) * MILLION).saturating_sub(spent.spend);
+            u64::try_from(left / u128::from(price)).unwrap_or(u64::MAX)
+        });
+        [tokens, affordable].into_iter().flatten().min()
+    }
+
+    /// What was spent in the time that runs.
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        self.lock().spent
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().expect("no holder of an allowance panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn allowance(cost: serde_json::Value) -> Allowance {
+        let contract = json!({ "class": { "latency": "dt", "cost": cost } });
+        Allowance::of(&Contract::from_value(&contract).expect("a contract"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_used_up_comes_back_with_time() {
+        let allowance = allowance(json!({ "cpu_ms": 100, "per_s": 60 }));
+        assert_eq!(allowance.check(), Ok(()));
+        allowance.ran(99_999_999);
+        assert_eq!(allowance.check(), Ok(()));
+        allowance.ran(1);
+        tokio::time::advance(Duration::from_secs(20)).await;
+        assert_eq!(allowance.check(), Err(UsedUp { what: "cpu_ms", most: 100, per_s: 60, again_s: 41 }));
+        tokio::time::advance(Duration::from_secs(40)).await;
+        assert_eq!(allowance.check(), Ok(()));
+        assert_eq!(allowance.spent(), Spent::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tokens_and_money_are_bounded_each() {
+        let allowance = allowance(json!({ "tokens": 1_000, "spend": 300 }));
+        assert_eq!(allowance.tokens_left(None), Some(1_000));
+        // A million tokens for half a currency: 300 millionths buy 600 tokens.
+        assert_eq!(allowance.tokens_left(Some(500_000)), Some(600));
+        allowance.asked(500, Some(500_000));
+        assert_eq!(allowance.tokens_left(Some(500_000)), Some(100));
+        assert_eq!(allowance.tokens_left(Some(1)), Some(500));
+        assert_eq!(allowance.check(), Ok(()));
+        allowance.asked(100, Some(500_000));
+        assert_eq!(allowance.check().expect_err("spent").what, "spend");
+        allowance.asked(400, None);
+        assert_eq!(allowance.check().expect_err("spent").what, "tokens");
+    }
+
+    #[test]
+    fn without_a_word_there_is_no_bound() {
+        let allowance = Allowance::default();
+        allowance.ran(u64::MAX);
+        allowance.asked(u64::MAX, Some(u64::MAX));
+        assert_eq!((allowance.check(), allowance.tokens_left(Some(1))), (Ok(()), None));
+    }
+}
