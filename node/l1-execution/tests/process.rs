@@ -9,6 +9,7 @@ use a2a::{Message, Part, Role, TaskState};
 use althing_execution::agent::{Made, Outputs, Parameters};
 use althing_execution::process::ProcessConfig;
 use althing_execution::{AgentError, AgentState, Builtins, Host, Output, StartError, Turn};
+use althing_protocol::Contract;
 use althing_td::AgentFile;
 use serde_json::{Value, json};
 
@@ -26,6 +27,17 @@ fn program() {
     note(&format!("started {}", std::process::id()));
     if behaviour == "ends" {
         return;
+    }
+    if behaviour == "hoards" {
+        // Nobody looks at what is in it; written to it must be.
+        let hoard = std::hint::black_box(vec![1_u8; 256 << 20]);
+        note(&format!("hoarded {}", hoard.len()));
+    }
+    if behaviour == "is nice" {
+        let stat = std::fs::read_to_string("/proc/self/stat").expect("what the system tells");
+        let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name").1.split(' ').collect();
+        // proc(5): 19 is the nice value, 41 the policy, of which the first two were cut off.
+        note(&format!("nice {} policy {}", fields[16], fields[38]));
     }
     let port: u16 = std::env::var("PORT").expect("a port").parse().expect("a number");
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is ours");
@@ -186,6 +198,10 @@ fn file(folder: &Path, behaviour: &str, startup_timeout_ms: u64) -> AgentFile {
 }
 
 fn scene(behaviour: &str) -> Scene {
+    under(behaviour, &json!({ "class": { "latency": "srt" } }))
+}
+
+fn under(behaviour: &str, contract: &Value) -> Scene {
     provide();
     let folder = tempfile::tempdir().expect("a folder");
     let config = ProcessConfig {
@@ -194,7 +210,9 @@ fn scene(behaviour: &str) -> Scene {
         ..ProcessConfig::default()
     };
     let host = Host::new(Builtins::new(), config);
-    host.start(&file(folder.path(), behaviour, 20_000), folder.path()).expect("it starts");
+    let mut file = file(folder.path(), behaviour, 20_000);
+    file.contract = Some(Contract::from_value(contract).expect("a contract"));
+    host.start(&file, folder.path()).expect("it starts");
     Scene { folder, host }
 }
 
@@ -418,4 +436,27 @@ async fn a_command_that_is_none_is_said_at_once() {
     let error = host.start(&missing, folder.path()).expect_err("no such program");
     assert!(matches!(error, StartError::Spawn { .. }), "{error}");
     assert_eq!(host.status(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_has_the_memory_of_its_contract_and_no_more() {
+    let content = under("hoards", &json!({ "class": { "latency": "srt" }, "compute": { "memory_bytes": 1 << 30 } }));
+    content.noted("hoarded").await;
+    content.host.stop_all().await;
+    let held = under("hoards", &json!({ "class": { "latency": "srt" }, "compute": { "memory_bytes": 128 << 20 } }));
+    until("it is started again", || held.notes().matches("started").count() > 1).await;
+    assert!(!held.notes().contains("hoarded"), "{}", held.notes());
+    held.host.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delay_tolerant_program_runs_on_what_is_left_over() {
+    for (class, policies) in [("srt", ["nice 0 policy 0", "nice 0 policy 0"]), ("dt", ["policy 5", "nice 19 policy 0"])]
+    {
+        let scene = under("is nice", &json!({ "class": { "latency": class } }));
+        scene.noted("policy").await;
+        let notes = scene.notes();
+        assert!(policies.iter().any(|policy| notes.contains(policy)), "{class}: {notes}");
+        scene.host.stop_all().await;
+    }
 }

@@ -115,7 +115,7 @@ impl Host {
                 Ok(Runtime::Native(build(config, folder).map_err(refused)?))
             }
             RuntimeSpec::Process { .. } => {
-                Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, &self.process)?)))
+                Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, contract, &self.process)?)))
             }
             RuntimeSpec::Model { .. } => {
                 let failed = |reason| StartError::Model { name: file.name.clone(), reason };

@@ -20,12 +20,28 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::{Agent, Output, Turn};
 use crate::error::{AgentError, StartError};
 use crate::host::AgentState;
+use althing_protocol::Contract;
+use althing_protocol::contract::Class;
 use client::Client;
 
 /// Runs the program in front of its own process group and kills the group when the node's end of standard input
 /// closes, which it does however the node ends: `kill -9` included. The node itself kills what the program leaves.
-const KEEPER: &str =
-    r#"exec 3<&0; "$@" </dev/null 3<&- & child=$!; (cat <&3 >/dev/null; kill -KILL 0) & exec 3<&-; wait "$child""#;
+///
+/// Before the program stand the KiB of memory that each of its processes may write to (0: any; `RLIMIT_DATA`), and
+/// `idle` for a program that runs when nothing else does; where the system cannot do that, it is as nice as can be.
+const KEEPER: &str = r#"exec 3<&0
+(
+    [ "$1" = 0 ] || ulimit -d "$1" || exit 126
+    idle=$2
+    shift 2
+    [ "$idle" = idle ] || exec "$@"
+    chrt -i 0 true 2>/dev/null && exec chrt -i 0 "$@"
+    exec nice -n 19 "$@"
+) </dev/null 3<&- &
+child=$!
+(cat <&3 >/dev/null; kill -KILL 0) &
+exec 3<&-
+wait "$child""#;
 
 /// How programs are kept running.
 #[derive(Debug, Clone)]
@@ -63,6 +79,9 @@ struct Shared {
     command: Vec<String>,
     cwd: PathBuf,
     env: Vec<(String, String)>,
+    /// KiB of memory that each of its processes may write to; 0 for any.
+    memory_kib: u64,
+    delay_tolerant: bool,
     startup_timeout: Duration,
     config: ProcessConfig,
     now: Mutex<Now>,
@@ -83,7 +102,12 @@ impl Agent for ProcessAgent {
 
 impl ProcessAgent {
     /// Starts the program in the background and keeps it running until [`ProcessAgent::stop`] or drop.
-    pub fn start(file: &AgentFile, folder: &Path, config: &ProcessConfig) -> Result<ProcessAgent, StartError> {
+    pub fn start(
+        file: &AgentFile,
+        folder: &Path,
+        contract: &Contract,
+        config: &ProcessConfig,
+    ) -> Result<ProcessAgent, StartError> {
         let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms } = &file.runtime else {
             return Err(StartError::Config { name: file.name.clone(), reason: "it is no process agent".to_owned() });
         };
@@ -92,6 +116,8 @@ impl ProcessAgent {
             command: command.clone(),
             cwd: cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd)),
             env: env.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+            memory_kib: contract.compute.memory_bytes.unwrap_or_default() / 1_024,
+            delay_tolerant: matches!(contract.class, Class::Dt(_)),
             startup_timeout: Duration::from_millis(*startup_timeout_ms),
             config: config.clone(),
             now: Mutex::new(Now { state: AgentState::Starting, pid: None, client: None }),
@@ -183,7 +209,8 @@ impl Shared {
         // A port that is free now; should another program take it first, the start fails and is tried with another.
         let port = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).map_err(failed)?.port();
         let mut keeper = Command::new("/bin/sh")
-            .args(["-c", KEEPER, "althing-agent"])
+            .args(["-c", KEEPER, "althing-agent", &self.memory_kib.to_string()])
+            .arg(if self.delay_tolerant { "idle" } else { "" })
             .args(self.command.iter().map(|argument| argument.replace("{port}", &port.to_string())))
             .current_dir(&self.cwd)
             .envs(self.env.iter().map(|(key, value)| (key, value)))
