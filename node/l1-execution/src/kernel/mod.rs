@@ -4,6 +4,7 @@
 //! for them. Soft real-time turns go by priority on a runtime of their own, delay-tolerant ones on threads that run when
 //! nothing else does.
 
+mod floor;
 pub mod machine;
 pub mod reservations;
 pub mod slots;

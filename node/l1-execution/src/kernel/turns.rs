@@ -1,9 +1,11 @@
 //! Where turns run: soft real-time ones by priority, delay-tolerant ones on what is left over.
 
 use std::io;
+use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
 
+use super::floor::Floor;
 use super::slots::{Expectation, Slots};
 use crate::realtime::{Ladder, Level};
 
@@ -34,15 +36,21 @@ impl Turns {
             .thread_name("srt")
             .enable_all()
             .build()?;
+        let floor = Arc::<Floor>::default();
+        let (join, leave) = (floor.clone(), floor.clone());
         let idle = Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("dt")
             .on_thread_start(move || {
-                // Where it may not be had, the threads are as any other.
-                let _ = ladder.take(Level::Idle);
+                // Where it may not be had, the threads are as any other, and need no help.
+                if ladder.take(Level::Idle) {
+                    join.join();
+                }
             })
+            .on_thread_stop(move || leave.leave())
             .enable_all()
             .build()?;
+        floor.watch(threads)?;
         Ok(Turns {
             soft: Some(soft),
             idle: Some(idle),
