@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use a2a::{Artifact, Message, Part, Role, SendMessageRequest, StreamResponse, TaskState};
+use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
 use althing_communication::Priority;
 use althing_execution::agents::{AgentCalls, Question, Said};
 use althing_protocol::AgentId;
@@ -137,7 +137,7 @@ async fn listen(reply: Reply, given_up: &mut GivenUp<'_>) -> Result<(TaskState, 
             given_up.task = Some(task.id.clone());
         }
         if let Some(state) = heard.hear(event)? {
-            return Ok((state, heard.text));
+            return Ok((state, heard.told()));
         }
     }
     Err("it ended without an answer".to_owned())
@@ -146,9 +146,16 @@ async fn listen(reply: Reply, given_up: &mut GivenUp<'_>) -> Result<(TaskState, 
 #[derive(Default)]
 struct Heard {
     text: String,
+    /// What came as data, a line each.
+    data: String,
 }
 
 impl Heard {
+    /// Its words; its data, where it had no words.
+    fn told(self) -> String {
+        if self.text.trim().is_empty() { self.data } else { self.text }
+    }
+
     /// Takes one event; gives the state in which the task rests.
     fn hear(&mut self, event: StreamResponse) -> Result<Option<TaskState>, String> {
         match event {
@@ -176,7 +183,14 @@ impl Heard {
         if !append {
             self.part("")?;
         }
-        artifact.parts.iter().filter_map(Part::as_text).try_for_each(|text| self.say(text))
+        for part in &artifact.parts {
+            match &part.content {
+                PartContent::Text(text) => self.say(text)?,
+                PartContent::Data(data) => self.note(data)?,
+                PartContent::Raw(_) | PartContent::Url(_) => {}
+            }
+        }
+        Ok(())
     }
 
     fn message(&mut self, message: Option<Message>) -> Result<(), String> {
@@ -193,10 +207,22 @@ impl Heard {
     }
 
     fn say(&mut self, text: &str) -> Result<(), String> {
-        if self.text.len() + text.len() > TEXT_BYTES_MAX {
+        self.text.push_str(text);
+        self.bounded()
+    }
+
+    fn note(&mut self, data: &serde_json::Value) -> Result<(), String> {
+        if !self.data.is_empty() {
+            self.data.push('\n');
+        }
+        self.data.push_str(&data.to_string());
+        self.bounded()
+    }
+
+    fn bounded(&self) -> Result<(), String> {
+        if self.text.len() + self.data.len() > TEXT_BYTES_MAX {
             return Err(format!("its answer passes {TEXT_BYTES_MAX} bytes"));
         }
-        self.text.push_str(text);
         Ok(())
     }
 }

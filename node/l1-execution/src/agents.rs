@@ -53,7 +53,7 @@ pub struct Said {
     pub task: String,
     /// A2A's name of the task's state.
     pub state: String,
-    /// Everything that it said.
+    /// Everything that it said; its data as JSON, where it said nothing in words.
     pub text: String,
 }
 

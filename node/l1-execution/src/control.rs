@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use crate::agent::{Agent, Made, Output, Turn};
 use crate::error::AgentError;
-use crate::hrt::{Fiber, Progress, SIGNALS_MAX, Signal, SignalError, Signals, Template, Values};
+use crate::hrt::{Fiber, Input, Progress, Signal, SignalError, Signals, Template, Values, read};
 
 /// The processor time of one job where the contract names none.
 const BUDGET_DEFAULT: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ pub struct Control {
     name: String,
     names: Names,
     signals: Arc<Signals>,
-    inputs: Vec<Arc<Signal>>,
+    inputs: Vec<Input>,
     outputs: Vec<Arc<Signal>>,
     template: Arc<dyn Template>,
     budget: Duration,
@@ -48,7 +48,7 @@ impl Control {
             name: name.to_owned(),
             names: names.clone(),
             signals: signals.clone(),
-            inputs,
+            inputs: Input::of(names, inputs),
             outputs,
             template,
             budget: budget.unwrap_or(BUDGET_DEFAULT),
@@ -65,9 +65,9 @@ impl Control {
             Some(running) => running,
             None => self.template.make().map_err(AgentError::Failed)?,
         };
-        set.into_iter().for_each(|(place, value)| self.inputs[place].set(value));
-        let mut read = [0.0; SIGNALS_MAX];
-        read.iter_mut().zip(&self.inputs).for_each(|(value, signal)| *value = signal.get());
+        let now = crate::realtime::now_ns();
+        set.into_iter().for_each(|(place, value)| self.inputs[place].signal.set(value, now));
+        let (read, _) = read(&self.inputs, now);
         let time_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         running.begin(&read, time_us);
         let mut used = Duration::ZERO;
@@ -85,7 +85,10 @@ impl Control {
                 Progress::Interrupted => tokio::task::yield_now().await,
             }
         }
-        self.outputs.iter().zip(running.outputs()).for_each(|(signal, value)| signal.set(*value));
+        self.outputs
+            .iter()
+            .zip(running.outputs())
+            .for_each(|(signal, value)| signal.set(*value, crate::realtime::now_ns()));
         let outputs = *running.outputs();
         *fiber = Some(running);
         let job = json!({ "usedUs": u64::try_from(used.as_micros()).unwrap_or(u64::MAX) });

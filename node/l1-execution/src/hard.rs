@@ -86,6 +86,8 @@ pub struct HardStatus {
     pub overruns: u64,
     /// Jobs that failed.
     pub failures: u64,
+    /// Jobs that had something stand in for an input that nobody set in time.
+    pub fallbacks: u64,
     /// The longest response of a job that was done, nanoseconds.
     pub response_max_ns: u64,
     /// 99 of 100 did not take longer.
@@ -106,6 +108,7 @@ pub(crate) fn status(kernel: &Kernel, hard: &Hard) -> HardStatus {
         explained: read(&tally.explained),
         overruns: read(&tally.overruns),
         failures: read(&tally.failures),
+        fallbacks: read(&tally.fallbacks),
         response_max_ns: tally.response.max(),
         response_p99_ns: tally.response.quantile(990),
         response_bound_ns: bound,

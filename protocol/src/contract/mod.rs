@@ -8,6 +8,8 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -272,6 +274,20 @@ pub struct Signals {
     /// The node's signals that jobs write, by place; nobody else may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
+    /// What stands in for an input that nobody set lately, by its name: whoever sets it may take longer than a job can
+    /// wait, such as a model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fallback: BTreeMap<String, Fallback>,
+}
+
+/// What stands in for a signal that nobody set lately.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fallback {
+    /// Microseconds after which what was set last counts no more.
+    pub after_us: u64,
+    /// What stands in for it; what was set last, where none is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<serde_json::Number>,
 }
 
 impl Signals {
@@ -458,7 +474,12 @@ impl Contract {
         let mut refuse = |field: &str, rule, message: String, fix: String| {
             problems.push(ContractProblem::new(field, rule, message, fix));
         };
-        let Signals { inputs, outputs } = &self.signals;
+        let Signals { inputs, outputs, fallback } = &self.signals;
+        if let Some(name) = fallback.keys().find(|name| !inputs.contains(name)) {
+            let message = format!("{name:?} is not among the inputs");
+            let fix = format!("Add {name:?} to signals.inputs, or leave it out here");
+            refuse(&format!("signals.fallback.{name}"), "fallback-of-an-input", message, fix);
+        }
         if let Some(name) = outputs.iter().find(|name| inputs.contains(name)) {
             let message = format!("{name:?} is among the inputs too");
             let fix = "Keep what a job must remember in its memory".to_owned();

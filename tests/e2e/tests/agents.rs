@@ -137,6 +137,50 @@ fn who_gives_an_answer_up_gives_up_what_was_asked_for_it() {
     assert_ne!(calling.end(SOON).code, 0);
 }
 
+const FOLLOWS: &str = r#"(module
+  (import "althing" "input" (func $input (param i32) (result f64)))
+  (import "althing" "output" (func $output (param i32 f64)))
+  (func (export "turn") (call $output (i32.const 0) (call $input (i32.const 0)))))"#;
+
+// T9 (requirements): a control loop leans on a model, and goes on without it when it is late.
+#[test]
+fn a_control_loop_leans_on_a_model_and_does_not_wait_for_it() {
+    let mut scene = scene();
+    scene.here.write("follows.wat", FOLLOWS);
+    let file = json!({
+        "name": "arm",
+        "description": "Follows advice",
+        "runtime": { "wasm": { "module": "follows.wat" } },
+        "contract": {
+            "class": { "latency": "hrt", "period_us": 10_000, "deadline_us": 10_000, "budget_us": 500 },
+            "placement": { "min_grade": "C" },
+            "signals": {
+                "inputs": ["advice"],
+                "outputs": ["speed"],
+                "fallback": { "advice": { "after_us": 300_000, "value": -1 } },
+            },
+        },
+    });
+    let adding = || {
+        scene.here.write("arm.yaml", &file.to_string());
+        scene.here.run(&["agent", "add", "arm.yaml"])
+    };
+    let added = adding();
+    assert_eq!(added.code, 0, "{added:?}");
+    scene.add_model("adviser", &["agents/arm"]);
+    let speed = |scene: &Scene| scene.says("arm", "");
+    assert!(speed(&scene).contains("-1"), "nobody advised it: {}", speed(&scene));
+    let arguments = json!({ "message": json!({ "inputs": { "advice": 5.5 } }).to_string() });
+    let advised = scene.says("adviser", &format!("call agents__arm {arguments}"));
+    assert!(advised.contains("5.5"), "{advised}");
+    until(SOON, "it goes on without advice", || speed(&scene).contains("-1"));
+    let ps = scene.here.json(&["ps"]);
+    let agents = ps["agents"].as_array().expect("agents");
+    let arm = &agents.iter().find(|agent| agent["name"] == "arm").expect("it is there")["hrt"];
+    let (jobs, fallbacks) = (arm["jobs"].as_u64().expect("a number"), arm["fallbacks"].as_u64().expect("a number"));
+    assert!(fallbacks > 0 && fallbacks < jobs, "{arm}");
+}
+
 #[test]
 fn a_component_asks_and_is_asked_back() {
     let Some(module) = from_python(ASKING) else { return };

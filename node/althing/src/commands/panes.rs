@@ -12,7 +12,7 @@ pub struct Pane {
     pub rows: Vec<Vec<String>>,
 }
 
-const HARD: [&str; 13] = [
+const HARD: [&str; 14] = [
     "hard real-time",
     "runtime",
     "state",
@@ -22,6 +22,7 @@ const HARD: [&str; 13] = [
     "expl.",
     "overruns",
     "failed",
+    "fell back",
     "p99 µs",
     "max µs",
     "bound µs",
@@ -58,7 +59,9 @@ fn base(agent: &Value) -> Vec<String> {
 fn hard(agent: &Value) -> Vec<String> {
     let hard = &agent["hrt"];
     let mut row = base(agent);
-    row.extend(["core", "jobs", "missed", "explained", "overruns", "failures"].map(|name| text(hard, name)));
+    row.extend(
+        ["core", "jobs", "missed", "explained", "overruns", "failures", "fallbacks"].map(|name| text(hard, name)),
+    );
     row.extend(["responseP99Us", "responseMaxUs", "responseBoundUs"].map(|name| number(&hard[name])));
     row.push(text(agent, "why"));
     row

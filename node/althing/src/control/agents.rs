@@ -62,6 +62,7 @@ fn row(agent: &AgentStatus) -> Value {
             "explained": hard.explained,
             "overruns": hard.overruns,
             "failures": hard.failures,
+            "fallbacks": hard.fallbacks,
             "responseBoundUs": hard.response_bound_ns as f64 / 1e3,
             "responseP99Us": hard.response_p99_ns as f64 / 1e3,
             "responseMaxUs": hard.response_max_ns as f64 / 1e3,

@@ -10,7 +10,7 @@ use althing_protocol::contract::OnOverrun;
 use super::fiber::{Fiber, Interrupt, Progress, SIGNALS_MAX, Template, Values};
 use super::machine::{Job, Params, Schedule};
 use super::reports::{AgentCell, Collector, JobRecord, Outcome, Report};
-use super::signals::Signal;
+use super::signals::{Input, Signal, read};
 use super::stalls::Stalls;
 use super::watch::{LOOK_NS, Sentinel, Watchdog};
 use crate::admission::Policy;
@@ -234,7 +234,7 @@ impl Executor {
         params: Params,
         on_overrun: OnOverrun,
         template: Arc<dyn Template>,
-        inputs: Vec<Arc<Signal>>,
+        inputs: Vec<Input>,
         outputs: Vec<Arc<Signal>>,
     ) -> Result<Placed, PutError> {
         let fiber = template.make().map_err(PutError::Make)?;
@@ -400,8 +400,10 @@ impl Running {
             return;
         };
         if begins {
-            let mut inputs = [0.0; SIGNALS_MAX];
-            inputs.iter_mut().zip(&task.cell.inputs).for_each(|(value, signal)| *value = signal.get());
+            let (inputs, fell_back) = read(&task.cell.inputs, now);
+            if fell_back {
+                task.cell.tally.fallbacks.fetch_add(1, Ordering::Relaxed);
+            }
             fiber.begin(&inputs, job.release_ns.saturating_sub(task.first_ns) / 1_000);
         }
         self.watchdog.set(until);
@@ -457,7 +459,7 @@ impl Running {
         if let (Outcome::Done, Some(fiber)) = (outcome, &task.fiber) {
             outputs = *fiber.outputs();
             // A job that did not end changes nothing: the last good value stays.
-            task.cell.outputs.iter().zip(&outputs).for_each(|(signal, value)| signal.set(*value));
+            task.cell.outputs.iter().zip(&outputs).for_each(|(signal, value)| signal.set(*value, now));
         }
         tally(task, &record);
         if record.missed && self.unjudged.len() < UNJUDGED {

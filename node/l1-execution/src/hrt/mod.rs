@@ -17,5 +17,5 @@ pub use executor::{Executor, ExecutorConfig, Leftover, Placed, PutError};
 pub use fiber::{Fiber, Interrupt, Progress, SIGNALS_MAX, Template, Values};
 pub use machine::Params;
 pub use reports::{AgentCell, JobRecord, Outcome, Standing};
-pub use signals::{Signal, SignalError, Signals};
+pub use signals::{Input, Signal, SignalError, Signals, read};
 pub use tally::{Histogram, Tally};

@@ -9,8 +9,9 @@ use tokio::sync::broadcast;
 use super::executor::{Command, Leftover};
 use super::fiber::{Fiber, Template, Values};
 use super::machine::Params;
-use super::signals::Signal;
+use super::signals::{Input, Signal};
 use super::tally::Tally;
+use crate::realtime::now_ns;
 
 /// Job records that a slow listener may be behind.
 const RECORDS: usize = 256;
@@ -89,7 +90,7 @@ pub struct AgentCell {
     /// Its place among those that run without a promise.
     pub(super) leftover: Mutex<Option<usize>>,
     /// Handed the agent when it runs on without a promise.
-    pub(super) inputs: Vec<Arc<Signal>>,
+    pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<Arc<Signal>>,
 }
 
@@ -98,7 +99,7 @@ impl AgentCell {
         template: Arc<dyn Template>,
         params: Params,
         on_overrun: OnOverrun,
-        inputs: Vec<Arc<Signal>>,
+        inputs: Vec<Input>,
         outputs: Vec<Arc<Signal>>,
     ) -> AgentCell {
         AgentCell {
@@ -138,8 +139,8 @@ impl AgentCell {
 
     /// Sets the signal that its jobs read at that place.
     pub fn input(&self, place: usize, value: f64) {
-        if let Some(signal) = self.inputs.get(place) {
-            signal.set(value);
+        if let Some(input) = self.inputs.get(place) {
+            input.signal.set(value, now_ns());
         }
     }
 

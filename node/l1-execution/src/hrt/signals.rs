@@ -4,24 +4,73 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use althing_protocol::contract::{Fallback, Signals as Names};
+
+use super::fiber::{SIGNALS_MAX as SIGNALS_IN_A_JOB, Values};
+
 /// Signals of one node.
 const SIGNALS_MAX: usize = 4_096;
 
 /// One signal; reading and writing never wait.
 #[derive(Debug, Default)]
-pub struct Signal(AtomicU64);
+pub struct Signal {
+    value: AtomicU64,
+    /// When it was set, nanoseconds of the machine's clock; 0 for never.
+    set_ns: AtomicU64,
+}
 
 impl Signal {
     /// What it shows.
     #[must_use]
     pub fn get(&self) -> f64 {
-        f64::from_bits(self.0.load(Ordering::Acquire))
+        f64::from_bits(self.value.load(Ordering::Acquire))
     }
 
-    /// Shows `value` from now on.
-    pub fn set(&self, value: f64) {
-        self.0.store(value.to_bits(), Ordering::Release);
+    /// Shows `value` from `now_ns` on.
+    pub fn set(&self, value: f64, now_ns: u64) {
+        self.value.store(value.to_bits(), Ordering::Release);
+        self.set_ns.store(now_ns, Ordering::Release);
     }
+}
+
+/// A signal as one agent reads it.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// The signal.
+    pub signal: Arc<Signal>,
+    /// After how many nanoseconds without a word something else counts, and what; what was set last, where it is none.
+    pub fallback: Option<(u64, Option<f64>)>,
+}
+
+impl Input {
+    /// The inputs of a contract.
+    #[must_use]
+    pub fn of(names: &Names, signals: Vec<Arc<Signal>>) -> Vec<Input> {
+        let with = |(name, signal)| {
+            let fallback = names.fallback.get(name).map(|fallback: &Fallback| {
+                let value = fallback.value.as_ref().and_then(serde_json::Number::as_f64);
+                (fallback.after_us.saturating_mul(1_000), value)
+            });
+            Input { signal, fallback }
+        };
+        names.inputs.iter().zip(signals).map(with).collect()
+    }
+}
+
+/// What a job reads, and whether something stood in for one of its inputs.
+#[must_use]
+pub fn read(inputs: &[Input], now_ns: u64) -> (Values, bool) {
+    let (mut values, mut fell_back) = ([0.0; SIGNALS_IN_A_JOB], false);
+    for (value, input) in values.iter_mut().zip(inputs) {
+        *value = input.signal.get();
+        let Some((after_ns, instead)) = input.fallback else { continue };
+        let set_ns = input.signal.set_ns.load(Ordering::Acquire);
+        if set_ns == 0 || now_ns.saturating_sub(set_ns) > after_ns {
+            *value = instead.unwrap_or(*value);
+            fell_back = true;
+        }
+    }
+    (values, fell_back)
 }
 
 /// The signals that an agent reads, and those that it writes.
@@ -116,12 +165,34 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
+    // T9 (requirements): what is not there in time is stood in for, and counted.
+    #[test]
+    fn what_nobody_set_lately_is_stood_in_for() {
+        let of = |value: Option<f64>| {
+            let value = value.and_then(serde_json::Number::from_f64);
+            let fallback = [("advice".to_owned(), Fallback { after_us: 1, value })].into();
+            let names = Names { inputs: names(&["advice", "angle"]), outputs: Vec::new(), fallback };
+            Input::of(&names, vec![Arc::default(), Arc::default()])
+        };
+        let (rule, last) = (of(Some(-1.0)), of(None));
+        for inputs in [&rule, &last] {
+            inputs[1].signal.set(7.0, 1);
+        }
+        assert_eq!((read(&rule, 500).0[..2].to_vec(), read(&rule, 500).1), (vec![-1.0, 7.0], true), "never set");
+        for inputs in [&rule, &last] {
+            inputs[0].signal.set(0.4, 1_000);
+            assert_eq!((read(inputs, 2_000).0[0], read(inputs, 2_000).1), (0.4, false), "young enough");
+        }
+        assert_eq!((read(&rule, 2_001).0[0], read(&rule, 2_001).1), (-1.0, true));
+        assert_eq!((read(&last, 2_001).0[0], read(&last, 2_001).1), (0.4, true), "the last good one");
+    }
+
     #[test]
     fn what_one_writes_another_reads_and_none_else_writes() {
         let signals = Signals::default();
         let (_, outputs) = signals.join("arm", &names(&["angle"]), &names(&["torque"])).expect("free");
         let (inputs, _) = signals.join("plant", &names(&["torque"]), &names(&["angle"])).expect("free");
-        outputs[0].set(0.5);
+        outputs[0].set(0.5, 1);
         assert_eq!(inputs[0].get(), 0.5);
         let taken = signals.join("thief", &[], &names(&["new", "torque"])).expect_err("taken");
         assert_eq!(taken, SignalError::Taken { signal: "torque".to_owned(), writer: "arm".to_owned() });

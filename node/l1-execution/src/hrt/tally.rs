@@ -82,6 +82,8 @@ pub struct Tally {
     pub overruns: AtomicU64,
     /// Jobs that failed by themselves.
     pub failures: AtomicU64,
+    /// Jobs that had something stand in for an input.
+    pub fallbacks: AtomicU64,
     /// From release to the end, of jobs that were done; nanoseconds.
     pub response: Histogram,
     /// From release until the executor saw it; nanoseconds.

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::admission::{Admitted, Config, Policy, Preemption};
 use crate::hrt::{
-    AgentCell, Executor, ExecutorConfig, Interrupt, Leftover, Params, PutError, SignalError, Signals, Template,
+    AgentCell, Executor, ExecutorConfig, Input, Interrupt, Leftover, Params, PutError, SignalError, Signals, Template,
 };
 use crate::realtime::{Ladder, Level, Machine, PROBE_SAMPLES, cores, now_ns, probe};
 use reservations::{Reservations, name_of};
@@ -290,6 +290,7 @@ impl Kernel {
             budget_ns: class.budget_us.saturating_mul(1_000),
             periodic: class.arrival == Arrival::Periodic,
         };
+        let inputs = Input::of(&contract.signals, inputs);
         match core.executor.put(params, class.on_overrun, template, inputs, outputs) {
             Ok(placed) => {
                 let (class, signals) = (class.clone(), contract.signals.clone());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use althing_execution::admission::Policy;
 use althing_execution::hrt::{
-    AgentCell, Executor, ExecutorConfig, Leftover, Outcome, Params, Placed, Signals, Standing,
+    AgentCell, Executor, ExecutorConfig, Input, Leftover, Outcome, Params, Placed, Signals, Standing,
 };
 use althing_execution::realtime::{Ladder, Level, cores};
 use althing_protocol::contract::OnOverrun;
@@ -51,6 +51,7 @@ impl Scene {
         let template = self.hard.template(module.as_bytes(), MIB).expect("a module");
         let [input, output] = [format!("{name}.in"), format!("{name}.out")];
         let (inputs, outputs) = self.signals.join(name, &[input], &[output]).expect("signals");
+        let inputs = inputs.into_iter().map(|signal| Input { signal, fallback: None }).collect();
         self.executor.put(params, on_overrun, template, inputs, outputs).expect("a place")
     }
 }
@@ -72,7 +73,7 @@ async fn a_guest_reads_writes_and_remembers() {
     let sum = scene.put("sum", SUM, PARAMS, OnOverrun::Skip);
     let (reader, writer) =
         scene.signals.join("test", &["sum.out".to_owned()], &["sum.in".to_owned()]).expect("signals");
-    writer[0].set(2.0);
+    writer[0].set(2.0, 1);
     let mut watch = sum.cell.watch();
     let (mut last, mut rises) = (0.0, 0);
     while rises < 5 {

@@ -18,7 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use serde_json::json;
 use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
-use wasmtime::{Config, Engine, EngineWeak, ResourceLimiter, Store, UpdateDeadline};
+use wasmtime::{Config, Engine, EngineWeak, PoolingAllocationConfig, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::p2::pipe::SinkOutputStream;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
@@ -55,8 +55,22 @@ const TABLE_MAX: usize = 1_000_000;
 const ELEMENT_BYTES: usize = 16;
 /// How long a turn may take, waiting included.
 const TURN_MAX: Duration = Duration::from_secs(600);
+/// Turns of components that run at once.
+const TURNS_MAX: u32 = 256;
 /// Core instances, memories and tables of one component.
 const PARTS_MAX: usize = 256;
+
+/// Room for the instances of turns that run at once.
+fn pool() -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(TURNS_MAX).total_stacks(TURNS_MAX);
+    pool.total_core_instances(TURNS_MAX * 8).total_memories(TURNS_MAX * 2).total_tables(TURNS_MAX * 4);
+    pool.max_core_instances_per_component(PARTS_MAX as u32).max_memories_per_component(8).max_tables_per_component(16);
+    pool.max_component_instance_size(4 << 20).max_core_instance_size(1 << 20).table_elements(64 << 10);
+    // What a turn wrote to is given back to the machine when it ends.
+    pool.linear_memory_keep_resident(0).table_keep_resident(0);
+    pool
+}
 
 /// The engine of components.
 pub(crate) struct Components {
@@ -70,7 +84,10 @@ impl Components {
         let mut config = Config::new();
         config.epoch_interruption(true).wasm_component_model(true).wasm_backtrace_max_frames(None);
         config.max_wasm_stack(STACK_BYTES).async_stack_size(STACK_BYTES + STACK_SPARE_BYTES);
-        let engine = Engine::new(&config).map_err(|error| error.to_string())?;
+        // Room is kept for instances, which is made anew in microseconds; where a machine gives no room, each is made by
+        // itself.
+        let engine = Engine::new(config.clone().allocation_strategy(pool()));
+        let engine = engine.or_else(|_| Engine::new(&config)).map_err(|error| error.to_string())?;
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(|error| error.to_string())?;
         kernel::add_to_linker::<_, HasSelf<Data>>(&mut linker, |data| data).map_err(|error| error.to_string())?;
