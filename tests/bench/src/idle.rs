@@ -26,7 +26,7 @@ pub async fn empty() {
 }
 
 /// Resident memory, MiB.
-fn resident(child: &Child) -> f64 {
+pub fn resident(child: &Child) -> f64 {
     let pid = child.id().expect("it runs");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");

@@ -1,6 +1,6 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle]`; all of them when none is named. The other words are its own child processes.
+//! `althing-bench [calls|link|find|idle|wasm]`; all of them when none is named. The other words are its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
 mod calls;
@@ -8,6 +8,7 @@ mod figures;
 mod find;
 mod idle;
 mod link;
+mod wasm;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
@@ -18,20 +19,23 @@ fn main() {
             "peer-libp2p" => calls::peer_libp2p().await,
             "peer-tcp" => calls::peer_tcp().await,
             "peer-link" => link::peer().await,
+            "hosting" => wasm::hosting().await,
             "empty" => idle::empty().await,
             "calls" => calls::run().await,
             "find" => find::run(),
             "link" => link::run().await,
             "idle" => idle::run().await,
+            "wasm" => wasm::run().await,
             "all" => {
                 figures::machine();
                 calls::run().await;
                 link::run().await;
                 find::run();
                 idle::run().await;
+                wasm::run().await;
             }
             other => {
-                eprintln!("there is no benchmark {other:?}; there are calls, link, find and idle");
+                eprintln!("there is no benchmark {other:?}; there are calls, link, find, idle and wasm");
                 std::process::exit(2);
             }
         }

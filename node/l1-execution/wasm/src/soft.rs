@@ -57,6 +57,8 @@ fn is_component(code: &[u8]) -> bool {
 
 impl SoftRuntime for Soft {
     fn load(&self, module: &[u8], contract: &Contract, calls: &SystemCalls) -> Result<Loaded, String> {
+        // Text tells which of both it is only when it is read.
+        let module = &*wat::parse_bytes(module).map_err(|error| error.to_string())?;
         if is_component(module) {
             return self.components()?.agent(module, contract, calls).map(Loaded::Agent);
         }

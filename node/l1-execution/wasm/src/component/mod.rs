@@ -17,6 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use serde_json::json;
+use tokio::sync::Semaphore;
 use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
 use wasmtime::{Config, Engine, EngineWeak, PoolingAllocationConfig, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::p2::pipe::SinkOutputStream;
@@ -75,6 +76,7 @@ fn pool() -> PoolingAllocationConfig {
 /// The engine of components.
 pub(crate) struct Components {
     engine: Engine,
+    room: Arc<Semaphore>,
     linker: Linker<Data>,
     compiled: Compiled<AgentPre<Data>>,
 }
@@ -92,7 +94,12 @@ impl Components {
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(|error| error.to_string())?;
         kernel::add_to_linker::<_, HasSelf<Data>>(&mut linker, |data| data).map_err(|error| error.to_string())?;
         memory::add_to_linker::<_, HasSelf<Data>>(&mut linker, |data| data).map_err(|error| error.to_string())?;
-        Ok(Components { engine, linker, compiled: Compiled::default() })
+        Ok(Components {
+            engine,
+            room: Arc::new(Semaphore::new(TURNS_MAX as usize)),
+            linker,
+            compiled: Compiled::default(),
+        })
     }
 
     pub fn weak(&self) -> EngineWeak {
@@ -110,6 +117,7 @@ impl Components {
         let linked = self.compiled.get(code, || self.compile(code))?;
         Ok(Arc::new(Guests {
             engine: self.engine.clone(),
+            room: self.room.clone(),
             linked,
             memory_bytes: contract.memory_bytes(),
             budget: contract.compute.cpu_ms_per_turn.map_or(BUDGET_DEFAULT, Duration::from_millis),
@@ -122,6 +130,8 @@ impl Components {
 /// Instances of one component.
 struct Guests {
     engine: Engine,
+    /// Room in the engine's pool.
+    room: Arc<Semaphore>,
     linked: AgentPre<Data>,
     memory_bytes: u64,
     budget: Duration,
@@ -292,6 +302,11 @@ impl Guests {
     }
 
     async fn run(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
+        // Nobody waits here: who waits for an answer holds room himself.
+        let Ok(_room) = self.room.try_acquire() else {
+            let reason = format!("this node is crowded: it runs {TURNS_MAX} turns of components; try again");
+            return Err(AgentError::Failed(reason));
+        };
         let artifact = format!("answer-{}", turn.history.len() + 1);
         let mut store = self.store(artifact, out);
         let Ok(outcome) = tokio::time::timeout(TURN_MAX, self.work(&mut store, &turn)).await else {
