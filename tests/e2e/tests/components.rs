@@ -6,11 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::guests::{from_javascript, from_python};
+use support::guests::{from_javascript, from_python, from_rust};
 use support::{Machine, cast, until};
 
 const PYTHON: &str = include_str!("../../../examples/counter-agent/app.py");
 const JAVASCRIPT: &str = include_str!("../../../examples/counter-agent/app.js");
+const RUST: &str = include_str!("../../../examples/counter-agent/rust/src/lib.rs");
 const HOSTILE: &str = include_str!("../python/hostile.py");
 /// A component of an interpreter is compiled in seconds.
 const COMPILED: Duration = Duration::from_secs(60);
@@ -53,6 +54,12 @@ fn is_the_counter(module: &Path) {
 #[test]
 fn an_agent_from_python() {
     let Some(module) = from_python(PYTHON) else { return };
+    is_the_counter(&module);
+}
+
+#[test]
+fn an_agent_from_rust() {
+    let Some(module) = from_rust(RUST) else { return };
     is_the_counter(&module);
 }
 

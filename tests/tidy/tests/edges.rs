@@ -18,6 +18,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-knowledge", &["althing-execution"]),
     ("althing-mcp", &["althing-execution", "althing-td"]),
     ("althing-wasm", &["althing-execution", "althing-protocol"]),
+    ("althing-guest", &[]),
+    ("counter-agent", &["althing-guest"]),
     ("althing-communication", &["althing-protocol"]),
     ("althing-libp2p", &["althing-communication", "althing-protocol"]),
     ("althing-discovery", &["althing-communication", "althing-protocol", "althing-td"]),

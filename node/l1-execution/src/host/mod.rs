@@ -1,182 +1,37 @@
 //! The agents that run on this node.
 
 mod bind;
+mod ports;
 mod start;
+mod status;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use althing_protocol::Contract;
-use althing_protocol::contract::{Class, Observability, Srt};
-use althing_td::{AgentFile, ModelEndpoint, ToolServerSpec};
-use futures::future::BoxFuture;
-use tracing::Instrument as _;
+use althing_td::AgentFile;
 
 use crate::agent::{Agent, Output, Turn};
-use crate::agents::AgentCalls;
 use crate::error::{AgentError, StartError};
 use crate::hard::HardStatus;
-use crate::hrt::{Histogram, Standing, Template};
-use crate::kernel::slots::{Place, Server};
-use crate::kernel::{Hard, Kernel, Turns};
-use crate::memory::{Memories, Memory, Rule};
-use crate::model::Secrets;
+use crate::hrt::Histogram;
+use crate::kernel::Hard;
+use crate::kernel::slots::Server;
 use crate::process::{ProcessAgent, ProcessConfig};
-use crate::syscalls::{self, Around, SystemCalls};
-use crate::tools::{Definition, Fault, ToolServer};
+use crate::syscalls::SystemCalls;
 
 pub use bind::Binding;
+pub use ports::{Connect, Loaded, Ports, Scheduling, SoftRuntime};
+pub use status::{AgentState, AgentStatus, TurnStatus};
 
 /// Makes a native agent from the `config` of its agent file; relative paths in it start at the given folder.
 pub type Builder = fn(&serde_json::Value, &Path) -> Result<Arc<dyn Agent>, String>;
 
 /// The native agents of this node, by name.
 pub type Builtins = BTreeMap<&'static str, Builder>;
-
-/// How an agent is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentState {
-    /// Takes turns.
-    Ready,
-    /// Its program is being started.
-    Starting,
-    /// Its program ended and is started again.
-    Restarting {
-        /// What happened.
-        why: String,
-        /// How often it was started again.
-        restarts: u32,
-    },
-    /// It runs on, without a promise.
-    Degraded {
-        /// Why.
-        why: String,
-    },
-    /// It is not run any more, until it is removed and added again.
-    Suspended {
-        /// Why.
-        why: String,
-    },
-}
-
-/// How an agent is, and what it does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentStatus {
-    /// Its name.
-    pub name: String,
-    /// `hrt`, `srt` or `dt`.
-    pub class: &'static str,
-    /// `native`, `process`, `model` or `wasm`.
-    pub runtime: &'static str,
-    /// How it is.
-    pub state: AgentState,
-    /// The process id of its program.
-    pub pid: Option<u32>,
-    /// Its turns.
-    pub turns: TurnStatus,
-    /// Its jobs, when it is one of hard real-time.
-    pub hard: Option<HardStatus>,
-}
-
-/// Turns of an agent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TurnStatus {
-    /// That run now, or wait to.
-    pub running: u64,
-    /// Since it was started.
-    pub total: u64,
-    /// Half of them had a first output within this; nanoseconds.
-    pub first_p50_ns: u64,
-    /// 99 of 100.
-    pub first_p99_ns: u64,
-    /// Turns whose first output came later than the contract aims at.
-    pub late: u64,
-}
-
-/// Runs modules of agents that are not hard real-time.
-pub trait SoftRuntime: Send + Sync + 'static {
-    /// Compiles a module, whose guests are held to the contract.
-    ///
-    /// # Errors
-    /// The reason, for people.
-    fn load(&self, module: &[u8], contract: &Contract, calls: &SystemCalls) -> Result<Loaded, String>;
-}
-
-/// What a module turned out to be.
-pub enum Loaded {
-    /// A control loop.
-    Control(Arc<dyn Template>),
-    /// An agent that is given messages.
-    Agent(Arc<dyn Agent>),
-}
-
-/// Makes the connection to a server of tools; its secret was granted.
-pub type Connect = fn(&ToolServerSpec, &Path, Option<String>) -> Arc<dyn ToolServer>;
-
-/// Where nothing can be connected to: simulations.
-struct Nowhere;
-
-impl ToolServer for Nowhere {
-    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
-        Box::pin(async { Err(Fault::Unreachable("this node connects to no servers of tools".to_owned())) })
-    }
-
-    fn call<'a>(&'a self, _: &'a str, _: serde_json::Value) -> BoxFuture<'a, Result<serde_json::Value, Fault>> {
-        Box::pin(async { Err(Fault::Unreachable("this node connects to no servers of tools".to_owned())) })
-    }
-
-    fn stop(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
-}
-
-fn nowhere(_: &ToolServerSpec, _: &Path, _: Option<String>) -> Arc<dyn ToolServer> {
-    Arc::new(Nowhere)
-}
-
-/// What keeps the promises of contracts.
-#[derive(Clone)]
-pub struct Scheduling {
-    /// The node's scheduler.
-    pub kernel: Arc<Kernel>,
-    /// Runs modules.
-    pub soft: Arc<dyn SoftRuntime>,
-}
-
-/// What a host is handed from outside.
-#[derive(Clone)]
-pub struct Ports {
-    /// The node's secrets.
-    pub secrets: Secrets,
-    /// Reaches servers of tools.
-    pub connect: Connect,
-    /// What agents keep.
-    pub memories: Option<Arc<Memories>>,
-    /// Models that every agent may be bound to, as far as its contract allows them.
-    pub models: Vec<ModelEndpoint>,
-    /// What the node's owner says of the node.
-    pub labels: Vec<String>,
-    /// Asks other agents.
-    pub agents: Option<Arc<dyn AgentCalls>>,
-}
-
-impl Ports {
-    /// No secrets, no servers, no memory.
-    #[must_use]
-    pub fn none() -> Ports {
-        Ports {
-            secrets: Arc::new(|_| None),
-            connect: nowhere,
-            memories: None,
-            models: Vec::new(),
-            labels: Vec::new(),
-            agents: None,
-        }
-    }
-}
 
 /// The agents that run on this node.
 pub struct Host {
@@ -221,32 +76,6 @@ enum Runtime {
     Wasm(Arc<dyn Agent>),
     Model(Arc<dyn Agent>),
     Hard(Arc<Hard>),
-}
-
-/// Counts a turn for as long as it lasts.
-struct Counted(Arc<Running>);
-
-impl Counted {
-    fn new(running: &Arc<Running>) -> Counted {
-        running.turns.fetch_add(1, Ordering::Relaxed);
-        running.total.fetch_add(1, Ordering::Relaxed);
-        Counted(running.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.turns.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Work on another runtime that ends when nobody waits for it any more.
-struct Working<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for Working<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Host {
@@ -370,87 +199,6 @@ impl Host {
         futures::future::join_all(names.iter().map(|name| self.stop(name))).await;
     }
 
-    /// Runs one turn of an agent to its end, in the class of its contract.
-    ///
-    /// # Errors
-    /// See [`AgentError`].
-    pub async fn turn(&self, name: &str, turn: Turn, out: Output) -> Result<(), AgentError> {
-        let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
-        let agent = self.lock().get(name).cloned().ok_or_else(down)?;
-        let _counted = Counted::new(&agent);
-        // Nobody waits for it: it is turned away, and not begun.
-        agent.calls.allowance.check().map_err(|used_up| AgentError::Rejected(used_up.to_string()))?;
-        let (out, first) = out.watched();
-        let place = turn.history.len() + 1;
-        let Some(memory) = agent.grounded() else {
-            let ended = self.run(name, &agent, turn, out).await;
-            agent.told(first.after());
-            return ended;
-        };
-        let (holding, held) = out.clone().held();
-        let notes = matches!(agent.runtime, Runtime::Model(_) | Runtime::Wasm(_));
-        let rule = Rule { turn: place, begun_ms: memory.now_ms(), notes };
-        if let Err(error) = self.run(name, &agent, turn, holding).await {
-            // What an agent says of its failure cites nothing either.
-            return Err(match error {
-                AgentError::Failed(why) | AgentError::Rejected(why)
-                    if matches!(agent.runtime, Runtime::Wasm(_) | Runtime::Native(_)) =>
-                {
-                    tracing::warn!(agent = name, why, "a turn that must be grounded failed");
-                    AgentError::Failed("it failed; the node's log says why".to_owned())
-                }
-                error => error,
-            });
-        }
-        for made in held.released(memory, rule).await? {
-            out.send(made).await?;
-        }
-        agent.told(first.after());
-        Ok(())
-    }
-
-    async fn run(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
-        // The names are those of OpenTelemetry's conventions for GenAI.
-        let span = match agent.contract.observability {
-            Observability::None => tracing::Span::none(),
-            Observability::Calls | Observability::Content => tracing::info_span!(
-                "invoke_agent",
-                otel.kind = "internal",
-                gen_ai.operation.name = "invoke_agent",
-                gen_ai.agent.name = name,
-                gen_ai.input.messages = tracing::field::Empty,
-                althing.binding.hash = &*agent.binding.hash,
-            ),
-        };
-        let around = Around {
-            binding: agent.binding.hash.clone(),
-            principals: turn.parameters.principals.clone().into(),
-            place: None,
-            observability: agent.contract.observability,
-        };
-        let working = async {
-            syscalls::tell(&tracing::Span::current(), "gen_ai.input.messages", || turn.text());
-            self.run_as(name, agent, turn, out).await
-        };
-        syscalls::AROUND.scope(around, working).instrument(span).await
-    }
-
-    async fn run_as(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
-        let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
-        match (&agent.runtime, &self.scheduling) {
-            (Runtime::Native(agent) | Runtime::Model(agent), None) => agent.turn(turn, out).await,
-            (Runtime::Process(process), None) => process.turn(turn, out).await,
-            (Runtime::Native(inner) | Runtime::Model(inner) | Runtime::Wasm(inner), Some(scheduling)) => {
-                scheduled(scheduling, agent, inner.clone(), turn, out).await
-            }
-            (Runtime::Process(process), Some(scheduling)) => {
-                scheduled(scheduling, agent, process.clone(), turn, out).await
-            }
-            (Runtime::Hard(hard), Some(scheduling)) => crate::hard::turn(&scheduling.kernel, hard, &turn, &out).await,
-            (Runtime::Wasm(_) | Runtime::Hard(_), None) => Err(down()),
-        }
-    }
-
     /// What an agent was bound to.
     #[must_use]
     pub fn binding(&self, name: &str) -> Option<Binding> {
@@ -472,110 +220,5 @@ impl Host {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Running>>> {
         self.running.lock().expect("no holder of the agents panics")
-    }
-}
-
-impl Running {
-    /// The memory that every answer must cite, where the contract wants that.
-    fn grounded(&self) -> Option<&Memory> {
-        let wanted = self.contract.memory.as_ref().is_some_and(|memory| memory.require_grounding);
-        self.calls.memory.as_ref().filter(|_| wanted)
-    }
-
-    /// A turn's first output came after that; or none did.
-    fn told(&self, first: Option<Duration>) {
-        let Some(after) = first else { return };
-        self.first.add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
-        if let Class::Srt(srt) = &self.contract.class
-            && after > Duration::from_millis(srt.ttft_ms)
-        {
-            self.late.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(after_ms = after.as_millis(), aim_ms = srt.ttft_ms, "a first output came late");
-        }
-    }
-
-    fn status(&self, name: &str, scheduling: Option<&Scheduling>) -> AgentStatus {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let (runtime, state, pid) = match &self.runtime {
-            Runtime::Native(_) => ("native", AgentState::Ready, None),
-            Runtime::Process(process) => ("process", process.state(), process.pid()),
-            Runtime::Wasm(_) => ("wasm", AgentState::Ready, None),
-            Runtime::Model(_) => ("model", AgentState::Ready, None),
-            Runtime::Hard(hard) => ("wasm", standing(hard), None),
-        };
-        let hard = match (&self.runtime, scheduling) {
-            (Runtime::Hard(hard), Some(scheduling)) => Some(crate::hard::status(&scheduling.kernel, hard)),
-            _ => None,
-        };
-        AgentStatus {
-            name: name.to_owned(),
-            class: self.contract.class.name(),
-            runtime,
-            state,
-            pid,
-            turns: TurnStatus {
-                running: read(&self.turns),
-                total: read(&self.total),
-                first_p50_ns: self.first.quantile(500),
-                first_p99_ns: self.first.quantile(990),
-                late: read(&self.late),
-            },
-            hard,
-        }
-    }
-}
-
-fn standing(hard: &Hard) -> AgentState {
-    match hard.cell.standing() {
-        (Standing::Running, _) => AgentState::Ready,
-        (Standing::Degraded, why) => AgentState::Degraded { why },
-        (Standing::Suspended | Standing::Broken, why) => AgentState::Suspended { why },
-    }
-}
-
-/// A place for a soft real-time turn that keeps a processor busy. One whose first output would come too late, for those
-/// that wait before it, is refused at once: whoever asked can go elsewhere.
-async fn place(turns: &Turns, running: &Running, srt: &Srt) -> Result<Arc<Place>, AgentError> {
-    let expected = Duration::from_nanos(turns.expected.wait_ns(&turns.slots, srt.priority, turns.slots_all));
-    if expected > Duration::from_millis(srt.ttft_ms) {
-        return Err(AgentError::Failed(format!(
-            "this node is crowded: it would begin in {} ms, and its contract aims at a first output after {} ms; try \
-             again in {} ms",
-            expected.as_millis(),
-            srt.ttft_ms,
-            expected.as_millis().saturating_sub(u128::from(srt.ttft_ms))
-        )));
-    }
-    let place = Place::take(&turns.slots, srt.priority, &running.server).await;
-    place.map_err(|crowded| AgentError::Failed(format!("this node is crowded: {crowded}")))
-}
-
-/// On the runtime of the contract's class. A soft real-time turn that keeps a processor busy, which WebAssembly does,
-/// takes its place by priority first.
-async fn scheduled(
-    scheduling: &Scheduling,
-    running: &Running,
-    agent: Arc<dyn Agent>,
-    turn: Turn,
-    out: Output,
-) -> Result<(), AgentError> {
-    let turns = &scheduling.kernel.turns;
-    let mut around = syscalls::around();
-    if let (Runtime::Wasm(_), Class::Srt(srt)) = (&running.runtime, &running.contract.class) {
-        around.place = Some(place(turns, running, srt).await?);
-    }
-    let place = around.place.clone();
-    let runtime = if matches!(running.contract.class, Class::Dt(_)) { turns.idle() } else { turns.soft() };
-    let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
-    let work = syscalls::AROUND.scope(around, work);
-    let mut working = Working(runtime.spawn(work));
-    let ended = (&mut working.0).await;
-    if let Some(place) = place {
-        turns.expected.ran(place.ended());
-    }
-    match ended {
-        Ok(ended) => ended,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Err(AgentError::Cancelled),
     }
 }

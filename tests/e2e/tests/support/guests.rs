@@ -80,3 +80,28 @@ fn kept(kind: &str, source: &str, make: impl FnOnce(&Path) -> Result<(), String>
     }
     made
 }
+
+const GUEST: &str = include_str!("../../../../node/l1-execution/guest/src/lib.rs");
+const TARGET: &str = "wasm32-wasip2";
+
+/// The example in Rust, for machines whose Rust has the target.
+pub fn from_rust(source: &str) -> Option<PathBuf> {
+    let installed = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();
+    let library = installed.ok().filter(|told| told.status.success()).map(|told| told.stdout).unwrap_or_default();
+    let library = String::from_utf8_lossy(&library).trim().to_owned();
+    if library.is_empty() || !Path::new(&library).exists() {
+        println!("skipped: this Rust has no target {TARGET} (`rustup target add {TARGET}`)");
+        return None;
+    }
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/counter-agent/rust/Cargo.toml");
+    Some(kept("rust", &format!("{GUEST}\n{source}"), |folder| {
+        // In a folder of its own: cargo, which runs this test, has its own locked.
+        let target = cache()?.join("interop/rust-target");
+        let mut building = Command::new("cargo");
+        building.args(["build", "--release", "--target", TARGET, "--manifest-path"]).arg(&manifest);
+        building.arg("--target-dir").arg(&target).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        done(&mut building)?;
+        let built = target.join(TARGET).join("release/counter_agent.wasm");
+        std::fs::copy(&built, folder.join("made.wasm")).map(drop).map_err(|error| error.to_string())
+    }))
+}

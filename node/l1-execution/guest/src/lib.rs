@@ -1,0 +1,84 @@
+//! Agents in Rust that are WebAssembly components: an [`Agent`], and [`agent!`] with its name.
+//!
+//! ```
+//! use althing_guest::{Agent, Reply, agent, say};
+//!
+//! #[derive(Default)]
+//! struct Parrot;
+//!
+//! impl Agent for Parrot {
+//!     fn message(&mut self, text: &str) -> Result<Reply, String> {
+//!         say(text);
+//!         Ok(Reply::Done(String::new()))
+//!     }
+//! }
+//!
+//! agent!(Parrot);
+//! # fn main() {}
+//! ```
+//!
+//! Built with `cargo build --release --target wasm32-wasip2`, in a crate whose `crate-type` is `cdylib`. What an agent may
+//! do beyond answering is in its contract; there is no other way out.
+
+#[doc(hidden)]
+pub mod bindings {
+    #![allow(unsafe_code, clippy::all, clippy::pedantic, missing_docs, unreachable_pub, reason = "it is generated")]
+    wit_bindgen::generate!({
+        path: "../wasm/wit",
+        world: "agent",
+        pub_export_macro: true,
+        export_macro_name: "export",
+        default_bindings_module: "althing_guest::bindings",
+    });
+}
+
+pub use bindings::althing::agent::kernel::{Said, invoke_tool, log, say, send};
+pub use bindings::althing::agent::memory;
+pub use bindings::althing::agent::turns::Reply;
+
+/// An agent. Each turn has an instance of its own: what must outlive it goes through its checkpoint.
+pub trait Agent: Default {
+    /// One message of a task.
+    ///
+    /// # Errors
+    /// Why the task failed, for whoever asked.
+    fn message(&mut self, text: &str) -> Result<Reply, String>;
+
+    /// What the next turn of the task is to know; 45 KiB at most. Nothing, unless it is written.
+    fn checkpoint(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// What an earlier turn of the task knew.
+    fn restore(&mut self, state: &[u8]) {
+        let _ = state;
+    }
+}
+
+/// Makes an [`Agent`] what the component exports; once in a crate.
+#[macro_export]
+macro_rules! agent {
+    ($agent:ty) => {
+        ::std::thread_local! {
+            static AGENT: ::std::cell::RefCell<$agent> = ::std::cell::RefCell::default();
+        }
+
+        struct Exported;
+
+        impl $crate::bindings::Guest for Exported {
+            fn on_message(text: ::std::string::String) -> ::std::result::Result<$crate::Reply, ::std::string::String> {
+                AGENT.with_borrow_mut(|agent| $crate::Agent::message(agent, &text))
+            }
+
+            fn checkpoint() -> ::std::vec::Vec<u8> {
+                AGENT.with_borrow(|agent| $crate::Agent::checkpoint(agent))
+            }
+
+            fn restore(state: ::std::vec::Vec<u8>) {
+                AGENT.with_borrow_mut(|agent| $crate::Agent::restore(agent, &state))
+            }
+        }
+
+        $crate::bindings::export!(Exported with_types_in $crate::bindings);
+    };
+}

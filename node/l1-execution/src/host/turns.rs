@@ -1,0 +1,190 @@
+//! One turn of an agent, run where its class says.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use althing_protocol::contract::{Class, Observability, Srt};
+use tracing::Instrument as _;
+
+use super::*;
+use crate::kernel::Turns;
+use crate::kernel::slots::Place;
+use crate::memory::{Memory, Rule};
+use crate::syscalls::{self, Around};
+
+/// Counts a turn for as long as it lasts.
+struct Counted(Arc<Running>);
+
+impl Counted {
+    fn new(running: &Arc<Running>) -> Counted {
+        running.turns.fetch_add(1, Ordering::Relaxed);
+        running.total.fetch_add(1, Ordering::Relaxed);
+        Counted(running.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.turns.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Work on another runtime that ends when nobody waits for it any more.
+struct Working<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for Working<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Host {
+    /// Runs one turn of an agent to its end, in the class of its contract.
+    ///
+    /// # Errors
+    /// See [`AgentError`].
+    pub async fn turn(&self, name: &str, turn: Turn, out: Output) -> Result<(), AgentError> {
+        let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
+        let agent = self.lock().get(name).cloned().ok_or_else(down)?;
+        let _counted = Counted::new(&agent);
+        // Nobody waits for it: it is turned away, and not begun.
+        agent.calls.allowance.check().map_err(|used_up| AgentError::Rejected(used_up.to_string()))?;
+        let (out, first) = out.watched();
+        let place = turn.history.len() + 1;
+        let Some(memory) = agent.grounded() else {
+            let ended = self.run(name, &agent, turn, out).await;
+            agent.told(first.after());
+            return ended;
+        };
+        let (holding, held) = out.clone().held();
+        let notes = matches!(agent.runtime, Runtime::Model(_) | Runtime::Wasm(_));
+        let rule = Rule { turn: place, begun_ms: memory.now_ms(), notes };
+        if let Err(error) = self.run(name, &agent, turn, holding).await {
+            // What an agent says of its failure cites nothing either.
+            return Err(match error {
+                AgentError::Failed(why) | AgentError::Rejected(why)
+                    if matches!(agent.runtime, Runtime::Wasm(_) | Runtime::Native(_)) =>
+                {
+                    tracing::warn!(agent = name, why, "a turn that must be grounded failed");
+                    AgentError::Failed("it failed; the node's log says why".to_owned())
+                }
+                error => error,
+            });
+        }
+        for made in held.released(memory, rule).await? {
+            out.send(made).await?;
+        }
+        agent.told(first.after());
+        Ok(())
+    }
+
+    async fn run(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
+        // The names are those of OpenTelemetry's conventions for GenAI.
+        let span = match agent.contract.observability {
+            Observability::None => tracing::Span::none(),
+            Observability::Calls | Observability::Content => tracing::info_span!(
+                "invoke_agent",
+                otel.kind = "internal",
+                gen_ai.operation.name = "invoke_agent",
+                gen_ai.agent.name = name,
+                gen_ai.input.messages = tracing::field::Empty,
+                althing.binding.hash = &*agent.binding.hash,
+            ),
+        };
+        let around = Around {
+            binding: agent.binding.hash.clone(),
+            principals: turn.parameters.principals.clone().into(),
+            place: None,
+            observability: agent.contract.observability,
+        };
+        let working = async {
+            syscalls::tell(&tracing::Span::current(), "gen_ai.input.messages", || turn.text());
+            self.run_as(name, agent, turn, out).await
+        };
+        syscalls::AROUND.scope(around, working).instrument(span).await
+    }
+
+    async fn run_as(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
+        let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
+        match (&agent.runtime, &self.scheduling) {
+            (Runtime::Native(agent) | Runtime::Model(agent), None) => agent.turn(turn, out).await,
+            (Runtime::Process(process), None) => process.turn(turn, out).await,
+            (Runtime::Native(inner) | Runtime::Model(inner) | Runtime::Wasm(inner), Some(scheduling)) => {
+                scheduled(scheduling, agent, inner.clone(), turn, out).await
+            }
+            (Runtime::Process(process), Some(scheduling)) => {
+                scheduled(scheduling, agent, process.clone(), turn, out).await
+            }
+            (Runtime::Hard(hard), Some(scheduling)) => crate::hard::turn(&scheduling.kernel, hard, &turn, &out).await,
+            (Runtime::Wasm(_) | Runtime::Hard(_), None) => Err(down()),
+        }
+    }
+}
+
+impl Running {
+    /// The memory that every answer must cite, where the contract wants that.
+    fn grounded(&self) -> Option<&Memory> {
+        let wanted = self.contract.memory.as_ref().is_some_and(|memory| memory.require_grounding);
+        self.calls.memory.as_ref().filter(|_| wanted)
+    }
+
+    /// A turn's first output came after that; or none did.
+    fn told(&self, first: Option<Duration>) {
+        let Some(after) = first else { return };
+        self.first.add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
+        if let Class::Srt(srt) = &self.contract.class
+            && after > Duration::from_millis(srt.ttft_ms)
+        {
+            self.late.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(after_ms = after.as_millis(), aim_ms = srt.ttft_ms, "a first output came late");
+        }
+    }
+}
+
+/// A place for a soft real-time turn that keeps a processor busy. One whose first output would come too late, for those
+/// that wait before it, is refused at once: whoever asked can go elsewhere.
+async fn place(turns: &Turns, running: &Running, srt: &Srt) -> Result<Arc<Place>, AgentError> {
+    let expected = Duration::from_nanos(turns.expected.wait_ns(&turns.slots, srt.priority, turns.slots_all));
+    if expected > Duration::from_millis(srt.ttft_ms) {
+        return Err(AgentError::Failed(format!(
+            "this node is crowded: it would begin in {} ms, and its contract aims at a first output after {} ms; try \
+             again in {} ms",
+            expected.as_millis(),
+            srt.ttft_ms,
+            expected.as_millis().saturating_sub(u128::from(srt.ttft_ms))
+        )));
+    }
+    let place = Place::take(&turns.slots, srt.priority, &running.server).await;
+    place.map_err(|crowded| AgentError::Failed(format!("this node is crowded: {crowded}")))
+}
+
+/// On the runtime of the contract's class. A soft real-time turn that keeps a processor busy, which WebAssembly does,
+/// takes its place by priority first.
+async fn scheduled(
+    scheduling: &Scheduling,
+    running: &Running,
+    agent: Arc<dyn Agent>,
+    turn: Turn,
+    out: Output,
+) -> Result<(), AgentError> {
+    let turns = &scheduling.kernel.turns;
+    let mut around = syscalls::around();
+    if let (Runtime::Wasm(_), Class::Srt(srt)) = (&running.runtime, &running.contract.class) {
+        around.place = Some(place(turns, running, srt).await?);
+    }
+    let place = around.place.clone();
+    let runtime = if matches!(running.contract.class, Class::Dt(_)) { turns.idle() } else { turns.soft() };
+    let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
+    let work = syscalls::AROUND.scope(around, work);
+    let mut working = Working(runtime.spawn(work));
+    let ended = (&mut working.0).await;
+    if let Some(place) = place {
+        turns.expected.ran(place.ended());
+    }
+    match ended {
+        Ok(ended) => ended,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(AgentError::Cancelled),
+    }
+}
