@@ -4,11 +4,14 @@ use std::sync::OnceLock;
 
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
 use althing_communication::Priority;
+use althing_discovery::Nearness;
 use althing_execution::agents::{AgentCalls, Question, Said};
 use althing_protocol::AgentId;
 use althing_protocol::limits::PRINCIPALS_MAX;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::machine::task::rests;
 use crate::operation::{Ask, Operation, Reply};
@@ -39,12 +42,16 @@ impl Asking {
 impl AgentCalls for Asking {
     fn known(&self, max: usize) -> Vec<String> {
         let Some(calls) = self.calls() else { return Vec::new() };
-        let mut names: Vec<String> =
-            calls.known(KNOWN_MAX).into_iter().map(|known| known.agent.name().to_owned()).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.truncate(max);
-        names
+        let mut known: Vec<(Nearness, String)> = Vec::new();
+        for agent in calls.known(KNOWN_MAX) {
+            let nearness = calls.nearness(agent.agent.publisher());
+            // Strangers' agents are asked by nobody here.
+            if nearness != Nearness::Stranger && !known.iter().any(|(_, name)| name == agent.agent.name()) {
+                known.push((nearness, agent.agent.name().to_owned()));
+            }
+        }
+        known.sort_unstable();
+        known.into_iter().take(max).map(|(_, name)| name).collect()
     }
 
     fn ask(&self, question: Question) -> BoxFuture<'_, Result<Said, String>> {
@@ -55,28 +62,12 @@ impl AgentCalls for Asking {
     }
 }
 
-/// A task that is given up with whoever asked for it.
-struct GivenUp<'a> {
-    calls: &'a Calls,
-    ask: Ask,
-    task: Option<String>,
-}
-
-impl Drop for GivenUp<'_> {
-    fn drop(&mut self) {
-        let Some(task) = self.task.take() else { return };
-        let (calls, mut ask) = (self.calls.clone(), self.ask.clone());
-        ask.operation = Operation::CancelTask;
-        ask.params = serde_json::json!({ "id": task }).to_string().into_bytes();
-        tokio::spawn(async move {
-            // Its node may be gone, and the task with it.
-            let _ = calls.ask(ask).await;
-        });
-    }
-}
-
 async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
     let to = calls.resolve(&question.to).map_err(|error| error.message)?;
+    if calls.nearness(to.publisher()) == Nearness::Stranger {
+        let publisher = to.publisher().did();
+        return Err(format!("{:?} is a stranger's; `althing trust {publisher}` lets agents ask it", question.to));
+    }
     let from = calls.own(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
     let principals = principals(&question, &from, &to)?;
     let mut message = Message::new(Role::User, vec![Part::text(question.message)]);
@@ -93,18 +84,68 @@ async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
         deadline: None,
         priority: if question.delay_tolerant { Priority::Bulk } else { Priority::Interactive },
     };
-    let mut given_up = GivenUp { calls, ask: ask.clone(), task: None };
-    let said = listen(calls.ask(ask).await.map_err(|error| error.message)?, &mut given_up).await;
-    // It is at rest, or its node is gone.
-    let task = given_up.task.take();
-    let (state, text) = said?;
-    Ok(Said { agent: to.to_string(), task: task.unwrap_or_default(), state: name(&state), text })
+    // On its own: who gives the answer up may do so before it is known which task that is.
+    let given_up = CancellationToken::new();
+    let _gives_up = given_up.clone().drop_guard();
+    let conversing = Conversation { calls: calls.clone(), ask, given_up, task: None, heard: Heard::default() };
+    let conversing = tokio::spawn(conversing.hold().in_current_span());
+    let (state, task, text) = conversing.await.map_err(|error| error.to_string())??;
+    Ok(Said { agent: to.to_string(), task, state: name(&state), text })
 }
 
-/// A2A's name of a state.
-fn name(state: &TaskState) -> String {
-    let name = serde_json::to_value(state).unwrap_or_default();
-    name.as_str().unwrap_or_default().to_owned()
+/// One question and what comes of it.
+struct Conversation {
+    calls: Calls,
+    ask: Ask,
+    given_up: CancellationToken,
+    task: Option<String>,
+    heard: Heard,
+}
+
+impl Conversation {
+    /// The state in which its task rests, the task, and what was said. A task that nobody waits for any more, or that
+    /// is not understood, is cancelled.
+    async fn hold(mut self) -> Result<(TaskState, String, String), String> {
+        let rested = self.listen().await;
+        let task = self.task.take();
+        match (rested, task) {
+            (Ok(state), task) => Ok((state, task.unwrap_or_default(), self.heard.told())),
+            (Err(reason), Some(task)) => {
+                let mut ask = self.ask;
+                ask.operation = Operation::CancelTask;
+                ask.params = serde_json::json!({ "id": task }).to_string().into_bytes();
+                // Its node may be gone, and the task with it.
+                let _ = self.calls.ask(ask).await;
+                Err(reason)
+            }
+            (Err(reason), None) => Err(reason),
+        }
+    }
+
+    async fn listen(&mut self) -> Result<TaskState, String> {
+        let reply = self.calls.ask(self.ask.clone()).await.map_err(|error| error.message)?;
+        let Reply::Events(mut events) = reply else { return Err("it answered with no stream".to_owned()) };
+        loop {
+            let next = if self.task.is_none() {
+                // The first says which task it is.
+                events.next().await
+            } else {
+                tokio::select! {
+                    biased;
+                    () = self.given_up.cancelled() => return Err("it was given up".to_owned()),
+                    next = events.next() => next,
+                }
+            };
+            let event = next.ok_or("it ended without an answer")?.map_err(|error| error.message)?;
+            let event: StreamResponse = serde_json::from_slice(&event).map_err(|error| error.to_string())?;
+            if let StreamResponse::Task(task) = &event {
+                self.task = Some(task.id.clone());
+            }
+            if let Some(state) = self.heard.hear(event)? {
+                return Ok(state);
+            }
+        }
+    }
 }
 
 /// Who asks now. An agent that waits for itself would wait for ever.
@@ -115,32 +156,15 @@ fn principals(question: &Question, from: &AgentId, to: &AgentId) -> Result<Vec<S
         return Err(format!("{to} waits for this answer already"));
     }
     if principals.len() > PRINCIPALS_MAX {
-        return Err(format!("{PRINCIPALS_MAX} agents wait for each other already, and that is the most"));
+        return Err(format!("{PRINCIPALS_MAX} wait for each other already, and that is the most"));
     }
     Ok(principals)
 }
 
-/// What it says until its task rests.
-async fn listen(reply: Reply, given_up: &mut GivenUp<'_>) -> Result<(TaskState, String), String> {
-    let Reply::Events(mut events) = reply else { return Err("it answered with no stream".to_owned()) };
-    let mut heard = Heard::default();
-    while let Some(event) = events.next().await {
-        let event = match event {
-            Ok(event) => event,
-            Err(error) => {
-                given_up.task = None;
-                return Err(error.message);
-            }
-        };
-        let event: StreamResponse = serde_json::from_slice(&event).map_err(|error| error.to_string())?;
-        if let StreamResponse::Task(task) = &event {
-            given_up.task = Some(task.id.clone());
-        }
-        if let Some(state) = heard.hear(event)? {
-            return Ok((state, heard.told()));
-        }
-    }
-    Err("it ended without an answer".to_owned())
+/// A2A's name of a state.
+fn name(state: &TaskState) -> String {
+    let name = serde_json::to_value(state).unwrap_or_default();
+    name.as_str().unwrap_or_default().to_owned()
 }
 
 #[derive(Default)]

@@ -28,7 +28,13 @@ impl Inbound for Incoming {
     }
 
     fn priority(&self, request: &Request) -> Priority {
-        request.agent.as_ref().map_or(Priority::default(), |agent| self.0.priority(agent))
+        let priority = request.agent.as_ref().map_or(Priority::default(), |agent| self.0.priority(agent));
+        // What is only told of tasks is as urgent as anything that somebody waits for.
+        let is_message = matches!(
+            Operation::parse(&request.operation),
+            Ok(Operation::SendMessage | Operation::SendStreamingMessage)
+        );
+        if is_message { priority } else { priority.max(Priority::Interactive) }
     }
 }
 

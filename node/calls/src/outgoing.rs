@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use althing_communication::{CallError, Caller, Communication, Request, WallClock};
-use althing_discovery::{Discovery, FindError};
+use althing_discovery::{Discovery, FindError, Nearness};
 use althing_protocol::{AgentId, PublicKey};
 use althing_store::Store;
 use futures::StreamExt as _;
@@ -75,6 +75,10 @@ impl Calls {
     /// The agent of this node's owner that has that name.
     pub(crate) fn own(&self, name: &str) -> Option<AgentId> {
         AgentId::new(self.shared.me.owner?, name).ok()
+    }
+
+    pub(crate) fn nearness(&self, publisher: PublicKey) -> Nearness {
+        self.shared.hosting.nearness(publisher)
     }
 
     pub(crate) fn new_id(&self) -> String {

@@ -1,7 +1,8 @@
 //! Other agents as tools: `agents/NAME` goes through the same gate as any system call, and is kept, timed and traced as
 //! one.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_protocol::Contract;
 use althing_protocol::contract::Class;
@@ -26,6 +27,11 @@ pub trait AgentCalls: Send + Sync + 'static {
     /// Asks one. Dropping the future gives its task up.
     fn ask(&self, question: Question) -> BoxFuture<'_, Result<Said, String>>;
 }
+
+/// The state of a task that waits for whoever began it.
+pub const ASKS_BACK: &str = "TASK_STATE_INPUT_REQUIRED";
+/// Tasks of one agent with others that may be gone on with.
+const BEGUN_MAX: usize = 1_000;
 
 /// What one agent asks another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +69,8 @@ pub(crate) struct AgentServer {
     named: Vec<String>,
     delay_tolerant: bool,
     calls: Arc<dyn AgentCalls>,
+    /// Tasks that the agent began, by whom they are with: nobody else's are gone on with.
+    begun: Mutex<BTreeSet<(String, String)>>,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +92,14 @@ impl AgentServer {
             named,
             delay_tolerant,
             calls: calls.clone(),
+            begun: Mutex::default(),
         })
+    }
+}
+
+impl AgentServer {
+    fn begun(&self) -> MutexGuard<'_, BTreeSet<(String, String)>> {
+        self.begun.lock().expect("no holder of the tasks panics")
     }
 }
 
@@ -121,6 +136,11 @@ impl ToolServer for AgentServer {
         Box::pin(async move {
             let Arguments { message, task } =
                 Arguments::deserialize(arguments).map_err(|error| Fault::Failed(error.to_string()))?;
+            if let Some(task) = &task
+                && !self.begun().contains(&(tool.to_owned(), task.clone()))
+            {
+                return Err(Fault::Failed(format!("{task:?} is no task that it began with {tool:?}")));
+            }
             let question = Question {
                 from: self.from.clone(),
                 to: tool.to_owned(),
@@ -130,10 +150,18 @@ impl ToolServer for AgentServer {
                 principals: syscalls::around().principals.to_vec(),
             };
             let said = self.calls.ask(question).await.map_err(Fault::Failed)?;
+            if said.state == ASKS_BACK {
+                let mut begun = self.begun();
+                if begun.len() >= BEGUN_MAX {
+                    // Task ids begin with the time at which they were made.
+                    begun.pop_first();
+                }
+                begun.insert((tool.to_owned(), said.task.clone()));
+            }
             Ok(json!({
                 "content": [{ "type": "text", "text": said.text }],
                 "structuredContent": { "agent": said.agent, "task": said.task, "state": said.state },
-                "isError": !matches!(said.state.as_str(), "TASK_STATE_COMPLETED" | "TASK_STATE_INPUT_REQUIRED"),
+                "isError": !matches!(said.state.as_str(), "TASK_STATE_COMPLETED" | ASKS_BACK),
             }))
         })
     }

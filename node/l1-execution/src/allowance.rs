@@ -1,11 +1,15 @@
 //! What a delay-tolerant agent may cost in a time, and what it cost so far.
 
 use std::sync::{Mutex, MutexGuard};
+use std::task::Poll;
 use std::time::Duration;
 
 use althing_protocol::Contract;
 use althing_protocol::contract::{Class, Cost, Dt};
 use tokio::time::Instant;
+
+use crate::error::AgentError;
+use crate::realtime::ran_ns;
 
 /// Millionths of a currency, and a million tokens: what tokens cost is counted in millionths of millionths.
 const MILLION: u128 = 1_000_000;
@@ -39,6 +43,21 @@ pub struct Spent {
 struct Now {
     begun: Option<Instant>,
     spent: Spent,
+}
+
+/// What one question may cost, until it is known what it did.
+pub struct Reserved<'a> {
+    allowance: &'a Allowance,
+    tokens: u64,
+    price: Option<u64>,
+}
+
+impl Reserved<'_> {
+    /// It cost that many tokens.
+    pub fn settle(self, tokens: u64) {
+        self.allowance.count(self.tokens, self.price, false);
+        self.allowance.count(tokens, self.price, true);
+    }
 }
 
 /// One agent's allowance.
@@ -93,11 +112,46 @@ impl Allowance {
         now.spent.cpu_ns = now.spent.cpu_ns.saturating_add(ns);
     }
 
-    /// It asked a model of which a million tokens cost `cost` millionths.
-    pub fn asked(&self, tokens: u64, cost: Option<u64>) {
+    /// Runs a turn, charged what it runs, for as long as there is some left.
+    pub async fn hold(&self, work: impl Future<Output = Result<(), AgentError>>) -> Result<(), AgentError> {
+        let mut work = std::pin::pin!(work);
+        std::future::poll_fn(|cx| {
+            let before = ran_ns();
+            let polled = work.as_mut().poll(cx);
+            // One poll is on one thread.
+            self.ran(ran_ns().saturating_sub(before));
+            match (polled, self.overrun()) {
+                (Poll::Pending, Some(used_up)) => {
+                    Poll::Ready(Err(AgentError::Failed(format!("it was stopped: {used_up}"))))
+                }
+                (polled, _) => polled,
+            }
+        })
+        .await
+    }
+
+    /// Whether it ran for longer than it may.
+    fn overrun(&self) -> Option<UsedUp> {
+        self.cost.as_ref()?.cpu_ms?;
+        self.check().err().filter(|used_up| used_up.what == "cpu_ms")
+    }
+
+    /// It asks a model of which a million tokens cost `price` millionths. Until it is known what the answer cost, it
+    /// counts as if it cost all of `tokens`; an answer that is broken off is never known.
+    #[must_use]
+    pub fn reserve(&self, tokens: u64, price: Option<u64>) -> Reserved<'_> {
+        self.count(tokens, price, true);
+        Reserved { allowance: self, tokens, price }
+    }
+
+    fn count(&self, tokens: u64, price: Option<u64>, more: bool) {
         let mut now = self.lock();
-        now.spent.tokens = now.spent.tokens.saturating_add(tokens);
-        now.spent.spend += u128::from(tokens) * u128::from(cost.unwrap_or_default());
+        let cost = u128::from(tokens) * u128::from(price.unwrap_or_default());
+        let Spent { tokens: all, spend, .. } = &mut now.spent;
+        (*all, *spend) = match more {
+            true => (all.saturating_add(tokens), spend.saturating_add(cost)),
+            false => (all.saturating_sub(tokens), spend.saturating_sub(cost)),
+        };
     }
 
     /// Tokens that may still be used, at a model of that cost; none where there is no bound.
@@ -155,21 +209,35 @@ mod tests {
         assert_eq!(allowance.tokens_left(None), Some(1_000));
         // A million tokens for half a currency: 300 millionths buy 600 tokens.
         assert_eq!(allowance.tokens_left(Some(500_000)), Some(600));
-        allowance.asked(500, Some(500_000));
+        allowance.reserve(900, Some(500_000)).settle(500);
         assert_eq!(allowance.tokens_left(Some(500_000)), Some(100));
         assert_eq!(allowance.tokens_left(Some(1)), Some(500));
         assert_eq!(allowance.check(), Ok(()));
-        allowance.asked(100, Some(500_000));
+        drop(allowance.reserve(100, Some(500_000)));
         assert_eq!(allowance.check().expect_err("spent").what, "spend");
-        allowance.asked(400, None);
+        allowance.reserve(400, None).settle(400);
         assert_eq!(allowance.check().expect_err("spent").what, "tokens");
+    }
+
+    #[tokio::test]
+    async fn a_turn_is_stopped_when_it_ran_for_long_enough() {
+        let allowance = allowance(json!({ "cpu_ms": 5 }));
+        let spins = async {
+            loop {
+                std::hint::black_box((0..10_000).sum::<u64>());
+                tokio::task::yield_now().await;
+            }
+        };
+        let ended = allowance.hold(spins).await.expect_err("stopped").to_string();
+        assert!(ended.contains("class.cost.cpu_ms"), "{ended}");
+        assert!(allowance.check().is_err());
     }
 
     #[test]
     fn without_a_word_there_is_no_bound() {
         let allowance = Allowance::default();
         allowance.ran(u64::MAX);
-        allowance.asked(u64::MAX, Some(u64::MAX));
+        drop(allowance.reserve(u64::MAX, Some(u64::MAX)));
         assert_eq!((allowance.check(), allowance.tokens_left(Some(1))), (Ok(()), None));
     }
 }

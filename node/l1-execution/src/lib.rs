@@ -36,4 +36,4 @@ pub use hard::HardStatus;
 pub use host::{
     AgentState, AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, TurnStatus,
 };
-pub use syscalls::{SystemCalls, place};
+pub use syscalls::SystemCalls;

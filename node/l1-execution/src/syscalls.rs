@@ -7,7 +7,6 @@ use tokio::task_local;
 use tracing::Span;
 
 use crate::allowance::Allowance;
-use crate::kernel::slots::Place;
 use crate::memory::Memory;
 use crate::tools::Tools;
 
@@ -18,8 +17,6 @@ pub(crate) struct Around {
     pub binding: Arc<str>,
     /// Who asked for it, the origin first.
     pub principals: Arc<[String]>,
-    /// Its place among those that keep processors busy, where it needs one.
-    pub place: Option<Arc<Place>>,
     /// What traces tell of it.
     pub observability: Observability,
 }
@@ -47,20 +44,6 @@ task_local! {
 /// What is known of the turn that runs here; nothing outside turns.
 pub(crate) fn around() -> Around {
     AROUND.try_with(Around::clone).unwrap_or_default()
-}
-
-/// The place of the turn that runs here among those that keep processors busy, where it needs one.
-#[must_use]
-pub fn place() -> Option<Arc<Place>> {
-    around().place
-}
-
-/// Waits for something else than a processor: others have the turn's place meanwhile.
-pub(crate) async fn aside<T>(work: impl Future<Output = T>) -> T {
-    match place() {
-        Some(place) => place.aside(work).await,
-        None => work.await,
-    }
 }
 
 /// The hash of the manifest of the turn that runs here; empty outside turns.

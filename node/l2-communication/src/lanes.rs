@@ -6,8 +6,8 @@ use std::task::Context;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
-use tokio::sync::{Notify, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::network::BoxedStream;
 use crate::pace::Pace;
@@ -36,8 +36,9 @@ const fn room(priority: Priority) -> Option<usize> {
     }
 }
 /// How long a chunk waits for those before it. A peer that stops reading one stream holds up its others by no more, and
-/// delay-tolerant frames are never starved: a chunk in that time goes out, which is 64 kB/s.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// delay-tolerant frames are never starved: a chunk in that time goes out, which is 160 kB/s, and finishes the longest
+/// frame before whoever waits for its end loses patience.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The streams that write to one peer.
 pub(crate) struct Lanes {
@@ -45,14 +46,19 @@ pub(crate) struct Lanes {
     writing: Mutex<[usize; 3]>,
     /// One of them was written.
     written: Notify,
-    /// Delay-tolerant frames go one chunk after another.
-    bulk: Semaphore,
+    /// Delay-tolerant frames go one after another.
+    bulk: Arc<Semaphore>,
     pace: Mutex<Pace>,
 }
 
 impl Default for Lanes {
     fn default() -> Lanes {
-        Lanes { writing: Mutex::default(), written: Notify::new(), bulk: Semaphore::new(1), pace: Mutex::default() }
+        Lanes {
+            writing: Mutex::default(),
+            written: Notify::new(),
+            bulk: Arc::new(Semaphore::new(1)),
+            pace: Mutex::default(),
+        }
     }
 }
 
@@ -67,12 +73,21 @@ impl Drop for Writing<'_> {
 }
 
 impl Lanes {
+    /// Waits until a frame may begin: delay-tolerant ones go one after another, so that each that began is soon done.
+    pub async fn queue(self: &Arc<Lanes>, priority: Priority) -> Option<OwnedSemaphorePermit> {
+        match priority {
+            Priority::Bulk => self.bulk.clone().acquire_owned().await.ok(),
+            Priority::Urgent | Priority::Interactive => None,
+        }
+    }
+
     /// Writes a frame, and hands it on.
     pub async fn write(
-        self: &Arc<Lanes>,
+        &self,
         raw: &mut BoxedStream,
         bytes: &[u8],
         priority: Priority,
+        mut turn: Option<OwnedSemaphorePermit>,
     ) -> std::io::Result<()> {
         self.lock()[priority as usize] += 1;
         let _writing = Writing(self, priority);
@@ -84,34 +99,33 @@ impl Lanes {
                 put(raw, chunk).await?;
                 continue;
             };
-            let bulk = priority == Priority::Bulk;
-            let turn = if bulk { self.bulk.acquire().await.ok() } else { None };
             let waited = self.wait(raw, priority, below).await;
-            let mut putting = std::pin::pin!(put(raw, chunk));
-            // Who cannot write does not keep others from it.
-            match timeout(PATIENCE, &mut putting).await {
-                Ok(done) => done?,
-                Err(_) => {
-                    drop(turn);
-                    putting.await?;
+            {
+                let mut putting = std::pin::pin!(put(raw, chunk));
+                // Who cannot write does not keep others from it.
+                match timeout(PATIENCE, &mut putting).await {
+                    Ok(done) => done?,
+                    Err(_) => {
+                        turn = None;
+                        putting.await?;
+                    }
                 }
             }
-            if bulk {
-                self.pace().wrote(chunk.len(), waited, Instant::now());
+            if priority == Priority::Bulk {
+                self.pace().wrote(chunk.len(), waited, raw.sent(), Instant::now());
             }
         }
+        drop(turn);
         Ok(())
     }
 
     /// Waits for those before it, and for room; no longer than its patience. True when there was no room at first.
     async fn wait(&self, raw: &mut BoxedStream, priority: Priority, below: usize) -> bool {
-        if priority == Priority::Bulk {
-            let next = self.pace().next(Instant::now());
-            if let Some(next) = next {
-                tokio::time::sleep_until(next.min(Instant::now() + PATIENCE)).await;
-            }
+        let (mut waited, until) = (false, Instant::now() + PATIENCE);
+        let next = if priority == Priority::Bulk { self.pace().next(Instant::now()) } else { None };
+        if let Some(next) = next {
+            tokio::time::sleep_until(next.min(until)).await;
         }
-        let mut waited = false;
         let before = async {
             self.nobody_before(priority).await;
             let room = |cx: &mut Context<'_>| {
@@ -122,7 +136,7 @@ impl Lanes {
             std::future::poll_fn(room).await;
         };
         // Whose time is over goes all the same.
-        let _ = timeout(PATIENCE, before).await;
+        let _ = timeout_at(until, before).await;
         waited
     }
 
@@ -228,7 +242,8 @@ mod tests {
         let (lanes, on) = (lanes.clone(), on.clone());
         tokio::spawn(async move {
             let mut raw: BoxedStream = Box::new(on);
-            lanes.write(&mut raw, &vec![of; chunks * CHUNK], priority).await.expect("it is written");
+            let turn = lanes.queue(priority).await;
+            lanes.write(&mut raw, &vec![of; chunks * CHUNK], priority, turn).await.expect("it is written");
         })
     }
 
@@ -288,8 +303,10 @@ mod tests {
             (Box::new(mine), theirs)
         };
         let held = lanes.clone();
-        let waits =
-            tokio::spawn(async move { held.write(&mut stuck, &vec![0; 4 * CHUNK], Priority::Bulk).await.is_ok() });
+        let waits = tokio::spawn(async move {
+            let turn = held.queue(Priority::Bulk).await;
+            held.write(&mut stuck, &vec![0; 4 * CHUNK], Priority::Bulk, turn).await.is_ok()
+        });
         settle().await;
         let on = On(Arc::default());
         let other = frame(&lanes, &on, b'o', 1, Priority::Bulk);

@@ -14,6 +14,11 @@ pub trait RawStream: AsyncRead + AsyncWrite + Send + Unpin {
     fn poll_room(&mut self, _: &mut Context<'_>, _below: usize) -> Poll<()> {
         Poll::Ready(())
     }
+
+    /// Bytes that the streams of its connection sent so far; none where nobody counts.
+    fn sent(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// In memory nothing waits but what the pipe itself holds.

@@ -106,7 +106,9 @@ impl SignedStream {
     /// Seals and sends one frame; waits while the peer takes none, and behind what is more urgent.
     pub async fn send(&mut self, frame: Frame, priority: Priority) -> Result<(), StreamError> {
         let sealed = prefixed(&self.sealer.seal(frame)?);
-        let writing = self.lanes.write(&mut self.raw, &sealed, priority);
+        // Whoever waits to begin is not slow.
+        let turn = self.lanes.queue(priority).await;
+        let writing = self.lanes.write(&mut self.raw, &sealed, priority, turn);
         timeout(TAKE_PATIENCE, writing).await.map_err(|_| StreamError::Slow("take a frame"))??;
         Ok(())
     }

@@ -29,6 +29,8 @@ fn scene() -> Scene {
     let asking = here.up_alone(&["--peer", &serving.address("/ip4/127.0.0.1")]);
     there.add("far", &cast::echo("far", "anyone"));
     until(SOON, "it is found", || here.finds("far"));
+    let stranger = serving.said["owner"].as_str().expect("a DID").to_owned();
+    assert_eq!(here.run(&["trust", &stranger]).code, 0);
     Scene { here, there, _nodes: [asking, serving], model: None }
 }
 
@@ -143,6 +145,23 @@ const FOLLOWS: &str = r#"(module
   (func (export "turn") (call $output (i32.const 0) (call $input (i32.const 0)))))"#;
 
 // T9 (requirements): a control loop leans on a model, and goes on without it when it is late.
+#[test]
+fn a_strangers_agent_is_asked_by_nobody() {
+    let mut scene = scene();
+    scene.add_model("helper", &["agents/*"]);
+    let owner = scene.there.json(&["id"])["owner"].as_str().expect("a DID").to_owned();
+    assert_eq!(scene.here.run(&["trust", "--remove", &owner]).code, 0);
+    let said = scene.says("helper", r#"call agents__far {"message": "hi"}"#);
+    assert!(!said.contains("heard: hi") && said.contains("no tool"), "{said}");
+    scene.add_model("named", &["agents/far"]);
+    let said = scene.says("named", r#"call agents__far {"message": "hi"}"#);
+    assert!(said.contains("stranger") && said.contains(&format!("althing trust {owner}")), "{said}");
+    // A task is gone on with by whoever began it.
+    assert_eq!(scene.here.run(&["trust", &owner]).code, 0);
+    let said = scene.says("named", r#"call agents__far {"message": "hi", "task": "0199"}"#);
+    assert!(said.contains("no task that it began"), "{said}");
+}
+
 #[test]
 fn a_control_loop_leans_on_a_model_and_does_not_wait_for_it() {
     let mut scene = scene();

@@ -315,7 +315,9 @@ fn tools(contract: &Contract, listed: &[Tool]) -> Result<(Vec<Tool>, Vec<Why>), 
     let allowed = |tool: &Tool| contract.capabilities.iter().any(|capability| covers(capability, &tool.name));
     if contract.binding == BindingMode::Strict {
         for (place, capability) in contract.capabilities.iter().enumerate() {
-            if !listed.iter().any(|tool| covers(capability, &tool.name)) {
+            // Which agents there are is not known when one starts.
+            let there = capability == "agents/*" || listed.iter().any(|tool| covers(capability, &tool.name));
+            if !there {
                 return Err(Unmet {
                     clause: format!("capabilities[{place}]"),
                     reason: format!("no server has the tool {capability:?}, or its server does not answer"),

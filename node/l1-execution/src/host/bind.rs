@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::Host;
 use super::start::read;
+use crate::agents::{self, AgentServer};
 use crate::binding::{Bindable, Bound, bind};
 use crate::error::StartError;
 use crate::memory;
@@ -28,6 +29,9 @@ impl Host {
         let mut servers = self.servers(file, folder, contract)?;
         if contract.memory.is_some() {
             servers.insert(memory::SERVER.to_owned(), Arc::new(memory::Offered));
+        }
+        if let Some(agents) = AgentServer::of(file, contract, self.ports.agents.as_ref()) {
+            servers.insert(agents::SERVER.to_owned(), Arc::new(agents));
         }
         let tools = Arc::new(Tools::of(&file.name, contract, servers));
         let bound = self.bound(file, folder, contract, &tools);

@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 
 use super::*;
 use crate::kernel::Turns;
-use crate::kernel::slots::Place;
+use crate::kernel::slots::on_slots;
 use crate::memory::{Memory, Rule};
 use crate::syscalls::{self, Around};
 
@@ -95,7 +95,6 @@ impl Host {
         let around = Around {
             binding: agent.binding.hash.clone(),
             principals: turn.parameters.principals.clone().into(),
-            place: None,
             observability: agent.contract.observability,
         };
         let working = async {
@@ -142,25 +141,24 @@ impl Running {
     }
 }
 
-/// A place for a soft real-time turn that keeps a processor busy. One whose first output would come too late, for those
-/// that wait before it, is refused at once: whoever asked can go elsewhere.
-async fn place(turns: &Turns, running: &Running, srt: &Srt) -> Result<Arc<Place>, AgentError> {
-    let expected = Duration::from_nanos(turns.expected.wait_ns(&turns.slots, srt.priority, turns.slots_all));
-    if expected > Duration::from_millis(srt.ttft_ms) {
-        return Err(AgentError::Failed(format!(
+/// What a soft real-time turn that keeps a processor busy would wait for one. One whose first output would come too late,
+/// for those that wait before it, is refused at once: whoever asked can go elsewhere.
+fn refused(turns: &Turns, srt: &Srt) -> Option<AgentError> {
+    let expected = Duration::from_nanos(turns.slots.wait_ns(srt.priority));
+    let aim = Duration::from_millis(srt.ttft_ms);
+    (expected > aim).then(|| {
+        AgentError::Failed(format!(
             "this node is crowded: it would begin in {} ms, and its contract aims at a first output after {} ms; try \
              again in {} ms",
             expected.as_millis(),
             srt.ttft_ms,
-            expected.as_millis().saturating_sub(u128::from(srt.ttft_ms))
-        )));
-    }
-    let place = Place::take(&turns.slots, srt.priority, &running.server).await;
-    place.map_err(|crowded| AgentError::Failed(format!("this node is crowded: {crowded}")))
+            (expected - aim).as_millis().max(1)
+        ))
+    })
 }
 
 /// On the runtime of the contract's class. A soft real-time turn that keeps a processor busy, which WebAssembly does,
-/// takes its place by priority first.
+/// runs on slots, by priority. What a turn runs is charged to its agent.
 async fn scheduled(
     scheduling: &Scheduling,
     running: &Running,
@@ -169,20 +167,24 @@ async fn scheduled(
     out: Output,
 ) -> Result<(), AgentError> {
     let turns = &scheduling.kernel.turns;
-    let mut around = syscalls::around();
-    if let (Runtime::Wasm(_), Class::Srt(srt)) = (&running.runtime, &running.contract.class) {
-        around.place = Some(place(turns, running, srt).await?);
-    }
-    let place = around.place.clone();
-    let runtime = if matches!(running.contract.class, Class::Dt(_)) { turns.idle() } else { turns.soft() };
+    let allowance = running.calls.allowance.clone();
     let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
-    let work = syscalls::AROUND.scope(around, work);
-    let mut working = Working(runtime.spawn(work));
-    let ended = (&mut working.0).await;
-    if let Some(place) = place {
-        turns.expected.ran(place.ended());
-    }
-    match ended {
+    let work = syscalls::AROUND.scope(syscalls::around(), work);
+    let mut working = Working(match (&running.runtime, &running.contract.class) {
+        (Runtime::Wasm(_), Class::Srt(srt)) => {
+            if let Some(refused) = refused(turns, srt) {
+                return Err(refused);
+            }
+            let (slots, priority, server) = (turns.slots.clone(), srt.priority, running.server.clone());
+            turns.soft().spawn(async move {
+                let ran = on_slots(&slots, priority, &server, |ns| allowance.ran(ns), work).await;
+                ran.unwrap_or_else(|crowded| Err(AgentError::Failed(format!("this node is crowded: {crowded}"))))
+            })
+        }
+        (_, Class::Dt(_)) => turns.idle().spawn(async move { allowance.hold(work).await }),
+        _ => turns.soft().spawn(work),
+    });
+    match (&mut working.0).await {
         Ok(ended) => ended,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(AgentError::Cancelled),

@@ -62,9 +62,10 @@ impl Input {
 pub fn read(inputs: &[Input], now_ns: u64) -> (Values, bool) {
     let (mut values, mut fell_back) = ([0.0; SIGNALS_IN_A_JOB], false);
     for (value, input) in values.iter_mut().zip(inputs) {
+        // The time before the value: one that is being set is taken for older than it is, never for younger.
+        let set_ns = input.signal.set_ns.load(Ordering::Acquire);
         *value = input.signal.get();
         let Some((after_ns, instead)) = input.fallback else { continue };
-        let set_ns = input.signal.set_ns.load(Ordering::Acquire);
         if set_ns == 0 || now_ns.saturating_sub(set_ns) > after_ns {
             *value = instead.unwrap_or(*value);
             fell_back = true;

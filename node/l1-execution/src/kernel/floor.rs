@@ -78,7 +78,9 @@ impl Floor {
         let policy = ThreadSchedulePolicy::Normal(policy);
         // Held while it is done: none of them ends meanwhile.
         let threads = self.lock();
-        threads.iter().all(|thread| set_thread_priority_and_policy(thread.id, ThreadPriority::Min, policy).is_ok())
+        // Each of them, also where one cannot have it.
+        let give = |thread: &Thread| set_thread_priority_and_policy(thread.id, ThreadPriority::Min, policy).is_ok();
+        threads.iter().filter(|thread| !give(thread)).count() == 0
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Thread>> {

@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
 
-use futures::future::BoxFuture;
+use futures::task::{ArcWake, AtomicWaker};
 use tokio::sync::oneshot;
 
-use crate::realtime::now_ns;
+use crate::realtime::{now_ns, ran_ns};
 
 /// Turns that wait for a slot.
 const WAITING_MAX: usize = 4_096;
@@ -36,14 +37,17 @@ impl Bandwidth {
         }
     }
 
-    /// A turn ran.
-    fn ran(&mut self, mut ns: u64) {
+    /// A turn ran. What it ran while nobody waited is held against nobody.
+    fn ran(&mut self, mut ns: u64, now_ns: u64, somebody_waits: bool) {
         while ns >= self.left_ns {
             ns -= self.left_ns;
             self.left_ns = BANDWIDTH_NS;
             self.deadline_ns = self.deadline_ns.saturating_add(PERIOD_NS);
         }
         self.left_ns -= ns;
+        if !somebody_waits {
+            self.deadline_ns = self.deadline_ns.min(now_ns.saturating_add(PERIOD_NS));
+        }
     }
 }
 
@@ -65,8 +69,11 @@ pub struct Slots(Arc<Mutex<Waiting>>);
 type Rank = (Reverse<u8>, u64);
 
 struct Waiting {
+    all: usize,
     free: usize,
     number: u64,
+    /// How long a slot is held before it is given on; a moving average in nanoseconds.
+    held_ns: f64,
     queue: BTreeMap<(Rank, u64), oneshot::Sender<Slot>>,
 }
 
@@ -82,7 +89,7 @@ impl Slots {
     /// That many at once.
     #[must_use]
     pub fn new(free: usize) -> Slots {
-        Slots(Arc::new(Mutex::new(Waiting { free, number: 0, queue: BTreeMap::new() })))
+        Slots(Arc::new(Mutex::new(Waiting { all: free, free, number: 0, held_ns: 0.0, queue: BTreeMap::new() })))
     }
 
     /// Waits for a slot.
@@ -107,17 +114,19 @@ impl Slots {
         given.await.map_err(|_| Crowded)
     }
 
-    /// Does somebody wait who goes before `rank`?
-    fn outranks(&self, rank: Rank) -> bool {
+    /// What a turn of `priority` that came now would wait for a slot, nanoseconds.
+    #[must_use]
+    pub fn wait_ns(&self, priority: u8) -> u64 {
         let waiting = self.lock();
-        waiting.queue.iter().find(|(_, sender)| !sender.is_closed()).is_some_and(|((first, _), _)| *first < rank)
-    }
-
-    /// Turns that wait for a slot before those of `priority`, and all slots.
-    fn before(&self, priority: u8) -> usize {
-        let waiting = self.lock();
+        if waiting.free > 0 {
+            return 0;
+        }
         let before = waiting.queue.iter().filter(|(((of, _), _), sender)| of.0 >= priority && !sender.is_closed());
-        before.count()
+        let wait = waiting.held_ns * (before.count() + 1) as f64 / waiting.all.max(1) as f64;
+        // Nanoseconds of minutes at most.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "see above")]
+        let wait = wait as u64;
+        wait
     }
 
     /// Turns that wait for a slot.
@@ -152,33 +161,92 @@ impl Drop for Slot {
 }
 
 /// The place of one turn among those that keep processors busy, for as long as the turn lasts.
-pub struct Place {
+struct Place {
     slots: Slots,
     priority: u8,
     server: Server,
     /// The slot, and since when it is held.
     slot: Mutex<Option<(Slot, u64)>>,
-    held_ns: AtomicU64,
+}
+
+/// Runs a turn that keeps a processor busy, on slots: whenever it waits, or yields, others have its slot, and it goes on
+/// when it is its turn again. `ran` is told what it ran, nanoseconds of processor time.
+///
+/// # Errors
+/// [`Crowded`], before anything ran.
+pub async fn on_slots<T>(
+    slots: &Slots,
+    priority: u8,
+    server: &Server,
+    mut ran: impl FnMut(u64),
+    work: impl Future<Output = T>,
+) -> Result<T, Crowded> {
+    let place = Place::take(slots, priority, server).await?;
+    let mut work = std::pin::pin!(work);
+    let woken = Arc::<Woken>::default();
+    let waker = futures::task::waker(woken.clone());
+    loop {
+        let before = ran_ns();
+        let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
+        // One poll is on one thread.
+        let took = ran_ns().saturating_sub(before);
+        ran(took);
+        place.ran(took);
+        if let Poll::Ready(done) = polled {
+            return Ok(done);
+        }
+        if woken.is.swap(false, Ordering::AcqRel) {
+            // It only yields: the runtime's other tasks go on, and whoever goes first has the slot.
+            tokio::task::yield_now().await;
+            if !place.gives_way() {
+                continue;
+            }
+            place.give();
+        } else {
+            place.give();
+            woken.wait().await;
+        }
+        // Where there is no room to wait, it goes on: so many wait that nobody would notice.
+        let _ = place.again().await;
+    }
+}
+
+/// Wakes whoever waits for a turn that can go on.
+#[derive(Default)]
+struct Woken {
+    is: AtomicBool,
+    waiting: AtomicWaker,
+}
+
+impl ArcWake for Woken {
+    fn wake_by_ref(woken: &Arc<Woken>) {
+        woken.is.store(true, Ordering::Release);
+        woken.waiting.wake();
+    }
+}
+
+impl Woken {
+    async fn wait(&self) {
+        std::future::poll_fn(|cx| {
+            self.waiting.register(cx.waker());
+            if self.is.swap(false, Ordering::AcqRel) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
 }
 
 impl Place {
-    /// Waits for a slot.
-    ///
-    /// # Errors
-    /// [`Crowded`].
-    pub async fn take(slots: &Slots, priority: u8, server: &Server) -> Result<Arc<Place>, Crowded> {
+    async fn take(slots: &Slots, priority: u8, server: &Server) -> Result<Place, Crowded> {
         {
-            let now_ns = now_ns();
             let mut held = server.lock();
             if held.1 == 0 {
-                held.0.comes(now_ns);
+                held.0.comes(now_ns());
             }
             held.1 += 1;
         }
-        let (slot, held_ns) = Default::default();
-        let place = Place { slots: slots.clone(), priority, server: server.clone(), slot, held_ns };
+        let place = Place { slots: slots.clone(), priority, server: server.clone(), slot: Mutex::default() };
         place.again().await?;
-        Ok(Arc::new(place))
+        Ok(place)
     }
 
     fn rank(&self) -> Rank {
@@ -191,41 +259,27 @@ impl Place {
         Ok(())
     }
 
+    fn ran(&self, ns: u64) {
+        let somebody_waits = self.slots.waiting() > 0;
+        self.server.lock().0.ran(ns, now_ns(), somebody_waits);
+    }
+
+    /// Does somebody wait who does not go after it?
+    fn gives_way(&self) -> bool {
+        let rank = self.rank();
+        let waiting = self.slots.lock();
+        let mut waits = waiting.queue.iter().filter(|(_, sender)| !sender.is_closed());
+        waits.next().is_some_and(|((first, _), _)| *first <= rank)
+    }
+
     fn give(&self) {
         if let Some((slot, since)) = self.held().take() {
-            self.held_ns.fetch_add(now_ns().saturating_sub(since), Ordering::Relaxed);
+            let held = now_ns().saturating_sub(since) as f64;
+            let mut waiting = self.slots.lock();
+            waiting.held_ns += (held - waiting.held_ns) / 8.0;
+            drop(waiting);
             drop(slot);
         }
-    }
-
-    /// Gives the slot on for good; how long the turn had one, nanoseconds.
-    pub fn ended(&self) -> u64 {
-        self.give();
-        self.held_ns.load(Ordering::Relaxed)
-    }
-
-    /// The turn ran for that long since this was said last. Somebody may go first now: then the turn waits for what is
-    /// given.
-    #[must_use]
-    pub fn ran(self: &Arc<Place>, ns: u64) -> Option<BoxFuture<'static, ()>> {
-        self.server.lock().0.ran(ns);
-        if !self.slots.outranks(self.rank()) {
-            return None;
-        }
-        let place = self.clone();
-        Some(Box::pin(async move {
-            place.give();
-            // Where there is no room to wait, it goes on: so many wait that nobody would notice.
-            let _ = place.again().await;
-        }))
-    }
-
-    /// Waits for something else than a processor: others have the slot meanwhile.
-    pub async fn aside<T>(&self, work: impl Future<Output = T>) -> T {
-        self.give();
-        let made = work.await;
-        let _ = self.again().await;
-        made
     }
 
     fn held(&self) -> MutexGuard<'_, Option<(Slot, u64)>> {
@@ -237,29 +291,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.give();
         self.server.lock().1 -= 1;
-    }
-}
-
-/// How long turns keep their slots, to tell what a new one would wait for.
-#[derive(Debug, Default)]
-pub struct Expectation(Mutex<f64>);
-
-impl Expectation {
-    /// A turn that ran that long, nanoseconds, waiting aside left out.
-    pub fn ran(&self, ns: u64) {
-        let mut mean = self.0.lock().expect("no holder of the expectation panics");
-        *mean += (ns as f64 - *mean) / 8.0;
-    }
-
-    /// What a turn of `priority` that came now would wait for a slot, nanoseconds.
-    #[must_use]
-    pub fn wait_ns(&self, slots: &Slots, priority: u8, all: usize) -> u64 {
-        let mean = *self.0.lock().expect("no holder of the expectation panics");
-        let wait = mean * slots.before(priority) as f64 / all.max(1) as f64;
-        // Nanoseconds of minutes at most.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "see above")]
-        let wait = wait as u64;
-        wait
     }
 }
 
@@ -306,73 +337,99 @@ mod tests {
         assert!(slots.take(rank(0)).await.is_ok());
     }
 
-    /// Waits until somebody waits for a slot.
-    async fn waited(slots: &Slots) {
-        while slots.waiting() == 0 {
-            tokio::task::yield_now().await;
-        }
+    /// As guests do.
+    async fn yields() {
+        let mut yielded = false;
+        std::future::poll_fn(|cx| {
+            if std::mem::replace(&mut yielded, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// A turn that yields as often, and notes each time that it runs.
+    async fn turn(
+        name: char,
+        run_ns: u64,
+        times: usize,
+        slots: Slots,
+        priority: u8,
+        server: Server,
+        notes: Arc<Mutex<String>>,
+    ) {
+        let work = async {
+            for _ in 0..times {
+                notes.lock().expect("no panic").push(name);
+                let until = ran_ns() + run_ns;
+                while ran_ns() < until {}
+                yields().await;
+            }
+        };
+        on_slots(&slots, priority, &server, |_| {}, work).await.expect("a slot");
+    }
+
+    async fn both(run_ns: u64, low: (u8, usize), high: (u8, usize)) -> String {
+        let (slots, notes) = (Slots::new(1), Arc::<Mutex<String>>::default());
+        let long = turn('a', run_ns, low.1, slots.clone(), low.0, Server::default(), notes.clone());
+        let short = turn('b', run_ns, high.1, slots.clone(), high.0, Server::default(), notes.clone());
+        tokio::join!(long, short);
+        let notes = notes.lock().expect("no panic").clone();
+        assert_eq!(slots.lock().free, 1, "all slots are given back");
+        notes
     }
 
     #[tokio::test]
-    async fn a_turn_that_runs_on_gives_way_to_priority_and_to_who_ran_less() {
-        for (long, short) in [(5, 6), (5, 5)] {
-            let slots = Slots::new(1);
-            let (spins, seldom) = (Server::default(), Server::default());
-            let place = Place::take(&slots, long, &spins).await.expect("a slot");
-            assert!(place.ran(10_000_000).is_none(), "nobody waits");
-            let (queue, server) = (slots.clone(), seldom.clone());
-            let other = tokio::spawn(async move { Place::take(&queue, short, &server).await.expect("a slot") });
-            waited(&slots).await;
-            let way = place.ran(BANDWIDTH_NS).expect("somebody goes first");
-            let (again, other) = tokio::join!(
-                async {
-                    way.await;
-                    tokio::time::Instant::now()
-                },
-                async {
-                    let other = other.await.expect("no panic");
-                    let had = tokio::time::Instant::now();
-                    drop(other);
-                    had
-                }
-            );
-            assert!(again >= other);
-        }
+    async fn a_turn_that_runs_on_gives_way_whenever_it_yields() {
+        assert_eq!(both(0, (5, 4), (6, 3)).await, "abbbaaa", "the higher priority goes first");
+        assert_eq!(both(0, (6, 4), (5, 3)).await, "aaaabbb");
+        assert_eq!(both(0, (5, 3), (5, 3)).await, "aaabbb", "of equals the one that came first");
+        let equals = both(BANDWIDTH_NS, (5, 4), (5, 4)).await;
+        assert!(!equals.contains("aaa") && !equals.contains("bbb"), "until it had its share: {equals}");
     }
 
     #[tokio::test]
     async fn who_waits_for_something_else_holds_no_slot() {
         let slots = Slots::new(1);
-        let place = Place::take(&slots, 1, &Server::default()).await.expect("a slot");
-        place
-            .aside(async {
-                let other = Place::take(&slots, 1, &Server::default()).await.expect("the slot is free");
-                drop(other);
-            })
-            .await;
-        assert_eq!(slots.lock().free, 0, "it has it again");
-        drop(place);
+        let (tell, told) = oneshot::channel();
+        let servers = [Server::default(), Server::default()];
+        let waits = on_slots(&slots, 9, &servers[0], |_| {}, async { told.await.is_ok() });
+        let other = on_slots(&slots, 1, &servers[1], |_| {}, async { tell.send(()).is_ok() });
+        let both = async { tokio::join!(waits, other) };
+        let done =
+            tokio::time::timeout(std::time::Duration::from_secs(10), both).await.expect("neither waits for ever");
+        assert_eq!(done, (Ok(true), Ok(true)));
         assert_eq!(slots.lock().free, 1);
     }
 
-    #[test]
-    fn what_is_expected_follows_what_was() {
-        let (slots, expected) = (Slots::new(2), Expectation::default());
-        for _ in 0..64 {
-            expected.ran(80_000_000);
-        }
-        assert_eq!(expected.wait_ns(&slots, 1, 2), 0, "nobody waits");
-        let mut queue = slots.lock();
+    #[tokio::test]
+    async fn what_is_expected_follows_what_was() {
+        let slots = Slots::new(2);
+        slots.lock().held_ns = 80e6;
+        assert_eq!(slots.wait_ns(1), 0, "a slot is free");
+        let _held = [slots.take(rank(0)).await, slots.take(rank(0)).await];
+        assert_eq!(slots.wait_ns(1) / 1_000_000, 40, "the next that is given on");
         let mut ends = Vec::new();
         for number in 0..10 {
             let (give, given) = oneshot::channel();
-            queue.queue.insert((rank(5), number), give);
+            slots.lock().queue.insert((rank(5), number), give);
             ends.push(given);
         }
-        drop(queue);
-        assert_eq!(expected.wait_ns(&slots, 9, 2), 0, "none of them goes before it");
-        let wait_ms = expected.wait_ns(&slots, 5, 2) / 1_000_000;
-        assert!((390..=400).contains(&wait_ms), "{wait_ms} ms for ten of 80 ms on two slots");
+        assert_eq!(slots.wait_ns(9) / 1_000_000, 40, "none of them goes before it");
+        assert_eq!(slots.wait_ns(5) / 1_000_000, 440, "eleven of 80 ms on two slots");
+    }
+
+    #[test]
+    fn what_was_run_while_nobody_waited_is_held_against_nobody() {
+        let mut alone = Bandwidth::default();
+        alone.comes(0);
+        for at in 1..=60_000 {
+            alone.ran(1_000_000, at * 1_000_000, false);
+        }
+        let now = 60_000 * 1_000_000;
+        assert!(alone.deadline_ns <= now + PERIOD_NS, "{} ms late", (alone.deadline_ns - now) / 1_000_000);
     }
 
     proptest! {
@@ -387,9 +444,9 @@ mod tests {
             for (idle, runs) in steps {
                 now += idle;
                 server.comes(now);
-                server.ran(runs);
                 // It runs on a processor of its own: time passes too.
                 now += runs;
+                server.ran(runs, now, true);
                 ran += runs;
                 let allowed = u128::from(server.deadline_ns) * u128::from(BANDWIDTH_NS) / u128::from(PERIOD_NS);
                 prop_assert!(u128::from(ran) <= allowed + u128::from(BANDWIDTH_NS), "{ran} ran, {allowed} allowed");

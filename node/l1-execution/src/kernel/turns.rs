@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
 use super::floor::Floor;
-use super::slots::{Expectation, Slots};
+use super::slots::Slots;
 use crate::realtime::{Ladder, Level};
 
 /// How many tasks a soft real-time worker polls before it looks at timers and sockets.
@@ -18,10 +18,6 @@ pub struct Turns {
     idle: Option<Runtime>,
     /// The soft real-time turns that run at once.
     pub slots: Slots,
-    /// How many slots there are.
-    pub slots_all: usize,
-    /// How long turns keep them.
-    pub expected: Expectation,
 }
 
 impl Turns {
@@ -51,13 +47,7 @@ impl Turns {
             .enable_all()
             .build()?;
         floor.watch(threads)?;
-        Ok(Turns {
-            soft: Some(soft),
-            idle: Some(idle),
-            slots: Slots::new(threads),
-            slots_all: threads,
-            expected: Expectation::default(),
-        })
+        Ok(Turns { soft: Some(soft), idle: Some(idle), slots: Slots::new(threads) })
     }
 
     /// Where soft real-time turns run.

@@ -86,6 +86,13 @@ pub(super) struct Ended {
     pub calls: Vec<Wanted>,
 }
 
+impl Ended {
+    /// What was read and what was written, tokens; estimated where the endpoint does not say.
+    pub fn tokens(&self, prompt_tokens: u64) -> (u64, u64) {
+        (self.input_tokens.unwrap_or(prompt_tokens), self.output_tokens.unwrap_or(self.pieces))
+    }
+}
+
 #[derive(Deserialize)]
 struct Chunk {
     model: Option<String>,

@@ -223,7 +223,7 @@ impl Model {
             };
             let (place, ended) =
                 self.ask(&question, Answer { out, artifact: &artifact, before: spent.pieces > 0 }).await?;
-            self.allowance.asked(spent.add(&ended, prompt_tokens), place.cost);
+            spent.add(&ended, prompt_tokens);
             // One that still wants tools when it is told of none any more is done.
             if ended.calls.is_empty() || left == 0 {
                 return self.close(place, &artifact, &ended, &spent, out).await;
@@ -275,8 +275,11 @@ impl Model {
                 )
             });
             syscalls::tell(&span, "gen_ai.input.messages", || json!(question.messages).to_string());
+            let reserved = self.allowance.reserve(prompt_tokens.saturating_add(question.room), place.cost);
             match place.answer(question, &answer).instrument(span.clone()).await {
                 Ok(ended) => {
+                    let (input, output) = ended.tokens(prompt_tokens);
+                    reserved.settle(input.saturating_add(output));
                     syscalls::tell(&span, "gen_ai.output.messages", || ended.text.clone());
                     return Ok((place, ended));
                 }
@@ -286,6 +289,7 @@ impl Model {
                     return Err(AgentError::Failed(format!("the answer broke off: {}", error.brief())));
                 }
                 Err(Failed { error, said: false }) => {
+                    reserved.settle(prompt_tokens);
                     tracing::warn!(url = place.endpoint.url(), %error, "an endpoint failed");
                     failures.push(format!("{}: {}", place.endpoint.model(), error.brief()));
                 }
@@ -328,16 +332,13 @@ impl Model {
 }
 
 impl Spent {
-    /// What one answer cost, tokens.
-    fn add(&mut self, ended: &Ended, prompt_tokens: u64) -> u64 {
+    fn add(&mut self, ended: &Ended, prompt_tokens: u64) {
+        let (input, output) = ended.tokens(prompt_tokens);
         // What an endpoint says of itself is not trusted to add up.
-        let (input, output) =
-            (ended.input_tokens.unwrap_or(prompt_tokens), ended.output_tokens.unwrap_or(ended.pieces));
         self.input_tokens = self.input_tokens.saturating_add(input);
         self.output_tokens = self.output_tokens.saturating_add(output);
         self.pieces += ended.pieces;
         self.estimated |= ended.output_tokens.is_none();
-        input.saturating_add(output)
     }
 }
 

@@ -30,6 +30,8 @@ const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
 const RESULT_BYTES_MAX: usize = 1 << 20;
 /// Characters of a name that a model is told.
 const TOLD_MAX: usize = 64;
+/// What other agents are called by.
+const AGENTS: &str = "agents/";
 /// Between a server and its tool, in names that models are told: they may hold no slash.
 const JOINT: &str = "__";
 
@@ -232,7 +234,7 @@ impl Tools {
         });
         syscalls::tell(&span, "gen_ai.tool.call.arguments", || arguments.to_owned());
         let dispatched = self.dispatch(&name, definition.as_ref(), arguments, &mut record).instrument(span.clone());
-        let outcome = syscalls::aside(dispatched).await;
+        let outcome = dispatched.await;
         syscalls::tell(&span, "gen_ai.tool.call.result", || match &outcome {
             Ok(result) => result.to_string(),
             Err(error) => error.to_string(),
@@ -276,6 +278,8 @@ impl Tools {
         }
         if let Some(pinned) = self.pinned.get()
             && definition.is_some()
+            // What is asked of an agent is the same whoever it is.
+            && !name.starts_with(AGENTS)
             && pinned.get(name) != Some(&record.definition)
         {
             return Err(ToolError::Changed(name.to_owned()));

@@ -91,10 +91,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Substream<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Substream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        this.egress.writes(buf.len());
         let wrote = this.or_closed(cx, |inner, cx| Pin::new(inner).poll_write(cx, buf));
-        if let Poll::Ready(Ok(bytes)) = wrote {
-            this.egress.wrote(bytes);
-        }
+        let bytes = if let Poll::Ready(Ok(bytes)) = wrote { bytes } else { 0 };
+        this.egress.wrote_less(buf.len() - bytes);
         wrote
     }
 

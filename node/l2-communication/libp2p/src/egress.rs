@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -29,32 +29,56 @@ const DATA: u8 = 0;
 #[derive(Default)]
 pub(crate) struct Egress {
     waiting: AtomicUsize,
+    sent: AtomicU64,
     wanting_room: Mutex<Vec<Waker>>,
+    /// Whether this side dialled.
+    dialled: bool,
 }
 
 impl Egress {
-    /// A stream wrote that much.
-    pub fn wrote(&self, bytes: usize) {
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+    fn new(dialled: bool) -> Arc<Egress> {
+        Arc::new(Egress { dialled, ..Egress::default() })
+    }
+
+    /// A stream is about to write that much: it may be sent before that is told.
+    pub fn writes(&self, bytes: usize) {
+        self.waiting.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// It wrote that much less than it was about to.
+    pub fn wrote_less(&self, bytes: usize) {
+        if bytes > 0 {
+            self.waiting.fetch_sub(bytes, Ordering::AcqRel);
+            self.wake();
+        }
     }
 
     fn sent(&self, bytes: usize) {
-        // What was sent was written before.
-        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        self.waiting.fetch_sub(bytes, Ordering::AcqRel);
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
         self.wanting_room.lock().expect("no holder of the wakers panics").drain(..).for_each(Waker::wake);
     }
 
     fn poll_room(&self, cx: &mut Context<'_>, below: usize) -> Poll<()> {
-        if self.waiting.load(Ordering::Relaxed) < below {
+        if self.waiting.load(Ordering::Acquire) < below {
             return Poll::Ready(());
         }
-        self.wanting_room.lock().expect("no holder of the wakers panics").push(cx.waker().clone());
+        {
+            let mut wanting = self.wanting_room.lock().expect("no holder of the wakers panics");
+            if !wanting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                wanting.push(cx.waker().clone());
+            }
+        }
         // What was sent in between woke nobody.
-        if self.waiting.load(Ordering::Relaxed) < below { Poll::Ready(()) } else { Poll::Pending }
+        if self.waiting.load(Ordering::Acquire) < below { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
-/// The connections that are open, by peer.
+/// Connections that are just being made, by peer: whoever takes one over claims what it sends.
 #[derive(Clone, Default)]
 pub(crate) struct Egresses(Arc<Mutex<BTreeMap<PublicKey, Vec<Weak<Egress>>>>>);
 
@@ -68,22 +92,21 @@ impl Egresses {
         all.entry(peer).or_default().push(Arc::downgrade(egress));
     }
 
-    /// Of a peer's newest connection; the others are about to be closed.
-    fn of(&self, peer: PublicKey) -> Option<Arc<Egress>> {
-        let all = self.0.lock().expect("no holder of the connections panics");
-        all.get(&peer)?.iter().rev().find_map(Weak::upgrade)
-    }
-
-    /// A stream to that peer, which knows how much waits on its connection.
-    pub fn stream<S>(&self, peer: PublicKey, stream: S) -> Measured<S> {
-        Measured { stream, egress: self.of(peer) }
+    /// Of the oldest connection to that peer that nobody claimed, dialled by this side or by the other. Of two that dial
+    /// each other at once, one connection is of either kind.
+    pub fn claim(&self, peer: PublicKey, dialled: bool) -> Option<Arc<Egress>> {
+        let mut all = self.0.lock().expect("no holder of the connections panics");
+        let connections = all.get_mut(&peer)?;
+        let of_kind = |egress: &Weak<Egress>| egress.upgrade().is_some_and(|egress| egress.dialled == dialled);
+        let place = connections.iter().position(of_kind)?;
+        connections.remove(place).upgrade()
     }
 }
 
 /// A stream that knows how much waits on its connection.
 pub(crate) struct Measured<S> {
-    stream: S,
-    egress: Option<Arc<Egress>>,
+    pub stream: S,
+    pub egress: Option<Arc<Egress>>,
 }
 
 impl<S: tokio::io::AsyncRead + Unpin> tokio::io::AsyncRead for Measured<S> {
@@ -110,6 +133,10 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> RawStream f
     fn poll_room(&mut self, cx: &mut Context<'_>, below: usize) -> Poll<()> {
         self.egress.as_ref().map_or(Poll::Ready(()), |egress| egress.poll_room(cx, below))
     }
+
+    fn sent(&self) -> Option<u64> {
+        self.egress.as_ref().map(|egress| egress.sent.load(Ordering::Relaxed))
+    }
 }
 
 /// yamux, measured: what its streams write counts as waiting until noise has it.
@@ -133,7 +160,7 @@ impl<C: AsyncRead + AsyncWrite + Send + Unpin + 'static> InboundConnectionUpgrad
     type Future = Ready<io::Result<Muxer<C>>>;
 
     fn upgrade_inbound(self, io: C, name: &'static str) -> Self::Future {
-        let egress = Arc::<Egress>::default();
+        let egress = Egress::new(false);
         let upgraded = self.0.upgrade_inbound(Sending::new(io, egress.clone()), name).into_inner();
         futures::future::ready(upgraded.map(|muxer| Closing::new(muxer, egress)))
     }
@@ -145,7 +172,7 @@ impl<C: AsyncRead + AsyncWrite + Send + Unpin + 'static> OutboundConnectionUpgra
     type Future = Ready<io::Result<Muxer<C>>>;
 
     fn upgrade_outbound(self, io: C, name: &'static str) -> Self::Future {
-        let egress = Arc::<Egress>::default();
+        let egress = Egress::new(true);
         let upgraded = self.0.upgrade_outbound(Sending::new(io, egress.clone()), name).into_inner();
         futures::future::ready(upgraded.map(|muxer| Closing::new(muxer, egress)))
     }
@@ -260,11 +287,24 @@ mod tests {
     }
 
     #[test]
+    fn each_connection_has_what_it_sends() {
+        let (all, peer) = (Egresses::default(), althing_protocol::SecretKey::from_seed(&[1; 32]).public());
+        let (mine, theirs) = (Egress::new(true), Egress::new(false));
+        all.add(peer, &theirs);
+        all.add(peer, &mine);
+        assert!(Arc::ptr_eq(&all.claim(peer, true).expect("it is there"), &mine));
+        assert!(all.claim(peer, true).is_none(), "claimed once");
+        drop(theirs);
+        assert!(all.claim(peer, false).is_none(), "gone");
+    }
+
+    #[test]
     fn room_is_told_when_it_comes() {
         let egress = Egress::default();
         let waker = futures::task::noop_waker();
         let mut cx = Context::from_waker(&waker);
-        egress.wrote(100);
+        egress.writes(150);
+        egress.wrote_less(50);
         assert!(egress.poll_room(&mut cx, 100).is_pending());
         assert!(egress.poll_room(&mut cx, 101).is_ready());
         egress.sent(1);

@@ -22,7 +22,7 @@ use libp2p::swarm::{
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::compat::FuturesAsyncReadCompatExt as _;
 
-use crate::egress::Egresses;
+use crate::egress::{Egress, Egresses, Measured};
 use crate::identity::public_key;
 
 /// Streams that wait to be taken under one protocol: as many as yamux lets a peer open without an answer.
@@ -40,7 +40,14 @@ pub(crate) struct Opening {
 #[derive(Default)]
 struct Ends {
     accepting: BTreeMap<&'static str, mpsc::Sender<(PublicKey, BoxedStream)>>,
-    opening: BTreeMap<ConnectionId, mpsc::Sender<Opening>>,
+    opening: BTreeMap<ConnectionId, Way>,
+}
+
+/// The way onto a connection.
+#[derive(Clone)]
+struct Way {
+    wanted: mpsc::Sender<Opening>,
+    egress: Option<Arc<Egress>>,
 }
 
 type Shared = Arc<Mutex<Ends>>;
@@ -53,24 +60,19 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Ends> {
 #[derive(Clone, Default)]
 pub(crate) struct Control {
     shared: Shared,
-    /// The connections that the streams are on.
+    /// The connections that are just being made.
     pub egresses: Egresses,
 }
 
 impl Control {
     /// Opens a stream on a connection.
-    pub async fn open(
-        &self,
-        peer: PublicKey,
-        connection: ConnectionId,
-        protocol: &'static str,
-    ) -> Result<BoxedStream, OpenError> {
+    pub async fn open(&self, connection: ConnectionId, protocol: &'static str) -> Result<BoxedStream, OpenError> {
         let gone = || OpenError::Io("the connection was closed".to_owned());
-        let asking = lock(&self.shared).opening.get(&connection).cloned().ok_or_else(gone)?;
+        let Way { wanted, egress } = lock(&self.shared).opening.get(&connection).cloned().ok_or_else(gone)?;
         let (done, opened) = oneshot::channel();
-        asking.send(Opening { protocol, done }).await.map_err(|_| gone())?;
+        wanted.send(Opening { protocol, done }).await.map_err(|_| gone())?;
         let stream = opened.await.map_err(|_| gone())??;
-        Ok(Box::new(self.egresses.stream(peer, stream.compat())))
+        Ok(Box::new(Measured { stream: stream.compat(), egress }))
     }
 
     /// Takes the streams that peers open under `protocol`.
@@ -95,10 +97,13 @@ impl Behaviour {
         Behaviour { control: control.clone() }
     }
 
-    fn handler(&self, connection: ConnectionId, peer: PeerId) -> Handler {
+    fn handler(&self, connection: ConnectionId, peer: PeerId, dialled: bool) -> Handler {
         let (sender, wanted) = mpsc::channel(OPEN_QUEUE);
-        lock(&self.control.shared).opening.insert(connection, sender);
-        Handler { connection, peer: public_key(peer), control: self.control.clone(), wanted }
+        let peer = public_key(peer);
+        let egress = peer.and_then(|peer| self.control.egresses.claim(peer, dialled));
+        let way = Way { wanted: sender, egress: egress.clone() };
+        lock(&self.control.shared).opening.insert(connection, way);
+        Handler { connection, peer, egress, control: self.control.clone(), wanted }
     }
 }
 
@@ -113,7 +118,7 @@ impl NetworkBehaviour for Behaviour {
         _: &Multiaddr,
         _: &Multiaddr,
     ) -> Result<Handler, ConnectionDenied> {
-        Ok(self.handler(connection, peer))
+        Ok(self.handler(connection, peer, false))
     }
 
     fn handle_established_outbound_connection(
@@ -124,7 +129,7 @@ impl NetworkBehaviour for Behaviour {
         _: Endpoint,
         _: PortUse,
     ) -> Result<Handler, ConnectionDenied> {
-        Ok(self.handler(connection, peer))
+        Ok(self.handler(connection, peer, true))
     }
 
     fn on_swarm_event(&mut self, _: FromSwarm<'_>) {}
@@ -143,6 +148,7 @@ pub(crate) struct Handler {
     connection: ConnectionId,
     /// `None` for an identity that is none of ours: the connection is about to be closed.
     peer: Option<PublicKey>,
+    egress: Option<Arc<Egress>>,
     control: Control,
     wanted: mpsc::Receiver<Opening>,
 }
@@ -241,7 +247,8 @@ impl Handler {
     fn accepted(&self, stream: Stream, name: &'static str) {
         let taker = lock(&self.control.shared).accepting.get(name).cloned();
         let (Some(peer), Some(taker)) = (self.peer, taker) else { return };
-        if taker.try_send((peer, Box::new(self.control.egresses.stream(peer, stream.compat())))).is_err() {
+        let stream = Measured { stream: stream.compat(), egress: self.egress.clone() };
+        if taker.try_send((peer, Box::new(stream))).is_err() {
             tracing::warn!(%peer, protocol = name, "{ACCEPT_QUEUE} streams wait already; this one is closed");
         }
     }

@@ -344,7 +344,7 @@ impl Network for Libp2pNetwork {
     fn open(&self, peer: PublicKey, protocol: &'static str) -> BoxFuture<'_, Result<BoxedStream, OpenError>> {
         async move {
             let connection = self.shared.connections().that_stays(peer).ok_or(OpenError::NotConnected)?;
-            self.streams.open(peer, connection, protocol).await
+            self.streams.open(connection, protocol).await
         }
         .boxed()
     }

@@ -238,7 +238,7 @@ fn said(result: &serde_json::Value) -> Result<Said, String> {
         return Err(format!("its task ended as {state}: {text}"));
     }
     let task = of["task"].as_str().unwrap_or_default().to_owned();
-    Ok(Said { task, asks: state == "TASK_STATE_INPUT_REQUIRED", text })
+    Ok(Said { task, asks: state == agents::ASKS_BACK, text })
 }
 
 impl Data {
@@ -285,18 +285,10 @@ impl Guests {
         // An epoch ends each tick. A guest that waits for a tool is not running; that its first tick afterwards comes at
         // once is made up for.
         let ticks_max = self.budget.as_millis().div_ceil(TICK.as_millis()) + u128::from(self.calls_max);
-        let (mut ticks, place, tick_ns) = (0, althing_execution::place(), TICK.as_nanos() as u64);
-        let allowance = self.calls.allowance.clone();
+        let mut ticks = 0;
         store.epoch_deadline_callback(move |_| {
             ticks += 1;
-            allowance.ran(tick_ns);
-            if ticks > ticks_max || allowance.check().is_err() {
-                return Ok(UpdateDeadline::Interrupt);
-            }
-            Ok(match place.as_ref().and_then(|place| place.ran(tick_ns)) {
-                Some(way) => UpdateDeadline::YieldCustom(1, way),
-                None => UpdateDeadline::Yield(1),
-            })
+            if ticks > ticks_max { Ok(UpdateDeadline::Interrupt) } else { Ok(UpdateDeadline::Yield(1)) }
         });
         store
     }
@@ -325,10 +317,9 @@ impl Guests {
             Err(error) => {
                 let interrupted = error.downcast_ref::<wasmtime::Trap>() == Some(&wasmtime::Trap::Interrupt);
                 let budget_ms = self.budget.as_millis();
-                return Err(AgentError::Failed(match (interrupted, self.calls.allowance.check()) {
-                    (true, Err(used_up)) => format!("it was stopped: {used_up}"),
-                    (true, Ok(())) => format!("it was stopped: it used up its {budget_ms} ms"),
-                    (false, _) => format!("it broke down: {error:#}"),
+                return Err(AgentError::Failed(match interrupted {
+                    true => format!("it was stopped: it used up its {budget_ms} ms"),
+                    false => format!("it broke down: {error:#}"),
                 }));
             }
         };
