@@ -66,7 +66,11 @@ async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
     let to = calls.resolve(&question.to).map_err(|error| error.message)?;
     if calls.nearness(to.publisher()) == Nearness::Stranger {
         let publisher = to.publisher().did();
-        return Err(format!("{:?} is a stranger's; `althing trust {publisher}` lets agents ask it", question.to));
+        return Err(format!(
+            "{:?} is a stranger's, whom agents here do not ask: `althing trust {publisher}` changes that, and lets them call \
+             this node's agents too; its own node must trust this one as well, unless anyone may call it",
+            question.to
+        ));
     }
     let from = calls.own(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
     let principals = principals(&question, &from, &to)?;

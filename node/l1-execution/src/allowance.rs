@@ -106,6 +106,13 @@ impl Allowance {
         Err(UsedUp { what, most, per_s: cost.per_s, again_s: again.as_secs() + 1 })
     }
 
+    /// Seconds until there is all of it again.
+    #[must_use]
+    pub fn again_s(&self) -> u64 {
+        let (Some(cost), Some(begun)) = (&self.cost, self.lock().begun) else { return 0 };
+        Duration::from_secs(cost.per_s).saturating_sub(begun.elapsed()).as_secs() + 1
+    }
+
     /// It ran.
     pub fn ran(&self, ns: u64) {
         let mut now = self.lock();

@@ -321,6 +321,12 @@ impl Contract {
             let fix = "Keep what a job must remember in its memory".to_owned();
             refuse("signals.outputs", "signal-both-ways", message, fix);
         }
+        if let Class::Dt(Dt { cost: Some(cost) }) = &self.class
+            && (cost.cpu_ms, cost.tokens, cost.spend) == (None, None, None)
+        {
+            let fix = "Write cpu_ms, tokens or spend, or leave cost out".to_owned();
+            refuse("class.cost", "too-few", "it bounds nothing".to_owned(), fix);
+        }
         let covered = |pattern: &String| {
             let server = pattern.split_once('/').map(|(server, _)| format!("{server}/*"));
             self.capabilities.iter().any(|capability| capability == pattern || Some(capability) == server.as_ref())

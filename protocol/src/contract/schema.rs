@@ -133,6 +133,7 @@ fn wanted_words(kind: &str) -> &'static str {
         "object" => "a map",
         "array" => "a list",
         "boolean" => "true or false",
+        "number" => "a number",
         _ => "text",
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use althing_protocol::PublicKey;
+use althing_protocol::contract::{Class, Dt, did_you_mean};
 
 use super::{AgentFile, AgentFileProblem, Callers, ModelEndpoint, RuntimeSpec, Skill, ToolServerSpec};
 use crate::json::{excerpt, is_hidden};
@@ -75,6 +76,7 @@ pub(super) fn check(file: &AgentFile) -> Vec<AgentFileProblem> {
         RuntimeSpec::Wasm { module } => check.passed_on("runtime.wasm.module".to_owned(), &module.to_string_lossy()),
     }
     check.tools(&file.tools);
+    check.contract(file);
     if file.role.as_ref().is_some_and(|role| !is_word(role, 63, "-")) {
         check.refuse("role", "name-form", "this is not the name of a role".to_owned(), "Use 1 to 63 of a-z, 0-9 and -");
     }
@@ -208,6 +210,37 @@ impl Check {
         if endpoint.version.as_ref().is_some_and(|version| semver::Version::parse(version).is_err()) {
             let message = "this is no version (semver 2.0.0)".to_owned();
             self.refuse(field("version"), "version", message, "Write three numbers, such as 1.2.0");
+        }
+    }
+
+    /// What a contract names that this agent has nothing to do with.
+    fn contract(&mut self, file: &AgentFile) {
+        let Some(contract) = &file.contract else { return };
+        let known: Vec<&str> = file.tools.keys().map(String::as_str).chain(["agents", "memory"]).collect();
+        for (place, capability) in contract.capabilities.iter().enumerate() {
+            let Some((server, tool)) = capability.split_once('/') else { continue };
+            let at = format!("contract.capabilities[{place}]");
+            if !known.contains(&server) {
+                let message = format!("this agent has no server of tools {server:?}");
+                self.refuse(at.as_str(), "no-server", message, did_you_mean(server, &known));
+            } else if server == "agents" && tool != "*" && !is_word(tool, NAME_CHARS_MAX, "-") {
+                let message = format!("{tool:?} is the name of no agent");
+                self.refuse(at.as_str(), "name-form", message, "Use 1 to 63 of a-z, 0-9 and -, or * for all");
+            }
+        }
+        let Class::Dt(Dt { cost: Some(cost) }) = &contract.class else { return };
+        let is_model = matches!(file.runtime, RuntimeSpec::Model { .. });
+        let is_program = matches!(file.runtime, RuntimeSpec::Process { .. });
+        let held = [
+            ("cpu_ms", cost.cpu_ms.is_some() && is_program, "a program runs outside the node, which does not count it"),
+            ("tokens", cost.tokens.is_some() && !is_model, "only model agents are charged tokens"),
+            ("spend", cost.spend.is_some() && !is_model, "only model agents spend"),
+        ];
+        for (field, wrong, message) in held {
+            if wrong {
+                let at = format!("contract.class.cost.{field}");
+                self.refuse(at.as_str(), "not-held", message.to_owned(), "Leave it out");
+            }
         }
     }
 

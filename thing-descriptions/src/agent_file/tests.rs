@@ -198,3 +198,34 @@ fn a_file_from_disk_can_be_checked_again() {
     file.name = "../etc".to_owned();
     assert!(matches!(file.check(), Err(AgentFileError::Invalid(problems)) if problems[0].rule == "name-form"));
 }
+
+#[test]
+fn what_a_contract_names_is_there_and_held() {
+    let with = |contract: &str, runtime: &str| {
+        format!(
+            "name: a\ndescription: A\nruntime: {{ {runtime} }}\ncontract: {{ class: {{ latency: dt }}, {contract} }}\n"
+        )
+    };
+    let (native, program, model) = (
+        "native: { builtin: echo, config: {} }",
+        "process: { command: [a] }",
+        "model: { prompt: a, endpoints: [{ url: \"http://127.0.0.1/v1\", model: m }] }",
+    );
+    let capability = |name: &str| with(&format!("capabilities: [\"{name}\"]"), native);
+    for good in ["agents/echo", "agents/*", "memory/recall"] {
+        assert!(AgentFile::parse(&capability(good)).is_ok(), "{good}");
+    }
+    for (bad, rule) in [("agent/echo", "no-server"), ("files/read", "no-server"), ("agents/Echo", "name-form")] {
+        let found = broken(&capability(bad));
+        assert_eq!((found[0].0.as_str(), found[0].1), ("contract.capabilities[0]", rule), "{bad}");
+    }
+    let cost = |field: &str, runtime: &str| {
+        let contract = format!("class: {{ latency: dt, cost: {{ {field}: 5 }} }}");
+        let text = with("", runtime).replace("class: { latency: dt }, ", &contract);
+        AgentFile::parse(&text).err().map(|_| broken(&text)[0].1)
+    };
+    assert_eq!((cost("cpu_ms", native), cost("cpu_ms", model), cost("tokens", model)), (None, None, None));
+    for (field, runtime) in [("cpu_ms", program), ("tokens", native), ("spend", program)] {
+        assert_eq!(cost(field, runtime), Some("not-held"), "{field} of {runtime}");
+    }
+}

@@ -252,13 +252,13 @@ impl Model {
     /// Asks one endpoint after the other until one answers.
     async fn ask(&self, question: &Question<'_>, answer: Answer<'_>) -> Result<(&Place, Ended), AgentError> {
         let mut failures = Vec::new();
-        let prompt_tokens = question.prompt_tokens;
+        let (prompt_tokens, mut unaffordable) = (question.prompt_tokens, 0);
         for place in self.order()? {
             // What is left is little where the model is dear.
             let left = self.allowance.tokens_left(place.cost).map(|left| left.saturating_sub(prompt_tokens));
             if left == Some(0) {
-                let name = place.endpoint.model();
-                failures.push(format!("{name}: the prompt costs more than what is left (class.cost)"));
+                unaffordable += 1;
+                failures.push(format!("{}: the prompt costs more than what is left", place.endpoint.model()));
                 continue;
             }
             let question = &Question { room: question.room.min(left.unwrap_or(u64::MAX)), ..*question };
@@ -294,6 +294,13 @@ impl Model {
                     failures.push(format!("{}: {}", place.endpoint.model(), error.brief()));
                 }
             }
+        }
+        if unaffordable == failures.len() {
+            let again_s = self.allowance.again_s();
+            return Err(AgentError::Rejected(format!(
+                "what is left of what it may cost (class.cost) is less than the prompt needs, about {prompt_tokens} \
+                 tokens; it may go on in {again_s} s"
+            )));
         }
         Err(AgentError::Failed(format!("no endpoint answered: {}", failures.join("; "))))
     }

@@ -279,6 +279,10 @@ impl Shared {
         tokio::select! {
             why = ready => why,
             status = program.keeper.wait() => match status {
+                Ok(status) if self.memory_kib > 0 => format!(
+                    "it ended with {status}; it may write to {} KiB of memory (compute.memory_bytes)",
+                    self.memory_kib
+                ),
                 Ok(status) => format!("it ended with {status}"),
                 Err(error) => format!("it cannot be watched: {error}"),
             },
