@@ -95,9 +95,7 @@ impl AgentServer {
             begun: Mutex::default(),
         })
     }
-}
 
-impl AgentServer {
     fn begun(&self) -> MutexGuard<'_, BTreeSet<(String, String)>> {
         self.begun.lock().expect("no holder of the tasks panics")
     }

@@ -285,6 +285,13 @@ impl std::fmt::Display for Grade {
     }
 }
 
+/// Does a capability, `server/tool` or `server/*`, cover a tool, or another capability that is no wider?
+#[must_use]
+pub fn covers(capability: &str, tool: &str) -> bool {
+    let server = |name: &str| name.split_once('/').map(|(server, _)| server.to_owned());
+    capability == tool || capability.strip_suffix("/*").is_some_and(|of| server(tool).as_deref() == Some(of))
+}
+
 impl Contract {
     /// Reads a contract from its JSON form (YAML is read to JSON first).
     ///
@@ -327,10 +334,7 @@ impl Contract {
             let fix = "Write cpu_ms, tokens or spend, or leave cost out".to_owned();
             refuse("class.cost", "too-few", "it bounds nothing".to_owned(), fix);
         }
-        let covered = |pattern: &String| {
-            let server = pattern.split_once('/').map(|(server, _)| format!("{server}/*"));
-            self.capabilities.iter().any(|capability| capability == pattern || Some(capability) == server.as_ref())
-        };
+        let covered = |pattern: &String| self.capabilities.iter().any(|capability| covers(capability, pattern));
         if let Some((place, pattern)) = self.security.consent_for.iter().enumerate().find(|(_, it)| !covered(it)) {
             let message = format!("{pattern:?} is not among the capabilities, so that nobody is asked for it");
             let fix = format!("Add {pattern:?} to capabilities, or leave it out here");

@@ -9,7 +9,7 @@
 mod normalise;
 
 use althing_protocol::binding::{Candidates, MANIFEST_BYTES_MAX, Manifest, Model, Runtime, Tool, VERSION};
-use althing_protocol::contract::{BindingMode, Class, Cost, Dt};
+use althing_protocol::contract::{BindingMode, Class, Cost, Dt, covers};
 use althing_protocol::{Contract, hex};
 use semver::{Version, VersionReq};
 
@@ -306,12 +306,6 @@ fn flexible(contract: &Contract, judged: &[Judged], offers: &[Model]) -> Vec<(us
 
 /// The tools that the contract allows, of those that are there.
 fn tools(contract: &Contract, listed: &[Tool]) -> Result<(Vec<Tool>, Vec<Why>), Unmet> {
-    let covers = |capability: &str, tool: &str| {
-        capability == tool
-            || capability
-                .strip_suffix("/*")
-                .is_some_and(|server| tool.split_once('/').is_some_and(|(of, _)| of == server))
-    };
     let allowed = |tool: &Tool| contract.capabilities.iter().any(|capability| covers(capability, &tool.name));
     if contract.binding == BindingMode::Strict {
         for (place, capability) in contract.capabilities.iter().enumerate() {

@@ -158,7 +158,7 @@ fn refused(turns: &Turns, srt: &Srt) -> Option<AgentError> {
 }
 
 /// On the runtime of the contract's class. A soft real-time turn that keeps a processor busy, which WebAssembly does,
-/// runs on slots, by priority. What a turn runs is charged to its agent.
+/// runs on slots, by priority; what a delay-tolerant one runs is charged to its agent.
 async fn scheduled(
     scheduling: &Scheduling,
     running: &Running,
@@ -167,7 +167,6 @@ async fn scheduled(
     out: Output,
 ) -> Result<(), AgentError> {
     let turns = &scheduling.kernel.turns;
-    let allowance = running.calls.allowance.clone();
     let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
     let work = syscalls::AROUND.scope(syscalls::around(), work);
     let mut working = Working(match (&running.runtime, &running.contract.class) {
@@ -177,11 +176,14 @@ async fn scheduled(
             }
             let (slots, priority, server) = (turns.slots.clone(), srt.priority, running.server.clone());
             turns.soft().spawn(async move {
-                let ran = on_slots(&slots, priority, &server, |ns| allowance.ran(ns), work).await;
+                let ran = on_slots(&slots, priority, &server, work).await;
                 ran.unwrap_or_else(|crowded| Err(AgentError::Failed(format!("this node is crowded: {crowded}"))))
             })
         }
-        (_, Class::Dt(_)) => turns.idle().spawn(async move { allowance.hold(work).await }),
+        (_, Class::Dt(_)) => {
+            let allowance = running.calls.allowance.clone();
+            turns.idle().spawn(async move { allowance.hold(work).await })
+        }
         _ => turns.soft().spawn(work),
     });
     match (&mut working.0).await {

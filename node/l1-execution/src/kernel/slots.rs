@@ -22,7 +22,7 @@ const PERIOD_NS: u64 = 100_000_000;
 /// of one priority the earliest deadline goes first, and each [`BANDWIDTH_NS`] of running puts it off by a period: one
 /// that runs on and on is overtaken by one that seldom runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Bandwidth {
+struct Bandwidth {
     deadline_ns: u64,
     left_ns: u64,
 }
@@ -83,7 +83,7 @@ struct Waiting {
 pub struct Crowded;
 
 /// A slot that is held; dropping it gives it on.
-pub struct Slot(Slots);
+struct Slot(Slots);
 
 impl Slots {
     /// That many at once.
@@ -170,7 +170,7 @@ struct Place {
 }
 
 /// Runs a turn that keeps a processor busy, on slots: whenever it waits, or yields, others have its slot, and it goes on
-/// when it is its turn again. `ran` is told what it ran, nanoseconds of processor time.
+/// when it is its turn again.
 ///
 /// # Errors
 /// [`Crowded`], before anything ran.
@@ -178,7 +178,6 @@ pub async fn on_slots<T>(
     slots: &Slots,
     priority: u8,
     server: &Server,
-    mut ran: impl FnMut(u64),
     work: impl Future<Output = T>,
 ) -> Result<T, Crowded> {
     let place = Place::take(slots, priority, server).await?;
@@ -189,9 +188,7 @@ pub async fn on_slots<T>(
         let before = ran_ns();
         let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
         // One poll is on one thread.
-        let took = ran_ns().saturating_sub(before);
-        ran(took);
-        place.ran(took);
+        place.ran(ran_ns().saturating_sub(before));
         if let Poll::Ready(done) = polled {
             return Ok(done);
         }
@@ -368,7 +365,7 @@ mod tests {
                 yields().await;
             }
         };
-        on_slots(&slots, priority, &server, |_| {}, work).await.expect("a slot");
+        on_slots(&slots, priority, &server, work).await.expect("a slot");
     }
 
     async fn both(run_ns: u64, low: (u8, usize), high: (u8, usize)) -> String {
@@ -395,8 +392,8 @@ mod tests {
         let slots = Slots::new(1);
         let (tell, told) = oneshot::channel();
         let servers = [Server::default(), Server::default()];
-        let waits = on_slots(&slots, 9, &servers[0], |_| {}, async { told.await.is_ok() });
-        let other = on_slots(&slots, 1, &servers[1], |_| {}, async { tell.send(()).is_ok() });
+        let waits = on_slots(&slots, 9, &servers[0], async { told.await.is_ok() });
+        let other = on_slots(&slots, 1, &servers[1], async { tell.send(()).is_ok() });
         let both = async { tokio::join!(waits, other) };
         let done =
             tokio::time::timeout(std::time::Duration::from_secs(10), both).await.expect("neither waits for ever");

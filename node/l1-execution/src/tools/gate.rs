@@ -1,6 +1,7 @@
 //! May this system call run?
 
 use althing_protocol::Contract;
+use althing_protocol::contract::covers;
 use serde_json::Value;
 
 /// A call that an agent wants to make.
@@ -59,11 +60,7 @@ impl ContractGate {
 
 /// Does one of them name the tool?
 fn names(patterns: &[String], tool: &str) -> bool {
-    let Some((server, _)) = tool.split_once('/') else { return false };
-    let covers = |pattern: &String| {
-        pattern == tool || pattern.split_once('/').is_some_and(|(of, name)| of == server && name == "*")
-    };
-    patterns.iter().any(covers)
+    tool.contains('/') && patterns.iter().any(|pattern| covers(pattern, tool))
 }
 
 impl ToolGate for ContractGate {

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
+use crate::agents;
 use crate::syscalls;
 
 pub use gate::{ContractGate, Denied, ToolCall, ToolGate};
@@ -30,8 +31,6 @@ const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
 const RESULT_BYTES_MAX: usize = 1 << 20;
 /// Characters of a name that a model is told.
 const TOLD_MAX: usize = 64;
-/// What other agents are called by.
-const AGENTS: &str = "agents/";
 /// Between a server and its tool, in names that models are told: they may hold no slash.
 const JOINT: &str = "__";
 
@@ -279,7 +278,7 @@ impl Tools {
         if let Some(pinned) = self.pinned.get()
             && definition.is_some()
             // What is asked of an agent is the same whoever it is.
-            && !name.starts_with(AGENTS)
+            && name.split_once('/').is_none_or(|(server, _)| server != agents::SERVER)
             && pinned.get(name) != Some(&record.definition)
         {
             return Err(ToolError::Changed(name.to_owned()));
