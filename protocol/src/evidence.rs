@@ -90,6 +90,15 @@ impl Evidence {
         Ok(evidence)
     }
 
+    /// The agent that the description, which is verified for that, is about.
+    ///
+    /// # Errors
+    /// [`EvidenceError::Description`].
+    pub fn described(&self, network: &str) -> Result<AgentId, EvidenceError> {
+        let description = object::open::<Description>(&self.description, network, "");
+        Ok(description.map_err(EvidenceError::Description)?.body.agent)
+    }
+
     /// Verifies that `agent` is what the description says and that `node` may host it at `now_ms`.
     ///
     /// # Errors

@@ -14,9 +14,11 @@ pub mod contract;
 pub mod evidence;
 pub mod frame;
 pub mod identity;
+pub mod inquiry;
 pub mod keylog;
 pub mod limits;
 pub mod object;
+pub mod record;
 pub mod sign1;
 pub mod stream;
 

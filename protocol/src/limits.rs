@@ -36,5 +36,15 @@ pub const GRANT_LIFE_MAX_MS: u64 = 24 * 60 * 60 * 1_000;
 pub const CLOCK_SKEW_MAX_MS: u64 = 120_000;
 /// Events in one key log: a rotation a week for four years.
 pub const KEYLOG_EVENTS_MAX: usize = 208;
+/// Longest life of a contact, milliseconds (24 h).
+pub const CONTACT_LIFE_MAX_MS: u64 = 24 * 60 * 60 * 1_000;
+/// Addresses in one contact.
+pub const CONTACT_ADDRESSES_MAX: usize = 8;
+/// Bytes of one value in the distributed hash table: a message of Kademlia has 16 KiB. A key log of 40 events fits.
+pub const RECORD_BYTES_MAX: usize = 12 << 10;
+/// Bytes of one inquiry.
+pub const INQUIRY_BYTES_MAX: usize = 2_048;
+/// Agents in one answer to an inquiry.
+pub const INQUIRY_AGENTS_MAX: usize = 32;
 /// Characters of an agent's name.
 pub const AGENT_NAME_MAX: usize = 63;

@@ -35,6 +35,9 @@ pub enum Kind {
     /// A node says what it bound a contract to.
     #[n(6)]
     Binding,
+    /// A node says where it can be dialled.
+    #[n(7)]
+    Contact,
 }
 
 impl Kind {
@@ -46,6 +49,7 @@ impl Kind {
             Kind::KeyEvent => "althing/key-event/1",
             Kind::Membership => "althing/membership/1",
             Kind::Binding => "althing/binding/1",
+            Kind::Contact => "althing/contact/1",
         }
     }
 }
@@ -327,7 +331,7 @@ fn claimed_kind(payload: &[u8]) -> Result<Kind, ObjectError> {
 }
 
 /// Checks a period of validity against `now_ms`.
-fn in_time(from_ms: u64, until_ms: u64, now_ms: u64) -> Result<(), ObjectError> {
+pub(crate) fn in_time(from_ms: u64, until_ms: u64, now_ms: u64) -> Result<(), ObjectError> {
     if now_ms > until_ms {
         return Err(ObjectError::Expired { ago_ms: now_ms - until_ms });
     }
@@ -337,7 +341,7 @@ fn in_time(from_ms: u64, until_ms: u64, now_ms: u64) -> Result<(), ObjectError> 
     Ok(())
 }
 
-fn life(from_ms: u64, until_ms: u64, max_ms: u64) -> Result<(), ObjectError> {
+pub(crate) fn life(from_ms: u64, until_ms: u64, max_ms: u64) -> Result<(), ObjectError> {
     match until_ms.checked_sub(from_ms) {
         None => Err(ObjectError::Shape("it ends before it begins".to_owned())),
         Some(life_ms) if life_ms > max_ms => Err(ObjectError::LivesTooLong { life_ms, max_ms }),

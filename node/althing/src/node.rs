@@ -89,7 +89,7 @@ impl Node {
         let key = owner::secret(&at.node_key(), &entropy)?;
         let mut notes = Vec::new();
         let (listener, gateway) = parts::bind_gateway(&config.gateway.listen, config.gateway.fixed, &mut notes).await?;
-        let network = parts::listen(&key, &config, &mut notes).await?;
+        let network = parts::listen(&key, &config, &clock, &mut notes).await?;
         let membership = publish::membership(&owner, key.public(), &config.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(Some(membership));
         let trusted = read_trusted(store.as_ref())?;

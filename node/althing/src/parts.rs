@@ -141,8 +141,15 @@ pub async fn bind_gateway(
 }
 
 /// Listens for nodes; when the port is taken, on a free one.
-pub async fn listen(key: &SecretKey, config: &Config, notes: &mut Vec<String>) -> Result<Arc<dyn Network>, Failure> {
-    let start = |listen: Vec<String>| Libp2pNetwork::start(key, Libp2pConfig { listen, ..Libp2pConfig::default() });
+pub async fn listen(
+    key: &SecretKey,
+    config: &Config,
+    clock: &WallClock,
+    notes: &mut Vec<String>,
+) -> Result<Arc<dyn Network>, Failure> {
+    let start = |listen: Vec<String>| {
+        Libp2pNetwork::start(key, Libp2pConfig { listen, ..Libp2pConfig::new(&config.network, clock.clone()) })
+    };
     let network = match start(config.node.listen.clone()).await {
         Err(althing_libp2p::ListenError::Io { address, reason }) if reason.contains("in use") && !config.node.fixed => {
             let free = config.node.listen.iter().map(|address| free_port(address)).collect();

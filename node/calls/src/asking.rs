@@ -63,7 +63,7 @@ impl AgentCalls for Asking {
 }
 
 async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
-    let to = calls.resolve(&question.to).map_err(|error| error.message)?;
+    let to = calls.resolve(&question.to).await.map_err(|error| error.message)?;
     if calls.nearness(to.publisher()) == Nearness::Stranger {
         let publisher = to.publisher().did();
         return Err(format!(

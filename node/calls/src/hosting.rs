@@ -118,6 +118,12 @@ impl Hosting {
         }
     }
 
+    /// The owner of this node, and those it trusts.
+    pub(crate) fn near(&self) -> Vec<PublicKey> {
+        let trust = self.shared.trust.borrow();
+        std::iter::once(trust.owner).chain(trust.trusted.iter().copied()).collect()
+    }
+
     /// Is this a task of that agent on this node?
     pub(crate) fn knows(&self, agent: &AgentId, id: &str) -> bool {
         let record = self.alive().record(id).or_else(|| self.tasks().read(id).ok().flatten());

@@ -26,6 +26,9 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(3_600);
 /// How long the first event of a stream may take: it says which task it is, which is known at once.
 const FIRST_EVENT_PATIENCE: Duration = Duration::from_secs(60);
 
+/// Publishers whose agents of a name are looked for.
+const NEAR_MAX: usize = 8;
+
 /// The calling side.
 #[derive(Clone)]
 pub struct Calls {
@@ -57,14 +60,37 @@ impl Calls {
         Calls { shared: Arc::new(shared) }
     }
 
-    /// The agent that `text` names.
+    /// The agent that `text` names. A name that nobody near is known to have is looked for among the agents of this
+    /// node's owner and of those it trusts, wherever they are; never among strangers', whose names are anybody's.
     ///
     /// # Errors
     /// `AGENT_UNKNOWN`, also for a name that several agents have.
-    pub fn resolve(&self, text: &str) -> Result<AgentId, OperationError> {
+    pub async fn resolve(&self, text: &str) -> Result<AgentId, OperationError> {
         let nearness = |publisher| self.shared.hosting.nearness(publisher);
-        let resolved = self.shared.discovery.resolve(text, nearness);
+        let discovery = &self.shared.discovery;
+        let resolved = discovery.resolve(text, nearness);
+        let near = |id: &AgentId| nearness(id.publisher()) != Nearness::Stranger;
+        let settled = text.starts_with("urn:")
+            || matches!(&resolved, Err(FindError::Ambiguous { .. }))
+            || resolved.as_ref().is_ok_and(near);
+        if !settled {
+            let publishers = self.shared.hosting.near().into_iter().take(NEAR_MAX);
+            let ids = publishers.filter_map(|publisher| AgentId::new(publisher, text).ok());
+            let looking = ids.map(|id| async move {
+                let hosts = discovery.seek_hosts(&id).await;
+                (!hosts.is_empty()).then_some(id)
+            });
+            // The owner's own comes first.
+            if let Some(id) = futures::future::join_all(looking).await.into_iter().flatten().next() {
+                return Ok(id);
+            }
+        }
         resolved.map_err(|error: FindError| OperationError::agent_unknown(error.to_string()))
+    }
+
+    /// Looks for the nodes of an agent that none is known of.
+    pub async fn seek(&self, agent: &AgentId) {
+        self.shared.discovery.seek_hosts(agent).await;
     }
 
     /// For those whom the calls outlive.
@@ -108,7 +134,7 @@ impl Calls {
 
     async fn walk(&self, ask: Ask) -> Result<Reply, OperationError> {
         let shared = &self.shared;
-        let hosts = self.hosts(&ask)?;
+        let hosts = self.hosts(&ask).await?;
         if ask.operation == Operation::ListTasks && hosts.len() > 1 {
             return self.list(&ask, hosts).await;
         }
@@ -156,7 +182,7 @@ impl Calls {
     }
 
     /// Where to ask: the node of the task for what is about a task, or else every node that hosts the agent.
-    fn hosts(&self, ask: &Ask) -> Result<Vec<PublicKey>, OperationError> {
+    async fn hosts(&self, ask: &Ask) -> Result<Vec<PublicKey>, OperationError> {
         let shared = &self.shared;
         let task = match ask.operation {
             Operation::GetTask | Operation::CancelTask | Operation::SubscribeToTask => {
@@ -171,7 +197,7 @@ impl Calls {
         {
             return Ok(vec![node]);
         }
-        Ok(shared.discovery.hosts(&ask.agent))
+        Ok(shared.discovery.seek_hosts(&ask.agent).await)
     }
 
     async fn send(&self, node: PublicKey, ask: &Ask) -> Result<Reply, Failed> {

@@ -30,7 +30,7 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> Response {
     let host = guard::host(&headers).unwrap_or_default();
-    match make(&gateway, &agent, host) {
+    match make(&gateway, &agent, host).await {
         Ok((body, issued_at_ms)) => {
             let etag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(digest(body.as_bytes())));
             let modified = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(issued_at_ms.min(LATEST_MS)));
@@ -53,8 +53,9 @@ pub(crate) async fn show(
     }
 }
 
-fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64), OperationError> {
-    let id = gateway.calls.resolve(agent)?;
+async fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64), OperationError> {
+    let id = gateway.calls.resolve(agent).await?;
+    gateway.calls.seek(&id).await;
     let known = gateway.calls.discovery().describe(&id);
     let known = known.ok_or_else(|| OperationError::agent_unknown(format!("no node that hosts {id} is known")))?;
     let interface = |url: String, binding: &str| Interface {

@@ -62,7 +62,7 @@ pub(crate) async fn call(
         let (operation, params) = asked?;
         let ask = Ask {
             operation,
-            agent: gateway.calls.resolve(&agent)?,
+            agent: gateway.calls.resolve(&agent).await?,
             params,
             principals: vec![gateway.access.principal().to_owned()],
             trace: trace(&headers),

@@ -8,6 +8,8 @@ use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{broadcast, mpsc};
 
+use crate::routing::Routing;
+
 /// A stream to a peer: ordered bytes, both ways, closed by dropping it.
 pub trait RawStream: AsyncRead + AsyncWrite + Send + Unpin {
     /// Ready once fewer than `below` bytes, of all the streams of its connection together, wait to be sent.
@@ -52,6 +54,8 @@ pub trait Network: Send + Sync + 'static {
     fn peers(&self) -> Vec<PeerInfo>;
     /// Where this node can be dialled, as far as it knows.
     fn listening(&self) -> Vec<String>;
+    /// The table in which nodes keep for each other where things are.
+    fn routing(&self) -> &dyn Routing;
 }
 
 /// A change of a peer's connection.

@@ -11,7 +11,7 @@ pub struct DiscoveryConfig {
     pub heartbeat: Duration,
     /// How long a placement is believed after it came: three heartbeats, so that two may be lost.
     pub ttl: Duration,
-    /// Connected peers that placements are pushed to.
+    /// Connected peers that placements are pushed to with each heartbeat; the others ask.
     pub push_peers_max: usize,
     /// A push that takes longer is given up; the next heartbeat repeats it.
     pub push_timeout: Duration,
@@ -21,6 +21,18 @@ pub struct DiscoveryConfig {
     pub fetches_per_node: usize,
     /// Nodes that the catalogue holds; more are refused.
     pub nodes_max: usize,
+    /// What is told to the table is told again after this: a third of how long it is kept.
+    pub republish: Duration,
+    /// A look-up in the table that takes longer is given up.
+    pub lookup_patience: Duration,
+    /// Candidates that one look-up asks.
+    pub candidates_max: usize,
+    /// How long candidates are waited for after a look-up that found something.
+    pub ask_patience: Duration,
+    /// The same, as long as none of them has confirmed anything.
+    pub first_patience: Duration,
+    /// When there is something to show, nothing more is waited for after this.
+    pub enough: Duration,
     /// Addresses that are dialled on start and kept connected.
     pub bootstrap: Vec<String>,
     /// Wait before a lost or unreachable node is dialled again; doubles up to `redial_max`.
@@ -29,6 +41,8 @@ pub struct DiscoveryConfig {
     pub redial_max: Duration,
     /// A node seen on the LAN that has no connection is forgotten after this.
     pub sighting_ttl: Duration,
+    /// A node elsewhere whose connection was lost is dialled again for this long.
+    pub lost_ttl: Duration,
 }
 
 impl Default for DiscoveryConfig {
@@ -37,15 +51,22 @@ impl Default for DiscoveryConfig {
             network: "althing".to_owned(),
             heartbeat: Duration::from_secs(2),
             ttl: Duration::from_secs(6),
-            push_peers_max: 1_024,
+            push_peers_max: 32,
             push_timeout: Duration::from_secs(2),
             fetch_timeout: Duration::from_secs(5),
             fetches_per_node: 8,
             nodes_max: 4_096,
+            republish: Duration::from_secs(40 * 60),
+            lookup_patience: Duration::from_secs(3),
+            candidates_max: 20,
+            ask_patience: Duration::from_millis(300),
+            first_patience: Duration::from_secs(2),
+            enough: Duration::from_secs(1),
             bootstrap: Vec::new(),
             redial_min: Duration::from_millis(500),
             redial_max: Duration::from_secs(2),
             sighting_ttl: Duration::from_secs(600),
+            lost_ttl: Duration::from_secs(3_600),
         }
     }
 }

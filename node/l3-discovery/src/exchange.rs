@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use althing_communication::{Answer, CallError, Caller, Inbound, PeerEvent, Request};
 use althing_protocol::object::{self, Health, Hosted, Placement};
-use althing_protocol::{AgentId, Evidence, PublicKey};
-use althing_td::{Description, Exposure, Strictness};
+use althing_protocol::{AgentId, PublicKey};
+use althing_td::Exposure;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::{Semaphore, broadcast};
 use tokio::time::{interval, sleep, timeout};
 
-use crate::machine::catalogue::{Candidate, Learned, PlacementRefused};
+use crate::machine::catalogue::{Learned, PlacementRefused};
 use crate::service::Discovery;
 use crate::{DESCRIBE, PLACEMENTS};
 
@@ -36,12 +36,63 @@ impl Discovery {
                 _ = beat.tick() => { self.refresh_own(); tokio::spawn(self.clone().push_all_owned()); }
                 () = self.shared.changed.notified() => { tokio::spawn(self.clone().push_all_owned()); }
                 event = events.recv() => match event {
-                    Ok(PeerEvent::Connected(peer)) => { tokio::spawn(self.clone().push_new(peer)); }
-                    Ok(PeerEvent::Disconnected(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Ok(PeerEvent::Connected(peer)) => {
+                        if self.meet(peer) {
+                            tokio::spawn(self.clone().push_new(peer));
+                        }
+                    }
+                    Ok(PeerEvent::Disconnected(peer)) => self.part_from(peer),
+                    Err(broadcast::error::RecvError::Lagged(_)) => self.catch_up(),
                     Err(broadcast::error::RecvError::Closed) => return,
                 },
             }
         }
+    }
+
+    /// A peer came. True when it is one of those who hear this node from now on.
+    fn meet(&self, peer: PublicKey) -> bool {
+        let infos = self.shared.communication.network().peers();
+        let dialled = infos.into_iter().find(|info| info.peer == peer && info.dialled);
+        let mut state = self.lock();
+        let joined = state.audience.joined(peer);
+        if let Some(info) = dialled.filter(|_| joined) {
+            state.dialled.insert(peer, info.address);
+        }
+        joined
+    }
+
+    /// A peer left. Those who heard this node, and were dialled by it, are dialled again: they were no passers-by.
+    fn part_from(&self, peer: PublicKey) {
+        let connected = self.connected();
+        let now_ms = self.now().monotonic_ms;
+        let mut state = self.lock();
+        let address = state.dialled.remove(&peer);
+        // Who said goodbye is not in the catalogue any more.
+        let was_heard = state.catalogue.hears(peer, now_ms, u64::MAX / 2);
+        if state.audience.left(peer, &connected)
+            && was_heard
+            && let Some(address) = address
+        {
+            state.dialling.lost(peer, address, now_ms);
+        }
+    }
+
+    /// Some who came or left were missed.
+    fn catch_up(&self) {
+        let connected = self.connected();
+        let mut state = self.lock();
+        let gone: Vec<PublicKey> =
+            state.audience.members().iter().filter(|member| !connected.contains(member)).copied().collect();
+        for peer in gone {
+            state.audience.left(peer, &connected);
+        }
+        for peer in connected {
+            state.audience.joined(peer);
+        }
+    }
+
+    fn connected(&self) -> Vec<PublicKey> {
+        self.shared.communication.network().peers().iter().map(|info| info.peer).collect()
     }
 
     async fn push_all_owned(self) {
@@ -49,9 +100,8 @@ impl Discovery {
     }
 
     pub(crate) async fn push_all(&self) {
-        let peers = self.shared.communication.network().peers();
-        let peers = peers.iter().take(self.shared.config.push_peers_max).map(|info| info.peer);
-        futures::future::join_all(peers.map(|peer| self.push(peer))).await;
+        let peers = self.lock().audience.members().to_vec();
+        futures::future::join_all(peers.into_iter().map(|peer| self.push(peer))).await;
     }
 
     /// A new connection may be one of two, of which one is closed again: so a failed push is repeated soon.
@@ -66,11 +116,7 @@ impl Discovery {
 
     async fn push(&self, peer: PublicKey) -> bool {
         let trusted = (self.shared.trusts)(peer);
-        let placement = self.placement(&mut self.lock(), |exposure| match exposure {
-            Exposure::Public => true,
-            Exposure::Trusted => trusted,
-            Exposure::Hidden => false,
-        });
+        let placement = self.placement(&mut self.lock(), |exposure| seen(exposure, trusted));
         let mut request = Request::new("placement", placement.bytes);
         request.deadline = Some(self.shared.config.push_timeout);
         match self.shared.communication.call(peer, PLACEMENTS, request).await {
@@ -144,18 +190,7 @@ impl Discovery {
         let answer = timeout(self.shared.config.fetch_timeout, asking).await;
         let answer = answer.map_err(|_| Refused::Call("no answer in time".to_owned()))?;
         let answer = answer.map_err(|error| Refused::Call(error.to_string()))?;
-        let verified = Evidence::decode(&answer)
-            .and_then(|evidence| {
-                evidence.verify(&self.shared.config.network, &hosted.agent, node, self.shared.clock.now_ms())
-            })
-            .map_err(|error| Refused::Agent(error.to_string()))?;
-        let description = Description::parse_as(&verified.description.body.td, Strictness::Own);
-        let description = description.map_err(|error| Refused::Agent(error.to_string()))?;
-        if description.id() != Some(hosted.agent.to_string().as_str()) {
-            return Err(Refused::Agent(format!("its description is about {:?}", description.id())));
-        }
-        let candidate = Candidate { verified: Arc::new(verified), description: Arc::new(description) };
-        self.lock().catalogue.admit(candidate).map_err(|reason| Refused::Agent(reason.to_string()))
+        self.believe(node, Some(&hosted.agent), &answer).map_err(Refused::Agent)
     }
 
     /// Evidence for an agent that this node hosts, if `caller` may see it.
@@ -163,13 +198,19 @@ impl Discovery {
         althing_protocol::cbor::check(body, 1_024).map_err(|error| error.to_string())?;
         let agent: AgentId = minicbor::decode(body).map_err(|error| error.to_string())?;
         let state = self.lock();
-        let local = state.local.get(&agent).filter(|local| match local.exposure {
-            Exposure::Public => true,
-            Exposure::Trusted => (self.shared.trusts)(caller),
-            Exposure::Hidden => false,
-        });
+        let trusted = (self.shared.trusts)(caller);
+        let local = state.local.get(&agent).filter(|local| seen(local.exposure, trusted));
         let local = local.ok_or_else(|| format!("{agent} is not hosted here"))?;
         Ok(local.verified.evidence().encode())
+    }
+}
+
+/// May a peer know of an agent?
+pub(crate) fn seen(exposure: Exposure, trusted: bool) -> bool {
+    match exposure {
+        Exposure::Public => true,
+        Exposure::Trusted => trusted,
+        Exposure::Hidden => false,
     }
 }
 
@@ -200,6 +241,7 @@ impl Inbound for Serving {
             "placement" => {
                 self.0.take(caller.node, &request.body).map(|()| Vec::new()).map_err(|why| (INVALID_PARAMS, None, why))
             }
+            "find" => self.0.testify(caller.node, &request.body).map_err(|why| (INVALID_PARAMS, None, why)),
             "describe" => {
                 self.0.evidence(caller.node, &request.body).map_err(|why| (SERVER_ERROR, Some("AGENT_NOT_HERE"), why))
             }

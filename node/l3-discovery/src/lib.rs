@@ -14,12 +14,14 @@ mod error;
 mod exchange;
 pub mod lan;
 pub mod machine;
+mod seek;
 mod service;
+mod tell;
 
 pub use config::DiscoveryConfig;
 pub use error::FindError;
 pub use machine::catalogue::{Candidate, Learned};
-pub use machine::query::{Explanation, Found, Nearness, Query};
+pub use machine::query::{Explanation, Found, Nearness, Query, Sought};
 pub use service::{Discovery, Facts, LocalAgent, Status};
 
 /// Stream protocol on which placements are pushed.

@@ -10,11 +10,13 @@ use althing_protocol::{AgentId, Authored, PublicKey, SecretKey, VerifiedAgent};
 use althing_td::{Description, Exposure};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::{Instant, interval};
+use tokio_util::sync::CancellationToken;
 
 use crate::config::DiscoveryConfig;
 use crate::error::FindError;
 use crate::exchange::Serving;
 use crate::lan::Sighting;
+use crate::machine::audience::Audience;
 use crate::machine::catalogue::{Candidate, Catalogue, Learned, Now};
 use crate::machine::dialling::{Dialling, Target, Times};
 use crate::machine::query::{Explanation, Found, Nearness, Query};
@@ -24,6 +26,8 @@ use crate::{DESCRIBE, PLACEMENTS};
 const TICK: Duration = Duration::from_millis(250);
 /// How long the larger id waits for the smaller one to dial, on a LAN sighting.
 const COURTESY_MS: u64 = 1_000;
+/// The longest wait before a lost node is dialled again.
+const LOST_BACKOFF_MS: u64 = 60_000;
 
 /// An agent that this node hosts.
 #[derive(Debug, Clone)]
@@ -80,7 +84,10 @@ pub(crate) struct Shared {
 
 pub(crate) struct State {
     pub catalogue: Catalogue,
-    dialling: Dialling,
+    pub dialling: Dialling,
+    pub audience: Audience,
+    /// Where those of the audience were dialled that this node had dialled.
+    pub dialled: BTreeMap<PublicKey, String>,
     pub local: BTreeMap<AgentId, LocalAgent>,
     health: Health,
     sequence: u64,
@@ -132,12 +139,16 @@ impl Discovery {
             backoff_max_ms: millis(config.redial_max),
             forget_ms: millis(config.sighting_ttl),
             courtesy_ms: COURTESY_MS,
+            lost_forget_ms: millis(config.lost_ttl),
+            lost_backoff_max_ms: LOST_BACKOFF_MS,
         };
         let mut dialling = Dialling::new(key.public(), times);
         config.bootstrap.iter().cloned().for_each(|address| dialling.bootstrap(address));
         let state = State {
             catalogue: Catalogue::new(config.nodes_max),
             dialling,
+            audience: Audience::new(config.push_peers_max),
+            dialled: BTreeMap::new(),
             local: BTreeMap::new(),
             health: Health::Healthy,
             // The time of day, so that it rises across restarts too.
@@ -163,8 +174,16 @@ impl Discovery {
         discovery.shared.communication.serve(PLACEMENTS, serving.clone())?;
         discovery.shared.communication.serve(DESCRIBE, serving)?;
         let events = discovery.shared.communication.network().events();
-        tokio::spawn(discovery.clone().push_for_ever(events));
-        tokio::spawn(discovery.clone().tick_for_ever());
+        // The rest ends with the network, whose end the first one notices.
+        let over = CancellationToken::new();
+        let pushing = discovery.clone().push_for_ever(events);
+        let ends = over.clone().drop_guard();
+        tokio::spawn(async move {
+            pushing.await;
+            drop(ends);
+        });
+        tokio::spawn(over.clone().run_until_cancelled_owned(discovery.clone().tick_for_ever()));
+        tokio::spawn(over.run_until_cancelled_owned(discovery.clone().tell_for_ever()));
         if let Some(sightings) = sightings {
             tokio::spawn(discovery.clone().note_sightings(sightings));
         }
@@ -343,6 +362,8 @@ impl Discovery {
     async fn note_sightings(self, mut sightings: mpsc::Receiver<Sighting>) {
         while let Some(sighting) = sightings.recv().await {
             tracing::debug!(peer = %sighting.peer, addresses = ?sighting.addresses, "seen on the LAN");
+            let network = self.shared.communication.network();
+            network.routing().learn(sighting.peer, sighting.addresses.clone());
             let now_ms = self.now().monotonic_ms;
             self.lock().dialling.sighted(sighting.peer, sighting.addresses, now_ms);
         }

@@ -3,12 +3,14 @@
 use althing_protocol::binding::Binding;
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::object::{self, Description, Grant, Membership, Placement};
+use althing_protocol::record::Contact;
 use althing_protocol::sign1;
 use althing_protocol::{FrameOpener, PublicKey};
 
 use crate::support::*;
 
-const KINDS: [&str; 7] = ["frame", "description", "grant", "placement", "key event", "membership", "binding"];
+const KINDS: [&str; 8] =
+    ["frame", "description", "grant", "placement", "key event", "membership", "binding", "contact"];
 
 fn domain(kind: usize) -> String {
     format!("althing/{}/1", KINDS[kind].replace(' ', "-"))
@@ -33,6 +35,7 @@ fn payloads() -> Vec<Vec<u8>> {
         log().to_bytes().remove(0),
         membership().bytes,
         sealed_binding().bytes,
+        crate::records::contact().bytes,
     ];
     signed.iter().map(|bytes| sign1::read(bytes, 1 << 20).expect("a good sample").payload().to_vec()).collect()
 }
@@ -46,7 +49,8 @@ fn reads(kind: usize, bytes: &[u8]) -> bool {
         3 => object::open::<Placement>(bytes, NETWORK, "").is_ok(),
         4 => object::open::<KeyEvent>(bytes, "", "").is_ok(),
         5 => object::open::<Membership>(bytes, NETWORK, "").is_ok(),
-        _ => object::open::<Binding>(bytes, NETWORK, "").is_ok(),
+        6 => object::open::<Binding>(bytes, NETWORK, "").is_ok(),
+        _ => object::open::<Contact>(bytes, NETWORK, "").is_ok(),
     }
 }
 
@@ -77,7 +81,7 @@ fn an_object_whose_kind_was_rewritten_is_refused_by_its_signature() {
         for reader in (1..KINDS.len()).filter(|reader| *reader != signed_as) {
             let mut relabelled = payload.clone();
             assert_eq!(relabelled[1], 0, "member 0 comes first");
-            relabelled[2] = u8::try_from(reader).expect("there are seven");
+            relabelled[2] = u8::try_from(reader).expect("there are eight");
             let bytes = cose(&relabelled, &aad(signed_as, signer.public()), &signer);
             assert!(!reads(reader, &bytes), "{} as {}", KINDS[signed_as], KINDS[reader]);
         }

@@ -9,6 +9,7 @@ mod kinds_matrix;
 mod malformed;
 mod names;
 mod objects;
+mod records;
 mod specification;
 mod streams;
 mod support;

@@ -2,6 +2,8 @@
 //! name before the tests compile.
 
 use althing_protocol::cbor::CborError as C;
+use althing_protocol::inquiry::InquiryError;
+use althing_protocol::record::RecordError;
 use althing_protocol::sign1::Sign1Error as S;
 use althing_protocol::stream::HelloError as H;
 use althing_protocol::{EvidenceError as E, FrameError as F, IdentityError as I, KeyLogError as K, ObjectError as O};
@@ -117,6 +119,27 @@ impl Name for E {
             E::Description(inner) => format!("EvidenceError::Description({})", inner.name()),
             E::Grant(inner) => format!("EvidenceError::Grant({})", inner.name()),
             E::Mismatch { .. } => "EvidenceError::Mismatch".to_owned(),
+        }
+    }
+}
+
+impl Name for RecordError {
+    fn name(&self) -> String {
+        match self {
+            RecordError::Cbor(inner) => format!("RecordError::Cbor({})", inner.name()),
+            RecordError::Shape(_) => "RecordError::Shape".to_owned(),
+            RecordError::Contact(inner) => format!("RecordError::Contact({})", inner.name()),
+            RecordError::KeyLog(inner) => format!("RecordError::KeyLog({})", inner.name()),
+            RecordError::WrongKey => "RecordError::WrongKey".to_owned(),
+        }
+    }
+}
+
+impl Name for InquiryError {
+    fn name(&self) -> String {
+        match self {
+            InquiryError::Cbor(inner) => format!("InquiryError::Cbor({})", inner.name()),
+            InquiryError::Shape(_) => "InquiryError::Shape".to_owned(),
         }
     }
 }

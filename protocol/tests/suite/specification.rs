@@ -78,6 +78,10 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         AGENT_NAME_MAX,
         PLACEMENT_AGENTS_MAX,
         KEYLOG_EVENTS_MAX,
+        CONTACT_ADDRESSES_MAX,
+        RECORD_BYTES_MAX,
+        INQUIRY_BYTES_MAX,
+        INQUIRY_AGENTS_MAX,
     ]
     .map(|value| value as u64)
     .into_iter()
@@ -87,7 +91,7 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         assert!(words.contains(value.to_string().as_str()), "the limit {value} is missing");
     }
     let domains = chapter("## 15 Domain strings");
-    for kind in ["frame", "description", "grant", "placement", "key-event", "membership"] {
+    for kind in ["frame", "description", "grant", "placement", "key-event", "membership", "binding", "contact"] {
         assert!(domains.contains(&format!("`althing/{kind}/1`")), "{kind}");
     }
 }

@@ -29,6 +29,7 @@ pub fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("objects", vector_objects::objects()),
         ("keylogs", vector_objects::keylogs()),
         ("evidence", vector_objects::evidence()),
+        ("records", crate::records::vectors()),
     ]
 }
 

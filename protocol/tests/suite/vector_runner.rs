@@ -25,6 +25,7 @@ pub fn run(what: &str, input: &Value) -> Outcome {
         "objects" => objects(input),
         "keylogs" => keylogs(input),
         "evidence" => evidence(input),
+        "records" => crate::records::run(input),
         other => panic!("no vectors are called {other}"),
     }
 }

@@ -37,7 +37,10 @@ impl Inbound for Echo {
 
 pub async fn communication() -> (Communication, PublicKey) {
     let key = SecretKey::from_seed(&rand::rng().random());
-    let config = Libp2pConfig { listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()], ..Libp2pConfig::default() };
+    let config = Libp2pConfig {
+        listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()],
+        ..Libp2pConfig::new("althing", WallClock::new(|| 0))
+    };
     let network: Arc<dyn Network> = Arc::new(Libp2pNetwork::start(&key, config).await.expect("a network"));
     let communication = Communication::start(
         network,

@@ -7,10 +7,9 @@ use althing_communication::network::Incoming;
 use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{
     AcceptError, BoxedStream, Communication, CommunicationConfig, DialError, Network, OpenError, PeerEvent, PeerInfo,
-    WallClock,
+    Routing, WallClock,
 };
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
-use althing_protocol::object::{self, Membership};
 use althing_protocol::{PublicKey, SecretKey};
 use futures::future::BoxFuture;
 use tokio::sync::{broadcast, watch};
@@ -30,7 +29,7 @@ impl World {
     /// The simulated network with links as they are by default.
     #[must_use]
     pub fn simulated() -> World {
-        World::Simulated(SimNet::new(1, LinkConfig::default()))
+        World::Simulated(SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS))
     }
 
     /// A node that listens.
@@ -39,7 +38,7 @@ impl World {
             World::Simulated(net) => net.join(key.public()),
             World::Libp2p => {
                 let listen = vec!["/ip4/127.0.0.1/tcp/0".to_owned()];
-                let config = Libp2pConfig { listen, ..Libp2pConfig::default() };
+                let config = Libp2pConfig { listen, ..Libp2pConfig::new(NETWORK, WallClock::new(|| NOW_MS)) };
                 Arc::new(Libp2pNetwork::start(key, config).await.expect("a network on the loopback"))
             }
         }
@@ -113,13 +112,6 @@ pub async fn pair(world: &World) -> (Peer, Peer) {
     (a, b)
 }
 
-/// `owner`'s word that `node` is its own, from `from_ms` for an hour.
-#[must_use]
-pub fn membership(owner: &SecretKey, node: PublicKey, from_ms: u64) -> Vec<u8> {
-    let body = Membership::new(owner.public(), node, from_ms, from_ms + 3_600_000);
-    object::sign(body, NETWORK, "", owner).expect("a membership").bytes
-}
-
 /// Waits until `holds`, looking again and again; the test's own limit ends it.
 pub async fn until(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..4_000 {
@@ -172,5 +164,8 @@ impl Network for Counting {
     }
     fn listening(&self) -> Vec<String> {
         self.inner.listening()
+    }
+    fn routing(&self) -> &dyn Routing {
+        self.inner.routing()
     }
 }

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use althing_communication::{Network, PeerInfo};
+use althing_communication::{Network, PeerInfo, WallClock};
+use althing_conformance::{NETWORK, NOW_MS};
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_protocol::SecretKey;
 
@@ -16,7 +17,10 @@ const SETTLED: Duration = Duration::from_secs(20);
 async fn node(seed: [u8; 3]) -> Libp2pNetwork {
     let mut whole = [0; 32];
     whole[..3].copy_from_slice(&seed);
-    let config = Libp2pConfig { listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()], ..Libp2pConfig::default() };
+    let config = Libp2pConfig {
+        listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()],
+        ..Libp2pConfig::new(NETWORK, WallClock::new(|| NOW_MS))
+    };
     Libp2pNetwork::start(&SecretKey::from_seed(&whole), config).await.expect("a network")
 }
 

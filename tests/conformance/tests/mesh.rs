@@ -618,23 +618,27 @@ async fn a_name_belongs_to_the_nearest_publisher_and_no_stranger_takes_it() {
     let lone = stranger.host(&file("lone", "is alone", "alone.be", "be", "alone"));
     stranger.connect(&a).await;
     found(&a, &theirs).await;
-    assert_eq!(a.calls.resolve("actor"), Ok(id.clone()), "the owner's own comes first");
-    assert_eq!(a.calls.resolve("lone"), Ok(lone.clone()), "a stranger's may be called by a name that nobody near has");
+    assert_eq!(a.calls.resolve("actor").await, Ok(id.clone()), "the owner's own comes first");
+    assert_eq!(
+        a.calls.resolve("lone").await,
+        Ok(lone.clone()),
+        "a stranger's may be called by a name that nobody near has"
+    );
     net.crash(b.id());
     until("the owner's is gone", || nodes_of(&a, &id) == 0).await;
-    let gone = a.calls.resolve("actor").expect_err("it is not replaced by the stranger's");
+    let gone = a.calls.resolve("actor").await.expect_err("it is not replaced by the stranger's");
     assert!(gone.message.contains(&id.to_string()), "{gone}");
-    assert_eq!(a.calls.resolve(&theirs.to_string()), Ok(theirs));
+    assert_eq!(a.calls.resolve(&theirs.to_string()).await, Ok(theirs));
     // A name that its owner gave up is free.
     let own = a.host(&file("lone", "is ours", "alone.be", "be", "alone"));
-    assert_eq!(a.calls.resolve("lone"), Ok(own.clone()));
+    assert_eq!(a.calls.resolve("lone").await, Ok(own.clone()));
     a.discovery.unhost(&own);
-    assert_eq!(a.calls.resolve("lone"), Ok(lone.clone()));
+    assert_eq!(a.calls.resolve("lone").await, Ok(lone.clone()));
 
     // Among strangers a name must be one agent's.
     let other = Node::start(&net, 4, 102, &[], store()).await;
     let second = other.host(&file("lone", "is not alone", "alone.be", "be", "alone"));
     other.connect(&a).await;
     found(&a, &second).await;
-    assert_eq!(a.calls.resolve("lone").expect_err("two of them").reason, "AGENT_UNKNOWN");
+    assert_eq!(a.calls.resolve("lone").await.expect_err("two of them").reason, "AGENT_UNKNOWN");
 }

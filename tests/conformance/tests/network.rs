@@ -8,8 +8,9 @@ use althing_communication::{
     AcceptError, BoxedStream, CallError, CommunicationConfig, DialError, OpenError, PeerEvent, Priority, Request,
     StreamError, WallClock,
 };
+use althing_conformance::mesh::membership;
 use althing_conformance::probe::EVENT_BYTES;
-use althing_conformance::world::{Counting, Peer, World, connect, membership, pair, until};
+use althing_conformance::world::{Counting, Peer, World, connect, pair, until};
 use althing_conformance::{NOW_MS, PROTOCOL, key};
 use althing_protocol::stream::HelloError;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

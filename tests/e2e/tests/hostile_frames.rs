@@ -171,7 +171,10 @@ async fn thousands_of_malformed_streams_frames_and_objects() {
     machine.add("echo", &cast::echo("echo", "trusted"));
     let victim = PublicKey::from_did(&node.did()).expect("a key");
     let key = SecretKey::from_seed(&[42; 32]);
-    let config = Libp2pConfig { listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()], ..Libp2pConfig::default() };
+    let config = Libp2pConfig {
+        listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()],
+        ..Libp2pConfig::new(NETWORK, WallClock::new(|| 0))
+    };
     let network: std::sync::Arc<dyn Network> =
         std::sync::Arc::new(Libp2pNetwork::start(&key, config).await.expect("a network"));
     network.dial(Some(victim), vec![node.address("/ip4/127.0.0.1")]).await.expect("a connection");

@@ -27,6 +27,18 @@ const EDGES: &[(&str, &[&str])] = &[
         "althing-calls",
         &["althing-communication", "althing-discovery", "althing-execution", "althing-protocol", "althing-store"],
     ),
+    (
+        "althing-simulations",
+        &[
+            "althing-calls",
+            "althing-communication",
+            "althing-discovery",
+            "althing-execution",
+            "althing-protocol",
+            "althing-store",
+            "althing-td",
+        ],
+    ),
     ("althing-gateway", &["althing-calls", "althing-protocol", "althing-td"]),
     ("althing-tidy", &[]),
 ];

@@ -70,6 +70,25 @@ fn people(found: &Value) -> String {
             text(steps, "order"),
             text(explain, "tookMicroseconds"),
         ));
+        let sought = &explain["sought"];
+        let number = |name: &str| sought[name].as_u64().unwrap_or(0);
+        shown.push_str(&if sought.is_null() {
+            "nothing was looked for beyond the nodes that are heard of\n".to_owned()
+        } else {
+            format!(
+                "looked further: {} nodes asked who has it, {} answered, {} ms; {} candidates asked: {} have it, {} do not, \
+                 {} are silent, {} are not believed; {} ms in all\n",
+                number("requests"),
+                number("answered"),
+                number("lookupMicroseconds") / 1_000,
+                number("asked"),
+                number("confirmed"),
+                number("without"),
+                number("silent"),
+                number("refused"),
+                number("tookMicroseconds") / 1_000,
+            )
+        });
     }
     shown
 }

@@ -123,11 +123,25 @@ async fn peers(State(node): State<Arc<Node>>) -> Json<Value> {
 
 async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<Value> {
     let begun = tokio::time::Instant::now();
-    let (found, why) = node.discovery.find(&query);
+    let (found, why) = node.discovery.seek(&query).await;
     let took_us = begun.elapsed().as_micros();
     let list: Vec<Value> = found.iter().map(row).collect();
-    let tookus = u64::try_from(took_us).unwrap_or(u64::MAX);
-    Json(json!({ "agents": list, "explain": { "tookMicroseconds": tookus, "steps": why } }))
+    let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    let sought = why.sought.as_ref().map(|sought| {
+        json!({
+            "requests": sought.requests,
+            "answered": sought.answered,
+            "lookupMicroseconds": micros(sought.lookup),
+            "asked": sought.asked,
+            "confirmed": sought.confirmed,
+            "without": sought.without,
+            "silent": sought.silent,
+            "refused": sought.refused,
+            "tookMicroseconds": micros(sought.took),
+        })
+    });
+    let took_us = u64::try_from(took_us).unwrap_or(u64::MAX);
+    Json(json!({ "agents": list, "explain": { "tookMicroseconds": took_us, "steps": why, "sought": sought } }))
 }
 
 /// One result, with everything of E10 that is known of it.
@@ -165,6 +179,7 @@ fn row(found: &Found) -> Value {
         "learned": match found.learned {
             Learned::Local => "hosted here",
             Learned::Push => "told by its node",
+            Learned::Asked => "asked of its node",
         },
         "heardMsAgo": found.heard_ms_ago,
         "score": found.score,
@@ -173,7 +188,8 @@ fn row(found: &Found) -> Value {
 
 async fn describe(State(node): State<Arc<Node>>, UrlPath(agent): UrlPath<String>) -> Result<Response, Failure> {
     let unknown = |message: String| Failure::new(code::NOT_FOUND, message);
-    let id = node.calls.resolve(&agent).map_err(|error| unknown(error.message))?;
+    let id = node.calls.resolve(&agent).await.map_err(|error| unknown(error.message))?;
+    node.calls.seek(&id).await;
     let known = node.discovery.describe(&id).ok_or_else(|| unknown(format!("no node that hosts {id} is known")))?;
     // Byte for byte as the publisher signed it.
     Ok(([("content-type", "application/td+json")], known.description.bytes().to_vec()).into_response())
@@ -232,16 +248,16 @@ async fn trust(State(node): State<Arc<Node>>, Json(request): Json<TrustRequest>)
 
 async fn cancel(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Answer {
     let params = json!({ "id": request.task });
-    match node.calls.ask(ask(&node, &request.agent, Operation::CancelTask, &params)?).await {
+    match node.calls.ask(ask(&node, &request.agent, Operation::CancelTask, &params).await?).await {
         Ok(_) => Ok(Json(json!({ "cancelled": request.task }))),
         Err(error) => Err(failure(&error)),
     }
 }
 
-fn ask(node: &Node, agent: &str, operation: Operation, params: &Value) -> Result<Ask, Failure> {
+async fn ask(node: &Node, agent: &str, operation: Operation, params: &Value) -> Result<Ask, Failure> {
     Ok(Ask {
         operation,
-        agent: node.calls.resolve(agent).map_err(|error| failure(&error))?,
+        agent: node.calls.resolve(agent).await.map_err(|error| failure(&error))?,
         params: params.to_string().into_bytes(),
         principals: vec!["local".to_owned()],
         trace: Trace::default(),
@@ -272,8 +288,8 @@ async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -
         message["taskId"] = json!(task);
     }
     let params = json!({ "message": message });
-    let ask = ask(&node, &request.agent, Operation::SendStreamingMessage, &params)?;
-    let explained = request.explain.then(|| explain(&node, &request.agent));
+    let ask = ask(&node, &request.agent, Operation::SendStreamingMessage, &params).await?;
+    let explained = if request.explain { Some(explain(&node, &request.agent).await) } else { None };
     let events = match node.calls.ask(ask).await.map_err(|error| failure(&error))? {
         Reply::Events(events) => events,
         Reply::One(body) => futures::stream::iter([Ok(body)]).boxed(),
@@ -302,8 +318,8 @@ pub fn ndjson<T: serde::Serialize>(lines: impl Stream<Item = T> + Send + 'static
 }
 
 /// Which nodes host the agent, in the order in which they are asked.
-fn explain(node: &Node, agent: &str) -> Value {
-    match node.calls.resolve(agent) {
+async fn explain(node: &Node, agent: &str) -> Value {
+    match node.calls.resolve(agent).await {
         Ok(id) => {
             let hosts = node.discovery.hosts(&id);
             json!({

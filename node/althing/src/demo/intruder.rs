@@ -33,7 +33,8 @@ impl Intruder {
     /// Connects to `target` at `address`, on the network `name`.
     pub async fn connect(target: PublicKey, address: &str, name: &str) -> Result<Intruder, Failure> {
         let key = SecretKey::from_seed(&node::entropy().bytes());
-        let config = Libp2pConfig { listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()], ..Libp2pConfig::default() };
+        let config =
+            Libp2pConfig { listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()], ..Libp2pConfig::new(name, node::clock()) };
         let network = Libp2pNetwork::start(&key, config).await.map_err(failed)?;
         network.dial(Some(target), vec![address.to_owned()]).await.map_err(failed)?;
         Ok(Intruder { network, key, target, name: name.to_owned() })

@@ -3,9 +3,13 @@
 use libp2p::connection_limits::{self, ConnectionLimits};
 use libp2p::identity::Keypair;
 use libp2p::swarm::NetworkBehaviour;
-use libp2p::{identify, ping};
+use libp2p::{identify, kad, ping};
+
+use althing_protocol::PublicKey;
 
 use crate::config::Libp2pConfig;
+use crate::lookups;
+use crate::shelf::Shelf;
 use crate::streams::{self, Control};
 
 /// Two sides that dial each other at once have two connections for a moment, and a third while one closes. libp2p's
@@ -18,10 +22,11 @@ pub(crate) struct Behaviour {
     streams: streams::Behaviour,
     identify: identify::Behaviour,
     ping: ping::Behaviour,
+    pub kad: kad::Behaviour<Shelf>,
 }
 
 impl Behaviour {
-    pub fn new(key: &Keypair, config: &Libp2pConfig, control: &Control) -> Behaviour {
+    pub fn new(key: &Keypair, local: PublicKey, config: &Libp2pConfig, control: &Control) -> Behaviour {
         let limits = ConnectionLimits::default()
             .with_max_established_per_peer(Some(CONNECTIONS_PER_PEER))
             .with_max_established_incoming(Some(config.incoming_max))
@@ -34,6 +39,7 @@ impl Behaviour {
             streams: streams::Behaviour::new(control),
             identify: identify::Behaviour::new(about),
             ping: ping::Behaviour::new(probe),
+            kad: lookups::behaviour(local, &config.network),
         }
     }
 }

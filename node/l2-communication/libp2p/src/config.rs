@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
+use althing_communication::WallClock;
+
 /// How the shell behaves.
 #[derive(Debug, Clone)]
 pub struct Libp2pConfig {
+    /// The network's name: each has a table of its own.
+    pub network: String,
+    /// The time of day, by which values of the table end.
+    pub clock: WallClock,
     /// Multiaddresses to listen on.
     pub listen: Vec<String>,
     /// Connections that others may have opened to us at one time.
@@ -21,9 +27,13 @@ pub struct Libp2pConfig {
     pub idle_timeout: Duration,
 }
 
-impl Default for Libp2pConfig {
-    fn default() -> Self {
+impl Libp2pConfig {
+    /// What does in the network of that name.
+    #[must_use]
+    pub fn new(network: &str, clock: WallClock) -> Libp2pConfig {
         Libp2pConfig {
+            network: network.to_owned(),
+            clock,
             listen: vec!["/ip4/0.0.0.0/tcp/0".to_owned()],
             incoming_max: 512,
             pending_incoming_max: 128,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use althing_communication::{PeerEvent, PeerInfo};
 use althing_protocol::PublicKey;
+use libp2p::Multiaddr;
 
 /// The connections of one node, oldest first for each peer.
 #[derive(Debug)]
@@ -63,6 +64,17 @@ impl<Id: Copy + PartialEq> Connections<Id> {
         let held = self.peers.get(&peer)?;
         let goes = surplus(self.local < peer, held);
         held.iter().map(|connection| connection.id).find(|id| !goes.contains(id))
+    }
+
+    /// The address at the other end of a connection.
+    pub fn address(&self, peer: PublicKey, id: Id) -> Option<Multiaddr> {
+        let held = self.peers.get(&peer)?.iter().find(|connection| connection.id == id)?;
+        held.address.parse().ok()
+    }
+
+    /// The address at the other end of the first connection.
+    pub fn remote(&self, peer: PublicKey) -> Option<Multiaddr> {
+        self.peers.get(&peer)?.first()?.address.parse().ok()
     }
 
     pub fn contains(&self, peer: PublicKey) -> bool {

@@ -1,4 +1,4 @@
-//! The libp2p shell of L2's [`Network`] port: tcp, noise and yamux, identify, ping, connection limits.
+//! The libp2p shell of L2's [`Network`] port: tcp, noise and yamux, identify, ping, Kademlia, connection limits.
 //!
 //! **Inputs**: a node's key and addresses to listen on. **Outputs**: streams to proven peers, and who comes and goes.
 //!
@@ -13,8 +13,15 @@ mod config;
 mod connections;
 mod egress;
 mod identity;
+mod lookups;
+mod routing;
+mod shelf;
 mod streams;
 mod swarm;
+mod transport;
+
+use libp2p::Multiaddr;
+use libp2p::multiaddr::Protocol;
 
 pub use config::{Libp2pConfig, ListenError};
 pub use swarm::Libp2pNetwork;
@@ -22,8 +29,10 @@ pub use swarm::Libp2pNetwork;
 /// Can this be dialled, or listened on, at all? An IP address or a name, and a TCP port.
 #[must_use]
 pub fn is_address(text: &str) -> bool {
-    use libp2p::multiaddr::Protocol;
-    let Ok(address) = text.parse::<libp2p::Multiaddr>() else { return false };
+    text.parse::<Multiaddr>().is_ok_and(|address| can_be_dialled(&address))
+}
+
+pub(crate) fn can_be_dialled(address: &Multiaddr) -> bool {
     let mut parts = address.iter();
     let host = matches!(
         parts.next(),

@@ -4,45 +4,38 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use althing_communication::network::Incoming;
-use althing_communication::{AcceptError, BoxedStream, DialError, Network, OpenError, PeerEvent, PeerInfo};
+use althing_communication::{
+    AcceptError, BoxedStream, DialError, Kept, Network, OpenError, PeerEvent, PeerInfo, Routing,
+};
+use althing_protocol::record::RecordKey;
 use althing_protocol::{PublicKey, SecretKey};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
-use libp2p::core::muxing::StreamMuxerBox;
-use libp2p::core::transport::Boxed;
-use libp2p::core::upgrade::Version;
 use libp2p::core::{ConnectedPoint, Multiaddr};
-use libp2p::identity::Keypair;
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
-use libp2p::{PeerId, Swarm, Transport as _, noise, tcp, yamux};
+use libp2p::{PeerId, Swarm, identify, kad};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::behaviour::{Behaviour, BehaviourEvent};
-use crate::closing::Closing;
 use crate::config::{Libp2pConfig, ListenError};
 use crate::connections::Connections;
-use crate::egress::{Egresses, Multiplexing};
 use crate::identity::{peer_id, public_key};
+use crate::lookups::{Done, Lookups, Verified, Wanted};
 use crate::streams::Control;
+use crate::transport::{build, listen};
 
-/// Streams on one connection: twice what L2 lets both sides have, for those that are just being closed. Who opens more
-/// loses the connection.
-const STREAMS_MAX: usize = 1_024;
-/// How long the first of the addresses that are listened on is waited for.
-const LISTEN_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
-/// Bytes that the kernel takes and cannot send yet.
-#[cfg(target_os = "linux")]
-const UNSENT_MAX: u32 = 16 << 10;
 /// Dials that wait for the swarm's task.
 const COMMANDS: usize = 256;
+/// How often the state of the table is shown, and what has ended in it dropped.
+const TABLE_LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 /// Events that a slow receiver may lag behind.
 const EVENTS: usize = 1_024;
 
 /// A node's libp2p network. The swarm ends when the last handle is dropped.
 pub struct Libp2pNetwork {
     local: PublicKey,
-    commands: mpsc::Sender<Command>,
+    pub(crate) commands: mpsc::Sender<Command>,
     streams: Control,
     shared: Arc<Shared>,
 }
@@ -51,9 +44,13 @@ struct Shared {
     connections: Mutex<Connections<ConnectionId>>,
     listening: Mutex<Vec<Multiaddr>>,
     events: broadcast::Sender<PeerEvent>,
+    table: Mutex<(Kept, Arc<[PublicKey]>)>,
 }
 
-enum Command {
+pub(crate) enum Command {
+    Look(Wanted, Done),
+    Withdraw(RecordKey),
+    Learn(PublicKey, Vec<Multiaddr>),
     Dial { peer: Option<PublicKey>, addresses: Vec<Multiaddr>, done: oneshot::Sender<Result<PublicKey, DialError>> },
     Disconnect(PublicKey),
 }
@@ -65,17 +62,19 @@ impl Libp2pNetwork {
     /// See [`ListenError`].
     pub async fn start(key: &SecretKey, config: Libp2pConfig) -> Result<Libp2pNetwork, ListenError> {
         let streams = Control::default();
-        let mut swarm = build(key, &config, &streams)?;
         let local = key.public();
+        let mut swarm = build(key, &config, &streams)?;
         let shared = Arc::new(Shared {
             connections: Mutex::new(Connections::new(local)),
             listening: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
+            table: Mutex::new((Kept::default(), Arc::new([]))),
         });
-        listen(&mut swarm, &config, &shared).await?;
+        listen(&mut swarm, &config, |address| shared.add_listening(address)).await?;
         let (commands, inbox) = mpsc::channel(COMMANDS);
-        let task = Task { swarm, shared: shared.clone(), dials: BTreeMap::new() };
-        tokio::spawn(task.run(inbox));
+        let (lookups, verified) = Lookups::new(local, &config.network, config.clock.clone());
+        let task = Task { swarm, shared: shared.clone(), dials: BTreeMap::new(), lookups };
+        tokio::spawn(task.run(inbox, verified));
         Ok(Libp2pNetwork { local, commands, streams, shared })
     }
 
@@ -85,102 +84,6 @@ impl Libp2pNetwork {
         self.commands.send(command).await.map_err(|_| DialError::Stopped)?;
         outcome.await.map_err(|_| DialError::Stopped)?
     }
-}
-
-fn build(key: &SecretKey, config: &Libp2pConfig, streams: &Control) -> Result<Swarm<Behaviour>, ListenError> {
-    let mut seed = key.seed();
-    let transport = |reason: String| ListenError::Transport(reason);
-    let keypair = Keypair::ed25519_from_bytes(&mut seed).map_err(|error| transport(error.to_string()))?;
-    let builder = libp2p::SwarmBuilder::with_existing_identity(keypair)
-        .with_tokio()
-        .with_other_transport(|key| transport_of(key, streams.egresses.clone()))
-        .map_err(|error| transport(error.to_string()))?
-        .with_dns()
-        .map_err(|error| transport(error.to_string()))?;
-    let swarm = builder
-        .with_behaviour(|key| Behaviour::new(key, config, streams))
-        .map_err(|error| transport(error.to_string()))?
-        .with_swarm_config(|swarm| swarm.with_idle_connection_timeout(config.idle_timeout))
-        .with_connection_timeout(config.dial_timeout)
-        .build();
-    Ok(swarm)
-}
-
-/// tcp, noise and yamux, as libp2p's own builder puts them together, with streams that end with their connection.
-fn transport_of(
-    key: &Keypair,
-    egresses: Egresses,
-) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
-    let noise = noise::Config::new(key)?;
-    let mut streams = yamux::Config::default();
-    streams.set_max_num_streams(STREAMS_MAX);
-    let transport = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
-        .map(|stream, _| keep_little(stream))
-        .upgrade(Version::V1Lazy)
-        .authenticate(noise)
-        .multiplex(Multiplexing(streams));
-    let known = move |(peer, muxer): (PeerId, Closing<_>), _| {
-        if let Some(key) = public_key(peer) {
-            egresses.add(key, muxer.egress());
-        }
-        (peer, StreamMuxerBox::new(muxer))
-    };
-    Ok(transport.map(known).boxed())
-}
-
-/// Has the kernel take no more than a little of what cannot be sent yet: its buffer grows to megabytes, and what is in
-/// there is overtaken by nothing.
-fn keep_little(stream: tcp::tokio::TcpStream) -> tcp::tokio::TcpStream {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = socket2::SockRef::from(&stream.0).set_tcp_notsent_lowat(UNSENT_MAX) {
-        tracing::debug!(%error, "a connection's buffer cannot be bounded; urgent frames may wait behind others");
-    }
-    stream
-}
-
-/// Listens, and waits until every address is bound or refused.
-async fn listen(swarm: &mut Swarm<Behaviour>, config: &Libp2pConfig, shared: &Shared) -> Result<(), ListenError> {
-    for text in &config.listen {
-        let address: Multiaddr = text.parse().map_err(|_| ListenError::Address(text.clone()))?;
-        let refused = |reason: String| ListenError::Io { address: text.clone(), reason };
-        probe(&address).map_err(|error| refused(error.to_string()))?;
-        let id = swarm.listen_on(address).map_err(|error| refused(error.to_string()))?;
-        loop {
-            // An address of every interface is told for each of them; a machine may have none yet.
-            let Ok(event) = tokio::time::timeout(LISTEN_PATIENCE, swarm.select_next_some()).await else { break };
-            match event {
-                SwarmEvent::NewListenAddr { listener_id, address } => {
-                    shared.add_listening(address);
-                    if listener_id == id {
-                        break;
-                    }
-                }
-                SwarmEvent::ListenerClosed { listener_id, reason, .. } if listener_id == id => {
-                    return Err(refused(reason.err().map_or_else(|| "closed".to_owned(), |error| error.to_string())));
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(())
-}
-
-/// libp2p shares ports between processes (SO_REUSEPORT): a second node on one port would get half of the other's
-/// connections. A plain socket tells whether the port is taken.
-fn probe(address: &Multiaddr) -> std::io::Result<()> {
-    use libp2p::multiaddr::Protocol;
-    let mut ip = None;
-    for part in address {
-        match part {
-            Protocol::Ip4(v4) => ip = Some(std::net::IpAddr::V4(v4)),
-            Protocol::Ip6(v6) => ip = Some(std::net::IpAddr::V6(v6)),
-            Protocol::Tcp(port) if port != 0 => {
-                return ip.map_or(Ok(()), |ip| std::net::TcpListener::bind((ip, port)).map(drop));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 impl Shared {
@@ -207,12 +110,22 @@ struct Task {
     swarm: Swarm<Behaviour>,
     shared: Arc<Shared>,
     dials: BTreeMap<ConnectionId, oneshot::Sender<Result<PublicKey, DialError>>>,
+    lookups: Lookups,
 }
 
 impl Task {
-    async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+    async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<Command>,
+        mut verified: mpsc::Receiver<Result<Verified, PublicKey>>,
+    ) {
+        let mut look = tokio::time::interval(TABLE_LOOK);
         loop {
             tokio::select! {
+                _ = look.tick() => self.tell_of_the_table(),
+                Some(outcome) = verified.recv() => {
+                    self.lookups.verified(&mut self.swarm.behaviour_mut().kad, outcome);
+                }
                 command = inbox.recv() => match command {
                     Some(command) => self.obey(command),
                     None => return,
@@ -224,6 +137,11 @@ impl Task {
 
     fn obey(&mut self, command: Command) {
         match command {
+            Command::Look(wanted, done) => self.lookups.begin(&mut self.swarm.behaviour_mut().kad, wanted, done),
+            Command::Withdraw(key) => self.swarm.behaviour_mut().kad.stop_providing(&key.to_multihash().into()),
+            Command::Learn(peer, addresses) => {
+                self.lookups.take_in(&mut self.swarm.behaviour_mut().kad, peer_id(peer), addresses);
+            }
             Command::Disconnect(peer) => {
                 // An error means that it was not connected.
                 let _ = self.swarm.disconnect_peer_id(peer_id(peer));
@@ -255,10 +173,22 @@ impl Task {
                 if let Some(peer) = public_key(peer_id) {
                     tracing::debug!(%peer, ?cause, "connection closed");
                     let event = self.shared.connections().closed(peer, connection_id);
+                    if event.is_some() {
+                        self.lookups.left(peer);
+                    }
                     self.shared.tell(event);
                 }
             }
-            SwarmEvent::OutgoingConnectionError { connection_id, error, .. } => {
+            SwarmEvent::OutgoingConnectionError { connection_id, peer_id, error, .. } => {
+                let failed = matches!(
+                    error,
+                    libp2p::swarm::DialError::Transport(_)
+                        | libp2p::swarm::DialError::NoAddresses
+                        | libp2p::swarm::DialError::WrongPeerId { .. }
+                );
+                if let Some(peer) = peer_id.filter(|peer| failed && !self.swarm.is_connected(peer)) {
+                    self.lookups.unreachable(&mut self.swarm.behaviour_mut().kad, peer);
+                }
                 if let Some(done) = self.dials.remove(&connection_id) {
                     let _ = done.send(Err(DialError::Failed(plain(&error))));
                 }
@@ -274,12 +204,36 @@ impl Task {
                     self.swarm.close_connection(ping.connection);
                 }
             },
+            SwarmEvent::Behaviour(BehaviourEvent::Identify(identify::Event::Received {
+                connection_id,
+                peer_id,
+                info,
+                ..
+            })) => {
+                let from = public_key(peer_id).and_then(|peer| self.shared.connections().address(peer, connection_id));
+                self.lookups.identified(&mut self.swarm.behaviour_mut().kad, peer_id, &info, from.as_ref());
+            }
+            SwarmEvent::Behaviour(BehaviourEvent::Kad(event)) => {
+                let moved = matches!(event, kad::Event::RoutingUpdated { .. });
+                let shared = &self.shared;
+                let remote = |peer| shared.connections().remote(peer);
+                self.lookups.note(&mut self.swarm.behaviour_mut().kad, event, remote);
+                if moved {
+                    self.tell_of_the_table();
+                }
+            }
             SwarmEvent::NewListenAddr { address, .. } => self.shared.add_listening(address),
             SwarmEvent::ExpiredListenAddr { address, .. } => {
                 self.shared.listening.lock().expect("no holder of the addresses panics").retain(|a| *a != address);
             }
             _ => {}
         }
+    }
+
+    /// Shows others what the table is like now.
+    fn tell_of_the_table(&mut self) {
+        let table = Lookups::kept(&mut self.swarm.behaviour_mut().kad);
+        *self.shared.table.lock().expect("no holder of the table's state panics") = table;
     }
 
     fn established(&mut self, peer_id: PeerId, id: ConnectionId, endpoint: &ConnectedPoint) {
@@ -336,6 +290,13 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     error.to_string()
 }
 
+impl Libp2pNetwork {
+    /// What this node keeps for others, and the nodes in its table, as they were a moment ago.
+    pub(crate) fn table(&self) -> (Kept, Arc<[PublicKey]>) {
+        self.shared.table.lock().expect("no holder of the table's state panics").clone()
+    }
+}
+
 impl Network for Libp2pNetwork {
     fn local(&self) -> PublicKey {
         self.local
@@ -389,5 +350,9 @@ impl Network for Libp2pNetwork {
     fn listening(&self) -> Vec<String> {
         let listening = self.shared.listening.lock().expect("no holder of the addresses panics");
         listening.iter().map(Multiaddr::to_string).collect()
+    }
+
+    fn routing(&self) -> &dyn Routing {
+        self
     }
 }

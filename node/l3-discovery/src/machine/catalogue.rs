@@ -26,6 +26,8 @@ pub enum Learned {
     Local,
     /// Its node pushed it.
     Push,
+    /// Its node was asked.
+    Asked,
 }
 
 /// A described agent on a node.
@@ -338,6 +340,12 @@ impl Catalogue {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Was that node heard within `fresh_ms`?
+    #[must_use]
+    pub fn hears(&self, node: PublicKey, now_ms: u64, fresh_ms: u64) -> bool {
+        self.nodes.get(&node).is_some_and(|node| node.heard_ms + fresh_ms >= now_ms)
     }
 
     /// Nodes that are believed to be there.

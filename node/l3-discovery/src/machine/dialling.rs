@@ -15,6 +15,8 @@ pub enum Target {
 
 /// Nodes seen on the LAN that are remembered; more are ignored until some are forgotten.
 const TARGETS_MAX: usize = 1_024;
+/// Nodes elsewhere whose connection was lost that are remembered.
+const LOST_MAX: usize = 64;
 /// Addresses of one node; the newest are kept.
 const ADDRESSES_MAX: usize = 8;
 
@@ -28,6 +30,9 @@ struct Entry {
     answered: Option<PublicKey>,
     /// When it was last seen or connected; bootstrap addresses never grow old.
     seen_ms: Option<u64>,
+    /// How long it is remembered, and the longest wait between two dials.
+    forget_ms: u64,
+    backoff_max_ms: u64,
 }
 
 /// Times of dialling, milliseconds.
@@ -41,6 +46,10 @@ pub struct Times {
     pub forget_ms: u64,
     /// How long the larger id waits for the smaller one to dial.
     pub courtesy_ms: u64,
+    /// A node elsewhere whose connection was lost is forgotten after this, and waited for this long between two dials.
+    pub lost_forget_ms: u64,
+    /// See `lost_forget_ms`.
+    pub lost_backoff_max_ms: u64,
 }
 
 /// Whom to dial and when.
@@ -65,8 +74,29 @@ impl Dialling {
     }
 
     fn entry(&self, addresses: Vec<String>, next_ms: u64, seen_ms: Option<u64>) -> Entry {
-        let backoff_ms = self.times.backoff_min_ms;
-        Entry { addresses, next_ms, backoff_ms, dialling: false, answered: None, seen_ms }
+        Entry {
+            addresses,
+            next_ms,
+            backoff_ms: self.times.backoff_min_ms,
+            dialling: false,
+            answered: None,
+            seen_ms,
+            forget_ms: self.times.forget_ms,
+            backoff_max_ms: self.times.backoff_max_ms,
+        }
+    }
+
+    /// The connection to a node was lost that this node had dialled. After a partition nobody else may know the way to
+    /// the other part.
+    pub fn lost(&mut self, peer: PublicKey, address: String, now_ms: u64) {
+        let lost = self.targets.values().filter(|entry| entry.forget_ms == self.times.lost_forget_ms).count();
+        if self.targets.contains_key(&Target::Peer(peer)) || lost >= LOST_MAX {
+            return;
+        }
+        let mut entry = self.entry(vec![address], now_ms + self.times.backoff_min_ms, Some(now_ms));
+        entry.forget_ms = self.times.lost_forget_ms;
+        entry.backoff_max_ms = self.times.lost_backoff_max_ms;
+        self.targets.insert(Target::Peer(peer), entry);
     }
 
     /// A node was seen on the LAN. Of two that see each other the larger id waits, so that one of them dials.
@@ -91,14 +121,13 @@ impl Dialling {
 
     /// Which targets are to be dialled now; each is then waited for until [`Dialling::dialled`].
     pub fn due(&mut self, now_ms: u64, connected: &[PublicKey]) -> Vec<(Target, Vec<String>)> {
-        let forget_ms = self.times.forget_ms;
         self.targets.retain(|target, entry| {
             if let Target::Peer(peer) = target
                 && connected.contains(peer)
             {
                 entry.seen_ms = Some(now_ms);
             }
-            entry.seen_ms.is_none_or(|seen| seen + forget_ms > now_ms)
+            entry.seen_ms.is_none_or(|seen| seen + entry.forget_ms > now_ms)
         });
         let mut due = Vec::new();
         for (target, entry) in &mut self.targets {
@@ -123,7 +152,7 @@ impl Dialling {
             entry.answered = outcome;
             entry.backoff_ms = self.times.backoff_min_ms;
         } else {
-            entry.backoff_ms = (entry.backoff_ms * 2).min(self.times.backoff_max_ms);
+            entry.backoff_ms = (entry.backoff_ms * 2).min(entry.backoff_max_ms);
         }
         entry.next_ms = now_ms + entry.backoff_ms;
     }
@@ -146,7 +175,14 @@ mod tests {
         if a < b { (a, b) } else { (b, a) }
     }
 
-    const TIMES: Times = Times { backoff_min_ms: 500, backoff_max_ms: 2_000, forget_ms: 60_000, courtesy_ms: 1_000 };
+    const TIMES: Times = Times {
+        backoff_min_ms: 500,
+        backoff_max_ms: 2_000,
+        forget_ms: 60_000,
+        courtesy_ms: 1_000,
+        lost_forget_ms: 3_600_000,
+        lost_backoff_max_ms: 60_000,
+    };
 
     #[test]
     fn of_two_that_see_each_other_the_smaller_dials_first() {
@@ -178,6 +214,23 @@ mod tests {
         dialling.dialled(&target, Some(large), 3_000);
         assert_eq!(dialling.due(50_000, &[large]).len(), 0);
         assert_eq!(dialling.due(50_001, &[]).len(), 1, "lost");
+    }
+
+    #[test]
+    fn a_lost_node_elsewhere_is_dialled_ever_more_rarely_for_an_hour() {
+        let (small, large) = keys();
+        let mut dialling = Dialling::new(small, TIMES);
+        dialling.lost(large, "far".to_owned(), 0);
+        let (mut now_ms, mut dials) = (0, 0);
+        while dialling.known() > 0 {
+            now_ms += 500;
+            for (target, _) in dialling.due(now_ms, &[]) {
+                dials += 1;
+                dialling.dialled(&target, None, now_ms);
+            }
+        }
+        assert_eq!(now_ms, 3_600_000);
+        assert!((60..80).contains(&dials), "{dials}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What decides in L3: plain data in, plain data out, time as an argument.
 
+pub mod announce;
+pub mod audience;
 pub mod catalogue;
 pub mod dialling;
 pub mod index;

@@ -1,5 +1,7 @@
 //! `find`: which agents can do what is asked, the best first, and why the others were left out.
 
+use std::time::Duration;
+
 use althing_protocol::contract::Grade;
 use althing_protocol::object::{Health, Machine};
 use althing_protocol::{AgentId, PublicKey};
@@ -84,9 +86,47 @@ pub struct Explanation {
     pub limit: usize,
     /// How the rest is ordered.
     pub order: &'static str,
+    /// What was looked for beyond the nodes that are heard of.
+    #[serde(skip)]
+    pub sought: Option<Sought>,
+}
+
+/// How a look-up in the table went.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sought {
+    /// Requests of the look-up.
+    pub requests: u32,
+    /// Those that were answered.
+    pub answered: u32,
+    /// How long the look-up took.
+    pub lookup: Duration,
+    /// Candidates that were asked.
+    pub asked: usize,
+    /// Those that have what is looked for, and proved it.
+    pub confirmed: usize,
+    /// Those that do not have it.
+    pub without: usize,
+    /// Those that were not reached, or did not answer in time.
+    pub silent: usize,
+    /// Those whose answer does not hold.
+    pub refused: usize,
+    /// How long it took in all.
+    pub took: Duration,
 }
 
 impl Query {
+    /// Do these capabilities have what is looked for, as far as capability, action and target go?
+    #[must_use]
+    pub fn matches(&self, capabilities: &[Capability]) -> bool {
+        let fits = |wanted: &str, id: &str| match wanted.strip_suffix('*') {
+            Some(prefix) => id.starts_with(prefix),
+            None => id == wanted,
+        };
+        let capability =
+            self.capability.as_ref().is_none_or(|wanted| capabilities.iter().any(|has| fits(wanted, &has.id)));
+        capability && self.action_target_matches(capabilities)
+    }
+
     /// Action and target must be those of one capability.
     fn action_target_matches(&self, capabilities: &[Capability]) -> bool {
         let fits = |wanted: &Option<String>, has: &Option<String>| {

@@ -4,21 +4,29 @@
 //! costs a retransmission, different streams overtake each other. A cut link holds what is under way, and ends the
 //! connection when it stays cut.
 
+mod network;
+mod routing;
+mod table;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use althing_protocol::PublicKey;
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::network::{AcceptError, BoxedStream, DialError, Incoming, Network, OpenError, PeerEvent, PeerInfo};
+use crate::groups::Group;
+use crate::network::{BoxedStream, DialError, PeerEvent};
+use crate::ports::WallClock;
+use crate::routing::K;
+use routing::Part;
+pub use routing::{Hostile, Question, Reply};
 
 /// Bytes that one segment carries.
 const SEGMENT: usize = 16 << 10;
@@ -28,6 +36,8 @@ const WINDOW: usize = 16;
 const SENDS_MAX: u32 = 15;
 /// Streams that wait to be accepted under one protocol.
 const ACCEPT_QUEUE: usize = 64;
+/// How often a node looks itself up, so that its table stays fresh.
+const REFRESH: Duration = Duration::from_secs(300);
 /// Events that a slow receiver may lag behind.
 const EVENTS: usize = 1_024;
 
@@ -68,6 +78,10 @@ pub struct SimNet {
 }
 
 struct State {
+    /// The network's name, which the table's records are for.
+    network: String,
+    /// Unix milliseconds at which the network began.
+    epoch_ms: u64,
     link: LinkConfig,
     rng: StdRng,
     nodes: BTreeMap<PublicKey, Node>,
@@ -76,6 +90,12 @@ struct State {
 }
 
 struct Node {
+    /// Its part of the table.
+    part: Part,
+    /// It looks itself up.
+    joining: bool,
+    /// Ends what runs for it when it is taken away.
+    _gone: DropGuard,
     events: broadcast::Sender<PeerEvent>,
     accepting: BTreeMap<&'static str, mpsc::Sender<(PublicKey, BoxedStream)>>,
 }
@@ -101,6 +121,8 @@ impl SimNet {
     #[must_use]
     pub fn new(seed: u64, link: LinkConfig) -> SimNet {
         let state = State {
+            network: "althing".to_owned(),
+            epoch_ms: 0,
             link,
             rng: StdRng::seed_from_u64(seed),
             nodes: BTreeMap::new(),
@@ -108,6 +130,31 @@ impl SimNet {
             cut: BTreeSet::new(),
         };
         SimNet { begun: Instant::now(), state: Arc::new(Mutex::new(state)), weather: Arc::default() }
+    }
+
+    /// The same, of that name, begun at that time of day (Unix milliseconds).
+    #[must_use]
+    pub fn named(self, network: &str, epoch_ms: u64) -> SimNet {
+        {
+            let mut state = self.lock();
+            network.clone_into(&mut state.network);
+            state.epoch_ms = epoch_ms;
+        }
+        self
+    }
+
+    /// The time of day, the same for all.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        let elapsed = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.lock().epoch_ms.saturating_add(elapsed)
+    }
+
+    /// See [`SimNet::now_ms`].
+    #[must_use]
+    pub fn clock(&self) -> WallClock {
+        let net = self.clone();
+        WallClock::new(move || net.now_ms())
     }
 
     /// How long the network exists, in the time of its runtime.
@@ -119,9 +166,30 @@ impl SimNet {
     /// Adds a node, which is dialled at `sim:<did>`.
     #[must_use]
     pub fn join(&self, local: PublicKey) -> Arc<SimNetwork> {
-        let node = Node { events: broadcast::Sender::new(EVENTS), accepting: BTreeMap::new() };
+        self.join_at(local, None)
+    }
+
+    /// Adds a node with an address on the internet, whose group counts.
+    #[must_use]
+    pub fn join_at(&self, local: PublicKey, ip: Option<IpAddr>) -> Arc<SimNetwork> {
+        let gone = CancellationToken::new();
+        let node = Node {
+            part: Part::new(local, ip.and_then(Group::of)),
+            joining: false,
+            _gone: gone.clone().drop_guard(),
+            events: broadcast::Sender::new(EVENTS),
+            accepting: BTreeMap::new(),
+        };
         self.lock().nodes.insert(local, node);
-        Arc::new(SimNetwork { net: self.clone(), local })
+        let joined = Arc::new(SimNetwork { net: self.clone(), local });
+        let network = joined.clone();
+        tokio::spawn(gone.run_until_cancelled_owned(async move {
+            loop {
+                sleep(REFRESH).await;
+                network.refresh().await;
+            }
+        }));
+        joined
     }
 
     /// Takes a node away without a word, as a power cut does.
@@ -155,6 +223,12 @@ impl SimNet {
     /// Mends the link between two nodes.
     pub fn heal(&self, a: PublicKey, b: PublicKey) {
         self.lock().cut.remove(&pair(a, b));
+        self.weather.notify_waiters();
+    }
+
+    /// Mends all links.
+    pub fn heal_all(&self) {
+        self.lock().cut.clear();
         self.weather.notify_waiters();
     }
 
@@ -199,6 +273,13 @@ impl SimNet {
         state.connections.insert(key, Connection { dialler, closed: CancellationToken::new() });
         state.tell(dialler, PeerEvent::Connected(to));
         state.tell(to, PeerEvent::Connected(dialler));
+        for (node, peer) in [(dialler, to), (to, dialler)] {
+            state.meet(node, peer);
+            if state.nodes.get_mut(&node).is_some_and(Node::should_join) {
+                let network = SimNetwork { net: self.clone(), local: node };
+                tokio::spawn(async move { network.refresh().await });
+            }
+        }
         Ok(())
     }
 
@@ -269,113 +350,26 @@ impl SimNet {
     }
 }
 
+impl Node {
+    /// Its table is small, and nobody looks for more yet.
+    fn should_join(&mut self) -> bool {
+        self.part.size() < K && !std::mem::replace(&mut self.joining, true)
+    }
+}
+
 impl State {
+    /// `node` met `peer`, and takes it into its table.
+    fn meet(&mut self, node: PublicKey, peer: PublicKey) {
+        let group = self.nodes.get(&peer).and_then(|peer| peer.part.group);
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.part.meet(peer, group);
+        }
+    }
+
     fn tell(&self, node: PublicKey, event: PeerEvent) {
         if let Some(node) = self.nodes.get(&node) {
             // An error means that nobody listens.
             let _ = node.events.send(event);
         }
-    }
-}
-
-impl SimNetwork {
-    async fn open_stream(&self, peer: PublicKey, protocol: &'static str) -> Result<BoxedStream, OpenError> {
-        let key = pair(self.local, peer);
-        let closed = {
-            let state = self.net.lock();
-            state.connections.get(&key).map(|held| held.closed.clone()).ok_or(OpenError::NotConnected)?
-        };
-        sleep_until(self.net.arrival()).await;
-        let accepting = {
-            let state = self.net.lock();
-            let node = state.nodes.get(&peer).ok_or(OpenError::NotConnected)?;
-            node.accepting.get(protocol).cloned().ok_or(OpenError::Unsupported(protocol))?
-        };
-        let (mine, near) = tokio::io::duplex(SEGMENT);
-        let (theirs, far) = tokio::io::duplex(SEGMENT);
-        let (near_read, near_write) = tokio::io::split(near);
-        let (far_read, far_write) = tokio::io::split(far);
-        tokio::spawn(self.net.clone().carry((self.local, peer), near_read, far_write, closed.clone()));
-        tokio::spawn(self.net.clone().carry((peer, self.local), far_read, near_write, closed));
-        let theirs: BoxedStream = Box::new(theirs);
-        accepting.send((self.local, theirs)).await.map_err(|_| OpenError::Unsupported(protocol))?;
-        Ok(Box::new(mine))
-    }
-}
-
-impl Network for SimNetwork {
-    fn local(&self) -> PublicKey {
-        self.local
-    }
-
-    fn open(&self, peer: PublicKey, protocol: &'static str) -> BoxFuture<'_, Result<BoxedStream, OpenError>> {
-        self.open_stream(peer, protocol).boxed()
-    }
-
-    fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError> {
-        let mut state = self.net.lock();
-        let node = state.nodes.get_mut(&self.local).ok_or(AcceptError::Taken(protocol))?;
-        if node.accepting.contains_key(protocol) {
-            return Err(AcceptError::Taken(protocol));
-        }
-        let (sender, receiver) = mpsc::channel(ACCEPT_QUEUE);
-        node.accepting.insert(protocol, sender);
-        Ok(receiver)
-    }
-
-    fn dial(&self, peer: Option<PublicKey>, addresses: Vec<String>) -> BoxFuture<'_, Result<PublicKey, DialError>> {
-        async move {
-            let parse = |address: &String| {
-                let did = address.strip_prefix("sim:").and_then(|did| PublicKey::from_did(did).ok());
-                did.ok_or_else(|| DialError::Address(address.clone()))
-            };
-            let there = addresses.iter().map(parse).collect::<Result<Vec<PublicKey>, _>>()?;
-            if let Some(peer) = peer.filter(|peer| self.net.connected(self.local, *peer)) {
-                return Ok(peer);
-            }
-            let mut last = DialError::Failed("no address was given".to_owned());
-            for there in there {
-                if there == self.local || peer.is_some_and(|peer| peer != there) {
-                    last = DialError::Failed(format!("{there} answers there"));
-                    continue;
-                }
-                sleep_until(self.net.arrival()).await;
-                match self.net.connect(self.local, there) {
-                    Ok(()) => return Ok(there),
-                    Err(error) => last = error,
-                }
-            }
-            Err(last)
-        }
-        .boxed()
-    }
-
-    fn disconnect(&self, peer: PublicKey) {
-        self.net.disconnect(self.local, peer);
-    }
-
-    fn events(&self) -> broadcast::Receiver<PeerEvent> {
-        let state = self.net.lock();
-        state
-            .nodes
-            .get(&self.local)
-            .map_or_else(|| broadcast::Sender::new(1).subscribe(), |node| node.events.subscribe())
-    }
-
-    fn peers(&self) -> Vec<PeerInfo> {
-        let peers = self.net.peers_of(self.local).into_iter();
-        peers
-            .map(|(peer, dialled)| PeerInfo {
-                peer,
-                connections: 1,
-                address: format!("sim:{peer}"),
-                dialled,
-                round_trip: None,
-            })
-            .collect()
-    }
-
-    fn listening(&self) -> Vec<String> {
-        vec![format!("sim:{}", self.local)]
     }
 }

@@ -1,6 +1,7 @@
 //! Whole nodes over the simulated network: real L1, L2, L3 and calls, with agents that do as they are told.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use althing_discovery::{Discovery, DiscoveryConfig, Facts, LocalAgent};
 use althing_execution::agent::{Agent, Made};
 use althing_execution::process::ProcessConfig;
 use althing_execution::{AgentError, Builtins, Host, Output, Turn};
-use althing_protocol::object::{self, Grant};
+use althing_protocol::object::{self, Grant, Membership};
 use althing_protocol::{AgentId, PublicKey, SecretKey, VerifiedAgent, keylog};
 use althing_store::MemoryStore;
 use althing_td::{AgentFile, Description, Exposure};
@@ -47,13 +48,6 @@ impl Agent for Actor {
         }
         .boxed()
     }
-}
-
-/// The time of day, the same for all nodes of a network.
-#[must_use]
-pub fn clock(net: &SimNet) -> WallClock {
-    let net = net.clone();
-    WallClock::new(move || NOW_MS + u64::try_from(net.elapsed().as_millis()).expect("a short test"))
 }
 
 /// What a node's disk holds.
@@ -116,6 +110,53 @@ pub fn agent(
     LocalAgent { verified: Arc::new(verified), description, exposure: Exposure::Public }
 }
 
+/// How a node is put together.
+pub struct Setup {
+    /// Its number, which its randomness comes from.
+    pub number: u32,
+    /// Its key.
+    pub key: SecretKey,
+    /// Whose it is.
+    pub owner: SecretKey,
+    /// Whom it trusts.
+    pub trusted: BTreeSet<PublicKey>,
+    /// What answers calls in place of its agents.
+    pub serves: Option<Arc<dyn althing_communication::Inbound>>,
+    /// How L3 behaves.
+    pub discovery: DiscoveryConfig,
+    /// Its time of day.
+    pub clock: WallClock,
+    /// Its address on the internet.
+    pub ip: Option<IpAddr>,
+    /// How busy it says it is.
+    pub load_permille: u16,
+}
+
+impl Setup {
+    /// The node of a number, of the owner of a number, as nodes are by default.
+    #[must_use]
+    pub fn new(net: &SimNet, number: u32, owner: u32) -> Setup {
+        Setup {
+            number,
+            key: key(number),
+            owner: key(owner),
+            trusted: BTreeSet::new(),
+            serves: None,
+            discovery: DiscoveryConfig::default(),
+            clock: net.clone().named(NETWORK, NOW_MS).clock(),
+            ip: None,
+            load_permille: 0,
+        }
+    }
+}
+
+/// `owner`'s word that `node` is its own, from `from_ms` for an hour.
+#[must_use]
+pub fn membership(owner: &SecretKey, node: PublicKey, from_ms: u64) -> Vec<u8> {
+    let body = Membership::new(owner.public(), node, from_ms, from_ms + 3_600_000);
+    object::sign(body, NETWORK, "", owner).expect("a membership").bytes
+}
+
 impl Node {
     /// A node with the key `number`, of the owner with the key `owner`, that trusts `trusted`.
     pub async fn start(net: &SimNet, number: u8, owner: u8, trusted: &[PublicKey], store: Arc<MemoryStore>) -> Node {
@@ -131,11 +172,20 @@ impl Node {
         store: Arc<MemoryStore>,
         serves: Option<Arc<dyn althing_communication::Inbound>>,
     ) -> Node {
-        let (key, owner) = (key(number), key(owner));
-        let clock = clock(net);
-        let shown = crate::world::membership(&owner, key.public(), NOW_MS);
+        let mut setup = Setup::new(net, u32::from(number), u32::from(owner));
+        setup.trusted = trusted.iter().copied().collect();
+        setup.load_permille = u16::from(number) * 10;
+        setup.serves = serves;
+        Node::assemble(net, setup, store).await
+    }
+
+    /// All layers of a node, as `setup` says.
+    pub async fn assemble(net: &SimNet, setup: Setup, store: Arc<MemoryStore>) -> Node {
+        let Setup { number, key, owner, trusted, serves, discovery, clock, ip, load_permille } = setup;
+        let shown = membership(&owner, key.public(), clock.now_ms());
+        let network = net.join_at(key.public(), ip);
         let communication = Communication::start(
-            net.join(key.public()),
+            network,
             key.clone(),
             watch::channel(Some(shown)).1,
             CommunicationConfig::default(),
@@ -145,17 +195,16 @@ impl Node {
         let discovery = Discovery::start(
             communication.clone(),
             key.clone(),
-            DiscoveryConfig::default(),
+            discovery,
             clock.clone(),
             |_| false,
-            move || Facts { load_permille: u16::from(number) * 10, machine: None },
+            move || Facts { load_permille, machine: None },
             None,
         )
         .expect("nobody else serves it");
         let mut builtins = Builtins::new();
         builtins.insert("actor", |_, _| Ok(Arc::new(Actor)));
         let host = Arc::new(Host::new(builtins, ProcessConfig::default()));
-        let trusted = BTreeSet::from_iter(trusted.iter().copied());
         let trust = watch::channel(Trust { node: key.public(), owner: owner.public(), trusted }).1;
         let random = entropy(1_000 + u64::from(number));
         let hosting =
@@ -175,7 +224,8 @@ impl Node {
 
     /// Connects to another node.
     pub async fn connect(&self, other: &Node) {
-        crate::world::connect(self.communication.network(), other.communication.network()).await;
+        let (from, to) = (self.communication.network(), other.communication.network());
+        from.dial(Some(to.local()), to.listening()).await.expect("a connection");
     }
 
     /// Hosts the agent of a file, for those whom its node trusts.

@@ -1,0 +1,131 @@
+//! How bytes travel: the transports that a swarm is built of, and the addresses that it listens on.
+
+use althing_protocol::SecretKey;
+use futures::StreamExt as _;
+use libp2p::core::Multiaddr;
+use libp2p::core::muxing::StreamMuxerBox;
+use libp2p::core::transport::Boxed;
+use libp2p::core::upgrade::Version;
+use libp2p::identity::Keypair;
+use libp2p::swarm::SwarmEvent;
+use libp2p::{PeerId, Swarm, Transport as _, noise, tcp, yamux};
+
+use crate::behaviour::Behaviour;
+use crate::closing::Closing;
+use crate::config::{Libp2pConfig, ListenError};
+use crate::egress::{Egresses, Multiplexing};
+use crate::identity::public_key;
+use crate::streams::Control;
+
+/// Streams on one connection: twice what L2 lets both sides have, for those that are just being closed. Who opens more
+/// loses the connection.
+const STREAMS_MAX: usize = 1_024;
+/// How long the first of the addresses that are listened on is waited for.
+const LISTEN_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+/// Bytes that the kernel takes and cannot send yet.
+#[cfg(target_os = "linux")]
+const UNSENT_MAX: u32 = 16 << 10;
+
+pub(crate) fn build(
+    key: &SecretKey,
+    config: &Libp2pConfig,
+    streams: &Control,
+) -> Result<Swarm<Behaviour>, ListenError> {
+    let (mut seed, local) = (key.seed(), key.public());
+    let transport = |reason: String| ListenError::Transport(reason);
+    let keypair = Keypair::ed25519_from_bytes(&mut seed).map_err(|error| transport(error.to_string()))?;
+    let builder = libp2p::SwarmBuilder::with_existing_identity(keypair)
+        .with_tokio()
+        .with_other_transport(|key| transport_of(key, streams.egresses.clone()))
+        .map_err(|error| transport(error.to_string()))?
+        .with_dns()
+        .map_err(|error| transport(error.to_string()))?;
+    let swarm = builder
+        .with_behaviour(|key| Behaviour::new(key, local, config, streams))
+        .map_err(|error| transport(error.to_string()))?
+        .with_swarm_config(|swarm| swarm.with_idle_connection_timeout(config.idle_timeout))
+        .with_connection_timeout(config.dial_timeout)
+        .build();
+    Ok(swarm)
+}
+
+/// tcp, noise and yamux, as libp2p's own builder puts them together, with streams that end with their connection.
+fn transport_of(
+    key: &Keypair,
+    egresses: Egresses,
+) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
+    let noise = noise::Config::new(key)?;
+    let mut streams = yamux::Config::default();
+    streams.set_max_num_streams(STREAMS_MAX);
+    let transport = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
+        .map(|stream, _| keep_little(stream))
+        .upgrade(Version::V1Lazy)
+        .authenticate(noise)
+        .multiplex(Multiplexing(streams));
+    let known = move |(peer, muxer): (PeerId, Closing<_>), _| {
+        if let Some(key) = public_key(peer) {
+            egresses.add(key, muxer.egress());
+        }
+        (peer, StreamMuxerBox::new(muxer))
+    };
+    Ok(transport.map(known).boxed())
+}
+
+/// Has the kernel take no more than a little of what cannot be sent yet: its buffer grows to megabytes, and what is in
+/// there is overtaken by nothing.
+fn keep_little(stream: tcp::tokio::TcpStream) -> tcp::tokio::TcpStream {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = socket2::SockRef::from(&stream.0).set_tcp_notsent_lowat(UNSENT_MAX) {
+        tracing::debug!(%error, "a connection's buffer cannot be bounded; urgent frames may wait behind others");
+    }
+    stream
+}
+
+/// Listens, and waits until every address is bound or refused.
+pub(crate) async fn listen(
+    swarm: &mut Swarm<Behaviour>,
+    config: &Libp2pConfig,
+    mut bound: impl FnMut(Multiaddr),
+) -> Result<(), ListenError> {
+    for text in &config.listen {
+        let address: Multiaddr = text.parse().map_err(|_| ListenError::Address(text.clone()))?;
+        let refused = |reason: String| ListenError::Io { address: text.clone(), reason };
+        probe(&address).map_err(|error| refused(error.to_string()))?;
+        let id = swarm.listen_on(address).map_err(|error| refused(error.to_string()))?;
+        loop {
+            // An address of every interface is told for each of them; a machine may have none yet.
+            let Ok(event) = tokio::time::timeout(LISTEN_PATIENCE, swarm.select_next_some()).await else { break };
+            match event {
+                SwarmEvent::NewListenAddr { listener_id, address } => {
+                    bound(address);
+                    if listener_id == id {
+                        break;
+                    }
+                }
+                SwarmEvent::ListenerClosed { listener_id, reason, .. } if listener_id == id => {
+                    return Err(refused(reason.err().map_or_else(|| "closed".to_owned(), |error| error.to_string())));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// libp2p shares ports between processes (SO_REUSEPORT): a second node on one port would get half of the other's
+/// connections. A plain socket tells whether the port is taken.
+fn probe(address: &Multiaddr) -> std::io::Result<()> {
+    use libp2p::multiaddr::Protocol;
+    let mut ip = None;
+    for part in address {
+        match part {
+            Protocol::Ip4(v4) => ip = Some(std::net::IpAddr::V4(v4)),
+            Protocol::Ip6(v6) => ip = Some(std::net::IpAddr::V6(v6)),
+            Protocol::Tcp(port) if port != 0 => {
+                return ip.map_or(Ok(()), |ip| std::net::TcpListener::bind((ip, port)).map(drop));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! What this node says of its agents in the table, and when it says it again. Decides; says nothing itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use althing_communication::records::{distance, place_of_node};
+use althing_communication::routing::K;
+use althing_protocol::inquiry::Inquiry;
+use althing_protocol::record::RecordKey;
+use althing_protocol::{AgentId, Digest, PublicKey};
+use althing_td::Capability;
+
+use crate::machine::query::Query;
+
+/// Keys that one node says at most: 500 agents of eight.
+const KEYS_MAX: usize = 4_096;
+/// Wait before a key that nobody took is said again; doubles up to the longest.
+const RETRY_MIN_MS: u64 = 2_000;
+/// See [`RETRY_MIN_MS`].
+const RETRY_MAX_MS: u64 = 60_000;
+/// A network that has grown is told again, but not more often.
+const GROWN_MS: u64 = 1_000;
+
+/// What an agent is found under: itself, each capability and what the capability's name begins with, action, target.
+#[must_use]
+pub fn keys(network: &str, agent: &AgentId, capabilities: &[Capability]) -> BTreeSet<RecordKey> {
+    let mut keys = BTreeSet::from([RecordKey::agent(network, agent)]);
+    for capability in capabilities {
+        let dots = capability.id.match_indices('.').map(|(at, _)| &capability.id[..at]);
+        keys.extend(dots.chain([capability.id.as_str()]).map(|id| RecordKey::capability(network, id)));
+        keys.extend(capability.action.iter().map(|action| RecordKey::action(network, action)));
+        keys.extend(capability.target.iter().map(|target| RecordKey::target(network, target)));
+    }
+    keys
+}
+
+/// What `query` is looked for under, and what is asked of those who are found there; nothing for free text, which no
+/// table has.
+#[must_use]
+pub fn sought(network: &str, query: &Query) -> Option<(RecordKey, Inquiry)> {
+    let key = match (&query.capability, &query.action, &query.target) {
+        (Some(id), _, _) => {
+            let family = id.strip_suffix(".*").unwrap_or(id);
+            // Part of a word is under no key.
+            if family.contains('*') {
+                return None;
+            }
+            RecordKey::capability(network, family)
+        }
+        (None, Some(action), _) => RecordKey::action(network, action),
+        (None, None, Some(target)) => RecordKey::target(network, target),
+        (None, None, None) => return None,
+    };
+    let inquiry = Inquiry {
+        capability: query.capability.clone(),
+        action: query.action.clone(),
+        target: query.target.clone(),
+        agent: None,
+    };
+    Some((key, inquiry))
+}
+
+/// How many nodes the network has, as far as can be told from those that are nearest to this one: they lie as close
+/// together as all do.
+#[must_use]
+pub fn network_size(local: PublicKey, nodes: &[PublicKey]) -> u64 {
+    let place = place_of_node(local);
+    let mut near: Vec<Digest> = nodes.iter().map(|node| distance(&place_of_node(*node), &place)).collect();
+    near.sort_unstable();
+    match near.get(K - 1) {
+        None => near.len() as u64,
+        Some(far) => {
+            let share = u64::from_be_bytes(std::array::from_fn(|at| far[at])).max(1);
+            u64::try_from(u128::from(u64::MAX) * K as u128 / u128::from(share)).unwrap_or(u64::MAX)
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    next_ms: u64,
+    wait_ms: u64,
+    busy: bool,
+    /// When it was said last, and how many nodes the network had then.
+    last: Option<(u64, u64)>,
+}
+
+/// Which keys are said, and when again.
+#[derive(Debug)]
+pub struct Announcing {
+    again_ms: u64,
+    keys: BTreeMap<RecordKey, Said>,
+}
+
+impl Announcing {
+    /// Says nothing yet; what is said, each `again_ms`.
+    #[must_use]
+    pub fn new(again_ms: u64) -> Announcing {
+        Announcing { again_ms, keys: BTreeMap::new() }
+    }
+
+    /// From now on these keys are said. Gives those that are not any more.
+    pub fn set(&mut self, keys: &BTreeSet<RecordKey>) -> Vec<RecordKey> {
+        let gone: Vec<RecordKey> = self.keys.keys().filter(|key| !keys.contains(key)).copied().collect();
+        for key in &gone {
+            self.keys.remove(key);
+        }
+        for key in keys.iter().take(KEYS_MAX) {
+            self.keys.entry(*key).or_default();
+        }
+        gone
+    }
+
+    /// Which keys are to be said now, to a network of `nodes`; each is then waited for until [`Announcing::said`]. Who is
+    /// nearest to a key in a small network is not in a large one: so a network that has doubled is told again.
+    pub fn due(&mut self, now_ms: u64, nodes: u64, most: usize) -> Vec<RecordKey> {
+        if nodes == 0 {
+            return Vec::new();
+        }
+        let busy = self.keys.values().filter(|said| said.busy).count();
+        let grown = |said: &Said| {
+            said.last.is_some_and(|(at_ms, then)| nodes >= then.saturating_mul(2) && now_ms >= at_ms + GROWN_MS)
+        };
+        let due = self.keys.iter_mut().filter(|(_, said)| !said.busy && (said.next_ms <= now_ms || grown(said)));
+        let due = due.take(most.saturating_sub(busy)).map(|(key, said)| {
+            said.busy = true;
+            *key
+        });
+        due.collect()
+    }
+
+    /// How saying a key ended.
+    pub fn said(&mut self, key: RecordKey, heard: bool, now_ms: u64, nodes: u64) {
+        let Some(said) = self.keys.get_mut(&key) else { return };
+        said.busy = false;
+        if heard {
+            said.last = Some((now_ms, nodes));
+            said.wait_ms = 0;
+            said.next_ms = now_ms + self.again_ms;
+        } else {
+            said.wait_ms = (said.wait_ms * 2).clamp(RETRY_MIN_MS, RETRY_MAX_MS);
+            said.next_ms = now_ms + said.wait_ms;
+        }
+    }
+
+    /// Keys that are said.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// True when nothing is said.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> RecordKey {
+        RecordKey::capability("net", name)
+    }
+
+    #[test]
+    fn what_is_said_is_said_again_in_time_and_to_those_who_came_later() {
+        let mut announcing = Announcing::new(60_000);
+        assert!(announcing.set(&BTreeSet::from([key("a")])).is_empty());
+        assert!(announcing.due(0, 0, 4).is_empty(), "there is nobody to tell");
+        assert_eq!(announcing.due(0, 1, 4), [key("a")]);
+        assert!(announcing.due(0, 1, 4).is_empty(), "it is being said");
+        announcing.said(key("a"), true, 10, 1);
+        assert!(announcing.due(900, 2, 4).is_empty(), "not at once");
+        assert_eq!(announcing.due(1_010, 2, 4), [key("a")], "the table has doubled");
+        announcing.said(key("a"), true, 1_020, 50);
+        assert!(announcing.due(30_000, 99, 4).is_empty(), "most of the k nearest are still those");
+        assert_eq!(announcing.due(61_020, 50, 4), [key("a")]);
+    }
+
+    #[test]
+    fn what_nobody_took_is_said_ever_later_and_what_is_gone_not_at_all() {
+        let mut announcing = Announcing::new(60_000);
+        announcing.set(&BTreeSet::from([key("a")]));
+        let mut now_ms = 0;
+        for wait_ms in [2_000, 4_000, 8_000] {
+            assert_eq!(announcing.due(now_ms, 1, 4), [key("a")]);
+            announcing.said(key("a"), false, now_ms, 1);
+            assert!(announcing.due(now_ms + wait_ms - 1, 1, 4).is_empty());
+            now_ms += wait_ms;
+        }
+        assert_eq!(announcing.set(&BTreeSet::from([key("b")])), [key("a")]);
+        announcing.said(key("a"), true, now_ms, 1);
+        assert_eq!(announcing.due(now_ms, 1, 4), [key("b")]);
+    }
+
+    #[test]
+    fn the_size_of_a_network_is_told_from_its_nearest_nodes() {
+        let node = |number: u32| {
+            let mut seed = [5; 32];
+            seed[..4].copy_from_slice(&number.to_be_bytes());
+            althing_protocol::SecretKey::from_seed(&seed).public()
+        };
+        assert_eq!(network_size(node(0), &[]), 0);
+        let all: Vec<PublicKey> = (1..=1_000).map(node).collect();
+        assert_eq!(network_size(node(0), &all[..7]), 7);
+        let guesses: Vec<u64> = (2_000..2_020).map(|number| network_size(node(number), &all)).collect();
+        assert!(guesses.iter().all(|guess| (400..2_500).contains(guess)), "{guesses:?}");
+    }
+
+    #[test]
+    fn no_more_are_said_at_a_time_than_asked_for() {
+        let mut announcing = Announcing::new(60_000);
+        announcing.set(&(0..10).map(|number| key(&number.to_string())).collect());
+        let first = announcing.due(0, 1, 4);
+        assert_eq!(first.len(), 4);
+        assert!(announcing.due(0, 1, 4).is_empty());
+        announcing.said(first[0], true, 0, 1);
+        assert_eq!(announcing.due(0, 1, 4).len(), 1);
+    }
+
+    #[test]
+    fn a_family_of_capabilities_is_looked_for_under_its_name() {
+        let id = AgentId::new(althing_protocol::SecretKey::from_seed(&[1; 32]).public(), "biller").expect("a name");
+        let capability = Capability { id: "billing.view.eu".to_owned(), ..Capability::default() };
+        let keys = keys("net", &id, &[capability]);
+        for wanted in ["billing.view.eu", "billing.view.*", "billing.*"] {
+            let query = Query { capability: Some(wanted.to_owned()), ..Query::default() };
+            let (key, _) = sought("net", &query).expect("a key");
+            assert!(keys.contains(&key), "{wanted}");
+        }
+        let query = Query { text: Some("bills".to_owned()), ..Query::default() };
+        assert_eq!(sought("net", &query), None);
+    }
+}

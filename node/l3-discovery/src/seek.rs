@@ -1,0 +1,243 @@
+//! Looking beyond the nodes that are heard of: the table tells who may have what is looked for, and they are asked.
+//! Nothing is found before its node has confirmed it and its evidence was verified.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use althing_communication::{Provider, Request};
+use althing_protocol::inquiry::{Inquiry, Testimony};
+use althing_protocol::limits::{BODY_BYTES_MAX, INQUIRY_AGENTS_MAX};
+use althing_protocol::object::{self, Placement};
+use althing_protocol::record::RecordKey;
+use althing_protocol::{AgentId, Evidence, PublicKey};
+use althing_td::{Description, Strictness};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use minicbor::bytes::ByteVec;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::PLACEMENTS;
+use crate::machine::announce;
+use crate::machine::catalogue::{Candidate, Learned, PlacementRefused};
+use crate::machine::query::{Explanation, Found, Query, Sought};
+use crate::service::Discovery;
+
+/// Bytes of an answer that are not evidence: the placement of 500 agents and the frame of the message.
+const PLACEMENT_BYTES: usize = 128 << 10;
+
+/// How one candidate answered.
+enum Asked {
+    /// It has this many of what is looked for.
+    Has(usize),
+    /// It was not reached, or did not answer.
+    Silent,
+    /// It answered what does not hold.
+    Refused,
+}
+
+impl Discovery {
+    /// What `query` finds here and, where it names a capability, an action or a target, on nodes that were not heard
+    /// of.
+    pub async fn seek(&self, query: &Query) -> (Vec<Found>, Explanation) {
+        let sought = match announce::sought(&self.shared.config.network, query) {
+            Some((key, inquiry)) if self.knows_strangers() => {
+                let fresh_ms = self.fresh_ms();
+                let known = self.find(query).0.iter().any(|found| found.heard_ms_ago <= fresh_ms);
+                Some(self.search(key, inquiry, known).await)
+            }
+            _ => None,
+        };
+        let (found, mut why) = self.find(query);
+        why.sought = sought;
+        (found, why)
+    }
+
+    /// The nodes that host an agent; they are looked for when none is known.
+    pub async fn seek_hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
+        let known = self.hosts(agent);
+        if !known.is_empty() || !self.knows_strangers() {
+            return known;
+        }
+        let key = RecordKey::agent(&self.shared.config.network, agent);
+        let inquiry = Inquiry { agent: Some(agent.clone()), ..Inquiry::default() };
+        self.search(key, inquiry, false).await;
+        self.hosts(agent)
+    }
+
+    /// Are there nodes in the table that are not heard of? Where all are, nothing is left to be looked for.
+    fn knows_strangers(&self) -> bool {
+        let nodes = self.shared.communication.network().routing().nodes();
+        let (now_ms, fresh_ms) = (self.now().monotonic_ms, self.fresh_ms());
+        let state = self.lock();
+        nodes.iter().any(|node| !state.catalogue.hears(*node, now_ms, fresh_ms))
+    }
+
+    /// Who was heard within this is not forgotten before a search ends; who was not is asked again.
+    fn fresh_ms(&self) -> u64 {
+        u64::try_from(self.shared.config.ttl.as_millis() / 2).unwrap_or(u64::MAX)
+    }
+
+    /// `known`: something of that kind is known already, and is shown in any case.
+    async fn search(&self, key: RecordKey, inquiry: Inquiry, known: bool) -> Sought {
+        let config = &self.shared.config;
+        let begun = Instant::now();
+        let mut sought = Sought::default();
+        let (sender, mut heard) = mpsc::channel(althing_communication::routing::RESULTS);
+        let network = self.shared.communication.network();
+        let looking = timeout(config.lookup_patience, network.routing().providers(key, sender));
+        tokio::pin!(looking);
+        let mut looked = false;
+        let mut asked = BTreeSet::new();
+        let mut answers = FuturesUnordered::new();
+        let mut end = begun + config.lookup_patience + config.first_patience;
+        loop {
+            if known || sought.confirmed > 0 {
+                // Who has something to show does not wait for the last straggler.
+                end = end.min(begun + config.enough);
+            }
+            if looked && heard.is_empty() && answers.is_empty() {
+                break;
+            }
+            tokio::select! {
+                biased;
+                Some(provider) = heard.recv(), if asked.len() < config.candidates_max => {
+                    if self.worth_asking(provider.node) && asked.insert(provider.node) {
+                        answers.push(self.ask(provider, &inquiry));
+                    }
+                }
+                Some(answer) = answers.next(), if !answers.is_empty() => sought.count(&answer),
+                outcome = &mut looking, if !looked => {
+                    looked = true;
+                    if let Ok(Ok(stats)) = outcome {
+                        (sought.requests, sought.answered) = (stats.requests, stats.answered);
+                    }
+                    sought.lookup = begun.elapsed();
+                    let patience = if known || sought.confirmed > 0 { config.ask_patience } else { config.first_patience };
+                    end = end.min(Instant::now() + patience);
+                }
+                () = sleep_until(end) => break,
+            }
+        }
+        if !looked {
+            sought.lookup = begun.elapsed();
+        }
+        sought.silent += answers.len();
+        sought.asked = asked.len();
+        sought.took = begun.elapsed();
+        sought
+    }
+
+    /// Who is heard of has said what it has.
+    fn worth_asking(&self, node: PublicKey) -> bool {
+        let (now_ms, fresh_ms) = (self.now().monotonic_ms, self.fresh_ms());
+        node != self.shared.key.public() && !self.lock().catalogue.hears(node, now_ms, fresh_ms)
+    }
+
+    async fn ask(&self, provider: Provider, inquiry: &Inquiry) -> Asked {
+        let network = self.shared.communication.network();
+        let node = provider.node;
+        if let Err(reason) = network.dial(Some(node), provider.addresses).await {
+            tracing::debug!(%node, %reason, "candidate not reached");
+            return Asked::Silent;
+        }
+        let mut request = Request::new("find", inquiry.encode());
+        request.deadline = Some(self.shared.config.fetch_timeout);
+        let answer = match self.shared.communication.call(node, PLACEMENTS, request).await {
+            Ok(answer) => answer,
+            Err(reason) => {
+                tracing::debug!(%node, %reason, "candidate did not answer");
+                return Asked::Silent;
+            }
+        };
+        match self.believe_all(node, &answer) {
+            Ok(agents) => Asked::Has(agents),
+            Err(reason) => {
+                self.lock().refused += 1;
+                tracing::warn!(%node, reason, "candidate not believed");
+                Asked::Refused
+            }
+        }
+    }
+
+    /// Takes what a node answered into the catalogue; gives how many agents.
+    fn believe_all(&self, node: PublicKey, answer: &[u8]) -> Result<usize, String> {
+        let testimony = Testimony::decode(answer).map_err(|error| error.to_string())?;
+        let placement = object::open::<Placement>(&testimony.placement, &self.shared.config.network, "");
+        let placement = placement.map_err(|error| error.to_string())?;
+        if placement.body.node != node {
+            return Err(format!("{node} showed the placement of {}", placement.body.node));
+        }
+        let now = self.now();
+        match self.lock().catalogue.place(now, &placement, Learned::Asked) {
+            // It pushed a newer one meanwhile.
+            Ok(_) | Err(PlacementRefused::Stale { .. }) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        for evidence in &testimony.evidence {
+            self.believe(node, None, evidence)?;
+        }
+        Ok(testimony.evidence.len())
+    }
+
+    /// Verifies the evidence for an agent of `node`, for `expected` where that was asked for, and takes it into the
+    /// catalogue.
+    pub(crate) fn believe(&self, node: PublicKey, expected: Option<&AgentId>, bytes: &[u8]) -> Result<(), String> {
+        let evidence = Evidence::decode(bytes).map_err(|error| error.to_string())?;
+        let agent = match expected {
+            Some(agent) => agent.clone(),
+            None => evidence.described(&self.shared.config.network).map_err(|error| error.to_string())?,
+        };
+        let now_ms = self.shared.clock.now_ms();
+        let verified = evidence.verify(&self.shared.config.network, &agent, node, now_ms);
+        let verified = verified.map_err(|error| error.to_string())?;
+        let description = Description::parse_as(&verified.description.body.td, Strictness::Own);
+        let description = description.map_err(|error| error.to_string())?;
+        if description.id() != Some(agent.to_string().as_str()) {
+            return Err(format!("its description is about {:?}", description.id()));
+        }
+        let candidate = Candidate { verified: Arc::new(verified), description: Arc::new(description) };
+        self.lock().catalogue.admit(candidate).map_err(|reason| reason.to_string())
+    }
+
+    /// Answers an inquiry with what `caller` may see.
+    pub(crate) fn testify(&self, caller: PublicKey, body: &[u8]) -> Result<Vec<u8>, String> {
+        let inquiry = Inquiry::decode(body).map_err(|error| error.to_string())?;
+        let query = Query {
+            capability: inquiry.capability,
+            action: inquiry.action,
+            target: inquiry.target,
+            ..Query::default()
+        };
+        let trusted = (self.shared.trusts)(caller);
+        let mut state = self.lock();
+        let placement = self.placement(&mut state, |exposure| crate::exchange::seen(exposure, trusted));
+        let mut room = BODY_BYTES_MAX - PLACEMENT_BYTES;
+        let matching = state.local.iter().filter(|(id, local)| {
+            crate::exchange::seen(local.exposure, trusted)
+                && inquiry.agent.as_ref().is_none_or(|wanted| wanted == *id)
+                && query.matches(local.description.capabilities())
+        });
+        let mut evidence: Vec<ByteVec> = Vec::new();
+        for (_, local) in matching {
+            let bytes = local.verified.evidence().encode();
+            if evidence.len() == INQUIRY_AGENTS_MAX || bytes.len() + 16 > room {
+                break;
+            }
+            room -= bytes.len() + 16;
+            evidence.push(bytes.into());
+        }
+        Ok(Testimony { placement: placement.bytes.into(), evidence }.encode())
+    }
+}
+
+impl Sought {
+    fn count(&mut self, answer: &Asked) {
+        match answer {
+            Asked::Has(0) => self.without += 1,
+            Asked::Has(_) => self.confirmed += 1,
+            Asked::Silent => self.silent += 1,
+            Asked::Refused => self.refused += 1,
+        }
+    }
+}

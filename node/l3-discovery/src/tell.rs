@@ -1,0 +1,110 @@
+//! Telling the table: which agents this node has, where it can be dialled, which keys speak for its agents' publishers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use althing_communication::RoutingError;
+use althing_protocol::PublicKey;
+use althing_protocol::object;
+use althing_protocol::record::{Contact, RecordKey, Value};
+use althing_td::Exposure;
+use tokio::time::interval;
+
+use crate::machine::announce::{self, Announcing};
+use crate::service::Discovery;
+
+/// How often it is looked whether something is to be told.
+const LOOK: Duration = Duration::from_secs(1);
+/// Things that are told at one time.
+const AT_ONCE: usize = 4;
+/// How long a contact holds. It is made anew when it is told again.
+const CONTACT_MS: u64 = 12 * 60 * 60 * 1_000;
+
+impl Discovery {
+    /// Tells the table for as long as the node runs.
+    pub(crate) async fn tell_for_ever(self) {
+        let again_ms = u64::try_from(self.shared.config.republish.as_millis()).unwrap_or(u64::MAX);
+        let mut announcing = Announcing::new(again_ms);
+        let mut values = Announcing::new(again_ms);
+        let mut at = Vec::new();
+        let (said, mut heard) = tokio::sync::mpsc::channel(2 * AT_ONCE);
+        let mut look = interval(LOOK);
+        loop {
+            let network = self.shared.communication.network().clone();
+            tokio::select! {
+                biased;
+                Some((key, ok)) = heard.recv() => {
+                    let (now_ms, nodes) = (self.now().monotonic_ms, self.network_size());
+                    announcing.said(key, ok, now_ms, nodes);
+                    values.said(key, ok, now_ms, nodes);
+                    continue;
+                }
+                _ = look.tick() => {}
+            }
+            for gone in announcing.set(&self.keys_of_agents()) {
+                network.routing().stop_providing(gone);
+            }
+            let listening = network.listening();
+            if listening != at {
+                // Where it can be dialled has changed: what was told is wrong.
+                values.set(&BTreeSet::new());
+                at = listening;
+            }
+            let mine = self.values();
+            values.set(&mine.keys().copied().collect());
+            let (now_ms, nodes) = (self.now().monotonic_ms, self.network_size());
+            for key in values.due(now_ms, nodes, AT_ONCE) {
+                let Some(value) = mine.get(&key).map(Value::encode) else { continue };
+                let (network, said) = (network.clone(), said.clone());
+                tokio::spawn(async move {
+                    let outcome = network.routing().put(key, value).await;
+                    // An error means that the node is gone.
+                    let _ = said.send((key, told(outcome.map(drop)))).await;
+                });
+            }
+            for key in announcing.due(now_ms, nodes, AT_ONCE) {
+                let (network, said) = (network.clone(), said.clone());
+                tokio::spawn(async move {
+                    let outcome = network.routing().provide(key).await;
+                    let _ = said.send((key, told(outcome.map(drop)))).await;
+                });
+            }
+        }
+    }
+
+    fn network_size(&self) -> u64 {
+        announce::network_size(self.shared.key.public(), &self.shared.communication.network().routing().nodes())
+    }
+
+    /// What those of this node's agents are found under that everybody may see.
+    fn keys_of_agents(&self) -> BTreeSet<RecordKey> {
+        let network = &self.shared.config.network;
+        let state = self.lock();
+        let public = state.local.iter().filter(|(_, local)| local.exposure == Exposure::Public);
+        public.flat_map(|(id, local)| announce::keys(network, id, local.description.capabilities())).collect()
+    }
+
+    /// Where this node can be dialled, and the key logs of those whose public agents it has.
+    fn values(&self) -> BTreeMap<RecordKey, Value> {
+        let network = &self.shared.config.network;
+        let mut values = Vec::new();
+        let mut addresses = self.shared.communication.network().listening();
+        addresses.truncate(althing_protocol::limits::CONTACT_ADDRESSES_MAX);
+        let now_ms = self.shared.clock.now_ms();
+        let contact = Contact::new(self.shared.key.public(), now_ms, now_ms, now_ms + CONTACT_MS, addresses);
+        // A node that listens nowhere has nothing to say.
+        values.extend(object::sign(contact, network, "", &self.shared.key).ok().map(Value::Contact));
+        let state = self.lock();
+        let public = state.local.values().filter(|local| local.exposure == Exposure::Public);
+        let logs: BTreeMap<PublicKey, Value> = public
+            .map(|local| (local.verified.agent.publisher(), Value::KeyLog(local.verified.key_log.clone())))
+            .collect();
+        values.extend(logs.into_values());
+        values.into_iter().map(|value| (value.key(network), value)).collect()
+    }
+}
+
+/// Was it told to anybody?
+fn told(outcome: Result<(), RoutingError>) -> bool {
+    outcome.inspect_err(|reason| tracing::debug!(%reason, "the table was not told")).is_ok()
+}

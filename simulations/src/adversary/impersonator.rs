@@ -1,0 +1,92 @@
+//! Says that it has the agents of others, and shows their own evidence for it.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use althing_communication::{Answer, Caller, Inbound, Request, WallClock};
+use althing_discovery::PLACEMENTS;
+use althing_protocol::inquiry::{Inquiry, Testimony};
+use althing_protocol::object::{self, Placement};
+use althing_protocol::record::RecordKey;
+use althing_protocol::{PublicKey, SecretKey};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+
+use super::{Loose, Target, join, own_key};
+use crate::NETWORK;
+
+/// Between two attempts.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// What it heard last from somebody who really has something.
+type Heard = Arc<Mutex<Option<Testimony>>>;
+
+/// Answers as if it had it itself: with that node's placement, or with one of its own that names the same agents.
+struct Pretends {
+    heard: Heard,
+    key: SecretKey,
+    clock: WallClock,
+    turn: Mutex<u64>,
+}
+
+impl Pretends {
+    fn placement(&self, theirs: &[u8], own: bool) -> Vec<u8> {
+        let Ok(shown) = object::open::<Placement>(theirs, NETWORK, "") else { return Vec::new() };
+        if !own {
+            return theirs.to_vec();
+        }
+        let mut mine = Placement::new(self.key.public(), self.clock.now_ms(), self.clock.now_ms(), 6_000);
+        mine.agents = shown.body.agents;
+        object::sign(mine, NETWORK, "", &self.key).map(|signed| signed.bytes).unwrap_or_default()
+    }
+}
+
+impl Inbound for Pretends {
+    fn call(&self, _: Caller, _: Request) -> BoxFuture<'static, Answer> {
+        let heard = self.heard.lock().expect("nobody panics with it").clone();
+        let answer = match heard {
+            None => Answer::Error(Vec::new()),
+            Some(heard) => {
+                let mut turn = self.turn.lock().expect("nobody panics with it");
+                *turn += 1;
+                let placement = self.placement(&heard.placement, turn.is_multiple_of(2)).into();
+                Answer::Response(Testimony { placement, evidence: heard.evidence }.encode())
+            }
+        };
+        futures::future::ready(answer).boxed()
+    }
+}
+
+pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
+    async move {
+        let key = own_key(number);
+        let (network, communication) = join(&target, &key, number, ip).await;
+        let heard = Heard::default();
+        let pretends = Pretends { heard: heard.clone(), key, clock: target.clock.clone(), turn: Mutex::default() };
+        communication.serve(PLACEMENTS, Arc::new(pretends)).expect("nobody else serves it");
+        let mut rng = StdRng::seed_from_u64(target.seed ^ u64::from(number));
+        let calls = communication.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(EVERY).await;
+                let capability = target.capabilities[rng.random_range(0..target.capabilities.len())].clone();
+                let victim: PublicKey = target.honest[rng.random_range(0..target.honest.len())];
+                // Whoever is not there, or has nothing, is no victim.
+                let _ = network.dial(Some(victim), vec![format!("sim:{victim}")]).await;
+                let inquiry = Inquiry { capability: Some(capability.clone()), ..Inquiry::default() };
+                let answer = calls.call(victim, PLACEMENTS, Request::new("find", inquiry.encode())).await;
+                if let Ok(testimony) = answer.map_err(drop).and_then(|bytes| Testimony::decode(&bytes).map_err(drop))
+                    && !testimony.evidence.is_empty()
+                {
+                    *heard.lock().expect("nobody panics with it") = Some(testimony);
+                }
+                let _ = network.routing().provide(RecordKey::capability(NETWORK, &capability)).await;
+            }
+        });
+        Loose { _keeps: vec![communication] }
+    }
+    .boxed()
+}

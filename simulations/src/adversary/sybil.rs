@@ -1,0 +1,72 @@
+//! Many keys of one person, mined to lie next to what others look for: they answer with each other, and keep nothing.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use althing_communication::records::{distance, place_of_key, place_of_node};
+use althing_communication::sim::{Hostile, Question, Reply};
+use althing_protocol::record::RecordKey;
+use althing_protocol::{PublicKey, SecretKey};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use super::{Loose, Target, join};
+use crate::{NETWORK, key};
+
+/// Keys that are tried for one that lies near enough.
+const TRIES: u32 = 200;
+
+/// The keys of one person know each other.
+static RINGS: Mutex<Vec<(u64, Vec<PublicKey>)>> = Mutex::new(Vec::new());
+
+/// Names only its own, and keeps nothing.
+struct Ring {
+    seed: u64,
+}
+
+impl Hostile for Ring {
+    fn reply(&self, asker: PublicKey, question: &Question, _: Reply) -> Option<Reply> {
+        let rings = RINGS.lock().expect("nobody panics with it");
+        let own = rings.iter().find(|(seed, _)| *seed == self.seed).map(|(_, own)| own.clone()).unwrap_or_default();
+        let place = match question {
+            Question::Closest(place) => *place,
+            Question::Providers(key) | Question::Value(key) => place_of_key(*key),
+            Question::Provide(_) | Question::Put(..) => return Some(Reply::default()),
+        };
+        let mut closer: Vec<PublicKey> = own.into_iter().filter(|node| *node != asker).collect();
+        closer.sort_by_key(|node| distance(&place_of_node(*node), &place));
+        closer.truncate(althing_communication::routing::K);
+        Some(Reply { closer, ..Reply::default() })
+    }
+}
+
+/// A key that lies nearer to the first of the capabilities than others do.
+fn mine(target: &Target, number: u32) -> SecretKey {
+    let wanted = place_of_key(RecordKey::capability(NETWORK, &target.capabilities[0]));
+    let tried = (0..TRIES).map(|at| key(number + at * 100_000));
+    let nearest = tried.min_by_key(|key| distance(&place_of_node(key.public()), &wanted));
+    nearest.expect("some were tried")
+}
+
+pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
+    async move {
+        let key = mine(&target, number);
+        {
+            let mut rings = RINGS.lock().expect("nobody panics with it");
+            match rings.iter_mut().find(|(seed, _)| *seed == target.seed) {
+                Some((_, own)) => own.push(key.public()),
+                None => rings.push((target.seed, vec![key.public()])),
+            }
+        }
+        let (network, communication) = join(&target, &key, number, ip).await;
+        target.net.corrupt(key.public(), Arc::new(Ring { seed: target.seed }));
+        tokio::spawn(async move {
+            for honest in &target.honest {
+                // Whoever is not there is not fooled.
+                let _ = network.dial(Some(*honest), vec![format!("sim:{honest}")]).await;
+            }
+        });
+        Loose { _keeps: vec![communication] }
+    }
+    .boxed()
+}

@@ -1,0 +1,127 @@
+//! What must hold whatever happens: one file each.
+
+mod forgery;
+mod living;
+mod vanished;
+
+use std::collections::BTreeMap;
+
+use althing_discovery::Sought;
+use althing_protocol::{AgentId, PublicKey};
+
+/// A find, as it came out.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// When it began and ended, milliseconds.
+    pub began_ms: u64,
+    /// See `began_ms`.
+    pub ended_ms: u64,
+    /// Who looked.
+    pub seeker: u32,
+    /// For what.
+    pub capability: String,
+    /// What was found.
+    pub found: Vec<(AgentId, PublicKey)>,
+    /// How it was looked for beyond the nodes that were heard of.
+    pub sought: Option<Sought>,
+    /// The nodes that had it, lived long enough before to be known, and could be reached from beginning to end.
+    pub living: Vec<PublicKey>,
+    /// Whether enough time had passed since the last fault of the network.
+    pub calm: bool,
+}
+
+/// What is true, whatever anybody says.
+#[derive(Debug, Default)]
+pub struct Truth {
+    /// The agent of each node that has one, also of those that are gone.
+    pub agents: BTreeMap<PublicKey, AgentId>,
+    /// When each node that is gone went, milliseconds.
+    pub gone_ms: BTreeMap<PublicKey, u64>,
+}
+
+/// Something that must hold.
+pub trait Invariant: Send {
+    /// Its name in scenario files.
+    fn name(&self) -> &'static str;
+    /// Looks at a find.
+    ///
+    /// # Errors
+    /// How it does not hold.
+    fn check(&self, look: &Look, truth: &Truth) -> Result<(), String>;
+}
+
+fn all() -> Vec<Box<dyn Invariant>> {
+    vec![Box::new(living::Living), Box::new(vanished::Vanished), Box::new(forgery::Forgery)]
+}
+
+/// The names that there are.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    all().iter().map(|invariant| invariant.name()).collect()
+}
+
+/// Those of the given names.
+#[must_use]
+pub fn named(names: &[String]) -> Vec<Box<dyn Invariant>> {
+    all().into_iter().filter(|invariant| names.iter().any(|name| name == invariant.name())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key;
+
+    fn node(number: u32) -> PublicKey {
+        key(number).public()
+    }
+
+    fn agent(number: u32) -> AgentId {
+        AgentId::new(node(100), &format!("agent-{number}")).expect("a name")
+    }
+
+    /// A find of node 1's agent by node 2, at 20 s.
+    fn look() -> Look {
+        Look {
+            began_ms: 20_000,
+            ended_ms: 20_100,
+            seeker: 2,
+            capability: "doing.thing-1".to_owned(),
+            found: vec![(agent(1), node(1))],
+            sought: None,
+            living: vec![node(1)],
+            calm: true,
+        }
+    }
+
+    fn truth() -> Truth {
+        Truth { agents: BTreeMap::from([(node(1), agent(1)), (node(3), agent(3))]), gone_ms: BTreeMap::new() }
+    }
+
+    fn broken(look: &Look, truth: &Truth) -> Vec<&'static str> {
+        all()
+            .iter()
+            .filter(|invariant| invariant.check(look, truth).is_err())
+            .map(|invariant| invariant.name())
+            .collect()
+    }
+
+    #[test]
+    fn each_is_broken_by_what_it_forbids_and_by_nothing_else() {
+        assert_eq!(broken(&look(), &truth()), [""; 0]);
+        let missing = Look { found: Vec::new(), ..look() };
+        assert_eq!(broken(&missing, &truth()), ["the-living-are-found"]);
+        assert_eq!(
+            broken(&Look { calm: false, ..missing.clone() }, &truth()),
+            [""; 0],
+            "while the network is disturbed"
+        );
+        assert_eq!(broken(&Look { living: Vec::new(), ..missing }, &truth()), [""; 0], "there is nobody to be found");
+        let forged = Look { found: vec![(agent(1), node(1)), (agent(1), node(3))], ..look() };
+        assert_eq!(broken(&forged, &truth()), ["nothing-forged-is-believed"]);
+        let mut gone = truth();
+        gone.gone_ms.insert(node(1), 11_999);
+        assert_eq!(broken(&look(), &gone), ["the-vanished-are-gone"]);
+        gone.gone_ms.insert(node(1), 12_000);
+        assert_eq!(broken(&look(), &gone), [""; 0], "for eight seconds it may be");
+    }
+}

@@ -1,0 +1,38 @@
+//! Simulations: the real layers of many nodes in one process, over the simulated network, in virtual time.
+//!
+//! **Inputs**: scenario files and seeds. **Outputs**: a trace of what the nodes decided, and which invariants held. The
+//! same scenario and seed give the same trace.
+//!
+//! **Never knows**: real clocks, sockets, disks.
+
+pub mod adversary;
+pub mod invariant;
+pub mod mesh;
+pub mod run;
+pub mod scenario;
+pub mod trace;
+
+pub use scenario::Scenario;
+
+/// The network that everything here belongs to.
+pub const NETWORK: &str = "althing";
+/// What time it is when a simulation begins.
+pub const NOW_MS: u64 = 1_700_000_000_000;
+
+/// The key of a number.
+#[must_use]
+pub fn key(number: u32) -> althing_protocol::SecretKey {
+    let mut seed = [number.to_le_bytes()[0]; 32];
+    if number > 255 {
+        seed[..4].copy_from_slice(&number.to_le_bytes());
+    }
+    althing_protocol::SecretKey::from_seed(&seed)
+}
+
+/// Random bytes that are the same in every run.
+#[must_use]
+pub fn entropy(seed: u64) -> althing_communication::Entropy {
+    use rand::{RngCore as _, SeedableRng as _};
+    let rng = std::sync::Mutex::new(rand::rngs::StdRng::seed_from_u64(seed));
+    althing_communication::Entropy::new(move |bytes| rng.lock().expect("nobody panics with it").fill_bytes(bytes))
+}

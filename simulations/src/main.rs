@@ -1,0 +1,164 @@
+//! `althing-sim`: runs scenarios.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use althing_simulations::run::{Outcome, run};
+use althing_simulations::scenario::Scenario;
+use clap::{Parser, Subcommand};
+use serde_json::json;
+
+#[derive(Parser)]
+#[command(name = "althing-sim", version, about = "Runs simulations of many Althing nodes in virtual time")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs scenarios with their seeds; exits with 1 when an invariant is broken
+    Run {
+        /// Scenario files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Only this seed
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Print results as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Runs one seed of a scenario and prints, or writes, its trace
+    Replay {
+        /// The scenario file
+        file: PathBuf,
+        /// The seed
+        #[arg(long)]
+        seed: u64,
+        /// Where to write the trace; without it, it is printed
+        #[arg(long)]
+        output: Option<PathBuf>,
+    },
+    /// Compares a trace with what the scenario decides now: shows the first line that differs
+    Diff {
+        /// The scenario file
+        file: PathBuf,
+        /// The trace of `althing-sim replay`
+        trace: PathBuf,
+        /// The seed that it is of
+        #[arg(long)]
+        seed: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    match obey(Args::parse().command) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("althing-sim: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn obey(command: Command) -> Result<ExitCode, String> {
+    match command {
+        Command::Run { files, seed, json } => run_all(&files, seed, json),
+        Command::Replay { file, seed, output } => {
+            let scenario = Scenario::read(&file).map_err(|error| error.to_string())?;
+            let trace = run(&scenario, seed).trace;
+            match output {
+                Some(output) => std::fs::write(&output, trace.text())
+                    .map_err(|error| format!("cannot write {}: {error}", output.display()))?,
+                None => print!("{}", trace.text()),
+            }
+            eprintln!("{} lines, {}", trace.lines.len() + trace.more, trace.digest());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Diff { file, trace, seed } => {
+            let scenario = Scenario::read(&file).map_err(|error| error.to_string())?;
+            let kept =
+                std::fs::read_to_string(&trace).map_err(|error| format!("cannot read {}: {error}", trace.display()))?;
+            Ok(diff(&kept, &run(&scenario, seed).trace.text()))
+        }
+    }
+}
+
+fn run_all(files: &[PathBuf], seed: Option<u64>, json: bool) -> Result<ExitCode, String> {
+    let mut broken = false;
+    for file in files {
+        let scenario = Scenario::read(file).map_err(|error| error.to_string())?;
+        let seeds = seed.map_or_else(|| scenario.seeds.clone(), |seed| vec![seed]);
+        for seed in seeds {
+            let outcome = run(&scenario, seed);
+            broken |= !outcome.violations.is_empty();
+            if json {
+                println!("{}", shown(file, &outcome));
+            } else {
+                people(file, &outcome);
+            }
+        }
+    }
+    Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn quantile(sorted: &[u64], of: usize) -> u64 {
+    sorted.get((sorted.len() * of / 100).min(sorted.len().saturating_sub(1))).copied().unwrap_or(0)
+}
+
+fn shown(file: &std::path::Path, outcome: &Outcome) -> serde_json::Value {
+    json!({
+        "scenario": file.display().to_string(),
+        "seed": outcome.seed,
+        "finds": outcome.finds,
+        "findable": outcome.findable,
+        "found": outcome.found,
+        "findMs": { "p50": quantile(&outcome.took_ms, 50), "p99": quantile(&outcome.took_ms, 99) },
+        "trace": outcome.trace.digest(),
+        "violations": outcome.violations.iter().map(|violation| json!({
+            "invariant": violation.invariant, "atMs": violation.at_ms, "what": violation.what,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn people(file: &std::path::Path, outcome: &Outcome) {
+    println!(
+        "{} seed {}: {} of {} found, p50 {} ms, p99 {} ms, trace {}",
+        file.file_stem().unwrap_or_default().to_string_lossy(),
+        outcome.seed,
+        outcome.found,
+        outcome.findable,
+        quantile(&outcome.took_ms, 50),
+        quantile(&outcome.took_ms, 99),
+        &outcome.trace.digest()[..16],
+    );
+    for violation in outcome.violations.iter().take(10) {
+        println!("  broken after {} ms: {}: {}", violation.at_ms, violation.invariant, violation.what);
+    }
+    if outcome.violations.len() > 10 {
+        println!("  and {} more", outcome.violations.len() - 10);
+    }
+    if !outcome.violations.is_empty() {
+        println!("  again: althing-sim replay {} --seed {}", file.display(), outcome.seed);
+    }
+}
+
+/// Shows where two traces part.
+fn diff(kept: &str, now: &str) -> ExitCode {
+    let (mut kept, mut now) = (kept.lines(), now.lines());
+    let mut number = 1;
+    loop {
+        match (kept.next(), now.next()) {
+            (None, None) => {
+                println!("the same, {} lines", number - 1);
+                return ExitCode::SUCCESS;
+            }
+            (a, b) if a == b => number += 1,
+            (a, b) => {
+                println!("line {number} differs\n- {}\n+ {}", a.unwrap_or("(the end)"), b.unwrap_or("(the end)"));
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+}

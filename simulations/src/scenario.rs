@@ -1,0 +1,299 @@
+//! Scenario files: what happens to which nodes, and when. Times are milliseconds of virtual time.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+/// Nodes of one scenario.
+const NODES_MAX: u32 = 5_000;
+/// The longest scenario: an hour.
+const FOR_MAX_MS: u64 = 3_600_000;
+
+/// A scenario.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What it shows.
+    pub about: String,
+    /// Nodes.
+    pub nodes: u32,
+    /// How long it goes on.
+    pub for_ms: u64,
+    /// The seeds that it is run with, unless others are given.
+    pub seeds: Vec<u64>,
+    /// How links behave.
+    #[serde(default)]
+    pub link: Link,
+    /// How nodes join.
+    #[serde(default)]
+    pub join: Join,
+    /// What nodes offer.
+    #[serde(default)]
+    pub agents: Agents,
+    /// Who looks for what.
+    #[serde(default)]
+    pub finds: Finds,
+    /// Nodes that come and go.
+    pub churn: Option<Churn>,
+    /// What happens once.
+    #[serde(default)]
+    pub at: Vec<At>,
+    /// Nodes that do not keep to the rules.
+    #[serde(default)]
+    pub adversary: Vec<AdversaryOf>,
+    /// What must hold throughout.
+    pub invariants: Vec<String>,
+}
+
+/// `[link]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Link {
+    /// One way.
+    pub latency_ms: u64,
+    /// Added to it, from 0 to this; more than the latency makes streams overtake each other.
+    pub jitter_ms: u64,
+    /// Share of segments that are sent again.
+    pub loss: f64,
+    /// What sending again costs.
+    pub retransmit_ms: u64,
+    /// A connection whose link is cut for this long ends.
+    pub dead_after_ms: u64,
+}
+
+impl Default for Link {
+    fn default() -> Link {
+        Link { latency_ms: 10, jitter_ms: 5, loss: 0.0, retransmit_ms: 200, dead_after_ms: 6_000 }
+    }
+}
+
+/// `[join]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Join {
+    /// Between two that join.
+    pub every_ms: u64,
+    /// How many of the first nodes are known to all; each of the others joins through one of them.
+    pub through: u32,
+}
+
+impl Default for Join {
+    fn default() -> Join {
+        Join { every_ms: 20, through: 3 }
+    }
+}
+
+/// `[agents]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Agents {
+    /// Each how many nodes one hosts an agent.
+    pub each: u32,
+    /// Different capabilities among them.
+    pub capabilities: u32,
+}
+
+impl Default for Agents {
+    fn default() -> Agents {
+        Agents { each: 1, capabilities: 50 }
+    }
+}
+
+/// `[finds]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Finds {
+    /// Between two.
+    pub every_ms: u64,
+    /// The first.
+    pub from_ms: u64,
+    /// How long after a fault everything must be well again.
+    pub healed_after_ms: u64,
+}
+
+impl Default for Finds {
+    fn default() -> Finds {
+        Finds { every_ms: 250, from_ms: 10_000, healed_after_ms: 15_000 }
+    }
+}
+
+/// `[churn]`: nodes crash, and come back.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Churn {
+    /// From when on.
+    pub from_ms: u64,
+    /// Until when.
+    pub until_ms: u64,
+    /// Between two crashes.
+    pub every_ms: u64,
+    /// A node that crashed is back after this.
+    pub back_after_ms: u64,
+}
+
+/// `[[at]]`: something that happens once.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct At {
+    /// When.
+    pub ms: u64,
+    /// What.
+    #[serde(rename = "do")]
+    pub what: Happening,
+    /// Which share of the nodes it happens to.
+    #[serde(default)]
+    pub share: f64,
+    /// By how much, for clocks; milliseconds, behind when negative.
+    #[serde(default)]
+    pub skew_ms: i64,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Happening {
+    /// Nodes of the share hear none of the others.
+    Partition,
+    /// All links are whole again.
+    Heal,
+    /// Nodes go without a word.
+    Crash,
+    /// All that crashed come back.
+    Restart,
+    /// Clocks go wrong.
+    Skew,
+}
+
+/// `[[adversary]]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdversaryOf {
+    /// Which: the name of its file.
+    pub is: String,
+    /// How many.
+    pub count: u32,
+    /// From when on.
+    #[serde(default)]
+    pub from_ms: u64,
+    /// How many addresses they have among them; 0: private ones, which nobody counts.
+    #[serde(default)]
+    pub addresses: u32,
+}
+
+/// Why a scenario is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// It cannot be read.
+    #[error("cannot read {path}: {reason}")]
+    Read {
+        /// Which file.
+        path: String,
+        /// Why not.
+        reason: std::io::Error,
+    },
+    /// It is no scenario.
+    #[error("{path}: {reason}")]
+    Parse {
+        /// Which file.
+        path: String,
+        /// What is wrong.
+        reason: Box<toml::de::Error>,
+    },
+    /// Something in it makes no sense.
+    #[error("{path}: `{field}` {rule}")]
+    Rule {
+        /// Which file.
+        path: String,
+        /// Which field.
+        field: &'static str,
+        /// What it must be.
+        rule: String,
+    },
+}
+
+impl Scenario {
+    /// Reads a scenario.
+    ///
+    /// # Errors
+    /// See [`ScenarioError`].
+    pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
+        let shown = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).map_err(|reason| ScenarioError::Read { path: shown.clone(), reason })?;
+        Scenario::parse(&text, &shown)
+    }
+
+    /// Reads a scenario's text; `path` is for errors.
+    ///
+    /// # Errors
+    /// See [`ScenarioError`].
+    pub fn parse(text: &str, path: &str) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario = toml::from_str(text)
+            .map_err(|reason| ScenarioError::Parse { path: path.to_owned(), reason: Box::new(reason) })?;
+        match scenario.wrong() {
+            None => Ok(scenario),
+            Some((field, rule)) => Err(ScenarioError::Rule { path: path.to_owned(), field, rule }),
+        }
+    }
+
+    fn wrong(&self) -> Option<(&'static str, String)> {
+        let share = |share: f64| (0.0..=1.0).contains(&share);
+        if !(2..=NODES_MAX).contains(&self.nodes) {
+            return Some(("nodes", format!("is 2 to {NODES_MAX}")));
+        }
+        if self.for_ms == 0 || self.for_ms > FOR_MAX_MS {
+            return Some(("for_ms", format!("is 1 to {FOR_MAX_MS}")));
+        }
+        if self.seeds.is_empty() {
+            return Some(("seeds", "names one at least".to_owned()));
+        }
+        if !share(self.link.loss) || self.link.loss > 0.9 {
+            return Some(("link.loss", "is 0 to 0.9".to_owned()));
+        }
+        if self.join.through == 0 || self.join.through >= self.nodes {
+            return Some(("join.through", "is at least 1, and less than all nodes".to_owned()));
+        }
+        if self.agents.each == 0 || self.agents.capabilities == 0 {
+            return Some(("agents", "has `each` and `capabilities` of at least 1".to_owned()));
+        }
+        if self.finds.every_ms == 0 || self.churn.as_ref().is_some_and(|churn| churn.every_ms == 0) {
+            return Some(("every_ms", "is at least 1".to_owned()));
+        }
+        if self.at.iter().any(|at| !share(at.share)) {
+            return Some(("at.share", "is 0 to 1".to_owned()));
+        }
+        let known = crate::invariant::names();
+        if let Some(unknown) = self.invariants.iter().find(|name| !known.contains(&name.as_str())) {
+            return Some(("invariants", format!("has {unknown:?}; there are {}", known.join(", "))));
+        }
+        let known = crate::adversary::names();
+        if let Some(unknown) = self.adversary.iter().find(|adversary| !known.contains(&adversary.is.as_str())) {
+            return Some(("adversary.is", format!("is {:?}; there are {}", unknown.is, known.join(", "))));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "about = \"x\"\nnodes = 2\nfor_ms = 1\nseeds = [1]\ninvariants = []\njoin.through = 1\n";
+
+    #[test]
+    fn a_scenario_that_makes_no_sense_is_refused_with_the_field() {
+        assert!(Scenario::parse(SMALL, "x").is_ok());
+        for (more, expected) in [
+            ("link.loss = 2.0", "link.loss"),
+            ("link.latncy_ms = 1", "latncy_ms"),
+            ("[[adversary]]\nis = \"poisner\"\ncount = 1", "there are"),
+            ("[[at]]\nms = 1\ndo = \"heel\"", "heel"),
+            ("agents.each = 0", "agents"),
+        ] {
+            let error = Scenario::parse(&format!("{SMALL}{more}"), "x.toml").expect_err(more).to_string();
+            assert!(error.contains(expected) && error.starts_with("x.toml"), "{error}");
+        }
+        let unknown = SMALL.replace("invariants = []", "invariants = [\"none\"]");
+        assert!(Scenario::parse(&unknown, "x").expect_err("unknown").to_string().contains("there are"));
+    }
+}

@@ -1,0 +1,69 @@
+//! Every scenario, with its seeds: what must hold holds. And the same seed decides the same, twice.
+
+use std::path::{Path, PathBuf};
+
+use althing_simulations::run::{Outcome, run};
+use althing_simulations::scenario::Scenario;
+
+/// Seeds that are run twice.
+const TWICE: u64 = 20;
+
+fn folder() -> PathBuf {
+    Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where this is")).join("scenarios")
+}
+
+fn scenario(name: &str) -> Scenario {
+    Scenario::read(&folder().join(format!("{name}.toml"))).expect("a scenario")
+}
+
+fn holds(name: &str) {
+    let scenario = scenario(name);
+    for seed in &scenario.seeds {
+        let outcome = run(&scenario, *seed);
+        let again = format!("althing-sim replay simulations/scenarios/{name}.toml --seed {seed}");
+        assert!(outcome.violations.is_empty(), "{again}\n{:#?}", outcome.violations);
+        assert!(outcome.findable >= 20, "{name}: only {} finds had something to find", outcome.findable);
+        assert_eq!(outcome.found, outcome.findable, "{again}");
+    }
+}
+
+macro_rules! scenarios {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            holds(stringify!($name));
+        })*
+
+        #[test]
+        fn every_scenario_is_run() {
+            let tested = [$(stringify!($name)),*];
+            for entry in std::fs::read_dir(folder()).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+                assert!(tested.contains(&name.as_str()), "{name} is not run here");
+            }
+        }
+    };
+}
+
+scenarios! { churn eclipse join lossy partition poisoned small }
+
+fn decided(outcome: &Outcome) -> (String, usize, usize) {
+    (outcome.trace.digest(), outcome.finds, outcome.found)
+}
+
+#[test]
+fn twenty_seeds_decide_the_same_twice_and_differ_from_each_other() {
+    let scenario = scenario("small");
+    let mut traces = std::collections::BTreeSet::new();
+    for seed in 1..=TWICE {
+        let (first, second) = (run(&scenario, seed), run(&scenario, seed));
+        assert!(first.violations.is_empty(), "seed {seed}: {:#?}", first.violations);
+        if decided(&first) != decided(&second) {
+            let differs = first.trace.lines.iter().zip(&second.trace.lines).find(|(a, b)| a != b);
+            panic!("seed {seed} decides otherwise the second time: {differs:?}");
+        }
+        traces.insert(first.trace.digest());
+    }
+    assert_eq!(traces.len() as u64, TWICE, "some seeds make no difference");
+}
