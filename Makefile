@@ -1,7 +1,7 @@
 # make demo     the main job on this machine, from nothing
 # make test     every test
 # make bench    benchmarks, in release
-# make install  the program, in release, into ~/.cargo/bin
+# make install  the programs, in release, into ~/.cargo/bin
 # make audit    licences, bans, sources and advisories of dependencies
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -38,6 +38,7 @@ bench: setup
 
 install: setup
 	@$(CARGO) install --path node/althing --locked
+	@$(CARGO) install --path simulations --locked
 
 fuzz: setup
 	@tests/fuzz/run.sh $(or $(SECONDS_EACH),60)

@@ -1,15 +1,16 @@
 //! Simulations: the real layers of many nodes in one process, over the simulated network, in virtual time.
 //!
 //! **Inputs**: scenario files and seeds. **Outputs**: a trace of what the nodes decided, and which invariants held. The
-//! same scenario and seed give the same trace.
+//! same scenario and seed give the same trace. Beside that, [`swarm`]: real nodes over libp2p, measured.
 //!
-//! **Never knows**: real clocks, sockets, disks.
+//! **Never knows**, outside `swarm`: real clocks, sockets, disks.
 
 pub mod adversary;
 pub mod invariant;
 pub mod mesh;
 pub mod run;
 pub mod scenario;
+pub mod swarm;
 pub mod trace;
 
 pub use scenario::Scenario;

@@ -1,10 +1,11 @@
 //! `althing-sim`: runs scenarios.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use althing_simulations::run::{Outcome, run};
 use althing_simulations::scenario::Scenario;
+use althing_simulations::swarm::{self, Kind, Measured, Size};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 
@@ -40,6 +41,24 @@ enum Command {
         #[arg(long)]
         output: Option<PathBuf>,
     },
+    /// Runs real nodes over libp2p in one process, and as many bare libp2p nodes in another, and compares them
+    Swarm {
+        /// How many
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(3..=300))]
+        nodes: u16,
+        /// How many things are said and looked for
+        #[arg(long, default_value_t = 100)]
+        rounds: u16,
+        /// Where to write the report as JSON; without it, it is printed
+        #[arg(long)]
+        output: Option<PathBuf>,
+        /// Where to write a plot (SVG)
+        #[arg(long)]
+        plot: Option<PathBuf>,
+        /// Only these, in this process
+        #[arg(long, hide = true)]
+        only: Option<Only>,
+    },
     /// Compares a trace with what the scenario decides now: shows the first line that differs
     Diff {
         /// The scenario file
@@ -50,6 +69,12 @@ enum Command {
         #[arg(long)]
         seed: u64,
     },
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Only {
+    Ours,
+    Bare,
 }
 
 fn main() -> ExitCode {
@@ -76,6 +101,20 @@ fn obey(command: Command) -> Result<ExitCode, String> {
             eprintln!("{} lines, {}", trace.lines.len() + trace.more, trace.digest());
             Ok(ExitCode::SUCCESS)
         }
+        Command::Swarm { nodes, rounds, output, plot, only } => {
+            let size = Size { nodes: nodes.into(), rounds: rounds.into() };
+            match only {
+                Some(only) => {
+                    let kind = match only {
+                        Only::Ours => Kind::Ours,
+                        Only::Bare => Kind::Bare,
+                    };
+                    println!("{}", json!(swarm::measure(kind, size)?));
+                    Ok(ExitCode::SUCCESS)
+                }
+                None => compare(size, output.as_deref(), plot.as_deref()),
+            }
+        }
         Command::Diff { file, trace, seed } => {
             let scenario = Scenario::read(&file).map_err(|error| error.to_string())?;
             let kept =
@@ -83,6 +122,41 @@ fn obey(command: Command) -> Result<ExitCode, String> {
             Ok(diff(&kept, &run(&scenario, seed).trace.text()))
         }
     }
+}
+
+/// Each kind in a process of its own, one after the other.
+fn compare(size: Size, output: Option<&Path>, plot: Option<&Path>) -> Result<ExitCode, String> {
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let measure = |only: &str| -> Result<Measured, String> {
+        let mut command = std::process::Command::new(&this);
+        command.args([
+            "swarm",
+            "--only",
+            only,
+            "--nodes",
+            &size.nodes.to_string(),
+            "--rounds",
+            &size.rounds.to_string(),
+        ]);
+        let done = command.stderr(std::process::Stdio::inherit()).output().map_err(|error| error.to_string())?;
+        if !done.status.success() {
+            return Err(format!("the {only} nodes could not be measured"));
+        }
+        serde_json::from_slice(&done.stdout).map_err(|error| error.to_string())
+    };
+    let (bare, ours) = (measure("bare")?, measure("ours")?);
+    let report = format!("{:#}\n", swarm::report(size, &ours, &bare));
+    let write = |path: &Path, text: &str| {
+        std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+    };
+    match output {
+        Some(output) => write(output, &report)?,
+        None => print!("{report}"),
+    }
+    if let Some(plot) = plot {
+        write(plot, &swarm::plot::svg(&ours, &bare))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_all(files: &[PathBuf], seed: Option<u64>, json: bool) -> Result<ExitCode, String> {
@@ -107,7 +181,7 @@ fn quantile(sorted: &[u64], of: usize) -> u64 {
     sorted.get((sorted.len() * of / 100).min(sorted.len().saturating_sub(1))).copied().unwrap_or(0)
 }
 
-fn shown(file: &std::path::Path, outcome: &Outcome) -> serde_json::Value {
+fn shown(file: &Path, outcome: &Outcome) -> serde_json::Value {
     json!({
         "scenario": file.display().to_string(),
         "seed": outcome.seed,
@@ -122,7 +196,7 @@ fn shown(file: &std::path::Path, outcome: &Outcome) -> serde_json::Value {
     })
 }
 
-fn people(file: &std::path::Path, outcome: &Outcome) {
+fn people(file: &Path, outcome: &Outcome) {
     println!(
         "{} seed {}: {} of {} found, p50 {} ms, p99 {} ms, trace {}",
         file.file_stem().unwrap_or_default().to_string_lossy(),

@@ -139,7 +139,8 @@ impl Default for Config {
 
 impl Default for Node {
     fn default() -> Self {
-        Node { listen: vec!["/ip4/0.0.0.0/tcp/7421".to_owned()], labels: Vec::new(), fixed: false }
+        let listen = ["/ip4/0.0.0.0/tcp/7421", "/ip4/0.0.0.0/udp/7421/quic-v1"];
+        Node { listen: listen.map(str::to_owned).to_vec(), labels: Vec::new(), fixed: false }
     }
 }
 

@@ -164,9 +164,10 @@ pub async fn listen(
 
 /// The same address with port 0: any free one.
 fn free_port(address: &str) -> String {
-    match address.rsplit_once("/tcp/") {
-        Some((host, _)) => format!("{host}/tcp/0"),
-        None => address.to_owned(),
+    match (address.rsplit_once("/tcp/"), address.rsplit_once("/udp/")) {
+        (Some((host, _)), _) => format!("{host}/tcp/0"),
+        (None, Some((host, _))) => format!("{host}/udp/0/quic-v1"),
+        (None, None) => address.to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use althing_communication::{CallError, Caller, Communication, Request, WallClock};
+use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
 use althing_discovery::{Discovery, FindError, Nearness};
 use althing_protocol::{AgentId, PublicKey};
 use althing_store::Store;
@@ -200,7 +200,19 @@ impl Calls {
         Ok(shared.discovery.seek_hosts(&ask.agent).await)
     }
 
+    /// Asks a node; one that is not connected any more is connected again, once.
     async fn send(&self, node: PublicKey, ask: &Ask) -> Result<Reply, Failed> {
+        match self.send_once(node, ask).await {
+            Err(Failed::Call(CallError::Unreachable { reason: OpenError::NotConnected, .. }))
+                if self.shared.discovery.reach(node).await =>
+            {
+                self.send_once(node, ask).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn send_once(&self, node: PublicKey, ask: &Ask) -> Result<Reply, Failed> {
         let trace = Trace::of(&tracing::Span::current());
         let request = Request {
             operation: ask.operation.name().to_owned(),

@@ -43,8 +43,8 @@ pub trait Network: Send + Sync + 'static {
     /// # Errors
     /// [`AcceptError::Taken`].
     fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError>;
-    /// Connects to whoever answers at one of `addresses`; to `peer` only, when it is given. Completes at once when
-    /// that peer is connected already.
+    /// Connects to whoever answers at one of `addresses`; to `peer` only, when it is given. Without addresses, to `peer`
+    /// where the table knows it to be. Completes at once when that peer is connected already.
     fn dial(&self, peer: Option<PublicKey>, addresses: Vec<String>) -> BoxFuture<'_, Result<PublicKey, DialError>>;
     /// Closes all connections to `peer`.
     fn disconnect(&self, peer: PublicKey);

@@ -8,7 +8,7 @@ use althing_communication::{Provider, Request};
 use althing_protocol::inquiry::{Inquiry, Testimony};
 use althing_protocol::limits::{BODY_BYTES_MAX, INQUIRY_AGENTS_MAX};
 use althing_protocol::object::{self, Placement};
-use althing_protocol::record::RecordKey;
+use althing_protocol::record::{RecordKey, Value};
 use althing_protocol::{AgentId, Evidence, PublicKey};
 use althing_td::{Description, Strictness};
 use futures::StreamExt as _;
@@ -63,6 +63,27 @@ impl Discovery {
         let inquiry = Inquiry { agent: Some(agent.clone()), ..Inquiry::default() };
         self.search(key, inquiry, false).await;
         self.hosts(agent)
+    }
+
+    /// Connects to a node that is not connected any more: where the table knows it to be, or else where it said last that
+    /// it can be dialled. False when that does not succeed.
+    pub async fn reach(&self, node: PublicKey) -> bool {
+        let network = self.shared.communication.network();
+        if network.dial(Some(node), Vec::new()).await.is_ok() {
+            return true;
+        }
+        let (sender, mut heard) = mpsc::channel(althing_communication::routing::RESULTS);
+        let key = RecordKey::contact(&self.shared.config.network, node);
+        // What was heard until then counts.
+        let _ = timeout(self.shared.config.lookup_patience, network.routing().get(key, sender)).await;
+        let now_ms = self.shared.clock.now_ms();
+        let values = std::iter::from_fn(|| heard.try_recv().ok());
+        let contacts = values.filter_map(|bytes| match Value::open(key, &bytes, &self.shared.config.network, now_ms) {
+            Ok(Value::Contact(contact)) => Some(contact.body),
+            _ => None,
+        });
+        let Some(newest) = contacts.max_by_key(|contact| contact.sequence) else { return false };
+        network.dial(Some(node), newest.addresses).await.is_ok()
     }
 
     /// Are there nodes in the table that are not heard of? Where all are, nothing is left to be looked for.

@@ -41,6 +41,12 @@ async fn first_line(child: &mut Child) -> String {
 
 /// A node, and the time until its gateway answered.
 async fn node(program: &Path, folder: &Path) -> (Child, Duration) {
+    let (child, took, _) = node_saying(program, folder).await;
+    (child, took)
+}
+
+/// The same, with what it said when it started.
+pub async fn node_saying(program: &Path, folder: &Path) -> (Child, Duration, serde_json::Value) {
     let begun = Instant::now();
     let mut child = Command::new(program)
         .args(["--json", "--data"])
@@ -59,7 +65,7 @@ async fn node(program: &Path, folder: &Path) -> (Child, Duration) {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    (child, begun.elapsed())
+    (child, begun.elapsed(), said)
 }
 
 async fn floor(folder: &Path) -> (Child, Duration) {

@@ -1,11 +1,12 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle|wasm]`; all of them when none is named. The other words are its own child processes.
+//! `althing-bench [calls|link|find|idle|wasm|hostile]`; all of them when none is named. The other words are its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
 mod calls;
 mod figures;
 mod find;
+mod hostile;
 mod idle;
 mod link;
 mod wasm;
@@ -20,6 +21,8 @@ fn main() {
             "peer-tcp" => calls::peer_tcp().await,
             "peer-link" => link::peer().await,
             "hosting" => wasm::hosting().await,
+            "attack" => hostile::attack().await,
+            "hostile" => hostile::run().await,
             "empty" => idle::empty().await,
             "calls" => calls::run().await,
             "find" => find::run(),
@@ -33,9 +36,10 @@ fn main() {
                 find::run();
                 idle::run().await;
                 wasm::run().await;
+                hostile::run().await;
             }
             other => {
-                eprintln!("there is no benchmark {other:?}; there are calls, link, find, idle and wasm");
+                eprintln!("there is no benchmark {other:?}; there are calls, link, find, idle, wasm and hostile");
                 std::process::exit(2);
             }
         }

@@ -21,8 +21,10 @@ use crate::{NETWORK, NOW_MS, PROTOCOL, entropy};
 pub enum World {
     /// The simulated network.
     Simulated(SimNet),
-    /// libp2p on the loopback.
+    /// libp2p on the loopback, over tcp.
     Libp2p,
+    /// The same, over quic.
+    Quic,
 }
 
 impl World {
@@ -36,8 +38,12 @@ impl World {
     pub async fn join(&self, key: &SecretKey) -> Arc<dyn Network> {
         match self {
             World::Simulated(net) => net.join(key.public()),
-            World::Libp2p => {
-                let listen = vec!["/ip4/127.0.0.1/tcp/0".to_owned()];
+            World::Libp2p | World::Quic => {
+                let listen = match self {
+                    World::Quic => "/ip4/127.0.0.1/udp/0/quic-v1",
+                    _ => "/ip4/127.0.0.1/tcp/0",
+                };
+                let listen = vec![listen.to_owned()];
                 let config = Libp2pConfig { listen, ..Libp2pConfig::new(NETWORK, WallClock::new(|| NOW_MS)) };
                 Arc::new(Libp2pNetwork::start(key, config).await.expect("a network on the loopback"))
             }

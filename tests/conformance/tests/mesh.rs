@@ -642,3 +642,55 @@ async fn a_name_belongs_to_the_nearest_publisher_and_no_stranger_takes_it() {
     found(&a, &second).await;
     assert_eq!(a.calls.resolve("lone").await.expect_err("two of them").reason, "AGENT_UNKNOWN");
 }
+
+/// Nodes of which each knows the first; the last hosts `actor`. More than a node's heartbeats reach.
+async fn crowd(net: &SimNet, count: u8) -> (Vec<Node>, AgentId) {
+    let mut nodes: Vec<Node> = Vec::new();
+    for number in 1..=count {
+        let node = Node::start(net, number, OWNER, &[], store()).await;
+        if let Some(first) = nodes.first() {
+            node.connect(first).await;
+        }
+        nodes.push(node);
+    }
+    let id = nodes.last().expect("some").host(&actor());
+    let told = || nodes.iter().map(|node| node.communication.network().routing().kept().providers).sum::<usize>();
+    until("the table is told", || told() >= 20).await;
+    (nodes, id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_never_heard_of_is_found_through_the_table_and_called() {
+    let net = calm();
+    let (nodes, id) = crowd(&net, 45).await;
+    let unheard = |node: &&Node| nodes_of(node, &id) == 0;
+    let seeker = nodes.iter().find(unheard).expect("somebody who does not hear the last one");
+    let query = Query { capability: Some("acting.*".to_owned()), ..Query::default() };
+    let (found, why) = seeker.discovery.seek(&query).await;
+    assert_eq!(
+        found.iter().map(|found| (found.node, found.learned)).collect::<Vec<_>>(),
+        [(nodes[44].id(), Learned::Asked)]
+    );
+    let sought = why.sought.expect("it was looked for");
+    assert_eq!((sought.confirmed, sought.silent, sought.refused), (1, 0, 0), "{sought:?}");
+    assert_eq!(state(&seeker.send(&id, "hello").await), "TASK_STATE_COMPLETED");
+    // By name it is looked for among the owner's own.
+    let other = nodes.iter().rfind(unheard).expect("somebody else");
+    assert_eq!(other.calls.resolve("actor").await, Ok(id.clone()));
+    let nobody = other.calls.resolve("nobody").await.expect_err("there is none");
+    assert_eq!(nobody.reason, "AGENT_UNKNOWN");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_on_a_node_that_is_not_connected_any_more_is_asked_for_there() {
+    let net = calm();
+    let (nodes, id) = crowd(&net, 45).await;
+    let seeker = nodes.iter().find(|node| nodes_of(node, &id) == 0).expect("somebody");
+    seeker.discovery.seek_hosts(&id).await;
+    let task = seeker.send(&id, "hello").await;
+    seeker.communication.network().disconnect(nodes[44].id());
+    // Its placement has run out meanwhile, and its task is still known to be there.
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let got = seeker.one(&id, Operation::GetTask, json!({ "id": task["id"] })).await.expect("an answer");
+    assert_eq!(got["id"], task["id"]);
+}

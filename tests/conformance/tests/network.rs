@@ -37,6 +37,13 @@ macro_rules! suite {
                 tokio::time::timeout(super::HANGS, Box::pin(super::$case(world))).await.expect("no hanging");
             })*
         }
+        mod quic {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let world = super::World::Quic;
+                tokio::time::timeout(super::HANGS, Box::pin(super::$case(world))).await.expect("no hanging");
+            })*
+        }
     };
 }
 
@@ -137,7 +144,7 @@ async fn a_dial_finds_the_right_peer_and_no_other(world: World) {
 async fn unused(world: &World) -> Vec<String> {
     match world {
         World::Simulated(_) => vec![format!("sim:{}", key(99).public())],
-        World::Libp2p => {
+        World::Libp2p | World::Quic => {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
             let port = listener.local_addr().expect("an address").port();
             vec![format!("/ip4/127.0.0.1/tcp/{port}")]

@@ -10,11 +10,12 @@ use support::world::World;
 use support::{COMMAND_MAX, Machine, Node, Running, binary};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 6] = [
+const DOCUMENTS: [&str; 7] = [
     "README.md",
     "docs/getting-started.md",
     "docs/agents.md",
     "docs/contracts.md",
+    "docs/simulations.md",
     "docs/measuring.md",
     "docs/admission.md",
 ];
@@ -132,11 +133,14 @@ fn every_command_of_the_documentation_does_what_it_says() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(mut world) = World::new(1, support::world::Multicast::Carried) else { return };
     let machine = world.machines.remove(0);
-    // What a reader has: a clone of the project, and `althing` on the path.
+    // What a reader has: a clone of the project, and its programs on the path.
     std::fs::create_dir(machine.home().join("bin")).expect("a folder");
     std::os::unix::fs::symlink(binary(), machine.home().join("bin/althing")).expect("a link");
     std::os::unix::fs::symlink(root().join("thing-descriptions"), machine.home().join("thing-descriptions"))
         .expect("a link");
+    std::os::unix::fs::symlink(binary().with_file_name("althing-sim"), machine.home().join("bin/althing-sim"))
+        .expect("a link");
+    std::os::unix::fs::symlink(root().join("simulations"), machine.home().join("simulations")).expect("a link");
     std::os::unix::fs::symlink(root().join("docs"), machine.home().join("docs")).expect("a link");
     std::os::unix::fs::symlink(root().join("examples"), machine.home().join("examples")).expect("a link");
     machine.write("question.txt", "What is this?\n");

@@ -34,6 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-communication",
             "althing-discovery",
             "althing-execution",
+            "althing-libp2p",
             "althing-protocol",
             "althing-store",
             "althing-td",

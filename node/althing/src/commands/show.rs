@@ -41,6 +41,11 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
         }
         let l2 = &layers["l2Communication"];
         lines.push(format!("L2 communication  {} peers, {} streams refused", l2["peers"], l2["streamsRefused"]));
+        let table = &l2["table"];
+        lines.push(format!(
+            "table             {} nodes; keeps {} values and {} provider records for others, {} refused",
+            table["nodes"], table["values"], table["providers"], table["refused"]
+        ));
         let l3 = &layers["l3Discovery"];
         lines.push(format!(
             "L3 discovery      {} nodes, {} agents, {} refused",

@@ -74,6 +74,7 @@ pub async fn serve(listener: UnixListener, node: Arc<Node>) {
 async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
     let discovery = node.discovery.status();
     let network = node.communication.network();
+    let kept = network.routing().kept();
     Json(json!({
         "node": node.key.public().did(),
         "owner": node.owner.id().did(),
@@ -93,6 +94,7 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
                 "peers": network.peers().len(),
                 "listening": network.listening(),
                 "streamsRefused": node.communication.refused(),
+                "table": { "nodes": kept.nodes, "values": kept.values, "providers": kept.providers, "refused": kept.refused },
             },
             "l3Discovery": {
                 "nodes": discovery.nodes,

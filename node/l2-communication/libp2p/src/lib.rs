@@ -1,4 +1,4 @@
-//! The libp2p shell of L2's [`Network`] port: tcp, noise and yamux, identify, ping, Kademlia, connection limits.
+//! The libp2p shell of L2's [`Network`] port: tcp, noise and yamux, quic, identify, ping, Kademlia, connection limits.
 //!
 //! **Inputs**: a node's key and addresses to listen on. **Outputs**: streams to proven peers, and who comes and goes.
 //!
@@ -26,7 +26,7 @@ use libp2p::multiaddr::Protocol;
 pub use config::{Libp2pConfig, ListenError};
 pub use swarm::Libp2pNetwork;
 
-/// Can this be dialled, or listened on, at all? An IP address or a name, and a TCP port.
+/// Can this be dialled, or listened on, at all? An IP address or a name, and a port of TCP or QUIC.
 #[must_use]
 pub fn is_address(text: &str) -> bool {
     text.parse::<Multiaddr>().is_ok_and(|address| can_be_dialled(&address))
@@ -38,5 +38,10 @@ pub(crate) fn can_be_dialled(address: &Multiaddr) -> bool {
         parts.next(),
         Some(Protocol::Ip4(_) | Protocol::Ip6(_) | Protocol::Dns(_) | Protocol::Dns4(_) | Protocol::Dns6(_))
     );
-    host && matches!(parts.next(), Some(Protocol::Tcp(_))) && matches!(parts.next(), None | Some(Protocol::P2p(_)))
+    let port = match parts.next() {
+        Some(Protocol::Tcp(_)) => true,
+        Some(Protocol::Udp(_)) => matches!(parts.next(), Some(Protocol::QuicV1)),
+        _ => false,
+    };
+    host && port && matches!(parts.next(), None | Some(Protocol::P2p(_)))
 }

@@ -333,7 +333,12 @@ impl Lookups {
         let Some(ip) = from.and_then(ip) else { return };
         if info.protocols.contains(&self.protocol) {
             let fit = |address: &&Multiaddr| crate::can_be_dialled(address) && self::ip(address) == Some(ip);
-            let there: Vec<Multiaddr> = info.listen_addrs.iter().filter(fit).take(ADDRESSES_MAX).cloned().collect();
+            let mut there: Vec<Multiaddr> = info.listen_addrs.iter().filter(fit).take(ADDRESSES_MAX).cloned().collect();
+            // One way to a peer is enough: each address would be dialled at the same time.
+            let tcp = |address: &Multiaddr| address.iter().any(|part| matches!(part, Protocol::Tcp(_)));
+            if there.iter().any(tcp) {
+                there.retain(tcp);
+            }
             if let Some(node) = public_key(peer) {
                 self.listening.insert(node, there.clone());
             }

@@ -263,7 +263,11 @@ fn options(peer: Option<PublicKey>, addresses: Vec<Multiaddr>) -> DialOpts {
     match (peer, addresses.first()) {
         (None, Some(address)) => DialOpts::unknown_peer_id().address(address.clone()).allocate_new_port().build(),
         (None, None) => DialOpts::unknown_peer_id().address(Multiaddr::empty()).build(),
-        (Some(peer), _) => DialOpts::peer_id(peer_id(peer))
+        // Where the table knows it to be.
+        (Some(peer), None) => {
+            DialOpts::peer_id(peer_id(peer)).condition(PeerCondition::DisconnectedAndNotDialing).build()
+        }
+        (Some(peer), Some(_)) => DialOpts::peer_id(peer_id(peer))
             .condition(PeerCondition::DisconnectedAndNotDialing)
             .addresses(addresses)
             .allocate_new_port()

@@ -8,7 +8,7 @@ use libp2p::core::transport::Boxed;
 use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
 use libp2p::swarm::SwarmEvent;
-use libp2p::{PeerId, Swarm, Transport as _, noise, tcp, yamux};
+use libp2p::{PeerId, Swarm, Transport as _, noise, quic, tcp, yamux};
 
 use crate::behaviour::Behaviour;
 use crate::closing::Closing;
@@ -20,6 +20,10 @@ use crate::streams::Control;
 /// Streams on one connection: twice what L2 lets both sides have, for those that are just being closed. Who opens more
 /// loses the connection.
 const STREAMS_MAX: usize = 1_024;
+/// Bytes under way on a stream of QUIC: as many as on one of yamux.
+const QUIC_STREAM_BYTES: u32 = 256 << 10;
+/// Bytes under way on a connection of QUIC.
+const QUIC_CONNECTION_BYTES: u32 = 16 << 20;
 /// How long the first of the addresses that are listened on is waited for.
 const LISTEN_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 /// Bytes that the kernel takes and cannot send yet.
@@ -49,7 +53,8 @@ pub(crate) fn build(
     Ok(swarm)
 }
 
-/// tcp, noise and yamux, as libp2p's own builder puts them together, with streams that end with their connection.
+/// tcp, noise and yamux, as libp2p's own builder puts them together, with streams that end with their connection; and
+/// quic.
 fn transport_of(
     key: &Keypair,
     egresses: Egresses,
@@ -68,7 +73,15 @@ fn transport_of(
         }
         (peer, StreamMuxerBox::new(muxer))
     };
-    Ok(transport.map(known).boxed())
+    let tcp = transport.map(known);
+    // Streams of QUIC share no backlog of ours: nothing is counted for them.
+    let mut config = quic::Config::new(key);
+    config.max_concurrent_stream_limit = STREAMS_MAX as u32;
+    config.max_stream_data = QUIC_STREAM_BYTES;
+    config.max_connection_data = QUIC_CONNECTION_BYTES;
+    let quic = quic::tokio::Transport::new(config);
+    let quic = quic.map(|(peer, connection), _| (peer, StreamMuxerBox::new(connection)));
+    Ok(tcp.or_transport(quic).map(|either, _| either.into_inner()).boxed())
 }
 
 /// Has the kernel take no more than a little of what cannot be sent yet: its buffer grows to megabytes, and what is in
@@ -123,6 +136,9 @@ fn probe(address: &Multiaddr) -> std::io::Result<()> {
             Protocol::Ip6(v6) => ip = Some(std::net::IpAddr::V6(v6)),
             Protocol::Tcp(port) if port != 0 => {
                 return ip.map_or(Ok(()), |ip| std::net::TcpListener::bind((ip, port)).map(drop));
+            }
+            Protocol::Udp(port) if port != 0 => {
+                return ip.map_or(Ok(()), |ip| std::net::UdpSocket::bind((ip, port)).map(drop));
             }
             _ => {}
         }

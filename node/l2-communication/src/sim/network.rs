@@ -65,6 +65,10 @@ impl Network for SimNetwork {
             if let Some(peer) = peer.filter(|peer| self.net.connected(self.local, *peer)) {
                 return Ok(peer);
             }
+            let mut there = there;
+            if let Some(peer) = peer.filter(|peer| there.is_empty() && self.nodes().contains(peer)) {
+                there.push(peer);
+            }
             let mut last = DialError::Failed("no address was given".to_owned());
             for there in there {
                 if there == self.local || peer.is_some_and(|peer| peer != there) {

@@ -89,6 +89,38 @@ impl World {
         ip(&format!("-n {} link set p{at} up", self.hub())).expect("the bridge is ours");
     }
 
+    /// A machine hears nothing from another, which may still hear it.
+    pub fn deafen(&self, at: usize, to: usize) {
+        self.within(at, &["iptables", "-A", "INPUT", "-s", &format!("10.77.0.{}", to + 1), "-j", "DROP"]);
+    }
+
+    /// A machine loses a share of what comes to it.
+    pub fn lose(&self, at: usize, share: f64) {
+        let share = share.to_string();
+        let rule = ["-m", "statistic", "--mode", "random", "--probability", &share, "-j", "DROP"];
+        self.within(at, &[&["iptables", "-A", "INPUT", "-i", "eth0"][..], &rule].concat());
+    }
+
+    /// A machine hears all again.
+    pub fn mend(&self, at: usize) {
+        self.within(at, &["iptables", "-F"]);
+    }
+
+    /// A machine sends no more than so many kilobits in a second.
+    pub fn narrow(&self, at: usize, kilobits: u32) {
+        let rate = format!("{kilobits}kbit");
+        self.within(
+            at,
+            &["tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", &rate, "burst", "32kbit", "latency", "50ms"],
+        );
+    }
+
+    fn within(&self, at: usize, command: &[&str]) {
+        let mut within = Command::new("ip");
+        within.args(["netns", "exec", &self.name(at)]).args(command);
+        output(&mut within).unwrap_or_else(|reason| panic!("{reason}"));
+    }
+
     /// Routes that lead out of the LAN.
     pub fn ways_out(&self, at: usize) -> String {
         let four = ip(&format!("-n {} -4 route show default", self.name(at))).expect("a namespace of ours");
