@@ -105,6 +105,9 @@ fn obey(command: Command) -> Result<ExitCode, String> {
             let size = Size { nodes: nodes.into(), rounds: rounds.into() };
             match only {
                 Some(only) => {
+                    if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("ALTHING_LOG") {
+                        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+                    }
                     let kind = match only {
                         Only::Ours => Kind::Ours,
                         Only::Bare => Kind::Bare,

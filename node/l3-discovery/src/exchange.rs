@@ -99,25 +99,42 @@ impl Discovery {
         self.push_all().await;
     }
 
+    /// To all who hear this node. A peer that has not taken the last placement yet is left out: where everybody is busy,
+    /// more of them would only make it worse.
     pub(crate) async fn push_all(&self) {
-        let peers = self.lock().audience.members().to_vec();
-        futures::future::join_all(peers.into_iter().map(|peer| self.push(peer))).await;
+        let (peers, shown) = {
+            let mut state = self.lock();
+            let members = state.audience.members().to_vec();
+            let peers: Vec<PublicKey> = members.into_iter().filter(|peer| state.pushing.insert(*peer)).collect();
+            // One for those who are trusted and one for the others, and not one for each.
+            let shown =
+                [false, true].map(|trusted| self.placement(&mut state, |exposure| seen(exposure, trusted)).bytes);
+            (peers, shown)
+        };
+        let pushes = peers.into_iter().map(|peer| {
+            let bytes = shown[usize::from((self.shared.trusts)(peer))].clone();
+            async move {
+                self.push(peer, bytes).await;
+                self.lock().pushing.remove(&peer);
+            }
+        });
+        futures::future::join_all(pushes).await;
     }
 
     /// A new connection may be one of two, of which one is closed again: so a failed push is repeated soon.
     async fn push_new(self, peer: PublicKey) {
         for wait_ms in [0, 50, 200] {
             sleep(Duration::from_millis(wait_ms)).await;
-            if self.push(peer).await {
+            let trusted = (self.shared.trusts)(peer);
+            let placement = self.placement(&mut self.lock(), |exposure| seen(exposure, trusted));
+            if self.push(peer, placement.bytes).await {
                 return;
             }
         }
     }
 
-    async fn push(&self, peer: PublicKey) -> bool {
-        let trusted = (self.shared.trusts)(peer);
-        let placement = self.placement(&mut self.lock(), |exposure| seen(exposure, trusted));
-        let mut request = Request::new("placement", placement.bytes);
+    async fn push(&self, peer: PublicKey, placement: Vec<u8>) -> bool {
+        let mut request = Request::new("placement", placement);
         request.deadline = Some(self.shared.config.push_timeout);
         match self.shared.communication.call(peer, PLACEMENTS, request).await {
             Ok(_) => true,

@@ -88,6 +88,8 @@ pub(crate) struct State {
     pub audience: Audience,
     /// Where those of the audience were dialled that this node had dialled.
     pub dialled: BTreeMap<PublicKey, String>,
+    /// Peers that a placement is on its way to.
+    pub pushing: BTreeSet<PublicKey>,
     pub local: BTreeMap<AgentId, LocalAgent>,
     health: Health,
     sequence: u64,
@@ -149,6 +151,7 @@ impl Discovery {
             dialling,
             audience: Audience::new(config.push_peers_max),
             dialled: BTreeMap::new(),
+            pushing: BTreeSet::new(),
             local: BTreeMap::new(),
             health: Health::Healthy,
             // The time of day, so that it rises across restarts too.
@@ -265,7 +268,12 @@ impl Discovery {
 
     /// Tells the peers that this node leaves, so that they need not find out.
     pub async fn leave(&self) {
-        self.lock().health = Health::Leaving;
+        {
+            let mut state = self.lock();
+            state.health = Health::Leaving;
+            // Whatever is on its way: this is the last word.
+            state.pushing.clear();
+        }
         self.push_all().await;
     }
 

@@ -10,13 +10,13 @@ use althing_protocol::record::{Contact, RecordKey, Value};
 use althing_td::Exposure;
 use tokio::time::interval;
 
-use crate::machine::announce::{self, Announcing};
+use crate::machine::announce::{self, Announcing, Settling};
 use crate::service::Discovery;
 
 /// How often it is looked whether something is to be told.
 const LOOK: Duration = Duration::from_secs(1);
 /// Things that are told at one time.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 2;
 /// How long a contact holds. It is made anew when it is told again.
 const CONTACT_MS: u64 = 12 * 60 * 60 * 1_000;
 
@@ -26,6 +26,7 @@ impl Discovery {
         let again_ms = u64::try_from(self.shared.config.republish.as_millis()).unwrap_or(u64::MAX);
         let mut announcing = Announcing::new(again_ms);
         let mut values = Announcing::new(again_ms);
+        let mut settling = Settling::default();
         let mut at = Vec::new();
         let (said, mut heard) = tokio::sync::mpsc::channel(2 * AT_ONCE);
         let mut look = interval(LOOK);
@@ -53,6 +54,9 @@ impl Discovery {
             let mine = self.values();
             values.set(&mine.keys().copied().collect());
             let (now_ms, nodes) = (self.now().monotonic_ms, self.network_size());
+            if !settling.look(now_ms, nodes) {
+                continue;
+            }
             for key in values.due(now_ms, nodes, AT_ONCE) {
                 let Some(value) = mine.get(&key).map(Value::encode) else { continue };
                 let (network, said) = (network.clone(), said.clone());

@@ -36,6 +36,8 @@ pub struct Measured {
     pub join_ms: f64,
     /// Processor time of that, milliseconds of one node.
     pub join_cpu_ms: f64,
+    /// From the first node to when all that nodes have was told, milliseconds; only nodes of ours do that by themselves.
+    pub settled_ms: f64,
     /// Saying where one can be dialled, milliseconds each, and requests.
     pub put_ms: Vec<f64>,
     /// See `put_ms`.
@@ -88,6 +90,7 @@ pub fn report(size: Size, ours: &Measured, bare: &Measured) -> Value {
         json!({
             "joinMs": measured.join_ms.round(),
             "joinCpuMs": measured.join_cpu_ms.round(),
+            "settledMs": measured.settled_ms.round(),
             "putMs": times(&measured.put_ms),
             "putRequests": mean(&measured.put_requests),
             "lookUpMs": times(&measured.look_up_ms),
@@ -164,6 +167,21 @@ async fn until(what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
     tokio::time::timeout(JOIN_MAX, waiting)
         .await
         .map_err(|_| format!("within {JOIN_MAX:?} it did not come about that {what}"))
+}
+
+/// Waits until a count has been the same, and more than nothing, for a while.
+async fn settle(count: impl Fn() -> usize) -> Result<(), String> {
+    const SAME: u32 = 8;
+    let waiting = async {
+        let (mut last, mut same) = (0, 0);
+        while same < SAME {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let now = count();
+            same = if now == last && now > 0 { same + 1 } else { 0 };
+            last = now;
+        }
+    };
+    tokio::time::timeout(2 * JOIN_MAX, waiting).await.map_err(|_| "what nodes tell does not come to an end".to_owned())
 }
 
 fn millis(duration: Duration) -> f64 {

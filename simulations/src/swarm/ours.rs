@@ -10,7 +10,7 @@ use althing_protocol::record::{Contact, RecordKey, Value};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::{ENOUGH, Measured, Size, idle_cores, millis, processor, resident_kib, until};
+use super::{ENOUGH, Measured, Size, idle_cores, millis, processor, resident_kib, settle, until};
 use crate::mesh::{agent, file};
 use crate::{NETWORK, NOW_MS, entropy, key};
 
@@ -65,7 +65,9 @@ pub(super) async fn measure(size: Size) -> Result<Measured, String> {
         ..Measured::default()
     };
     // All have said what they have, and rest.
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    let kept = || nodes.iter().map(|node| node.network.kept().providers).sum();
+    settle(kept).await?;
+    measured.settled_ms = millis(begun.elapsed());
     measured.idle_cores = idle_cores().await;
     for round in 0..size.rounds {
         put(&nodes, round, &mut measured).await?;

@@ -655,7 +655,8 @@ async fn crowd(net: &SimNet, count: u8) -> (Vec<Node>, AgentId) {
     }
     let id = nodes.last().expect("some").host(&actor());
     let told = || nodes.iter().map(|node| node.communication.network().routing().kept().providers).sum::<usize>();
-    until("the table is told", || told() >= 20).await;
+    // Five keys (itself, two for its capability, action, target), on twenty nodes each.
+    until("the table is told", || told() >= 100).await;
     (nodes, id)
 }
 

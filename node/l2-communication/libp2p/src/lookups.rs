@@ -384,7 +384,6 @@ impl Lookups {
     pub fn kept(kad: &mut kad::Behaviour<Shelf>) -> (Kept, Arc<[PublicKey]>) {
         let nodes: Arc<[PublicKey]> = nodes(kad).into_iter().collect();
         let shelf = kad.store_mut();
-        shelf.sweep();
         let (values, providers) = shelf.len();
         (Kept { nodes: nodes.len(), values, providers, refused: shelf.refused }, nodes)
     }

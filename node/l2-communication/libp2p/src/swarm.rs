@@ -14,7 +14,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use libp2p::core::{ConnectedPoint, Multiaddr};
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
-use libp2p::{PeerId, Swarm, identify, kad};
+use libp2p::{PeerId, Swarm, identify};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::behaviour::{Behaviour, BehaviourEvent};
@@ -27,8 +27,10 @@ use crate::transport::{build, listen};
 
 /// Dials that wait for the swarm's task.
 const COMMANDS: usize = 256;
-/// How often the state of the table is shown, and what has ended in it dropped.
-const TABLE_LOOK: std::time::Duration = std::time::Duration::from_secs(1);
+/// How often what has ended in the table is dropped.
+const TABLE_SWEEP: std::time::Duration = std::time::Duration::from_secs(30);
+/// How often the state of the table is shown.
+const TABLE_LOOK: std::time::Duration = std::time::Duration::from_millis(250);
 /// Events that a slow receiver may lag behind.
 const EVENTS: usize = 1_024;
 
@@ -120,9 +122,11 @@ impl Task {
         mut verified: mpsc::Receiver<Result<Verified, PublicKey>>,
     ) {
         let mut look = tokio::time::interval(TABLE_LOOK);
+        let mut sweep = tokio::time::interval(TABLE_SWEEP);
         loop {
             tokio::select! {
                 _ = look.tick() => self.tell_of_the_table(),
+                _ = sweep.tick() => self.swarm.behaviour_mut().kad.store_mut().sweep(),
                 Some(outcome) = verified.recv() => {
                     self.lookups.verified(&mut self.swarm.behaviour_mut().kad, outcome);
                 }
@@ -214,13 +218,9 @@ impl Task {
                 self.lookups.identified(&mut self.swarm.behaviour_mut().kad, peer_id, &info, from.as_ref());
             }
             SwarmEvent::Behaviour(BehaviourEvent::Kad(event)) => {
-                let moved = matches!(event, kad::Event::RoutingUpdated { .. });
                 let shared = &self.shared;
                 let remote = |peer| shared.connections().remote(peer);
                 self.lookups.note(&mut self.swarm.behaviour_mut().kad, event, remote);
-                if moved {
-                    self.tell_of_the_table();
-                }
             }
             SwarmEvent::NewListenAddr { address, .. } => self.shared.add_listening(address),
             SwarmEvent::ExpiredListenAddr { address, .. } => {

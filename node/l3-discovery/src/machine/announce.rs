@@ -18,7 +18,10 @@ const RETRY_MIN_MS: u64 = 2_000;
 /// See [`RETRY_MIN_MS`].
 const RETRY_MAX_MS: u64 = 60_000;
 /// A network that has grown is told again, but not more often.
-const GROWN_MS: u64 = 1_000;
+const GROWN_MS: u64 = 15_000;
+/// A network whose size has not changed for this long is told something. While it grows, what is told has to be told
+/// again, and all of those who join at the same time would tell all others.
+const SETTLED_MS: u64 = 2_000;
 
 /// What an agent is found under: itself, each capability and what the capability's name begins with, action, target.
 #[must_use]
@@ -82,6 +85,23 @@ struct Said {
     busy: bool,
     /// When it was said last, and how many nodes the network had then.
     last: Option<(u64, u64)>,
+}
+
+/// Whether a network keeps its size.
+#[derive(Debug, Default)]
+pub struct Settling {
+    size: u64,
+    since_ms: u64,
+}
+
+impl Settling {
+    /// The network has `size` nodes at `now_ms`. True when it has had about as many for a while.
+    pub fn look(&mut self, now_ms: u64, size: u64) -> bool {
+        if size > self.size + self.size / 2 || size < self.size / 2 {
+            *self = Settling { size, since_ms: now_ms };
+        }
+        size > 0 && now_ms >= self.since_ms + SETTLED_MS
+    }
 }
 
 /// Which keys are said, and when again.
@@ -171,11 +191,28 @@ mod tests {
         assert_eq!(announcing.due(0, 1, 4), [key("a")]);
         assert!(announcing.due(0, 1, 4).is_empty(), "it is being said");
         announcing.said(key("a"), true, 10, 1);
-        assert!(announcing.due(900, 2, 4).is_empty(), "not at once");
-        assert_eq!(announcing.due(1_010, 2, 4), [key("a")], "the table has doubled");
-        announcing.said(key("a"), true, 1_020, 50);
-        assert!(announcing.due(30_000, 99, 4).is_empty(), "most of the k nearest are still those");
-        assert_eq!(announcing.due(61_020, 50, 4), [key("a")]);
+        assert!(announcing.due(15_000, 2, 4).is_empty(), "not at once");
+        assert_eq!(announcing.due(15_010, 2, 4), [key("a")], "the network has doubled");
+        announcing.said(key("a"), true, 15_020, 50);
+        assert!(announcing.due(50_000, 99, 4).is_empty(), "most of the k nearest are still those");
+        assert_eq!(announcing.due(75_020, 50, 4), [key("a")]);
+    }
+
+    #[test]
+    fn a_network_has_settled_when_it_keeps_its_size() {
+        let mut settling = Settling::default();
+        assert!(!settling.look(5_000, 0), "there is nobody");
+        for (now_ms, size, settled) in [
+            (5_000, 1, false),
+            (6_000, 4, false),
+            (7_999, 5, false),
+            (8_000, 5, true),
+            (9_000, 9, false),
+            (11_000, 10, true),
+        ] {
+            assert_eq!(settling.look(now_ms, size), settled, "{now_ms}");
+        }
+        assert!(!settling.look(12_000, 3), "most have left");
     }
 
     #[test]
