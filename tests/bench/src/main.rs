@@ -1,6 +1,6 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle|wasm|hostile]`; all of them when none is named. The other words are its own child processes.
+//! `althing-bench [calls|link|find|idle|wasm|hostile]`; all of them but `hostile`, which takes minutes, when none is named. The other words are its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
 mod calls;
@@ -36,7 +36,6 @@ fn main() {
                 find::run();
                 idle::run().await;
                 wasm::run().await;
-                hostile::run().await;
             }
             other => {
                 eprintln!("there is no benchmark {other:?}; there are calls, link, find, idle, wasm and hostile");

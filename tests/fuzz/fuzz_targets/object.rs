@@ -4,9 +4,11 @@
 
 use std::sync::LazyLock;
 
+use althing_protocol::binding::Binding;
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::object::{self, Description, Grant, Kind, Membership, Placement, Statement};
 use althing_protocol::{KeyLog, SecretKey, cbor, sign1};
+use althing_protocol::record::Contact;
 use libfuzzer_sys::fuzz_target;
 
 const NETWORK: &str = "testnet";
@@ -24,6 +26,8 @@ fn aad(kind: Kind, network: &str) -> Vec<u8> {
         Kind::Placement => "althing/placement/1",
         Kind::KeyEvent => "althing/key-event/1",
         Kind::Membership => "althing/membership/1",
+        Kind::Binding => "althing/binding/1",
+        Kind::Contact => "althing/contact/1",
     };
     let mut bytes = vec![0x83];
     for text in [domain, network, ""] {
@@ -60,6 +64,8 @@ fn every_kind(bytes: &[u8]) -> usize {
         accepted_signs_to_itself::<Placement>(bytes, NETWORK),
         accepted_signs_to_itself::<KeyEvent>(bytes, ""),
         accepted_signs_to_itself::<Membership>(bytes, NETWORK),
+        accepted_signs_to_itself::<Binding>(bytes, NETWORK),
+        accepted_signs_to_itself::<Contact>(bytes, NETWORK),
     ]
     .iter()
     .filter(|accepted| **accepted)
@@ -77,6 +83,8 @@ fuzz_target!(|data: &[u8]| {
             Some(2) => Kind::Grant,
             Some(3) => Kind::Placement,
             Some(4) => Kind::KeyEvent,
+            Some(6) => Kind::Binding,
+            Some(7) => Kind::Contact,
             _ => Kind::Membership,
         };
         let network = if kind == Kind::KeyEvent { "" } else { NETWORK };
