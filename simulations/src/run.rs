@@ -210,7 +210,7 @@ impl<'a> World<'a> {
     async fn take(&mut self, step: Step, ended: &mpsc::Sender<Look>) -> Vec<(u64, Step)> {
         match step {
             Step::Join(number) | Step::Back(number) => self.join(number).await,
-            Step::Happen(at) => return self.happen(at).await,
+            Step::Happen(at) => return self.happen(at),
             Step::Churn => {
                 let back_after_ms = self.scenario.churn.as_ref().map_or(0, |churn| churn.back_after_ms);
                 let through = self.scenario.join.through;
@@ -282,7 +282,7 @@ impl<'a> World<'a> {
         }
     }
 
-    async fn happen(&mut self, at: usize) -> Vec<(u64, Step)> {
+    fn happen(&mut self, at: usize) -> Vec<(u64, Step)> {
         let happening = self.scenario.at[at].clone();
         self.recorder.note(format_args!("{:?} of {}", happening.what, happening.share));
         self.fault_ms = Some(self.now_ms());
@@ -338,6 +338,7 @@ impl<'a> World<'a> {
             honest: (0..self.scenario.nodes).map(|number| key(number + 1).public()).collect(),
             clock: self.net.clock(),
             seed: self.seed,
+            own: Arc::default(),
         };
         let loose = adversary::release(&of.is, &target, of.count, of.addresses).await;
         self.loose.extend(loose);

@@ -52,6 +52,14 @@ fn decided(outcome: &Outcome) -> (String, usize, usize) {
     (outcome.trace.digest(), outcome.finds, outcome.found)
 }
 
+/// Adversaries of one run know nothing of those of another.
+#[test]
+fn keys_of_one_person_decide_the_same_twice() {
+    let mut scenario = scenario("eclipse");
+    (scenario.nodes, scenario.for_ms, scenario.adversary[0].count) = (30, 30_000, 10);
+    assert_eq!(decided(&run(&scenario, 1)), decided(&run(&scenario, 1)));
+}
+
 #[test]
 fn twenty_seeds_decide_the_same_twice_and_differ_from_each_other() {
     let scenario = scenario("small");

@@ -68,7 +68,7 @@ pub enum RoutingError {
 /// A distributed hash table. Dropping a look-up's future ends the look-up.
 pub trait Routing: Send + Sync + 'static {
     /// Tells the nodes nearest to `key` that this node has what it stands for. They forget it after
-    /// [`PROVIDER_TTL`](crate::records::PROVIDER_TTL): say it again before.
+    /// [`PROVIDER_TTL_MS`](crate::records::PROVIDER_TTL_MS): say it again before.
     fn provide(&self, key: RecordKey) -> BoxFuture<'_, Result<LookupStats, RoutingError>>;
     /// This node no longer says that it has it; others forget it by themselves.
     fn stop_providing(&self, key: RecordKey);

@@ -6,7 +6,7 @@ mod replayer;
 mod sybil;
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use althing_communication::sim::SimNet;
 use althing_communication::{Communication, CommunicationConfig, Network, WallClock};
@@ -34,6 +34,8 @@ pub struct Target {
     pub clock: WallClock,
     /// Where its chances come from.
     pub seed: u64,
+    /// The keys of those that were let loose together and know each other.
+    pub own: Arc<Mutex<Vec<PublicKey>>>,
 }
 
 /// One that was let loose, until it is dropped.

@@ -16,18 +16,14 @@ use crate::{NETWORK, key};
 /// Keys that are tried for one that lies near enough.
 const TRIES: u32 = 200;
 
-/// The keys of one person know each other.
-static RINGS: Mutex<Vec<(u64, Vec<PublicKey>)>> = Mutex::new(Vec::new());
-
 /// Names only its own, and keeps nothing.
 struct Ring {
-    seed: u64,
+    own: Arc<Mutex<Vec<PublicKey>>>,
 }
 
 impl Hostile for Ring {
     fn reply(&self, asker: PublicKey, question: &Question, _: Reply) -> Option<Reply> {
-        let rings = RINGS.lock().expect("nobody panics with it");
-        let own = rings.iter().find(|(seed, _)| *seed == self.seed).map(|(_, own)| own.clone()).unwrap_or_default();
+        let own = self.own.lock().expect("nobody panics with it").clone();
         let place = match question {
             Question::Closest(place) => *place,
             Question::Providers(key) | Question::Value(key) => place_of_key(*key),
@@ -51,15 +47,9 @@ fn mine(target: &Target, number: u32) -> SecretKey {
 pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
     async move {
         let key = mine(&target, number);
-        {
-            let mut rings = RINGS.lock().expect("nobody panics with it");
-            match rings.iter_mut().find(|(seed, _)| *seed == target.seed) {
-                Some((_, own)) => own.push(key.public()),
-                None => rings.push((target.seed, vec![key.public()])),
-            }
-        }
+        target.own.lock().expect("nobody panics with it").push(key.public());
         let (network, communication) = join(&target, &key, number, ip).await;
-        target.net.corrupt(key.public(), Arc::new(Ring { seed: target.seed }));
+        target.net.corrupt(key.public(), Arc::new(Ring { own: target.own.clone() }));
         tokio::spawn(async move {
             for honest in &target.honest {
                 // Whoever is not there is not fooled.
