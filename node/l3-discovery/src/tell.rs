@@ -1,17 +1,16 @@
 //! Telling the table: which agents this node has, where it can be dialled, which keys speak for its agents' publishers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use althing_communication::RoutingError;
-use althing_protocol::PublicKey;
 use althing_protocol::object;
 use althing_protocol::record::{Contact, RecordKey, Value};
 use althing_td::Exposure;
 use tokio::time::interval;
 
 use crate::machine::announce::{self, Announcing, Settling};
-use crate::service::Discovery;
+use crate::service::{Discovery, LocalAgent};
 
 /// How often it is looked whether something is to be told.
 const LOOK: Duration = Duration::from_secs(1);
@@ -51,17 +50,19 @@ impl Discovery {
                 values.set(&BTreeSet::new());
                 at = listening;
             }
-            let mine = self.values();
-            values.set(&mine.keys().copied().collect());
+            values.set(&self.keys_of_values());
             let (now_ms, nodes) = (self.now().monotonic_ms, self.network_size());
             if !settling.look(now_ms, nodes) {
                 continue;
             }
             for key in values.due(now_ms, nodes, AT_ONCE) {
-                let Some(value) = mine.get(&key).map(Value::encode) else { continue };
+                let Some(value) = self.value(key) else {
+                    values.said(key, false, now_ms, nodes);
+                    continue;
+                };
                 let (network, said) = (network.clone(), said.clone());
                 tokio::spawn(async move {
-                    let outcome = network.routing().put(key, value).await;
+                    let outcome = network.routing().put(key, value.encode()).await;
                     // An error means that the node is gone.
                     let _ = said.send((key, told(outcome.map(drop)))).await;
                 });
@@ -88,23 +89,28 @@ impl Discovery {
         public.flat_map(|(id, local)| announce::keys(network, id, local.description.capabilities())).collect()
     }
 
-    /// Where this node can be dialled, and the key logs of those whose public agents it has.
-    fn values(&self) -> BTreeMap<RecordKey, Value> {
+    /// What is kept under: where this node can be dialled, and which keys speak for those whose public agents it has.
+    fn keys_of_values(&self) -> BTreeSet<RecordKey> {
         let network = &self.shared.config.network;
-        let mut values = Vec::new();
-        let mut addresses = self.shared.communication.network().listening();
-        addresses.truncate(althing_protocol::limits::CONTACT_ADDRESSES_MAX);
-        let now_ms = self.shared.clock.now_ms();
-        let contact = Contact::new(self.shared.key.public(), now_ms, now_ms, now_ms + CONTACT_MS, addresses);
-        // A node that listens nowhere has nothing to say.
-        values.extend(object::sign(contact, network, "", &self.shared.key).ok().map(Value::Contact));
         let state = self.lock();
         let public = state.local.values().filter(|local| local.exposure == Exposure::Public);
-        let logs: BTreeMap<PublicKey, Value> = public
-            .map(|local| (local.verified.agent.publisher(), Value::KeyLog(local.verified.key_log.clone())))
-            .collect();
-        values.extend(logs.into_values());
-        values.into_iter().map(|value| (value.key(network), value)).collect()
+        let logs = public.map(|local| RecordKey::key_log(network, local.verified.agent.publisher()));
+        logs.chain([RecordKey::contact(network, self.shared.key.public())]).collect()
+    }
+
+    /// What is to be kept under one of these keys, as it is now; nothing for a node that listens nowhere.
+    fn value(&self, key: RecordKey) -> Option<Value> {
+        let network = &self.shared.config.network;
+        if key == RecordKey::contact(network, self.shared.key.public()) {
+            let mut addresses = self.shared.communication.network().listening();
+            addresses.truncate(althing_protocol::limits::CONTACT_ADDRESSES_MAX);
+            let now_ms = self.shared.clock.now_ms();
+            let contact = Contact::new(self.shared.key.public(), now_ms, now_ms, now_ms + CONTACT_MS, addresses);
+            return object::sign(contact, network, "", &self.shared.key).ok().map(Value::Contact);
+        }
+        let state = self.lock();
+        let of_key = |local: &&LocalAgent| RecordKey::key_log(network, local.verified.agent.publisher()) == key;
+        state.local.values().find(of_key).map(|local| Value::KeyLog(local.verified.key_log.clone()))
     }
 }
 
