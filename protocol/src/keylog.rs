@@ -237,6 +237,35 @@ impl KeyLog {
         self.events.starts_with(&older.events)
     }
 
+    /// True when no key speaks for the publisher any more.
+    #[must_use]
+    pub fn revoked(&self) -> bool {
+        self.last().body.change == Change::Revocation
+    }
+
+    /// The key of the last event: it speaks for the publisher unless it revoked.
+    #[must_use]
+    pub fn current(&self) -> PublicKey {
+        self.last().body.key
+    }
+
+    /// Is `key` the one that the next event must be signed by?
+    #[must_use]
+    pub fn commits_to(&self, key: PublicKey) -> bool {
+        self.last().body.next == Some(digest(key.as_bytes()))
+    }
+
+    /// The digest of the last event: what names the whole log.
+    #[must_use]
+    pub fn head(&self) -> Digest {
+        self.last().digest()
+    }
+
+    /// The events, the inception first.
+    pub fn events(&self) -> impl Iterator<Item = &KeyEvent> {
+        self.events.iter().map(|event| &event.body)
+    }
+
     /// The events' bytes, to be stored or sent.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<Vec<u8>> {
@@ -249,7 +278,7 @@ impl KeyLog {
     /// [`KeyLogError::Revoked`] or [`KeyLogError::NotItsKey`].
     pub fn accepts(&self, key: PublicKey, now_ms: u64) -> Result<(), KeyLogError> {
         let last = &self.last().body;
-        if last.change == Change::Revocation {
+        if self.revoked() {
             return Err(KeyLogError::Revoked(self.publisher()));
         }
         let before = self.events.len().checked_sub(2).map(|at| self.events[at].body.key);

@@ -16,6 +16,7 @@ pub mod frame;
 pub mod identity;
 pub mod inquiry;
 pub mod keylog;
+pub mod keyring;
 pub mod limits;
 pub mod object;
 pub mod record;
@@ -27,6 +28,7 @@ pub use evidence::{Evidence, EvidenceError, VerifiedAgent};
 pub use frame::{Frame, FrameError, FrameKind, FrameOpener, FrameSealer};
 pub use identity::{AgentId, IdentityError, PublicKey, SecretKey};
 pub use keylog::{KeyLog, KeyLogError};
+pub use keyring::{Keyring, KeyringError};
 pub use object::{Authored, Kind, ObjectError};
 pub use stream::{Challenge, Hello, StreamBinding};
 

@@ -46,5 +46,9 @@ pub const RECORD_BYTES_MAX: usize = 12 << 10;
 pub const INQUIRY_BYTES_MAX: usize = 2_048;
 /// Agents in one answer to an inquiry.
 pub const INQUIRY_AGENTS_MAX: usize = 32;
+/// Key logs that a node keeps because they have changed: 1 MiB with two events each.
+pub const KEYRING_LOGS_MAX: usize = 2_048;
+/// Withdrawals that a node keeps; each ends after a day.
+pub const KEYRING_WITHDRAWALS_MAX: usize = 2_048;
 /// Characters of an agent's name.
 pub const AGENT_NAME_MAX: usize = 63;

@@ -38,6 +38,9 @@ pub enum Kind {
     /// A node says where it can be dialled.
     #[n(7)]
     Contact,
+    /// A publisher takes back what it let a node do.
+    #[n(8)]
+    Withdrawal,
 }
 
 impl Kind {
@@ -50,6 +53,7 @@ impl Kind {
             Kind::Membership => "althing/membership/1",
             Kind::Binding => "althing/binding/1",
             Kind::Contact => "althing/contact/1",
+            Kind::Withdrawal => "althing/withdrawal/1",
         }
     }
 }

@@ -64,6 +64,7 @@ impl Node {
         reservation: Option<&str>,
         keep: bool,
     ) -> Result<AgentId, Failure> {
+        self.may_run()?;
         // Nothing is promised by a machine that is not known.
         self.kernel.probed().await;
         let _changing = self.changing.lock().await;
@@ -84,7 +85,7 @@ impl Node {
         if let Some(normalised) = self.normalised(&file)? {
             file.contract = Some(normalised.contract);
         }
-        let added = Added::new(file, folder.to_owned(), &self.owner, &self.config.network, now_ms)?;
+        let added = Added::new(file, folder.to_owned(), &self.owner(), &self.config.network, now_ms)?;
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
             let refused = |error: LeaseError| Failure::new(code::REFUSED, error.to_string());
             self.kernel.claim(id, &added.file.name, contract).map_err(refused)?;
@@ -98,17 +99,26 @@ impl Node {
             self.drop_agent(&added.file.name).await?;
             return Err(failure);
         }
-        publish::agent_id(&self.owner, &added.file)
+        publish::agent_id(&self.owner(), &added.file)
+    }
+
+    /// Nobody can let an agent run on a node whose owner is no more.
+    fn may_run(&self) -> Result<(), Failure> {
+        if self.owner().log.revoked() {
+            return Err(Failure::new(code::REFUSED, "the owner revoked its keys: nobody can let agents run here"));
+        }
+        Ok(())
     }
 
     async fn run_agent(&self, added: &Added) -> Result<(), Failure> {
+        self.may_run()?;
         let rule = added.rule()?;
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
         let started = tokio::task::spawn_blocking(move || host.start(&file, &folder)).await;
         started.map_err(|error| Failure::failed(error.to_string()))?.map_err(|error| failed(&error))?;
         self.seal(&added.file.name).await?;
         // Before the peers are told, who may call at once.
-        let id = publish::agent_id(&self.owner, &added.file)?;
+        let id = publish::agent_id(&self.owner(), &added.file)?;
         self.hosting.add(HostedAgent {
             id,
             callers: rule,
@@ -122,7 +132,7 @@ impl Node {
     /// Makes fresh evidence for an agent and hands it to L3.
     pub(crate) fn show_agent(&self, added: &Added) -> Result<(), Failure> {
         let (verified, description) =
-            added.evidence(&self.owner, self.key.public(), &self.config.network, self.clock.now_ms())?;
+            added.evidence(&self.owner(), self.key.public(), &self.config.network, self.clock.now_ms())?;
         self.discovery.host(LocalAgent { verified, description, exposure: added.file.exposure });
         Ok(())
     }
@@ -151,8 +161,18 @@ impl Node {
         self.drop_agent(name).await
     }
 
+    /// Ends all agents; they stay added.
+    pub(crate) async fn end_all_agents(&self, why: &str) -> Result<(), Failure> {
+        let _changing = self.changing.lock().await;
+        for status in self.host.status() {
+            self.drop_agent(&status.name).await?;
+            self.failed().insert(status.name, why.to_owned());
+        }
+        Ok(())
+    }
+
     async fn drop_agent(&self, name: &str) -> Result<(), Failure> {
-        let id = AgentId::new(self.owner.id(), name).map_err(|error| Failure::usage(error.to_string()))?;
+        let id = AgentId::new(self.owner().id(), name).map_err(|error| Failure::usage(error.to_string()))?;
         self.discovery.unhost(&id);
         self.hosting.remove(&id);
         self.host.stop(name).await;

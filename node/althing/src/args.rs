@@ -55,6 +55,9 @@ pub enum Command {
     /// Keep secrets that are used for agents, and shown to none.
     #[command(subcommand)]
     Secret(Secret),
+    /// The owner's keys: show, change, end, keep a copy, bring it back.
+    #[command(subcommand)]
+    Key(Key),
     /// Show what an agent file's contract is bound to here: models, tools, and which layer set each field.
     Bind(Bind),
     /// Have another node of yours hold what a contract needs, before an agent is brought there.
@@ -75,6 +78,56 @@ pub enum Command {
     /// Check what can be promised.
     #[command(subcommand)]
     Contract(Contract),
+}
+
+/// `althing key`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Key {
+    /// Show the owner's key and what became of those before it.
+    Show,
+    /// Let the next key take over: after a theft, or once a year. The owner's name stays.
+    Rotate {
+        /// How long the old key is accepted too, minutes; 0 when it was stolen.
+        #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=1_440))]
+        overlap_minutes: u64,
+        /// The file that the next key was exported to, where it does not lie here.
+        #[arg(long, value_name = "FILE")]
+        from: Option<PathBuf>,
+    },
+    /// Take back what a node was let do (--node), or end the owner for ever (--yes).
+    Revoke {
+        /// The node, as a did:key or a peer id: its memberships and grants of until now mean nothing any more.
+        #[arg(long, value_parser = node_key, conflicts_with_all = ["yes", "from"])]
+        node: Option<althing_protocol::PublicKey>,
+        /// End the owner for ever.
+        #[arg(long)]
+        yes: bool,
+        /// The file that the next key was exported to, where it does not lie here.
+        #[arg(long, value_name = "FILE")]
+        from: Option<PathBuf>,
+    },
+    /// Write the owner's keys to a new file under a passphrase.
+    Export {
+        /// The file.
+        file: PathBuf,
+        /// The next key lies only there from then on, so that nobody on this machine can rotate or revoke.
+        #[arg(long)]
+        remove_next: bool,
+    },
+    /// Bring exported keys to this machine.
+    Import {
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+fn node_key(text: &str) -> Result<althing_protocol::PublicKey, String> {
+    let key = if text.starts_with("did:") {
+        althing_protocol::PublicKey::from_did(text)
+    } else {
+        althing_protocol::PublicKey::from_peer_id(text)
+    };
+    key.map_err(|error| error.to_string())
 }
 
 /// `althing contract`

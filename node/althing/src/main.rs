@@ -9,6 +9,7 @@ mod config;
 mod control;
 mod demo;
 mod exit;
+mod keys;
 mod node;
 mod owner;
 mod parts;
@@ -64,6 +65,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Peers => commands::show::peers(&at, &out).await,
         Command::Trust(trust) => commands::trust::run(&at, &trust, &out).await,
         Command::Secret(secret) => commands::secret::run(&at, &secret, &out),
+        Command::Key(key) => commands::key::run(&at, &key, &out),
         Command::Bind(bind) => commands::bind::run(&at, &bind, &out).await,
         Command::Reserve(reserve) => commands::reserve::run(&at, &reserve, &out).await,
         Command::Memory(memory) => commands::memory::run(&at, &memory, &out).await,

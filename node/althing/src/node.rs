@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::exit::Failure;
+use crate::keys;
 use crate::owner::{self, Owner};
 use crate::parts::{self, Execution};
 use crate::paths::Paths;
@@ -54,7 +56,9 @@ pub fn entropy() -> Entropy {
 
 /// A running node.
 pub struct Node {
-    pub owner: Owner,
+    pub(crate) owner: watch::Sender<Owner>,
+    /// Where the owner's keys lie.
+    pub(crate) owner_folder: PathBuf,
     pub key: SecretKey,
     pub config: Config,
     pub communication: Communication,
@@ -102,6 +106,7 @@ impl Node {
             clock.clone(),
             entropy.clone(),
         );
+        keys::recall(store.as_ref(), communication.keys(), &owner, clock.now_ms())?;
         let Execution { kernel, host, memories, asking } = parts::execute(at, &config, &store, &clock, &entropy)?;
         let (lan, sightings) = parts::join_lan(&key, network.as_ref(), &config, &mut notes);
         let discovery =
@@ -125,7 +130,8 @@ impl Node {
         let router = althing_gateway::router(calls.clone(), key.clone(), parts::access(&config, gateway));
         tokio::spawn(althing_gateway::serve(listener, router, althing_gateway::Limits::default(), stop.clone()));
         let node = Node {
-            owner,
+            owner: watch::Sender::new(owner),
+            owner_folder: at.owner.clone(),
             key,
             config,
             communication,
@@ -147,6 +153,7 @@ impl Node {
             changing: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
         };
+        node.watch_keys();
         node.start_stored().await
     }
 
@@ -172,6 +179,7 @@ impl Node {
                 trust.trusted.remove(&key);
             }
         });
+        self.watch_keys();
         Ok(())
     }
 
@@ -187,7 +195,8 @@ impl Node {
 
     /// Keeps the node in order for as long as it runs.
     pub async fn keep_for_ever(&self) {
-        tokio::join!(self.renew_for_ever(), self.sweep_for_ever());
+        let keys = async { tokio::join!(self.follow_owner_for_ever(), self.keep_heard_for_ever()) };
+        tokio::join!(self.renew_for_ever(), self.sweep_for_ever(), keys);
     }
 
     /// Takes away what agents kept and has passed its retention.
@@ -230,9 +239,13 @@ impl Node {
     }
 
     /// Renews the membership and the grants of the agents that run, as many as can be; gives the first failure.
-    fn renew(&self, now_ms: u64) -> Result<(), Failure> {
-        let membership = publish::membership(&self.owner, self.key.public(), &self.config.network, now_ms)?;
-        self.membership.send_replace(Some(membership));
+    pub(crate) fn renew(&self, now_ms: u64) -> Result<(), Failure> {
+        let owner = self.owner();
+        if owner.log.revoked() {
+            return Ok(());
+        }
+        let membership = publish::membership(&owner, self.key.public(), &self.config.network, now_ms)?;
+        self.show_membership(Some(membership));
         let running: BTreeSet<String> = self.host.status().into_iter().map(|status| status.name).collect();
         let stored = publish::stored(self.store.as_ref())?;
         let shown =
@@ -240,6 +253,11 @@ impl Node {
         // Every one is tried, whatever becomes of the others.
         let outcomes: Vec<Result<(), Failure>> = shown.collect();
         outcomes.into_iter().collect()
+    }
+
+    /// What is shown to peers from now on.
+    pub(crate) fn show_membership(&self, membership: Option<Vec<u8>>) {
+        self.membership.send_replace(membership);
     }
 
     /// Leaves the mesh politely: says goodbye, lets calls end, stops agents.

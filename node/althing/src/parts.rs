@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use crate::bindings::BINDINGS;
 use crate::config::Config;
 use crate::exit::Failure;
+use crate::keys::HEARD;
 use crate::node::TRUSTED;
 use crate::paths::Paths;
 use crate::publish::AGENTS;
@@ -86,7 +87,7 @@ fn builtins() -> Builtins {
 
 /// The node's database.
 pub fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
-    let families = [TASKS, REMOTE_TASKS, AGENTS, TRUSTED, MEMORY, BINDINGS];
+    let families = [TASKS, REMOTE_TASKS, AGENTS, TRUSTED, MEMORY, BINDINGS, HEARD];
     let opened = RocksStore::open(&at.store(), &families, StoreConfig::default());
     Ok(Arc::new(opened.map_err(|error| {
         let hint = match error {

@@ -10,6 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::caller::Caller;
 use crate::error::StreamError;
+use crate::keys::{self, KEYS};
 use crate::lanes::Priority;
 use crate::network::{BoxedStream, Incoming};
 use crate::service::{Request, Shared};
@@ -68,6 +69,11 @@ async fn serve(
 ) -> Result<(), StreamError> {
     let (mut stream, hello) = SignedStream::accept(raw, shared.opening(protocol, peer)).await?;
     let membership = shared.note_owner(peer, &hello);
+    if let Some(shown) = &membership
+        && protocol != KEYS
+    {
+        keys::ensure(shared, peer, shown).await;
+    }
     loop {
         let Some(frame) = stream.receive_within(shared.config.idle_timeout).await? else { return Ok(()) };
         if frame.kind != FrameKind::Request {

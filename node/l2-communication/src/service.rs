@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_protocol::object::{self, Membership};
-use althing_protocol::{AgentId, Frame, FrameKind, Hello, PublicKey, SecretKey};
+use althing_protocol::{AgentId, Authored, Frame, FrameKind, Hello, PublicKey, SecretKey};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 
 use crate::config::CommunicationConfig;
 use crate::error::CallError;
 use crate::inbound::{self, Inbound};
+use crate::keys::{self, KEYS, Keys};
 use crate::lanes::{Lanes, Priority};
 use crate::network::{AcceptError, Network, PeerEvent};
 use crate::outbound::{self, Events, Pool};
@@ -97,7 +98,9 @@ pub(crate) struct Shared {
     limits: Limits,
     refused: AtomicU64,
     /// Whose nodes the peers proved to be.
-    owners: Mutex<BTreeMap<PublicKey, Membership>>,
+    owners: Mutex<BTreeMap<PublicKey, Authored<Membership>>>,
+    /// Which keys speak for whom.
+    pub keys: Keys,
     /// Who writes to which peer.
     lanes: Mutex<BTreeMap<PublicKey, Arc<Lanes>>>,
 }
@@ -136,10 +139,16 @@ impl Communication {
             limits,
             refused: AtomicU64::new(0),
             owners: Mutex::default(),
+            keys: Keys::default(),
             lanes: Mutex::default(),
         });
         tokio::spawn(forget_the_gone(Arc::downgrade(&shared), events));
-        Communication { shared }
+        let communication = Communication { shared: shared.clone() };
+        // An error means that this network has one already, which then serves.
+        if communication.serve(KEYS, Arc::new(keys::Serving(Arc::downgrade(&shared)))).is_ok() {
+            tokio::spawn(keys::spread(Arc::downgrade(&shared), shared.network.events()));
+        }
+        communication
     }
 
     /// Hands the calls of `protocol` to `to`.
@@ -173,6 +182,12 @@ impl Communication {
     pub fn owner(&self, peer: PublicKey) -> Option<PublicKey> {
         let memberships = self.shared.owners();
         self.shared.owner_by(memberships.get(&peer)?)
+    }
+
+    /// What is known of keys.
+    #[must_use]
+    pub fn keys(&self) -> &Keys {
+        &self.shared.keys
     }
 
     /// The network below.
@@ -249,24 +264,22 @@ impl Shared {
         own.acquire_owned().await.expect("these semaphores are never closed")
     }
 
-    /// Whose node the peer is, if what it showed in its opening says so.
-    pub fn note_owner(&self, peer: PublicKey, hello: &Hello) -> Option<Membership> {
+    /// What the peer showed of its owner in its opening; whether it holds is judged when it matters.
+    pub fn note_owner(&self, peer: PublicKey, hello: &Hello) -> Option<Authored<Membership>> {
         let bytes = hello.membership.as_deref()?;
         let shown = object::open::<Membership>(bytes, &self.config.network, "")
             .inspect_err(|reason| tracing::warn!(%peer, %reason, "membership refused"))
             .ok()?;
-        let body = &shown.body;
-        let holds = shown.signer == body.owner && body.node == peer;
-        if !holds || self.owner_by(body).is_none() {
+        if shown.body.node != peer {
             return None;
         }
-        self.owners().insert(peer, body.clone());
-        Some(shown.body)
+        self.owners().insert(peer, shown.clone());
+        Some(shown)
     }
 
-    /// The owner, for as long as the membership is in force.
-    pub fn owner_by(&self, membership: &Membership) -> Option<PublicKey> {
-        membership.in_force(self.clock.now_ms()).is_ok().then_some(membership.owner)
+    /// The owner, as long as the membership holds by what is known of keys now.
+    pub fn owner_by(&self, shown: &Authored<Membership>) -> Option<PublicKey> {
+        self.keys.owns(shown, shown.body.node, self.clock.now_ms()).ok()
     }
 
     /// What this node shows of its own owner.
@@ -274,7 +287,7 @@ impl Shared {
         self.membership.borrow().clone()
     }
 
-    fn owners(&self) -> std::sync::MutexGuard<'_, BTreeMap<PublicKey, Membership>> {
+    fn owners(&self) -> std::sync::MutexGuard<'_, BTreeMap<PublicKey, Authored<Membership>>> {
         self.owners.lock().expect("no holder of the owners panics")
     }
 

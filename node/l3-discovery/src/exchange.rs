@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use althing_communication::refusal::{INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_ERROR, refusal};
 use althing_communication::{Answer, CallError, Caller, Inbound, PeerEvent, Request};
 use althing_protocol::object::{self, Health, Hosted, Placement};
 use althing_protocol::{AgentId, PublicKey};
@@ -229,24 +230,6 @@ pub(crate) fn seen(exposure: Exposure, trusted: bool) -> bool {
         Exposure::Trusted => trusted,
         Exposure::Hidden => false,
     }
-}
-
-/// JSON-RPC's codes, which errors carry on every stream protocol (SPEC P-56).
-const METHOD_NOT_FOUND: i32 = -32_601;
-const INVALID_PARAMS: i32 = -32_602;
-const SERVER_ERROR: i32 = -32_000;
-
-/// The body of an error frame (SPEC P-56).
-fn refusal(code: i32, reason: Option<&str>, message: &str) -> Vec<u8> {
-    let mut error = serde_json::json!({ "code": code, "message": message });
-    if let Some(reason) = reason {
-        error["data"] = serde_json::json!([{
-            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-            "domain": "althing.dev",
-            "reason": reason,
-        }]);
-    }
-    error.to_string().into_bytes()
 }
 
 /// Serves `/althing/placements/1` and `/althing/describe/1`.

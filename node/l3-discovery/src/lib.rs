@@ -12,6 +12,7 @@
 pub mod config;
 mod error;
 mod exchange;
+mod heed;
 pub mod lan;
 pub mod machine;
 mod seek;

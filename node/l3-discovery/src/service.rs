@@ -186,7 +186,8 @@ impl Discovery {
             drop(ends);
         });
         tokio::spawn(over.clone().run_until_cancelled_owned(discovery.clone().tick_for_ever()));
-        tokio::spawn(over.run_until_cancelled_owned(discovery.clone().tell_for_ever()));
+        tokio::spawn(over.clone().run_until_cancelled_owned(discovery.clone().tell_for_ever()));
+        tokio::spawn(over.run_until_cancelled_owned(discovery.clone().heed_for_ever()));
         if let Some(sightings) = sightings {
             tokio::spawn(discovery.clone().note_sightings(sightings));
         }

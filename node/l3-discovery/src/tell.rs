@@ -27,6 +27,7 @@ impl Discovery {
         let mut values = Announcing::new(again_ms);
         let mut settling = Settling::default();
         let mut at = Vec::new();
+        let mut keys = self.shared.communication.keys().changes();
         let (said, mut heard) = tokio::sync::mpsc::channel(2 * AT_ONCE);
         let mut look = interval(LOOK);
         loop {
@@ -45,8 +46,11 @@ impl Discovery {
                 network.routing().stop_providing(gone);
             }
             let listening = network.listening();
-            if listening != at {
-                // Where it can be dialled has changed: what was told is wrong.
+            // An error means that the network is gone, and this task with it.
+            let changed = keys.has_changed().unwrap_or(false);
+            if listening != at || changed {
+                // Where it can be dialled has changed, or whose keys are whose: what was told is wrong.
+                keys.mark_unchanged();
                 values.set(&BTreeSet::new());
                 at = listening;
             }
@@ -89,12 +93,16 @@ impl Discovery {
         public.flat_map(|(id, local)| announce::keys(network, id, local.description.capabilities())).collect()
     }
 
-    /// What is kept under: where this node can be dialled, and which keys speak for those whose public agents it has.
+    /// What is kept under: where this node can be dialled, which keys speak for those whose public agents it has, and
+    /// what those whom it watches have done with their keys.
     fn keys_of_values(&self) -> BTreeSet<RecordKey> {
         let network = &self.shared.config.network;
+        let watched = self.shared.communication.keys().watched();
+        let changed = watched.into_iter().filter(|(_, log)| log.is_some()).map(|(publisher, _)| publisher);
         let state = self.lock();
         let public = state.local.values().filter(|local| local.exposure == Exposure::Public);
-        let logs = public.map(|local| RecordKey::key_log(network, local.verified.agent.publisher()));
+        let publishers = public.map(|local| local.verified.agent.publisher()).chain(changed);
+        let logs = publishers.map(|publisher| RecordKey::key_log(network, publisher));
         logs.chain([RecordKey::contact(network, self.shared.key.public())]).collect()
     }
 
@@ -107,6 +115,11 @@ impl Discovery {
             let now_ms = self.shared.clock.now_ms();
             let contact = Contact::new(self.shared.key.public(), now_ms, now_ms, now_ms + CONTACT_MS, addresses);
             return object::sign(contact, network, "", &self.shared.key).ok().map(Value::Contact);
+        }
+        let watched = self.shared.communication.keys().watched();
+        let mut changed = watched.into_iter().filter_map(|(_, log)| log);
+        if let Some(log) = changed.find(|log| RecordKey::key_log(network, log.publisher()) == key) {
+            return Some(Value::KeyLog(log));
         }
         let state = self.lock();
         let of_key = |local: &&LocalAgent| RecordKey::key_log(network, local.verified.agent.publisher()) == key;

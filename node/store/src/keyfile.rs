@@ -79,6 +79,20 @@ pub fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), KeyFileError> {
     Staged::write(path, bytes).map_err(io)?.place_new().map_err(io)
 }
 
+/// Writes `bytes` like [`write_secret`], in the place of the file that may be there.
+///
+/// # Errors
+/// [`KeyFileError::NotAKeyFile`] when `bytes` are too many, [`KeyFileError::Io`] when the operating system refuses; what
+/// was at `path` is there still.
+pub fn replace_secret(path: &Path, bytes: &[u8]) -> Result<(), KeyFileError> {
+    if bytes.len() as u64 > SECRET_BYTES_MAX {
+        return Err(KeyFileError::NotAKeyFile { path: path.to_owned(), why: "it would be longer than any key" });
+    }
+    let io = |source: io::Error| KeyFileError::Io { doing: "write", path: path.to_owned(), source };
+    create_dirs(parent(path)).map_err(io)?;
+    Staged::write(path, bytes).map_err(io)?.replace().map_err(io)
+}
+
 /// Reads the secret in `path`.
 ///
 /// # Errors

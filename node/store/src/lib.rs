@@ -25,6 +25,7 @@ mod lock;
 mod memory;
 mod port;
 mod rocks;
+pub mod seal;
 
 pub use config::StoreConfig;
 pub use error::{OpenError, ReadError, WriteError};

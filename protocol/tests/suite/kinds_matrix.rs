@@ -2,6 +2,7 @@
 
 use althing_protocol::binding::Binding;
 use althing_protocol::keylog::KeyEvent;
+use althing_protocol::keyring::Withdrawal;
 use althing_protocol::object::{self, Description, Grant, Membership, Placement};
 use althing_protocol::record::Contact;
 use althing_protocol::sign1;
@@ -9,18 +10,18 @@ use althing_protocol::{FrameOpener, PublicKey};
 
 use crate::support::*;
 
-const KINDS: [&str; 8] =
-    ["frame", "description", "grant", "placement", "key event", "membership", "binding", "contact"];
+const KINDS: [&str; 9] =
+    ["frame", "description", "grant", "placement", "key event", "membership", "binding", "contact", "withdrawal"];
 
 fn domain(kind: usize) -> String {
     format!("althing/{}/1", KINDS[kind].replace(' ', "-"))
 }
 
-/// The context in which `signer` signs each kind honestly; key events belong to no network.
+/// The context in which `signer` signs each kind honestly; key events and withdrawals belong to no network.
 fn aad(kind: usize, signer: PublicKey) -> Vec<u8> {
     match kind {
         0 => frame_aad(&binding(), signer, public(ACCEPTOR)),
-        4 => object_aad(&domain(kind), "", ""),
+        4 | 8 => object_aad(&domain(kind), "", ""),
         _ => object_aad(&domain(kind), NETWORK, ""),
     }
 }
@@ -36,6 +37,7 @@ fn payloads() -> Vec<Vec<u8>> {
         membership().bytes,
         sealed_binding().bytes,
         crate::records::contact().bytes,
+        crate::keyring::withdrawal(OPENER, NOW_MS).bytes,
     ];
     signed.iter().map(|bytes| sign1::read(bytes, 1 << 20).expect("a good sample").payload().to_vec()).collect()
 }
@@ -50,7 +52,8 @@ fn reads(kind: usize, bytes: &[u8]) -> bool {
         4 => object::open::<KeyEvent>(bytes, "", "").is_ok(),
         5 => object::open::<Membership>(bytes, NETWORK, "").is_ok(),
         6 => object::open::<Binding>(bytes, NETWORK, "").is_ok(),
-        _ => object::open::<Contact>(bytes, NETWORK, "").is_ok(),
+        7 => object::open::<Contact>(bytes, NETWORK, "").is_ok(),
+        _ => object::open::<Withdrawal>(bytes, "", "").is_ok(),
     }
 }
 
@@ -81,7 +84,7 @@ fn an_object_whose_kind_was_rewritten_is_refused_by_its_signature() {
         for reader in (1..KINDS.len()).filter(|reader| *reader != signed_as) {
             let mut relabelled = payload.clone();
             assert_eq!(relabelled[1], 0, "member 0 comes first");
-            relabelled[2] = u8::try_from(reader).expect("there are eight");
+            relabelled[2] = u8::try_from(reader).expect("there are few");
             let bytes = cose(&relabelled, &aad(signed_as, signer.public()), &signer);
             assert!(!reads(reader, &bytes), "{} as {}", KINDS[signed_as], KINDS[reader]);
         }

@@ -5,6 +5,7 @@ mod envelopes;
 mod evidence;
 mod frames;
 mod keylog;
+mod keyring;
 mod kinds_matrix;
 mod malformed;
 mod names;

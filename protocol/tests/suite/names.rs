@@ -3,6 +3,7 @@
 
 use althing_protocol::cbor::CborError as C;
 use althing_protocol::inquiry::InquiryError;
+use althing_protocol::keyring::KeyringError;
 use althing_protocol::record::RecordError;
 use althing_protocol::sign1::Sign1Error as S;
 use althing_protocol::stream::HelloError as H;
@@ -131,6 +132,20 @@ impl Name for RecordError {
             RecordError::Contact(inner) => format!("RecordError::Contact({})", inner.name()),
             RecordError::KeyLog(inner) => format!("RecordError::KeyLog({})", inner.name()),
             RecordError::WrongKey => "RecordError::WrongKey".to_owned(),
+        }
+    }
+}
+
+impl Name for KeyringError {
+    fn name(&self) -> String {
+        match self {
+            KeyringError::Cbor(inner) => format!("KeyringError::Cbor({})", inner.name()),
+            KeyringError::Shape(_) => "KeyringError::Shape".to_owned(),
+            KeyringError::KeyLog(inner) => format!("KeyringError::KeyLog({})", inner.name()),
+            KeyringError::Forked(_) => "KeyringError::Forked".to_owned(),
+            KeyringError::Object(inner) => format!("KeyringError::Object({})", inner.name()),
+            KeyringError::Withdrawn { .. } => "KeyringError::Withdrawn".to_owned(),
+            KeyringError::Full => "KeyringError::Full".to_owned(),
         }
     }
 }

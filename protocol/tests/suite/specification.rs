@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rules that a transport or an A2A face obeys, not this crate: the tests of those crates cite them.
-const OBEYED_ELSEWHERE: [u32; 12] = [19, 20, 33, 34, 42, 53, 55, 56, 57, 59, 60, 61];
+const OBEYED_ELSEWHERE: [u32; 13] = [19, 20, 33, 34, 42, 53, 55, 56, 57, 59, 60, 61, 70];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -82,6 +82,8 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         RECORD_BYTES_MAX,
         INQUIRY_BYTES_MAX,
         INQUIRY_AGENTS_MAX,
+        KEYRING_LOGS_MAX,
+        KEYRING_WITHDRAWALS_MAX,
     ]
     .map(|value| value as u64)
     .into_iter()
@@ -91,7 +93,9 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         assert!(words.contains(value.to_string().as_str()), "the limit {value} is missing");
     }
     let domains = chapter("## 15 Domain strings");
-    for kind in ["frame", "description", "grant", "placement", "key-event", "membership", "binding", "contact"] {
+    for kind in
+        ["frame", "description", "grant", "placement", "key-event", "membership", "binding", "contact", "withdrawal"]
+    {
         assert!(domains.contains(&format!("`althing/{kind}/1`")), "{kind}");
     }
 }

@@ -30,6 +30,7 @@ pub fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("keylogs", vector_objects::keylogs()),
         ("evidence", vector_objects::evidence()),
         ("records", crate::records::vectors()),
+        ("keyring", crate::keyring::vectors()),
     ]
 }
 

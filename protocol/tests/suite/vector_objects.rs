@@ -136,7 +136,7 @@ fn shaped_objects() -> Vec<Case> {
         (4, uint(NOW_MS)),
     ]);
     let relabelled = cose(&relabelled, &object_aad("althing/membership/1", NETWORK, ""), &key(PUBLISHER));
-    let unknown = cose(&map(&[(0, uint(8))]), &object_aad("althing/grant/1", NETWORK, ""), &key(PUBLISHER));
+    let unknown = cose(&map(&[(0, uint(99))]), &object_aad("althing/grant/1", NETWORK, ""), &key(PUBLISHER));
     let of = object_case;
     let on = |cores, promised_permille| {
         let mut body = placement_body();

@@ -26,6 +26,7 @@ pub fn run(what: &str, input: &Value) -> Outcome {
         "keylogs" => keylogs(input),
         "evidence" => evidence(input),
         "records" => crate::records::run(input),
+        "keyring" => crate::keyring::run(input),
         other => panic!("no vectors are called {other}"),
     }
 }

@@ -10,11 +10,12 @@ use support::world::World;
 use support::{COMMAND_MAX, Machine, Node, Running, binary};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 7] = [
+const DOCUMENTS: [&str; 8] = [
     "README.md",
     "docs/getting-started.md",
     "docs/agents.md",
     "docs/contracts.md",
+    "docs/keys.md",
     "docs/simulations.md",
     "docs/measuring.md",
     "docs/admission.md",

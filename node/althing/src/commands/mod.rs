@@ -5,6 +5,7 @@ pub mod bind;
 pub mod call;
 pub mod contract;
 pub mod find;
+pub mod key;
 pub mod memory;
 mod panes;
 pub mod reserve;

@@ -64,7 +64,7 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
     let listening = node.communication.network().listening();
     let value = json!({
         "node": node.key.public().did(),
-        "owner": node.owner.id().did(),
+        "owner": node.owner().id().did(),
         "gateway": format!("http://{}", node.gateway),
         "listening": listening,
         "notes": node.notes,
@@ -74,7 +74,7 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
         return;
     }
     print_line(&format!("node     {} ({})", node.key.public().did(), at.name));
-    print_line(&format!("owner    {}", node.owner.id().did()));
+    print_line(&format!("owner    {}", node.owner().id().did()));
     print_line(&format!("gateway  http://{}", node.gateway));
     for address in listening {
         print_line(&format!("nodes    {address}"));

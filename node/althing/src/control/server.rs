@@ -77,7 +77,8 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
     let kept = network.routing().kept();
     Json(json!({
         "node": node.key.public().did(),
-        "owner": node.owner.id().did(),
+        "owner": node.owner().id().did(),
+        "ownerKeys": node.key_state(),
         "network": node.config.network,
         "version": env!("CARGO_PKG_VERSION"),
         "gateway": format!("http://{}", node.gateway),
@@ -202,7 +203,7 @@ async fn listed(State(node): State<Arc<Node>>) -> Answer {
     let list = stored.iter().map(|added| {
         json!({
             "name": added.file.name,
-            "id": crate::publish::agent_id(&node.owner, &added.file).map(|id| id.to_string()).ok(),
+            "id": crate::publish::agent_id(&node.owner(), &added.file).map(|id| id.to_string()).ok(),
             "title": added.file.title,
             "callers": added.file.callers,
             "exposure": added.file.exposure,

@@ -13,7 +13,6 @@ mod grounding;
 mod handle;
 mod machine;
 mod rows;
-mod seal;
 mod server;
 mod space;
 
@@ -25,6 +24,7 @@ use althing_protocol::{digest, hex};
 use althing_store::{Range, Store};
 
 use crate::model::Secrets;
+use althing_store::seal::{NONCE_BYTES, SALT_BYTES, Seal};
 pub use embed::{EmbedError, Embedder};
 pub use error::MemoryError;
 pub(crate) use grounding::{Held, Rule};
@@ -32,7 +32,6 @@ pub use handle::Memory;
 pub use machine::PASSAGE_BYTES_MAX;
 use rows::{Entry, Header, Name, Sealed};
 pub use rows::{Gone, MEMORY};
-use seal::{NONCE_BYTES, SALT_BYTES, Seal};
 pub use server::{MemoryServer, Offered, SERVER};
 use space::{Forget, Space};
 

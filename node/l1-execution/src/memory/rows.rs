@@ -8,7 +8,7 @@ use althing_store::Family;
 use serde::{Deserialize, Serialize};
 
 use super::error::MemoryError;
-use super::seal::{NONCE_BYTES, Seal};
+use althing_store::seal::{NONCE_BYTES, Seal};
 
 /// Rows of memory.
 pub const MEMORY: Family = Family("execution.memory");

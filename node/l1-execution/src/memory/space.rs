@@ -8,8 +8,8 @@ use althing_store::{Batch, Durability, Range, Store};
 
 use super::error::MemoryError;
 use super::rows::{self, Entry, Gone, Header, MEMORY, Name};
-use super::seal::{NONCE_BYTES, Seal};
 use super::{Entropy, WallClock};
+use althing_store::seal::{NONCE_BYTES, Seal};
 
 /// Rows that are read at once.
 const PAGE: usize = 256;

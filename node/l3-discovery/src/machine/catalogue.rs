@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use althing_protocol::keylog::KeyLog;
 use althing_protocol::object::{Health, Hosted, Machine, ObjectError, Placement};
 use althing_protocol::{AgentId, Authored, Digest, PublicKey, VerifiedAgent};
 use althing_td::Description;
@@ -72,9 +71,6 @@ pub enum AdmitRefused {
         /// The highest seen.
         seen: u64,
     },
-    /// A key log was seen that it does not begin with (SPEC P-48).
-    #[error("its key log lacks events of one that was seen")]
-    OldKeyLog,
     /// Descriptions of one node, or of all, take more room than is given to them.
     #[error("the descriptions of {of} pass {max} bytes")]
     NoRoom {
@@ -90,9 +86,8 @@ pub enum AdmitRefused {
 pub const NODE_BYTES_MAX: usize = 4 << 20;
 /// See [`NODE_BYTES_MAX`].
 pub const BYTES_MAX: usize = 48 << 20;
-/// Agents whose newest description is remembered, and publishers whose key log is, when they are gone.
+/// Agents whose newest description is remembered when they are gone.
 const NEWEST_MAX: usize = 65_536;
-const LOGS_MAX: usize = 1_024;
 
 /// A node and what it hosts.
 #[derive(Debug)]
@@ -118,8 +113,6 @@ pub struct Catalogue {
     sequences: BTreeMap<PublicKey, u64>,
     /// Sequence and digest of the newest description of each agent that a node showed, also of those that are gone.
     newest: BTreeMap<(AgentId, PublicKey), (u64, Digest)>,
-    /// The longest key log of each publisher that has more than its inception.
-    logs: BTreeMap<PublicKey, KeyLog>,
     pub(crate) index: Index,
     nodes_max: usize,
     /// Bytes of all descriptions of other nodes.
@@ -134,7 +127,6 @@ impl Catalogue {
             nodes: BTreeMap::new(),
             sequences: BTreeMap::new(),
             newest: BTreeMap::new(),
-            logs: BTreeMap::new(),
             index: Index::default(),
             nodes_max,
             bytes: 0,
@@ -233,15 +225,12 @@ impl Catalogue {
         if !entry(&node.hosted, &verified.agent).is_some_and(|entry| names(entry, &verified)) {
             return Err(AdmitRefused::NotHosted);
         }
-        let (description, log) = (&verified.description, &verified.key_log);
+        let description = &verified.description;
         let (sequence, digest) = (description.body.sequence, description.digest());
         if let Some((seen, as_seen)) = self.newest.get(&(verified.agent.clone(), verified.node))
             && (*seen > sequence || *seen == sequence && *as_seen != digest)
         {
             return Err(AdmitRefused::OldDescription { got: sequence, seen: *seen });
-        }
-        if self.logs.get(&verified.agent.publisher()).is_some_and(|seen| !log.continues(seen)) {
-            return Err(AdmitRefused::OldKeyLog);
         }
         let replaced = node.agents.get(&verified.agent).map_or(0, |(old, _)| size(old));
         let more = size(&candidate);
@@ -263,7 +252,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Notes what is newest of an agent and its publisher.
+    /// Notes what is newest of an agent.
     fn remember(&mut self, verified: &VerifiedAgent) {
         let description = &verified.description;
         if self.newest.len() >= NEWEST_MAX {
@@ -275,11 +264,6 @@ impl Catalogue {
         }
         let newest = (description.body.sequence, description.digest());
         self.newest.insert((verified.agent.clone(), verified.node), newest);
-        let (publisher, log) = (verified.agent.publisher(), &verified.key_log);
-        let known = self.logs.get(&publisher).map_or(1, KeyLog::len);
-        if log.len() > known && (self.logs.len() < LOGS_MAX || known > 1) {
-            self.logs.insert(publisher, log.clone());
-        }
     }
 
     /// Drops one agent of a node.
@@ -308,16 +292,21 @@ impl Catalogue {
         for node in &silent {
             self.forget(*node);
         }
-        let over = |candidate: &Candidate| candidate.verified.grant.body.in_force(now.wall_ms).is_err();
+        self.drop_agents(|agent| agent.grant.body.in_force(now.wall_ms).is_err());
+        silent
+    }
+
+    /// Drops the agents that are `over`, wherever they are; gives how many.
+    pub fn drop_agents(&mut self, over: impl Fn(&VerifiedAgent) -> bool) -> usize {
         let lapsed: Vec<(PublicKey, AgentId)> = self
             .nodes
             .iter()
             .flat_map(|(key, node)| node.agents.iter().map(move |(agent, held)| (*key, agent, held)))
-            .filter(|(_, _, (held, _))| over(held))
+            .filter(|(_, _, (held, _))| over(&held.verified))
             .map(|(node, agent, _)| (node, agent.clone()))
             .collect();
         lapsed.iter().for_each(|(node, agent)| self.take_out(*node, agent));
-        silent
+        lapsed.len()
     }
 
     /// Drops a node and its agents. Its sequence stays known.

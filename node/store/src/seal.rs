@@ -1,4 +1,4 @@
-//! Encryption of a namespace at rest: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha), with a key that Argon2id (RFC 9106)
+//! Encryption at rest: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha), with a key that Argon2id (RFC 9106)
 //! makes of a secret, so that a short secret is not guessed at once. Names of rows are HMAC-SHA256.
 
 use argon2::Argon2;
@@ -14,14 +14,14 @@ pub const NONCE_BYTES: usize = 24;
 /// What is encrypted to tell the right key from others.
 const CHECK: &[u8] = b"althing memory";
 
-/// Encrypts the rows of one namespace.
+/// Encrypts what belongs together.
 pub struct Seal {
     cipher: XChaCha20Poly1305,
     names: [u8; 32],
 }
 
 impl Seal {
-    /// The key that a secret and a salt make.
+    /// The key that a secret and a salt make; slow on purpose.
     pub fn new(secret: &str, salt: &[u8; SALT_BYTES]) -> Seal {
         let mut keys = [0; 64];
         let made = Argon2::default().hash_password_into(secret.as_bytes(), salt, &mut keys);

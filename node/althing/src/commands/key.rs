@@ -1,0 +1,161 @@
+//! `althing key`; needs no running node. Nodes that run notice by themselves.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::time::Duration;
+
+use althing_protocol::keylog::Change;
+use althing_protocol::{KeyLog, PublicKey, SecretKey};
+use serde_json::{Value, json};
+
+use crate::args::Key;
+use crate::commands::{Out, rows, table, text};
+use crate::exit::Failure;
+use crate::node::{clock, entropy};
+use crate::owner::{self, Exported, Owner};
+use crate::paths::Paths;
+
+/// Characters of a passphrase.
+const PASSPHRASE_MIN: usize = 8;
+/// Bytes of a passphrase.
+const PASSPHRASE_MAX: usize = 1_024;
+
+/// Shows, changes, keeps or brings back the owner's keys.
+pub fn run(at: &Paths, key: &Key, out: &Out) -> Result<(), Failure> {
+    let folder = at.owner.as_path();
+    match key {
+        Key::Show => show(folder, out),
+        Key::Rotate { overlap_minutes, from } => {
+            let next = from.as_deref().map(next_of).transpose()?;
+            let overlap = Duration::from_secs(overlap_minutes * 60);
+            let log = owner::rotate(folder, next, overlap, &clock(), &entropy())?;
+            out.show(&about(&log), |about| {
+                let old = if *overlap_minutes == 0 {
+                    "the old one is accepted no longer".to_owned()
+                } else {
+                    format!("the old one is accepted for {overlap_minutes} minutes more")
+                };
+                format!("{} has a new key, {}; {old}", text(about, "owner"), text(about, "key"))
+            });
+            Ok(())
+        }
+        Key::Revoke { node: Some(node), .. } => {
+            owner::withdraw(folder, *node, &clock())?;
+            out.show(&json!({ "withdrawn": node.did() }), |done| {
+                format!("what this owner has let {} do until now, it may do no longer", text(done, "withdrawn"))
+            });
+            Ok(())
+        }
+        Key::Revoke { node: None, yes: false, .. } => Err(Failure::usage(
+            "this ends the owner for ever: its agents are found no more, its nodes are strangers; `--yes` does it. \
+             (`althing key rotate --overlap-minutes 0` shuts out a stolen key and goes on.)",
+        )),
+        Key::Revoke { node: None, from, .. } => {
+            let next = from.as_deref().map(next_of).transpose()?;
+            let log = owner::revoke(folder, next, &clock())?;
+            out.show(&about(&log), |about| format!("no key speaks for {} any more", text(about, "owner")));
+            Ok(())
+        }
+        Key::Export { file, remove_next } => {
+            let owner = owner::export(folder, file, &passphrase(true)?, *remove_next, &entropy())?;
+            let value = json!({ "owner": owner.id().did(), "file": file, "nextRemoved": remove_next });
+            out.show(&value, |value| {
+                let next = if *remove_next {
+                    "\nthe next key now lies only there: `althing key rotate --from` and `revoke --from` need that file"
+                } else {
+                    ""
+                };
+                format!("the keys of {} are in {}{next}", text(value, "owner"), file.display())
+            });
+            Ok(())
+        }
+        Key::Import { file } => {
+            let exported = Exported::read(file, &passphrase(false)?)?;
+            owner::import(folder, &exported)?;
+            out.show(&about(&exported.log), |about| format!("the keys of {} are here", text(about, "owner")));
+            Ok(())
+        }
+    }
+}
+
+fn next_of(file: &Path) -> Result<SecretKey, Failure> {
+    let exported = Exported::read(file, &passphrase(false)?)?;
+    exported.next.ok_or_else(|| Failure::usage(format!("{} holds no next key", file.display())))
+}
+
+/// What a log says.
+fn about(log: &KeyLog) -> Value {
+    let events = log.events().map(|event| {
+        let change = match event.change {
+            Change::Inception => "inception",
+            Change::Rotation => "rotation",
+            Change::Revocation => "revocation",
+        };
+        json!({ "change": change, "key": event.key.did(), "atMs": event.issued_at_ms,
+            "oldKeyUntilMs": event.previous_until_ms })
+    });
+    json!({
+        "owner": log.publisher().did(),
+        "key": log.current().did(),
+        "state": state(log, clock().now_ms()),
+        "events": events.collect::<Vec<_>>(),
+    })
+}
+
+/// `active`, `rotating` while the old key is accepted too, or `revoked`.
+pub fn state(log: &KeyLog, now_ms: u64) -> &'static str {
+    if log.revoked() {
+        return "revoked";
+    }
+    let keys: Vec<PublicKey> = log.events().map(|event| event.key).collect();
+    let before = keys.len().checked_sub(2).map(|at| keys[at]);
+    if before.is_some_and(|key| log.accepts(key, now_ms).is_ok()) { "rotating" } else { "active" }
+}
+
+fn show(folder: &Path, out: &Out) -> Result<(), Failure> {
+    let owner = Owner::read(folder)?;
+    let mut value = about(&owner.log);
+    value["folder"] = json!(folder);
+    value["nextKeyHere"] = json!(owner.has_next);
+    value["nodesRevoked"] = json!(owner.withdrawals.len());
+    out.show(&value, |value| {
+        let rows: Vec<Vec<String>> = rows(value, "events")
+            .iter()
+            .map(|event| ["change", "key", "atMs", "oldKeyUntilMs"].map(|name| text(event, name)).to_vec())
+            .collect();
+        let next = if owner.has_next { "here" } else { "elsewhere" };
+        format!(
+            "owner     {}\nkey       {}\nstate     {}\nnext key  {next}\nfolder    {}\n\n{}",
+            text(value, "owner"),
+            text(value, "key"),
+            text(value, "state"),
+            folder.display(),
+            table(&["change", "key", "at (ms)", "old key until (ms)"], &rows)
+        )
+    });
+    Ok(())
+}
+
+/// From the terminal without showing it, or the first line of standard input.
+fn passphrase(new: bool) -> Result<String, Failure> {
+    let failed = |error: std::io::Error| Failure::usage(format!("cannot read the passphrase: {error}"));
+    let given = if std::io::stdin().is_terminal() {
+        let given = rpassword::prompt_password("passphrase: ").map_err(failed)?;
+        if new && rpassword::prompt_password("once more:  ").map_err(failed)? != given {
+            return Err(Failure::usage("these are two different passphrases"));
+        }
+        given
+    } else {
+        let mut line = String::new();
+        let limited = std::io::Read::take(std::io::stdin(), PASSPHRASE_MAX as u64 + 1);
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(limited), &mut line).map_err(failed)?;
+        line.trim_end_matches(['\n', '\r']).to_owned()
+    };
+    if given.chars().count() < PASSPHRASE_MIN || given.len() > PASSPHRASE_MAX {
+        return Err(Failure::usage(format!(
+            "a passphrase has {PASSPHRASE_MIN} characters at least, and {PASSPHRASE_MAX} bytes at most; where there is no \
+             terminal it is the first line of standard input"
+        )));
+    }
+    Ok(given)
+}

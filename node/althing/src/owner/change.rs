@@ -1,0 +1,97 @@
+//! Changes of the owner's keys: rotation, revocation, and what is taken back from a node.
+
+use std::path::Path;
+use std::time::Duration;
+
+use althing_communication::{Entropy, WallClock};
+use althing_protocol::keyring::Withdrawal;
+use althing_protocol::{KeyLog, PublicKey, SecretKey, object};
+
+use super::Owner;
+use super::files::Files;
+use crate::exit::Failure;
+
+/// The next key takes over; the old one is accepted for `overlap` more. `next` is the next key where it lies elsewhere.
+pub fn rotate(
+    folder: &Path,
+    next: Option<SecretKey>,
+    overlap: Duration,
+    clock: &WallClock,
+    entropy: &Entropy,
+) -> Result<KeyLog, Failure> {
+    let (files, owner) = current(folder)?;
+    let key = next_key(&files, next)?;
+    let after = SecretKey::from_seed(&entropy.bytes());
+    let overlap_ms = u64::try_from(overlap.as_millis()).unwrap_or(u64::MAX);
+    let log = owner.log.rotate(&key, after.public(), later(&owner.log, clock), overlap_ms);
+    let log = log.map_err(|error| Failure::failed(format!("the keys cannot be rotated: {error}")))?;
+    // What was taken back stays taken back, signed by a key that speaks.
+    let mut withdrawals = Vec::new();
+    for bytes in &owner.withdrawals {
+        let Ok(old) = object::open::<Withdrawal>(bytes, "", "") else { continue };
+        if old.body.matters(clock.now_ms()) {
+            withdrawals.push(signed(old.body, &key)?);
+        }
+    }
+    files.change(&log, &key, Some(&after))?;
+    files.keep_withdrawals(withdrawals)?;
+    Ok(log)
+}
+
+/// No key speaks for the owner any more, for ever.
+pub fn revoke(folder: &Path, next: Option<SecretKey>, clock: &WallClock) -> Result<KeyLog, Failure> {
+    let (files, owner) = current(folder)?;
+    let key = next_key(&files, next)?;
+    let log = owner.log.revoke(&key, later(&owner.log, clock));
+    let log = log.map_err(|error| Failure::failed(format!("the keys cannot be revoked: {error}")))?;
+    files.change(&log, &key, None)?;
+    Ok(log)
+}
+
+/// What the owner has let `node` do until now, it may do no longer.
+pub fn withdraw(folder: &Path, node: PublicKey, clock: &WallClock) -> Result<(), Failure> {
+    let (files, owner) = current(folder)?;
+    let now_ms = clock.now_ms();
+    let mut withdrawals: Vec<Vec<u8>> = owner.withdrawals.clone();
+    withdrawals.retain(|bytes| {
+        let old = object::open::<Withdrawal>(bytes, "", "");
+        old.is_ok_and(|old| old.body.node != node && old.body.matters(now_ms))
+    });
+    withdrawals.push(signed(Withdrawal::new(owner.id(), node, now_ms), &owner.key)?);
+    files.keep_withdrawals(withdrawals)
+}
+
+fn signed(withdrawal: Withdrawal, key: &SecretKey) -> Result<Vec<u8>, Failure> {
+    let signed = object::sign(withdrawal, "", "", key).map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(signed.bytes)
+}
+
+fn current(folder: &Path) -> Result<(Files, Owner), Failure> {
+    let files = Files::lock(folder)?;
+    if !files.begun() {
+        let message = format!("there is no owner in {} yet; `althing up` makes one", folder.display());
+        return Err(Failure::new(crate::exit::code::NOT_FOUND, message));
+    }
+    let owner = files.read()?;
+    if owner.log.revoked() {
+        return Err(Failure::failed(format!("the owner {} revoked its keys already; that is final", owner.id())));
+    }
+    Ok((files, owner))
+}
+
+/// An event is never older than the one before it, whatever the clock says.
+fn later(log: &KeyLog, clock: &WallClock) -> u64 {
+    let last_ms = log.events().map(|event| event.issued_at_ms).max().unwrap_or(0);
+    clock.now_ms().max(last_ms)
+}
+
+fn next_key(files: &Files, given: Option<SecretKey>) -> Result<SecretKey, Failure> {
+    match given {
+        Some(key) => Ok(key),
+        None => files.next()?.ok_or_else(|| {
+            Failure::usage(
+                "the next key does not lie on this machine: name the file that it was exported to (--from FILE)",
+            )
+        }),
+    }
+}

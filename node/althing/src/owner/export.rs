@@ -1,0 +1,111 @@
+//! The owner's keys in one file under a passphrase: to be kept elsewhere, and brought back.
+//!
+//! `althing owner keys 1\n`, 16 bytes of salt, then XChaCha20-Poly1305 under a key that Argon2id makes of the passphrase
+//! over three byte strings: the key, the next key or nothing, the log.
+
+use std::fs;
+use std::path::Path;
+
+use althing_communication::Entropy;
+use althing_protocol::{KeyLog, SecretKey};
+use althing_store::keyfile;
+use althing_store::seal::{SALT_BYTES, Seal};
+
+use super::Owner;
+use super::files::{Files, decode, encode};
+use crate::exit::{Failure, code};
+
+/// What an exported file begins with.
+const HEAD: &[u8] = b"althing owner keys 1\n";
+
+/// What an exported file holds.
+pub struct Exported {
+    /// Speaks for the owner.
+    pub key: SecretKey,
+    /// The next key.
+    pub next: Option<SecretKey>,
+    /// The log as it was then.
+    pub log: KeyLog,
+}
+
+/// Writes the owner's keys to a new file; with `remove_next` the next key then lies nowhere else.
+pub fn export(
+    folder: &Path,
+    to: &Path,
+    passphrase: &str,
+    remove_next: bool,
+    entropy: &Entropy,
+) -> Result<Owner, Failure> {
+    let files = Files::lock(folder)?;
+    if !files.begun() {
+        let message = format!("there is no owner in {} yet; `althing up` makes one", folder.display());
+        return Err(Failure::new(code::NOT_FOUND, message));
+    }
+    let owner = files.read()?;
+    let next = files.next()?;
+    if remove_next && next.is_none() {
+        return Err(Failure::usage("the next key does not lie on this machine, so it cannot be moved away"));
+    }
+    let log = encode(owner.log.to_bytes());
+    let plain =
+        encode(vec![owner.key.seed().to_vec(), next.as_ref().map_or_else(Vec::new, |next| next.seed().to_vec()), log]);
+    let salt: [u8; SALT_BYTES] = entropy.bytes();
+    let sealed = Seal::new(passphrase, &salt).close(entropy.bytes(), HEAD, &plain);
+    let written = keyfile::write_secret(to, &[HEAD, &salt, &sealed].concat());
+    written.map_err(|error| Failure::failed(error.to_string()))?;
+    // Not before it can be read again.
+    Exported::read(to, passphrase)?;
+    if remove_next {
+        files.remove_next()?;
+    }
+    Ok(owner)
+}
+
+impl Exported {
+    /// Reads an exported file.
+    pub fn read(from: &Path, passphrase: &str) -> Result<Exported, Failure> {
+        let refused = |why: &str| Failure::usage(format!("{}: {why}", from.display()));
+        let facts = fs::metadata(from).map_err(|error| refused(&error.to_string()))?;
+        if facts.len() > keyfile::SECRET_BYTES_MAX {
+            return Err(refused("it is far longer than exported keys"));
+        }
+        let bytes = fs::read(from).map_err(|error| refused(&error.to_string()))?;
+        let rest =
+            bytes.strip_prefix(HEAD).ok_or_else(|| refused("these are no keys that `althing key export` wrote"))?;
+        let (salt, sealed) =
+            rest.split_first_chunk::<SALT_BYTES>().ok_or_else(|| refused("it breaks off after its first line"))?;
+        let plain = Seal::new(passphrase, salt).open(HEAD, sealed);
+        let plain = plain.ok_or_else(|| refused("the passphrase is another one, or the file is damaged"))?;
+        let damaged = || refused("it is damaged");
+        let parts = decode(&plain).map_err(|_| damaged())?;
+        let [key, next, log] = &parts[..] else { return Err(damaged()) };
+        let secret = |bytes: &[u8]| bytes.try_into().map(|seed| SecretKey::from_seed(&seed)).map_err(|_| damaged());
+        let log = KeyLog::verify(&decode(log).map_err(|_| damaged())?).map_err(|error| refused(&error.to_string()))?;
+        let next = if next.is_empty() { None } else { Some(secret(next)?) };
+        Ok(Exported { key: secret(key)?, next, log })
+    }
+}
+
+/// Puts exported keys into a folder that has none, or has the same owner's of before.
+pub fn import(folder: &Path, exported: &Exported) -> Result<(), Failure> {
+    let files = Files::lock(folder)?;
+    if exported.log.current() != exported.key.public() {
+        return Err(Failure::usage("the exported key is not the one that its log names last; export it anew"));
+    }
+    if files.begun() {
+        let there = files.read()?;
+        if !exported.log.continues(&there.log) {
+            let message = if there.id() == exported.log.publisher() {
+                "the keys here are newer than the exported ones".to_owned()
+            } else {
+                format!(
+                    "{} holds the keys of another owner, {}; move the files owner* away first if you do not need them",
+                    folder.display(),
+                    there.id()
+                )
+            };
+            return Err(Failure::new(code::REFUSED, message));
+        }
+    }
+    files.change(&exported.log, &exported.key, exported.next.as_ref())
+}

@@ -1,0 +1,173 @@
+//! The owner's files. A change is staged beside them, and takes effect when the log is replaced: whatever is cut off
+//! before that leaves the old keys, and what is cut off after it is finished by whoever opens the files next.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use althing_communication::{Entropy, WallClock};
+use althing_protocol::{KeyLog, SecretKey, keylog};
+use althing_store::keyfile;
+use minicbor::bytes::ByteVec;
+use nix::fcntl::{Flock, FlockArg};
+
+use super::{Owner, secret};
+use crate::exit::Failure;
+
+/// Bytes of the files that are no keys: a log of 208 events has a twentieth of it.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The files, while nobody else changes them.
+pub struct Files {
+    folder: PathBuf,
+    _lock: Flock<File>,
+}
+
+/// What changes when the owner's keys do; to be looked at often.
+pub fn stamp(folder: &Path) -> [Option<(SystemTime, u64)>; 2] {
+    ["owner.log", "owner.withdrawn"].map(|name| {
+        let facts = fs::metadata(folder.join(name)).ok()?;
+        Some((facts.modified().ok()?, facts.len()))
+    })
+}
+
+impl Files {
+    /// Waits until nobody else works on them.
+    pub fn lock(folder: &Path) -> Result<Files, Failure> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            Failure::failed(format!("cannot {what} the owner's keys in {}: {error}", folder.display()))
+        };
+        fs::create_dir_all(folder).map_err(|error| failed("make a folder for", &error))?;
+        // Several nodes may be started at once for the first time.
+        let lock = File::create(folder.join("owner.lock")).map_err(|error| failed("lock", &error))?;
+        let lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| failed("lock", &error))?;
+        Ok(Files { folder: folder.to_owned(), _lock: lock })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Is there an owner?
+    pub fn begun(&self) -> bool {
+        self.path("owner.log").exists()
+    }
+
+    /// Makes an owner.
+    pub fn begin(&self, clock: &WallClock, entropy: &Entropy) -> Result<(), Failure> {
+        let key = secret(&self.path("owner.key"), entropy)?;
+        // The next key is made now because the log commits to it from the start.
+        let next = secret(&self.path("owner-next.key"), entropy)?;
+        let inception = keylog::inception(&key, next.public(), clock.now_ms());
+        self.replace("owner.log", &encode(vec![inception.bytes]))
+    }
+
+    /// Reads them, and finishes a change that was cut off.
+    pub fn read(&self) -> Result<Owner, Failure> {
+        let path = self.path("owner.log");
+        let refused = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: {error}", path.display()));
+        let log = KeyLog::verify(&decode(&self.bytes("owner.log")?).map_err(|error| refused(&error))?)
+            .map_err(|error| refused(&error))?;
+        self.settle(&log)?;
+        let key = self.path("owner.key");
+        if !key.exists() {
+            let message = format!(
+                "{} is missing, and without it nobody speaks for the owner of {}: put your copy of it back (`althing key \
+                 import`); or move that file away as well, and be somebody new",
+                key.display(),
+                path.display()
+            );
+            return Err(Failure::failed(message));
+        }
+        let withdrawals = if self.path("owner.withdrawn").exists() {
+            decode(&self.bytes("owner.withdrawn")?).map_err(|error| refused(&error))?
+        } else {
+            Vec::new()
+        };
+        let has_next = self.next()?.is_some_and(|next| log.commits_to(next.public()));
+        Ok(Owner { key: read_secret(&key)?, log, withdrawals, has_next })
+    }
+
+    /// The key that the log commits to, where it lies here.
+    pub fn next(&self) -> Result<Option<SecretKey>, Failure> {
+        let path = self.path("owner-next.key");
+        if path.exists() { read_secret(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// Takes the next key away; a copy of it lies elsewhere.
+    pub fn remove_next(&self) -> Result<(), Failure> {
+        let path = self.path("owner-next.key");
+        fs::remove_file(&path).map_err(|error| Failure::failed(format!("cannot remove {}: {error}", path.display())))
+    }
+
+    /// Puts a log and its keys in the place of what there is. `key` speaks by the log, `next` is what it commits to.
+    pub fn change(&self, log: &KeyLog, key: &SecretKey, next: Option<&SecretKey>) -> Result<(), Failure> {
+        for (name, secret) in [("owner.key.new", Some(key)), ("owner-next.key.new", next)] {
+            if let Some(secret) = secret {
+                let written = keyfile::replace_secret(&self.path(name), &secret.seed());
+                written.map_err(|error| Failure::failed(error.to_string()))?;
+            }
+        }
+        self.replace("owner.log", &encode(log.to_bytes()))?;
+        self.settle(log)
+    }
+
+    /// Keeps what was withdrawn.
+    pub fn keep_withdrawals(&self, withdrawals: Vec<Vec<u8>>) -> Result<(), Failure> {
+        self.replace("owner.withdrawn", &encode(withdrawals))
+    }
+
+    /// Staged keys that belong to the log take their places, others are of a change that was cut off before it began.
+    fn settle(&self, log: &KeyLog) -> Result<(), Failure> {
+        for name in ["owner.key", "owner-next.key"] {
+            let staged = self.path(&format!("{name}.new"));
+            if !staged.exists() {
+                continue;
+            }
+            let failed = |error: std::io::Error| Failure::failed(format!("cannot move {}: {error}", staged.display()));
+            let key = read_secret(&staged)?.public();
+            let belongs = if name == "owner.key" { log.current() == key } else { log.commits_to(key) };
+            if belongs {
+                fs::rename(&staged, self.path(name)).map_err(failed)?;
+            } else {
+                fs::remove_file(&staged).map_err(failed)?;
+            }
+            File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self, name: &str) -> Result<Vec<u8>, Failure> {
+        let path = self.path(name);
+        let failed =
+            |error: &dyn std::fmt::Display| Failure::failed(format!("cannot read {}: {error}", path.display()));
+        let facts = fs::metadata(&path).map_err(|error| failed(&error))?;
+        if facts.len() > FILE_BYTES_MAX {
+            return Err(failed(&"it is far too long"));
+        }
+        fs::read(&path).map_err(|error| failed(&error))
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        keyfile::replace_secret(&self.path(name), bytes).map_err(|error| Failure::failed(error.to_string()))
+    }
+}
+
+fn read_secret(path: &Path) -> Result<SecretKey, Failure> {
+    let bytes = keyfile::read_secret(path).map_err(|error| Failure::failed(error.to_string()))?;
+    let seed = <[u8; 32]>::try_from(&bytes[..])
+        .map_err(|_| Failure::failed(format!("{} is no key: it has {} bytes, not 32", path.display(), bytes.len())))?;
+    Ok(SecretKey::from_seed(&seed))
+}
+
+/// A list of objects as they were signed.
+pub fn encode(objects: Vec<Vec<u8>>) -> Vec<u8> {
+    let objects: Vec<ByteVec> = objects.into_iter().map(ByteVec::from).collect();
+    minicbor::to_vec(objects).expect("writing to a vector cannot fail")
+}
+
+/// The same, read.
+pub fn decode(bytes: &[u8]) -> Result<Vec<Vec<u8>>, minicbor::decode::Error> {
+    let objects: Vec<ByteVec> = minicbor::decode(bytes)?;
+    Ok(objects.into_iter().map(Vec::from).collect())
+}

@@ -1,0 +1,84 @@
+//! The owner: one publisher key per user, shared by that user's nodes on one machine; and each node's own key.
+
+mod change;
+mod export;
+mod files;
+
+use std::path::Path;
+
+use althing_communication::{Entropy, WallClock};
+use althing_protocol::{KeyLog, PublicKey, SecretKey};
+use althing_store::keyfile;
+
+use crate::exit::Failure;
+pub use change::{revoke, rotate, withdraw};
+pub use export::{Exported, export, import};
+use files::Files;
+pub use files::{decode, encode, stamp};
+
+/// The owner's keys.
+#[derive(Debug, Clone)]
+pub struct Owner {
+    /// Signs descriptions, grants and memberships.
+    pub key: SecretKey,
+    /// Proves that the key speaks for the owner.
+    pub log: KeyLog,
+    /// What the owner has taken back from nodes, each as signed.
+    pub withdrawals: Vec<Vec<u8>>,
+    /// Whether the key that the log commits to lies here too.
+    pub has_next: bool,
+}
+
+impl Owner {
+    /// The owner's inception key: who the owner is.
+    pub fn id(&self) -> PublicKey {
+        self.log.publisher()
+    }
+
+    /// Reads the owner's keys from `folder`, or makes them on first use. They must speak for the owner.
+    pub fn open(folder: &Path, clock: &WallClock, entropy: &Entropy) -> Result<Owner, Failure> {
+        let files = Files::lock(folder)?;
+        if !files.begun() {
+            files.begin(clock, entropy)?;
+        }
+        let owner = files.read()?;
+        if owner.log.revoked() {
+            let message = format!(
+                "the owner {} revoked its keys: nobody speaks for it any more; move the files owner* in {} away, and be \
+                 somebody new",
+                owner.id(),
+                folder.display()
+            );
+            return Err(Failure::failed(message));
+        }
+        owner.log.accepts(owner.key.public(), clock.now_ms()).map_err(|error| {
+            Failure::failed(format!("the owner's keys in {} do not belong together: {error}", folder.display()))
+        })?;
+        Ok(owner)
+    }
+
+    /// Reads the owner's keys as they are, revoked or not.
+    pub fn read(folder: &Path) -> Result<Owner, Failure> {
+        let files = Files::lock(folder)?;
+        if !files.begun() {
+            let message = format!("there is no owner in {} yet; `althing up` makes one", folder.display());
+            return Err(Failure::new(crate::exit::code::NOT_FOUND, message));
+        }
+        files.read()
+    }
+}
+
+/// The key in a file, which is made on first use.
+pub fn secret(path: &Path, entropy: &Entropy) -> Result<SecretKey, Failure> {
+    if !path.exists() {
+        let seed: [u8; 32] = entropy.bytes();
+        keyfile::write_secret(path, &seed).map_err(|error| Failure::failed(error.to_string()))?;
+    }
+    let bytes = keyfile::read_secret(path).map_err(|error| Failure::failed(error.to_string()))?;
+    let seed = <[u8; 32]>::try_from(&bytes[..])
+        .map_err(|_| Failure::failed(format!("{} is no key: it has {} bytes, not 32", path.display(), bytes.len())))?;
+    Ok(SecretKey::from_seed(&seed))
+}
+
+#[cfg(test)]
+mod tests;

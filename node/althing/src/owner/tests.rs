@@ -1,0 +1,136 @@
+use std::fs;
+
+use althing_protocol::Keyring;
+use tempfile::TempDir;
+
+use super::*;
+
+fn clock() -> WallClock {
+    WallClock::new(|| 1_800_000_000_000)
+}
+
+/// Differs with each draw.
+fn entropy() -> Entropy {
+    let drawn = std::sync::atomic::AtomicU64::new(0);
+    Entropy::new(move |bytes| {
+        let number = drawn.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+        bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (number as usize * 31 + at * 7) as u8);
+    })
+}
+
+fn begun() -> (TempDir, Owner, Entropy) {
+    let folder = TempDir::new().expect("a folder");
+    let entropy = entropy();
+    let owner = Owner::open(folder.path(), &clock(), &entropy).expect("a new owner");
+    (folder, owner, entropy)
+}
+
+const HOUR: std::time::Duration = std::time::Duration::from_secs(3_600);
+
+#[test]
+fn a_rotation_changes_the_key_and_not_the_name() {
+    let (folder, first, entropy) = begun();
+    rotate(folder.path(), None, HOUR, &clock(), &entropy).expect("rotated");
+    let second = Owner::open(folder.path(), &clock(), &entropy).expect("the rotated owner");
+    assert_eq!(second.id(), first.id());
+    assert_ne!(second.key.public(), first.key.public());
+    assert!(
+        second.log.commits_to(Files::lock(folder.path()).expect("free").next().expect("read").expect("made").public())
+    );
+    rotate(folder.path(), None, HOUR, &clock(), &entropy).expect("rotated again");
+    assert_eq!(Owner::open(folder.path(), &clock(), &entropy).expect("once more").log.len(), 3);
+}
+
+#[test]
+fn a_rotation_that_is_cut_off_is_either_done_or_not() {
+    let (folder, first, entropy) = begun();
+    let before: Vec<(std::path::PathBuf, Vec<u8>)> = ["owner.key", "owner-next.key", "owner.log"]
+        .map(|name| (folder.path().join(name), fs::read(folder.path().join(name)).expect("a file")))
+        .to_vec();
+    rotate(folder.path(), None, HOUR, &clock(), &entropy).expect("rotated");
+    let after = |name: &str| fs::read(folder.path().join(name)).expect("a file");
+    let (key, next, log) = (after("owner.key"), after("owner-next.key"), after("owner.log"));
+    let put = |name: &str, bytes: &[u8]| keyfile::replace_secret(&folder.path().join(name), bytes).expect("written");
+    // Which files were written when it was cut off, in the order in which they are written.
+    for (staged, logged, settled) in [(1, false, 0), (2, false, 0), (2, true, 0), (2, true, 1)] {
+        for (path, bytes) in &before {
+            keyfile::replace_secret(path, bytes).expect("written");
+        }
+        for (name, bytes) in [("owner.key.new", &key), ("owner-next.key.new", &next)].into_iter().take(staged) {
+            put(name, bytes);
+        }
+        if logged {
+            put("owner.log", &log);
+        }
+        if settled == 1 {
+            fs::rename(folder.path().join("owner.key.new"), folder.path().join("owner.key")).expect("moved");
+        }
+        let owner = Owner::open(folder.path(), &clock(), &entropy).expect("it can always be opened");
+        assert_eq!(owner.key.public() == first.key.public(), !logged, "{staged} {logged} {settled}");
+        assert!(owner.has_next, "{staged} {logged} {settled}");
+        assert!(!folder.path().join("owner.key.new").exists() && !folder.path().join("owner-next.key.new").exists());
+    }
+}
+
+#[test]
+fn a_revoked_owner_is_nobody_any_more() {
+    let (folder, _, entropy) = begun();
+    revoke(folder.path(), None, &clock()).expect("revoked");
+    let refused = Owner::open(folder.path(), &clock(), &entropy).expect_err("revoked").message;
+    assert!(refused.contains("revoked its keys"), "{refused}");
+    assert!(Owner::read(folder.path()).expect("readable").log.revoked());
+    for again in
+        [revoke(folder.path(), None, &clock()).err(), rotate(folder.path(), None, HOUR, &clock(), &entropy).err()]
+    {
+        assert!(again.is_some_and(|failure| failure.message.contains("final")));
+    }
+}
+
+#[test]
+fn exported_keys_come_back_and_the_next_one_can_live_elsewhere() {
+    let (folder, owner, entropy) = begun();
+    let file = folder.path().join("kept.keys");
+    export(folder.path(), &file, "correct horse", true, &entropy).expect("exported");
+    assert!(!Owner::open(folder.path(), &clock(), &entropy).expect("still there").has_next);
+    let refused = rotate(folder.path(), None, HOUR, &clock(), &entropy).expect_err("the next key is elsewhere");
+    assert!(refused.message.contains("--from"), "{}", refused.message);
+    assert!(Exported::read(&file, "correct horsf").is_err());
+    let mut bent = fs::read(&file).expect("a file");
+    let last = bent.len() - 1;
+    bent[last] ^= 1;
+    let damaged = folder.path().join("damaged.keys");
+    fs::write(&damaged, bent).expect("written");
+    assert!(Exported::read(&damaged, "correct horse").is_err());
+    let exported = Exported::read(&file, "correct horse").expect("read");
+    let other = TempDir::new().expect("a folder");
+    import(other.path(), &exported).expect("an empty folder takes it");
+    let there = Owner::open(other.path(), &clock(), &entropy).expect("the same owner");
+    assert_eq!((there.id(), there.has_next), (owner.id(), true));
+    rotate(folder.path(), exported.next, HOUR, &clock(), &entropy).expect("rotated with the key from elsewhere");
+    let newer = Exported::read(&file, "correct horse").expect("read");
+    let refused = import(folder.path(), &newer).expect_err("what is here is newer").message;
+    assert!(refused.contains("newer"), "{refused}");
+    let (stranger, _, _) = begun();
+    rotate(stranger.path(), None, HOUR, &clock(), &self::entropy()).expect("rotated");
+    // Both folders drew the same first keys; a third does not.
+    let third = TempDir::new().expect("a folder");
+    let elsewhere = Entropy::new(|bytes| bytes.fill(9));
+    assert!(Owner::open(third.path(), &clock(), &elsewhere).is_ok());
+    let refused = import(third.path(), &newer).expect_err("it is somebody else's").message;
+    assert!(refused.contains("another owner"), "{refused}");
+}
+
+#[test]
+fn what_was_taken_back_stays_taken_back_across_a_rotation() {
+    let (folder, owner, entropy) = begun();
+    let node = SecretKey::from_seed(&[77; 32]).public();
+    withdraw(folder.path(), node, &clock()).expect("withdrawn");
+    withdraw(folder.path(), node, &clock()).expect("and again");
+    rotate(folder.path(), None, std::time::Duration::ZERO, &clock(), &entropy).expect("rotated");
+    let rotated = Owner::open(folder.path(), &clock(), &entropy).expect("the rotated owner");
+    assert_eq!(rotated.withdrawals.len(), 1);
+    let mut ring = Keyring::default();
+    ring.learn(rotated.log).expect("a good log");
+    assert_eq!(ring.withdraw(&rotated.withdrawals[0], clock().now_ms() + 1), Ok(true));
+    assert!(ring.stands(owner.id(), node, clock().now_ms()).is_err());
+}
