@@ -391,6 +391,8 @@ impl<'a> World<'a> {
         // Who went meanwhile need not be found.
         let still = self.living(look.seeker, &look.capability);
         look.living.retain(|node| still.contains(node));
+        // What disturbed the network while it looked disturbed the look.
+        look.calm &= self.fault_ms.is_none_or(|fault_ms| fault_ms < look.began_ms);
         let took_ms = look.ended_ms - look.began_ms;
         let hosts: Vec<String> = look.found.iter().map(|(agent, _)| agent.name().to_owned()).collect();
         self.recorder.note(format_args!(
