@@ -67,6 +67,8 @@ pub enum Command {
     Memory(Memory),
     /// How this node is, layer by layer.
     Status,
+    /// Find out what is wrong, and why others do not see this node: asks peers to dial it back.
+    Doctor,
     /// The agents of this node and what they do.
     Ps,
     /// The agents of this node and what they do, live, a pane for each class; q ends.

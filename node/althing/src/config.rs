@@ -79,6 +79,10 @@ pub struct Binding {
 pub struct Node {
     /// Multiaddresses to listen on.
     pub listen: Vec<String>,
+    /// Addresses under which others can dial this node although it cannot know it, such as a port that a router forwards.
+    pub announce: Vec<String>,
+    /// Pass connections on to nodes that nobody can dial, when this one can be dialled.
+    pub relay: bool,
     /// What contracts may ask of the node, such as "on-prem".
     pub labels: Vec<String>,
     /// Whether these were named for this start: then no others will do.
@@ -140,7 +144,13 @@ impl Default for Config {
 impl Default for Node {
     fn default() -> Self {
         let listen = ["/ip4/0.0.0.0/tcp/7421", "/ip4/0.0.0.0/udp/7421/quic-v1"];
-        Node { listen: listen.map(str::to_owned).to_vec(), labels: Vec::new(), fixed: false }
+        Node {
+            listen: listen.map(str::to_owned).to_vec(),
+            announce: Vec::new(),
+            relay: true,
+            labels: Vec::new(),
+            fixed: false,
+        }
     }
 }
 
@@ -201,7 +211,9 @@ impl Config {
         if self.node.listen.is_empty() {
             return Err("`node.listen` names no address; one looks like /ip4/0.0.0.0/tcp/7421".to_owned());
         }
-        for (key, addresses) in [("peers", &self.peers), ("node.listen", &self.node.listen)] {
+        for (key, addresses) in
+            [("peers", &self.peers), ("node.listen", &self.node.listen), ("node.announce", &self.node.announce)]
+        {
             if let Some(wrong) = addresses.iter().find(|address| !althing_libp2p::is_address(address)) {
                 return Err(format!(
                     "`{key}` has {wrong:?}, which is no address; one looks like /ip4/192.0.2.7/tcp/7421"

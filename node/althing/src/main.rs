@@ -8,6 +8,7 @@ mod commands;
 mod config;
 mod control;
 mod demo;
+mod doctor;
 mod exit;
 mod keys;
 mod node;
@@ -70,6 +71,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Reserve(reserve) => commands::reserve::run(&at, &reserve, &out).await,
         Command::Memory(memory) => commands::memory::run(&at, &memory, &out).await,
         Command::Status => commands::show::status(&at, &out).await,
+        Command::Doctor => commands::doctor::run(&at, &out).await,
         Command::Run(run) => commands::agent::hold(&at, &run, &out).await,
         Command::Ps => commands::show::ps(&at, &out).await,
         Command::Top(top) => commands::top::run(&at, &top, &out).await,

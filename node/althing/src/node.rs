@@ -70,6 +70,8 @@ pub struct Node {
     pub memories: Arc<Memories>,
     pub store: Arc<dyn Store>,
     pub gateway: SocketAddr,
+    /// Where the node keeps its data.
+    pub data: PathBuf,
     /// What the user should know about how the node came up.
     pub notes: Vec<String>,
     pub stop: CancellationToken,
@@ -96,8 +98,8 @@ impl Node {
         let network = parts::listen(&key, &config, &clock, &mut notes).await?;
         let membership = publish::membership(&owner, key.public(), &config.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(Some(membership));
-        let trusted = read_trusted(store.as_ref())?;
-        let (trust, trusting) = watch::channel(Trust { node: key.public(), owner: owner.id(), trusted });
+        let trust = Trust { node: key.public(), owner: owner.id(), trusted: read_trusted(store.as_ref())? };
+        let (trust, trusting) = watch::channel(trust);
         let communication = Communication::start(
             network.clone(),
             key.clone(),
@@ -143,6 +145,7 @@ impl Node {
             memories,
             store,
             gateway,
+            data: at.data.clone(),
             notes,
             stop,
             clock,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use althing_calls::{Asking, REMOTE_TASKS, RESERVE, Reserving, TASKS};
-use althing_communication::{Communication, Entropy, Network, Trust, WallClock};
+use althing_communication::{Caller, Communication, Entropy, Network, Trust, WallClock};
 use althing_discovery::lan::{Lan, LanConfig};
 use althing_discovery::{Discovery, DiscoveryConfig, Facts};
 use althing_execution::kernel::Kernel;
@@ -149,7 +149,8 @@ pub async fn listen(
     notes: &mut Vec<String>,
 ) -> Result<Arc<dyn Network>, Failure> {
     let start = |listen: Vec<String>| {
-        Libp2pNetwork::start(key, Libp2pConfig { listen, ..Libp2pConfig::new(&config.network, clock.clone()) })
+        let relay = config.node.relay;
+        Libp2pNetwork::start(key, Libp2pConfig { listen, relay, ..Libp2pConfig::new(&config.network, clock.clone()) })
     };
     let network = match start(config.node.listen.clone()).await {
         Err(althing_libp2p::ListenError::Io { address, reason }) if reason.contains("in use") && !config.node.fixed => {
@@ -216,9 +217,15 @@ pub fn discover(
         ..DiscoveryConfig::default()
     };
     let (trusting, owners) = (trust.subscribe(), communication.clone());
+    let trusted = althing_communication::CallerRule::Trusted;
+    let near = {
+        let (trusting, trusted) = (trusting.clone(), trusted.clone());
+        move |caller: &Caller| trusting.borrow().check(&trusted, caller).is_ok()
+    };
+    communication.find_out_reach(config.node.announce.clone(), near);
     let trusts = move |peer| {
-        let caller = althing_communication::Caller { node: peer, owner: owners.owner(peer) };
-        trusting.borrow().check(&althing_communication::CallerRule::Trusted, &caller).is_ok()
+        let caller = Caller { node: peer, owner: owners.owner(peer) };
+        trusting.borrow().check(&trusted, &caller).is_ok()
     };
     let started =
         Discovery::start(communication.clone(), key.clone(), discovery, clock.clone(), trusts, facts, sightings);

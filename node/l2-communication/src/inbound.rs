@@ -43,7 +43,7 @@ pub(crate) async fn accept(shared: Arc<Shared>, protocol: &'static str, mut inco
     while let Some((peer, raw)) = incoming.recv().await {
         let (shared, to) = (shared.clone(), to.clone());
         tokio::spawn(async move {
-            let Some(permits) = shared.admit(peer).await else {
+            let Some(permits) = shared.admit(peer, protocol).await else {
                 tracing::warn!(%peer, protocol, "peer has too many streams open; this one is closed");
                 return;
             };

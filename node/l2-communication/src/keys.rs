@@ -233,7 +233,7 @@ pub(crate) async fn spread(shared: Weak<Shared>, mut events: broadcast::Receiver
             event = events.recv() => match event {
                 Ok(PeerEvent::Connected(peer)) => drop(tokio::spawn(meet(shared.clone(), peer))),
                 // Whoever was missed is asked in turn.
-                Ok(PeerEvent::Disconnected(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Ok(PeerEvent::Disconnected(_) | PeerEvent::Moved(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => return,
             },
             changed = changes.changed() => {

@@ -56,6 +56,37 @@ pub trait Network: Send + Sync + 'static {
     fn listening(&self) -> Vec<String>;
     /// The table in which nodes keep for each other where things are.
     fn routing(&self) -> &dyn Routing;
+    /// Where others are told that this node can be dialled, the best first.
+    fn announced(&self) -> Vec<String> {
+        self.listening()
+    }
+    /// Dials a connected peer anew at `address`, to see whether that can be done; the connection is not kept.
+    fn probe(&self, _peer: PublicKey, address: String) -> BoxFuture<'_, Result<(), DialError>> {
+        Box::pin(std::future::ready(Err(DialError::Failed(format!("this network has no other way to {address}")))))
+    }
+    /// `peer` is asked to do that with this node: its next connections are none to keep, for a while.
+    fn expect_probes(&self, _peer: PublicKey) {}
+    /// How many of them came.
+    fn probes_seen(&self, _peer: PublicKey) -> usize {
+        0
+    }
+    /// What was found out about how others can reach this node.
+    fn stand(&self, _standing: Standing) {}
+    /// The nodes that pass on connections to this one.
+    fn relays(&self) -> Vec<PublicKey> {
+        Vec::new()
+    }
+}
+
+/// How others can reach a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Addresses that were confirmed.
+    pub announced: Vec<String>,
+    /// Nobody on the internet comes through: it needs others that pass connections on.
+    pub hidden: bool,
+    /// It can be dialled from the internet: it may pass connections on.
+    pub reachable: bool,
 }
 
 /// A change of a peer's connection.
@@ -63,6 +94,8 @@ pub trait Network: Send + Sync + 'static {
 pub enum PeerEvent {
     /// The first connection to it is up.
     Connected(PublicKey),
+    /// There is a better connection to it now: a direct one beside one through a relay. New streams go over that.
+    Moved(PublicKey),
     /// The last connection to it is gone.
     Disconnected(PublicKey),
 }

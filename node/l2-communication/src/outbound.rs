@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use althing_protocol::{Frame, FrameKind, PublicKey};
@@ -23,6 +24,8 @@ const OPEN_TRIES: usize = 3;
 #[derive(Default)]
 pub(crate) struct Pool {
     idle: Mutex<BTreeMap<(PublicKey, &'static str), Vec<SignedStream>>>,
+    /// Rises when streams are forgotten: what was borrowed before does not come back.
+    era: AtomicU64,
 }
 
 impl Pool {
@@ -38,7 +41,10 @@ impl Pool {
         None
     }
 
-    fn give(&self, peer: PublicKey, protocol: &'static str, stream: SignedStream, max: usize) {
+    fn give(&self, (peer, protocol): (PublicKey, &'static str), stream: SignedStream, era: u64, max: usize) {
+        if self.era.load(Ordering::Relaxed) != era {
+            return;
+        }
         let mut idle = self.idle.lock().expect("no holder of the pool panics");
         let streams = idle.entry((peer, protocol)).or_default();
         if streams.len() < max {
@@ -46,8 +52,9 @@ impl Pool {
         }
     }
 
-    /// Forgets the streams to a peer that is gone.
+    /// Forgets the streams to a peer that is gone, or is to be reached another way.
     pub fn forget(&self, peer: PublicKey) {
+        self.era.fetch_add(1, Ordering::Relaxed);
         self.idle.lock().expect("no holder of the pool panics").retain(|(with, _), _| *with != peer);
     }
 }
@@ -61,7 +68,8 @@ pub(crate) async fn unary(
 ) -> Result<Vec<u8>, CallError> {
     let deadline = request.deadline.unwrap_or(shared.config.default_deadline);
     let calling = async {
-        let _permit = shared.queue(peer).await;
+        let _permit = shared.queue(peer, protocol).await;
+        let era = shared.pool.era.load(Ordering::Relaxed);
         let mut stream = borrow(shared, peer, protocol).await?;
         let broken = |reason| CallError::Broken { peer, reason };
         let priority = request.priority;
@@ -72,7 +80,7 @@ pub(crate) async fn unary(
             FrameKind::Error => Err(CallError::Refused { peer, body: frame.body }),
             kind => return Err(broken(StreamError::Unexpected(name(kind)))),
         };
-        shared.pool.give(peer, protocol, stream, shared.config.idle_streams_max);
+        shared.pool.give((peer, protocol), stream, era, shared.config.idle_streams_max);
         answer
     };
     let late = |_| CallError::Deadline { peer, after_ms: millis(deadline) };
@@ -88,7 +96,7 @@ pub(crate) async fn streaming(
 ) -> Result<Events, CallError> {
     let patience = request.deadline.unwrap_or(shared.config.default_deadline);
     let opening = async {
-        let permit = shared.queue(peer).await;
+        let permit = shared.queue(peer, protocol).await;
         let mut stream = borrow(shared, peer, protocol).await?;
         let priority = request.priority;
         stream

@@ -17,6 +17,7 @@ use crate::lanes::{Lanes, Priority};
 use crate::network::{AcceptError, Network, PeerEvent};
 use crate::outbound::{self, Events, Pool};
 use crate::ports::{Entropy, WallClock};
+use crate::reach::{self, REACH, Reaching};
 use crate::signed::Opening;
 
 /// How long a stream beyond the limit may wait.
@@ -84,7 +85,7 @@ impl Request {
 /// Signed calls over a network.
 #[derive(Clone)]
 pub struct Communication {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 pub(crate) struct Shared {
@@ -101,15 +102,23 @@ pub(crate) struct Shared {
     owners: Mutex<BTreeMap<PublicKey, Authored<Membership>>>,
     /// Which keys speak for whom.
     pub keys: Keys,
+    /// How others can reach this node.
+    pub reaching: Reaching,
     /// Who writes to which peer.
     lanes: Mutex<BTreeMap<PublicKey, Arc<Lanes>>>,
 }
 
 struct Limits {
     inbound: Arc<Semaphore>,
-    inbound_by_peer: Mutex<BTreeMap<PublicKey, Arc<Semaphore>>>,
-    outbound_by_peer: Mutex<BTreeMap<PublicKey, Arc<Semaphore>>>,
+    inbound_by_peer: Mutex<ByPeer>,
+    outbound_by_peer: Mutex<ByPeer>,
 }
+
+/// What one peer may have of calls, and of what nodes ask each other by themselves: that never waits for calls.
+type ByPeer = BTreeMap<(PublicKey, bool), Arc<Semaphore>>;
+
+/// Streams of one peer for what nodes ask each other by themselves.
+const OWN_STREAMS: usize = 4;
 
 impl Communication {
     /// Starts L2 on `network`, which must prove the same key. `membership` is shown to every peer and may be renewed.
@@ -140,11 +149,13 @@ impl Communication {
             refused: AtomicU64::new(0),
             owners: Mutex::default(),
             keys: Keys::default(),
+            reaching: Reaching::default(),
             lanes: Mutex::default(),
         });
         tokio::spawn(forget_the_gone(Arc::downgrade(&shared), events));
         let communication = Communication { shared: shared.clone() };
-        // An error means that this network has one already, which then serves.
+        // Errors mean that this network has an L2 already, which then serves.
+        let _ = communication.serve(REACH, Arc::new(reach::Serving(Arc::downgrade(&shared))));
         if communication.serve(KEYS, Arc::new(keys::Serving(Arc::downgrade(&shared)))).is_ok() {
             tokio::spawn(keys::spread(Arc::downgrade(&shared), shared.network.events()));
         }
@@ -180,8 +191,7 @@ impl Communication {
     /// Whose node a connected peer proved to be.
     #[must_use]
     pub fn owner(&self, peer: PublicKey) -> Option<PublicKey> {
-        let memberships = self.shared.owners();
-        self.shared.owner_by(memberships.get(&peer)?)
+        self.shared.owner(peer)
     }
 
     /// What is known of keys.
@@ -210,6 +220,7 @@ async fn forget_the_gone(shared: std::sync::Weak<Shared>, mut events: broadcast:
         let Some(shared) = shared.upgrade() else { return };
         match event {
             Ok(PeerEvent::Disconnected(peer)) => shared.forget(peer),
+            Ok(PeerEvent::Moved(peer)) => shared.pool.forget(peer),
             Ok(PeerEvent::Connected(_)) => {}
             Err(broadcast::error::RecvError::Lagged(_)) => {
                 let here: Vec<PublicKey> = shared.network.peers().iter().map(|info| info.peer).collect();
@@ -226,13 +237,16 @@ async fn forget_the_gone(shared: std::sync::Weak<Shared>, mut events: broadcast:
 
 impl Limits {
     fn peers(&self) -> Vec<PublicKey> {
-        self.outbound_by_peer.lock().expect("no holder of the limits panics").keys().copied().collect()
+        let limits = self.outbound_by_peer.lock().expect("no holder of the limits panics");
+        limits.keys().map(|(peer, _)| *peer).collect()
     }
 }
 
-fn of_peer(map: &Mutex<BTreeMap<PublicKey, Arc<Semaphore>>>, peer: PublicKey, max: usize) -> Arc<Semaphore> {
+fn of_peer(map: &Mutex<ByPeer>, peer: PublicKey, protocol: &'static str, max: usize) -> Arc<Semaphore> {
+    let own = matches!(protocol, KEYS | REACH);
     let mut map = map.lock().expect("no holder of the limits panics");
-    map.entry(peer).or_insert_with(|| Arc::new(Semaphore::new(max))).clone()
+    let max = if own { OWN_STREAMS } else { max };
+    map.entry((peer, own)).or_insert_with(|| Arc::new(Semaphore::new(max))).clone()
 }
 
 impl Shared {
@@ -251,16 +265,16 @@ impl Shared {
 
     /// Leave for one more stream from `peer`, if it and all together have not too many. A peer that keeps to the limit
     /// may open a stream just before its last one is seen to be closed: so there is a little patience.
-    pub async fn admit(&self, peer: PublicKey) -> Option<[OwnedSemaphorePermit; 2]> {
-        let own = of_peer(&self.limits.inbound_by_peer, peer, self.config.streams_per_peer_max);
+    pub async fn admit(&self, peer: PublicKey, protocol: &'static str) -> Option<[OwnedSemaphorePermit; 2]> {
+        let own = of_peer(&self.limits.inbound_by_peer, peer, protocol, self.config.streams_per_peer_max);
         let both =
             async { Some([own.acquire_owned().await.ok()?, self.limits.inbound.clone().acquire_owned().await.ok()?]) };
         tokio::time::timeout(ADMIT_PATIENCE, both).await.ok()?
     }
 
     /// Waits until one more call to `peer` may be made.
-    pub async fn queue(&self, peer: PublicKey) -> OwnedSemaphorePermit {
-        let own = of_peer(&self.limits.outbound_by_peer, peer, self.config.streams_per_peer_max);
+    pub async fn queue(&self, peer: PublicKey, protocol: &'static str) -> OwnedSemaphorePermit {
+        let own = of_peer(&self.limits.outbound_by_peer, peer, protocol, self.config.streams_per_peer_max);
         own.acquire_owned().await.expect("these semaphores are never closed")
     }
 
@@ -275,6 +289,12 @@ impl Shared {
         }
         self.owners().insert(peer, shown.clone());
         Some(shown)
+    }
+
+    /// Whose node a connected peer proved to be.
+    pub fn owner(&self, peer: PublicKey) -> Option<PublicKey> {
+        let shown = self.owners().get(&peer).cloned()?;
+        self.owner_by(&shown)
     }
 
     /// The owner, as long as the membership holds by what is known of keys now.
@@ -303,10 +323,14 @@ impl Shared {
         self.pool.forget(peer);
         self.owners().remove(&peer);
         self.lanes().remove(&peer);
-        let full = |limit: &Arc<Semaphore>| limit.available_permits() == self.config.streams_per_peer_max;
+        let full = |own: bool, limit: &Arc<Semaphore>| {
+            limit.available_permits() == if own { OWN_STREAMS } else { self.config.streams_per_peer_max }
+        };
         for map in [&self.limits.inbound_by_peer, &self.limits.outbound_by_peer] {
             // A limit that is still in use stays: whoever holds a permit would else not be counted.
-            map.lock().expect("no holder of the limits panics").retain(|with, limit| *with != peer || !full(limit));
+            map.lock()
+                .expect("no holder of the limits panics")
+                .retain(|(with, own), limit| *with != peer || !full(*own, limit));
         }
     }
 }

@@ -20,6 +20,11 @@ use crate::{DESCRIBE, PLACEMENTS};
 /// An agent that is not believed is not asked for again within this, unless it changes.
 const SPURN_MS: u64 = 60_000;
 
+/// Refusals of peers that are remembered.
+const REFUSALS_MAX: usize = 64;
+/// How a refusal reads that means nothing.
+const STALE: &str = "is not newer than";
+
 /// Why an agent is not taken.
 enum Refused {
     /// Its node was not heard.
@@ -43,6 +48,7 @@ impl Discovery {
                         }
                     }
                     Ok(PeerEvent::Disconnected(peer)) => self.part_from(peer),
+                    Ok(PeerEvent::Moved(_)) => {}
                     Err(broadcast::error::RecvError::Lagged(_)) => self.catch_up(),
                     Err(broadcast::error::RecvError::Closed) => return,
                 },
@@ -68,6 +74,7 @@ impl Discovery {
         let now_ms = self.now().monotonic_ms;
         let mut state = self.lock();
         let address = state.dialled.remove(&peer);
+        state.refused_by.remove(&peer);
         // Who said goodbye is not in the catalogue any more.
         let was_heard = state.catalogue.hears(peer, now_ms, u64::MAX / 2);
         if state.audience.left(peer, &connected)
@@ -138,9 +145,20 @@ impl Discovery {
         let mut request = Request::new("placement", placement);
         request.deadline = Some(self.shared.config.push_timeout);
         match self.shared.communication.call(peer, PLACEMENTS, request).await {
-            Ok(_) => true,
+            Ok(_) => {
+                self.lock().refused_by.remove(&peer);
+                true
+            }
             Err(CallError::Refused { body, .. }) => {
-                tracing::debug!(%peer, reason = %String::from_utf8_lossy(&body), "peer refused our placement");
+                let reason = why(&body);
+                tracing::debug!(%peer, reason, "peer refused our placement");
+                // A node's own placements overtake each other.
+                if !reason.contains(STALE) {
+                    let mut state = self.lock();
+                    if state.refused_by.len() < REFUSALS_MAX {
+                        state.refused_by.insert(peer, reason);
+                    }
+                }
                 true
             }
             Err(reason) => {
@@ -221,6 +239,14 @@ impl Discovery {
         let local = local.ok_or_else(|| format!("{agent} is not hosted here"))?;
         Ok(local.verified.evidence().encode())
     }
+}
+
+/// What an error frame says, as far as it is worth keeping.
+fn why(body: &[u8]) -> String {
+    let error: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let message = error.and_then(|error| Some(error["message"].as_str()?.to_owned()));
+    let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    message.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
 /// May a peer know of an agent?

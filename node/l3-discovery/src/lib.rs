@@ -23,7 +23,7 @@ pub use config::DiscoveryConfig;
 pub use error::FindError;
 pub use machine::catalogue::{Candidate, Learned};
 pub use machine::query::{Explanation, Found, Nearness, Query, Sought};
-pub use service::{Discovery, Facts, LocalAgent, Status};
+pub use service::{Discovery, Facts, LocalAgent, Status, Troubles};
 
 /// Stream protocol on which placements are pushed.
 pub const PLACEMENTS: &str = "/althing/placements/1";

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use althing_communication::reach::is_far;
 use althing_communication::{Provider, Request};
 use althing_protocol::inquiry::{Inquiry, Testimony};
 use althing_protocol::limits::{BODY_BYTES_MAX, INQUIRY_AGENTS_MAX};
@@ -86,9 +87,14 @@ impl Discovery {
         network.dial(Some(node), newest.addresses).await.is_ok()
     }
 
-    /// Are there nodes in the table that are not heard of? Where all are, nothing is left to be looked for.
+    /// May there be nodes that are not heard of? Where all nodes of the table are, and none is beyond this node's own
+    /// network, nothing is left to be looked for: those behind routers are in no table.
     fn knows_strangers(&self) -> bool {
-        let nodes = self.shared.communication.network().routing().nodes();
+        let network = self.shared.communication.network();
+        if network.peers().iter().any(|info| is_far(&info.address)) {
+            return true;
+        }
+        let nodes = network.routing().nodes();
         let (now_ms, fresh_ms) = (self.now().monotonic_ms, self.fresh_ms());
         let state = self.lock();
         nodes.iter().any(|node| !state.catalogue.hears(*node, now_ms, fresh_ms))

@@ -40,6 +40,15 @@ pub struct LocalAgent {
     pub exposure: Exposure,
 }
 
+/// What keeps this node from finding others, or others from finding it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Troubles {
+    /// Addresses of the configuration that cannot be reached, and why.
+    pub unreachable: Vec<(String, String)>,
+    /// Peers that do not take this node's placement, and why.
+    pub refused_by: Vec<(PublicKey, String)>,
+}
+
 /// L3 at a glance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
@@ -95,8 +104,10 @@ pub(crate) struct State {
     sequence: u64,
     /// Names that belonged to a near publisher's agent.
     taken: BTreeMap<String, AgentId>,
-    /// Addresses that were dialled in vain.
-    unreachable: BTreeSet<String>,
+    /// Addresses that were dialled in vain, and why.
+    unreachable: BTreeMap<String, String>,
+    /// Peers that did not take this node's placement, and why.
+    pub refused_by: BTreeMap<PublicKey, String>,
     pub fetching: BTreeMap<PublicKey, Arc<Semaphore>>,
     pub refused: u64,
 }
@@ -157,7 +168,8 @@ impl Discovery {
             // The time of day, so that it rises across restarts too.
             sequence: clock.now_ms(),
             taken: BTreeMap::new(),
-            unreachable: BTreeSet::new(),
+            unreachable: BTreeMap::new(),
+            refused_by: BTreeMap::new(),
             fetching: BTreeMap::new(),
             refused: 0,
         };
@@ -262,6 +274,16 @@ impl Discovery {
         }
     }
 
+    /// What keeps this node from finding others, or others from finding it.
+    #[must_use]
+    pub fn troubles(&self) -> Troubles {
+        let state = self.lock();
+        Troubles {
+            unreachable: state.unreachable.iter().map(|(address, why)| (address.clone(), why.clone())).collect(),
+            refused_by: state.refused_by.iter().map(|(peer, why)| (*peer, why.clone())).collect(),
+        }
+    }
+
     /// Adds an address that is dialled now and whenever its node is not connected.
     pub fn add_bootstrap(&self, address: String) {
         self.lock().dialling.bootstrap(address);
@@ -356,7 +378,7 @@ impl Discovery {
         let outcome = self.shared.communication.network().dial(peer, addresses).await;
         if let (Err(reason), Target::Address(address)) = (&outcome, &target) {
             // Somebody wrote this address down, and wants to know; once.
-            if self.lock().unreachable.insert(address.clone()) {
+            if self.lock().unreachable.insert(address.clone(), reason.to_string()).is_none() {
                 tracing::warn!(address, %reason, "a peer cannot be reached; it is tried again and again");
             }
         } else if let Err(reason) = &outcome {

@@ -45,7 +45,7 @@ impl Discovery {
             for gone in announcing.set(&self.keys_of_agents()) {
                 network.routing().stop_providing(gone);
             }
-            let listening = network.listening();
+            let listening = network.announced();
             // An error means that the network is gone, and this task with it.
             let changed = keys.has_changed().unwrap_or(false);
             if listening != at || changed {
@@ -110,7 +110,7 @@ impl Discovery {
     fn value(&self, key: RecordKey) -> Option<Value> {
         let network = &self.shared.config.network;
         if key == RecordKey::contact(network, self.shared.key.public()) {
-            let mut addresses = self.shared.communication.network().listening();
+            let mut addresses = self.shared.communication.network().announced();
             addresses.truncate(althing_protocol::limits::CONTACT_ADDRESSES_MAX);
             let now_ms = self.shared.clock.now_ms();
             let contact = Contact::new(self.shared.key.public(), now_ms, now_ms, now_ms + CONTACT_MS, addresses);

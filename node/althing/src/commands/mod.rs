@@ -4,6 +4,7 @@ pub mod agent;
 pub mod bind;
 pub mod call;
 pub mod contract;
+pub mod doctor;
 pub mod find;
 pub mod key;
 pub mod memory;

@@ -41,6 +41,7 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
         }
         let l2 = &layers["l2Communication"];
         lines.push(format!("L2 communication  {} peers, {} streams refused", l2["peers"], l2["streamsRefused"]));
+        lines.push(format!("reached           {}", reached(&l2["reach"])));
         let table = &l2["table"];
         lines.push(format!(
             "table             {} nodes; keeps {} values and {} provider records for others, {} refused",
@@ -90,6 +91,22 @@ pub async fn peers(at: &Paths, out: &Out) -> Result<(), Failure> {
         table(&["node", "owner", "address", "conn", "round trip"], &all)
     });
     Ok(())
+}
+
+/// How others can reach the node, in words.
+fn reached(reach: &Value) -> String {
+    let relays: Vec<String> = rows(reach, "relays").iter().filter_map(Value::as_str).map(short).collect();
+    match reach["state"].as_str().unwrap_or_default() {
+        "internet" => {
+            let at = rows(reach, "confirmed").first().and_then(Value::as_str).unwrap_or_default().to_owned();
+            format!("from the internet, at {at}")
+        }
+        "relayed" => format!("not from the internet; {} passes connections on", relays.join(", ")),
+        "hidden" => "not from the internet, and no relay was found; `althing doctor` says more".to_owned(),
+        "nearby" => "from its own network; nobody on the internet has tried".to_owned(),
+        "blocked" => "not even from its own network; `althing doctor` says more".to_owned(),
+        _ => "nobody has tried".to_owned(),
+    }
 }
 
 /// An agent's description, byte for byte as its publisher signed it (with --json and without).

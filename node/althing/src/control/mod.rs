@@ -2,7 +2,8 @@
 
 pub mod agents;
 pub mod client;
-pub mod memory;
+pub mod doctor;
+mod memory;
 pub mod reserve;
 pub mod server;
 

@@ -17,7 +17,7 @@ use futures::{Stream, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
-use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest, agents, memory, reserve};
+use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest, agents, doctor, memory, reserve};
 use crate::exit::{Failure, code};
 use crate::node::Node;
 
@@ -61,6 +61,7 @@ pub async fn serve(listener: UnixListener, node: Arc<Node>) {
         .route("/reserve", post(reserve::reserve))
         .route("/memory", get(memory::list))
         .route("/memory/{namespace}", post(memory::work).delete(memory::remove))
+        .route("/doctor", post(doctor::doctor))
         .route("/trust", get(trusted).post(trust))
         .route("/call", post(call))
         .route("/cancel", post(cancel))
@@ -94,6 +95,7 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
             "l2Communication": {
                 "peers": network.peers().len(),
                 "listening": network.listening(),
+                "reach": reach(&node),
                 "streamsRefused": node.communication.refused(),
                 "table": { "nodes": kept.nodes, "values": kept.values, "providers": kept.providers, "refused": kept.refused },
             },
@@ -106,6 +108,29 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
             "calls": { "liveTasks": node.hosting.live_tasks() },
         },
     }))
+}
+
+/// How others can reach this node: `internet`, `relayed`, `hidden` (nobody can, and no relay was found yet), `nearby` (from
+/// its own network; nobody on the internet has tried), `blocked` (not even from there) or `unknown` (nobody has tried).
+pub fn reach(node: &Node) -> Value {
+    let (network, verdict) = (node.communication.network(), node.communication.reach());
+    let relays: Vec<String> = network.relays().iter().map(|relay| relay.did()).collect();
+    let state = match &verdict {
+        verdict if verdict.from_internet => "internet",
+        verdict if verdict.hidden && !relays.is_empty() => "relayed",
+        verdict if verdict.hidden => "hidden",
+        verdict if verdict.hidden_nearby => "blocked",
+        verdict if !verdict.confirmed.is_empty() => "nearby",
+        _ => "unknown",
+    };
+    let failures = verdict.failures.iter().map(|(address, why)| json!({ "address": address, "why": why }));
+    json!({
+        "state": state,
+        "confirmed": verdict.confirmed,
+        "relays": relays,
+        "failures": failures.collect::<Vec<_>>(),
+        "announced": network.announced(),
+    })
 }
 
 async fn peers(State(node): State<Arc<Node>>) -> Json<Value> {

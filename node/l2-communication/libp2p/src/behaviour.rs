@@ -3,7 +3,8 @@
 use libp2p::connection_limits::{self, ConnectionLimits};
 use libp2p::identity::Keypair;
 use libp2p::swarm::NetworkBehaviour;
-use libp2p::{identify, kad, ping};
+use libp2p::swarm::behaviour::toggle::Toggle;
+use libp2p::{dcutr, identify, kad, ping, relay};
 
 use althing_protocol::PublicKey;
 
@@ -16,6 +17,13 @@ use crate::streams::{self, Control};
 /// own limit of 1 would leave none.
 const CONNECTIONS_PER_PEER: u32 = 3;
 
+/// Connections that are passed on at one time.
+const CIRCUITS_MAX: usize = 64;
+/// How long one of them is.
+const CIRCUIT_MAX: std::time::Duration = std::time::Duration::from_secs(60 * 60);
+/// Bytes that go over one of them each way.
+const CIRCUIT_BYTES: u64 = 64 << 20;
+
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
@@ -23,10 +31,22 @@ pub(crate) struct Behaviour {
     identify: identify::Behaviour,
     ping: ping::Behaviour,
     pub kad: kad::Behaviour<Shelf>,
+    /// Asks others for a place, and takes what they pass on.
+    places: relay::client::Behaviour,
+    /// Passes connections on to others.
+    pub relay: Toggle<relay::Behaviour>,
+    /// Makes a passed-on connection a direct one.
+    upgrade: dcutr::Behaviour,
 }
 
 impl Behaviour {
-    pub fn new(key: &Keypair, local: PublicKey, config: &Libp2pConfig, control: &Control) -> Behaviour {
+    pub fn new(
+        key: &Keypair,
+        local: PublicKey,
+        config: &Libp2pConfig,
+        control: &Control,
+        places: relay::client::Behaviour,
+    ) -> Behaviour {
         let limits = ConnectionLimits::default()
             .with_max_established_per_peer(Some(CONNECTIONS_PER_PEER))
             .with_max_established_incoming(Some(config.incoming_max))
@@ -40,6 +60,23 @@ impl Behaviour {
             identify: identify::Behaviour::new(about),
             ping: ping::Behaviour::new(probe),
             kad: lookups::behaviour(local, &config.network),
+            places,
+            relay: Toggle::from(config.relay.then(|| passing_on(key))),
+            upgrade: dcutr::Behaviour::new(key.public().to_peer_id()),
         }
     }
+}
+
+/// What is passed on for others: enough for calls until a direct connection stands, or for good where none can be made.
+fn passing_on(key: &Keypair) -> relay::Behaviour {
+    let config = relay::Config {
+        max_circuits: CIRCUITS_MAX,
+        max_circuit_duration: CIRCUIT_MAX,
+        max_circuit_bytes: CIRCUIT_BYTES,
+        ..relay::Config::default()
+    };
+    let mut behaviour = relay::Behaviour::new(key.public().to_peer_id(), config);
+    // Until it is known that others can dial this node.
+    behaviour.set_status(Some(relay::Status::Disable));
+    behaviour
 }

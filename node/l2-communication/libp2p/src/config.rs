@@ -13,6 +13,8 @@ pub struct Libp2pConfig {
     pub clock: WallClock,
     /// Multiaddresses to listen on.
     pub listen: Vec<String>,
+    /// Pass connections on to nodes that nobody can dial, when this one can be dialled.
+    pub relay: bool,
     /// Connections that others may have opened to us at one time.
     pub incoming_max: u32,
     /// Connections being opened to us at one time.
@@ -36,6 +38,7 @@ impl Libp2pConfig {
             network: network.to_owned(),
             clock,
             listen: vec!["/ip4/0.0.0.0/tcp/0".to_owned()],
+            relay: true,
             incoming_max: 512,
             pending_incoming_max: 128,
             dial_timeout: Duration::from_secs(4),

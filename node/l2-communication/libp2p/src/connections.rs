@@ -18,6 +18,8 @@ pub(crate) struct Connections<Id> {
 struct Connection<Id> {
     id: Id,
     dialled: bool,
+    /// It leads through a relay.
+    passed_on: bool,
     address: String,
     round_trip: Option<Duration>,
 }
@@ -27,18 +29,28 @@ impl<Id: Copy + PartialEq> Connections<Id> {
         Connections { local, peers: BTreeMap::new() }
     }
 
-    /// A connection is up. Says whether the peer is new, and which connections are to be closed now.
-    pub fn established(
-        &mut self,
-        peer: PublicKey,
-        id: Id,
-        dialled: bool,
-        address: String,
-    ) -> (Option<PeerEvent>, Vec<Id>) {
+    /// A connection is up. Says whether the peer is new, or better reached now.
+    pub fn established(&mut self, peer: PublicKey, id: Id, dialled: bool, address: String) -> Option<PeerEvent> {
         let held = self.peers.entry(peer).or_default();
-        let event = held.is_empty().then_some(PeerEvent::Connected(peer));
-        held.push(Connection { id, dialled, address, round_trip: None });
-        (event, surplus(self.local < peer, held))
+        let passed_on = address.contains("/p2p-circuit");
+        let event = if held.is_empty() {
+            Some(PeerEvent::Connected(peer))
+        } else {
+            let better = !passed_on && held.iter().all(|connection| connection.passed_on);
+            better.then_some(PeerEvent::Moved(peer))
+        };
+        held.push(Connection { id, dialled, passed_on, address, round_trip: None });
+        event
+    }
+
+    /// Which connections to a peer are to be closed, once it is seen which stand: whoever dials several addresses at one
+    /// time drops all but one. Those through a relay end when nothing is said on them any more, where there is a direct
+    /// one: calls are under way there.
+    pub fn surplus(&self, peer: PublicKey) -> Vec<Id> {
+        let Some(held) = self.peers.get(&peer) else { return Vec::new() };
+        let direct = held.iter().any(|connection| !connection.passed_on);
+        let relayed = |id: &Id| held.iter().any(|connection| connection.id == *id && connection.passed_on);
+        surplus(self.local < peer, held).into_iter().filter(|id| !(direct && relayed(id))).collect()
     }
 
     /// A connection is gone. Says whether it was the peer's last.
@@ -72,6 +84,11 @@ impl<Id: Copy + PartialEq> Connections<Id> {
         held.address.parse().ok()
     }
 
+    /// Was this connection dialled by this node?
+    pub fn dialled(&self, peer: PublicKey, id: Id) -> bool {
+        self.peers.get(&peer).into_iter().flatten().any(|connection| connection.id == id && connection.dialled)
+    }
+
     /// The address at the other end of the first connection.
     pub fn remote(&self, peer: PublicKey) -> Option<Multiaddr> {
         self.peers.get(&peer)?.first()?.address.parse().ok()
@@ -83,7 +100,7 @@ impl<Id: Copy + PartialEq> Connections<Id> {
 
     pub fn infos(&self) -> Vec<PeerInfo> {
         let infos = self.peers.iter().filter_map(|(peer, held)| {
-            let first = held.first()?;
+            let first = held.iter().find(|connection| !connection.passed_on).or(held.first())?;
             Some(PeerInfo {
                 peer: *peer,
                 connections: held.len(),
@@ -98,9 +115,12 @@ impl<Id: Copy + PartialEq> Connections<Id> {
 
 /// Both sides must come to the same answer without a word: of two that were dialled from both sides, those of the
 /// smaller id stay; of several dialled from one side, that side alone keeps its first.
+/// Where there is a direct one, those through relays go.
 fn surplus<Id: Copy>(smaller: bool, held: &[Connection<Id>]) -> Vec<Id> {
-    let both = held.iter().any(|c| c.dialled) && held.iter().any(|c| !c.dialled);
-    let goes = |c: &&Connection<Id>| both && c.dialled != smaller;
+    let direct = held.iter().any(|c| !c.passed_on);
+    let equals = || held.iter().filter(|c| c.passed_on != direct);
+    let both = equals().any(|c| c.dialled) && equals().any(|c| !c.dialled);
+    let goes = |c: &&Connection<Id>| c.passed_on == direct || both && c.dialled != smaller;
     let mut ids: Vec<Id> = held.iter().filter(goes).map(|c| c.id).collect();
     let kept_by_us = held.iter().filter(|c| c.dialled && !goes(c));
     ids.extend(kept_by_us.skip(1).map(|c| c.id));
@@ -125,12 +145,11 @@ mod tests {
         for orders in [[["s", "l"], ["s", "l"]], [["s", "l"], ["l", "s"]], [["l", "s"], ["s", "l"]]] {
             for ((me, peer), order) in [(small, large), (large, small)].into_iter().zip(orders) {
                 let mut connections = Connections::new(me);
-                let mut closed = Vec::new();
                 for id in order {
                     let dialled = (id == "s") == (me == small);
-                    closed.extend(connections.established(peer, id, dialled, String::new()).1);
+                    connections.established(peer, id, dialled, String::new());
                 }
-                assert_eq!(closed, ["l"], "{me:?}");
+                assert_eq!(connections.surplus(peer), ["l"], "{me:?}");
             }
         }
     }
@@ -140,9 +159,28 @@ mod tests {
         let (small, large) = two();
         for (dialled, expected) in [(true, vec![2]), (false, vec![])] {
             let mut connections = Connections::new(small);
-            assert_eq!(connections.established(large, 1, dialled, String::new()).0, Some(PeerEvent::Connected(large)));
-            let (event, closed) = connections.established(large, 2, dialled, String::new());
-            assert_eq!((event, closed), (None, expected));
+            assert_eq!(connections.established(large, 1, dialled, String::new()), Some(PeerEvent::Connected(large)));
+            assert_eq!(connections.established(large, 2, dialled, String::new()), None);
+            assert_eq!(connections.surplus(large), expected);
+        }
+    }
+
+    #[test]
+    fn a_direct_connection_takes_the_place_of_those_through_relays() {
+        let (small, large) = two();
+        for (me, peer) in [(small, large), (large, small)] {
+            for dialled in [true, false] {
+                let relayed = "/ip4/5.0.0.1/tcp/1/p2p/12D3KooWQK1wnefoLrcVHbbnf5tLzbopUd3K3bFAoJpA7YJgL5pV/p2p-circuit";
+                let mut connections = Connections::new(me);
+                connections.established(peer, 1, dialled, relayed.to_owned());
+                assert_eq!(connections.that_stays(peer), Some(1));
+                let event = connections.established(peer, 2, !dialled, "/ip4/5.0.0.2/tcp/1".to_owned());
+                assert_eq!(event, Some(PeerEvent::Moved(peer)));
+                assert!(connections.surplus(peer).is_empty(), "calls end where they began");
+                assert_eq!(connections.that_stays(peer), Some(2), "and begin where it is better");
+                connections.established(peer, 3, dialled, relayed.to_owned());
+                assert_eq!(connections.that_stays(peer), Some(2));
+            }
         }
     }
 

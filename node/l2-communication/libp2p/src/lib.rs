@@ -1,4 +1,5 @@
-//! The libp2p shell of L2's [`Network`] port: tcp, noise and yamux, quic, identify, ping, Kademlia, connection limits.
+//! The libp2p shell of L2's [`Network`] port: tcp, noise and yamux, quic, identify, ping, Kademlia, connection limits,
+//! relays, hole punching.
 //!
 //! **Inputs**: a node's key and addresses to listen on. **Outputs**: streams to proven peers, and who comes and goes.
 //!
@@ -11,9 +12,13 @@ mod behaviour;
 mod closing;
 mod config;
 mod connections;
+mod dialling;
 mod egress;
+mod harbour;
 mod identity;
 mod lookups;
+mod port;
+mod probes;
 mod routing;
 mod shelf;
 mod streams;
@@ -29,9 +34,10 @@ pub use swarm::Libp2pNetwork;
 /// Can this be dialled, or listened on, at all? An IP address or a name, and a port of TCP or QUIC.
 #[must_use]
 pub fn is_address(text: &str) -> bool {
-    text.parse::<Multiaddr>().is_ok_and(|address| can_be_dialled(&address))
+    text.parse::<Multiaddr>().is_ok_and(|address| can_be_dialled(&address) && !is_passed_on(&address))
 }
 
+/// A direct address, or one at a relay.
 pub(crate) fn can_be_dialled(address: &Multiaddr) -> bool {
     let mut parts = address.iter();
     let host = matches!(
@@ -43,5 +49,15 @@ pub(crate) fn can_be_dialled(address: &Multiaddr) -> bool {
         Some(Protocol::Udp(_)) => matches!(parts.next(), Some(Protocol::QuicV1)),
         _ => false,
     };
-    host && port && matches!(parts.next(), None | Some(Protocol::P2p(_)))
+    let to = match (parts.next(), parts.next()) {
+        (None | Some(Protocol::P2p(_)), None) => return host && port,
+        (Some(Protocol::P2p(_)), Some(Protocol::P2pCircuit)) => parts.next(),
+        _ => return false,
+    };
+    host && port && matches!(to, None | Some(Protocol::P2p(_))) && parts.next().is_none()
+}
+
+/// Does it lead through a relay?
+pub(crate) fn is_passed_on(address: &Multiaddr) -> bool {
+    address.iter().any(|part| part == Protocol::P2pCircuit)
 }

@@ -240,7 +240,9 @@ impl Lookups {
                 kad.store_mut().provide((node, group(from)), key, addresses);
             }
             // Its address is one that was dialled.
-            kad::Event::RoutablePeer { peer, address } | kad::Event::PendingRoutablePeer { peer, address } => {
+            kad::Event::RoutablePeer { peer, address } | kad::Event::PendingRoutablePeer { peer, address }
+                if !crate::is_passed_on(&address) =>
+            {
                 self.take_in(kad, peer, vec![address]);
             }
             kad::Event::RoutingUpdated { old_peer: Some(gone), .. } => {
@@ -332,7 +334,9 @@ impl Lookups {
     ) {
         let Some(ip) = from.and_then(ip) else { return };
         if info.protocols.contains(&self.protocol) {
-            let fit = |address: &&Multiaddr| crate::can_be_dialled(address) && self::ip(address) == Some(ip);
+            let fit = |address: &&Multiaddr| {
+                crate::can_be_dialled(address) && !crate::is_passed_on(address) && self::ip(address) == Some(ip)
+            };
             let mut there: Vec<Multiaddr> = info.listen_addrs.iter().filter(fit).take(ADDRESSES_MAX).cloned().collect();
             // One way to a peer is enough: each address would be dialled at the same time.
             let tcp = |address: &Multiaddr| address.iter().any(|part| matches!(part, Protocol::Tcp(_)));

@@ -3,25 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use althing_communication::network::Incoming;
-use althing_communication::{
-    AcceptError, BoxedStream, DialError, Kept, Network, OpenError, PeerEvent, PeerInfo, Routing,
-};
+use althing_communication::{DialError, Kept, PeerEvent, Standing};
 use althing_protocol::record::RecordKey;
 use althing_protocol::{PublicKey, SecretKey};
-use futures::future::BoxFuture;
-use futures::{FutureExt as _, StreamExt as _};
-use libp2p::core::{ConnectedPoint, Multiaddr};
+use futures::StreamExt as _;
+use libp2p::core::{ConnectedPoint, Endpoint, Multiaddr};
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
-use libp2p::{PeerId, Swarm, identify};
+use libp2p::{PeerId, Swarm, identify, relay};
 use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::behaviour::{Behaviour, BehaviourEvent};
 use crate::config::{Libp2pConfig, ListenError};
 use crate::connections::Connections;
+use crate::dialling::{options, plain};
+use crate::harbour::Harbour;
 use crate::identity::{peer_id, public_key};
 use crate::lookups::{Done, Lookups, Verified, Wanted};
+use crate::probes::Probes;
 use crate::streams::Control;
 use crate::transport::{build, listen};
 
@@ -31,22 +31,27 @@ const COMMANDS: usize = 256;
 const TABLE_SWEEP: std::time::Duration = std::time::Duration::from_secs(30);
 /// How often the state of the table is shown.
 const TABLE_LOOK: std::time::Duration = std::time::Duration::from_millis(250);
+/// Of several connections to one peer it is seen after this which of them stand.
+const SETTLE: std::time::Duration = std::time::Duration::from_millis(500);
 /// Events that a slow receiver may lag behind.
 const EVENTS: usize = 1_024;
 
 /// A node's libp2p network. The swarm ends when the last handle is dropped.
 pub struct Libp2pNetwork {
-    local: PublicKey,
+    pub(crate) local: PublicKey,
     pub(crate) commands: mpsc::Sender<Command>,
-    streams: Control,
-    shared: Arc<Shared>,
+    pub(crate) streams: Control,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     connections: Mutex<Connections<ConnectionId>>,
-    listening: Mutex<Vec<Multiaddr>>,
-    events: broadcast::Sender<PeerEvent>,
+    pub listening: Mutex<Vec<Multiaddr>>,
+    pub events: broadcast::Sender<PeerEvent>,
     table: Mutex<(Kept, Arc<[PublicKey]>)>,
+    probes: Mutex<Probes>,
+    /// What was confirmed of this node's addresses, and the relays that hold a place for it.
+    standing: Mutex<(Vec<Multiaddr>, Vec<PublicKey>)>,
 }
 
 pub(crate) enum Command {
@@ -55,6 +60,8 @@ pub(crate) enum Command {
     Learn(PublicKey, Vec<Multiaddr>),
     Dial { peer: Option<PublicKey>, addresses: Vec<Multiaddr>, done: oneshot::Sender<Result<PublicKey, DialError>> },
     Disconnect(PublicKey),
+    Probe { peer: PublicKey, address: Multiaddr, done: oneshot::Sender<Result<PublicKey, DialError>> },
+    Stand(Standing),
 }
 
 impl Libp2pNetwork {
@@ -71,20 +78,23 @@ impl Libp2pNetwork {
             listening: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
             table: Mutex::new((Kept::default(), Arc::new([]))),
+            probes: Mutex::default(),
+            standing: Mutex::default(),
         });
         listen(&mut swarm, &config, |address| shared.add_listening(address)).await?;
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (lookups, verified) = Lookups::new(local, &config.network, config.clock.clone());
-        let task = Task { swarm, shared: shared.clone(), dials: BTreeMap::new(), lookups };
+        let task = Task {
+            swarm,
+            shared: shared.clone(),
+            dials: BTreeMap::new(),
+            crowded: BTreeMap::new(),
+            waiting: Vec::new(),
+            lookups,
+            harbour: Harbour::default(),
+        };
         tokio::spawn(task.run(inbox, verified));
         Ok(Libp2pNetwork { local, commands, streams, shared })
-    }
-
-    async fn command_dial(&self, peer: Option<PublicKey>, addresses: Vec<Multiaddr>) -> Result<PublicKey, DialError> {
-        let (done, outcome) = oneshot::channel();
-        let command = Command::Dial { peer, addresses, done };
-        self.commands.send(command).await.map_err(|_| DialError::Stopped)?;
-        outcome.await.map_err(|_| DialError::Stopped)?
     }
 }
 
@@ -96,8 +106,20 @@ impl Shared {
         }
     }
 
-    fn connections(&self) -> std::sync::MutexGuard<'_, Connections<ConnectionId>> {
+    pub fn connections(&self) -> std::sync::MutexGuard<'_, Connections<ConnectionId>> {
         self.connections.lock().expect("no holder of the connections panics")
+    }
+
+    pub fn probes(&self) -> std::sync::MutexGuard<'_, Probes> {
+        self.probes.lock().expect("no holder of the probes panics")
+    }
+
+    pub fn standing(&self) -> std::sync::MutexGuard<'_, (Vec<Multiaddr>, Vec<PublicKey>)> {
+        self.standing.lock().expect("no holder of the standing panics")
+    }
+
+    fn remove_listening(&self, address: &Multiaddr) {
+        self.listening.lock().expect("no holder of the addresses panics").retain(|held| held != address);
     }
 
     fn tell(&self, event: Option<PeerEvent>) {
@@ -112,7 +134,12 @@ struct Task {
     swarm: Swarm<Behaviour>,
     shared: Arc<Shared>,
     dials: BTreeMap<ConnectionId, oneshot::Sender<Result<PublicKey, DialError>>>,
+    /// Peers with several connections, and when the surplus goes.
+    crowded: BTreeMap<PublicKey, Instant>,
+    /// Those who wait for a dial that somebody else began.
+    waiting: Vec<(PublicKey, oneshot::Sender<Result<PublicKey, DialError>>)>,
     lookups: Lookups,
+    harbour: Harbour,
 }
 
 impl Task {
@@ -125,7 +152,10 @@ impl Task {
         let mut sweep = tokio::time::interval(TABLE_SWEEP);
         loop {
             tokio::select! {
-                _ = look.tick() => self.tell_of_the_table(),
+                _ = look.tick() => {
+                    self.tell_of_the_table();
+                    self.keep_order();
+                }
                 _ = sweep.tick() => self.swarm.behaviour_mut().kad.store_mut().sweep(),
                 Some(outcome) = verified.recv() => {
                     self.lookups.verified(&mut self.swarm.behaviour_mut().kad, outcome);
@@ -150,6 +180,8 @@ impl Task {
                 // An error means that it was not connected.
                 let _ = self.swarm.disconnect_peer_id(peer_id(peer));
             }
+            Command::Probe { peer, address, done } => self.probe(peer, address, done),
+            Command::Stand(standing) => self.stand(&standing),
             Command::Dial { peer: Some(peer), done, .. } if self.shared.connections().contains(peer) => {
                 let _ = done.send(Ok(peer));
             }
@@ -159,6 +191,10 @@ impl Task {
                 match self.swarm.dial(options) {
                     Ok(()) => {
                         self.dials.insert(id, done);
+                    }
+                    // Kademlia is just dialling it.
+                    Err(libp2p::swarm::DialError::DialPeerConditionFalse(_)) if peer.is_some() => {
+                        self.waiting.extend(peer.map(|peer| (peer, done)));
                     }
                     Err(error) => {
                         let _ = done.send(Err(DialError::Failed(plain(&error))));
@@ -173,29 +209,20 @@ impl Task {
             SwarmEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
                 self.established(peer_id, connection_id, &endpoint);
             }
+            SwarmEvent::ConnectionClosed { connection_id, .. } if self.shared.probes().closed(connection_id) => {}
             SwarmEvent::ConnectionClosed { peer_id, connection_id, cause, .. } => {
                 if let Some(peer) = public_key(peer_id) {
                     tracing::debug!(%peer, ?cause, "connection closed");
                     let event = self.shared.connections().closed(peer, connection_id);
                     if event.is_some() {
                         self.lookups.left(peer);
+                        self.harbour.lost(peer);
                     }
                     self.shared.tell(event);
                 }
             }
             SwarmEvent::OutgoingConnectionError { connection_id, peer_id, error, .. } => {
-                let failed = matches!(
-                    error,
-                    libp2p::swarm::DialError::Transport(_)
-                        | libp2p::swarm::DialError::NoAddresses
-                        | libp2p::swarm::DialError::WrongPeerId { .. }
-                );
-                if let Some(peer) = peer_id.filter(|peer| failed && !self.swarm.is_connected(peer)) {
-                    self.lookups.unreachable(&mut self.swarm.behaviour_mut().kad, peer);
-                }
-                if let Some(done) = self.dials.remove(&connection_id) {
-                    let _ = done.send(Err(DialError::Failed(plain(&error))));
-                }
+                self.dial_failed(connection_id, peer_id, &error);
             }
             SwarmEvent::Behaviour(BehaviourEvent::Ping(ping)) => match ping.result {
                 Ok(round_trip) => {
@@ -213,18 +240,24 @@ impl Task {
                 peer_id,
                 info,
                 ..
-            })) => {
-                let from = public_key(peer_id).and_then(|peer| self.shared.connections().address(peer, connection_id));
-                self.lookups.identified(&mut self.swarm.behaviour_mut().kad, peer_id, &info, from.as_ref());
-            }
+            })) => self.identified(peer_id, connection_id, &info),
             SwarmEvent::Behaviour(BehaviourEvent::Kad(event)) => {
                 let shared = &self.shared;
                 let remote = |peer| shared.connections().remote(peer);
                 self.lookups.note(&mut self.swarm.behaviour_mut().kad, event, remote);
             }
-            SwarmEvent::NewListenAddr { address, .. } => self.shared.add_listening(address),
-            SwarmEvent::ExpiredListenAddr { address, .. } => {
-                self.shared.listening.lock().expect("no holder of the addresses panics").retain(|a| *a != address);
+            SwarmEvent::NewListenAddr { listener_id, address } => {
+                self.harbour.given(listener_id);
+                self.shared.add_listening(address);
+            }
+            SwarmEvent::ExpiredListenAddr { address, .. } => self.shared.remove_listening(&address),
+            SwarmEvent::ListenerClosed { listener_id, addresses, reason } => {
+                tracing::debug!(?addresses, ?reason, "nobody listens there any more");
+                addresses.iter().for_each(|address| self.shared.remove_listening(address));
+                self.harbour.closed(listener_id, Instant::now());
+            }
+            SwarmEvent::Behaviour(BehaviourEvent::Upgrade(event)) => {
+                tracing::debug!(peer = %event.remote_peer_id, result = ?event.result.map(drop), "hole punched");
             }
             _ => {}
         }
@@ -234,6 +267,94 @@ impl Task {
     fn tell_of_the_table(&mut self) {
         let table = Lookups::kept(&mut self.swarm.behaviour_mut().kad);
         *self.shared.table.lock().expect("no holder of the table's state panics") = table;
+    }
+
+    fn dial_failed(&mut self, connection_id: ConnectionId, peer_id: Option<PeerId>, error: &libp2p::swarm::DialError) {
+        let failed = matches!(
+            error,
+            libp2p::swarm::DialError::Transport(_)
+                | libp2p::swarm::DialError::NoAddresses
+                | libp2p::swarm::DialError::WrongPeerId { .. }
+        );
+        if let Some(peer) = peer_id.filter(|peer| failed && !self.swarm.is_connected(peer)) {
+            self.lookups.unreachable(&mut self.swarm.behaviour_mut().kad, peer);
+        }
+        self.shared.probes().failed(connection_id);
+        if let Some(peer) = peer_id.and_then(public_key).filter(|peer| !self.shared.connections().contains(*peer)) {
+            self.end_waiting(peer, &Err(DialError::Failed(plain(error))));
+        }
+        if let Some(done) = self.dials.remove(&connection_id) {
+            let _ = done.send(Err(DialError::Failed(plain(error))));
+        }
+    }
+
+    /// A peer said who it is.
+    fn identified(&mut self, peer_id: PeerId, connection: ConnectionId, info: &identify::Info) {
+        let Some(peer) = public_key(peer_id) else { return };
+        let from = self.shared.connections().address(peer, connection);
+        let direct = from.as_ref().filter(|address| !crate::is_passed_on(address));
+        self.lookups.identified(&mut self.swarm.behaviour_mut().kad, peer_id, info, direct);
+        if info.protocols.contains(&libp2p::relay::HOP_PROTOCOL_NAME) {
+            if let Some(address) = direct.filter(|_| self.shared.connections().dialled(peer, connection)) {
+                self.harbour.found(peer, address.clone());
+            }
+        } else {
+            self.harbour.lost(peer);
+        }
+    }
+
+    /// Ends probes that have stood long enough, and asks relays for places.
+    fn keep_order(&mut self) {
+        let now = Instant::now();
+        // Who is there all the same, or whose dial ended without a word, is not waited for.
+        self.waiting.retain(|(_, done)| !done.is_closed());
+        for id in self.shared.probes().over(now) {
+            self.swarm.close_connection(id);
+        }
+        let settled: Vec<PublicKey> = self.crowded.extract_if(.., |_, at| *at <= now).map(|(peer, _)| peer).collect();
+        for id in settled.into_iter().flat_map(|peer| self.shared.connections().surplus(peer)) {
+            self.swarm.close_connection(id);
+        }
+        if let Some((relay, address)) = self.harbour.next(now) {
+            let listener = self.swarm.listen_on(address);
+            if let Err(error) = &listener {
+                tracing::debug!(%relay, %error, "no place at a relay");
+            }
+            self.harbour.asked(relay, listener.ok(), now);
+        }
+        self.shared.standing().1 = self.harbour.held();
+    }
+
+    fn probe(&mut self, peer: PublicKey, address: Multiaddr, done: oneshot::Sender<Result<PublicKey, DialError>>) {
+        let options = DialOpts::peer_id(peer_id(peer)).condition(PeerCondition::Always).addresses(vec![address]);
+        let options = options.allocate_new_port().build();
+        let id = options.connection_id();
+        self.shared.probes().dial(id);
+        match self.swarm.dial(options) {
+            Ok(()) => drop(self.dials.insert(id, done)),
+            Err(error) => {
+                self.shared.probes().failed(id);
+                let _ = done.send(Err(DialError::Failed(plain(&error))));
+            }
+        }
+    }
+
+    fn stand(&mut self, standing: &Standing) {
+        let announced: Vec<Multiaddr> = standing.announced.iter().filter_map(|address| address.parse().ok()).collect();
+        let before = std::mem::replace(&mut self.shared.standing().0, announced.clone());
+        for gone in before.iter().filter(|address| !announced.contains(address)) {
+            self.swarm.remove_external_address(gone);
+        }
+        for address in announced {
+            self.swarm.add_external_address(address);
+        }
+        if let Some(relay) = self.swarm.behaviour_mut().relay.as_mut() {
+            let status = if standing.reachable { relay::Status::Enable } else { relay::Status::Disable };
+            relay.set_status(Some(status));
+        }
+        for place in self.harbour.want(standing.hidden) {
+            self.swarm.remove_listener(place);
+        }
     }
 
     fn established(&mut self, peer_id: PeerId, id: ConnectionId, endpoint: &ConnectedPoint) {
@@ -246,117 +367,45 @@ impl Task {
             }
             return;
         };
-        let address = endpoint.get_remote_address().to_string();
-        let (event, surplus) = self.shared.connections().established(peer, id, endpoint.is_dialer(), address);
-        for id in surplus {
-            self.swarm.close_connection(id);
+        // Of two that punch a hole both dial, and one of them acts as if it had not.
+        let dialled = matches!(endpoint, ConnectedPoint::Dialer { role_override: Endpoint::Dialer, .. });
+        let connected = self.shared.connections().contains(peer);
+        if self.shared.probes().established(id, peer, dialled, connected, Instant::now()) {
+            if let Some(done) = done {
+                let _ = done.send(Ok(peer));
+            }
+            return;
+        }
+        let address = address_of(endpoint).to_string();
+        let event = self.shared.connections().established(peer, id, dialled, address);
+        if connected {
+            self.crowded.insert(peer, Instant::now() + SETTLE);
         }
         self.shared.tell(event);
+        self.end_waiting(peer, &Ok(peer));
         if let Some(done) = done {
             let _ = done.send(Ok(peer));
         }
     }
-}
 
-/// A new port for each dial: reusing the listening port loses simultaneous dials.
-fn options(peer: Option<PublicKey>, addresses: Vec<Multiaddr>) -> DialOpts {
-    match (peer, addresses.first()) {
-        (None, Some(address)) => DialOpts::unknown_peer_id().address(address.clone()).allocate_new_port().build(),
-        (None, None) => DialOpts::unknown_peer_id().address(Multiaddr::empty()).build(),
-        // Where the table knows it to be.
-        (Some(peer), None) => {
-            DialOpts::peer_id(peer_id(peer)).condition(PeerCondition::DisconnectedAndNotDialing).build()
+    fn end_waiting(&mut self, peer: PublicKey, outcome: &Result<PublicKey, DialError>) {
+        for (_, done) in self.waiting.extract_if(.., |(waiting, _)| *waiting == peer) {
+            let _ = done.send(outcome.clone());
         }
-        (Some(peer), Some(_)) => DialOpts::peer_id(peer_id(peer))
-            .condition(PeerCondition::DisconnectedAndNotDialing)
-            .addresses(addresses)
-            .allocate_new_port()
-            .build(),
     }
 }
 
-/// libp2p's dial errors repeat addresses over several lines; people get the reasons in one.
-fn plain(error: &libp2p::swarm::DialError) -> String {
-    match error {
-        libp2p::swarm::DialError::Transport(tries) => {
-            let tries = tries.iter().map(|(address, error)| format!("{address}: {}", innermost(error)));
-            tries.collect::<Vec<_>>().join("; ")
-        }
-        other => other.to_string(),
+/// The address at the other end; behind a relay that relay's, with the mark that it is one.
+fn address_of(endpoint: &ConnectedPoint) -> &Multiaddr {
+    match endpoint {
+        ConnectedPoint::Listener { local_addr, .. } if endpoint.is_relayed() => local_addr,
+        _ => endpoint.get_remote_address(),
     }
-}
-
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }
 
 impl Libp2pNetwork {
     /// What this node keeps for others, and the nodes in its table, as they were a moment ago.
     pub(crate) fn table(&self) -> (Kept, Arc<[PublicKey]>) {
         self.shared.table.lock().expect("no holder of the table's state panics").clone()
-    }
-}
-
-impl Network for Libp2pNetwork {
-    fn local(&self) -> PublicKey {
-        self.local
-    }
-
-    fn open(&self, peer: PublicKey, protocol: &'static str) -> BoxFuture<'_, Result<BoxedStream, OpenError>> {
-        async move {
-            let connection = self.shared.connections().that_stays(peer).ok_or(OpenError::NotConnected)?;
-            self.streams.open(connection, protocol).await
-        }
-        .boxed()
-    }
-
-    fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError> {
-        self.streams.accept(protocol)
-    }
-
-    fn dial(&self, peer: Option<PublicKey>, addresses: Vec<String>) -> BoxFuture<'_, Result<PublicKey, DialError>> {
-        async move {
-            let parse = |text: &String| text.parse().map_err(|_| DialError::Address(text.clone()));
-            let addresses = addresses.iter().map(parse).collect::<Result<Vec<Multiaddr>, _>>()?;
-            if peer.is_some() {
-                return self.command_dial(peer, addresses).await;
-            }
-            // Whoever answers: libp2p takes one address for a peer that is not known.
-            let mut last = DialError::Failed("no address was given".to_owned());
-            for address in addresses {
-                match self.command_dial(None, vec![address]).await {
-                    Err(DialError::Failed(reason)) => last = DialError::Failed(reason),
-                    outcome => return outcome,
-                }
-            }
-            Err(last)
-        }
-        .boxed()
-    }
-
-    fn disconnect(&self, peer: PublicKey) {
-        // A full queue means that the swarm is drowning in dials; the connection then stays until its next failure.
-        let _ = self.commands.try_send(Command::Disconnect(peer));
-    }
-
-    fn events(&self) -> broadcast::Receiver<PeerEvent> {
-        self.shared.events.subscribe()
-    }
-
-    fn peers(&self) -> Vec<PeerInfo> {
-        self.shared.connections().infos()
-    }
-
-    fn listening(&self) -> Vec<String> {
-        let listening = self.shared.listening.lock().expect("no holder of the addresses panics");
-        listening.iter().map(Multiaddr::to_string).collect()
-    }
-
-    fn routing(&self) -> &dyn Routing {
-        self
     }
 }

@@ -3,7 +3,7 @@
 use althing_protocol::SecretKey;
 use futures::StreamExt as _;
 use libp2p::core::Multiaddr;
-use libp2p::core::muxing::StreamMuxerBox;
+use libp2p::core::muxing::{StreamMuxer, StreamMuxerBox};
 use libp2p::core::transport::Boxed;
 use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
@@ -38,14 +38,15 @@ pub(crate) fn build(
     let (mut seed, local) = (key.seed(), key.public());
     let transport = |reason: String| ListenError::Transport(reason);
     let keypair = Keypair::ed25519_from_bytes(&mut seed).map_err(|error| transport(error.to_string()))?;
+    let (passed_on, places) = libp2p::relay::client::new(keypair.public().to_peer_id());
     let builder = libp2p::SwarmBuilder::with_existing_identity(keypair)
         .with_tokio()
-        .with_other_transport(|key| transport_of(key, streams.egresses.clone()))
+        .with_other_transport(|key| transport_of(key, streams.egresses.clone(), passed_on))
         .map_err(|error| transport(error.to_string()))?
         .with_dns()
         .map_err(|error| transport(error.to_string()))?;
     let swarm = builder
-        .with_behaviour(|key| Behaviour::new(key, local, config, streams))
+        .with_behaviour(|key| Behaviour::new(key, local, config, streams, places))
         .map_err(|error| transport(error.to_string()))?
         .with_swarm_config(|swarm| swarm.with_idle_connection_timeout(config.idle_timeout))
         .with_connection_timeout(config.dial_timeout)
@@ -53,11 +54,12 @@ pub(crate) fn build(
     Ok(swarm)
 }
 
-/// tcp, noise and yamux, as libp2p's own builder puts them together, with streams that end with their connection; and
-/// quic.
+/// tcp, noise and yamux, as libp2p's own builder puts them together, with streams that end with their connection; the
+/// same over connections that relays pass on; and quic.
 fn transport_of(
     key: &Keypair,
     egresses: Egresses,
+    passed_on: libp2p::relay::client::Transport,
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let noise = noise::Config::new(key)?;
     let mut streams = yamux::Config::default();
@@ -67,13 +69,15 @@ fn transport_of(
         .upgrade(Version::V1Lazy)
         .authenticate(noise)
         .multiplex(Multiplexing(streams));
-    let known = move |(peer, muxer): (PeerId, Closing<_>), _| {
-        if let Some(key) = public_key(peer) {
-            egresses.add(key, muxer.egress());
-        }
-        (peer, StreamMuxerBox::new(muxer))
-    };
-    let tcp = transport.map(known);
+    let counted = egresses.clone();
+    let tcp = transport.map(move |(peer, muxer): (PeerId, Closing<_>), _| counting(&counted, peer, muxer));
+    let mut streams = yamux::Config::default();
+    streams.set_max_num_streams(STREAMS_MAX);
+    let passed_on = passed_on
+        .upgrade(Version::V1Lazy)
+        .authenticate(noise::Config::new(key)?)
+        .multiplex(Multiplexing(streams))
+        .map(move |(peer, muxer): (PeerId, Closing<_>), _| counting(&egresses, peer, muxer));
     // Streams of QUIC share no backlog of ours: nothing is counted for them.
     let mut config = quic::Config::new(key);
     config.max_concurrent_stream_limit = STREAMS_MAX as u32;
@@ -81,7 +85,19 @@ fn transport_of(
     config.max_connection_data = QUIC_CONNECTION_BYTES;
     let quic = quic::tokio::Transport::new(config);
     let quic = quic.map(|(peer, connection), _| (peer, StreamMuxerBox::new(connection)));
-    Ok(tcp.or_transport(quic).map(|either, _| either.into_inner()).boxed())
+    let direct = tcp.or_transport(quic).map(|either, _| either.into_inner());
+    Ok(passed_on.or_transport(direct).map(|either, _| either.into_inner()).boxed())
+}
+
+/// A connection whose backlog is counted with those of its peer.
+fn counting<M>(egresses: &Egresses, peer: PeerId, muxer: Closing<M>) -> (PeerId, StreamMuxerBox)
+where
+    Closing<M>: StreamMuxer<Substream: Send, Error: Send + Sync + std::error::Error + 'static> + Send + 'static,
+{
+    if let Some(key) = public_key(peer) {
+        egresses.add(key, muxer.egress());
+    }
+    (peer, StreamMuxerBox::new(muxer))
 }
 
 /// Has the kernel take no more than a little of what cannot be sent yet: its buffer grows to megabytes, and what is in

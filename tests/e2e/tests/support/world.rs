@@ -66,6 +66,63 @@ impl World {
         Ok(())
     }
 
+    /// A machine on the internet, and others, each behind a router of its own that lets nobody in; `None`, with the reason
+    /// printed, where this process may not make them.
+    pub fn behind_routers(count: usize) -> Option<World> {
+        let mut world = World::new(1, Multicast::Dropped)?;
+        if let Err(reason) = world.build_routers(count) {
+            assert!(!in_ci(), "no routers: {reason}");
+            eprintln!("skipped: no routers: {reason}");
+            return None;
+        }
+        Some(world)
+    }
+
+    fn build_routers(&mut self, count: usize) -> Result<(), String> {
+        let hub = self.hub();
+        // Addresses as the internet routes them; no way leads out of these namespaces.
+        ip(&format!("-n {} addr add 5.0.0.1/24 dev eth0", self.name(0)))?;
+        ip(&format!("-n {} addr del 10.77.0.1/24 dev eth0", self.name(0)))?;
+        for at in 1..=count {
+            let (machine, router) = (self.name(at), format!("{}-r{at}", self.prefix));
+            for made in [&machine, &router] {
+                ip(&format!("netns add {made}"))?;
+                ip(&format!("-n {made} link set lo up"))?;
+            }
+            ip(&format!("link add eth0 netns {router} type veth peer name p{at} netns {hub}"))?;
+            ip(&format!("-n {hub} link set p{at} master br0 up"))?;
+            ip(&format!("-n {router} addr add 5.0.{at}.1/16 dev eth0"))?;
+            ip(&format!("-n {router} link set eth0 up"))?;
+            ip(&format!("link add eth0 netns {machine} type veth peer name eth1 netns {router}"))?;
+            ip(&format!("-n {router} addr add 192.168.{at}.1/24 dev eth1"))?;
+            ip(&format!("-n {router} link set eth1 up"))?;
+            ip(&format!("-n {machine} addr add 192.168.{at}.2/24 dev eth0"))?;
+            ip(&format!("-n {machine} link set eth0 up"))?;
+            ip(&format!("-n {machine} route add default via 192.168.{at}.1"))?;
+            let rules = "echo 1 > /proc/sys/net/ipv4/ip_forward && \
+                iptables -t nat -A POSTROUTING -o eth0 -j MASQUERADE && \
+                iptables -A FORWARD -i eth0 -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT && \
+                iptables -A FORWARD -i eth0 -j DROP && \
+                iptables -A INPUT -i eth0 -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT && \
+                iptables -A INPUT -i eth0 -j DROP";
+            output(Command::new("ip").args(["netns", "exec", &router, "sh", "-c", rules]))?;
+            self.machines.push(Machine::within(&machine));
+        }
+        // The machine on the internet sees the routers as neighbours, each of another network.
+        ip(&format!("-n {} addr add 5.0.0.1/16 dev eth0", self.name(0)))?;
+        Ok(())
+    }
+
+    /// The router of a machine lets in what comes for a port.
+    pub fn forward(&self, at: usize, port: u16) {
+        let router = format!("{}-r{at}", self.prefix);
+        let rules = format!(
+            "iptables -t nat -A PREROUTING -i eth0 -p tcp --dport {port} -j DNAT --to 192.168.{at}.2:{port} && \
+             iptables -I FORWARD -i eth0 -p tcp --dport {port} -j ACCEPT"
+        );
+        output(Command::new("ip").args(["netns", "exec", &router, "sh", "-c", &rules])).expect("a router of ours");
+    }
+
     fn hub(&self) -> String {
         format!("{}-hub", self.prefix)
     }
@@ -99,6 +156,14 @@ impl World {
         let share = share.to_string();
         let rule = ["-m", "statistic", "--mode", "random", "--probability", &share, "-j", "DROP"];
         self.within(at, &[&["iptables", "-A", "INPUT", "-i", "eth0"][..], &rule].concat());
+    }
+
+    /// A machine's own firewall lets nobody in at a port.
+    pub fn shut(&self, at: usize, port: u16) {
+        for protocol in ["tcp", "udp"] {
+            let port = port.to_string();
+            self.within(at, &["iptables", "-A", "INPUT", "-i", "eth0", "-p", protocol, "--dport", &port, "-j", "DROP"]);
+        }
     }
 
     /// A machine hears all again.

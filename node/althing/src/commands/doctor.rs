@@ -1,0 +1,41 @@
+//! `althing doctor`.
+
+use serde_json::json;
+
+use crate::commands::{Out, rows, text};
+use crate::control::client::Client;
+use crate::exit::{Failure, code};
+use crate::paths::Paths;
+
+/// Looks for what is wrong. Exits with 1 where something is.
+pub async fn run(at: &Paths, out: &Out) -> Result<(), Failure> {
+    let report = Client::connect(at).await?.post("/doctor", &json!({})).await?;
+    out.show(&report, |report| {
+        let mut lines = Vec::new();
+        for finding in rows(report, "findings") {
+            let mark = if finding["fine"] == true { "ok   " } else { "WRONG" };
+            lines.push(format!("{mark} {}  {}", text(finding, "layer"), text(finding, "what")));
+            let remedy = text(finding, "remedy");
+            if !remedy.is_empty() {
+                lines.push(format!("          what to do: {remedy}"));
+            }
+        }
+        for asked in rows(report, "dialledBack") {
+            let peer = text(asked, "peer");
+            let from = if asked["fromInternet"] == true { "from the internet" } else { "from the same network" };
+            let why = text(asked, "notAsked");
+            if !why.is_empty() {
+                lines.push(format!("      {peer} could not be asked to dial back: {why}"));
+            }
+            for dial in rows(asked, "dials") {
+                let came = if dial["reached"] == true { "came through".to_owned() } else { text(dial, "why") };
+                lines.push(format!("      {peer} dialled {} {from}: {came}", text(dial, "address")));
+            }
+        }
+        lines.join("\n")
+    });
+    if report["fine"] == true {
+        return Ok(());
+    }
+    Err(Failure::new(code::FAILED, "something is wrong; see above"))
+}

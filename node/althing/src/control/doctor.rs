@@ -1,0 +1,76 @@
+//! What `althing doctor` is told.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::Value;
+
+use crate::commands::short;
+use crate::control::server::reach;
+use crate::doctor::{DialBack, Facts, diagnose, report};
+use crate::node::Node;
+use crate::publish;
+
+/// Peers that are asked to dial back.
+const ASKED: usize = 3;
+
+pub async fn doctor(State(node): State<Arc<Node>>) -> Json<Value> {
+    let dialled_back: Vec<DialBack> = node
+        .communication
+        .ask_to_be_dialled(ASKED)
+        .await
+        .into_iter()
+        .map(|asked| DialBack {
+            peer: short(&asked.peer.did()),
+            from_internet: asked.from_internet,
+            outcome: asked.outcome.map(|dials| dials.into_iter().map(|dial| (dial.address, dial.reason)).collect()),
+        })
+        .collect();
+    let facts = gather(&node, dialled_back).await;
+    Json(report(&diagnose(&facts), &facts.dialled_back))
+}
+
+async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
+    let network = node.communication.network();
+    let troubles = node.discovery.troubles();
+    let failed: Vec<(String, String)> = node.failed().iter().map(|(name, why)| (name.clone(), why.clone())).collect();
+    let agents = publish::stored(node.store.as_ref()).unwrap_or_default();
+    let runs = |name: &str| !failed.iter().any(|(failed, _)| failed == name);
+    let agents = agents.into_iter().filter(|added| runs(&added.file.name));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let lan_trouble = node.notes.iter().find_map(|note| note.strip_prefix("not on the LAN: "));
+    Facts {
+        agents: agents.map(|added| (added.file.name, format!("{:?}", added.file.exposure).to_lowercase())).collect(),
+        failed,
+        unwritable: unwritable(node).await,
+        owner_keys: text(&node.key_state()["state"]),
+        refused_by: troubles.refused_by.into_iter().map(|(peer, why)| (short(&peer.did()), why)).collect(),
+        peers: network.peers().len(),
+        unreachable: troubles.unreachable,
+        configured: node.config.peers.len(),
+        lan: node.config.lan.enabled,
+        lan_trouble: lan_trouble.map(str::to_owned),
+        dialled_back,
+        reach: text(&reach(node)["state"]),
+        table: network.routing().kept().nodes,
+    }
+}
+
+/// Why nothing can be written beside the store, if so.
+async fn unwritable(node: &Node) -> Option<String> {
+    let path = node.data.join(".doctor");
+    let tried = tokio::task::spawn_blocking(move || {
+        let written = std::fs::write(&path, [0; 4_096])
+            .and_then(|()| std::fs::File::open(&path))
+            .and_then(|file| file.sync_all());
+        // What could not be written is not there either.
+        let _ = std::fs::remove_file(&path);
+        written
+    });
+    match tried.await {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(error) => Some(error.to_string()),
+    }
+}

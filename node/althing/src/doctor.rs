@@ -1,0 +1,271 @@
+//! `althing doctor`: why something does not work, by the layer that it lies in (the seven of the Agent OSI model). What is
+//! known is gathered by the node, and judged here without one.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// A finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// `L1` to `L7`.
+    pub layer: &'static str,
+    /// Nothing is wrong there.
+    pub fine: bool,
+    /// What was looked at, or what is wrong and why.
+    pub what: String,
+    /// What to do about it; empty where nothing is wrong.
+    pub remedy: String,
+}
+
+/// A peer that was asked to dial this node back.
+#[derive(Debug, Clone)]
+pub struct DialBack {
+    /// Who, short.
+    pub peer: String,
+    /// Does it look from the internet?
+    pub from_internet: bool,
+    /// Address and reason of each dial, an empty reason where it came through; or why it could not be asked.
+    pub outcome: Result<Vec<(String, String)>, String>,
+}
+
+/// What the node knows.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// Agents that do not run, and why.
+    pub failed: Vec<(String, String)>,
+    /// Agents that run, and who may find them: `public`, `trusted` or `hidden`.
+    pub agents: Vec<(String, String)>,
+    /// Why the data directory cannot be written, if so.
+    pub unwritable: Option<String>,
+    /// How the owner's keys are: `active`, `rotating`, `outdated` or `revoked`.
+    pub owner_keys: String,
+    /// Why peers do not take what this node says.
+    pub refused_by: Vec<(String, String)>,
+    /// Peers that are connected.
+    pub peers: usize,
+    /// Addresses of the configuration that cannot be reached, and why.
+    pub unreachable: Vec<(String, String)>,
+    /// Addresses of the configuration.
+    pub configured: usize,
+    /// Whether the LAN is to be searched.
+    pub lan: bool,
+    /// Why it is not all the same.
+    pub lan_trouble: Option<String>,
+    /// What peers found that dialled back just now.
+    pub dialled_back: Vec<DialBack>,
+    /// How others can reach this node: `internet`, `relayed`, `hidden`, `nearby`, `blocked` or `unknown`.
+    pub reach: String,
+    /// Nodes in the table.
+    pub table: usize,
+}
+
+fn fine(layer: &'static str, what: impl Into<String>) -> Finding {
+    Finding { layer, fine: true, what: what.into(), remedy: String::new() }
+}
+
+fn wrong(layer: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { layer, fine: false, what: what.into(), remedy: remedy.into() }
+}
+
+/// What is wrong, and what is not.
+pub fn diagnose(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    runtime(facts, &mut findings);
+    identity(facts, &mut findings);
+    discovery(facts, &mut findings);
+    visibility(facts, &mut findings);
+    findings
+}
+
+fn runtime(facts: &Facts, findings: &mut Vec<Finding>) {
+    for (agent, why) in &facts.failed {
+        let remedy = format!("mend that, or `althing agent remove {agent}`; it is tried again by itself");
+        findings.push(wrong("L1", format!("agent {agent:?} does not run: {why}"), remedy));
+    }
+    match &facts.unwritable {
+        Some(why) => findings.push(wrong(
+            "L1",
+            format!("nothing can be written to the data directory: {why}"),
+            "free some room on that disk, or give the directory back to this user; until then no task is accepted",
+        )),
+        None => findings.push(fine("L1", format!("{} agents run, and what they do can be kept", facts.agents.len()))),
+    }
+}
+
+fn identity(facts: &Facts, findings: &mut Vec<Finding>) {
+    match facts.owner_keys.as_str() {
+        "outdated" => findings.push(wrong(
+            "L2",
+            "the owner's key on this machine was rotated away elsewhere: what it signs is refused",
+            "`althing key export` where it was rotated, `althing key import` here",
+        )),
+        "revoked" => findings.push(wrong(
+            "L2",
+            "the owner's keys were revoked: nobody believes this node's agents any more",
+            "there is no way back; move the files owner* in the configuration directory away, and be somebody new",
+        )),
+        state => findings.push(fine("L2", format!("the owner's keys are {state}"))),
+    }
+    for (peer, why) in &facts.refused_by {
+        let clock = why.contains("clock") || why.contains("expired");
+        let remedy = if clock {
+            "set the clocks of both machines (more than two minutes apart is too much)"
+        } else {
+            "the reason says what that node wants; upgrade the older of the two, if it is that"
+        };
+        findings.push(wrong("L2", format!("{peer} does not take what this node says: {why}"), remedy));
+    }
+}
+
+fn discovery(facts: &Facts, findings: &mut Vec<Finding>) {
+    for (address, why) in &facts.unreachable {
+        findings.push(wrong(
+            "L3",
+            format!("{address}, which the configuration names, cannot be reached: {why}"),
+            "is that node running, is the address right, does a firewall let this machine out?",
+        ));
+    }
+    if let Some(why) = &facts.lan_trouble {
+        findings.push(wrong("L3", format!("the LAN is not searched: {why}"), "`--peer ADDRESS` works without it"));
+    }
+    if facts.peers > 0 {
+        findings.push(fine("L3", format!("{} peers are connected, {} nodes in the table", facts.peers, facts.table)));
+        return;
+    }
+    let (what, remedy) = match (facts.lan && facts.lan_trouble.is_none(), facts.configured) {
+        (true, 0) => (
+            "no peer is connected: nobody on this LAN announces itself, and no address is configured",
+            "start a node on another machine of this LAN with the same `network`; or `--peer ADDRESS` of any node",
+        ),
+        (_, 0) => ("no peer is connected: no address is configured", "`--peer ADDRESS` of any node, or the LAN"),
+        _ => (
+            "no peer is connected, though addresses are configured",
+            "see above; and compare `network` on both machines: nodes of another name are strangers",
+        ),
+    };
+    findings.push(wrong("L3", what, remedy));
+}
+
+/// Why others do not see this node, or its agents.
+fn visibility(facts: &Facts, findings: &mut Vec<Finding>) {
+    let failures = |internet: bool| {
+        let asked = facts.dialled_back.iter().filter(move |asked| asked.from_internet == internet);
+        asked.filter_map(|asked| asked.outcome.as_ref().ok()).flatten().filter(|(_, why)| !why.is_empty()).collect()
+    };
+    let first = |failures: Vec<&(String, String)>| {
+        failures.first().map_or_else(String::new, |(address, why)| format!(" ({address}: {why})"))
+    };
+    match facts.reach.as_str() {
+        "internet" => findings.push(fine("L3", "others can dial this node from the internet")),
+        "relayed" => findings.push(fine(
+            "L3",
+            format!("nobody on the internet can dial this node{}, and relays pass connections on to it", first(failures(true))),
+        )),
+        "hidden" => findings.push(wrong(
+            "L3",
+            format!("nobody on the internet can dial this node{}, and no relay was found", first(failures(true))),
+            "forward its port on the router and name the address in `node.announce`; or connect it to a node that can be \
+             dialled (`--peer`), which then passes connections on",
+        )),
+        "blocked" => findings.push(wrong(
+            "L3",
+            format!("peers on the same network cannot dial this node{}", first(failures(false))),
+            "a firewall on this machine, most likely: let its port in (TCP and UDP 7421, unless `node.listen` says \
+             otherwise)",
+        )),
+        "nearby" => findings.push(fine("L3", "peers on the same network can dial this node; nobody elsewhere was asked")),
+        _ if facts.peers == 0 => {}
+        _ => findings.push(wrong(
+            "L3",
+            "nobody has tried yet whether this node can be dialled",
+            "it listens on loopback only, or its peers are older: see `node.listen`",
+        )),
+    }
+    for (agent, exposure) in &facts.agents {
+        match exposure.as_str() {
+            "hidden" => findings.push(fine("L3", format!("agent {agent:?} is hidden: only this node knows of it"))),
+            "trusted" => {
+                findings.push(fine("L3", format!("agent {agent:?} shows itself only to those whom this node trusts")));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// As JSON.
+pub fn report(findings: &[Finding], dialled_back: &[DialBack]) -> Value {
+    let asked = dialled_back.iter().map(|asked| match &asked.outcome {
+        Ok(dials) => {
+            let dials =
+                dials.iter().map(|(address, why)| json!({ "address": address, "reached": why.is_empty(), "why": why }));
+            json!({ "peer": asked.peer, "fromInternet": asked.from_internet, "dials": dials.collect::<Vec<_>>() })
+        }
+        Err(why) => json!({ "peer": asked.peer, "fromInternet": asked.from_internet, "notAsked": why }),
+    });
+    json!({
+        "fine": findings.iter().all(|finding| finding.fine),
+        "findings": findings,
+        "dialledBack": asked.collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn well() -> Facts {
+        Facts {
+            agents: vec![("echo".to_owned(), "public".to_owned())],
+            owner_keys: "active".to_owned(),
+            peers: 2,
+            lan: true,
+            reach: "nearby".to_owned(),
+            table: 2,
+            ..Facts::default()
+        }
+    }
+
+    /// The one thing that is wrong.
+    fn only_fault(facts: &Facts) -> Finding {
+        let wrong: Vec<Finding> = diagnose(facts).into_iter().filter(|finding| !finding.fine).collect();
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        assert!(!wrong[0].remedy.is_empty());
+        wrong[0].clone()
+    }
+
+    #[test]
+    fn a_node_that_is_well_has_no_fault() {
+        assert!(diagnose(&well()).iter().all(|finding| finding.fine));
+    }
+
+    #[test]
+    fn each_fault_is_named_with_its_layer() {
+        let named = |text: &str| vec![("x".to_owned(), text.to_owned())];
+        let dialled = |internet: bool| {
+            vec![DialBack {
+                peer: "p".to_owned(),
+                from_internet: internet,
+                outcome: Ok(vec![("/ip4/5.0.0.9/tcp/7421".to_owned(), "nobody answered".to_owned())]),
+            }]
+        };
+        let clock = "object refused: it becomes valid in 5 ms; compare the clocks of both machines";
+        let cases = [
+            (Facts { failed: named("no such model"), ..well() }, "L1", "no such model"),
+            (Facts { unwritable: Some("no space left".to_owned()), ..well() }, "L1", "no space left"),
+            (Facts { owner_keys: "outdated".to_owned(), ..well() }, "L2", "rotated away"),
+            (Facts { owner_keys: "revoked".to_owned(), ..well() }, "L2", "revoked"),
+            (Facts { refused_by: named(clock), ..well() }, "L2", "becomes valid"),
+            (Facts { unreachable: named("connection refused"), ..well() }, "L3", "connection refused"),
+            (Facts { peers: 0, reach: "unknown".to_owned(), ..well() }, "L3", "nobody on this LAN"),
+            (Facts { peers: 0, configured: 1, reach: "unknown".to_owned(), ..well() }, "L3", "though addresses"),
+            (Facts { lan_trouble: Some("no multicast".to_owned()), ..well() }, "L3", "no multicast"),
+            (Facts { reach: "hidden".to_owned(), dialled_back: dialled(true), ..well() }, "L3", "nobody answered"),
+            (Facts { reach: "blocked".to_owned(), dialled_back: dialled(false), ..well() }, "L3", "nobody answered"),
+        ];
+        for (facts, layer, what) in cases {
+            let fault = only_fault(&facts);
+            assert_eq!(fault.layer, layer, "{fault:?}");
+            assert!(fault.what.contains(what), "{fault:?}");
+        }
+    }
+}

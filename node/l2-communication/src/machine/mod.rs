@@ -1,0 +1,3 @@
+//! What L2 decides: no clocks, no sockets.
+
+pub mod reachability;

@@ -1,0 +1,149 @@
+//! How nodes find out whether others can dial them (SPEC P-71, P-72), over libp2p.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use althing_communication::network::Incoming;
+use althing_communication::reach::Dialled;
+use althing_communication::{
+    AcceptError, Answer, BoxedStream, CallError, Caller, CommunicationConfig, DialError, Inbound, Network, OpenError,
+    PeerEvent, PeerInfo, REACH, Request, Routing, WallClock,
+};
+use althing_conformance::world::{Peer, World, connect};
+use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
+use althing_protocol::PublicKey;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::sync::broadcast;
+
+async fn peer(number: u8) -> Peer {
+    Peer::start(&World::Libp2p, &key(number), CommunicationConfig::default()).await
+}
+
+fn port(network: &Arc<dyn Network>) -> String {
+    let address = network.listening().remove(0);
+    address.rsplit_once('/').expect("/ip4/127.0.0.1/tcp/PORT").1.to_owned()
+}
+
+async fn dial_back(from: &Peer, to: &Peer, ways: &[&str]) -> Result<Vec<Dialled>, CallError> {
+    let body = minicbor::to_vec(ways).expect("writing to a vector cannot fail");
+    let answer = from.communication.call(to.id(), REACH, Request::new("dial-back", body)).await?;
+    Ok(minicbor::decode(&answer).expect("an answer"))
+}
+
+fn refusal(outcome: Result<Vec<Dialled>, CallError>) -> String {
+    match outcome {
+        Err(CallError::Refused { body, .. }) => String::from_utf8(body).expect("JSON"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_peer_is_dialled_where_it_comes_from_and_the_connection_stays_as_it_is() {
+    // P-71, P-72
+    let (a, b) = (peer(1).await, peer(2).await);
+    connect(a.network(), b.network()).await;
+    let way = format!("/tcp/{}", port(a.network()));
+    a.network().expect_probes(b.id());
+    let dialled = dial_back(&a, &b, &[&way, "/tcp/1"]).await.expect("an answer");
+    assert_eq!(dialled[0].address, format!("/ip4/127.0.0.1{way}"));
+    assert!(dialled[0].reached && dialled[0].reason.is_empty(), "{dialled:?}");
+    assert!(!dialled[1].reached && !dialled[1].reason.is_empty(), "{dialled:?}");
+    assert_eq!(a.network().probes_seen(b.id()), 1);
+    let peers = a.network().peers();
+    assert_eq!((peers.len(), peers[0].connections, peers[0].dialled), (1, 1, true), "no connection took its place");
+}
+
+#[tokio::test]
+async fn who_asks_for_what_is_no_way_or_too_often_is_refused() {
+    let (a, b) = (peer(1).await, peer(2).await);
+    connect(a.network(), b.network()).await;
+    for bad in [&[][..], &["/ip4/192.0.2.1/tcp/1"], &["/tcp/0"], &["/tcp/1"; 5]] {
+        assert!(refusal(dial_back(&a, &b, bad).await).contains("ways like"), "{bad:?}");
+    }
+    assert!(dial_back(&a, &b, &["/tcp/1"]).await.is_ok());
+    assert!(refusal(dial_back(&a, &b, &["/tcp/1"]).await).contains("BUSY"));
+    let nonsense = a.communication.call(b.id(), REACH, Request::new("nonsense", Vec::new())).await;
+    assert!(matches!(nonsense, Err(CallError::Refused { .. })), "{nonsense:?}");
+}
+
+/// Says that it came, wherever it was sent.
+struct Liar;
+
+impl Inbound for Liar {
+    fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        let ways: Vec<String> = minicbor::decode(&request.body).expect("ways");
+        let claim = |address: String| Dialled { address, reached: true, reason: String::new() };
+        let mut claims: Vec<Dialled> = ways.iter().map(|way| claim(format!("/ip4/5.0.0.9{way}"))).collect();
+        claims.push(claim("/ip4/5.0.0.9/tcp/80".to_owned()));
+        let body = minicbor::to_vec(claims).expect("writing to a vector cannot fail");
+        futures::future::ready(Answer::Response(body)).boxed()
+    }
+}
+
+/// A network on which somebody else than L2 may serve [`REACH`].
+struct Withheld {
+    inner: Arc<dyn Network>,
+    asked: AtomicBool,
+}
+
+impl Network for Withheld {
+    fn local(&self) -> PublicKey {
+        self.inner.local()
+    }
+    fn open(&self, peer: PublicKey, protocol: &'static str) -> BoxFuture<'_, Result<BoxedStream, OpenError>> {
+        self.inner.open(peer, protocol)
+    }
+    fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError> {
+        if protocol == REACH && !self.asked.swap(true, Ordering::Relaxed) {
+            return Err(AcceptError::Taken(protocol));
+        }
+        self.inner.accept(protocol)
+    }
+    fn dial(&self, peer: Option<PublicKey>, addresses: Vec<String>) -> BoxFuture<'_, Result<PublicKey, DialError>> {
+        self.inner.dial(peer, addresses)
+    }
+    fn disconnect(&self, peer: PublicKey) {
+        self.inner.disconnect(peer);
+    }
+    fn events(&self) -> broadcast::Receiver<PeerEvent> {
+        self.inner.events()
+    }
+    fn peers(&self) -> Vec<PeerInfo> {
+        self.inner.peers()
+    }
+    fn listening(&self) -> Vec<String> {
+        self.inner.listening()
+    }
+    fn routing(&self) -> &dyn Routing {
+        self.inner.routing()
+    }
+}
+
+/// A node that listens on all interfaces: on loopback only it would have nothing to ask for.
+async fn everywhere(number: u8) -> Arc<dyn Network> {
+    let clock = WallClock::new(|| NOW_MS);
+    let config = Libp2pConfig { listen: vec!["/ip4/0.0.0.0/tcp/0".to_owned()], ..Libp2pConfig::new(NETWORK, clock) };
+    Arc::new(Libp2pNetwork::start(&key(number), config).await.expect("a network"))
+}
+
+#[tokio::test]
+async fn nobody_is_believed_who_did_not_come() {
+    // P-72
+    let network = everywhere(1).await;
+    if network.listening().iter().all(|address| address.contains("/127.")) {
+        eprintln!("skipped: this machine has no network but loopback");
+        return;
+    }
+    let a = Peer::start_on(network, &key(1), CommunicationConfig::default(), None);
+    let withheld = Withheld { inner: World::Libp2p.join(&key(2)).await, asked: AtomicBool::default() };
+    let liar = Peer::start_on(Arc::new(withheld), &key(2), CommunicationConfig::default(), None);
+    liar.communication.serve(REACH, Arc::new(Liar)).expect("its place was kept free");
+    connect(a.network(), liar.network()).await;
+    let asked = a.communication.ask_to_be_dialled(1).await;
+    let claims = asked[0].outcome.as_ref().expect("it answers");
+    assert!(!claims.is_empty() && claims.iter().all(|claim| !claim.address.ends_with("/tcp/80")), "{claims:?}");
+    assert!(claims.iter().all(|claim| !claim.reached && claim.reason.contains("did not")), "{claims:?}");
+    assert!(a.communication.reach().confirmed.is_empty());
+}
