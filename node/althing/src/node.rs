@@ -129,8 +129,7 @@ impl Node {
         );
         asking.tie(&calls);
         let stop = CancellationToken::new();
-        let router = althing_gateway::router(calls.clone(), key.clone(), parts::access(&config, gateway));
-        tokio::spawn(althing_gateway::serve(listener, router, althing_gateway::Limits::default(), stop.clone()));
+        parts::open_gateway(listener, &calls, &key, parts::access(&config, gateway), &stop);
         let node = Node {
             owner: watch::Sender::new(owner),
             owner_folder: at.owner.clone(),

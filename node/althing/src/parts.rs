@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use althing_calls::{Asking, REMOTE_TASKS, RESERVE, Reserving, TASKS};
+use althing_calls::{Asking, Calls, REMOTE_TASKS, RESERVE, Reserving, TASKS};
 use althing_communication::{Caller, Communication, Entropy, Network, Trust, WallClock};
 use althing_discovery::lan::{Lan, LanConfig};
 use althing_discovery::{Discovery, DiscoveryConfig, Facts};
@@ -19,6 +19,7 @@ use althing_protocol::object::Machine;
 use althing_store::{OpenError, RocksStore, Store, StoreConfig};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::bindings::BINDINGS;
 use crate::config::Config;
@@ -117,6 +118,12 @@ pub fn access(config: &Config, gateway: SocketAddr) -> Access {
     let mut hosts = config.gateway.hosts.clone();
     hosts.push(gateway.ip().to_string());
     Access { hosts, by_address: !gateway.ip().is_loopback(), token }
+}
+
+/// Serves the gateway until `stop`.
+pub fn open_gateway(listener: TcpListener, calls: &Calls, key: &SecretKey, access: Access, stop: &CancellationToken) {
+    let router = althing_gateway::router(calls.clone(), key.clone(), access);
+    tokio::spawn(althing_gateway::serve(listener, router, althing_gateway::Limits::default(), stop.clone()));
 }
 
 /// Binds the gateway; when the port is taken a free one, unless somebody named that port.
