@@ -237,6 +237,9 @@ pub struct Up {
     /// Where to listen for nodes, such as /ip4/0.0.0.0/tcp/7421.
     #[arg(long)]
     pub listen: Vec<String>,
+    /// Show public agents to strangers on the LAN: mDNS `_wot._tcp` and `_agent._tcp`, their descriptions and cards.
+    #[arg(long)]
+    pub introduce: bool,
     /// Do not announce this node on the LAN, nor look for others there.
     #[arg(long)]
     pub no_lan: bool,

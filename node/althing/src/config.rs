@@ -29,6 +29,10 @@ pub struct Config {
     pub node: Node,
     /// Finding nodes on the LAN.
     pub lan: Lan,
+    /// Showing public agents to strangers.
+    pub introduce: Introduce,
+    /// Finding other people's Things.
+    pub things: Things,
     /// The HTTP gateway.
     pub gateway: Gateway,
     /// Scheduling agents.
@@ -100,6 +104,26 @@ pub struct Lan {
     pub interfaces: Vec<String>,
 }
 
+/// `[introduce]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Introduce {
+    /// Announce public agents by mDNS (`_wot._tcp`, `_agent._tcp`), and serve their descriptions and cards.
+    pub enabled: bool,
+    /// Address and port of that; 0.0.0.0 stands for the interfaces of `[lan]`.
+    pub listen: String,
+}
+
+/// `[things]`
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Things {
+    /// Read the descriptions that others on the LAN announce (`_wot._tcp`).
+    pub lan: bool,
+    /// Read these descriptions, links to descriptions and directories (W3C WoT Discovery).
+    pub urls: Vec<String>,
+}
+
 /// `[gateway]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -133,6 +157,8 @@ impl Default for Config {
             models: Vec::new(),
             node: Node::default(),
             lan: Lan::default(),
+            introduce: Introduce::default(),
+            things: Things::default(),
             gateway: Gateway::default(),
             execution: Execution::default(),
             binding: Binding::default(),
@@ -157,6 +183,12 @@ impl Default for Node {
 impl Default for Lan {
     fn default() -> Self {
         Lan { enabled: true, interfaces: Vec::new() }
+    }
+}
+
+impl Default for Introduce {
+    fn default() -> Self {
+        Introduce { enabled: false, listen: "0.0.0.0:7422".to_owned() }
     }
 }
 
@@ -235,6 +267,14 @@ impl Config {
         let address: std::net::SocketAddr = self.gateway.listen.parse().map_err(|_| {
             format!("`gateway.listen` is an address and a port, such as 127.0.0.1:7420, not {:?}", self.gateway.listen)
         })?;
+        let web = |url: &&String| !(url.starts_with("http://") || url.starts_with("https://"));
+        if let Some(wrong) = self.things.urls.iter().find(web) {
+            return Err(format!("`things.urls` has {wrong:?}; a URL begins with http:// or https://"));
+        }
+        if self.introduce.listen.parse::<std::net::SocketAddr>().is_err() {
+            let listen = &self.introduce.listen;
+            return Err(format!("`introduce.listen` is an address and a port, such as 0.0.0.0:7422, not {listen:?}"));
+        }
         if !self.gateway.token.is_empty() && self.gateway.token.len() < TOKEN_MIN {
             return Err(format!("`gateway.token` has at least {TOKEN_MIN} characters"));
         }

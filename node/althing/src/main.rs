@@ -10,6 +10,7 @@ mod control;
 mod demo;
 mod doctor;
 mod exit;
+mod introduce;
 mod keys;
 mod node;
 mod owner;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use althing_calls::{Calls, Hosting, Incoming};
+use althing_calls::{Calls, Hosting};
 use althing_communication::{Communication, CommunicationConfig, Entropy, Trust, WallClock};
 use althing_discovery::Discovery;
 use althing_discovery::lan::Lan;
@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::exit::Failure;
+use crate::introduce;
 use crate::keys;
 use crate::owner::{self, Owner};
 use crate::parts::{self, Execution};
@@ -70,6 +71,8 @@ pub struct Node {
     pub memories: Arc<Memories>,
     pub store: Arc<dyn Store>,
     pub gateway: SocketAddr,
+    /// Where strangers read of public agents.
+    pub introducing: Vec<SocketAddr>,
     /// Where the node keeps its data.
     pub data: PathBuf,
     /// What the user should know about how the node came up.
@@ -79,7 +82,7 @@ pub struct Node {
     entropy: Entropy,
     trust: watch::Sender<Trust>,
     membership: watch::Sender<Option<Vec<u8>>>,
-    lan: Mutex<Option<Lan>>,
+    pub(crate) lan: Mutex<Option<Lan>>,
     /// Held while agents are added, started or taken away, so that names and promises belong to one at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Agents that were added and do not run, and why.
@@ -111,14 +114,12 @@ impl Node {
         keys::recall(store.as_ref(), communication.keys(), &owner, clock.now_ms())?;
         let Execution { kernel, host, memories, asking } = parts::execute(at, &config, &store, &clock, &entropy)?;
         let (lan, sightings) = parts::join_lan(&key, network.as_ref(), &config, &mut notes);
-        let discovery =
-            parts::discover(&communication, &key, &config, &clock, &trust, parts::facts(&host, &kernel), sightings)?;
+        let facts = parts::facts(&host, &kernel);
+        let discovery = parts::discover(&communication, &key, &config, &clock, &trust, facts, sightings)?;
         let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone())
             .await
             .map_err(|error| Failure::failed(error.to_string()))?;
-        let serving = communication.serve(althing_calls::CALL, Arc::new(Incoming(hosting.clone())));
-        serving.map_err(|error| Failure::failed(error.to_string()))?;
-        parts::hold_for_others(&communication, &kernel, trust.subscribe(), &entropy, &config)?;
+        parts::serve_peers(&communication, &hosting, &kernel, trust.subscribe(), &entropy, &config)?;
         let calls = Calls::new(
             communication.clone(),
             discovery.clone(),
@@ -130,7 +131,8 @@ impl Node {
         asking.tie(&calls);
         let stop = CancellationToken::new();
         parts::open_gateway(listener, &calls, &key, parts::access(&config, gateway), &stop);
-        let node = Node {
+        let introducing = introduce::open(&calls, &key, &config, gateway, &stop, &mut notes).await;
+        let mut node = Node {
             owner: watch::Sender::new(owner),
             owner_folder: at.owner.clone(),
             key,
@@ -144,6 +146,7 @@ impl Node {
             memories,
             store,
             gateway,
+            introducing,
             data: at.data.clone(),
             notes,
             stop,
@@ -156,6 +159,7 @@ impl Node {
             failed: Mutex::default(),
         };
         node.watch_keys();
+        node.read_things();
         node.start_stored().await
     }
 
@@ -198,7 +202,7 @@ impl Node {
     /// Keeps the node in order for as long as it runs.
     pub async fn keep_for_ever(&self) {
         let keys = async { tokio::join!(self.follow_owner_for_ever(), self.keep_heard_for_ever()) };
-        tokio::join!(self.renew_for_ever(), self.sweep_for_ever(), keys);
+        tokio::join!(self.renew_for_ever(), self.sweep_for_ever(), keys, self.introduce_for_ever());
     }
 
     /// Takes away what agents kept and has passed its retention.

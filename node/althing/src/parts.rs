@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use althing_calls::{Asking, Calls, REMOTE_TASKS, RESERVE, Reserving, TASKS};
+use althing_calls::{Asking, CALL, Calls, Hosting, Incoming, REMOTE_TASKS, RESERVE, Reserving, TASKS};
 use althing_communication::{Caller, Communication, Entropy, Network, Trust, WallClock};
 use althing_discovery::lan::{Lan, LanConfig};
 use althing_discovery::{Discovery, DiscoveryConfig, Facts};
@@ -99,14 +99,17 @@ pub fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
     })?))
 }
 
-/// Serves reservations.
-pub fn hold_for_others(
+/// Serves calls and reservations of peers.
+pub fn serve_peers(
     communication: &Communication,
+    hosting: &Hosting,
     kernel: &Arc<Kernel>,
     trust: watch::Receiver<Trust>,
     entropy: &Entropy,
     config: &Config,
 ) -> Result<(), Failure> {
+    let serving = communication.serve(CALL, Arc::new(Incoming(hosting.clone())));
+    serving.map_err(|error| Failure::failed(error.to_string()))?;
     let (kernel, entropy, labels) = (kernel.clone(), entropy.clone(), config.node.labels.clone());
     let serving = communication.serve(RESERVE, Arc::new(Reserving { kernel, trust, entropy, labels }));
     serving.map_err(|error| Failure::failed(error.to_string()))

@@ -25,6 +25,7 @@ mod trace;
 mod turn;
 
 pub use althing_communication::Priority;
+pub use althing_discovery::Candidate;
 pub use asking::Asking;
 pub use error::OperationError;
 pub use hosting::{HostedAgent, Hosting};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use althing_calls::{BINDING, OperationError};
-use althing_protocol::{VerifiedAgent, digest};
-use althing_td::{CardContext, Interface, card, sign_card};
+use althing_protocol::{SecretKey, VerifiedAgent, digest};
+use althing_td::{CardContext, Description, Interface, card, sign_card};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -58,29 +58,48 @@ async fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64
     gateway.calls.seek(&id).await;
     let known = gateway.calls.discovery().describe(&id);
     let known = known.ok_or_else(|| OperationError::agent_unknown(format!("no node that hosts {id} is known")))?;
+    let shown = Shown {
+        verified: &known.verified,
+        description: &known.description,
+        gateway: Some(&format!("http://{host}")),
+        token_required: gateway.access.token.is_some(),
+    };
+    Ok((signed(&shown, &gateway.key)?, known.verified.description.body.issued_at_ms))
+}
+
+/// What a card is made of.
+pub(crate) struct Shown<'a> {
+    pub verified: &'a VerifiedAgent,
+    pub description: &'a Description,
+    /// The base URL of a gateway where the agent can be called over HTTP, if there is one for the reader.
+    pub gateway: Option<&'a str>,
+    pub token_required: bool,
+}
+
+/// The card, signed with the node's key.
+pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, OperationError> {
+    let id = &shown.verified.agent;
     let interface = |url: String, binding: &str| Interface {
         url,
         protocol_binding: binding.to_owned(),
         protocol_version: "1.0".to_owned(),
     };
+    let http = shown.gateway.map(|base| interface(format!("{base}/a2a/{id}"), "JSONRPC"));
     let context = CardContext {
-        interfaces: vec![
-            interface(format!("http://{host}/a2a/{id}"), "JSONRPC"),
-            interface(format!("althing://{id}"), BINDING),
-        ],
+        interfaces: http.into_iter().chain([interface(format!("althing://{id}"), BINDING)]).collect(),
         provider: None,
         streaming: true,
         input_modes: Vec::new(),
         output_modes: Vec::new(),
-        extensions: vec![evidence(&known.verified)],
-        token_required: gateway.access.token.is_some(),
+        extensions: vec![evidence(shown.verified)],
+        token_required: shown.token_required,
     };
-    let mut card = card(&known.description, &context);
-    let public = gateway.key.public();
+    let mut card = card(shown.description, &context);
+    let public = key.public();
     let kid = format!("{}#{}", public.did(), public.multibase());
-    sign_card(&mut card, gateway.key.signing_key(), &kid)
+    sign_card(&mut card, key.signing_key(), &kid)
         .map_err(|error| OperationError::internal(format!("the card could not be signed: {error}")))?;
-    Ok((card.to_string(), known.verified.description.body.issued_at_ms))
+    Ok(card.to_string())
 }
 
 fn evidence(verified: &VerifiedAgent) -> Value {

@@ -9,6 +9,7 @@
 
 mod card;
 mod guard;
+mod introduce;
 mod jsonrpc;
 mod serve;
 
@@ -24,6 +25,7 @@ use axum::routing::{get, post};
 use serde_json::json;
 
 pub use guard::Access;
+pub use introduce::{introductions, paths};
 pub use serve::{Limits, serve};
 
 /// Bytes of a request's body: an operation of the protocol's largest body and its envelope.

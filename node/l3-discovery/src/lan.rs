@@ -1,10 +1,13 @@
 //! The LAN by mDNS (`_p2p._udp`, RFC 6762 and 6763): announces this node and reports others. A hint, never liveness.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use althing_protocol::PublicKey;
 use mdns_sd::{IfKind, ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
 use tokio::sync::mpsc;
+
+use crate::things::Hint;
 
 /// The service under which libp2p nodes announce themselves (libp2p mdns specification).
 const SERVICE: &str = "_p2p._udp.local.";
@@ -57,10 +60,30 @@ pub struct LanConfig {
     pub network: String,
 }
 
+/// The services under which strangers find Things (WoT Discovery §5.3) and agents.
+const INTRODUCED: [&str; 2] = ["_wot._tcp.local.", "_agent._tcp.local."];
+/// Agents that are introduced on the LAN; each is a record that all machines keep.
+const INTRODUCED_MAX: usize = 64;
+/// Bytes of a service's name (RFC 6763 §4.1.1).
+const NAME_MAX: usize = 63;
+
+/// An agent that strangers on the LAN may read of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Introduction {
+    /// Its name.
+    pub name: String,
+    /// Where its description is, below the introductions' address.
+    pub td: String,
+    /// Where its card is.
+    pub card: String,
+}
+
 /// A node's presence on the LAN, until it is dropped or [`Lan::leave`] is called.
 pub struct Lan {
     daemon: ServiceDaemon,
     fullname: String,
+    local: PublicKey,
+    introduced: BTreeMap<Introduction, [String; 2]>,
 }
 
 impl Lan {
@@ -97,19 +120,99 @@ impl Lan {
                 }
             }
         });
-        Ok((Lan { daemon, fullname }, receiver))
+        Ok((Lan { daemon, fullname, local, introduced: BTreeMap::new() }, receiver))
+    }
+
+    /// Reports where others on the LAN let their Things be read about.
+    ///
+    /// # Errors
+    /// [`LanError::Mdns`].
+    pub fn things(&self) -> Result<mpsc::Receiver<Hint>, LanError> {
+        let browsing = self.daemon.browse(INTRODUCED[0])?;
+        let (hints, receiver) = mpsc::channel(SIGHTINGS);
+        let own = format!("-{}.", &self.local.peer_id()[self.local.peer_id().len() - 8..]);
+        tokio::spawn(async move {
+            while let Ok(event) = browsing.recv_async().await {
+                let hint = match event {
+                    ServiceEvent::ServiceResolved(service) => hint(&service),
+                    ServiceEvent::ServiceRemoved(_, name) => Some(Hint::Gone(name)),
+                    _ => None,
+                };
+                let own = |name: &String| name.contains(&own);
+                let Some(hint) = hint.filter(|hint| !matches!(hint, Hint::Seen { name, .. } if own(name))) else {
+                    continue;
+                };
+                if let Err(mpsc::error::TrySendError::Closed(_)) = hints.try_send(hint) {
+                    return;
+                }
+            }
+        });
+        Ok(receiver)
+    }
+
+    /// Introduces these agents, and no others any more, to whoever is on the LAN; they are read about over HTTP at `port`.
+    ///
+    /// # Errors
+    /// [`LanError::Mdns`].
+    pub fn introduce(&mut self, agents: &[Introduction], port: u16) -> Result<(), LanError> {
+        let gone: Vec<Introduction> = self.introduced.keys().filter(|agent| !agents.contains(agent)).cloned().collect();
+        for agent in gone {
+            for fullname in self.introduced.remove(&agent).into_iter().flatten() {
+                self.daemon.unregister(&fullname)?;
+            }
+        }
+        let peer_id = self.local.peer_id();
+        let host = format!("{}.local.", peer_id.to_ascii_lowercase());
+        let suffix = &peer_id[peer_id.len() - 8..];
+        for agent in agents.iter().take(INTRODUCED_MAX) {
+            if self.introduced.contains_key(agent) {
+                continue;
+            }
+            // Two nodes may have agents of one name.
+            let name: String = agent.name.chars().take(NAME_MAX - suffix.len() - 1).collect();
+            let name = format!("{name}-{suffix}");
+            let mut fullnames = [String::new(), String::new()];
+            for (service, fullname) in INTRODUCED.iter().zip(&mut fullnames) {
+                let mut properties = vec![("td", agent.td.as_str()), ("type", "Thing"), ("scheme", "http")];
+                if *service == INTRODUCED[1] {
+                    properties.push(("card", &agent.card));
+                }
+                let info = ServiceInfo::new(service, &name, &host, "", port, &properties[..])?.enable_addr_auto();
+                info.get_fullname().clone_into(fullname);
+                self.daemon.register(info)?;
+            }
+            self.introduced.insert(agent.clone(), fullnames);
+        }
+        Ok(())
     }
 
     /// Says goodbye, and waits until that is sent.
     pub async fn leave(self) {
-        if let Ok(done) = self.daemon.unregister(&self.fullname) {
-            // An error means that the daemon is gone already.
-            let _ = done.recv_async().await;
+        let introduced = self.introduced.into_values().flatten();
+        for fullname in introduced.chain([self.fullname]) {
+            if let Ok(done) = self.daemon.unregister(&fullname) {
+                // An error means that the daemon is gone already.
+                let _ = done.recv_async().await;
+            }
         }
         if let Ok(done) = self.daemon.shutdown() {
             let _ = done.recv_async().await;
         }
     }
+}
+
+/// Where a description can be read; IPv4 first, which needs no zone.
+fn hint(service: &ResolvedService) -> Option<Hint> {
+    let mut addresses: Vec<IpAddr> = service.get_addresses().iter().map(|scoped| scoped.to_ip_addr()).collect();
+    addresses.retain(|ip| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()));
+    addresses.sort_unstable();
+    Some(Hint::Seen {
+        name: service.get_fullname().to_owned(),
+        address: *addresses.first()?,
+        port: service.get_port(),
+        scheme: service.get_property_val_str("scheme").unwrap_or("http").to_owned(),
+        td: service.get_property_val_str("td")?.to_owned(),
+    })
 }
 
 /// Whom a record speaks of, if it is one of ours.
@@ -129,6 +232,22 @@ fn sighting(service: &ResolvedService, network: &str) -> Option<Sighting> {
         IpAddr::V6(ip) => format!("/ip6/{ip}/tcp/{port}"),
     };
     Some(Sighting { peer, addresses: addresses.iter().map(text).collect() })
+}
+
+/// The addresses of the interfaces that a node shows itself on.
+///
+/// # Errors
+/// See [`LanError`].
+pub fn addresses(config: &LanConfig) -> Result<Vec<IpAddr>, LanError> {
+    let chosen = choose(&config.interfaces)?;
+    let all = if_addrs::get_if_addrs().map_err(LanError::Interfaces)?;
+    let on = all.into_iter().filter(|interface| chosen.iter().any(|(name, _)| *name == interface.name));
+    let mut addresses: Vec<IpAddr> = on.map(|interface| interface.ip()).collect();
+    // A link-local address needs a zone to listen on.
+    addresses.retain(|ip| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()));
+    addresses.sort_unstable();
+    addresses.dedup();
+    Ok(addresses)
 }
 
 /// The interfaces to use, each with whether it is the loopback.

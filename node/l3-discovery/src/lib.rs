@@ -18,11 +18,13 @@ pub mod machine;
 mod seek;
 mod service;
 mod tell;
+pub mod things;
 
 pub use config::DiscoveryConfig;
 pub use error::FindError;
 pub use machine::catalogue::{Candidate, Learned};
 pub use machine::query::{Explanation, Found, Nearness, Query, Sought};
+pub use machine::things::Thing;
 pub use service::{Discovery, Facts, LocalAgent, Status, Troubles};
 
 /// Stream protocol on which placements are pushed.

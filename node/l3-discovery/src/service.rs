@@ -20,6 +20,7 @@ use crate::machine::audience::Audience;
 use crate::machine::catalogue::{Candidate, Catalogue, Learned, Now};
 use crate::machine::dialling::{Dialling, Target, Times};
 use crate::machine::query::{Explanation, Found, Nearness, Query};
+use crate::machine::things::Things;
 use crate::{DESCRIBE, PLACEMENTS};
 
 /// How often targets and lifetimes are looked at.
@@ -93,6 +94,7 @@ pub(crate) struct Shared {
 
 pub(crate) struct State {
     pub catalogue: Catalogue,
+    pub things: Things,
     pub dialling: Dialling,
     pub audience: Audience,
     /// Where those of the audience were dialled that this node had dialled.
@@ -159,6 +161,7 @@ impl Discovery {
         config.bootstrap.iter().cloned().for_each(|address| dialling.bootstrap(address));
         let state = State {
             catalogue: Catalogue::new(config.nodes_max),
+            things: Things::default(),
             dialling,
             audience: Audience::new(config.push_peers_max),
             dialled: BTreeMap::new(),
@@ -226,6 +229,16 @@ impl Discovery {
         drop(state);
         self.refresh_own();
         self.shared.changed.notify_one();
+    }
+
+    /// The agents of this node that everybody may know of, by name.
+    #[must_use]
+    pub fn introduced(&self) -> Vec<Candidate> {
+        let state = self.lock();
+        let public = state.local.values().filter(|local| local.exposure == Exposure::Public);
+        let candidate =
+            |local: &LocalAgent| Candidate { verified: local.verified.clone(), description: local.description.clone() };
+        public.map(candidate).collect()
     }
 
     /// What `query` finds, and why not more.

@@ -85,6 +85,8 @@ impl Reader {
         let fine = match command {
             // Nobody has a bill to show here: that is an answer, too.
             command if command.contains("find") => outcome.code == 0 || outcome.code == 4,
+            // It says what is wrong with the machine that the tests run on, if something is.
+            command if command.contains("doctor") => outcome.code <= 1 && outcome.stdout.contains("L3"),
             command if command.contains("greedy") => outcome.code == 5,
             // How well a machine keeps time is not tested here, but that it is told.
             command if command.contains("bench") => {

@@ -27,7 +27,7 @@ pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
         found.remove("explain");
     }
     out.show(&found, people);
-    if rows(&found, "agents").is_empty() {
+    if rows(&found, "agents").is_empty() && rows(&found, "things").is_empty() {
         let message = if out.json { "" } else { "no agent matches" };
         return Err(Failure::new(code::NOT_FOUND, message));
     }
@@ -54,6 +54,15 @@ fn people(found: &Value) -> String {
     } else {
         table(&["name", "can", "node", "load", "grade", "status", "learned", "score"], &all)
     };
+    let cells = |thing: &Value| {
+        let can: Vec<&str> = rows(thing, "can").iter().filter_map(Value::as_str).collect();
+        vec![text(thing, "title"), can.join(" "), text(thing, "from")]
+    };
+    let things: Vec<Vec<String>> = rows(found, "things").iter().map(cells).collect();
+    if !things.is_empty() {
+        let gap = if shown.is_empty() { "" } else { "\n" };
+        shown.push_str(&format!("{gap}{}", table(&["thing", "can", "read at"], &things)));
+    }
     if let Some(explain) = found.get("explain") {
         let steps = &explain["steps"];
         let step = |name: &str| steps[name].as_u64().unwrap_or(0);

@@ -53,6 +53,9 @@ fn configure(at: &Paths, up: &Up) -> Result<Config, Failure> {
         config.node.listen.clone_from(&up.listen);
         config.node.fixed = true;
     }
+    if up.introduce {
+        config.introduce.enabled = true;
+    }
     if up.no_lan {
         config.lan.enabled = false;
     }
@@ -67,6 +70,7 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
         "owner": node.owner().id().did(),
         "gateway": format!("http://{}", node.gateway),
         "listening": listening,
+        "introducing": node.introducing,
         "notes": node.notes,
     });
     if out.json {
@@ -76,6 +80,9 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
     print_line(&format!("node     {} ({})", node.key.public().did(), at.name));
     print_line(&format!("owner    {}", node.owner().id().did()));
     print_line(&format!("gateway  http://{}", node.gateway));
+    for address in &node.introducing {
+        print_line(&format!("intro    http://{address}/.well-known/wot"));
+    }
     for address in listening {
         print_line(&format!("nodes    {address}"));
     }

@@ -149,6 +149,18 @@ async fn peers(State(node): State<Arc<Node>>) -> Json<Value> {
     Json(json!({ "peers": peers.collect::<Vec<_>>() }))
 }
 
+/// Somebody else's Thing.
+fn thing(thing: &althing_discovery::Thing) -> Value {
+    let can: Vec<&str> = thing.description.capabilities().iter().map(|capability| capability.id.as_str()).collect();
+    json!({
+        "id": thing.id,
+        "title": thing.description.title(),
+        "description": thing.description.description(),
+        "can": can,
+        "from": thing.from,
+    })
+}
+
 async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<Value> {
     let begun = tokio::time::Instant::now();
     let (found, why) = node.discovery.seek(&query).await;
@@ -169,7 +181,10 @@ async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<V
         })
     });
     let took_us = u64::try_from(took_us).unwrap_or(u64::MAX);
-    Json(json!({ "agents": list, "explain": { "tookMicroseconds": took_us, "steps": why, "sought": sought } }))
+    let things: Vec<Value> = node.discovery.things(&query).iter().map(thing).collect();
+    Json(
+        json!({ "agents": list, "things": things, "explain": { "tookMicroseconds": took_us, "steps": why, "sought": sought } }),
+    )
 }
 
 /// One result, with everything of E10 that is known of it.

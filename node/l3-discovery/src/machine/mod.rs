@@ -6,3 +6,4 @@ pub mod catalogue;
 pub mod dialling;
 pub mod index;
 pub mod query;
+pub mod things;

@@ -1,0 +1,155 @@
+//! Other people's Things: what their descriptions say, for as long as they can be read. Nobody vouches for them, and
+//! nobody here calls them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use althing_td::Description;
+
+use crate::machine::query::{Query, RESULTS_MAX};
+
+/// Things that are remembered.
+const THINGS_MAX: usize = 512;
+/// Bytes of all their descriptions.
+const BYTES_MAX: usize = 8 << 20;
+
+/// A Thing, as its description says.
+#[derive(Debug, Clone)]
+pub struct Thing {
+    /// Its identifier, or else where it was read.
+    pub id: String,
+    /// The description.
+    pub description: Arc<Description>,
+    /// Where it was read.
+    pub from: String,
+    /// When, milliseconds that only rise.
+    pub read_ms: u64,
+}
+
+/// The Things that are known.
+#[derive(Debug, Default)]
+pub struct Things {
+    things: BTreeMap<String, Thing>,
+    bytes: usize,
+}
+
+impl Things {
+    /// Takes a Thing. The first place where one was read keeps it, so that nobody's description takes the place of
+    /// another's of the same name. False when it is not taken.
+    pub fn note(&mut self, thing: Thing) -> bool {
+        let held = self.things.get(&thing.id);
+        if held.is_some_and(|held| held.from != thing.from) {
+            return false;
+        }
+        let before = held.map_or(0, |held| held.description.bytes().len());
+        let bytes = self.bytes - before + thing.description.bytes().len();
+        if bytes > BYTES_MAX || held.is_none() && self.things.len() >= THINGS_MAX {
+            return false;
+        }
+        self.bytes = bytes;
+        self.things.insert(thing.id.clone(), thing);
+        true
+    }
+
+    /// Forgets what was not read for `ttl_ms`, and what was read in places that are not among `from` any more.
+    pub fn sweep(&mut self, now_ms: u64, ttl_ms: u64, from: &BTreeSet<String>) {
+        self.things.retain(|_, thing| {
+            let stays = thing.read_ms + ttl_ms > now_ms && from.contains(&thing.from);
+            if !stays {
+                self.bytes -= thing.description.bytes().len();
+            }
+            stays
+        });
+    }
+
+    /// Those that `query` finds, the best match of its text first. Loads and grades are of nodes, which Things are not:
+    /// a query that bounds them finds none.
+    #[must_use]
+    pub fn find(&self, query: &Query) -> Vec<Thing> {
+        if query.max_load.is_some() || query.min_grade.is_some() {
+            return Vec::new();
+        }
+        let fitting = self.things.values().filter(|thing| query.matches(thing.description.capabilities()));
+        let mut found: Vec<(usize, &Thing)> = fitting
+            .filter_map(|thing| match &query.text {
+                Some(text) => Some(words_in(text, thing)).filter(|words| *words > 0).map(|words| (words, thing)),
+                None => Some((0, thing)),
+            })
+            .collect();
+        found.sort_by(|(a, one), (b, other)| b.cmp(a).then_with(|| one.id.cmp(&other.id)));
+        let limit = query.limit.unwrap_or(RESULTS_MAX).min(RESULTS_MAX);
+        found.into_iter().take(limit).map(|(_, thing)| thing.clone()).collect()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.things.len()
+    }
+
+    /// True when none is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.things.is_empty()
+    }
+}
+
+/// How many words of a question stand in what a Thing says of itself.
+fn words_in(question: &str, thing: &Thing) -> usize {
+    let value = thing.description.value();
+    let affordances = ["properties", "actions", "events"].into_iter().filter_map(|kind| value.get(kind)?.as_object());
+    let names: Vec<&str> = affordances.flat_map(|named| named.keys().map(String::as_str)).collect();
+    let text = format!("{}\n{}", thing.description.search_text(), names.join("\n")).to_lowercase();
+    let has: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
+    let words: BTreeSet<String> = question.to_lowercase().split_whitespace().map(str::to_owned).collect();
+    words.iter().filter(|word| has.contains(word.as_str())).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thing(id: &str, title: &str, action: &str, from: &str, read_ms: u64) -> Thing {
+        let td = format!(
+            r#"{{"@context":"https://www.w3.org/2022/wot/td/v1.1","id":"{id}","title":"{title}",
+                "securityDefinitions":{{"n":{{"scheme":"nosec"}}}},"security":"n",
+                "actions":{{"{action}":{{"forms":[{{"href":"http://192.0.2.1/a"}}]}}}}}}"#
+        );
+        let description = Arc::new(Description::parse(td.as_bytes()).expect("a description"));
+        Thing { id: id.to_owned(), description, from: from.to_owned(), read_ms }
+    }
+
+    fn text(words: &str) -> Query {
+        Query { text: Some(words.to_owned()), ..Query::default() }
+    }
+
+    #[test]
+    fn things_are_found_by_what_they_say_and_do() {
+        let mut things = Things::default();
+        assert!(things.note(thing("urn:lamp", "Lamp in the hall", "toggle", "a", 0)));
+        assert!(things.note(thing("urn:door", "Door of the hall", "open", "a", 0)));
+        let ids = |query: &Query| things.find(query).into_iter().map(|found| found.id).collect::<Vec<_>>();
+        assert_eq!(ids(&text("hall lamp")), ["urn:lamp", "urn:door"]);
+        assert_eq!(ids(&text("OPEN")), ["urn:door"]);
+        assert_eq!(ids(&text("boat")), [""; 0]);
+        assert_eq!(ids(&Query { capability: Some("toggle".to_owned()), ..Query::default() }), ["urn:lamp"]);
+        assert_eq!(ids(&Query { max_load: Some(1.0), ..Query::default() }), [""; 0]);
+    }
+
+    #[test]
+    fn nobody_takes_another_s_place_and_what_is_not_read_is_forgotten() {
+        let mut things = Things::default();
+        let sources = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
+        assert!(things.note(thing("urn:lamp", "Lamp", "toggle", "a", 0)));
+        assert!(!things.note(thing("urn:lamp", "Not the lamp", "burn", "b", 1)));
+        assert_eq!(things.find(&text("lamp"))[0].description.title(), "Lamp");
+        assert!(things.note(thing("urn:lamp", "Lamp again", "toggle", "a", 5)));
+        things.sweep(14, 10, &sources);
+        assert_eq!(things.len(), 1);
+        things.sweep(15, 10, &sources);
+        assert!(things.is_empty() && things.bytes == 0);
+        assert!(things.note(thing("urn:lamp", "Lamp", "toggle", "b", 15)), "and its name is free");
+        things.sweep(16, 10, &BTreeSet::from(["a".to_owned()]));
+        assert!(things.is_empty(), "its source is gone");
+    }
+}

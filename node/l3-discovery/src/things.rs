@@ -1,0 +1,268 @@
+//! Reading other people's Things (W3C WoT Discovery): a description, a link to one, or a directory of them, at addresses
+//! of the configuration and, where that is wanted, at those that the LAN tells.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_td::Description;
+use futures::StreamExt as _;
+use reqwest::Url;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use crate::machine::query::Query;
+use crate::machine::things::Thing;
+use crate::service::Discovery;
+
+/// How often what is known is read again.
+const AGAIN: Duration = Duration::from_secs(30);
+/// What could not be read for this long is forgotten.
+const TTL_MS: u64 = 100_000;
+/// One source takes at most this long.
+const READ_MAX: Duration = Duration::from_secs(10);
+/// Bytes of one answer.
+const BYTES_MAX: usize = 1 << 20;
+/// Sources on the LAN.
+const SOURCES_MAX: usize = 128;
+/// Sources that are read at one time.
+const AT_ONCE: usize = 8;
+/// Links of one description that are followed.
+const LINKS_MAX: usize = 64;
+/// Characters of a path that the LAN tells.
+const PATH_MAX: usize = 256;
+
+/// What the LAN tells of descriptions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    /// One can be read there.
+    Seen {
+        /// The record's name.
+        name: String,
+        /// Where.
+        address: IpAddr,
+        /// Which port.
+        port: u16,
+        /// `http` or `https`.
+        scheme: String,
+        /// The path.
+        td: String,
+    },
+    /// It went.
+    Gone(String),
+}
+
+/// A place to read at.
+#[derive(Debug, Clone)]
+struct Source {
+    url: Url,
+    /// The operator named it: links may lead to other hosts.
+    vouched: bool,
+}
+
+/// What a hint comes to; nothing for one that leads to this machine itself, or to nobody in particular.
+fn url_of(address: IpAddr, port: u16, scheme: &str, td: &str) -> Option<Url> {
+    let nobody = address.is_loopback() || address.is_unspecified() || address.is_multicast();
+    let path = td.starts_with('/') && td.len() <= PATH_MAX && td.chars().all(|c| c.is_ascii_graphic());
+    if nobody || port == 0 || !path || !matches!(scheme, "http" | "https") {
+        return None;
+    }
+    let host = match address {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    Url::parse(&format!("{scheme}://{host}:{port}{td}")).ok()
+}
+
+impl Discovery {
+    /// Reads Things at `urls`, and where `hints` lead, for as long as the network lives.
+    ///
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub fn read_things(&self, urls: Vec<String>, hints: Option<mpsc::Receiver<Hint>>) -> Result<(), String> {
+        let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
+        let http = builder.connect_timeout(Duration::from_secs(3)).build().map_err(|error| error.to_string())?;
+        let vouched = urls.iter().filter_map(|url| Url::parse(url).ok()).map(|url| Source { url, vouched: true });
+        let sources: BTreeMap<String, Source> = vouched.map(|source| (source.url.to_string(), source)).collect();
+        tokio::spawn(self.clone().read_for_ever(http, sources, hints));
+        Ok(())
+    }
+
+    /// Other people's Things that `query` finds. Agents that are known by themselves are none.
+    #[must_use]
+    pub fn things(&self, query: &Query) -> Vec<Thing> {
+        let state = self.lock();
+        let mut found = state.things.find(query);
+        found.retain(|thing| thing.id.parse().map_or(true, |id| state.catalogue.hosts(&id).is_empty()));
+        found
+    }
+
+    async fn read_for_ever(
+        self,
+        http: reqwest::Client,
+        mut sources: BTreeMap<String, Source>,
+        mut hints: Option<mpsc::Receiver<Hint>>,
+    ) {
+        let mut again = interval(AGAIN);
+        again.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let next = async {
+                match &mut hints {
+                    Some(hints) => hints.recv().await,
+                    None => futures::future::pending().await,
+                }
+            };
+            let all: Vec<Source> = tokio::select! {
+                biased;
+                hint = next => match hint {
+                    None => { hints = None; continue }
+                    Some(Hint::Gone(name)) => { sources.remove(&name); Vec::new() }
+                    Some(Hint::Seen { name, address, port, scheme, td }) => {
+                        let Some(url) = url_of(address, port, &scheme, &td) else { continue };
+                        let known = sources.get(&name).is_some_and(|source| source.url == url || source.vouched);
+                        if known || sources.len() >= SOURCES_MAX { continue }
+                        let source = Source { url, vouched: false };
+                        sources.insert(name, source.clone());
+                        vec![source]
+                    }
+                },
+                _ = again.tick() => sources.values().cloned().collect(),
+            };
+            let reads = all.into_iter().map(|source| self.read(&http, source));
+            futures::stream::iter(reads).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+            let from = sources.values().map(|source| source.url.to_string()).collect();
+            let now_ms = self.now().monotonic_ms;
+            self.lock().things.sweep(now_ms, TTL_MS, &from);
+        }
+    }
+
+    async fn read(&self, http: &reqwest::Client, source: Source) {
+        let from = source.url.to_string();
+        match timeout(READ_MAX, descriptions(http, &source)).await {
+            Ok(Ok(tds)) => tds.into_iter().for_each(|td| self.note_thing(&td, &from)),
+            Ok(Err(reason)) => tracing::debug!(from, reason, "no Things there"),
+            Err(_) => tracing::debug!(from, "reading Things took too long"),
+        }
+    }
+
+    fn note_thing(&self, td: &Value, from: &str) {
+        match Description::parse(td.to_string().as_bytes()) {
+            Ok(description) => {
+                let id = description.id().unwrap_or(from).to_owned();
+                let read_ms = self.now().monotonic_ms;
+                let thing = Thing { id, description: Arc::new(description), from: from.to_owned(), read_ms };
+                if !self.lock().things.note(thing) {
+                    tracing::debug!(from, "a Thing is not taken: another has its name, or there is no room");
+                }
+            }
+            Err(reason) => tracing::debug!(from, %reason, "no valid description"),
+        }
+    }
+}
+
+/// The descriptions at a place, links and directories followed once.
+async fn descriptions(http: &reqwest::Client, source: &Source) -> Result<Vec<Value>, String> {
+    let first = get(http, &source.url).await?;
+    if let Value::Array(all) = first {
+        return Ok(all);
+    }
+    let base = first["base"].as_str().and_then(|base| source.url.join(base).ok());
+    let base = base.filter(|base| may_follow(source, base)).unwrap_or_else(|| source.url.clone());
+    let is = |kind: &str| match &first["@type"] {
+        Value::String(one) => one.ends_with(kind),
+        Value::Array(several) => several.iter().filter_map(Value::as_str).any(|one| one.ends_with(kind)),
+        _ => false,
+    };
+    let targets: Vec<Url> = if is("ThingDirectory") {
+        let forms = first["properties"]["things"]["forms"].as_array().cloned().unwrap_or_default();
+        let hrefs = forms.iter().filter_map(|form| form["href"].as_str());
+        // WoT Discovery §6.3.2.1.2: the listing is at `things` of the directory's API.
+        let hrefs: Vec<&str> = hrefs.take(1).collect();
+        let hrefs = if hrefs.is_empty() { vec!["/things"] } else { hrefs };
+        hrefs.into_iter().filter_map(|href| base.join(href).ok()).collect()
+    } else {
+        let links = first["links"].as_array().cloned().unwrap_or_default();
+        let wanted = if is("ThingLink") { "describedby" } else { "item" };
+        let links = links.iter().filter(|link| link["rel"] == wanted).filter_map(|link| link["href"].as_str());
+        links.filter_map(|href| base.join(href).ok()).take(LINKS_MAX).collect()
+    };
+    if targets.is_empty() {
+        return Ok(vec![first]);
+    }
+    let mut all = Vec::new();
+    for target in targets.iter().filter(|target| may_follow(source, target)) {
+        match get(http, target).await {
+            Ok(Value::Array(several)) => all.extend(several),
+            Ok(one) => all.push(one),
+            Err(reason) => tracing::debug!(url = %target, reason, "a linked description cannot be read"),
+        }
+    }
+    Ok(all)
+}
+
+/// What a stranger on the LAN shows leads nowhere else; what the operator named may.
+fn may_follow(source: &Source, target: &Url) -> bool {
+    let same = target.host_str() == source.url.host_str()
+        && target.port_or_known_default() == source.url.port_or_known_default();
+    matches!(target.scheme(), "http" | "https") && (source.vouched || same)
+}
+
+async fn get(http: &reqwest::Client, url: &Url) -> Result<Value, String> {
+    let begun = Instant::now();
+    let accept = "application/td+json, application/ld+json, application/json";
+    let response = http.get(url.clone()).header("accept", accept).send().await.map_err(|error| error.to_string())?;
+    if !response.status().is_success() {
+        return Err(format!("{url} answered {}", response.status()));
+    }
+    let mut body = Vec::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.next().await {
+        body.extend_from_slice(&chunk.map_err(|error| error.to_string())?);
+        if body.len() > BYTES_MAX {
+            return Err(format!("{url} answers with more than {BYTES_MAX} bytes"));
+        }
+    }
+    tracing::trace!(%url, took = ?begun.elapsed(), "read");
+    // Repeated members and depth are looked at where each description is validated.
+    serde_json::from_slice(&body).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_leads_to_another_machine_or_nowhere() {
+        let at = |address: &str, port: u16, scheme: &str, td: &str| {
+            url_of(address.parse().expect("an address"), port, scheme, td).map(|url| url.to_string())
+        };
+        assert_eq!(at("10.0.0.7", 80, "http", "/td").as_deref(), Some("http://10.0.0.7/td"));
+        assert_eq!(at("fd00::7", 8080, "https", "/").as_deref(), Some("https://[fd00::7]:8080/"));
+        for (address, port, scheme, td) in [
+            ("127.0.0.1", 80, "http", "/td"),
+            ("0.0.0.0", 80, "http", "/td"),
+            ("224.0.0.1", 80, "http", "/td"),
+            ("10.0.0.7", 0, "http", "/td"),
+            ("10.0.0.7", 80, "file", "/td"),
+            ("10.0.0.7", 80, "coap", "/td"),
+            ("10.0.0.7", 80, "http", "@evil.example/"),
+            ("10.0.0.7", 80, "http", "/a b"),
+        ] {
+            assert_eq!(at(address, port, scheme, td), None, "{address} {port} {scheme} {td}");
+        }
+    }
+
+    #[test]
+    fn what_a_stranger_shows_leads_nowhere_else() {
+        let url = |text: &str| Url::parse(text).expect("a URL");
+        let stranger = Source { url: url("http://10.0.0.7/td"), vouched: false };
+        let named = Source { url: url("http://10.0.0.7/td"), vouched: true };
+        assert!(may_follow(&stranger, &url("http://10.0.0.7/things")));
+        for elsewhere in ["http://10.0.0.8/x", "http://10.0.0.7:8080/x", "http://192.0.2.1/"] {
+            assert!(!may_follow(&stranger, &url(elsewhere)) && may_follow(&named, &url(elsewhere)), "{elsewhere}");
+        }
+        assert!(!may_follow(&named, &url("file:///etc/passwd")));
+    }
+}
