@@ -16,8 +16,11 @@ use crate::node::Node;
 use crate::publish::{self, Added};
 
 impl Node {
-    /// Starts the agents that were added before. One that fails does not keep the others from starting.
+    /// Begins its work: whose keys it watches, which Things it reads; and starts the agents that were added before. One
+    /// that fails does not keep the others from starting.
     pub(crate) async fn start_stored(mut self) -> Result<Node, Failure> {
+        self.watch_keys();
+        self.read_things();
         for added in publish::stored(self.store.as_ref())? {
             // What takes seconds is begun when the node is ready.
             if matches!(added.file.runtime, RuntimeSpec::Wasm { .. }) || !added.file.tools.is_empty() {

@@ -132,7 +132,7 @@ impl Node {
         let stop = CancellationToken::new();
         parts::open_gateway(listener, &calls, &key, parts::access(&config, gateway), &stop);
         let introducing = introduce::open(&calls, &key, &config, gateway, &stop, &mut notes).await;
-        let mut node = Node {
+        let node = Node {
             owner: watch::Sender::new(owner),
             owner_folder: at.owner.clone(),
             key,
@@ -158,8 +158,6 @@ impl Node {
             changing: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
         };
-        node.watch_keys();
-        node.read_things();
         node.start_stored().await
     }
 
