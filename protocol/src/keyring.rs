@@ -15,6 +15,14 @@ use crate::{Digest, VerifiedAgent};
 
 /// Part of the room for logs that only those have whom the node was told to watch.
 const KEPT_FOR_WATCHED: usize = KEYRING_LOGS_MAX / 4;
+/// Withdrawals of one publisher; more of one that is watched.
+const STRANGERS_WITHDRAWALS: usize = 16;
+/// See [`STRANGERS_WITHDRAWALS`].
+const WATCHED_WITHDRAWALS: usize = 1_024;
+/// A withdrawal takes the place of another that ends this much earlier at least.
+const AGAIN_MS: u64 = 60_000;
+/// Logs that a node has refused, and does not want to be told of again.
+pub const REFUSED_MAX: usize = 1_024;
 /// Items of CBOR in one piece of news, of the 4,096 that a message may have.
 const NEWS_ITEMS_MAX: usize = 4_000;
 /// Bytes of one piece of news.
@@ -116,9 +124,9 @@ impl Keyring {
             if known.continues(&log) {
                 return Ok(false);
             }
-            // Who can revoke holds the next key, and is either the publisher or has stolen everything.
-            let last_word = log.revoked() && !known.revoked();
-            if !log.continues(known) && !last_word {
+            // Not even a revocation: every key but the first was committed to by an event before it, so that who stole
+            // the current key could end the log one event earlier.
+            if !log.continues(known) {
                 return Err(KeyringError::Forked(publisher));
             }
         } else {
@@ -148,12 +156,24 @@ impl Keyring {
         self.accepts(body.publisher, withdrawal.signer, now_ms)?;
         object::in_time(body.until_ms, body.until_ms.saturating_add(GRANT_LIFE_MAX_MS), now_ms)?;
         let about = (body.publisher, body.node);
-        if self.withdrawals.get(&about).is_some_and(|known| known.body.until_ms >= body.until_ms) {
-            return Ok(false);
-        }
-        if !self.withdrawals.contains_key(&about) && self.withdrawals.len() >= KEYRING_WITHDRAWALS_MAX {
-            self.withdrawals.retain(|_, known| known.body.matters(now_ms));
-            if self.withdrawals.len() >= KEYRING_WITHDRAWALS_MAX && !self.watched.contains(&body.publisher) {
+        if let Some(known) = self.withdrawals.get(&about) {
+            let speaks = self.accepts(known.body.publisher, known.signer, now_ms).is_ok();
+            // What is a little newer would be news without end.
+            if speaks && body.until_ms < known.body.until_ms.saturating_add(AGAIN_MS) {
+                return Ok(false);
+            }
+        } else {
+            let of_publisher = self.withdrawals.keys().filter(|(publisher, _)| *publisher == body.publisher).count();
+            if self.withdrawals.len() >= KEYRING_WITHDRAWALS_MAX {
+                self.withdrawals.retain(|_, known| known.body.matters(now_ms));
+            }
+            let watched = self.watched.contains(&body.publisher);
+            let (max, most) = if watched {
+                (KEYRING_WITHDRAWALS_MAX, WATCHED_WITHDRAWALS)
+            } else {
+                (KEYRING_WITHDRAWALS_MAX - KEPT_FOR_WATCHED, STRANGERS_WITHDRAWALS)
+            };
+            if self.withdrawals.len() >= max || of_publisher >= most {
                 return Err(KeyringError::Full);
             }
         }
@@ -183,9 +203,19 @@ impl Keyring {
     ///
     /// # Errors
     /// [`KeyringError::Withdrawn`].
-    pub fn stands(&self, publisher: PublicKey, node: PublicKey, begins_ms: u64) -> Result<(), KeyringError> {
+    pub fn stands(
+        &self,
+        publisher: PublicKey,
+        node: PublicKey,
+        begins_ms: u64,
+        now_ms: u64,
+    ) -> Result<(), KeyringError> {
+        // A withdrawal is worth what its signer's word is worth now.
+        let speaks = |known: &Authored<Withdrawal>| self.accepts(publisher, known.signer, now_ms).is_ok();
         match self.withdrawals.get(&(publisher, node)) {
-            Some(known) if begins_ms <= known.body.until_ms => Err(KeyringError::Withdrawn { publisher, node }),
+            Some(known) if begins_ms <= known.body.until_ms && speaks(known) => {
+                Err(KeyringError::Withdrawn { publisher, node })
+            }
             _ => Ok(()),
         }
     }
@@ -206,7 +236,7 @@ impl Keyring {
         }
         body.in_force(now_ms)?;
         self.accepts(body.owner, membership.signer, now_ms)?;
-        self.stands(body.owner, node, body.not_before_ms)?;
+        self.stands(body.owner, node, body.not_before_ms, now_ms)?;
         Ok(body.owner)
     }
 
@@ -220,7 +250,7 @@ impl Keyring {
             self.accepts(publisher, agent.description.signer, now_ms)?;
             self.accepts(publisher, agent.grant.signer, now_ms)?;
         }
-        self.stands(publisher, agent.node, agent.grant.body.not_before_ms)
+        self.stands(publisher, agent.node, agent.grant.body.not_before_ms, now_ms)
     }
 
     /// Those whom the node was told to watch, and their logs where they have changed.
@@ -257,9 +287,12 @@ impl Keyring {
         let mut news = News::default();
         let (mut items, mut bytes) = (8, 64);
         let mut fits = |more_items: usize, more_bytes: usize| {
-            items += more_items;
-            bytes += more_bytes + 8 * more_items;
-            items <= NEWS_ITEMS_MAX && bytes <= NEWS_BYTES_MAX
+            let (all_items, all_bytes) = (items + more_items, bytes + more_bytes + 8 * more_items);
+            let fits = all_items <= NEWS_ITEMS_MAX && all_bytes <= NEWS_BYTES_MAX;
+            if fits {
+                (items, bytes) = (all_items, all_bytes);
+            }
+            fits
         };
         for withdrawal in self.withdrawals.values() {
             let wanted = withdrawal.body.matters(now_ms) && !known.contains(&withdrawal.digest());
@@ -321,7 +354,7 @@ impl News {
 /// # Errors
 /// [`KeyringError::Cbor`] or [`KeyringError::Shape`].
 pub fn decode_known(bytes: &[u8]) -> Result<BTreeSet<Digest>, KeyringError> {
-    cbor::check(bytes, 32 * (KEYRING_LOGS_MAX + KEYRING_WITHDRAWALS_MAX) + 16)?;
+    cbor::check(bytes, 32 * (KEYRING_LOGS_MAX + KEYRING_WITHDRAWALS_MAX + REFUSED_MAX) + 16)?;
     let shape = |error: minicbor::decode::Error| KeyringError::Shape(error.to_string());
     let all = minicbor::Decoder::new(bytes).bytes().map_err(shape)?;
     let (digests, rest) = all.as_chunks::<32>();
@@ -379,20 +412,51 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_fork_the_first_stays_and_a_revocation_is_the_last_word() {
+    fn of_two_that_fork_the_first_stays_even_against_a_revocation() {
         let mut ring = Keyring::default();
         let here = log(1, 2).rotate(&key(2), key(3).public(), NOW, 0).expect("it may");
         let there = log(1, 2).rotate(&key(2), key(4).public(), NOW, 0).expect("it may");
-        let gone = log(1, 2).revoke(&key(2), NOW).expect("it may");
         assert_eq!(ring.learn(log(1, 2)), Ok(false), "an inception says nothing that its key does not");
         assert_eq!(ring.learn(here.clone()), Ok(true));
         assert_eq!(ring.learn(here.clone()), Ok(false));
         assert_eq!(ring.learn(log(1, 2)), Ok(false));
-        assert_eq!(ring.learn(there), Err(KeyringError::Forked(key(1).public())));
+        let forked = Err(KeyringError::Forked(key(1).public()));
+        assert_eq!(ring.learn(there), forked);
+        // Who stole the second key, rotated away or not, was committed to by the first event.
+        let stolen = log(1, 2).revoke(&key(2), NOW).expect("it holds by itself");
+        assert_eq!(ring.learn(stolen), forked);
         assert_eq!(ring.accepts(key(1).public(), key(2).public(), NOW), Ok(()));
-        assert_eq!(ring.learn(gone), Ok(true));
-        assert_eq!(ring.learn(here), Err(KeyringError::Forked(key(1).public())));
-        let revoked = Err(KeyLogError::Revoked(key(1).public()));
-        assert_eq!(ring.accepts(key(1).public(), key(2).public(), NOW), revoked);
+        let last = here.revoke(&key(3), NOW).expect("it may");
+        assert_eq!(ring.learn(last), Ok(true));
+        assert_eq!(ring.accepts(key(1).public(), key(2).public(), NOW), Err(KeyLogError::Revoked(key(1).public())));
+    }
+
+    #[test]
+    fn one_log_that_does_not_fit_keeps_no_other_out_of_the_news() {
+        let mut ring = Keyring::default();
+        // Twenty of 200 events do not fit into one message, and a short one does beside those that do.
+        for first in 0..24_u8 {
+            let mut other = KeyLog::verify(&[keylog::inception(
+                &SecretKey::from_seed(&[first; 32]),
+                SecretKey::from_seed(&[first ^ 0x80; 32]).public(),
+                NOW,
+            )
+            .bytes])
+            .expect("an inception");
+            let mut seed = [first ^ 0x80; 32];
+            let events = if first == 23 { 1 } else { 199 };
+            for number in 0..events {
+                let mut next = [first; 32];
+                next[0] = number;
+                next[1] = 0xff;
+                let with = SecretKey::from_seed(&seed);
+                other = other.rotate(&with, SecretKey::from_seed(&next).public(), NOW, 0).expect("it may");
+                seed = next;
+            }
+            ring.learn(other).expect("there is room");
+        }
+        let news = ring.news(&BTreeSet::new(), NOW);
+        assert!(news.encode().len() <= BODY_BYTES_MAX);
+        assert!(news.logs.len() < 24 && news.logs.iter().any(|events| events.len() == 2), "{}", news.logs.len());
     }
 }

@@ -107,8 +107,12 @@ impl Node {
 
     /// Nobody can let an agent run on a node whose owner is no more.
     fn may_run(&self) -> Result<(), Failure> {
-        if self.owner().log.revoked() {
+        let owner = self.owner();
+        if owner.log.revoked() {
             return Err(Failure::new(code::REFUSED, "the owner revoked its keys: nobody can let agents run here"));
+        }
+        if owner.withdrew(self.key.public(), self.clock.now_ms()) {
+            return Err(Failure::new(code::REFUSED, publish::TAKEN_BACK));
         }
         Ok(())
     }

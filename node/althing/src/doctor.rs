@@ -99,6 +99,12 @@ fn identity(facts: &Facts, findings: &mut Vec<Finding>) {
             "the owner's key on this machine was rotated away elsewhere: what it signs is refused",
             "`althing key export` where it was rotated, `althing key import` here",
         )),
+        "withdrawn" => findings.push(wrong(
+            "L2",
+            "the owner has taken back what it let this node do: its agents are not believed, and it is a stranger",
+            "that ends by itself after a day; if it was a mistake, give the node a new key: move node.key in its data \
+             directory away",
+        )),
         "revoked" => findings.push(wrong(
             "L2",
             "the owner's keys were revoked: nobody believes this node's agents any more",
@@ -254,6 +260,7 @@ mod tests {
             (Facts { unwritable: Some("no space left".to_owned()), ..well() }, "L1", "no space left"),
             (Facts { owner_keys: "outdated".to_owned(), ..well() }, "L2", "rotated away"),
             (Facts { owner_keys: "revoked".to_owned(), ..well() }, "L2", "revoked"),
+            (Facts { owner_keys: "withdrawn".to_owned(), ..well() }, "L2", "taken back"),
             (Facts { refused_by: named(clock), ..well() }, "L2", "becomes valid"),
             (Facts { unreachable: named("connection refused"), ..well() }, "L3", "connection refused"),
             (Facts { peers: 0, reach: "unknown".to_owned(), ..well() }, "L3", "nobody on this LAN"),

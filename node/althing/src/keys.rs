@@ -1,10 +1,10 @@
 //! Keys while the node runs: its owner's, as they change on disk, and what it has heard of everybody's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use althing_communication::Keys;
-use althing_protocol::{Digest, KeyLog};
+use althing_protocol::{Digest, KeyLog, PublicKey};
 use althing_store::{Batch, Durability, Family, Range, Store};
 use serde_json::{Value, json};
 
@@ -25,7 +25,15 @@ const LOG: &str = "log ";
 const WITHDRAWAL: &str = "withdrawal ";
 
 /// Tells `keys` what was heard before this start, and what the owner says.
-pub fn recall(store: &dyn Store, keys: &Keys, owner: &Owner, now_ms: u64) -> Result<(), Failure> {
+pub fn recall(
+    store: &dyn Store,
+    keys: &Keys,
+    owner: &Owner,
+    trusted: &BTreeSet<PublicKey>,
+    now_ms: u64,
+) -> Result<(), Failure> {
+    // Before all: what these have done with their keys has room kept for it.
+    keys.watch(trusted.iter().copied().chain([owner.id()]));
     let rows = store.scan(HEARD, Range::all(ROWS_MAX)).map_err(|error| Failure::failed(error.to_string()))?;
     // Withdrawals are judged by logs, and their names come behind.
     for (name, row) in rows {
@@ -88,24 +96,34 @@ impl Node {
         let heard = self.communication.keys().log(owner.id());
         let outdated =
             heard.is_some_and(|log| log.accepts(owner.key.public(), now_ms).is_err() && !owner.log.revoked());
-        let state = if outdated { "outdated" } else { state(&owner.log, now_ms) };
+        let state = if outdated {
+            "outdated"
+        } else if owner.withdrew(self.key.public(), now_ms) {
+            "withdrawn"
+        } else {
+            state(&owner.log, now_ms)
+        };
         json!({ "state": state, "key": owner.key.public().did(), "events": owner.log.len() })
     }
 
     /// Follows the owner's keys on disk for as long as the node runs.
     pub(crate) async fn follow_owner_for_ever(&self) {
-        let mut stamp = owner::stamp(&self.owner_folder);
+        // As it was when the keys were read: they may have changed while the node started.
+        let mut followed = self.owner().stamp;
         loop {
             tokio::time::sleep(LOOK).await;
-            let now = owner::stamp(&self.owner_folder);
-            if now == stamp {
+            if owner::stamp(&self.owner_folder) == followed {
                 continue;
             }
-            stamp = now;
+            // What fails is tried again with the next look.
             match Owner::read(&self.owner_folder) {
                 Ok(owner) => {
-                    if let Err(failure) = self.owner_changed(owner).await {
-                        tracing::error!(reason = failure.message, "not all agents follow the owner's new key");
+                    let stamp = owner.stamp;
+                    match self.owner_changed(owner).await {
+                        Ok(()) => followed = stamp,
+                        Err(failure) => {
+                            tracing::error!(reason = failure.message, "not all agents follow the owner's new key");
+                        }
                     }
                 }
                 Err(failure) => tracing::error!(reason = failure.message, "the owner's keys cannot be read"),
@@ -124,24 +142,35 @@ impl Node {
             return self.end_all_agents("the owner revoked its keys").await;
         }
         tracing::info!(owner = %owner.id(), key = %owner.key.public(), "the owner's keys have changed");
-        self.sign_agents_anew(&owner, now_ms).await?;
-        self.renew(now_ms)
+        // Every one is tried, whatever becomes of the others.
+        let signed = self.sign_agents_anew(&owner, now_ms).await;
+        self.renew(now_ms)?;
+        signed
     }
 
     /// Descriptions that an old key signed end with its time.
     async fn sign_agents_anew(&self, owner: &Owner, now_ms: u64) -> Result<(), Failure> {
         let _changing = self.changing.lock().await;
+        let mut outcome = Ok(());
         for added in publish::stored(self.store.as_ref())? {
-            let anew = Added::new(added.file, added.folder, owner, &self.config.network, now_ms)?;
-            publish::keep(self.store.as_ref(), &anew).await?;
+            let kept = match Added::new(added.file, added.folder, owner, &self.config.network, now_ms) {
+                Ok(anew) => publish::keep(self.store.as_ref(), &anew).await,
+                Err(failure) => Err(failure),
+            };
+            outcome = outcome.and(kept);
         }
-        Ok(())
+        outcome
     }
 
     /// Keeps what is heard of keys, for as long as the node runs.
     pub(crate) async fn keep_heard_for_ever(&self) {
         let mut changes = self.communication.keys().changes();
-        let mut kept: BTreeMap<String, Digest> = BTreeMap::new();
+        // What is kept and not known any more, such as withdrawals that are over, is to go.
+        let stored = self.store.scan(HEARD, Range::all(ROWS_MAX)).unwrap_or_default();
+        let mut kept: BTreeMap<String, Digest> = stored
+            .into_iter()
+            .filter_map(|(name, _)| Some((String::from_utf8(name).ok()?, Digest::default())))
+            .collect();
         loop {
             let rows = rows(self.communication.keys());
             let mut batch = Batch::new();

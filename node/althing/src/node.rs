@@ -100,7 +100,7 @@ impl Node {
         let (listener, gateway) = parts::bind_gateway(&config.gateway.listen, config.gateway.fixed, &mut notes).await?;
         let network = parts::listen(&key, &config, &clock, &mut notes).await?;
         let membership = publish::membership(&owner, key.public(), &config.network, clock.now_ms())?;
-        let (membership, shown) = watch::channel(Some(membership));
+        let (membership, shown) = watch::channel(membership);
         let trust = Trust { node: key.public(), owner: owner.id(), trusted: read_trusted(store.as_ref())? };
         let (trust, trusting) = watch::channel(trust);
         let communication = Communication::start(
@@ -111,7 +111,8 @@ impl Node {
             clock.clone(),
             entropy.clone(),
         );
-        keys::recall(store.as_ref(), communication.keys(), &owner, clock.now_ms())?;
+        let trusted = trust.borrow().trusted.clone();
+        keys::recall(store.as_ref(), communication.keys(), &owner, &trusted, clock.now_ms())?;
         let Execution { kernel, host, memories, asking } = parts::execute(at, &config, &store, &clock, &entropy)?;
         let (lan, sightings) = parts::join_lan(&key, network.as_ref(), &config, &mut notes);
         let facts = parts::facts(&host, &kernel);
@@ -249,7 +250,12 @@ impl Node {
             return Ok(());
         }
         let membership = publish::membership(&owner, self.key.public(), &self.config.network, now_ms)?;
-        self.show_membership(Some(membership));
+        let is_own = membership.is_some();
+        self.show_membership(membership);
+        if !is_own {
+            tracing::error!(reason = publish::TAKEN_BACK, "nothing is signed for this node");
+            return Ok(());
+        }
         let running: BTreeSet<String> = self.host.status().into_iter().map(|status| status.name).collect();
         let stored = publish::stored(self.store.as_ref())?;
         let shown =

@@ -86,11 +86,17 @@ pub fn agent_id(owner: &Owner, file: &AgentFile) -> Result<AgentId, Failure> {
     AgentId::new(owner.id(), &file.name).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// The owner's word that `node` is its own.
-pub fn membership(owner: &Owner, node: PublicKey, network: &str, now_ms: u64) -> Result<Vec<u8>, Failure> {
+/// Why a node signs nothing for itself.
+pub const TAKEN_BACK: &str = "the owner has taken back what it let this node do (`althing key revoke --node`)";
+
+/// The owner's word that `node` is its own; none where it was taken back.
+pub fn membership(owner: &Owner, node: PublicKey, network: &str, now_ms: u64) -> Result<Option<Vec<u8>>, Failure> {
+    if owner.withdrew(node, now_ms) {
+        return Ok(None);
+    }
     let from_ms = now_ms.saturating_sub(BACKDATE_MS);
     let body = Membership::new(owner.id(), node, from_ms, from_ms + GRANT_MS);
-    Ok(object::sign(body, network, "", &owner.key).map_err(refused)?.bytes)
+    Ok(Some(object::sign(body, network, "", &owner.key).map_err(refused)?.bytes))
 }
 
 fn refused(error: ObjectError) -> Failure {

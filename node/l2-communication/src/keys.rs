@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use althing_protocol::keyring::{Keyring, News, Withdrawal, decode_known, encode_known};
+use althing_protocol::keyring::{Keyring, News, REFUSED_MAX, Withdrawal, decode_known, encode_known};
 use althing_protocol::object::Membership;
 use althing_protocol::{Authored, Digest, KeyLog, KeyLogError, KeyringError, PublicKey, VerifiedAgent, cbor};
 use futures::FutureExt as _;
@@ -38,12 +38,19 @@ pub struct Keys {
     ring: Mutex<Keyring>,
     /// What was learned and not yet told to the peers.
     fresh: Mutex<BTreeSet<Digest>>,
+    /// Last events of logs that were not taken: they are not asked for again.
+    refused: Mutex<BTreeSet<Digest>>,
     changed: watch::Sender<u64>,
 }
 
 impl Default for Keys {
     fn default() -> Keys {
-        Keys { ring: Mutex::default(), fresh: Mutex::default(), changed: watch::Sender::new(0) }
+        Keys {
+            ring: Mutex::default(),
+            fresh: Mutex::default(),
+            refused: Mutex::default(),
+            changed: watch::Sender::new(0),
+        }
     }
 }
 
@@ -54,6 +61,17 @@ impl Keys {
 
     fn fresh(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
         self.fresh.lock().expect("no holder of the news panics")
+    }
+
+    fn refused(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
+        self.refused.lock().expect("no holder of the refusals panics")
+    }
+
+    /// What peers need not tell.
+    fn known(&self) -> BTreeSet<Digest> {
+        let mut known = self.ring().known();
+        known.extend(self.refused().iter().copied());
+        known
     }
 
     fn note(&self, news: bool, name: Digest) -> bool {
@@ -145,11 +163,19 @@ impl Keys {
         for events in &news.logs {
             // Known logs are not verified again, and the others leave room for everybody else.
             let head = events.last().map(|event| althing_protocol::digest(event));
-            if head.is_none_or(|head| self.ring().knows(&head)) {
+            let Some(head) = head.filter(|head| !self.ring().knows(head) && !self.refused().contains(head)) else {
                 continue;
-            }
+            };
             let events: Vec<&[u8]> = events.iter().map(|event| event.as_slice()).collect();
             let outcome = KeyLog::verify(&events).map_err(KeyringError::from).and_then(|log| self.learn(log));
+            if outcome.is_err() {
+                let mut refusals = self.refused();
+                if refusals.len() >= REFUSED_MAX {
+                    // There may be room for some of them by now.
+                    refusals.clear();
+                }
+                refusals.insert(head);
+            }
             learned += usize::from(outcome.inspect_err(|reason| refused(reason.clone())).unwrap_or(false));
             tokio::task::yield_now().await;
         }
@@ -268,7 +294,7 @@ async fn meet(shared: Weak<Shared>, peer: PublicKey) {
 /// Asks a peer for what it knows and this node does not. False when it could not be asked.
 async fn compare(shared: &Shared, peer: PublicKey) -> bool {
     for _ in 0..ROUNDS {
-        let known = encode_known(&shared.keys.ring().known());
+        let known = encode_known(&shared.keys.known());
         let request = Request { deadline: Some(PATIENCE), ..Request::new("compare", known) };
         match outbound::unary(shared, peer, KEYS, request).await {
             Ok(body) => match shared.keys.take(peer, &body, shared.clock.now_ms()).await {

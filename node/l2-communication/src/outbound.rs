@@ -14,7 +14,7 @@ use crate::error::{CallError, StreamError};
 use crate::inbound::name;
 use crate::lanes::Priority;
 use crate::network::OpenError;
-use crate::service::{Request, Shared};
+use crate::service::{Request, Shared, kind};
 use crate::signed::SignedStream;
 
 /// How often a stream is opened before a call is given up.
@@ -80,7 +80,9 @@ pub(crate) async fn unary(
             FrameKind::Error => Err(CallError::Refused { peer, body: frame.body }),
             kind => return Err(broken(StreamError::Unexpected(name(kind)))),
         };
-        shared.pool.give((peer, protocol), stream, era, shared.config.idle_streams_max);
+        // What nodes ask by themselves is rare: one stream waits for the next time.
+        let most = if kind(protocol) > 0 { 1 } else { shared.config.idle_streams_max };
+        shared.pool.give((peer, protocol), stream, era, most);
         answer
     };
     let late = |_| CallError::Deadline { peer, after_ms: millis(deadline) };

@@ -45,6 +45,8 @@ const ARRIVAL_LOOK: Duration = Duration::from_millis(50);
 const ARRIVAL_LOOKS: usize = 20;
 /// How often it is looked whether somebody is to be asked.
 const LOOK: Duration = Duration::from_secs(1);
+/// After so many looks what was found out is said again.
+const SAY_AGAIN: u64 = 30;
 /// Peers that have asked of late.
 const ASKED_MAX: usize = 4_096;
 /// Characters of a reason that a peer gives.
@@ -72,6 +74,8 @@ pub struct Asked {
     pub peer: PublicKey,
     /// Does it look from the internet, or from a private network?
     pub from_internet: bool,
+    /// The group of addresses that it has, on the internet.
+    pub group: Option<Group>,
     /// What it found; or why it could not be asked.
     pub outcome: Result<Vec<Dialled>, String>,
 }
@@ -84,6 +88,7 @@ pub(crate) struct Reaching {
     again: Notify,
     /// Of whom an address is believed without a second opinion.
     near: OnceLock<Near>,
+    begun: Instant,
 }
 
 type Near = Box<dyn Fn(&Caller) -> bool + Send + Sync>;
@@ -96,6 +101,7 @@ impl Default for Reaching {
             room: Semaphore::new(AT_ONCE),
             again: Notify::new(),
             near: OnceLock::new(),
+            begun: Instant::now(),
         }
     }
 }
@@ -142,26 +148,29 @@ impl Communication {
 
     /// Asks some peers now to dial this node back: those on the internet first, and at most `count`.
     pub async fn ask_to_be_dialled(&self, count: usize) -> Vec<Asked> {
-        let mut peers: Vec<(PublicKey, bool)> = direct_peers(&self.shared);
-        peers.sort_by_key(|(_, from_internet)| !from_internet);
+        let mut peers = direct_peers(&self.shared);
+        peers.sort_by_key(|(_, group)| group.is_none());
         peers.truncate(count);
-        let asking = peers.into_iter().map(|(peer, from_internet)| {
+        let asking = peers.into_iter().map(|(peer, group)| {
             let shared = self.shared.clone();
-            async move { Asked { peer, from_internet, outcome: ask(&shared, peer).await } }
+            async move {
+                let outcome = ask(&shared, peer).await;
+                Asked { peer, from_internet: group.is_some(), group, outcome }
+            }
         });
         let all = futures::future::join_all(asking).await;
         for asked in &all {
-            note(&self.shared, asked);
+            note(&self.shared, asked, millis(self.shared.reaching.begun.elapsed()));
         }
         self.shared.reaching.again.notify_one();
         all
     }
 }
 
-/// Peers with a connection that leads to their own address, and whether that is one of the internet.
-fn direct_peers(shared: &Shared) -> Vec<(PublicKey, bool)> {
+/// Peers with a connection that leads to their own address, and its group where it is one of the internet.
+fn direct_peers(shared: &Shared) -> Vec<(PublicKey, Option<Group>)> {
     let infos = shared.network.peers().into_iter();
-    let direct = infos.filter_map(|info| Some((info.peer, Group::of(ip_of(&info.address)?.1).is_some())));
+    let direct = infos.filter_map(|info| Some((info.peer, Group::of(ip_of(&info.address)?.1))));
     direct.collect()
 }
 
@@ -207,8 +216,10 @@ fn is_way(way: &str) -> bool {
 
 async fn find_out(shared: Weak<Shared>) {
     let mut told = None;
-    let begun = Instant::now();
+    let Some(begun) = shared.upgrade().map(|shared| shared.reaching.begun) else { return };
+    let mut looks = 0_u64;
     loop {
+        looks += 1;
         let next = {
             let Some(shared) = shared.upgrade() else { return };
             let listening = shared.network.listening();
@@ -216,8 +227,12 @@ async fn find_out(shared: Weak<Shared>) {
             let peers = direct_peers(&shared);
             let next = shared.reaching.state().due(&peers, &ways(&listening), now_ms);
             let verdict = shared.reaching.verdict(&shared, &listening);
-            if told.as_ref() != Some(&verdict) {
+            let news = told.as_ref() != Some(&verdict);
+            if news {
                 tracing::info!(?verdict, "how others can reach this node");
+            }
+            // Said again now and then: what is said may be lost where everybody is busy.
+            if news || looks.is_multiple_of(SAY_AGAIN) {
                 shared.network.stand(Standing {
                     announced: verdict.confirmed.clone(),
                     hidden: verdict.hidden,
@@ -227,12 +242,13 @@ async fn find_out(shared: Weak<Shared>) {
             }
             next
         };
-        if let Some((peer, from_internet)) = next {
+        if let Some((peer, group)) = next {
             let Some(shared) = shared.upgrade() else { return };
-            let asked = Asked { peer, from_internet, outcome: ask(&shared, peer).await };
-            note(&shared, &asked);
+            let outcome = ask(&shared, peer).await;
+            let asked = Asked { peer, from_internet: group.is_some(), group, outcome };
+            note(&shared, &asked, millis(begun.elapsed()));
             let failed = asked.outcome.is_err();
-            shared.reaching.state().asked(peer, from_internet, failed, millis(begun.elapsed()));
+            shared.reaching.state().asked(peer, group.is_some(), failed, millis(begun.elapsed()));
             continue;
         }
         let Some(again) = shared.upgrade() else { return };
@@ -243,12 +259,9 @@ async fn find_out(shared: Weak<Shared>) {
     }
 }
 
-fn note(shared: &Shared, asked: &Asked) {
+fn note(shared: &Shared, asked: &Asked, now_ms: u64) {
     if let Ok(dialled) = &asked.outcome {
-        let mut state = shared.reaching.state();
-        for dial in dialled {
-            state.heard(asked.peer, asked.from_internet, dial);
-        }
+        shared.reaching.state().heard(asked.peer, asked.group, dialled, now_ms);
     }
 }
 
@@ -267,9 +280,12 @@ async fn ask(shared: &Arc<Shared>, peer: PublicKey) -> Result<Vec<Dialled>, Stri
     })?;
     cbor::check(&answer, 4 << 10).map_err(|error| error.to_string())?;
     let mut dialled: Vec<Dialled> = minicbor::decode(&answer).map_err(|error| error.to_string())?;
-    dialled.retain(|dial| {
-        ip_of(&dial.address).is_some_and(|(head, _)| ways.iter().any(|w| dial.address[head.len()..] == **w))
-    });
+    dialled.truncate(WAYS_MAX);
+    let asked = |address: &str| {
+        let way = ip_of(address).and_then(|(head, _)| address.strip_prefix(&head).map(str::to_owned));
+        way.is_some_and(|way| ways.contains(&way))
+    };
+    dialled.retain(|dial| asked(&dial.address));
     // It may say what it likes; that somebody came is seen here, perhaps a moment later.
     let claimed = dialled.iter().filter(|dial| dial.reached).count();
     for _ in 0..ARRIVAL_LOOKS {
@@ -336,17 +352,21 @@ async fn dial_back(shared: &Arc<Shared>, peer: PublicKey, body: &[u8]) -> Result
         return Err(busy());
     }
     let mut all = Vec::new();
-    for way in ways {
-        let address = format!("{head}{way}");
-        let outcome = timeout(DIAL_MAX, shared.network.probe(peer, address.clone())).await;
-        let reason = match outcome {
-            Ok(Ok(())) => String::new(),
-            Ok(Err(error)) => error.to_string().chars().take(REASON_MAX).collect(),
-            Err(_) => "nobody answered".to_owned(),
-        };
-        all.push(Dialled { address, reached: reason.is_empty(), reason });
+    // Two at a time: a peer has few connections.
+    for pair in ways.chunks(2) {
+        all.extend(futures::future::join_all(pair.iter().map(|way| dial(shared, peer, format!("{head}{way}")))).await);
     }
     Ok(all)
+}
+
+async fn dial(shared: &Shared, peer: PublicKey, address: String) -> Dialled {
+    let outcome = timeout(DIAL_MAX, shared.network.probe(peer, address.clone())).await;
+    let reason = match outcome {
+        Ok(Ok(())) => String::new(),
+        Ok(Err(error)) => error.to_string().chars().take(REASON_MAX).collect(),
+        Err(_) => "nobody answered".to_owned(),
+    };
+    Dialled { address, reached: reason.is_empty(), reason }
 }
 
 #[cfg(test)]

@@ -114,11 +114,21 @@ struct Limits {
     outbound_by_peer: Mutex<ByPeer>,
 }
 
-/// What one peer may have of calls, and of what nodes ask each other by themselves: that never waits for calls.
-type ByPeer = BTreeMap<(PublicKey, bool), Arc<Semaphore>>;
+/// What one peer may have of calls (0), and of each thing that nodes ask each other by themselves: that never waits for
+/// calls, nor for each other.
+type ByPeer = BTreeMap<(PublicKey, u8), Arc<Semaphore>>;
 
 /// Streams of one peer for what nodes ask each other by themselves.
-const OWN_STREAMS: usize = 4;
+const OWN_STREAMS: usize = 8;
+
+/// Which kind of stream a protocol has; see [`ByPeer`].
+pub(crate) fn kind(protocol: &'static str) -> u8 {
+    match protocol {
+        KEYS => 1,
+        REACH => 2,
+        _ => 0,
+    }
+}
 
 impl Communication {
     /// Starts L2 on `network`, which must prove the same key. `membership` is shown to every peer and may be renewed.
@@ -243,10 +253,10 @@ impl Limits {
 }
 
 fn of_peer(map: &Mutex<ByPeer>, peer: PublicKey, protocol: &'static str, max: usize) -> Arc<Semaphore> {
-    let own = matches!(protocol, KEYS | REACH);
+    let kind = kind(protocol);
     let mut map = map.lock().expect("no holder of the limits panics");
-    let max = if own { OWN_STREAMS } else { max };
-    map.entry((peer, own)).or_insert_with(|| Arc::new(Semaphore::new(max))).clone()
+    let max = if kind > 0 { OWN_STREAMS } else { max };
+    map.entry((peer, kind)).or_insert_with(|| Arc::new(Semaphore::new(max))).clone()
 }
 
 impl Shared {
@@ -323,14 +333,14 @@ impl Shared {
         self.pool.forget(peer);
         self.owners().remove(&peer);
         self.lanes().remove(&peer);
-        let full = |own: bool, limit: &Arc<Semaphore>| {
-            limit.available_permits() == if own { OWN_STREAMS } else { self.config.streams_per_peer_max }
+        let full = |kind: u8, limit: &Arc<Semaphore>| {
+            limit.available_permits() == if kind > 0 { OWN_STREAMS } else { self.config.streams_per_peer_max }
         };
         for map in [&self.limits.inbound_by_peer, &self.limits.outbound_by_peer] {
             // A limit that is still in use stays: whoever holds a permit would else not be counted.
             map.lock()
                 .expect("no holder of the limits panics")
-                .retain(|(with, own), limit| *with != peer || !full(*own, limit));
+                .retain(|(with, kind), limit| *with != peer || !full(*kind, limit));
         }
     }
 }

@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use althing_communication::groups::Group;
 use althing_td::Description;
 use futures::StreamExt as _;
 use reqwest::Url;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::machine::query::Query;
@@ -24,13 +26,17 @@ const TTL_MS: u64 = 100_000;
 /// One source takes at most this long.
 const READ_MAX: Duration = Duration::from_secs(10);
 /// Bytes of one answer.
-const BYTES_MAX: usize = 1 << 20;
+const BYTES_MAX: usize = 512 << 10;
 /// Sources on the LAN.
 const SOURCES_MAX: usize = 128;
 /// Sources that are read at one time.
 const AT_ONCE: usize = 8;
 /// Links of one description that are followed.
 const LINKS_MAX: usize = 64;
+/// Descriptions of one source.
+const DESCRIPTIONS_MAX: usize = 256;
+/// Bytes of all answers of one source.
+const SOURCE_BYTES_MAX: usize = 2 << 20;
 /// Characters of a path that the LAN tells.
 const PATH_MAX: usize = 256;
 
@@ -62,9 +68,19 @@ struct Source {
     vouched: bool,
 }
 
-/// What a hint comes to; nothing for one that leads to this machine itself, or to nobody in particular.
-fn url_of(address: IpAddr, port: u16, scheme: &str, td: &str) -> Option<Url> {
-    let nobody = address.is_loopback() || address.is_unspecified() || address.is_multicast();
+/// What a hint comes to; nothing for one that leads to this machine (`own`), beyond the LAN, or to nobody in particular.
+fn url_of(address: IpAddr, port: u16, scheme: &str, td: &str, own: &[IpAddr]) -> Option<Url> {
+    let address = address.to_canonical();
+    let link_local = match address {
+        IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    let nobody = address.is_loopback()
+        || address.is_unspecified()
+        || address.is_multicast()
+        || link_local
+        || own.contains(&address)
+        || Group::of(address).is_some();
     let path = td.starts_with('/') && td.len() <= PATH_MAX && td.chars().all(|c| c.is_ascii_graphic());
     if nobody || port == 0 || !path || !matches!(scheme, "http" | "https") {
         return None;
@@ -74,6 +90,12 @@ fn url_of(address: IpAddr, port: u16, scheme: &str, td: &str) -> Option<Url> {
         IpAddr::V6(ip) => format!("[{ip}]"),
     };
     Url::parse(&format!("{scheme}://{host}:{port}{td}")).ok()
+}
+
+/// The addresses of this machine.
+fn own_addresses() -> Vec<IpAddr> {
+    let all = if_addrs::get_if_addrs().unwrap_or_default();
+    all.into_iter().map(|interface| interface.ip()).collect()
 }
 
 impl Discovery {
@@ -105,6 +127,7 @@ impl Discovery {
         mut sources: BTreeMap<String, Source>,
         mut hints: Option<mpsc::Receiver<Hint>>,
     ) {
+        let (room, waiting) = (Arc::new(Semaphore::new(AT_ONCE)), Arc::new(AtomicUsize::new(0)));
         let mut again = interval(AGAIN);
         again.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -115,12 +138,11 @@ impl Discovery {
                 }
             };
             let all: Vec<Source> = tokio::select! {
-                biased;
                 hint = next => match hint {
                     None => { hints = None; continue }
                     Some(Hint::Gone(name)) => { sources.remove(&name); Vec::new() }
                     Some(Hint::Seen { name, address, port, scheme, td }) => {
-                        let Some(url) = url_of(address, port, &scheme, &td) else { continue };
+                        let Some(url) = url_of(address, port, &scheme, &td, &own_addresses()) else { continue };
                         let known = sources.get(&name).is_some_and(|source| source.url == url || source.vouched);
                         if known || sources.len() >= SOURCES_MAX { continue }
                         let source = Source { url, vouched: false };
@@ -130,8 +152,20 @@ impl Discovery {
                 },
                 _ = again.tick() => sources.values().cloned().collect(),
             };
-            let reads = all.into_iter().map(|source| self.read(&http, source));
-            futures::stream::iter(reads).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+            for source in all {
+                // Whoever is slow holds up nobody but those who come when all places are taken.
+                let (this, http, room) = (self.clone(), http.clone(), room.clone());
+                if waiting.load(Ordering::Relaxed) >= 2 * SOURCES_MAX {
+                    break;
+                }
+                waiting.fetch_add(1, Ordering::Relaxed);
+                let waiting = waiting.clone();
+                tokio::spawn(async move {
+                    let _room = room.acquire_owned().await;
+                    this.read(&http, source).await;
+                    waiting.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
             let from = sources.values().map(|source| source.url.to_string()).collect();
             let now_ms = self.now().monotonic_ms;
             self.lock().things.sweep(now_ms, TTL_MS, &from);
@@ -141,7 +175,12 @@ impl Discovery {
     async fn read(&self, http: &reqwest::Client, source: Source) {
         let from = source.url.to_string();
         match timeout(READ_MAX, descriptions(http, &source)).await {
-            Ok(Ok(tds)) => tds.into_iter().for_each(|td| self.note_thing(&td, &from)),
+            Ok(Ok(tds)) => {
+                for td in tds.iter().take(DESCRIPTIONS_MAX) {
+                    self.note_thing(td, &from);
+                    tokio::task::yield_now().await;
+                }
+            }
             Ok(Err(reason)) => tracing::debug!(from, reason, "no Things there"),
             Err(_) => tracing::debug!(from, "reading Things took too long"),
         }
@@ -164,7 +203,8 @@ impl Discovery {
 
 /// The descriptions at a place, links and directories followed once.
 async fn descriptions(http: &reqwest::Client, source: &Source) -> Result<Vec<Value>, String> {
-    let first = get(http, &source.url).await?;
+    let mut left = SOURCE_BYTES_MAX;
+    let first = get(http, &source.url, &mut left).await?;
     if let Value::Array(all) = first {
         return Ok(all);
     }
@@ -193,7 +233,7 @@ async fn descriptions(http: &reqwest::Client, source: &Source) -> Result<Vec<Val
     }
     let mut all = Vec::new();
     for target in targets.iter().filter(|target| may_follow(source, target)) {
-        match get(http, target).await {
+        match get(http, target, &mut left).await {
             Ok(Value::Array(several)) => all.extend(several),
             Ok(one) => all.push(one),
             Err(reason) => tracing::debug!(url = %target, reason, "a linked description cannot be read"),
@@ -209,7 +249,8 @@ fn may_follow(source: &Source, target: &Url) -> bool {
     matches!(target.scheme(), "http" | "https") && (source.vouched || same)
 }
 
-async fn get(http: &reqwest::Client, url: &Url) -> Result<Value, String> {
+/// Takes what it reads off `left`, bytes that the source may still have.
+async fn get(http: &reqwest::Client, url: &Url, left: &mut usize) -> Result<Value, String> {
     let begun = Instant::now();
     let accept = "application/td+json, application/ld+json, application/json";
     let response = http.get(url.clone()).header("accept", accept).send().await.map_err(|error| error.to_string())?;
@@ -220,10 +261,12 @@ async fn get(http: &reqwest::Client, url: &Url) -> Result<Value, String> {
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
         body.extend_from_slice(&chunk.map_err(|error| error.to_string())?);
-        if body.len() > BYTES_MAX {
-            return Err(format!("{url} answers with more than {BYTES_MAX} bytes"));
+        let max = BYTES_MAX.min(*left);
+        if body.len() > max {
+            return Err(format!("{url} answers with more than {max} bytes"));
         }
     }
+    *left -= body.len();
     tracing::trace!(%url, took = ?begun.elapsed(), "read");
     // Repeated members and depth are looked at where each description is validated.
     serde_json::from_slice(&body).map_err(|error| error.to_string())
@@ -236,7 +279,8 @@ mod tests {
     #[test]
     fn a_hint_leads_to_another_machine_or_nowhere() {
         let at = |address: &str, port: u16, scheme: &str, td: &str| {
-            url_of(address.parse().expect("an address"), port, scheme, td).map(|url| url.to_string())
+            let own = [IpAddr::from([10, 0, 0, 9])];
+            url_of(address.parse().expect("an address"), port, scheme, td, &own).map(|url| url.to_string())
         };
         assert_eq!(at("10.0.0.7", 80, "http", "/td").as_deref(), Some("http://10.0.0.7/td"));
         assert_eq!(at("fd00::7", 8080, "https", "/").as_deref(), Some("https://[fd00::7]:8080/"));
@@ -244,6 +288,12 @@ mod tests {
             ("127.0.0.1", 80, "http", "/td"),
             ("0.0.0.0", 80, "http", "/td"),
             ("224.0.0.1", 80, "http", "/td"),
+            ("::ffff:127.0.0.1", 80, "http", "/td"),
+            ("169.254.169.254", 80, "http", "/td"),
+            ("8.8.8.8", 80, "http", "/td"),
+            ("2001:4860::1", 80, "http", "/td"),
+            ("fe80::1", 80, "http", "/td"),
+            ("10.0.0.9", 80, "http", "/td"),
             ("10.0.0.7", 0, "http", "/td"),
             ("10.0.0.7", 80, "file", "/td"),
             ("10.0.0.7", 80, "coap", "/td"),

@@ -93,15 +93,16 @@ pub fn import(folder: &Path, exported: &Exported) -> Result<(), Failure> {
         return Err(Failure::usage("the exported key is not the one that its log names last; export it anew"));
     }
     if files.begun() {
-        let there = files.read()?;
-        if !exported.log.continues(&there.log) {
-            let message = if there.id() == exported.log.publisher() {
+        // The keys may be lost; that is what the copy is for.
+        let there = files.log()?;
+        if !exported.log.continues(&there) {
+            let message = if there.publisher() == exported.log.publisher() {
                 "the keys here are newer than the exported ones".to_owned()
             } else {
                 format!(
                     "{} holds the keys of another owner, {}; move the files owner* away first if you do not need them",
                     folder.display(),
-                    there.id()
+                    there.publisher()
                 )
             };
             return Err(Failure::new(code::REFUSED, message));

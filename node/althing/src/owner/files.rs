@@ -23,8 +23,11 @@ pub struct Files {
     _lock: Flock<File>,
 }
 
-/// What changes when the owner's keys do; to be looked at often.
-pub fn stamp(folder: &Path) -> [Option<(SystemTime, u64)>; 2] {
+/// What changes when the owner's keys do.
+pub type Stamp = [Option<(SystemTime, u64)>; 2];
+
+/// How that is now; to be looked at often.
+pub fn stamp(folder: &Path) -> Stamp {
     ["owner.log", "owner.withdrawn"].map(|name| {
         let facts = fs::metadata(folder.join(name)).ok()?;
         Some((facts.modified().ok()?, facts.len()))
@@ -62,12 +65,20 @@ impl Files {
         self.replace("owner.log", &encode(vec![inception.bytes]))
     }
 
-    /// Reads them, and finishes a change that was cut off.
-    pub fn read(&self) -> Result<Owner, Failure> {
+    /// The log, whatever became of the keys.
+    pub fn log(&self) -> Result<KeyLog, Failure> {
         let path = self.path("owner.log");
         let refused = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: {error}", path.display()));
-        let log = KeyLog::verify(&decode(&self.bytes("owner.log")?).map_err(|error| refused(&error))?)
-            .map_err(|error| refused(&error))?;
+        let events = decode(&self.bytes("owner.log")?).map_err(|error| refused(&error))?;
+        KeyLog::verify(&events).map_err(|error| refused(&error))
+    }
+
+    /// Reads them, and finishes a change that was cut off.
+    pub fn read(&self) -> Result<Owner, Failure> {
+        let stamp = stamp(&self.folder);
+        let path = self.path("owner.log");
+        let refused = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: {error}", path.display()));
+        let log = self.log()?;
         self.settle(&log)?;
         let key = self.path("owner.key");
         if !key.exists() {
@@ -85,7 +96,7 @@ impl Files {
             Vec::new()
         };
         let has_next = self.next()?.is_some_and(|next| log.commits_to(next.public()));
-        Ok(Owner { key: read_secret(&key)?, log, withdrawals, has_next })
+        Ok(Owner { key: read_secret(&key)?, log, withdrawals, has_next, stamp })
     }
 
     /// The key that the log commits to, where it lies here.

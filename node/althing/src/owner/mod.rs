@@ -7,14 +7,15 @@ mod files;
 use std::path::Path;
 
 use althing_communication::{Entropy, WallClock};
-use althing_protocol::{KeyLog, PublicKey, SecretKey};
+use althing_protocol::keyring::Withdrawal;
+use althing_protocol::{KeyLog, PublicKey, SecretKey, object};
 use althing_store::keyfile;
 
 use crate::exit::Failure;
 pub use change::{revoke, rotate, withdraw};
 pub use export::{Exported, export, import};
 use files::Files;
-pub use files::{decode, encode, stamp};
+pub use files::{Stamp, decode, encode, stamp};
 
 /// The owner's keys.
 #[derive(Debug, Clone)]
@@ -27,12 +28,22 @@ pub struct Owner {
     pub withdrawals: Vec<Vec<u8>>,
     /// Whether the key that the log commits to lies here too.
     pub has_next: bool,
+    /// The state of the files that this was read from.
+    pub stamp: Stamp,
 }
 
 impl Owner {
     /// The owner's inception key: who the owner is.
     pub fn id(&self) -> PublicKey {
         self.log.publisher()
+    }
+
+    /// Has the owner taken back what it let `node` do, so that the node must not sign it anew by itself?
+    pub fn withdrew(&self, node: PublicKey, now_ms: u64) -> bool {
+        self.withdrawals.iter().any(|bytes| {
+            let withdrawal = object::open::<Withdrawal>(bytes, "", "");
+            withdrawal.is_ok_and(|withdrawal| withdrawal.body.node == node && withdrawal.body.matters(now_ms))
+        })
     }
 
     /// Reads the owner's keys from `folder`, or makes them on first use. They must speak for the owner.

@@ -121,6 +121,20 @@ fn exported_keys_come_back_and_the_next_one_can_live_elsewhere() {
 }
 
 #[test]
+fn a_lost_key_comes_back_from_its_copy() {
+    let (folder, owner, entropy) = begun();
+    let file = folder.path().join("kept.keys");
+    export(folder.path(), &file, "correct horse", false, &entropy).expect("exported");
+    fs::remove_file(folder.path().join("owner.key")).expect("it was there");
+    let refused = Owner::open(folder.path(), &clock(), &entropy).expect_err("the key is lost").message;
+    assert!(refused.contains("althing key import"), "{refused}");
+    let exported = Exported::read(&file, "correct horse").expect("read");
+    import(folder.path(), &exported).expect("that is what it was kept for");
+    let again = Owner::open(folder.path(), &clock(), &entropy).expect("as before");
+    assert_eq!(again.key.public(), owner.key.public());
+}
+
+#[test]
 fn what_was_taken_back_stays_taken_back_across_a_rotation() {
     let (folder, owner, entropy) = begun();
     let node = SecretKey::from_seed(&[77; 32]).public();
@@ -129,8 +143,11 @@ fn what_was_taken_back_stays_taken_back_across_a_rotation() {
     rotate(folder.path(), None, std::time::Duration::ZERO, &clock(), &entropy).expect("rotated");
     let rotated = Owner::open(folder.path(), &clock(), &entropy).expect("the rotated owner");
     assert_eq!(rotated.withdrawals.len(), 1);
+    let now_ms = clock().now_ms();
+    assert!(rotated.withdrew(node, now_ms) && !rotated.withdrew(owner.id(), now_ms));
+    assert!(!rotated.withdrew(node, now_ms + 25 * 3_600_000), "there is nothing left to withdraw");
     let mut ring = Keyring::default();
     ring.learn(rotated.log).expect("a good log");
     assert_eq!(ring.withdraw(&rotated.withdrawals[0], clock().now_ms() + 1), Ok(true));
-    assert!(ring.stands(owner.id(), node, clock().now_ms()).is_err());
+    assert!(ring.stands(owner.id(), node, clock().now_ms(), clock().now_ms()).is_err());
 }

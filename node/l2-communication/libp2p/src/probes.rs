@@ -11,6 +11,8 @@ use tokio::time::Instant;
 const EXPECTED: Duration = Duration::from_secs(20);
 /// A probe is held so long, for the other side to see it.
 const HELD: Duration = Duration::from_millis(500);
+/// Another's that stands for longer is none.
+const OTHERS_HELD: Duration = Duration::from_secs(2);
 /// Peers that are expected at one time.
 const EXPECTED_MAX: usize = 64;
 
@@ -21,8 +23,8 @@ pub(crate) struct Probes {
     dialling: BTreeSet<ConnectionId>,
     /// Ours that stand, and when they are closed.
     standing: BTreeMap<ConnectionId, Instant>,
-    /// Others', which they will close.
-    others: BTreeSet<ConnectionId>,
+    /// Others', which they will close: whose, at which address, and until when that is waited for.
+    others: BTreeMap<ConnectionId, (PublicKey, String, Instant)>,
     /// Who was asked, until when it may come, and how often it came.
     expected: BTreeMap<PublicKey, (Instant, usize)>,
 }
@@ -47,14 +49,14 @@ impl Probes {
         self.expected.get(&peer).map_or(0, |(_, seen)| *seen)
     }
 
-    /// A connection is up. True when it is a probe: this node's own, or that of a peer which was asked for one and is
-    /// `connected` anyhow.
+    /// A connection is up, `from` where it leads. True when it is a probe: this node's own; or that of a peer which was
+    /// asked for one, is connected anyhow (`expectable`), and dialled straight.
     pub fn established(
         &mut self,
         id: ConnectionId,
         peer: PublicKey,
-        dialled: bool,
-        connected: bool,
+        from: &str,
+        expectable: bool,
         now: Instant,
     ) -> bool {
         if self.dialling.remove(&id) {
@@ -62,9 +64,9 @@ impl Probes {
             return true;
         }
         match self.expected.get_mut(&peer) {
-            Some((until, seen)) if !dialled && connected && *until > now => {
+            Some((until, seen)) if expectable && *until > now => {
                 *seen += 1;
-                self.others.insert(id);
+                self.others.insert(id, (peer, from.to_owned(), now + OTHERS_HELD));
                 true
             }
             _ => false,
@@ -73,7 +75,14 @@ impl Probes {
 
     /// A connection is gone. True when it was a probe.
     pub fn closed(&mut self, id: ConnectionId) -> bool {
-        self.standing.remove(&id).is_some() | self.others.remove(&id)
+        self.standing.remove(&id).is_some() | self.others.remove(&id).is_some()
+    }
+
+    /// Those of others that stand for too long to be probes, and all of a peer that has no other connection any more:
+    /// connections like any.
+    pub fn no_probes(&mut self, now: Instant, gone: Option<PublicKey>) -> Vec<(ConnectionId, PublicKey, String)> {
+        let taken = self.others.extract_if(.., |_, (peer, _, until)| *until <= now || Some(*peer) == gone);
+        taken.map(|(id, (peer, from, _))| (id, peer, from)).collect()
     }
 
     /// Those of ours that have stood long enough.
@@ -93,16 +102,21 @@ mod tests {
         let id = ConnectionId::new_unchecked;
         let now = Instant::now();
         let mut probes = Probes::default();
-        assert!(!probes.established(id(1), peer, false, true, now), "nobody asked for it");
+        let from = "/ip4/5.0.0.1/tcp/1";
+        assert!(!probes.established(id(1), peer, from, true, now), "nobody asked for it");
         probes.expect(peer, now);
-        assert!(!probes.established(id(2), peer, false, false, now), "its only connection is no probe");
-        assert!(!probes.established(id(3), peer, true, true, now), "this node dialled");
-        assert!(probes.established(id(4), peer, false, true, now) && probes.established(id(5), peer, false, true, now));
+        assert!(!probes.established(id(2), peer, from, false, now), "its only one, this node's own, or one of a relay");
+        assert!(probes.established(id(4), peer, from, true, now) && probes.established(id(5), peer, from, true, now));
         assert_eq!(probes.seen(peer), 2);
-        assert!(!probes.established(id(6), peer, false, true, now + EXPECTED), "too late");
+        assert!(!probes.established(id(6), peer, from, true, now + EXPECTED), "too late");
         assert!(probes.closed(id(4)) && !probes.closed(id(4)) && !probes.closed(id(1)));
+        assert!(probes.no_probes(now, None).is_empty());
+        assert_eq!(probes.no_probes(now, Some(peer)).len(), 1, "it came back before it was seen to be gone");
+        assert!(!probes.closed(id(5)));
+        probes.established(id(8), peer, from, true, now);
+        assert_eq!(probes.no_probes(now + OTHERS_HELD, None).len(), 1, "who stays did not come to see");
         probes.dial(id(7));
-        assert!(probes.established(id(7), peer, true, true, now) && probes.over(now).is_empty());
+        assert!(probes.established(id(7), peer, from, false, now) && probes.over(now).is_empty());
         assert_eq!(probes.over(now + HELD), [id(7)]);
         assert!(probes.closed(id(7)) && probes.over(now + HELD).is_empty());
     }

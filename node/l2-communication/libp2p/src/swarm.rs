@@ -218,7 +218,11 @@ impl Task {
                         self.lookups.left(peer);
                         self.harbour.lost(peer);
                     }
+                    let gone = event.is_some().then_some(peer);
                     self.shared.tell(event);
+                    if gone.is_some() {
+                        self.keep_those_that_are_no_probes(Instant::now(), gone);
+                    }
                 }
             }
             SwarmEvent::OutgoingConnectionError { connection_id, peer_id, error, .. } => {
@@ -308,6 +312,7 @@ impl Task {
         let now = Instant::now();
         // Who is there all the same, or whose dial ended without a word, is not waited for.
         self.waiting.retain(|(_, done)| !done.is_closed());
+        self.keep_those_that_are_no_probes(now, None);
         for id in self.shared.probes().over(now) {
             self.swarm.close_connection(id);
         }
@@ -323,6 +328,16 @@ impl Task {
             self.harbour.asked(relay, listener.ok(), now);
         }
         self.shared.standing().1 = self.harbour.held();
+    }
+
+    fn keep_those_that_are_no_probes(&mut self, now: Instant, gone: Option<PublicKey>) {
+        let kept = self.shared.probes().no_probes(now, gone);
+        for (id, peer, address) in kept {
+            let event = self.shared.connections().established(peer, id, false, address);
+            self.crowded.insert(peer, now + SETTLE);
+            self.shared.tell(event);
+            self.end_waiting(peer, &Ok(peer));
+        }
     }
 
     fn probe(&mut self, peer: PublicKey, address: Multiaddr, done: oneshot::Sender<Result<PublicKey, DialError>>) {
@@ -370,13 +385,14 @@ impl Task {
         // Of two that punch a hole both dial, and one of them acts as if it had not.
         let dialled = matches!(endpoint, ConnectedPoint::Dialer { role_override: Endpoint::Dialer, .. });
         let connected = self.shared.connections().contains(peer);
-        if self.shared.probes().established(id, peer, dialled, connected, Instant::now()) {
+        let address = address_of(endpoint).to_string();
+        let expectable = !dialled && connected && !endpoint.is_relayed();
+        if self.shared.probes().established(id, peer, &address, expectable, Instant::now()) {
             if let Some(done) = done {
                 let _ = done.send(Ok(peer));
             }
             return;
         }
-        let address = address_of(endpoint).to_string();
         let event = self.shared.connections().established(peer, id, dialled, address);
         if connected {
             self.crowded.insert(peer, Instant::now() + SETTLE);
