@@ -248,7 +248,8 @@ async fn find_out(shared: Weak<Shared>) {
             let asked = Asked { peer, from_internet: group.is_some(), group, outcome };
             note(&shared, &asked, millis(begun.elapsed()));
             let failed = asked.outcome.is_err();
-            shared.reaching.state().asked(peer, group.is_some(), failed, millis(begun.elapsed()));
+            let came = asked.outcome.iter().flatten().any(|dial| dial.reached);
+            shared.reaching.state().asked(peer, group.is_some(), failed, came, millis(begun.elapsed()));
             continue;
         }
         let Some(again) = shared.upgrade() else { return };

@@ -13,9 +13,9 @@ use crate::lookups;
 use crate::shelf::Shelf;
 use crate::streams::{self, Control};
 
-/// Two sides that dial each other at once have two connections for a moment, and a third while one closes. libp2p's
-/// own limit of 1 would leave none.
-const CONNECTIONS_PER_PEER: u32 = 3;
+/// Two sides that dial each other at once, over TCP and QUIC, have four connections for a moment, and two more while each
+/// sees whether the other can be dialled. libp2p's own limit of 1 would leave none.
+const CONNECTIONS_PER_PEER: u32 = 6;
 
 /// Connections that are passed on at one time.
 const CIRCUITS_MAX: usize = 64;

@@ -13,6 +13,8 @@ use crate::reach::Dialled;
 const ENOUGH: usize = 2;
 /// What was found out is found out again after this, milliseconds.
 const AGAIN_MS: u64 = 10 * 60 * 1_000;
+/// Where nobody came through it is tried again after this.
+const NOT_REACHED_MS: u64 = 2 * 60 * 1_000;
 /// And not believed for longer than this.
 const BELIEVED_MS: u64 = 2 * AGAIN_MS + 60_000;
 /// A peer that could not be asked is asked again after this.
@@ -111,12 +113,18 @@ impl Reachability {
         None
     }
 
-    /// A peer was asked.
-    pub fn asked(&mut self, peer: PublicKey, from_internet: bool, failed: bool, now_ms: u64) {
+    /// A peer was asked; it `failed` to answer, or `came` through somewhere.
+    pub fn asked(&mut self, peer: PublicKey, from_internet: bool, failed: bool, came: bool, now_ms: u64) {
         if self.peers.len() >= PEERS_MAX {
             return;
         }
-        let next_ms = now_ms + if failed { RETRY_MS } else { AGAIN_MS };
+        let wait_ms = match (failed, came) {
+            (true, _) => RETRY_MS,
+            // A firewall may be opened, and a dial may fail for once.
+            (false, false) => NOT_REACHED_MS,
+            (false, true) => AGAIN_MS,
+        };
+        let next_ms = now_ms + wait_ms;
         self.peers.insert(peer, Peer { from_internet, next_ms, failed });
     }
 
@@ -219,7 +227,7 @@ mod tests {
         let mut asked = Vec::new();
         while let Some((peer, group)) = found.due(&connected, &ways(), 0) {
             asked.push(group.is_some());
-            found.asked(peer, group.is_some(), false, 0);
+            found.asked(peer, group.is_some(), false, true, 0);
         }
         assert_eq!(asked, [true, true, false, false]);
         assert_eq!(found.due(&connected, &ways(), AGAIN_MS - 1), None);
@@ -234,7 +242,7 @@ mod tests {
         let connected = [(peer(1), far(1)), (peer(2), far(2)), (peer(3), far(3))];
         for _ in 0..3 {
             let (peer, group) = found.due(&connected, &ways(), 0).expect("one more");
-            found.asked(peer, group.is_some(), true, 0);
+            found.asked(peer, group.is_some(), true, false, 0);
         }
         assert_eq!(found.due(&connected, &ways(), RETRY_MS - 1), None);
         assert!(found.due(&connected, &ways(), RETRY_MS).is_some());
