@@ -164,7 +164,8 @@ impl Files {
     }
 }
 
-fn read_secret(path: &Path) -> Result<SecretKey, Failure> {
+/// The key in a file.
+pub fn read_secret(path: &Path) -> Result<SecretKey, Failure> {
     let bytes = keyfile::read_secret(path).map_err(|error| Failure::failed(error.to_string()))?;
     let seed = <[u8; 32]>::try_from(&bytes[..])
         .map_err(|_| Failure::failed(format!("{} is no key: it has {} bytes, not 32", path.display(), bytes.len())))?;

@@ -85,10 +85,7 @@ pub fn secret(path: &Path, entropy: &Entropy) -> Result<SecretKey, Failure> {
         let seed: [u8; 32] = entropy.bytes();
         keyfile::write_secret(path, &seed).map_err(|error| Failure::failed(error.to_string()))?;
     }
-    let bytes = keyfile::read_secret(path).map_err(|error| Failure::failed(error.to_string()))?;
-    let seed = <[u8; 32]>::try_from(&bytes[..])
-        .map_err(|_| Failure::failed(format!("{} is no key: it has {} bytes, not 32", path.display(), bytes.len())))?;
-    Ok(SecretKey::from_seed(&seed))
+    files::read_secret(path)
 }
 
 #[cfg(test)]
