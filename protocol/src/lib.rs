@@ -18,6 +18,7 @@ pub mod inquiry;
 pub mod keylog;
 pub mod keyring;
 pub mod limits;
+pub mod network_key;
 pub mod object;
 pub mod record;
 pub mod sign1;
@@ -29,6 +30,7 @@ pub use frame::{Frame, FrameError, FrameKind, FrameOpener, FrameSealer};
 pub use identity::{AgentId, IdentityError, PublicKey, SecretKey};
 pub use keylog::{KeyLog, KeyLogError};
 pub use keyring::{Keyring, KeyringError};
+pub use network_key::{NetworkKey, NetworkKeyError};
 pub use object::{Authored, Kind, ObjectError};
 pub use stream::{Challenge, Hello, StreamBinding};
 

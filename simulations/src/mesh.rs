@@ -205,7 +205,7 @@ impl Node {
         let mut builtins = Builtins::new();
         builtins.insert("actor", |_, _| Ok(Arc::new(Actor)));
         let host = Arc::new(Host::new(builtins, ProcessConfig::default()));
-        let trust = watch::channel(Trust { node: key.public(), owner: owner.public(), trusted }).1;
+        let trust = watch::channel(Trust { node: key.public(), owner: owner.public(), trusted, private: false }).1;
         let random = entropy(1_000 + u64::from(number));
         let hosting =
             Hosting::open(store.clone(), host.clone(), trust, clock.clone(), random).await.expect("a task store");

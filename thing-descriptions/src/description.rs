@@ -28,13 +28,26 @@ impl DescriptionError {
 }
 
 /// A valid Thing Description: the bytes as submitted (TD 1.1 has no canonical form, so nothing else can be signed or
-/// given back), the value they hold, and the capabilities read in it. Cloning shares all of them.
+/// given back), and what the node reads in it. The value that the bytes hold is not kept: in memory it is eight times as
+/// large. Cloning shares all.
 #[derive(Clone, PartialEq)]
 pub struct Description {
     bytes: Arc<[u8]>,
-    value: Arc<Value>,
-    capabilities: Arc<[Capability]>,
-    warnings: Arc<Report>,
+    read: Arc<Read>,
+}
+
+/// What is read in a description once.
+#[derive(PartialEq)]
+struct Read {
+    id: Option<String>,
+    title: String,
+    description: Option<String>,
+    version: Option<String>,
+    input_modes: Vec<String>,
+    output_modes: Vec<String>,
+    affordances: Vec<String>,
+    capabilities: Vec<Capability>,
+    warnings: Report,
 }
 
 impl fmt::Debug for Description {
@@ -79,19 +92,32 @@ impl Description {
     /// [`DescriptionError::Invalid`] with every finding.
     pub fn parse_as(bytes: &[u8], strictness: Strictness) -> Result<Description, DescriptionError> {
         match parse(bytes, strictness) {
-            (report, Some(value)) if report.is_valid() => Ok(Description::of(bytes.into(), value, report)),
+            (report, Some(value)) if report.is_valid() => Ok(Description::of(bytes.into(), &value, report)),
             (report, _) => Err(DescriptionError::Invalid(report)),
         }
     }
 
     /// A description made by this crate, which is valid by construction (a property test says so).
     pub(crate) fn made(value: Value) -> Description {
-        Description::of(value.to_string().into_bytes().into(), value, Report::default())
+        Description::of(value.to_string().into_bytes().into(), &value, Report::default())
     }
 
-    fn of(bytes: Arc<[u8]>, value: Value, warnings: Report) -> Description {
-        let capabilities = capabilities(&value).into();
-        Description { bytes, value: Arc::new(value), capabilities, warnings: Arc::new(warnings) }
+    fn of(bytes: Arc<[u8]>, value: &Value, warnings: Report) -> Description {
+        let text = |member: &str| value.get(member)?.as_str().map(str::to_owned);
+        let named = |kind: &str| value.get(kind).and_then(Value::as_object);
+        let affordances = ["properties", "actions", "events"].into_iter().filter_map(named);
+        let read = Read {
+            id: text("id"),
+            title: text("title").unwrap_or_default(),
+            description: text("description"),
+            version: value.pointer("/version/instance").and_then(Value::as_str).map(str::to_owned),
+            input_modes: strings(value.get("althing:inputModes")),
+            output_modes: strings(value.get("althing:outputModes")),
+            affordances: affordances.flat_map(Map::keys).cloned().collect(),
+            capabilities: capabilities(value),
+            warnings,
+        };
+        Description { bytes, read: Arc::new(read) }
     }
 
     /// The bytes as submitted.
@@ -99,57 +125,65 @@ impl Description {
         &self.bytes
     }
 
-    /// The value that the bytes hold, members in their order; an unknown member is here too.
-    pub fn value(&self) -> &Value {
-        &self.value
+    /// The value that the bytes hold, read anew: members in their order, an unknown one too.
+    ///
+    /// # Panics
+    /// Never: the bytes were read before.
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.bytes).expect("it was read before")
     }
 
     /// What validation found without refusing: warnings only.
     pub fn warnings(&self) -> &Report {
-        &self.warnings
+        &self.read.warnings
     }
 
     /// The identifier (`id`), a URI; a foreign description may have none.
     pub fn id(&self) -> Option<&str> {
-        self.text("id")
+        self.read.id.as_deref()
     }
 
     /// The title for people.
     pub fn title(&self) -> &str {
-        self.text("title").unwrap_or_default()
+        &self.read.title
     }
 
     /// The description for people.
     pub fn description(&self) -> Option<&str> {
-        self.text("description")
+        self.read.description.as_deref()
     }
 
     /// The version of this instance (`version.instance`).
     pub fn version(&self) -> Option<&str> {
-        self.value.get("version")?.get("instance")?.as_str()
+        self.read.version.as_deref()
     }
 
     /// The media types that the agent reads (`althing:inputModes`); empty where unsaid.
-    pub fn input_modes(&self) -> Vec<String> {
-        strings(self.value.get("althing:inputModes"))
+    pub fn input_modes(&self) -> &[String] {
+        &self.read.input_modes
     }
 
     /// The media types that the agent writes (`althing:outputModes`); empty where unsaid.
-    pub fn output_modes(&self) -> Vec<String> {
-        strings(self.value.get("althing:outputModes"))
+    pub fn output_modes(&self) -> &[String] {
+        &self.read.output_modes
+    }
+
+    /// The names of its properties, actions and events.
+    pub fn affordances(&self) -> &[String] {
+        &self.read.affordances
     }
 
     /// What it can do: `lmos:capabilities`, read leniently (a missing member is empty, a plain string is id and name);
     /// where there are none, one for each action. At most [`CAPABILITIES_MAX`].
     pub fn capabilities(&self) -> &[Capability] {
-        &self.capabilities
+        &self.read.capabilities
     }
 
     /// The text that a full-text index reads: title, description, and of each capability its id, name, description,
     /// action, target, tags and examples, one per line.
     pub fn search_text(&self) -> String {
         let head = [self.title(), self.description().unwrap_or_default()];
-        let capabilities = self.capabilities.iter().flat_map(|c| {
+        let capabilities = self.capabilities().iter().flat_map(|c| {
             let words = [c.id.as_str(), &c.name, &c.description].into_iter();
             let verb = c.action.iter().chain(&c.target).map(String::as_str);
             words.chain(verb).chain(c.tags.iter().chain(&c.examples).map(String::as_str))
@@ -161,10 +195,6 @@ impl Description {
     /// SHA-256 of the bytes as submitted.
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(&self.bytes).into()
-    }
-
-    fn text(&self, member: &str) -> Option<&str> {
-        self.value.get(member)?.as_str()
     }
 }
 

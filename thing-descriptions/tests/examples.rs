@@ -27,7 +27,7 @@ fn each_example_has_the_description_that_the_code_makes() {
         let text = fs::read_to_string(&path).expect("a readable file");
         let file = AgentFile::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let made = describe(&file, &format!("urn:althing:{PUBLISHER}:{}", file.name));
-        let made = serde_json::to_string_pretty(made.value()).expect("a value is JSON") + "\n";
+        let made = serde_json::to_string_pretty(&made.value()).expect("a value is JSON") + "\n";
         let beside = path.with_extension("td.json");
         if std::env::var_os(WRITE).is_some() {
             fs::write(&beside, &made).expect("a writable folder");

@@ -122,7 +122,7 @@ proptest! {
         prop_assert!(description.is_ok(), "{:?}", description);
         if let Ok(description) = description {
             prop_assert_eq!(description.bytes(), text.as_bytes());
-            prop_assert_eq!(description.value(), &td);
+            prop_assert_eq!(description.value(), td.clone());
             prop_assert_eq!(&description.value()["actions"]["dim"][&name], &value);
         }
     }

@@ -58,6 +58,9 @@ pub enum Command {
     /// The owner's keys: show, change, end, keep a copy, bring it back.
     #[command(subcommand)]
     Key(Key),
+    /// The key that the nodes of a private network share.
+    #[command(subcommand)]
+    NetworkKey(NetworkKey),
     /// Show what an agent file's contract is bound to here: models, tools, and which layer set each field.
     Bind(Bind),
     /// Have another node of yours hold what a contract needs, before an agent is brought there.
@@ -118,6 +121,21 @@ pub enum Key {
     },
     /// Bring exported keys to this machine.
     Import {
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+/// `althing network-key`
+#[derive(Debug, Clone, Subcommand)]
+pub enum NetworkKey {
+    /// Make a key, in a new file to be brought to each node.
+    New {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Show what tells whether two files hold the same key; it gives nothing away.
+    Show {
         /// The file.
         file: PathBuf,
     },
@@ -237,6 +255,9 @@ pub struct Up {
     /// Where to listen for nodes, such as /ip4/0.0.0.0/tcp/7421.
     #[arg(long)]
     pub listen: Vec<String>,
+    /// The key file of a private network: who does not have it cannot connect (`althing network-key new` makes one).
+    #[arg(long, value_name = "FILE")]
+    pub network_key: Option<PathBuf>,
     /// Show public agents to strangers on the LAN: mDNS `_wot._tcp` and `_agent._tcp`, their descriptions and cards.
     #[arg(long)]
     pub introduce: bool,

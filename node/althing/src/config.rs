@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use althing_execution::admission::Policy;
 use althing_execution::kernel::KernelConfig;
+use althing_protocol::NetworkKey;
 use althing_td::ModelEndpoint;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::exit::Failure;
+use crate::network_key;
 
 /// Characters of a network's name.
 const NETWORK_MAX: usize = althing_protocol::limits::NETWORK_BYTES_MAX;
@@ -21,6 +23,11 @@ const TOKEN_MIN: usize = 16;
 pub struct Config {
     /// The network's name: nodes of another name are strangers.
     pub network: String,
+    /// The file of the key that the nodes of a private network share; empty: everybody may connect.
+    pub network_key: PathBuf,
+    /// What that file holds, once it was read.
+    #[serde(skip)]
+    pub secret: Option<NetworkKey>,
     /// Addresses of nodes to join, beyond those on the LAN.
     pub peers: Vec<String>,
     /// Models that every agent may be bound to, as far as its contract allows them.
@@ -87,6 +94,8 @@ pub struct Node {
     pub announce: Vec<String>,
     /// Pass connections on to nodes that nobody can dial, when this one can be dialled.
     pub relay: bool,
+    /// Requests a second of each peer that is not trusted; 0: any number.
+    pub stranger_rate: u32,
     /// What contracts may ask of the node, such as "on-prem".
     pub labels: Vec<String>,
     /// Whether these were named for this start: then no others will do.
@@ -153,6 +162,8 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             network: "althing".to_owned(),
+            network_key: PathBuf::new(),
+            secret: None,
             peers: Vec::new(),
             models: Vec::new(),
             node: Node::default(),
@@ -174,6 +185,7 @@ impl Default for Node {
             listen: listen.map(str::to_owned).to_vec(),
             announce: Vec::new(),
             relay: true,
+            stranger_rate: 200,
             labels: Vec::new(),
             fixed: false,
         }
@@ -213,7 +225,8 @@ impl Config {
                 let mut config = parsed.map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))?;
                 // Wherever the node is started.
                 let folder = path.parent().unwrap_or(Path::new(""));
-                for named in [&mut config.binding.tenant, &mut config.binding.roles] {
+                let (tenant, roles) = (&mut config.binding.tenant, &mut config.binding.roles);
+                for named in [tenant, roles, &mut config.network_key] {
                     if !named.as_os_str().is_empty() {
                         *named = folder.join(&named);
                     }
@@ -233,6 +246,28 @@ impl Config {
         let config: Config = table.try_into().map_err(|error: toml::de::Error| error.to_string())?;
         config.check()?;
         Ok(config)
+    }
+
+    /// Reads the key of a private network, and calls the network what it is called with that key.
+    pub fn unlock(&mut self) -> Result<(), Failure> {
+        if self.network_key.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let key = network_key::read(&self.network_key)?;
+        let name = key.network(&self.network);
+        self.network = name.ok_or_else(|| Failure::usage("`network` is 1 to 47 bytes where there is a network key"))?;
+        self.secret = Some(key);
+        let quic = |address: &String| address.contains("/quic");
+        if self.node.fixed
+            && let Some(address) = self.node.listen.iter().find(|address| quic(address))
+        {
+            return Err(Failure::usage(format!("a private network is on TCP only; it cannot listen on {address}")));
+        }
+        self.node.listen.retain(|address| !quic(address));
+        if self.node.listen.is_empty() {
+            return Err(Failure::usage("a private network is on TCP only, and `node.listen` names no TCP address"));
+        }
+        Ok(())
     }
 
     /// What the types cannot say.

@@ -12,6 +12,7 @@ mod doctor;
 mod exit;
 mod introduce;
 mod keys;
+mod network_key;
 mod node;
 mod owner;
 mod parts;
@@ -68,6 +69,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Trust(trust) => commands::trust::run(&at, &trust, &out).await,
         Command::Secret(secret) => commands::secret::run(&at, &secret, &out),
         Command::Key(key) => commands::key::run(&at, &key, &out),
+        Command::NetworkKey(asked) => commands::network_key::run(&asked, &out),
         Command::Bind(bind) => commands::bind::run(&at, &bind, &out).await,
         Command::Reserve(reserve) => commands::reserve::run(&at, &reserve, &out).await,
         Command::Memory(memory) => commands::memory::run(&at, &memory, &out).await,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use althing_calls::{Calls, Hosting};
-use althing_communication::{Communication, CommunicationConfig, Entropy, Trust, WallClock};
+use althing_communication::{Communication, Entropy, Trust, WallClock};
 use althing_discovery::Discovery;
 use althing_discovery::lan::Lan;
 use althing_execution::Host;
@@ -101,13 +101,12 @@ impl Node {
         let network = parts::listen(&key, &config, &clock, &mut notes).await?;
         let membership = publish::membership(&owner, key.public(), &config.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(membership);
-        let trust = Trust { node: key.public(), owner: owner.id(), trusted: read_trusted(store.as_ref())? };
-        let (trust, trusting) = watch::channel(trust);
+        let (trust, trusting) = watch::channel(whom_to_trust(&key, &owner, store.as_ref(), &config)?);
         let communication = Communication::start(
             network.clone(),
             key.clone(),
             shown,
-            CommunicationConfig { network: config.network.clone(), ..CommunicationConfig::default() },
+            parts::communicating(&config),
             clock.clone(),
             entropy.clone(),
         );
@@ -295,6 +294,12 @@ impl Node {
             tracing::error!(%error, "the store could not be flushed");
         }
     }
+}
+
+/// What this node begins with.
+fn whom_to_trust(key: &SecretKey, owner: &Owner, store: &dyn Store, config: &Config) -> Result<Trust, Failure> {
+    let (trusted, private) = (read_trusted(store)?, config.secret.is_some());
+    Ok(Trust { node: key.public(), owner: owner.id(), trusted, private })
 }
 
 fn read_trusted(store: &dyn Store) -> Result<BTreeSet<PublicKey>, Failure> {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use althing_calls::{Asking, CALL, Calls, Hosting, Incoming, REMOTE_TASKS, RESERVE, Reserving, TASKS};
-use althing_communication::{Caller, Communication, Entropy, Network, Trust, WallClock};
+use althing_communication::{Caller, Communication, CommunicationConfig, Entropy, Network, Trust, WallClock};
 use althing_discovery::lan::{Lan, LanConfig};
 use althing_discovery::{Discovery, DiscoveryConfig, Facts};
 use althing_execution::kernel::Kernel;
@@ -159,8 +159,9 @@ pub async fn listen(
     notes: &mut Vec<String>,
 ) -> Result<Arc<dyn Network>, Failure> {
     let start = |listen: Vec<String>| {
-        let relay = config.node.relay;
-        Libp2pNetwork::start(key, Libp2pConfig { listen, relay, ..Libp2pConfig::new(&config.network, clock.clone()) })
+        let (relay, network_key) = (config.node.relay, config.secret.clone());
+        let plain = Libp2pConfig::new(&config.network, clock.clone());
+        Libp2pNetwork::start(key, Libp2pConfig { listen, relay, network_key, ..plain })
     };
     let network = match start(config.node.listen.clone()).await {
         Err(althing_libp2p::ListenError::Io { address, reason }) if reason.contains("in use") && !config.node.fixed => {
@@ -211,6 +212,12 @@ pub fn join_lan(
     }
 }
 
+/// How nodes are spoken with.
+pub fn communicating(config: &Config) -> CommunicationConfig {
+    let (network, stranger_rate) = (config.network.clone(), config.node.stranger_rate);
+    CommunicationConfig { network, stranger_rate, ..CommunicationConfig::default() }
+}
+
 /// Finding nodes and agents.
 pub fn discover(
     communication: &Communication,
@@ -228,11 +235,11 @@ pub fn discover(
     };
     let (trusting, owners) = (trust.subscribe(), communication.clone());
     let trusted = althing_communication::CallerRule::Trusted;
-    let near = {
+    communication.trusts({
         let (trusting, trusted) = (trusting.clone(), trusted.clone());
         move |caller: &Caller| trusting.borrow().check(&trusted, caller).is_ok()
-    };
-    communication.find_out_reach(config.node.announce.clone(), near);
+    });
+    communication.find_out_reach(config.node.announce.clone());
     let trusts = move |peer| {
         let caller = Caller { node: peer, owner: owners.owner(peer) };
         trusting.borrow().check(&trusted, &caller).is_ok()

@@ -37,6 +37,8 @@ pub struct Trust {
     pub owner: PublicKey,
     /// Trusted nodes and owners.
     pub trusted: BTreeSet<PublicKey>,
+    /// This node's network is a private one: who is connected holds its key, and is trusted.
+    pub private: bool,
 }
 
 /// A caller that may not call.
@@ -64,7 +66,9 @@ impl Trust {
         let (allows, allowed) = match rule {
             CallerRule::ThisNode => (caller.node == self.node, "only callers on its own node"),
             CallerRule::Own => (own, "only its owner's nodes"),
-            CallerRule::Trusted => (own || named(&self.trusted), "only its owner's nodes and those it trusts"),
+            CallerRule::Trusted => {
+                (own || self.private || named(&self.trusted), "only its owner's nodes and those it trusts")
+            }
             CallerRule::Anyone => (true, "everyone"),
             CallerRule::Listed(set) => (own || named(set), "only its owner's nodes and a list of callers"),
         };
@@ -85,7 +89,7 @@ mod tests {
 
     #[test]
     fn only_those_whom_the_rule_names_may_call() {
-        let trust = Trust { node: key(1), owner: key(2), trusted: BTreeSet::from([key(7), key(8)]) };
+        let trust = Trust { node: key(1), owner: key(2), trusted: BTreeSet::from([key(7), key(8)]), private: false };
         let callers = [
             ("this node", Caller { node: key(1), owner: None }),
             ("own node", Caller { node: key(3), owner: Some(key(2)) }),
@@ -107,5 +111,14 @@ mod tests {
             }
         }
         assert!(callers.iter().all(|(_, caller)| trust.check(&CallerRule::Anyone, caller).is_ok()));
+
+        // In a private network everybody is trusted, and nobody is more than that.
+        let private = Trust { private: true, ..trust.clone() };
+        for (name, caller) in &callers {
+            assert!(private.check(&CallerRule::Trusted, caller).is_ok(), "{name}");
+            for rule in [CallerRule::ThisNode, CallerRule::Own, CallerRule::Listed(BTreeSet::from([key(5)]))] {
+                assert_eq!(private.check(&rule, caller), trust.check(&rule, caller), "{rule:?} {name}");
+            }
+        }
     }
 }

@@ -14,6 +14,9 @@ pub struct CommunicationConfig {
     pub streams_max: usize,
     /// Streams to one peer and protocol that are kept open for the next call.
     pub idle_streams_max: usize,
+    /// Requests a second of each peer that is not trusted, and twice as many at once; more wait. 0: any number. Where
+    /// nobody has said whom this node trusts ([`crate::Communication::trusts`]), nobody waits.
+    pub stranger_rate: u32,
     /// A stream without a call is closed after this.
     pub idle_timeout: Duration,
     /// A peer must open a stream, answer its opening and finish a frame that it began within this.
@@ -29,6 +32,7 @@ impl Default for CommunicationConfig {
             streams_per_peer_max: 256,
             streams_max: 4_096,
             idle_streams_max: 64,
+            stranger_rate: 200,
             idle_timeout: Duration::from_secs(300),
             frame_timeout: Duration::from_secs(10),
             default_deadline: Duration::from_secs(60),

@@ -44,16 +44,13 @@ pub(crate) async fn accept(shared: Arc<Shared>, protocol: &'static str, mut inco
         let (shared, to) = (shared.clone(), to.clone());
         tokio::spawn(async move {
             let Some(permits) = shared.admit(peer, protocol).await else {
-                tracing::warn!(%peer, protocol, "peer has too many streams open; this one is closed");
+                shared.refuse(peer, protocol, &"it has too many streams open");
                 return;
             };
             match serve(&shared, protocol, peer, raw, to).await {
                 Ok(()) | Err(StreamError::Closed) => {}
                 Err(StreamError::Io(reason)) => tracing::debug!(%peer, protocol, %reason, "stream broke"),
-                Err(reason) => {
-                    shared.count_refused();
-                    tracing::warn!(%peer, protocol, %reason, "stream refused");
-                }
+                Err(reason) => shared.refuse(peer, protocol, &reason),
             }
             drop::<[OwnedSemaphorePermit; 2]>(permits);
         });
@@ -81,6 +78,8 @@ async fn serve(
         }
         // Looked at with each call: a stream may outlive what was shown when it was opened.
         let caller = Caller { node: peer, owner: membership.as_ref().and_then(|shown| shared.owner_by(shown)) };
+        // Nothing more is read of this stream meanwhile.
+        shared.pace(&caller).await;
         let request = Request::from_frame(frame);
         let priority = to.priority(&request);
         if !answer(&mut stream, to.call(caller, request), priority).await? {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use althing_protocol::{PublicKey, cbor};
@@ -86,12 +86,8 @@ pub(crate) struct Reaching {
     dialled: Mutex<BTreeMap<PublicKey, Instant>>,
     room: Semaphore,
     again: Notify,
-    /// Of whom an address is believed without a second opinion.
-    near: OnceLock<Near>,
     begun: Instant,
 }
-
-type Near = Box<dyn Fn(&Caller) -> bool + Send + Sync>;
 
 impl Default for Reaching {
     fn default() -> Reaching {
@@ -100,7 +96,6 @@ impl Default for Reaching {
             dialled: Mutex::default(),
             room: Semaphore::new(AT_ONCE),
             again: Notify::new(),
-            near: OnceLock::new(),
             begun: Instant::now(),
         }
     }
@@ -113,7 +108,7 @@ impl Reaching {
 
     fn verdict(&self, shared: &Shared, listening: &[String]) -> Verdict {
         let caller = |node| Caller { node, owner: shared.owner(node) };
-        self.state().verdict(listening, |peer| self.near.get().is_some_and(|near| near(&caller(peer))))
+        self.state().verdict(listening, |peer| shared.is_trusted(&caller(peer)) == Some(true))
     }
 
     /// May `peer` have itself dialled now?
@@ -131,11 +126,9 @@ impl Reaching {
 
 impl Communication {
     /// Finds out, for as long as the network lives, how others can reach this node. `announce` are addresses that its
-    /// operator vouches for; `near` says of whom an address is believed without a second opinion.
-    pub fn find_out_reach(&self, announce: Vec<String>, near: impl Fn(&Caller) -> bool + Send + Sync + 'static) {
+    /// operator vouches for; whom this node trusts is believed without a second opinion.
+    pub fn find_out_reach(&self, announce: Vec<String>) {
         self.shared.reaching.state().vouched(announce);
-        // Whoever said so first is heard.
-        let _ = self.shared.reaching.near.set(Box::new(near));
         tokio::spawn(find_out(Arc::downgrade(&self.shared)));
     }
 

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use althing_protocol::object::{self, Membership};
 use althing_protocol::{AgentId, Authored, Frame, FrameKind, Hello, PublicKey, SecretKey};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
+use tokio::time::{Instant, sleep};
 
+use crate::caller::Caller;
 use crate::config::CommunicationConfig;
 use crate::error::CallError;
 use crate::inbound::{self, Inbound};
 use crate::keys::{self, KEYS, Keys};
 use crate::lanes::{Lanes, Priority};
+use crate::machine::manners::Manners;
 use crate::network::{AcceptError, Network, PeerEvent};
 use crate::outbound::{self, Events, Pool};
 use crate::ports::{Entropy, WallClock};
@@ -106,7 +109,13 @@ pub(crate) struct Shared {
     pub reaching: Reaching,
     /// Who writes to which peer.
     lanes: Mutex<BTreeMap<PublicKey, Arc<Lanes>>>,
+    /// Whom this node trusts.
+    trusts: OnceLock<Trusts>,
+    manners: Mutex<Manners>,
+    begun: Instant,
 }
+
+type Trusts = Box<dyn Fn(&Caller) -> bool + Send + Sync>;
 
 struct Limits {
     inbound: Arc<Semaphore>,
@@ -161,6 +170,9 @@ impl Communication {
             keys: Keys::default(),
             reaching: Reaching::default(),
             lanes: Mutex::default(),
+            trusts: OnceLock::new(),
+            manners: Mutex::default(),
+            begun: Instant::now(),
         });
         tokio::spawn(forget_the_gone(Arc::downgrade(&shared), events));
         let communication = Communication { shared: shared.clone() };
@@ -170,6 +182,12 @@ impl Communication {
             tokio::spawn(keys::spread(Arc::downgrade(&shared), shared.network.events()));
         }
         communication
+    }
+
+    /// Says whom this node trusts. Everybody else is a stranger: served at a bounded rate, and not believed alone. Whoever
+    /// says so first is heard.
+    pub fn trusts(&self, trusts: impl Fn(&Caller) -> bool + Send + Sync + 'static) {
+        let _ = self.shared.trusts.set(Box::new(trusts));
     }
 
     /// Hands the calls of `protocol` to `to`.
@@ -325,14 +343,41 @@ impl Shared {
         self.lanes.lock().expect("no holder of the lanes panics")
     }
 
-    pub fn count_refused(&self) {
+    /// Something that `peer` sent was refused.
+    pub fn refuse(&self, peer: PublicKey, protocol: &'static str, reason: &dyn std::fmt::Display) {
         self.refused.fetch_add(1, Ordering::Relaxed);
+        // A peer must not fill the log either.
+        match self.manners().complain(peer, self.begun.elapsed()) {
+            Some(unsaid) => tracing::warn!(%peer, protocol, %reason, unsaid, "stream refused"),
+            None => tracing::debug!(%peer, protocol, %reason, "stream refused"),
+        }
+    }
+
+    /// Whether a peer is trusted, where that was said.
+    pub fn is_trusted(&self, caller: &Caller) -> Option<bool> {
+        self.trusts.get().map(|trusts| trusts(caller))
+    }
+
+    /// Has a stranger wait that asks too much.
+    pub async fn pace(&self, caller: &Caller) {
+        let rate = self.config.stranger_rate;
+        if rate > 0 && self.is_trusted(caller) == Some(false) {
+            let wait = self.manners().request(caller.node, rate, self.begun.elapsed());
+            if !wait.is_zero() {
+                sleep(wait).await;
+            }
+        }
+    }
+
+    fn manners(&self) -> std::sync::MutexGuard<'_, Manners> {
+        self.manners.lock().expect("no holder of the manners panics")
     }
 
     fn forget(&self, peer: PublicKey) {
         self.pool.forget(peer);
         self.owners().remove(&peer);
         self.lanes().remove(&peer);
+        self.manners().sweep(self.begun.elapsed());
         let full = |kind: u8, limit: &Arc<Semaphore>| {
             limit.available_permits() == if kind > 0 { OWN_STREAMS } else { self.config.streams_per_peer_max }
         };

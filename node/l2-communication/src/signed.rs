@@ -19,8 +19,10 @@ use crate::network::BoxedStream;
 const PREFIX: usize = 4;
 /// A peer that takes nothing of a frame for this long holds up its own stream, and memory of ours.
 const TAKE_PATIENCE: Duration = Duration::from_secs(60);
-/// Room that is kept between frames; a larger frame's room is given back after it.
-const KEEP_BYTES: usize = 16 << 10;
+/// Room that a stream has while nothing comes: a node has hundreds of them.
+const IDLE_BYTES: usize = 1 << 10;
+/// Room for what is coming, made again and again until a frame is whole.
+const ROOM_BYTES: usize = 16 << 10;
 
 /// What both openings need to know.
 pub(crate) struct Opening<'a> {
@@ -70,7 +72,7 @@ impl SignedStream {
             membership: opening.membership,
         };
         let greeting = prefixed(&mine.encode());
-        let mut inbox = BytesMut::with_capacity(1 << 10);
+        let mut inbox = BytesMut::new();
         let exchange = async {
             // Both write first and read second: one round trip, and no order to agree on.
             raw.write_all(&greeting).await?;
@@ -165,14 +167,15 @@ async fn read_frame(raw: &mut BoxedStream, inbox: &mut BytesMut, max: usize) -> 
     inbox.advance(PREFIX);
     let frame = inbox.split_to(len);
     if inbox.is_empty() {
-        *inbox = BytesMut::with_capacity(KEEP_BYTES.min(len.max(1 << 10)));
+        // The room of this frame goes with it.
+        *inbox = BytesMut::new();
     }
     Ok(frame)
 }
 
 /// Reads what is there, at least one byte.
 async fn fill(raw: &mut BoxedStream, inbox: &mut BytesMut) -> Result<(), StreamError> {
-    inbox.reserve(KEEP_BYTES);
+    inbox.reserve(if inbox.is_empty() { IDLE_BYTES } else { ROOM_BYTES });
     match raw.read_buf(inbox).await? {
         0 if inbox.is_empty() => Err(StreamError::Closed),
         0 => Err(StreamError::Io(io::ErrorKind::UnexpectedEof.into())),

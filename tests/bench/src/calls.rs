@@ -36,12 +36,7 @@ impl Inbound for Echo {
 }
 
 pub async fn communication() -> (Communication, PublicKey) {
-    let key = SecretKey::from_seed(&rand::rng().random());
-    let config = Libp2pConfig {
-        listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()],
-        ..Libp2pConfig::new("althing", WallClock::new(|| 0))
-    };
-    let network: Arc<dyn Network> = Arc::new(Libp2pNetwork::start(&key, config).await.expect("a network"));
+    let (network, key) = network().await;
     let communication = Communication::start(
         network,
         key.clone(),
@@ -51,6 +46,16 @@ pub async fn communication() -> (Communication, PublicKey) {
         Entropy::new(|bytes| rand::rng().fill(bytes)),
     );
     (communication, key.public())
+}
+
+/// A node's transport, with a key of its own.
+pub async fn network() -> (Arc<dyn Network>, SecretKey) {
+    let key = SecretKey::from_seed(&rand::rng().random());
+    let config = Libp2pConfig {
+        listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()],
+        ..Libp2pConfig::new("althing", WallClock::new(|| 0))
+    };
+    (Arc::new(Libp2pNetwork::start(&key, config).await.expect("a network")), key)
 }
 
 /// Child: answers calls over libp2p until it is killed.

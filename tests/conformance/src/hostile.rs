@@ -24,18 +24,29 @@ pub async fn write(raw: &mut BoxedStream, bytes: &[u8]) {
 
 /// Says hello as `me` on a stream to `to`; what it gives seals with the key `signs`.
 pub async fn greet(raw: &mut BoxedStream, me: PublicKey, to: PublicKey, signs: &SecretKey) -> FrameSealer {
-    let hello = Hello { version: FRAME_VERSION, challenge: [9; 32], network: NETWORK.to_owned(), membership: None };
+    let sealer = greet_on(raw, (NETWORK, PROTOCOL), (me, to), signs).await;
+    sealer.expect("their hello")
+}
+
+/// The same on a stream of a network's protocol, from one node to another; `None` when it is not answered.
+pub async fn greet_on(
+    raw: &mut BoxedStream,
+    (network, protocol): (&str, &str),
+    (opener, acceptor): (PublicKey, PublicKey),
+    signs: &SecretKey,
+) -> Option<FrameSealer> {
+    let hello = Hello { version: FRAME_VERSION, challenge: [9; 32], network: network.to_owned(), membership: None };
     write(raw, &hello.encode()).await;
-    let theirs = Hello::decode(&read(raw).await.expect("their hello"), NETWORK).expect("a hello");
+    let theirs = Hello::decode(&read(raw).await?, network).expect("a hello");
     let binding = StreamBinding {
-        network: NETWORK.to_owned(),
-        protocol: PROTOCOL.to_owned(),
-        opener: me,
-        acceptor: to,
+        network: network.to_owned(),
+        protocol: protocol.to_owned(),
+        opener,
+        acceptor,
         opener_challenge: [9; 32],
         acceptor_challenge: theirs.challenge,
     };
-    FrameSealer::new(&binding, signs.clone())
+    Some(FrameSealer::new(&binding, signs.clone()))
 }
 
 /// A request to be sealed.

@@ -148,7 +148,12 @@ async fn hosting() -> (Incoming, AgentId) {
                 runtime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\n";
     let file = althing_td::AgentFile::parse(file).expect("an agent file");
     host.start(&file, std::path::Path::new("/")).expect("a native agent");
-    let trust = Trust { node: key(1).public(), owner: key(3).public(), trusted: BTreeSet::from([key(2).public()]) };
+    let trust = Trust {
+        node: key(1).public(),
+        owner: key(3).public(),
+        trusted: BTreeSet::from([key(2).public()]),
+        private: false,
+    };
     let store = Arc::new(MemoryStore::new(&[althing_calls::TASKS]));
     let entropy = std::sync::atomic::AtomicU8::new(0);
     let entropy = Entropy::new(move |bytes| bytes.fill(entropy.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));

@@ -10,12 +10,13 @@ use support::world::World;
 use support::{COMMAND_MAX, Machine, Node, Running, binary};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "docs/getting-started.md",
     "docs/agents.md",
     "docs/contracts.md",
     "docs/keys.md",
+    "docs/private-networks.md",
     "docs/simulations.md",
     "docs/measuring.md",
     "docs/admission.md",

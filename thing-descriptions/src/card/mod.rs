@@ -102,10 +102,10 @@ fn extension(given: &Value) -> Value {
     extension
 }
 
-fn modes(given: &[String], described: Vec<String>) -> Vec<String> {
+fn modes(given: &[String], described: &[String]) -> Vec<String> {
     match (given, described) {
-        ([], described) if described.is_empty() => vec![MODE_DEFAULT.to_owned()],
-        ([], described) => described,
+        ([], []) => vec![MODE_DEFAULT.to_owned()],
+        ([], described) => described.to_vec(),
         (given, _) => given.to_vec(),
     }
 }

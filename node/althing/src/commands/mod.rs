@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod find;
 pub mod key;
 pub mod memory;
+pub mod network_key;
 mod panes;
 pub mod reserve;
 pub mod secret;

@@ -19,7 +19,7 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
         let mut lines = vec![
             format!("node     {}", text(status, "node")),
             format!("owner    {}", text(status, "owner")),
-            format!("network  {}", text(status, "network")),
+            format!("network  {}{}", text(status, "network"), if status["private"] == true { " (private)" } else { "" }),
             format!("gateway  {}", text(status, "gateway")),
         ];
         let layers = &status["layers"];

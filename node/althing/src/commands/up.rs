@@ -53,6 +53,9 @@ fn configure(at: &Paths, up: &Up) -> Result<Config, Failure> {
         config.node.listen.clone_from(&up.listen);
         config.node.fixed = true;
     }
+    if let Some(file) = &up.network_key {
+        config.network_key.clone_from(file);
+    }
     if up.introduce {
         config.introduce.enabled = true;
     }
@@ -60,6 +63,7 @@ fn configure(at: &Paths, up: &Up) -> Result<Config, Failure> {
         config.lan.enabled = false;
     }
     config.check().map_err(Failure::usage)?;
+    config.unlock()?;
     Ok(config)
 }
 

@@ -81,6 +81,7 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
         "owner": node.owner().id().did(),
         "ownerKeys": node.key_state(),
         "network": node.config.network,
+        "private": node.config.secret.is_some(),
         "version": env!("CARGO_PKG_VERSION"),
         "gateway": format!("http://{}", node.gateway),
         "notes": node.notes,

@@ -1,5 +1,6 @@
 //! What a node does on each connection.
 
+use libp2p::allow_block_list::{self, BlockedPeers};
 use libp2p::connection_limits::{self, ConnectionLimits};
 use libp2p::identity::Keypair;
 use libp2p::swarm::NetworkBehaviour;
@@ -27,6 +28,8 @@ const CIRCUIT_BYTES: u64 = 64 << 20;
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
+    /// Who is shut out.
+    pub out: allow_block_list::Behaviour<BlockedPeers>,
     streams: streams::Behaviour,
     identify: identify::Behaviour,
     ping: ping::Behaviour,
@@ -56,6 +59,7 @@ impl Behaviour {
             .with_agent_version(concat!("althing/", env!("CARGO_PKG_VERSION")).to_owned());
         Behaviour {
             limits: connection_limits::Behaviour::new(limits),
+            out: allow_block_list::Behaviour::default(),
             streams: streams::Behaviour::new(control),
             identify: identify::Behaviour::new(about),
             ping: ping::Behaviour::new(probe),

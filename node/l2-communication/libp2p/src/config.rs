@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use althing_communication::WallClock;
+use althing_protocol::NetworkKey;
 
 /// How the shell behaves.
 #[derive(Debug, Clone)]
 pub struct Libp2pConfig {
     /// The network's name: each has a table of its own.
     pub network: String,
+    /// The key that all of the network's nodes share. With it nodes speak over TCP only: libp2p's QUIC has no such key.
+    pub network_key: Option<NetworkKey>,
     /// The time of day, by which values of the table end.
     pub clock: WallClock,
     /// Multiaddresses to listen on.
@@ -36,6 +39,7 @@ impl Libp2pConfig {
     pub fn new(network: &str, clock: WallClock) -> Libp2pConfig {
         Libp2pConfig {
             network: network.to_owned(),
+            network_key: None,
             clock,
             listen: vec!["/ip4/0.0.0.0/tcp/0".to_owned()],
             relay: true,

@@ -17,6 +17,7 @@ mod egress;
 mod harbour;
 mod identity;
 mod lookups;
+mod offenders;
 mod port;
 mod probes;
 mod routing;

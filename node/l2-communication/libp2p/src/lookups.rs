@@ -304,10 +304,7 @@ impl Lookups {
     /// Somebody wants a value kept.
     fn offered(&mut self, kad: &mut kad::Behaviour<Shelf>, from: (PublicKey, Option<Group>), record: kad::Record) {
         let shelf = kad.store_mut();
-        let Some(key) = RecordKey::from_multihash(record.key.as_ref()) else {
-            shelf.refused += 1;
-            return;
-        };
+        let Some(key) = RecordKey::from_multihash(record.key.as_ref()) else { return shelf.offended(from.0) };
         if shelf.holds(key, &record.value) {
             return;
         }
@@ -320,7 +317,7 @@ impl Lookups {
     pub fn verified(&mut self, kad: &mut kad::Behaviour<Shelf>, outcome: Result<Verified, PublicKey>) {
         match outcome {
             Ok(Verified { from, key, value, in_ms }) => kad.store_mut().keep(from, key, value, in_ms),
-            Err(_) => kad.store_mut().refused += 1,
+            Err(from) => kad.store_mut().offended(from),
         }
     }
 

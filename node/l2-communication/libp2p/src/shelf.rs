@@ -27,6 +27,8 @@ pub(crate) struct Shelf {
     records: Records,
     provided: BTreeSet<RecordKey>,
     pub refused: u64,
+    /// Who wanted things kept that are none, since somebody last looked.
+    offences: Vec<PublicKey>,
 }
 
 impl Shelf {
@@ -37,6 +39,7 @@ impl Shelf {
             records: Records::new(local, RecordLimits::default()),
             provided: BTreeSet::new(),
             refused: 0,
+            offences: Vec::new(),
         }
     }
 
@@ -50,6 +53,17 @@ impl Shelf {
             self.refused += 1;
             tracing::debug!(%from, %reason, "record not kept");
         }
+    }
+
+    /// `peer` wanted something kept that is no record at all, or one that was forged.
+    pub fn offended(&mut self, peer: PublicKey) {
+        self.refused += 1;
+        self.offences.push(peer);
+    }
+
+    /// Who did that since it was asked last.
+    pub fn offences(&mut self) -> Vec<PublicKey> {
+        std::mem::take(&mut self.offences)
     }
 
     pub fn holds(&self, key: RecordKey, bytes: &[u8]) -> bool {

@@ -21,6 +21,7 @@ use crate::dialling::{options, plain};
 use crate::harbour::Harbour;
 use crate::identity::{peer_id, public_key};
 use crate::lookups::{Done, Lookups, Verified, Wanted};
+use crate::offenders::Offenders;
 use crate::probes::Probes;
 use crate::streams::Control;
 use crate::transport::{build, listen};
@@ -92,6 +93,7 @@ impl Libp2pNetwork {
             waiting: Vec::new(),
             lookups,
             harbour: Harbour::default(),
+            offenders: Offenders::default(),
         };
         tokio::spawn(task.run(inbox, verified));
         Ok(Libp2pNetwork { local, commands, streams, shared })
@@ -140,6 +142,7 @@ struct Task {
     waiting: Vec<(PublicKey, oneshot::Sender<Result<PublicKey, DialError>>)>,
     lookups: Lookups,
     harbour: Harbour,
+    offenders: Offenders,
 }
 
 impl Task {
@@ -156,9 +159,15 @@ impl Task {
                     self.tell_of_the_table();
                     self.keep_order();
                 }
-                _ = sweep.tick() => self.swarm.behaviour_mut().kad.store_mut().sweep(),
+                _ = sweep.tick() => {
+                    self.swarm.behaviour_mut().kad.store_mut().sweep();
+                    for peer in self.offenders.let_in(Instant::now()) {
+                        self.swarm.behaviour_mut().out.unblock_peer(peer_id(peer));
+                    }
+                }
                 Some(outcome) = verified.recv() => {
                     self.lookups.verified(&mut self.swarm.behaviour_mut().kad, outcome);
+                    self.shut_out_offenders();
                 }
                 command = inbox.recv() => match command {
                     Some(command) => self.obey(command),
@@ -249,6 +258,7 @@ impl Task {
                 let shared = &self.shared;
                 let remote = |peer| shared.connections().remote(peer);
                 self.lookups.note(&mut self.swarm.behaviour_mut().kad, event, remote);
+                self.shut_out_offenders();
             }
             SwarmEvent::NewListenAddr { listener_id, address } => {
                 self.harbour.given(listener_id);
@@ -264,6 +274,16 @@ impl Task {
                 tracing::debug!(peer = %event.remote_peer_id, result = ?event.result.map(drop), "hole punched");
             }
             _ => {}
+        }
+    }
+
+    /// Ends the connections of those who want rubbish kept, and takes none of them for a while.
+    fn shut_out_offenders(&mut self) {
+        for peer in self.swarm.behaviour_mut().kad.store_mut().offences() {
+            if self.offenders.offended(peer, Instant::now()) {
+                tracing::warn!(%peer, "it wants rubbish kept in the table; it is shut out for some minutes");
+                self.swarm.behaviour_mut().out.block_peer(peer_id(peer));
+            }
         }
     }
 

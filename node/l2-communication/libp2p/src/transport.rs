@@ -1,12 +1,14 @@
 //! How bytes travel: the transports that a swarm is built of, and the addresses that it listens on.
 
-use althing_protocol::SecretKey;
+use althing_protocol::{NetworkKey, SecretKey};
+use either::Either;
 use futures::StreamExt as _;
 use libp2p::core::Multiaddr;
 use libp2p::core::muxing::{StreamMuxer, StreamMuxerBox};
 use libp2p::core::transport::Boxed;
 use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
+use libp2p::pnet::{PnetConfig, PreSharedKey};
 use libp2p::swarm::SwarmEvent;
 use libp2p::{PeerId, Swarm, Transport as _, noise, quic, tcp, yamux};
 
@@ -41,7 +43,7 @@ pub(crate) fn build(
     let (passed_on, places) = libp2p::relay::client::new(keypair.public().to_peer_id());
     let builder = libp2p::SwarmBuilder::with_existing_identity(keypair)
         .with_tokio()
-        .with_other_transport(|key| transport_of(key, streams.egresses.clone(), passed_on))
+        .with_other_transport(|key| transport_of(key, config.network_key.as_ref(), streams.egresses.clone(), passed_on))
         .map_err(|error| transport(error.to_string()))?
         .with_dns()
         .map_err(|error| transport(error.to_string()))?;
@@ -55,20 +57,25 @@ pub(crate) fn build(
 }
 
 /// tcp, noise and yamux, as libp2p's own builder puts them together, with streams that end with their connection; the
-/// same over connections that relays pass on; and quic.
+/// same over connections that relays pass on; and quic. In a private network every byte on TCP is behind its key, and
+/// there is no quic; a relay is a member itself, so that what it passes on is a member's.
 fn transport_of(
     key: &Keypair,
+    network_key: Option<&NetworkKey>,
     egresses: Egresses,
     passed_on: libp2p::relay::client::Transport,
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let noise = noise::Config::new(key)?;
     let mut streams = yamux::Config::default();
     streams.set_max_num_streams(STREAMS_MAX);
-    let transport = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
-        .map(|stream, _| keep_little(stream))
-        .upgrade(Version::V1Lazy)
-        .authenticate(noise)
-        .multiplex(Multiplexing(streams));
+    let plain = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true)).map(|stream, _| keep_little(stream));
+    let behind = network_key.map(|key| PnetConfig::new(PreSharedKey::new(*key.as_bytes())));
+    let private = behind.is_some();
+    let transport = match behind {
+        Some(behind) => Either::Left(plain.and_then(move |stream, _| behind.handshake(stream))),
+        None => Either::Right(plain),
+    };
+    let transport = transport.upgrade(Version::V1Lazy).authenticate(noise).multiplex(Multiplexing(streams));
     let counted = egresses.clone();
     let tcp = transport.map(move |(peer, muxer): (PeerId, Closing<_>), _| counting(&counted, peer, muxer));
     let mut streams = yamux::Config::default();
@@ -78,6 +85,9 @@ fn transport_of(
         .authenticate(noise::Config::new(key)?)
         .multiplex(Multiplexing(streams))
         .map(move |(peer, muxer): (PeerId, Closing<_>), _| counting(&egresses, peer, muxer));
+    if private {
+        return Ok(passed_on.or_transport(tcp).map(|either, _| either.into_inner()).boxed());
+    }
     // Streams of QUIC share no backlog of ours: nothing is counted for them.
     let mut config = quic::Config::new(key);
     config.max_concurrent_stream_limit = STREAMS_MAX as u32;

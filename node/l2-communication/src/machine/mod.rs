@@ -1,3 +1,4 @@
 //! What L2 decides: no clocks, no sockets.
 
+pub(crate) mod manners;
 pub mod reachability;

@@ -96,10 +96,8 @@ impl Things {
 
 /// How many words of a question stand in what a Thing says of itself.
 fn words_in(question: &str, thing: &Thing) -> usize {
-    let value = thing.description.value();
-    let affordances = ["properties", "actions", "events"].into_iter().filter_map(|kind| value.get(kind)?.as_object());
-    let names: Vec<&str> = affordances.flat_map(|named| named.keys().map(String::as_str)).collect();
-    let text = format!("{}\n{}", thing.description.search_text(), names.join("\n")).to_lowercase();
+    let names = thing.description.affordances().join("\n");
+    let text = format!("{}\n{names}", thing.description.search_text()).to_lowercase();
     let has: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
     let words: BTreeSet<String> = question.to_lowercase().split_whitespace().map(str::to_owned).collect();
     words.iter().filter(|word| has.contains(word.as_str())).count()

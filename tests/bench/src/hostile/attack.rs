@@ -1,0 +1,208 @@
+//! The attackers: nodes that write rubbish to a table, nodes that send and read ever so slowly, and connections that are
+//! never of use.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use althing_communication::Network;
+use althing_conformance::hostile::{greet_on, request};
+use althing_discovery::PLACEMENTS;
+use althing_protocol::object;
+use althing_protocol::record::{Contact, RecordKey, Value};
+use althing_protocol::{PublicKey, SecretKey};
+use futures::StreamExt as _;
+use libp2p::identity::Keypair;
+use libp2p::kad::store::{MemoryStore, MemoryStoreConfig};
+use libp2p::kad::{self, Quorum};
+use libp2p::swarm::SwarmEvent;
+use libp2p::{Multiaddr, PeerId, StreamProtocol, Swarm, noise, tcp, yamux};
+use rand::{Rng as _, RngCore as _};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use super::{ATTACK_MAX, HELD, NETWORK, SLOW_NODES, SLOW_STREAMS, WRITERS, WRITES};
+use crate::calls::network;
+
+/// Writes of one node that are under way.
+const IN_FLIGHT: usize = 64;
+
+/// Child: attacks the node at the address that it is given; says when all have come through to it, and when it is done.
+pub async fn attack() {
+    let words: Vec<String> = std::env::args().collect();
+    let (peer, address): (PeerId, Multiaddr) =
+        (words[2].parse().expect("a peer"), words[3].parse().expect("an address"));
+    let victim = PublicKey::from_peer_id(&words[2]).expect("a node's key");
+    let ended = Arc::new(AtomicUsize::new(0));
+    let (came, mut coming) = mpsc::channel(WRITERS + SLOW_NODES);
+    let writing: Vec<_> = (0..WRITERS)
+        .map(|number| tokio::spawn(write(number, peer, address.clone(), ended.clone(), came.clone())))
+        .collect();
+    for _ in 0..SLOW_NODES {
+        tokio::spawn(slow(victim, words[3].clone(), came.clone()));
+    }
+    // First those who are to be heard: the others take the places of whoever comes later.
+    for _ in 0..WRITERS + SLOW_NODES {
+        coming.recv().await.expect("it comes through");
+    }
+    let held = tokio::spawn(hold(words[3].clone()));
+    println!("begun");
+    // What is not done by then is said.
+    let _ = tokio::time::timeout(ATTACK_MAX, futures::future::join_all(writing)).await;
+    println!("{}", ended.load(Ordering::Relaxed));
+    // Whoever started this ends it.
+    let _ = held.await;
+}
+
+/// A node with streams that it uses badly: half of them say a frame's bytes one by one, the others ask and ask and never
+/// read an answer.
+async fn slow(victim: PublicKey, address: String, came: mpsc::Sender<()>) {
+    let (network, key) = network().await;
+    network.dial(Some(victim), vec![address]).await.expect("a connection");
+    let _ = came.send(()).await;
+    let one = |number: usize| {
+        let (network, key) = (&network, &key);
+        async move {
+            loop {
+                // Refused, or thrown out: it comes again.
+                let _ = misuse(&**network, key, victim, number.is_multiple_of(2)).await;
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        }
+    };
+    futures::future::join_all((0..SLOW_STREAMS).map(one)).await;
+}
+
+async fn misuse(network: &dyn Network, key: &SecretKey, victim: PublicKey, writes: bool) -> Option<()> {
+    let mut raw = network.open(victim, PLACEMENTS).await.ok()?;
+    let mut sealer = greet_on(&mut raw, (NETWORK, PLACEMENTS), (key.public(), victim), key).await?;
+    loop {
+        let frame = sealer.seal(request("find")).ok()?;
+        let len = u32::try_from(frame.len()).ok()?.to_be_bytes();
+        let bytes = [&len[..], &frame].concat();
+        if !writes {
+            raw.write_all(&bytes).await.ok()?;
+            continue;
+        }
+        for byte in bytes {
+            raw.write_all(&[byte]).await.ok()?;
+            raw.flush().await.ok()?;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+/// Connections that are never of use: silent ones, and ones that say a byte a second.
+async fn hold(address: String) {
+    let parts: Vec<&str> = address.split('/').collect();
+    let at = format!("{}:{}", parts[2], parts[4]);
+    let one = |number: usize| {
+        let at = at.clone();
+        async move {
+            loop {
+                if let Ok(mut stream) = TcpStream::connect(&at).await {
+                    while !number.is_multiple_of(2) && stream.write_all(&[0x41]).await.is_ok() {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                    if number.is_multiple_of(2) {
+                        tokio::time::sleep(Duration::from_secs(30)).await;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        }
+    };
+    futures::future::join_all((0..HELD).map(one)).await;
+}
+
+fn swarm(key: &SecretKey) -> Swarm<kad::Behaviour<MemoryStore>> {
+    let mut seed = key.seed();
+    let keypair = Keypair::ed25519_from_bytes(&mut seed).expect("a key");
+    let digest = althing_protocol::hex(&althing_protocol::digest(NETWORK.as_bytes())[..8]);
+    let name = StreamProtocol::try_from_owned(format!("/althing/kad/1/{digest}")).expect("a name");
+    libp2p::SwarmBuilder::with_existing_identity(keypair)
+        .with_tokio()
+        .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)
+        .expect("a transport")
+        .with_behaviour(|key| {
+            let local = key.public().to_peer_id();
+            let store =
+                MemoryStoreConfig { max_records: 1 << 20, max_value_bytes: 1 << 20, ..MemoryStoreConfig::default() };
+            kad::Behaviour::with_config(local, MemoryStore::with_config(local, store), kad::Config::new(name))
+        })
+        .expect("a behaviour")
+        .with_swarm_config(|config| config.with_idle_connection_timeout(Duration::from_secs(600)))
+        .build()
+}
+
+/// One of them: noise, others' contacts signed by it, values that are too long, and keys that mean nothing.
+fn bad(number: usize, key: &SecretKey) -> kad::Record {
+    let mut rng = rand::rng();
+    let victim = SecretKey::from_seed(&rng.random()).public();
+    let under = RecordKey::contact(NETWORK, victim).to_multihash();
+    let noise = |len: usize| {
+        let mut bytes = vec![0; len];
+        rand::rng().fill_bytes(&mut bytes);
+        bytes
+    };
+    match number % 4 {
+        0 => kad::Record::new(under, noise(300)),
+        1 => {
+            let now_ms = 1_900_000_000_000;
+            let body = Contact::new(victim, u64::MAX, now_ms, now_ms + 1_000, vec!["/ip4/127.0.0.1/tcp/1".to_owned()]);
+            let forged = object::sign(body, NETWORK, "", key).expect("a good shape");
+            kad::Record::new(under, Value::Contact(forged).encode())
+        }
+        2 => kad::Record::new(under, noise(13 << 10)),
+        _ => kad::Record::new(noise(40), noise(100)),
+    }
+}
+
+/// Its share of the writes. Thrown out, it comes again as somebody else.
+async fn write(number: usize, peer: PeerId, address: Multiaddr, all: Arc<AtomicUsize>, came: mpsc::Sender<()>) {
+    let mut left = WRITES / WRITERS;
+    while left > 0 {
+        left -= write_as_one(number, left, peer, address.clone(), &all, &came).await;
+    }
+}
+
+/// One identity's writes, at most `count`: until it is thrown out. How many they were.
+async fn write_as_one(
+    number: usize,
+    count: usize,
+    peer: PeerId,
+    address: Multiaddr,
+    all: &AtomicUsize,
+    came: &mpsc::Sender<()>,
+) -> usize {
+    let key = SecretKey::from_seed(&rand::rng().random());
+    let mut swarm = swarm(&key);
+    swarm.dial(address.with_p2p(peer).expect("a peer")).expect("a dial");
+    loop {
+        match swarm.select_next_some().await {
+            SwarmEvent::ConnectionEstablished { .. } => break,
+            SwarmEvent::OutgoingConnectionError { .. } => return 0,
+            _ => {}
+        }
+    }
+    // Nobody waits for those who come later.
+    let _ = came.try_send(());
+    let (mut begun, mut ended) = (0, 0);
+    while ended < count {
+        while begun < count && begun - ended < IN_FLIGHT {
+            begun += 1;
+            let record = bad(begun + number, &key);
+            swarm.behaviour_mut().put_record_to(record, std::iter::once(peer), Quorum::One);
+        }
+        match swarm.select_next_some().await {
+            SwarmEvent::Behaviour(kad::Event::OutboundQueryProgressed { .. }) => {
+                ended += 1;
+                all.fetch_add(1, Ordering::Relaxed);
+            }
+            SwarmEvent::ConnectionClosed { .. } => break,
+            _ => {}
+        }
+    }
+    ended
+}

@@ -1,0 +1,115 @@
+//! A node under fire: 100,000 hostile writes to its table, peers that send and read ever so slowly, 1,000 connections that
+//! say nothing, or noise; and what an honest peer feels of it.
+//!
+//! The attackers have the lowest priority of the machine's processors, which they would else take from the node: what is
+//! measured is what the node does with what they send.
+
+mod attack;
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use althing_communication::Request;
+use althing_discovery::PLACEMENTS;
+use althing_protocol::PublicKey;
+use althing_protocol::inquiry::Inquiry;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+pub use attack::attack;
+
+use crate::calls::communication;
+use crate::figures::{percentile, us};
+use crate::idle;
+
+const NETWORK: &str = "althing";
+/// Hostile writes in all, and by how many nodes.
+const WRITES: usize = 100_000;
+const WRITERS: usize = 8;
+/// What is not written by then is not.
+const ATTACK_MAX: Duration = Duration::from_secs(240);
+/// Nodes that use their streams badly, and how many each of them has.
+const SLOW_NODES: usize = 8;
+const SLOW_STREAMS: usize = 32;
+/// Connections that are held open.
+const HELD: usize = 1_000;
+/// Honest calls, and the time between two.
+const CALLS: usize = 1_000;
+const EVERY: Duration = Duration::from_millis(10);
+
+/// Honest calls: a signed question to the node, and its signed answer.
+async fn honest(at: &althing_communication::Communication, node: PublicKey, calls: usize) -> Vec<Duration> {
+    let inquiry = Inquiry { capability: Some("nothing.has-this".to_owned()), ..Inquiry::default() }.encode();
+    let (mut times, mut next) = (Vec::with_capacity(calls), Instant::now());
+    for _ in 0..calls {
+        next += EVERY;
+        tokio::time::sleep_until(next.into()).await;
+        let begun = Instant::now();
+        at.call(node, PLACEMENTS, Request::new("find", inquiry.clone())).await.expect("an answer");
+        times.push(begun.elapsed());
+        next = next.max(Instant::now());
+    }
+    times
+}
+
+async fn attackers(peer: PublicKey, address: &str) -> Child {
+    let program = std::env::current_exe().expect("this program");
+    let mut child = Command::new("nice");
+    child.args(["-n", "19"]).arg(program).args(["attack", &peer.peer_id(), address]);
+    child.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("attackers")
+}
+
+async fn status(program: &PathBuf, folder: &std::path::Path) -> serde_json::Value {
+    let mut command = Command::new(program);
+    command.args(["--json", "--data"]).arg(folder.join("data")).arg("status").env("XDG_CONFIG_HOME", folder);
+    serde_json::from_slice(&command.output().await.expect("a status").stdout).expect("JSON")
+}
+
+/// Prints what an honest peer felt, and what the node kept.
+pub async fn run() {
+    let mut program: PathBuf = std::env::current_exe().expect("this program");
+    program.set_file_name("althing");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (node, _, said) = idle::node_saying(&program, folder.path()).await;
+    let did = PublicKey::from_did(said["node"].as_str().expect("a DID")).expect("a DID");
+    let address = said["listening"][0].as_str().expect("an address").to_owned();
+    let (communication, _) = communication().await;
+    communication.network().dial(Some(did), vec![address.clone()]).await.expect("a connection");
+    honest(&communication, did, 100).await;
+    let mut quiet = honest(&communication, did, CALLS).await;
+    let before = idle::resident(&node);
+    let mut attack = attackers(did, &address).await;
+    let mut lines = BufReader::new(attack.stdout.take().expect("its output")).lines();
+    lines.next_line().await.expect("a line");
+    let begun = Instant::now();
+    let (mut under_fire, mut most) = (Vec::new(), before);
+    let mut done = Box::pin(lines.next_line());
+    let writes = loop {
+        tokio::select! {
+            line = &mut done => break line.expect("its output").unwrap_or_default(),
+            times = honest(&communication, did, 100) => under_fire.extend(times),
+        }
+        most = idle::resident(&node).max(most);
+    };
+    let took = begun.elapsed();
+    let table = status(&program, folder.path()).await["layers"]["l2Communication"]["table"].clone();
+    let (quiet99, fire99) = (percentile(&mut quiet, 0.99), percentile(&mut under_fire, 0.99));
+    println!(
+        "a node under fire: {writes} of {WRITES} hostile writes to its table by {WRITERS} nodes, {HELD} idle connections, {SLOW_NODES} nodes that write or read slowly on {SLOW_STREAMS} streams each"
+    );
+    println!(
+        "  honest call: quiet p50 {:.0} p99 {:.0} µs; under fire p50 {:.0} p99 {:.0} µs, ratio of p99 {:.2} (wanted: at most 2); {} calls in {:.0} s",
+        us(percentile(&mut quiet, 0.5)),
+        us(quiet99),
+        us(percentile(&mut under_fire, 0.5)),
+        us(fire99),
+        fire99.as_secs_f64() / quiet99.as_secs_f64(),
+        under_fire.len(),
+        took.as_secs_f64()
+    );
+    println!(
+        "  resident: {before:.1} MiB before, {most:.1} MiB at most (wanted: less than 32 more); kept {} values (wanted: 0) and {} provider records, refused {}",
+        table["values"], table["providers"], table["refused"]
+    );
+}

@@ -1,0 +1,59 @@
+//! A peer that wants rubbish kept in the table is shut out; others, and what they want kept, are not.
+
+use std::sync::Arc;
+
+use althing_communication::{Network, WallClock};
+use althing_conformance::world::{World, connect, until};
+use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_protocol::object;
+use althing_protocol::record::{Contact, RecordKey, Value};
+
+/// What the node bears of one peer.
+const BORNE: usize = 64;
+
+fn contact(of: u8, sequence: u64) -> (RecordKey, Vec<u8>) {
+    let node = key(of).public();
+    let now_ms = WallClock::new(|| NOW_MS).now_ms();
+    let body = Contact::new(node, sequence, now_ms, now_ms + 1_000_000, vec!["/ip4/192.0.2.1/tcp/1".to_owned()]);
+    let value = Value::Contact(object::sign(body, NETWORK, "", &key(of)).expect("a good contact"));
+    (RecordKey::contact(NETWORK, node), value.encode())
+}
+
+async fn knows(from: &Arc<dyn Network>, to: &Arc<dyn Network>) {
+    connect(from, to).await;
+    until("both are in each other's table", || {
+        from.routing().nodes().contains(&to.local()) && to.routing().nodes().contains(&from.local())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_writes_rubbish_is_shut_out() {
+    let world = World::Libp2p;
+    let (node, honest, hostile) = (world.join(&key(1)).await, world.join(&key(2)).await, world.join(&key(3)).await);
+    knows(&honest, &node).await;
+    knows(&hostile, &node).await;
+    let there = |who: &Arc<dyn Network>| node.peers().iter().any(|info| info.peer == who.local());
+
+    // A few are borne: a clock may be wrong.
+    let (under, _) = contact(9, 1);
+    for _ in 0..BORNE / 2 {
+        let _ = hostile.routing().put(under, vec![0xff; 100]).await;
+    }
+    assert!(there(&hostile));
+    let mut written = BORNE / 2;
+    while there(&hostile) && written < 4 * BORNE {
+        let _ = hostile.routing().put(under, vec![0xff; 100]).await;
+        written += 1;
+    }
+    until("it is shut out", || !there(&hostile)).await;
+    assert!(written >= BORNE, "after {written}");
+    // At the node's own door, so whatever the dialler believes, no connection stays.
+    let _ = hostile.dial(Some(node.local()), node.listening()).await;
+    until("it does not come in again", || !there(&hostile)).await;
+
+    assert!(there(&honest));
+    let (under, value) = contact(2, 1);
+    honest.routing().put(under, value).await.expect("it is kept");
+    until("an honest peer's contact is kept", || node.routing().kept().values == 1).await;
+}
