@@ -9,7 +9,7 @@ use std::time::Duration;
 use a2a::{Message, Part, Role, TaskState};
 use althing_calls::{Ask, CALL, Calls, HostedAgent, Hosting, Incoming, Operation, OperationError, Reply, Trace};
 use althing_communication::sim::SimNet;
-use althing_communication::{CallerRule, Communication, CommunicationConfig, Priority, Trust, WallClock};
+use althing_communication::{Caller, CallerRule, Communication, CommunicationConfig, Priority, Trust, WallClock};
 use althing_discovery::{Discovery, DiscoveryConfig, Facts, LocalAgent};
 use althing_execution::agent::{Agent, Made};
 use althing_execution::process::ProcessConfig;
@@ -192,6 +192,11 @@ impl Node {
             clock.clone(),
             entropy(u64::from(number)),
         );
+        let trust = Trust { node: key.public(), owner: owner.public(), trusted, private: false };
+        communication.trusts({
+            let trust = trust.clone();
+            move |caller: &Caller| trust.check(&CallerRule::Trusted, caller).is_ok()
+        });
         let discovery = Discovery::start(
             communication.clone(),
             key.clone(),
@@ -205,7 +210,7 @@ impl Node {
         let mut builtins = Builtins::new();
         builtins.insert("actor", |_, _| Ok(Arc::new(Actor)));
         let host = Arc::new(Host::new(builtins, ProcessConfig::default()));
-        let trust = watch::channel(Trust { node: key.public(), owner: owner.public(), trusted, private: false }).1;
+        let trust = watch::channel(trust).1;
         let random = entropy(1_000 + u64::from(number));
         let hosting =
             Hosting::open(store.clone(), host.clone(), trust, clock.clone(), random).await.expect("a task store");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use althing_communication::WallClock;
 use althing_communication::sim::{LinkConfig, SimNet};
-use althing_discovery::{DiscoveryConfig, Query};
+use althing_discovery::{DiscoveryConfig, Found, Query};
 use althing_protocol::PublicKey;
 use althing_store::MemoryStore;
 use rand::rngs::StdRng;
@@ -202,6 +202,12 @@ impl<'a> World<'a> {
             }
         }
         self.outcome.took_ms.sort_unstable();
+        let (found, wanted) = (self.outcome.found as f64, self.scenario.finds.share * self.outcome.findable as f64);
+        if found < wanted {
+            let what =
+                format!("{found} of {} finds found what is there; {:.0} should", self.outcome.findable, wanted.ceil());
+            self.outcome.violations.push(Violation { invariant: "finds.share", at_ms: self.scenario.for_ms, what });
+        }
         self.outcome.trace = self.recorder.trace();
         self.outcome
     }
@@ -341,6 +347,7 @@ impl<'a> World<'a> {
             own: Arc::default(),
         };
         let loose = adversary::release(&of.is, &target, of.count, of.addresses).await;
+        self.truth.agents.extend(loose.iter().flat_map(|loose| loose.agents.clone()));
         self.loose.extend(loose);
     }
 
@@ -358,7 +365,7 @@ impl<'a> World<'a> {
         let Some(seeker) = pick(&mut self.rng, &there) else { return };
         let capabilities: Vec<&String> = self.places.iter().filter_map(|place| place.capability.as_ref()).collect();
         let Some(capability) = capabilities.get(self.rng.random_range(0..capabilities.len().max(1))) else { return };
-        let capability = (*capability).clone();
+        let capability = self.scenario.finds.only.clone().unwrap_or_else(|| (*capability).clone());
         let now_ms = self.now_ms();
         let Some(node) = &self.place(seeker).node else { return };
         if self.place(seeker).since_ms + SETTLED_MS > now_ms {
@@ -371,6 +378,7 @@ impl<'a> World<'a> {
             seeker,
             capability: capability.clone(),
             found: Vec::new(),
+            words: Vec::new(),
             sought: None,
             living: self.living(seeker, &capability),
             calm: self.fault_ms.is_none_or(|fault_ms| fault_ms + healed_ms <= now_ms),
@@ -379,6 +387,11 @@ impl<'a> World<'a> {
         tokio::spawn(async move {
             let query = Query { capability: Some(capability), ..Query::default() };
             let (found, why) = discovery.seek(&query).await;
+            let word = |found: &Found| {
+                let said = &found.candidate.verified.description;
+                (found.node, said.body.agent.clone(), said.body.sequence, said.digest())
+            };
+            look.words = found.iter().map(word).collect();
             look.found = found.into_iter().map(|found| (found.candidate.verified.agent.clone(), found.node)).collect();
             look.sought = why.sought;
             look.ended_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -410,7 +423,7 @@ impl<'a> World<'a> {
                 self.outcome.took_ms.push(took_ms);
             }
         }
-        for invariant in &self.invariants {
+        for invariant in &mut self.invariants {
             if let Err(what) = invariant.check(&look, &self.truth) {
                 self.recorder.note(format_args!("{} is broken: {what}", invariant.name()));
                 self.outcome.violations.push(Violation { invariant: invariant.name(), at_ms: look.ended_ms, what });

@@ -109,11 +109,15 @@ pub struct Finds {
     pub from_ms: u64,
     /// How long after a fault everything must be well again.
     pub healed_after_ms: u64,
+    /// What is looked for, if not anything: a capability.
+    pub only: Option<String>,
+    /// Of the finds that had something to find, at least this share must find it; 1 unless adversaries may have some.
+    pub share: f64,
 }
 
 impl Default for Finds {
     fn default() -> Finds {
-        Finds { every_ms: 250, from_ms: 10_000, healed_after_ms: 15_000 }
+        Finds { every_ms: 250, from_ms: 10_000, healed_after_ms: 15_000, only: None, share: 1.0 }
     }
 }
 
@@ -259,6 +263,15 @@ impl Scenario {
         if self.finds.every_ms == 0 || self.churn.as_ref().is_some_and(|churn| churn.every_ms == 0) {
             return Some(("every_ms", "is at least 1".to_owned()));
         }
+        if !share(self.finds.share) {
+            return Some(("finds.share", "is 0 to 1".to_owned()));
+        }
+        let nth = |capability: &str| capability.strip_prefix("doing.thing-")?.parse::<u32>().ok();
+        if let Some(only) = &self.finds.only
+            && nth(only).is_none_or(|number| number >= self.agents.capabilities)
+        {
+            return Some(("finds.only", format!("is doing.thing-0 to doing.thing-{}", self.agents.capabilities - 1)));
+        }
         if self.at.iter().any(|at| !share(at.share)) {
             return Some(("at.share", "is 0 to 1".to_owned()));
         }
@@ -289,6 +302,8 @@ mod tests {
             ("[[adversary]]\nis = \"poisner\"\ncount = 1", "there are"),
             ("[[at]]\nms = 1\ndo = \"heel\"", "heel"),
             ("agents.each = 0", "agents"),
+            ("finds.share = 1.1", "finds.share"),
+            ("finds.only = \"doing.thing-50\"", "doing.thing-49"),
         ] {
             let error = Scenario::parse(&format!("{SMALL}{more}"), "x.toml").expect_err(more).to_string();
             assert!(error.contains(expected) && error.starts_with("x.toml"), "{error}");

@@ -23,7 +23,8 @@ fn holds(name: &str) {
         let again = format!("althing-sim replay simulations/scenarios/{name}.toml --seed {seed}");
         assert!(outcome.violations.is_empty(), "{again}\n{:#?}", outcome.violations);
         assert!(outcome.findable >= 20, "{name}: only {} finds had something to find", outcome.findable);
-        assert_eq!(outcome.found, outcome.findable, "{again}");
+        let missed = outcome.findable - outcome.found;
+        assert!(missed == 0 || scenario.finds.share < 1.0, "{again}: {missed} of {} not found", outcome.findable);
     }
 }
 
@@ -46,7 +47,7 @@ macro_rules! scenarios {
     };
 }
 
-scenarios! { churn eclipse join lossy partition poisoned small }
+scenarios! { churn eclipse flood join lossy partition poisoned small surrounded sybil40 sybil100 sybil400 twofaced }
 
 fn decided(outcome: &Outcome) -> (String, usize, usize) {
     (outcome.trace.digest(), outcome.finds, outcome.found)

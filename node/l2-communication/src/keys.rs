@@ -268,7 +268,7 @@ pub(crate) async fn spread(shared: Weak<Shared>, mut events: broadcast::Receiver
             }
             _ = again.tick() => {
                 let Some(shared) = shared.upgrade() else { return };
-                let peers: BTreeSet<PublicKey> = shared.network.peers().iter().map(|info| info.peer).collect();
+                let peers: BTreeSet<PublicKey> = shared.network.connected().into_iter().collect();
                 // In turn: the one behind the last.
                 let behind = last.and_then(|last| peers.range(last..).find(|peer| **peer != last));
                 last = behind.or(peers.first()).copied();
@@ -328,13 +328,13 @@ async fn tell_all(shared: Arc<Shared>) {
         return;
     }
     let body = news.encode();
-    let tellings = shared.network.peers().into_iter().map(|info| {
+    let tellings = shared.network.connected().into_iter().map(|peer| {
         let (shared, body) = (shared.clone(), body.clone());
         async move {
             let request =
                 Request { deadline: Some(PATIENCE), priority: Priority::Urgent, ..Request::new("news", body) };
-            if let Err(reason) = outbound::unary(&shared, info.peer, KEYS, request).await {
-                tracing::debug!(peer = %info.peer, %reason, "peer was not told of keys");
+            if let Err(reason) = outbound::unary(&shared, peer, KEYS, request).await {
+                tracing::debug!(%peer, %reason, "peer was not told of keys");
             }
         }
     });

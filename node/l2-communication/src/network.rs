@@ -52,6 +52,10 @@ pub trait Network: Send + Sync + 'static {
     fn events(&self) -> broadcast::Receiver<PeerEvent>;
     /// Who is connected now.
     fn peers(&self) -> Vec<PeerInfo>;
+    /// The same, and no more of them than who they are.
+    fn connected(&self) -> Vec<PublicKey> {
+        self.peers().into_iter().map(|info| info.peer).collect()
+    }
     /// Where this node can be dialled, as far as it knows.
     fn listening(&self) -> Vec<String>;
     /// The table in which nodes keep for each other where things are.

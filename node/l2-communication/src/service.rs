@@ -234,6 +234,11 @@ impl Communication {
         &self.shared.network
     }
 
+    /// Says in the log that something of `peer` was refused, `what`, and why: once a minute for each peer.
+    pub fn complain(&self, peer: PublicKey, what: &'static str, reason: &dyn std::fmt::Display) {
+        self.shared.complain(peer, what, reason);
+    }
+
     /// Streams that were closed because something on them was refused, since the start.
     #[must_use]
     pub fn refused(&self) -> u64 {
@@ -251,7 +256,7 @@ async fn forget_the_gone(shared: std::sync::Weak<Shared>, mut events: broadcast:
             Ok(PeerEvent::Moved(peer)) => shared.pool.forget(peer),
             Ok(PeerEvent::Connected(_)) => {}
             Err(broadcast::error::RecvError::Lagged(_)) => {
-                let here: Vec<PublicKey> = shared.network.peers().iter().map(|info| info.peer).collect();
+                let here = shared.network.connected();
                 for peer in shared.limits.peers() {
                     if !here.contains(&peer) {
                         shared.forget(peer);
@@ -310,7 +315,7 @@ impl Shared {
     pub fn note_owner(&self, peer: PublicKey, hello: &Hello) -> Option<Authored<Membership>> {
         let bytes = hello.membership.as_deref()?;
         let shown = object::open::<Membership>(bytes, &self.config.network, "")
-            .inspect_err(|reason| tracing::warn!(%peer, %reason, "membership refused"))
+            .inspect_err(|reason| self.complain(peer, "membership", reason))
             .ok()?;
         if shown.body.node != peer {
             return None;
@@ -346,10 +351,14 @@ impl Shared {
     /// Something that `peer` sent was refused.
     pub fn refuse(&self, peer: PublicKey, protocol: &'static str, reason: &dyn std::fmt::Display) {
         self.refused.fetch_add(1, Ordering::Relaxed);
-        // A peer must not fill the log either.
+        self.complain(peer, protocol, reason);
+    }
+
+    /// Says in the log that something of `peer` was refused, unless that was said a moment ago: a peer must not fill the log.
+    pub fn complain(&self, peer: PublicKey, protocol: &'static str, reason: &dyn std::fmt::Display) {
         match self.manners().complain(peer, self.begun.elapsed()) {
-            Some(unsaid) => tracing::warn!(%peer, protocol, %reason, unsaid, "stream refused"),
-            None => tracing::debug!(%peer, protocol, %reason, "stream refused"),
+            Some(unsaid) => tracing::warn!(%peer, protocol, %reason, unsaid, "refused"),
+            None => tracing::debug!(%peer, protocol, %reason, "refused"),
         }
     }
 

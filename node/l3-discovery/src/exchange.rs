@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_communication::refusal::{INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_ERROR, refusal};
-use althing_communication::{Answer, CallError, Caller, Inbound, PeerEvent, Request};
+use althing_communication::{Answer, CallError, Caller, Inbound, PeerEvent, Request, StreamError};
 use althing_protocol::object::{self, Health, Hosted, Placement};
 use althing_protocol::{AgentId, PublicKey};
 use althing_td::Exposure;
@@ -100,7 +100,7 @@ impl Discovery {
     }
 
     fn connected(&self) -> Vec<PublicKey> {
-        self.shared.communication.network().peers().iter().map(|info| info.peer).collect()
+        self.shared.communication.network().connected()
     }
 
     async fn push_all_owned(self) {
@@ -154,11 +154,13 @@ impl Discovery {
                 tracing::debug!(%peer, reason, "peer refused our placement");
                 // A node's own placements overtake each other.
                 if !reason.contains(STALE) {
-                    let mut state = self.lock();
-                    if state.refused_by.len() < REFUSALS_MAX {
-                        state.refused_by.insert(peer, reason);
-                    }
+                    self.note_refusal(peer, reason);
                 }
+                true
+            }
+            // Another version, or another network.
+            Err(CallError::Broken { reason: StreamError::Hello(reason), .. }) => {
+                self.note_refusal(peer, reason.to_string());
                 true
             }
             Err(reason) => {
@@ -168,11 +170,19 @@ impl Discovery {
         }
     }
 
+    /// Why a peer does not take what this node says.
+    fn note_refusal(&self, peer: PublicKey, reason: String) {
+        let mut state = self.lock();
+        if state.refused_by.len() < REFUSALS_MAX {
+            state.refused_by.insert(peer, reason);
+        }
+    }
+
     /// A peer's placement came: takes it, and fetches what is new in it.
     fn take(&self, caller: PublicKey, bytes: &[u8]) -> Result<(), String> {
         let refused = |reason: String| {
             self.lock().refused += 1;
-            tracing::warn!(peer = %caller, reason, "placement refused");
+            self.shared.communication.complain(caller, "placement", &reason);
             reason
         };
         let placement = object::open::<Placement>(bytes, &self.shared.config.network, "")
@@ -208,7 +218,7 @@ impl Discovery {
                 Ok(()) => {}
                 Err(Refused::Call(reason)) => tracing::debug!(%node, agent = %hosted.agent, reason, "not described"),
                 Err(Refused::Agent(reason)) => {
-                    tracing::warn!(%node, agent = %hosted.agent, reason, "agent not believed");
+                    self.shared.communication.complain(node, "evidence", &format!("{}: {reason}", hosted.agent));
                     let until_ms = self.now().monotonic_ms + SPURN_MS;
                     let mut state = self.lock();
                     state.refused += 1;

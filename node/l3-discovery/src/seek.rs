@@ -181,7 +181,7 @@ impl Discovery {
             Ok(agents) => Asked::Has(agents),
             Err(reason) => {
                 self.lock().refused += 1;
-                tracing::warn!(%node, reason, "candidate not believed");
+                self.shared.communication.complain(node, "candidate", &reason);
                 Asked::Refused
             }
         }

@@ -368,7 +368,7 @@ impl Discovery {
             tick.tick().await;
             let now = self.now();
             let network = self.shared.communication.network();
-            let connected: Vec<PublicKey> = network.peers().iter().map(|info| info.peer).collect();
+            let connected = network.connected();
             let due = {
                 let mut state = self.lock();
                 for node in state.catalogue.sweep(now) {

@@ -1,5 +1,7 @@
 //! Nodes that do not keep to the rules: one file each.
 
+mod equivocator;
+mod flooder;
 mod impersonator;
 mod poisoner;
 mod replayer;
@@ -10,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use althing_communication::sim::SimNet;
 use althing_communication::{Communication, CommunicationConfig, Network, WallClock};
-use althing_protocol::{PublicKey, SecretKey};
+use althing_protocol::{AgentId, PublicKey, SecretKey};
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
@@ -41,11 +43,21 @@ pub struct Target {
 /// One that was let loose, until it is dropped.
 pub struct Loose {
     _keeps: Vec<Communication>,
+    /// Agents that it really has.
+    pub agents: Vec<(PublicKey, AgentId)>,
+}
+
+impl Loose {
+    fn new(communication: Communication) -> Loose {
+        Loose { _keeps: vec![communication], agents: Vec::new() }
+    }
 }
 
 type Start = fn(Target, u32, Option<IpAddr>) -> BoxFuture<'static, Loose>;
 
 const ALL: &[(&str, Start)] = &[
+    ("equivocator", equivocator::start),
+    ("flooder", flooder::start),
     ("impersonator", impersonator::start),
     ("poisoner", poisoner::start),
     ("replayer", replayer::start),

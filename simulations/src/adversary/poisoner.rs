@@ -62,7 +62,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
                 };
             }
         });
-        Loose { _keeps: vec![communication] }
+        Loose::new(communication)
     }
     .boxed()
 }

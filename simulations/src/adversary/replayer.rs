@@ -61,7 +61,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
                 let _ = network.routing().provide(RecordKey::capability(NETWORK, capability)).await;
             }
         });
-        Loose { _keeps: vec![communication] }
+        Loose::new(communication)
     }
     .boxed()
 }

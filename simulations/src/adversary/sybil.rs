@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use althing_communication::records::{distance, place_of_key, place_of_node};
 use althing_communication::sim::{Hostile, Question, Reply};
 use althing_protocol::record::RecordKey;
-use althing_protocol::{PublicKey, SecretKey};
+use althing_protocol::{Digest, PublicKey, SecretKey};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
@@ -36,9 +36,19 @@ impl Hostile for Ring {
     }
 }
 
-/// A key that lies nearer to the first of the capabilities than others do.
+/// Honest nodes that each of them connects to: those nearest to what it was mined for, whom everybody who looks for that
+/// asks.
+const BEFRIENDED: usize = 50;
+
+/// What it is mined for: the last of the capabilities.
+fn wanted(target: &Target) -> Digest {
+    let last = target.capabilities.last().expect("somebody has something");
+    place_of_key(RecordKey::capability(NETWORK, last))
+}
+
+/// A key that lies nearer to the last of the capabilities than others do.
 fn mine(target: &Target, number: u32) -> SecretKey {
-    let wanted = place_of_key(RecordKey::capability(NETWORK, &target.capabilities[0]));
+    let wanted = wanted(target);
     let tried = (0..TRIES).map(|at| key(number + at * 100_000));
     let nearest = tried.min_by_key(|key| distance(&place_of_node(key.public()), &wanted));
     nearest.expect("some were tried")
@@ -51,12 +61,15 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
         let (network, communication) = join(&target, &key, number, ip).await;
         target.net.corrupt(key.public(), Arc::new(Ring { own: target.own.clone() }));
         tokio::spawn(async move {
-            for honest in &target.honest {
+            let wanted = wanted(&target);
+            let mut near = target.honest.clone();
+            near.sort_by_key(|node| distance(&place_of_node(*node), &wanted));
+            for honest in near.iter().take(BEFRIENDED) {
                 // Whoever is not there is not fooled.
                 let _ = network.dial(Some(*honest), vec![format!("sim:{honest}")]).await;
             }
         });
-        Loose { _keeps: vec![communication] }
+        Loose::new(communication)
     }
     .boxed()
 }

@@ -9,7 +9,7 @@ impl Invariant for Forgery {
         "nothing-forged-is-believed"
     }
 
-    fn check(&self, look: &Look, truth: &Truth) -> Result<(), String> {
+    fn check(&mut self, look: &Look, truth: &Truth) -> Result<(), String> {
         for (agent, node) in &look.found {
             if truth.agents.get(node) != Some(agent) {
                 return Err(format!("node {} found {agent} on {node}, which has no such agent", look.seeker));

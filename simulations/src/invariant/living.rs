@@ -9,7 +9,7 @@ impl Invariant for Living {
         "the-living-are-found"
     }
 
-    fn check(&self, look: &Look, _: &Truth) -> Result<(), String> {
+    fn check(&mut self, look: &Look, _: &Truth) -> Result<(), String> {
         let is_found = |node| look.found.iter().any(|(_, found)| *found == node);
         if !look.calm || look.living.is_empty() || look.living.iter().any(|node| is_found(*node)) {
             return Ok(());

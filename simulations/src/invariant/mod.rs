@@ -2,12 +2,13 @@
 
 mod forgery;
 mod living;
+mod one_word;
 mod vanished;
 
 use std::collections::BTreeMap;
 
 use althing_discovery::Sought;
-use althing_protocol::{AgentId, PublicKey};
+use althing_protocol::{AgentId, Digest, PublicKey};
 
 /// A find, as it came out.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub struct Look {
     pub capability: String,
     /// What was found.
     pub found: Vec<(AgentId, PublicKey)>,
+    /// Node, agent, sequence and digest of each description that was shown.
+    pub words: Vec<(PublicKey, AgentId, u64, Digest)>,
     /// How it was looked for beyond the nodes that were heard of.
     pub sought: Option<Sought>,
     /// The nodes that had it, lived long enough before to be known, and could be reached from beginning to end.
@@ -47,11 +50,16 @@ pub trait Invariant: Send {
     ///
     /// # Errors
     /// How it does not hold.
-    fn check(&self, look: &Look, truth: &Truth) -> Result<(), String>;
+    fn check(&mut self, look: &Look, truth: &Truth) -> Result<(), String>;
 }
 
 fn all() -> Vec<Box<dyn Invariant>> {
-    vec![Box::new(living::Living), Box::new(vanished::Vanished), Box::new(forgery::Forgery)]
+    vec![
+        Box::new(living::Living),
+        Box::new(vanished::Vanished),
+        Box::new(forgery::Forgery),
+        Box::<one_word::OneWord>::default(),
+    ]
 }
 
 /// The names that there are.
@@ -87,6 +95,7 @@ mod tests {
             seeker: 2,
             capability: "doing.thing-1".to_owned(),
             found: vec![(agent(1), node(1))],
+            words: vec![(node(1), agent(1), 7, [1; 32])],
             sought: None,
             living: vec![node(1)],
             calm: true,
@@ -99,10 +108,22 @@ mod tests {
 
     fn broken(look: &Look, truth: &Truth) -> Vec<&'static str> {
         all()
-            .iter()
-            .filter(|invariant| invariant.check(look, truth).is_err())
-            .map(|invariant| invariant.name())
+            .iter_mut()
+            .filter_map(|invariant| invariant.check(look, truth).is_err().then(|| invariant.name()))
             .collect()
+    }
+
+    #[test]
+    fn a_node_takes_one_word_of_each_sequence() {
+        let mut one = one_word::OneWord::default();
+        let look = look();
+        assert_eq!(one.check(&look, &truth()), Ok(()));
+        assert_eq!(one.check(&look, &truth()), Ok(()));
+        let newer = Look { words: vec![(node(1), agent(1), 8, [2; 32])], ..look.clone() };
+        assert_eq!(one.check(&newer, &truth()), Ok(()));
+        let other = Look { words: vec![(node(1), agent(1), 7, [2; 32])], ..look.clone() };
+        assert!(one.check(&Look { seeker: 3, ..other.clone() }, &truth()).is_ok(), "another was told that first");
+        assert!(one.check(&other, &truth()).is_err());
     }
 
     #[test]

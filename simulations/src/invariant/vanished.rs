@@ -12,7 +12,7 @@ impl Invariant for Vanished {
         "the-vanished-are-gone"
     }
 
-    fn check(&self, look: &Look, truth: &Truth) -> Result<(), String> {
+    fn check(&mut self, look: &Look, truth: &Truth) -> Result<(), String> {
         for (agent, node) in &look.found {
             if let Some(gone_ms) = truth.gone_ms.get(node)
                 && gone_ms + GONE_MS < look.began_ms

@@ -61,6 +61,8 @@ struct Model {
     now_ms: u64,
     seen: BTreeMap<u8, u64>,
     nodes: BTreeMap<u8, ModelNode>,
+    /// What those had that went silent: as it was, it is known again when they are back.
+    gone: BTreeMap<u8, ModelNode>,
     /// The newest version of each agent that was ever admitted, on each node.
     newest: BTreeMap<(u8, usize), u64>,
 }
@@ -100,9 +102,11 @@ impl Model {
                 self.seen.insert(node, sequence);
                 if leaving {
                     self.nodes.remove(&node);
+                    self.gone.remove(&node);
                     return Ok(());
                 }
-                let entry = self.nodes.entry(node).or_default();
+                let before = self.gone.remove(&node).unwrap_or_default();
+                let entry = self.nodes.entry(node).or_insert(before);
                 entry.admitted.retain(|number| entry.hosts[*number] == hosts[*number]);
                 entry.hosts = hosts;
                 entry.expires_ms = self.now_ms + TTL_MS;
@@ -129,7 +133,8 @@ impl Model {
             Step::Sweep { after_ms } => {
                 self.now_ms += after_ms;
                 catalogue.sweep(Now { monotonic_ms: self.now_ms, wall_ms: NOW_MS + self.now_ms });
-                self.nodes.retain(|_, entry| entry.expires_ms > self.now_ms);
+                let silent = self.nodes.extract_if(.., |_, entry| entry.expires_ms <= self.now_ms);
+                self.gone.extend(silent.filter(|(_, entry)| !entry.admitted.is_empty()));
             }
         }
         Ok(())
@@ -211,6 +216,28 @@ fn an_agent_whose_grant_is_over_is_gone() {
     assert_eq!(wanted.len(), 0, "it is known");
     catalogue.sweep(now(ms));
     assert_eq!(catalogue.len(), 0);
+}
+
+#[test]
+fn what_was_revoked_while_its_node_was_silent_does_not_come_back() {
+    let mut catalogue = Catalogue::new(8);
+    let now = |ms: u64| Now { monotonic_ms: ms, wall_ms: NOW_MS + ms };
+    for node in [1, 2] {
+        catalogue.place(now(0), &placement(node, 1, [1, 0, 0], false, 0), Learned::Push).expect("taken");
+        catalogue.admit(candidate(&EVIDENCE[&(node, 0, 1)])).expect("admitted");
+    }
+    assert_eq!(catalogue.sweep(now(10_000)).len(), 2);
+    catalogue.drop_agents(|agent| agent.node == key(1).public());
+    let back = |catalogue: &mut Catalogue, node: u8, ms: u64| {
+        catalogue.place(now(ms), &placement(node, 2, [1, 0, 0], false, ms), Learned::Push).expect("taken").len()
+    };
+    assert_eq!((back(&mut catalogue, 1, 11_000), catalogue.len()), (1, 0), "it is asked for anew");
+    assert_eq!((back(&mut catalogue, 2, 11_000), catalogue.len()), (0, 1), "that one was as it is");
+    // Nor does what ended meanwhile.
+    catalogue.sweep(now(20_000));
+    let ms = 63 * 60_000;
+    let again = catalogue.place(now(ms), &placement(2, 3, [1, 0, 0], false, ms), Learned::Push).expect("taken");
+    assert_eq!((again.len(), catalogue.len()), (1, 0));
 }
 
 #[test]

@@ -98,6 +98,10 @@ impl<Id: Copy + PartialEq> Connections<Id> {
         self.peers.contains_key(&peer)
     }
 
+    pub fn peers(&self) -> Vec<PublicKey> {
+        self.peers.keys().copied().collect()
+    }
+
     pub fn infos(&self) -> Vec<PeerInfo> {
         let infos = self.peers.iter().filter_map(|(peer, held)| {
             let first = held.iter().find(|connection| !connection.passed_on).or(held.first())?;

@@ -102,6 +102,9 @@ pub(crate) struct Lookups {
     unverified: mpsc::Sender<Unverified>,
     network: String,
     clock: WallClock,
+    /// The nodes of the table, as they were when it was looked, and whether they have changed since.
+    nodes: Arc<[PublicKey]>,
+    changed: bool,
 }
 
 fn open(
@@ -154,6 +157,8 @@ impl Lookups {
             unverified,
             network: network.to_owned(),
             clock,
+            nodes: Arc::new([]),
+            changed: false,
         };
         (lookups, outcomes)
     }
@@ -245,8 +250,9 @@ impl Lookups {
             {
                 self.take_in(kad, peer, vec![address]);
             }
-            kad::Event::RoutingUpdated { old_peer: Some(gone), .. } => {
-                if let Some(gone) = public_key(gone) {
+            kad::Event::RoutingUpdated { old_peer, .. } => {
+                self.changed = true;
+                if let Some(gone) = old_peer.and_then(public_key) {
                     self.caps.remove(gone);
                 }
             }
@@ -377,13 +383,19 @@ impl Lookups {
     /// A peer could not be reached: others are looked for in its stead.
     pub fn unreachable(&mut self, kad: &mut kad::Behaviour<Shelf>, peer: PeerId) {
         kad.remove_peer(&peer);
+        self.changed = true;
         if let Some(node) = public_key(peer) {
             self.caps.remove(node);
         }
     }
 
-    pub fn kept(kad: &mut kad::Behaviour<Shelf>) -> (Kept, Arc<[PublicKey]>) {
-        let nodes: Arc<[PublicKey]> = nodes(kad).into_iter().collect();
+    /// What is in the table. Its nodes are read only when they have changed: a key is a point of a curve, and to read it
+    /// takes long.
+    pub fn kept(&mut self, kad: &mut kad::Behaviour<Shelf>) -> (Kept, Arc<[PublicKey]>) {
+        if std::mem::take(&mut self.changed) {
+            self.nodes = nodes(kad).into_iter().collect();
+        }
+        let nodes = self.nodes.clone();
         let shelf = kad.store_mut();
         let (values, providers) = shelf.len();
         (Kept { nodes: nodes.len(), values, providers, refused: shelf.refused }, nodes)

@@ -72,6 +72,10 @@ impl Network for Libp2pNetwork {
         self.shared.connections().infos()
     }
 
+    fn connected(&self) -> Vec<PublicKey> {
+        self.shared.connections().peers()
+    }
+
     fn listening(&self) -> Vec<String> {
         let listening = self.shared.listening.lock().expect("no holder of the addresses panics");
         listening.iter().map(Multiaddr::to_string).collect()

@@ -289,7 +289,7 @@ impl Task {
 
     /// Shows others what the table is like now.
     fn tell_of_the_table(&mut self) {
-        let table = Lookups::kept(&mut self.swarm.behaviour_mut().kad);
+        let table = self.lookups.kept(&mut self.swarm.behaviour_mut().kad);
         *self.shared.table.lock().expect("no holder of the table's state panics") = table;
     }
 

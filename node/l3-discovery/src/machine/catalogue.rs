@@ -7,6 +7,7 @@ use althing_protocol::object::{Health, Hosted, Machine, ObjectError, Placement};
 use althing_protocol::{AgentId, Authored, Digest, PublicKey, VerifiedAgent};
 use althing_td::Description;
 
+use crate::machine::gone::Gone;
 use crate::machine::index::Index;
 
 /// Times at which something is decided.
@@ -114,6 +115,7 @@ pub struct Catalogue {
     /// Sequence and digest of the newest description of each agent that a node showed, also of those that are gone.
     newest: BTreeMap<(AgentId, PublicKey), (u64, Digest)>,
     pub(crate) index: Index,
+    gone: Gone,
     nodes_max: usize,
     /// Bytes of all descriptions of other nodes.
     bytes: usize,
@@ -128,6 +130,7 @@ impl Catalogue {
             sequences: BTreeMap::new(),
             newest: BTreeMap::new(),
             index: Index::default(),
+            gone: Gone::default(),
             nodes_max,
             bytes: 0,
         }
@@ -155,8 +158,10 @@ impl Catalogue {
         self.sequences.insert(body.node, body.sequence);
         if body.health == Health::Leaving {
             self.forget(body.node);
+            self.gone.take(body.node);
             return Ok(Vec::new());
         }
+        let back = self.gone.take(body.node);
         let index = &mut self.index;
         let node = self.nodes.entry(body.node).or_insert_with(|| Node {
             load_permille: 0,
@@ -193,6 +198,11 @@ impl Catalogue {
             }
         }
         node.spurned.retain(|_, (_, until_ms)| *until_ms > now.monotonic_ms);
+        for held in back.into_iter().filter(|held| held.verified.grant.body.in_force(now.wall_ms).is_ok()) {
+            // What it does not host any more, or otherwise, is asked for.
+            let _ = self.admit(held);
+        }
+        let Some(node) = self.nodes.get(&body.node) else { return Ok(Vec::new()) };
         let wanted = node
             .hosted
             .iter()
@@ -290,7 +300,8 @@ impl Catalogue {
         let silent = self.nodes.iter().filter(|(_, node)| node.expires_ms <= now.monotonic_ms);
         let silent: Vec<PublicKey> = silent.map(|(node, _)| *node).collect();
         for node in &silent {
-            self.forget(*node);
+            let agents = self.forget(*node);
+            self.gone.keep(*node, agents);
         }
         self.drop_agents(|agent| agent.grant.body.in_force(now.wall_ms).is_err());
         silent
@@ -298,6 +309,7 @@ impl Catalogue {
 
     /// Drops the agents that are `over`, wherever they are; gives how many.
     pub fn drop_agents(&mut self, over: impl Fn(&VerifiedAgent) -> bool) -> usize {
+        self.gone.drop_agents(&over);
         let lapsed: Vec<(PublicKey, AgentId)> = self
             .nodes
             .iter()
@@ -309,14 +321,15 @@ impl Catalogue {
         lapsed.len()
     }
 
-    /// Drops a node and its agents. Its sequence stays known.
-    pub fn forget(&mut self, node: PublicKey) {
-        if let Some(node) = self.nodes.remove(&node) {
-            self.bytes -= if node.learned == Learned::Local { 0 } else { node.bytes };
-            for (_, document) in node.agents.into_values() {
-                self.index.remove(document);
-            }
-        }
+    /// Drops a node and its agents, and gives these. Its sequence stays known.
+    pub fn forget(&mut self, node: PublicKey) -> Vec<Candidate> {
+        let Some(node) = self.nodes.remove(&node) else { return Vec::new() };
+        self.bytes -= if node.learned == Learned::Local { 0 } else { node.bytes };
+        let agents = node.agents.into_values().map(|(held, document)| {
+            self.index.remove(document);
+            held
+        });
+        agents.collect()
     }
 
     /// How many agents are known, counted once for each node that hosts them.
@@ -365,7 +378,7 @@ fn entry<'a>(hosted: &'a [Hosted], agent: &AgentId) -> Option<&'a Hosted> {
 }
 
 /// Bytes of a description.
-fn size(candidate: &Candidate) -> usize {
+pub(super) fn size(candidate: &Candidate) -> usize {
     candidate.verified.description.bytes.len()
 }
 

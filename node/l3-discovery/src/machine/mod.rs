@@ -4,6 +4,7 @@ pub mod announce;
 pub mod audience;
 pub mod catalogue;
 pub mod dialling;
+pub(crate) mod gone;
 pub mod index;
 pub mod query;
 pub mod things;

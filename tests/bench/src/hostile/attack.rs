@@ -34,10 +34,10 @@ pub async fn attack() {
     let (peer, address): (PeerId, Multiaddr) =
         (words[2].parse().expect("a peer"), words[3].parse().expect("an address"));
     let victim = PublicKey::from_peer_id(&words[2]).expect("a node's key");
-    let ended = Arc::new(AtomicUsize::new(0));
+    let sent = Arc::new(AtomicUsize::new(0));
     let (came, mut coming) = mpsc::channel(WRITERS + SLOW_NODES);
     let writing: Vec<_> = (0..WRITERS)
-        .map(|number| tokio::spawn(write(number, peer, address.clone(), ended.clone(), came.clone())))
+        .map(|number| tokio::spawn(write(number, peer, address.clone(), sent.clone(), came.clone())))
         .collect();
     for _ in 0..SLOW_NODES {
         tokio::spawn(slow(victim, words[3].clone(), came.clone()));
@@ -50,7 +50,7 @@ pub async fn attack() {
     println!("begun");
     // What is not done by then is said.
     let _ = tokio::time::timeout(ATTACK_MAX, futures::future::join_all(writing)).await;
-    println!("{}", ended.load(Ordering::Relaxed));
+    println!("{}", sent.load(Ordering::Relaxed));
     // Whoever started this ends it.
     let _ = held.await;
 }
@@ -167,7 +167,7 @@ async fn write(number: usize, peer: PeerId, address: Multiaddr, all: Arc<AtomicU
     }
 }
 
-/// One identity's writes, at most `count`: until it is thrown out. How many they were.
+/// One identity's writes, at most `count`: until it is thrown out. How many it sent.
 async fn write_as_one(
     number: usize,
     count: usize,
@@ -192,17 +192,15 @@ async fn write_as_one(
     while ended < count {
         while begun < count && begun - ended < IN_FLIGHT {
             begun += 1;
+            all.fetch_add(1, Ordering::Relaxed);
             let record = bad(begun + number, &key);
             swarm.behaviour_mut().put_record_to(record, std::iter::once(peer), Quorum::One);
         }
         match swarm.select_next_some().await {
-            SwarmEvent::Behaviour(kad::Event::OutboundQueryProgressed { .. }) => {
-                ended += 1;
-                all.fetch_add(1, Ordering::Relaxed);
-            }
+            SwarmEvent::Behaviour(kad::Event::OutboundQueryProgressed { .. }) => ended += 1,
             SwarmEvent::ConnectionClosed { .. } => break,
             _ => {}
         }
     }
-    ended
+    begun
 }

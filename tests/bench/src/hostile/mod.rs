@@ -109,7 +109,7 @@ pub async fn run() {
         took.as_secs_f64()
     );
     println!(
-        "  resident: {before:.1} MiB before, {most:.1} MiB at most (wanted: less than 32 more); kept {} values (wanted: 0) and {} provider records, refused {}",
+        "  resident: {before:.1} MiB before, {most:.1} MiB at most (wanted: below 512); kept {} values (wanted: 1, its own) and {} provider records, refused {}",
         table["values"], table["providers"], table["refused"]
     );
 }

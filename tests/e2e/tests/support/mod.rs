@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 pub mod cast;
+pub mod delay;
 pub mod guests;
 pub mod http;
 pub mod python;
@@ -237,6 +238,11 @@ impl Node {
         let all = self.said["listening"].as_array().expect("a list").iter().map(text);
         let found = all.into_iter().find(|address| address.starts_with(starts_with));
         found.unwrap_or_else(|| panic!("no address begins with {starts_with}: {}", self.said))
+    }
+
+    /// Files and sockets that it has open.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.running.pid())).expect("it runs").count()
     }
 
     /// What it holds in memory, KiB.

@@ -180,6 +180,25 @@ impl World {
         );
     }
 
+    /// Runs `what` on a thread whose sockets are a machine's.
+    pub fn inside<T: Send>(&self, at: usize, what: impl FnOnce() -> T + Send) -> T {
+        let namespace = std::fs::File::open(format!("/var/run/netns/{}", self.name(at))).expect("a namespace of ours");
+        std::thread::scope(|scope| {
+            let within = scope.spawn(|| {
+                nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).expect("root may enter it");
+                what()
+            });
+            within.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// A machine, on which no node runs, passes on connections to its port 7421 to that of another, each byte `by` later.
+    pub fn delay(&self, at: usize, to: usize, by: std::time::Duration) {
+        let number = u8::try_from(to + 1).expect("few machines");
+        let to = std::net::SocketAddrV4::new(std::net::Ipv4Addr::new(10, 77, 0, number), 7_421);
+        self.inside(at, || super::delay::relay(7_421, to, by));
+    }
+
     fn within(&self, at: usize, command: &[&str]) {
         let mut within = Command::new("ip");
         within.args(["netns", "exec", &self.name(at)]).args(command);

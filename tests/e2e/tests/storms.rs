@@ -1,0 +1,182 @@
+//! What comes over all machines at once, or over one for long: all dead, a link that loses half, one that is slow, a disk
+//! that is full. What was acknowledged is there afterwards, and nothing hangs.
+#![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use support::world::{Multicast, World};
+use support::{Machine, Node, cast, http, until};
+
+const SOON: Duration = Duration::from_secs(60);
+/// After this a call to a node that does not answer has failed.
+const CALL_MAX: Duration = Duration::from_secs(40);
+
+fn name(at: usize) -> String {
+    format!("agent-{at}")
+}
+
+/// All machines find all agents.
+fn whole(world: &World) -> bool {
+    let count = world.machines.len();
+    world.machines.iter().all(|machine| (0..count).all(|at| machine.finds(&name(at))))
+}
+
+fn lan(count: usize) -> Option<(World, Vec<Node>)> {
+    let world = World::new(count, Multicast::Carried)?;
+    let nodes = world.machines.iter().map(|machine| machine.up(&[])).collect();
+    for (at, machine) in world.machines.iter().enumerate() {
+        machine.add(&name(at), &cast::echo(&name(at), "anyone"));
+    }
+    until(SOON, "all find all", || whole(&world));
+    Some((world, nodes))
+}
+
+/// What a call's answer says of its task.
+fn task(machine: &Machine, at: usize, text: &str) -> Value {
+    let called = machine.run(&["--json", "call", &name(at), text]);
+    assert_eq!(called.code, 0, "{called:?}");
+    let first: Value = serde_json::from_str(called.stdout.lines().next().expect("a line")).expect("JSON");
+    first["task"]["id"].clone()
+}
+
+#[test]
+fn a_lan_whose_nodes_all_die_at_once_is_whole_again_and_has_lost_no_task() {
+    let Some((world, nodes)) = lan(4) else { return };
+    let mut tasks = Vec::new();
+    for from in 0..4 {
+        for to in 0..4 {
+            tasks.push((from, to, task(&world.machines[from], to, &format!("from {from} to {to}"))));
+        }
+    }
+    for node in &nodes {
+        node.running.signal(Signal::SIGKILL);
+    }
+    drop(nodes);
+    let nodes: Vec<Node> = std::thread::scope(|scope| {
+        let starting: Vec<_> = world.machines.iter().map(|machine| scope.spawn(|| machine.up(&[]))).collect();
+        starting.into_iter().map(|node| node.join().expect("a node starts")).collect()
+    });
+    let took = until(SOON, "all find all again", || whole(&world));
+    println!("measured: whole again {:.2} s after the last one was ready", took.as_secs_f64());
+    for (from, to, id) in tasks {
+        let gateway = nodes[from].gateway();
+        let kept = world.inside(from, || http::ask(&gateway, &name(to), "GetTask", &json!({ "id": id })));
+        assert_eq!(kept["status"]["state"], "TASK_STATE_COMPLETED", "{kept}");
+        assert!(kept["artifacts"].to_string().contains(&format!("from {from} to {to}")), "{kept}");
+    }
+}
+
+#[test]
+fn a_link_that_loses_half_of_all_packets_hangs_nobody() {
+    let Some((world, _nodes)) = lan(2) else { return };
+    let one = &world.machines[0];
+    world.lose(0, 0.5);
+    world.lose(1, 0.5);
+    let mut answered = 0;
+    for round in 0..6 {
+        let begun = Instant::now();
+        let called = one.run(&["call", &name(1), "hello"]);
+        assert!(begun.elapsed() < CALL_MAX, "round {round}: {:?}", begun.elapsed());
+        match called.code {
+            0 => answered += 1,
+            4 | 6 => {}
+            _ => panic!("round {round}: {called:?}"),
+        }
+    }
+    println!("measured: {answered} of 6 calls answered while half of all packets were lost both ways");
+    world.mend(0);
+    world.mend(1);
+    until(SOON, "all find all again", || whole(&world));
+    assert_eq!(one.run(&["call", &name(1), "hello"]).code, 0);
+}
+
+#[test]
+fn a_slow_link_is_slow_and_nothing_else() {
+    /// Each way.
+    const BY: Duration = Duration::from_millis(150);
+    let Some(world) = World::new(3, Multicast::Dropped) else { return };
+    let [one, two, _] = &world.machines[..] else { panic!("three machines") };
+    // They hear each other through the third only.
+    world.deafen(0, 1);
+    world.deafen(1, 0);
+    world.delay(2, 1, BY);
+    let _nodes = [two.up(&[]), one.up(&["--peer", "/ip4/10.77.0.3/tcp/7421"])];
+    one.add(&name(0), &cast::echo(&name(0), "anyone"));
+    two.add(&name(1), &cast::echo(&name(1), "anyone"));
+    until(SOON, "they find each other", || one.finds(&name(1)) && two.finds(&name(0)));
+    for (from, to) in [(one, 1), (two, 0)] {
+        let begun = Instant::now();
+        let called = from.run(&["call", &name(to), "hello"]);
+        let took = begun.elapsed();
+        assert_eq!((called.code, called.stdout.contains("hello")), (0, true), "{called:?}");
+        assert!(took >= 2 * BY && took < Duration::from_secs(5), "{took:?}");
+    }
+    // Longer than a placement lives: neither loses the other in between.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        assert!(one.finds(&name(1)) && two.finds(&name(0)), "after {:?}", begun.elapsed());
+    }
+}
+
+/// A small disk of its own, mounted where a machine's node keeps its data.
+struct Disk<'a>(&'a Path);
+
+impl<'a> Disk<'a> {
+    fn mount(at: &'a Path) -> Option<Disk<'a>> {
+        std::fs::create_dir_all(at).expect("a folder");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=96m", "tmpfs"]).arg(at).output();
+        let mounted = mounted.expect("mount can be run");
+        if mounted.status.success() {
+            return Some(Disk(at));
+        }
+        assert!(!support::world::in_ci(), "no disk of its own: {mounted:?}");
+        eprintln!("skipped: a disk of its own needs root: {}", String::from_utf8_lossy(&mounted.stderr));
+        None
+    }
+}
+
+impl Drop for Disk<'_> {
+    fn drop(&mut self) {
+        // What cannot be taken away now goes when nobody uses it any more.
+        let _ = Command::new("umount").arg("-l").arg(self.0).output();
+    }
+}
+
+#[test]
+fn a_full_disk_acknowledges_nothing_and_loses_nothing() {
+    let machine = Machine::new();
+    let data = machine.data();
+    let Some(_disk) = Disk::mount(&data) else { return };
+    let node = machine.up_alone(&[]);
+    machine.add(&name(0), &cast::echo(&name(0), "anyone"));
+    let before = task(&machine, 0, "before");
+    let fill = data.join("fill");
+    // Until nothing more fits.
+    let filled = std::fs::write(&fill, vec![0; 96 << 20]);
+    assert!(filled.is_err(), "the disk is larger than it should be");
+    for _ in 0..5 {
+        let refused = machine.run(&["call", &name(0), "while it is full"]);
+        assert_eq!(refused.code, 1, "{refused:?}");
+        assert!(refused.stderr.contains("is full") && refused.stderr.contains("free space"), "{refused:?}");
+    }
+    let shown = |id: &Value| http::ask(&node.gateway(), &name(0), "GetTask", &json!({ "id": id }));
+    assert_eq!(shown(&before)["status"]["state"], "TASK_STATE_COMPLETED", "what was kept is shown still");
+    assert_eq!(machine.run(&["status"]).code, 0);
+
+    std::fs::remove_file(&fill).expect("there is room again");
+    until(SOON, "calls are taken again", || machine.run(&["call", &name(0), "hello"]).code == 0);
+    let after = task(&machine, 0, "after");
+    node.running.kill();
+    let again = machine.up_alone(&[]);
+    for (id, text) in [(before, "before"), (after, "after")] {
+        let kept = http::ask(&again.gateway(), &name(0), "GetTask", &json!({ "id": id }));
+        assert!(kept["artifacts"].to_string().contains(text), "{kept}");
+    }
+    drop(again);
+}
