@@ -1,6 +1,7 @@
 # make demo     the main job on this machine, from nothing
 # make test     every test
 # make bench    benchmarks, in release
+# make soak     24 minutes of nodes that live long beside others that are disturbed (SOAK=seconds)
 # make install  the programs, in release, into ~/.cargo/bin
 # make audit    licences, bans, sources and advisories of dependencies
 SHELL := /bin/bash
@@ -10,7 +11,7 @@ ALTHING_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/althing
 export CARGO_TARGET_DIR ?= $(ALTHING_CACHE)/target
 CARGO := eval "$$(scripts/rocksdb.sh)"; cargo
 
-.PHONY: demo test bench install audit lint fmt setup fuzz
+.PHONY: demo test soak bench install audit lint fmt setup fuzz
 
 setup:
 	@scripts/setup.sh
@@ -23,6 +24,10 @@ demo: setup
 test: setup lint
 	@$(CARGO) build --workspace
 	@$(CARGO) test --workspace $(TEST)
+
+soak: setup
+	@$(CARGO) build --workspace
+	@ALTHING_SOAK_SECS=$(or $(SOAK),1440) $(CARGO) test --workspace --test soak -- --nocapture
 
 lint: setup
 	@cargo fmt --all --check

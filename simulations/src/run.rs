@@ -42,6 +42,8 @@ pub struct Outcome {
     pub findable: usize,
     /// Those of them that found it.
     pub found: usize,
+    /// Agents of adversaries that were shown.
+    pub of_adversaries: usize,
     /// How long those took, milliseconds of virtual time, the shortest first.
     pub took_ms: Vec<u64>,
     /// What did not hold.
@@ -140,6 +142,7 @@ impl<'a> World<'a> {
             finds: 0,
             findable: 0,
             found: 0,
+            of_adversaries: 0,
             took_ms: Vec::new(),
             violations: Vec::new(),
             trace: Trace::default(),
@@ -416,6 +419,7 @@ impl<'a> World<'a> {
             look.sought
         ));
         self.outcome.finds += 1;
+        self.outcome.of_adversaries += look.found.iter().filter(|(agent, _)| agent.name().starts_with("two-")).count();
         if look.calm && !look.living.is_empty() {
             self.outcome.findable += 1;
             if look.living.iter().any(|node| look.found.iter().any(|(_, found)| found == node)) {

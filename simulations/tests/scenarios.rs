@@ -49,6 +49,12 @@ macro_rules! scenarios {
 
 scenarios! { churn eclipse flood join lossy partition poisoned small surrounded sybil40 sybil100 sybil400 twofaced }
 
+/// Their agents are theirs, and found: one of both things that they say is believed.
+#[test]
+fn equivocators_are_believed_once() {
+    assert!(run(&scenario("twofaced"), 1).of_adversaries > 20);
+}
+
 fn decided(outcome: &Outcome) -> (String, usize, usize) {
     (outcome.trace.digest(), outcome.finds, outcome.found)
 }

@@ -22,6 +22,7 @@ impl Node {
         self.watch_keys();
         self.read_things();
         for added in publish::stored(self.store.as_ref())? {
+            let added = self.in_this_network(added).await?;
             // What takes seconds is begun when the node is ready.
             if matches!(added.file.runtime, RuntimeSpec::Wasm { .. }) || !added.file.tools.is_empty() {
                 self.failed().insert(added.file.name, "it is being started".to_owned());
@@ -38,6 +39,17 @@ impl Node {
             }
         }
         Ok(self)
+    }
+
+    /// An agent that was described for another network is described anew: whose it is has not changed.
+    async fn in_this_network(&self, added: Added) -> Result<Added, Failure> {
+        let owner = self.owner();
+        if added.is_of(&self.config.network) || owner.log.revoked() {
+            return Ok(added);
+        }
+        let anew = Added::new(added.file, added.folder, &owner, &self.config.network, self.clock.now_ms())?;
+        publish::keep(self.store.as_ref(), &anew).await?;
+        Ok(anew)
     }
 
     /// Starts agents that did not start before: what they lacked may be there now.

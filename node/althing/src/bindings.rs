@@ -73,12 +73,16 @@ impl Node {
     }
 
     /// Seals what an agent that was started is bound to, and keeps it under its hash: whoever finds that on a span later
-    /// can ask what it stood for. The first seal of a manifest stays.
+    /// can ask what it stood for. The first seal of a manifest stays, in one network.
     pub(crate) async fn seal(&self, name: &str) -> Result<(), Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::failed(error.to_string());
         let Some(Binding { bound, .. }) = self.host.binding(name) else { return Ok(()) };
         let hash = bound.manifest.hash();
-        if self.store.read(BINDINGS, &hash).map_err(|error| failed(&error))?.is_some() {
+        // One that was sealed for another network is sealed for this one.
+        let kept = self.store.read(BINDINGS, &hash).map_err(|error| failed(&error))?;
+        let holds =
+            |row: &Vec<u8>| object::open::<Seal>(row.get(8..).unwrap_or_default(), &self.config.network, "").is_ok();
+        if kept.as_ref().is_some_and(holds) {
             return Ok(());
         }
         let sealed = self.sealed(&bound)?;

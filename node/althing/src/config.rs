@@ -258,6 +258,9 @@ impl Config {
         self.network = name.ok_or_else(|| Failure::usage("`network` is 1 to 47 bytes where there is a network key"))?;
         self.secret = Some(key);
         let quic = |address: &String| address.contains("/quic");
+        if let Some(address) = self.peers.iter().chain(&self.node.announce).find(|address| quic(address)) {
+            return Err(Failure::usage(format!("a private network is on TCP only; nobody can dial {address}")));
+        }
         if self.node.fixed
             && let Some(address) = self.node.listen.iter().find(|address| quic(address))
         {
@@ -274,6 +277,14 @@ impl Config {
     pub fn check(&self) -> Result<(), String> {
         if self.network.is_empty() || self.network.len() > NETWORK_MAX {
             return Err(format!("`network` is 1 to {NETWORK_MAX} bytes"));
+        }
+        let mark = self.network.rsplit_once('+').map(|(_, mark)| mark);
+        if mark.is_some_and(|mark| mark.len() == 16 && mark.bytes().all(|digit| digit.is_ascii_hexdigit())) {
+            return Err(
+                "`network` ends like the name of a private network; give `network_key`, and the name without the \
+                        mark"
+                    .to_owned(),
+            );
         }
         if self.node.listen.is_empty() {
             return Err("`node.listen` names no address; one looks like /ip4/0.0.0.0/tcp/7421".to_owned());

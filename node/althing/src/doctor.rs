@@ -128,7 +128,8 @@ fn discovery(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(wrong(
             "L3",
             format!("{address}, which the configuration names, cannot be reached: {why}"),
-            "is that node running, is the address right, does a firewall let this machine out?",
+            "is that node running, is the address right, does a firewall let this machine out, have both the same network \
+             key or none?",
         ));
     }
     if let Some(why) = &facts.lan_trouble {

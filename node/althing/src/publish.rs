@@ -45,6 +45,12 @@ impl Added {
         Ok(Added { file, folder, description: STANDARD.encode(signed.bytes) })
     }
 
+    /// Is it described for the network of that name? The operator may have given the node another name, or key, since.
+    pub fn is_of(&self, network: &str) -> bool {
+        let bytes = STANDARD.decode(&self.description);
+        bytes.is_ok_and(|bytes| object::open::<object::Description>(&bytes, network, "").is_ok())
+    }
+
     /// The description, parsed, and the evidence for `node` with a fresh grant.
     pub fn evidence(
         &self,

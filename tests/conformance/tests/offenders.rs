@@ -48,9 +48,15 @@ async fn who_writes_rubbish_is_shut_out() {
     }
     until("it is shut out", || !there(&hostile)).await;
     assert!(written >= BORNE, "after {written}");
-    // At the node's own door, so whatever the dialler believes, no connection stays.
-    let _ = hostile.dial(Some(node.local()), node.listening()).await;
-    until("it does not come in again", || !there(&hostile)).await;
+    // It does not come in again: whatever its dials tell it, no connection is of any use.
+    let _calls = node.accept("/test/door/1").expect("nobody else does");
+    for _ in 0..20 {
+        let _ = hostile.dial(Some(node.local()), node.listening()).await;
+        assert!(hostile.open(node.local(), "/test/door/1").await.is_err());
+        assert!(!there(&hostile));
+    }
+    until("nor is it recommended to others", || !node.routing().nodes().contains(&hostile.local())).await;
+    assert!(honest.open(node.local(), "/test/door/1").await.is_ok());
 
     assert!(there(&honest));
     let (under, value) = contact(2, 1);

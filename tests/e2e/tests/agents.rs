@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use support::guests::from_python;
 use support::python::python;
+use support::world::{Multicast, World};
 use support::{Machine, Node, Running, cast, until};
 
 const MODEL: &str = include_str!("../python/model.py");
@@ -216,4 +217,85 @@ fn a_component_asks_and_is_asked_back() {
         let ended = call.end(SOON);
         assert!(ended.code == 0 && ended.stdout.contains("far said: deep"), "{ended:?}");
     }
+}
+
+/// O1: what one agent says is what the next one gets, over three nodes of three people, each with something that the others
+/// have not.
+#[test]
+fn a_chain_goes_over_three_nodes() {
+    let machines = [Machine::new(), Machine::new(), Machine::new()];
+    let [first, second, third] = &machines;
+    let last = third.up_alone(&[]);
+    let peer = last.address("/ip4/127.0.0.1");
+    let nodes = [first.up_alone(&["--peer", &peer]), second.up_alone(&["--peer", &peer]), last];
+    for (machine, trusted) in [(first, 1), (second, 2), (second, 0), (third, 1)] {
+        assert_eq!(machine.run(&["trust", &nodes[trusted].owner()]).code, 0);
+    }
+    let mut models = Vec::new();
+    for (machine, name, asks) in [(first, "planner", "writer"), (second, "writer", "printer")] {
+        machine.write("model.py", MODEL);
+        let mut model = Running::start(machine.command(Path::new("python3")).arg("model.py"));
+        let port = model.line(SOON).expect("the endpoint says its port");
+        models.push(model);
+        let endpoint = json!({ "url": format!("http://127.0.0.1:{}/v1", port.trim()), "model": "stub" });
+        let file = json!({
+            "name": name,
+            "description": "One of a chain",
+            "skills": [{ "id": format!("chain.{name}"), "name": name, "description": "One of a chain" }],
+            "runtime": { "model": { "prompt": "Help.", "endpoints": [endpoint] } },
+            "contract": { "class": { "latency": "srt" }, "capabilities": [format!("agents/{asks}")] },
+        });
+        machine.add(name, &file.to_string());
+    }
+    third.add("printer", &cast::echo("printer", "trusted"));
+    until(SOON, "each finds the next", || first.finds("writer") && second.finds("printer"));
+    let inner = json!({ "message": "call agents__printer {\"message\": \"the end\"}" }).to_string();
+    let said = first.run(&["call", "planner", &format!("call agents__writer {inner}")]);
+    assert_eq!((said.code, said.stdout.starts_with("heard: heard: the end")), (0, true), "{said:?}");
+    // The last one was asked by the second, and would not have heard the first.
+    assert_eq!(first.run(&["call", "printer", "hello"]).code, 5);
+}
+
+/// D2: what is advised from elsewhere is followed as long as the link carries it, and after that the contract says what.
+#[test]
+fn a_control_loop_goes_on_as_declared_when_its_link_is_lost() {
+    let Some(world) = World::new(2, Multicast::Carried) else { return };
+    let [device, cloud] = &world.machines[..] else { panic!("two machines") };
+    let (_here, there) = (device.up(&[]), cloud.up(&[]));
+    device.write("follows.wat", FOLLOWS);
+    let file = json!({
+        "name": "arm",
+        "description": "Follows advice",
+        "runtime": { "wasm": { "module": "follows.wat" } },
+        "contract": {
+            "class": { "latency": "hrt", "period_us": 10_000, "deadline_us": 10_000, "budget_us": 500 },
+            "placement": { "min_grade": "C" },
+            "signals": {
+                "inputs": ["advice"],
+                "outputs": ["speed"],
+                "fallback": { "advice": { "after_us": 2_000_000, "value": -1 } },
+            },
+        },
+    });
+    device.add("arm", &file.to_string());
+    assert_eq!(device.run(&["trust", &there.owner()]).code, 0);
+    until(SOON, "the cloud finds it", || cloud.finds("arm"));
+    let advise = || cloud.run(&["call", "arm", &json!({ "inputs": { "advice": 5.5 } }).to_string()]).code;
+    let speed = || device.run(&["call", "arm", ""]).stdout;
+    let follows = || {
+        advise();
+        speed().contains("5.5")
+    };
+    until(SOON, "it follows what is advised", follows);
+    world.cut(1);
+    until(SOON, "it goes on as declared", || speed().contains("-1"));
+    assert_ne!(advise(), 0, "the cloud is told that it does not come through");
+    assert!(speed().contains("-1"));
+    world.restore(1);
+    until(SOON, "it follows again", follows);
+    let ps = device.json(&["ps"]);
+    let agents = ps["agents"].as_array().expect("agents");
+    let arm = &agents.iter().find(|agent| agent["name"] == "arm").expect("it is there")["hrt"];
+    let count = |what: &str| arm[what].as_u64().unwrap_or_else(|| panic!("{what}: {arm}"));
+    assert!(count("fallbacks") > 0 && count("fallbacks") < count("jobs"), "{arm}");
 }

@@ -168,3 +168,22 @@ fn keys_are_kept_elsewhere_and_come_back() {
     let old = with(&["key", "import", "kept.keys"], "correct horse\n");
     assert!(old.code == REFUSED && old.stderr.contains("newer"), "{old:?}");
 }
+
+#[test]
+fn a_node_that_its_owner_took_back_is_a_stranger_everywhere() {
+    let mesh = mesh(2);
+    for (machine, _) in &mesh.others {
+        assert_eq!(call(machine).code, 0);
+    }
+    let withdrawn = mesh.host.run(&["key", "revoke", "--node", &mesh.node.did()]);
+    assert_eq!(withdrawn.code, 0, "{withdrawn:?}");
+    for (machine, _) in &mesh.others {
+        until(BOUND, "its agent is found no more", || !machine.finds("teller"));
+        assert_ne!(call(machine).code, 0);
+    }
+    assert_eq!(mesh.host.json(&["status"])["ownerKeys"]["state"], "withdrawn");
+    let doctor = mesh.host.run(&["doctor"]);
+    assert!(doctor.stdout.contains("has taken back what it let this node do"), "{doctor:?}");
+    // The owner itself goes on: another node of its is what it was.
+    assert_eq!(mesh.host.json(&["key", "show"])["state"], "active");
+}

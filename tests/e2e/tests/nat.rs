@@ -69,7 +69,7 @@ fn names(machine: &Machine, layer: &str, what: &str) -> bool {
 fn a_forwarded_port_is_found_and_announced() {
     let Some(world) = World::behind_routers(1) else { return };
     let [internet, one] = &world.machines[..] else { panic!("two machines") };
-    world.forward(1, 7421);
+    world.forward(1, 7421, 7421);
     let middle = internet.up(&["--no-lan"]);
     let node = one.up(&["--no-lan", "--peer", VPS]);
     let trusted = one.run(&["trust", &middle.owner()]);
@@ -78,6 +78,28 @@ fn a_forwarded_port_is_found_and_announced() {
     assert_eq!(reach(one)["confirmed"][0], "/ip4/5.0.1.1/tcp/7421");
     assert_eq!(reach(one)["announced"][0], "/ip4/5.0.1.1/tcp/7421", "{}", node.did());
     assert_eq!(doctor(one), []);
+}
+
+#[test]
+fn a_port_that_the_operator_names_is_where_others_dial() {
+    let Some(world) = World::behind_routers(2) else { return };
+    let [internet, one, two] = &world.machines[..] else { panic!("three machines") };
+    // Another port than the node listens on, and nobody who would pass connections on: nothing else leads there.
+    const NAMED: &str = "/ip4/5.0.1.1/tcp/9000";
+    world.forward(1, 9_000, 7_421);
+    internet.write("config/althing/althing.toml", "[node]\nrelay = false\n");
+    one.write("config/althing/althing.toml", &format!("[node]\nannounce = [\"{NAMED}\"]\n"));
+    let _middle = internet.up(&["--no-lan"]);
+    let node = one.up(&["--no-lan", "--peer", VPS]);
+    one.add("behind", &cast::echo("behind", "anyone"));
+    assert_eq!(reach(one)["announced"][0], NAMED);
+    let _other = two.up(&["--no-lan", "--peer", VPS]);
+    until(SOON, "it is found", || two.run(&["find", "behind"]).stdout.contains("behind"));
+    let called = two.run(&["call", "behind", "hello"]);
+    assert_eq!((called.code, called.stdout.contains("hello")), (0, true), "{called:?}");
+    let peers = two.json(&["peers"]);
+    let there = peers["peers"].as_array().expect("a list").iter().find(|peer| peer["node"] == node.did());
+    assert!(there.is_some_and(|peer| peer["address"].to_string().contains(NAMED)), "{peers}");
 }
 
 #[test]

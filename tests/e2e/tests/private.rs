@@ -93,3 +93,25 @@ fn a_key_that_cannot_be_used_is_refused_with_the_reason() {
     std::fs::write(&file, "/key/swarm/psk/1.0.0/\n/base16/\n00ff\n").expect("written");
     refused(&up, 2, "64 hexadecimal digits");
 }
+
+#[test]
+fn agents_stay_when_the_network_gets_a_key_and_another() {
+    let (machine, other) = (Machine::new(), Machine::new());
+    let node = machine.up_alone(&[]);
+    machine.add("stays", &cast::echo("stays", "anyone"));
+    node.running.kill();
+    for name in ["first.key", "second.key"] {
+        let (file, copy) = (machine.home().join(name), other.home().join(name));
+        let (file, path) = (file.to_str().expect("a path"), copy.to_str().expect("a path"));
+        machine.json(&["network-key", "new", file]);
+        std::fs::copy(file, path).expect("a copy");
+        let node = machine.up_alone(&["--network-key", file]);
+        assert_eq!(node.said["notes"], serde_json::json!([]), "it starts as before");
+        let address = node.address("/ip4/127.0.0.1");
+        let visitor = other.up_alone(&["--network-key", path, "--peer", &address]);
+        until(PATIENCE, "another member finds it", || other.finds("stays"));
+        assert_eq!(other.run(&["call", "stays", "hello"]).code, 0);
+        visitor.running.kill();
+        node.running.kill();
+    }
+}

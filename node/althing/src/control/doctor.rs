@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_execution::AgentState;
 use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
@@ -34,7 +35,12 @@ pub async fn doctor(State(node): State<Arc<Node>>) -> Json<Value> {
 async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
     let network = node.communication.network();
     let troubles = node.discovery.troubles();
-    let failed: Vec<(String, String)> = node.failed().iter().map(|(name, why)| (name.clone(), why.clone())).collect();
+    let mut failed: Vec<(String, String)> =
+        node.failed().iter().map(|(name, why)| (name.clone(), why.clone())).collect();
+    failed.extend(node.host.status().into_iter().filter_map(|agent| match agent.state {
+        AgentState::Restarting { why, .. } | AgentState::Suspended { why } => Some((agent.name, why)),
+        AgentState::Ready | AgentState::Starting | AgentState::Degraded { .. } => None,
+    }));
     let agents = publish::stored(node.store.as_ref()).unwrap_or_default();
     let runs = |name: &str| !failed.iter().any(|(failed, _)| failed == name);
     let agents = agents.into_iter().filter(|added| runs(&added.file.name));

@@ -8,8 +8,8 @@ use althing_communication::WallClock;
 use althing_communication::groups::{Group, GroupCaps};
 use althing_communication::records::{bucket, place_of_node};
 use althing_communication::routing::{Kept, LookupStats, Provider, RoutingError};
-use althing_protocol::PublicKey;
 use althing_protocol::record::{RecordError, RecordKey, Value};
+use althing_protocol::{ObjectError, PublicKey};
 use libp2p::core::Endpoint;
 use libp2p::kad::store::RecordStore as _;
 use libp2p::kad::{self, GetProvidersOk, GetRecordOk, InboundRequest, QueryId, QueryResult, QueryStats, Quorum};
@@ -91,6 +91,21 @@ pub(crate) struct Verified {
     in_ms: u64,
 }
 
+/// One that does not.
+pub(crate) struct Refused {
+    from: PublicKey,
+    /// Nobody who means well says that. A clock may be wrong, and a newer version may say more.
+    forged: bool,
+}
+
+fn is_forged(reason: &RecordError) -> bool {
+    match reason {
+        RecordError::Cbor(_) | RecordError::WrongKey | RecordError::KeyLog(_) => true,
+        RecordError::Contact(reason) => matches!(reason, ObjectError::Envelope(_) | ObjectError::WrongKey { .. }),
+        RecordError::Shape(_) => false,
+    }
+}
+
 /// The table's part of the swarm's task.
 pub(crate) struct Lookups {
     local: PublicKey,
@@ -125,14 +140,15 @@ async fn verify(
     network: String,
     clock: WallClock,
     mut unverified: mpsc::Receiver<Unverified>,
-    verified: mpsc::Sender<Result<Verified, PublicKey>>,
+    verified: mpsc::Sender<Result<Verified, Refused>>,
 ) {
     while let Some(Unverified { from, key, bytes }) = unverified.recv().await {
         let outcome = open(from, key, &bytes, &network, &clock);
         if let Err(reason) = &outcome {
             tracing::debug!(from = %from.0, %reason, "value refused");
         }
-        if verified.send(outcome.map_err(|_| from.0)).await.is_err() {
+        if verified.send(outcome.map_err(|reason| Refused { from: from.0, forged: is_forged(&reason) })).await.is_err()
+        {
             return;
         }
         tokio::task::yield_now().await;
@@ -144,7 +160,7 @@ impl Lookups {
         local: PublicKey,
         network: &str,
         clock: WallClock,
-    ) -> (Lookups, mpsc::Receiver<Result<Verified, PublicKey>>) {
+    ) -> (Lookups, mpsc::Receiver<Result<Verified, Refused>>) {
         let (unverified, queue) = mpsc::channel(UNVERIFIED_MAX);
         let (verified, outcomes) = mpsc::channel(UNVERIFIED_MAX);
         tokio::spawn(verify(network.to_owned(), clock.clone(), queue, verified));
@@ -236,6 +252,9 @@ impl Lookups {
                 let (Some(node), Some(key)) =
                     (public_key(record.provider), RecordKey::from_multihash(record.key.as_ref()))
                 else {
+                    if let Some(node) = public_key(record.provider) {
+                        kad.store_mut().offended(node);
+                    }
                     return;
                 };
                 let from = remote(node);
@@ -320,10 +339,11 @@ impl Lookups {
     }
 
     /// A value was verified, or not.
-    pub fn verified(&mut self, kad: &mut kad::Behaviour<Shelf>, outcome: Result<Verified, PublicKey>) {
+    pub fn verified(&mut self, kad: &mut kad::Behaviour<Shelf>, outcome: Result<Verified, Refused>) {
         match outcome {
             Ok(Verified { from, key, value, in_ms }) => kad.store_mut().keep(from, key, value, in_ms),
-            Err(from) => kad.store_mut().offended(from),
+            Err(Refused { from, forged: true }) => kad.store_mut().offended(from),
+            Err(Refused { .. }) => kad.store_mut().refused += 1,
         }
     }
 

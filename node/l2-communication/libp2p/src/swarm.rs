@@ -20,7 +20,7 @@ use crate::connections::Connections;
 use crate::dialling::{options, plain};
 use crate::harbour::Harbour;
 use crate::identity::{peer_id, public_key};
-use crate::lookups::{Done, Lookups, Verified, Wanted};
+use crate::lookups::{Done, Lookups, Refused, Verified, Wanted};
 use crate::offenders::Offenders;
 use crate::probes::Probes;
 use crate::streams::Control;
@@ -149,7 +149,7 @@ impl Task {
     async fn run(
         mut self,
         mut inbox: mpsc::Receiver<Command>,
-        mut verified: mpsc::Receiver<Result<Verified, PublicKey>>,
+        mut verified: mpsc::Receiver<Result<Verified, Refused>>,
     ) {
         let mut look = tokio::time::interval(TABLE_LOOK);
         let mut sweep = tokio::time::interval(TABLE_SWEEP);
@@ -283,6 +283,8 @@ impl Task {
             if self.offenders.offended(peer, Instant::now()) {
                 tracing::warn!(%peer, "it wants rubbish kept in the table; it is shut out for some minutes");
                 self.swarm.behaviour_mut().out.block_peer(peer_id(peer));
+                // Nor is it recommended to others.
+                self.lookups.unreachable(&mut self.swarm.behaviour_mut().kad, peer_id(peer));
             }
         }
     }

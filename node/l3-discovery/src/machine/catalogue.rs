@@ -303,13 +303,18 @@ impl Catalogue {
             let agents = self.forget(*node);
             self.gone.keep(*node, agents);
         }
-        self.drop_agents(|agent| agent.grant.body.in_force(now.wall_ms).is_err());
+        // Of those that are gone that is looked at when they are back.
+        self.drop_here(|agent| agent.grant.body.in_force(now.wall_ms).is_err());
         silent
     }
 
     /// Drops the agents that are `over`, wherever they are; gives how many.
     pub fn drop_agents(&mut self, over: impl Fn(&VerifiedAgent) -> bool) -> usize {
         self.gone.drop_agents(&over);
+        self.drop_here(over)
+    }
+
+    fn drop_here(&mut self, over: impl Fn(&VerifiedAgent) -> bool) -> usize {
         let lapsed: Vec<(PublicKey, AgentId)> = self
             .nodes
             .iter()

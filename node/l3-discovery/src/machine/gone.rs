@@ -7,8 +7,10 @@ use althing_protocol::{PublicKey, VerifiedAgent};
 
 use super::catalogue::{Candidate, size};
 
-/// Bytes of the descriptions that are kept so; of more, those of the nodes that are gone longest are dropped.
-const BYTES_MAX: usize = 8 << 20;
+/// Bytes that are kept so; of more, those of the nodes that are gone longest are dropped.
+const BYTES_MAX: usize = 16 << 20;
+/// What an agent takes beside its description: grant, key log, what was read.
+const AGENT_BYTES: usize = 4 << 10;
 
 /// Agents of nodes that are gone.
 #[derive(Default)]
@@ -26,7 +28,7 @@ impl Gone {
         if agents.is_empty() {
             return;
         }
-        self.bytes += agents.iter().map(size).sum::<usize>();
+        self.bytes += weight(&agents);
         self.nodes.insert(node, agents);
         self.order.push_back(node);
         while self.bytes > BYTES_MAX {
@@ -39,16 +41,22 @@ impl Gone {
     pub fn take(&mut self, node: PublicKey) -> Vec<Candidate> {
         let Some(agents) = self.nodes.remove(&node) else { return Vec::new() };
         self.order.retain(|kept| *kept != node);
-        self.bytes -= agents.iter().map(size).sum::<usize>();
+        self.bytes -= weight(&agents);
         agents
     }
 
     /// Drops the agents that are `over`.
     pub fn drop_agents(&mut self, over: impl Fn(&VerifiedAgent) -> bool) {
         for agents in self.nodes.values_mut() {
-            let before: usize = agents.iter().map(size).sum();
+            let before = weight(agents);
             agents.retain(|held| !over(&held.verified));
-            self.bytes -= before - agents.iter().map(size).sum::<usize>();
+            self.bytes -= before - weight(agents);
         }
+        self.nodes.retain(|_, agents| !agents.is_empty());
+        self.order.retain(|node| self.nodes.contains_key(node));
     }
+}
+
+fn weight(agents: &[Candidate]) -> usize {
+    agents.iter().map(|held| size(held) + AGENT_BYTES).sum()
 }

@@ -1,8 +1,6 @@
 //! The attackers: nodes that write rubbish to a table, nodes that send and read ever so slowly, and connections that are
 //! never of use.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use althing_communication::Network;
@@ -22,23 +20,23 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use super::{ATTACK_MAX, HELD, NETWORK, SLOW_NODES, SLOW_STREAMS, WRITERS, WRITES};
+use super::{HELD, NETWORK, SLOW_NODES, SLOW_STREAMS, WRITERS};
 use crate::calls::network;
 
 /// Writes of one node that are under way.
 const IN_FLIGHT: usize = 64;
 
-/// Child: attacks the node at the address that it is given; says when all have come through to it, and when it is done.
+/// Child: attacks the node at the address that it is given; says when all have come through to it, and goes on until it
+/// is ended.
 pub async fn attack() {
     let words: Vec<String> = std::env::args().collect();
     let (peer, address): (PeerId, Multiaddr) =
         (words[2].parse().expect("a peer"), words[3].parse().expect("an address"));
     let victim = PublicKey::from_peer_id(&words[2]).expect("a node's key");
-    let sent = Arc::new(AtomicUsize::new(0));
     let (came, mut coming) = mpsc::channel(WRITERS + SLOW_NODES);
-    let writing: Vec<_> = (0..WRITERS)
-        .map(|number| tokio::spawn(write(number, peer, address.clone(), sent.clone(), came.clone())))
-        .collect();
+    for number in 0..WRITERS {
+        tokio::spawn(write(number, peer, address.clone(), came.clone()));
+    }
     for _ in 0..SLOW_NODES {
         tokio::spawn(slow(victim, words[3].clone(), came.clone()));
     }
@@ -46,13 +44,8 @@ pub async fn attack() {
     for _ in 0..WRITERS + SLOW_NODES {
         coming.recv().await.expect("it comes through");
     }
-    let held = tokio::spawn(hold(words[3].clone()));
     println!("begun");
-    // What is not done by then is said.
-    let _ = tokio::time::timeout(ATTACK_MAX, futures::future::join_all(writing)).await;
-    println!("{}", sent.load(Ordering::Relaxed));
-    // Whoever started this ends it.
-    let _ = held.await;
+    hold(words[3].clone()).await;
 }
 
 /// A node with streams that it uses badly: half of them say a frame's bytes one by one, the others ask and ask and never
@@ -159,48 +152,38 @@ fn bad(number: usize, key: &SecretKey) -> kad::Record {
     }
 }
 
-/// Its share of the writes. Thrown out, it comes again as somebody else.
-async fn write(number: usize, peer: PeerId, address: Multiaddr, all: Arc<AtomicUsize>, came: mpsc::Sender<()>) {
-    let mut left = WRITES / WRITERS;
-    while left > 0 {
-        left -= write_as_one(number, left, peer, address.clone(), &all, &came).await;
+/// Writes. Thrown out, it comes again as somebody else.
+async fn write(number: usize, peer: PeerId, address: Multiaddr, came: mpsc::Sender<()>) {
+    loop {
+        write_as_one(number, peer, address.clone(), &came).await;
     }
 }
 
-/// One identity's writes, at most `count`: until it is thrown out. How many it sent.
-async fn write_as_one(
-    number: usize,
-    count: usize,
-    peer: PeerId,
-    address: Multiaddr,
-    all: &AtomicUsize,
-    came: &mpsc::Sender<()>,
-) -> usize {
+/// One identity's writes, until it is thrown out.
+async fn write_as_one(number: usize, peer: PeerId, address: Multiaddr, came: &mpsc::Sender<()>) {
     let key = SecretKey::from_seed(&rand::rng().random());
     let mut swarm = swarm(&key);
     swarm.dial(address.with_p2p(peer).expect("a peer")).expect("a dial");
     loop {
         match swarm.select_next_some().await {
             SwarmEvent::ConnectionEstablished { .. } => break,
-            SwarmEvent::OutgoingConnectionError { .. } => return 0,
+            SwarmEvent::OutgoingConnectionError { .. } => return,
             _ => {}
         }
     }
     // Nobody waits for those who come later.
     let _ = came.try_send(());
     let (mut begun, mut ended) = (0, 0);
-    while ended < count {
-        while begun < count && begun - ended < IN_FLIGHT {
+    loop {
+        while begun - ended < IN_FLIGHT {
             begun += 1;
-            all.fetch_add(1, Ordering::Relaxed);
             let record = bad(begun + number, &key);
             swarm.behaviour_mut().put_record_to(record, std::iter::once(peer), Quorum::One);
         }
         match swarm.select_next_some().await {
             SwarmEvent::Behaviour(kad::Event::OutboundQueryProgressed { .. }) => ended += 1,
-            SwarmEvent::ConnectionClosed { .. } => break,
+            SwarmEvent::ConnectionClosed { .. } => return,
             _ => {}
         }
     }
-    begun
 }

@@ -113,12 +113,12 @@ impl World {
         Ok(())
     }
 
-    /// The router of a machine lets in what comes for a port.
-    pub fn forward(&self, at: usize, port: u16) {
+    /// The router of a machine lets in what comes for a port, and hands it to one of the machine's.
+    pub fn forward(&self, at: usize, port: u16, to: u16) {
         let router = format!("{}-r{at}", self.prefix);
         let rules = format!(
-            "iptables -t nat -A PREROUTING -i eth0 -p tcp --dport {port} -j DNAT --to 192.168.{at}.2:{port} && \
-             iptables -I FORWARD -i eth0 -p tcp --dport {port} -j ACCEPT"
+            "iptables -t nat -A PREROUTING -i eth0 -p tcp --dport {port} -j DNAT --to 192.168.{at}.2:{to} && \
+             iptables -I FORWARD -i eth0 -p tcp --dport {to} -j ACCEPT"
         );
         output(Command::new("ip").args(["netns", "exec", &router, "sh", "-c", &rules])).expect("a router of ours");
     }
@@ -134,6 +134,14 @@ impl World {
     /// The ids of what runs on a machine.
     pub fn processes(&self, at: usize) -> String {
         ip(&format!("netns pids {}", self.name(at))).expect("a namespace of ours")
+    }
+
+    /// The LAN carries no multicast any more.
+    pub fn quiet(&self) {
+        for at in 0..self.machines.len() {
+            ip(&format!("-n {} link set p{at} type bridge_slave mcast_flood off", self.hub()))
+                .expect("the bridge is ours");
+        }
     }
 
     /// Pulls a machine's cable.
