@@ -380,6 +380,15 @@ mod tests {
     }
 
     #[test]
+    fn an_open_network_is_not_called_like_a_private_one() {
+        // P-73
+        let error = Config::parse("network = \"home+0123456789abcdef\"").expect_err("a private network's name");
+        assert!(error.contains("network_key"), "{error}");
+        assert!(Config::parse("network = \"home+0123456789abcde\"").is_ok());
+        assert!(Config::parse("network = \"home+guests-of-alices\"").is_ok());
+    }
+
+    #[test]
     fn the_documentation_shows_every_key_with_its_default() {
         let page = include_str!("../../../docs/configuration.md");
         let block = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a TOML block");
