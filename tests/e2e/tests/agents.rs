@@ -163,11 +163,9 @@ fn a_strangers_agent_is_asked_by_nobody() {
     assert!(said.contains("no task that it began"), "{said}");
 }
 
-#[test]
-fn a_control_loop_leans_on_a_model_and_does_not_wait_for_it() {
-    let mut scene = scene();
-    scene.here.write("follows.wat", FOLLOWS);
-    let file = json!({
+/// A control loop that follows what it was advised, and goes on without it so long after it was.
+fn arm(after_us: u32) -> Value {
+    json!({
         "name": "arm",
         "description": "Follows advice",
         "runtime": { "wasm": { "module": "follows.wat" } },
@@ -177,10 +175,17 @@ fn a_control_loop_leans_on_a_model_and_does_not_wait_for_it() {
             "signals": {
                 "inputs": ["advice"],
                 "outputs": ["speed"],
-                "fallback": { "advice": { "after_us": 300_000, "value": -1 } },
+                "fallback": { "advice": { "after_us": after_us, "value": -1 } },
             },
         },
-    });
+    })
+}
+
+#[test]
+fn a_control_loop_leans_on_a_model_and_does_not_wait_for_it() {
+    let mut scene = scene();
+    scene.here.write("follows.wat", FOLLOWS);
+    let file = arm(300_000);
     let adding = || {
         scene.here.write("arm.yaml", &file.to_string());
         scene.here.run(&["agent", "add", "arm.yaml"])
@@ -263,20 +268,7 @@ fn a_control_loop_goes_on_as_declared_when_its_link_is_lost() {
     let [device, cloud] = &world.machines[..] else { panic!("two machines") };
     let (_here, there) = (device.up(&[]), cloud.up(&[]));
     device.write("follows.wat", FOLLOWS);
-    let file = json!({
-        "name": "arm",
-        "description": "Follows advice",
-        "runtime": { "wasm": { "module": "follows.wat" } },
-        "contract": {
-            "class": { "latency": "hrt", "period_us": 10_000, "deadline_us": 10_000, "budget_us": 500 },
-            "placement": { "min_grade": "C" },
-            "signals": {
-                "inputs": ["advice"],
-                "outputs": ["speed"],
-                "fallback": { "advice": { "after_us": 2_000_000, "value": -1 } },
-            },
-        },
-    });
+    let file = arm(2_000_000);
     device.add("arm", &file.to_string());
     assert_eq!(device.run(&["trust", &there.owner()]).code, 0);
     until(SOON, "the cloud finds it", || cloud.finds("arm"));
