@@ -1,6 +1,6 @@
 //! Runs a scenario: nodes join, faults happen, somebody looks for something again and again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use althing_communication::WallClock;
 use althing_communication::sim::{LinkConfig, SimNet};
 use althing_discovery::{DiscoveryConfig, Found, Query};
-use althing_protocol::PublicKey;
+use althing_protocol::{AgentId, PublicKey};
 use althing_store::MemoryStore;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -419,7 +419,9 @@ impl<'a> World<'a> {
             look.sought
         ));
         self.outcome.finds += 1;
-        self.outcome.of_adversaries += look.found.iter().filter(|(agent, _)| agent.name().starts_with("two-")).count();
+        let theirs: BTreeSet<&(PublicKey, AgentId)> = self.loose.iter().flat_map(|loose| &loose.agents).collect();
+        let found = look.found.iter().filter(|(agent, node)| theirs.contains(&(*node, agent.clone())));
+        self.outcome.of_adversaries += found.count();
         if look.calm && !look.living.is_empty() {
             self.outcome.findable += 1;
             if look.living.iter().any(|node| look.found.iter().any(|(_, found)| found == node)) {

@@ -67,6 +67,9 @@ fn the_key_lets_in_and_nothing_else_does() {
     assert_eq!(names(&one.found()).iter().filter(|name| ["passer-by", "neighbour"].contains(name)).count(), 0);
     assert_eq!(one.json(&["peers"])["peers"].as_array().map(Vec::len), Some(1));
     assert_eq!(open.run(&["call", "pong", "hello"]).code, 4, "whom it cannot find it cannot call");
+    until(PATIENCE, "the doctor names what may be wrong", || {
+        open.run(&["doctor"]).stdout.contains("the same network key")
+    });
     drop(stranger);
 }
 

@@ -1,7 +1,7 @@
 //! A node under fire: 100,000 hostile writes to its table, peers that send and read ever so slowly, 1,000 connections that
 //! say nothing, or noise; and what an honest peer feels of it.
 //!
-//! The attackers have the lowest priority of the machine's processors, which they would else take from the node: what is
+//! The attackers have a low priority (nice 19) on the machine's processors, which they would else take from the node: what is
 //! measured is what the node does with what they send.
 
 mod attack;
