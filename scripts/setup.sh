@@ -10,7 +10,7 @@ missing=()
 need g++ command -v g++
 need make command -v make
 need pkg-config command -v pkg-config
-need libclang-dev bash -c 'ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* 2>/dev/null | grep -q libclang'
+need libclang-dev bash -c 'ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* 2>/dev/null | grep -v libclang-cpp | grep -q libclang'
 need iproute2 command -v ip
 need iptables command -v iptables
 need python3-venv python3 -c 'import venv, ensurepip'

@@ -192,6 +192,9 @@ fn shown(file: &Path, outcome: &Outcome) -> serde_json::Value {
         "findable": outcome.findable,
         "found": outcome.found,
         "findMs": { "p50": quantile(&outcome.took_ms, 50), "p99": quantile(&outcome.took_ms, 99) },
+        "tasks": outcome.tasks,
+        "tasksAskedForAgain": outcome.recalled,
+        "tasksKept": outcome.kept,
         "trace": outcome.trace.digest(),
         "violations": outcome.violations.iter().map(|violation| json!({
             "invariant": violation.invariant, "atMs": violation.at_ms, "what": violation.what,
@@ -210,6 +213,10 @@ fn people(file: &Path, outcome: &Outcome) {
         quantile(&outcome.took_ms, 99),
         &outcome.trace.digest()[..16],
     );
+    if outcome.tasks > 0 {
+        let (tasks, recalled, kept) = (outcome.tasks, outcome.recalled, outcome.kept);
+        println!("  {tasks} tasks acknowledged; of {recalled} that were asked for again {kept} there");
+    }
     for violation in outcome.violations.iter().take(10) {
         println!("  broken after {} ms: {}: {}", violation.at_ms, violation.invariant, violation.what);
     }

@@ -15,7 +15,7 @@ use althing_execution::agent::{Agent, Made};
 use althing_execution::process::ProcessConfig;
 use althing_execution::{AgentError, Builtins, Host, Output, Turn};
 use althing_protocol::object::{self, Grant, Membership};
-use althing_protocol::{AgentId, PublicKey, SecretKey, VerifiedAgent, keylog};
+use althing_protocol::{AgentId, KeyLog, PublicKey, SecretKey, VerifiedAgent, keylog};
 use althing_store::MemoryStore;
 use althing_td::{AgentFile, Description, Exposure};
 use futures::future::BoxFuture;
@@ -61,7 +61,9 @@ pub struct Node {
     /// Its key.
     pub key: SecretKey,
     /// Whose it is.
-    pub owner: SecretKey,
+    pub owner: Owner,
+    /// What it shows of that.
+    membership: watch::Sender<Option<Vec<u8>>>,
     /// L1.
     pub host: Arc<Host>,
     /// L2.
@@ -86,11 +88,58 @@ pub fn file(name: &str, about: &str, skill: &str, action: &str, target: &str) ->
     AgentFile::parse(&yaml).expect("an agent file")
 }
 
+/// Whose agents and nodes some are.
+#[derive(Clone)]
+pub struct Owner {
+    /// What became of its keys.
+    pub log: KeyLog,
+    /// The one that speaks for it.
+    pub key: SecretKey,
+}
+
+/// The keys that owners take next are of these numbers.
+const NEXT: u32 = 800_000;
+/// A day: longer than any clock is wrong.
+const DAY_MS: u64 = 86_400_000;
+
+impl Owner {
+    /// With its first key, which it has had for a day.
+    #[must_use]
+    pub fn new(key: SecretKey) -> Owner {
+        let event = keylog::inception(&key, crate::key(NEXT).public(), NOW_MS - DAY_MS);
+        Owner { log: KeyLog::verify(&[event.bytes]).expect("a key log"), key }
+    }
+
+    /// Its name: the first key.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        self.log.publisher()
+    }
+
+    /// The key that the log commits to.
+    fn next(&self, later: u32) -> SecretKey {
+        crate::key(NEXT + u32::try_from(self.log.len()).expect("a short log") - 1 + later)
+    }
+
+    /// With the next key; the one before is not accepted any more.
+    #[must_use]
+    pub fn rotated(&self, now_ms: u64) -> Owner {
+        let (key, after) = (self.next(0), self.next(1));
+        Owner { log: self.log.rotate(&key, after.public(), now_ms, 0).expect("it may"), key }
+    }
+
+    /// The end of its log.
+    #[must_use]
+    pub fn revocation(&self, now_ms: u64) -> KeyLog {
+        self.log.revoke(&self.next(0), now_ms).expect("it may")
+    }
+}
+
 /// An agent with all that proves it: described under `sequence`, granted to `node` from `from_ms` for an hour by
 /// `granter`.
 #[must_use]
 pub fn agent(
-    owner: &SecretKey,
+    owner: &Owner,
     granter: &SecretKey,
     node: PublicKey,
     file: &AgentFile,
@@ -100,12 +149,10 @@ pub fn agent(
     let id = AgentId::new(owner.public(), &file.name).expect("a name");
     let td = althing_td::describe(file, &id.to_string());
     let body = object::Description::new(id.clone(), sequence, from_ms, td.bytes().to_vec());
-    let description = object::sign(body, NETWORK, "", owner).expect("a description");
+    let description = object::sign(body, NETWORK, "", &owner.key).expect("a description");
     let grant = Grant::new(id.clone(), node, from_ms, from_ms + 3_600_000);
     let grant = object::sign(grant, NETWORK, "", granter).expect("a grant");
-    let event = keylog::inception(owner, key(200).public(), from_ms);
-    let key_log = keylog::KeyLog::verify(&[event.bytes]).expect("a key log");
-    let verified = VerifiedAgent { agent: id, node, description, grant, key_log };
+    let verified = VerifiedAgent { agent: id, node, description, grant, key_log: owner.log.clone() };
     let description = Arc::new(Description::parse(td.bytes()).expect("a description"));
     LocalAgent { verified: Arc::new(verified), description, exposure: Exposure::Public }
 }
@@ -117,7 +164,7 @@ pub struct Setup {
     /// Its key.
     pub key: SecretKey,
     /// Whose it is.
-    pub owner: SecretKey,
+    pub owner: Owner,
     /// Whom it trusts.
     pub trusted: BTreeSet<PublicKey>,
     /// What answers calls in place of its agents.
@@ -139,7 +186,7 @@ impl Setup {
         Setup {
             number,
             key: key(number),
-            owner: key(owner),
+            owner: Owner::new(key(owner)),
             trusted: BTreeSet::new(),
             serves: None,
             discovery: DiscoveryConfig::default(),
@@ -152,9 +199,9 @@ impl Setup {
 
 /// `owner`'s word that `node` is its own, from `from_ms` for an hour.
 #[must_use]
-pub fn membership(owner: &SecretKey, node: PublicKey, from_ms: u64) -> Vec<u8> {
+pub fn membership(owner: &Owner, node: PublicKey, from_ms: u64) -> Vec<u8> {
     let body = Membership::new(owner.public(), node, from_ms, from_ms + 3_600_000);
-    object::sign(body, NETWORK, "", owner).expect("a membership").bytes
+    object::sign(body, NETWORK, "", &owner.key).expect("a membership").bytes
 }
 
 impl Node {
@@ -182,16 +229,19 @@ impl Node {
     /// All layers of a node, as `setup` says.
     pub async fn assemble(net: &SimNet, setup: Setup, store: Arc<MemoryStore>) -> Node {
         let Setup { number, key, owner, trusted, serves, discovery, clock, ip, load_permille } = setup;
-        let shown = membership(&owner, key.public(), clock.now_ms());
+        let (membership, shown) = watch::channel(Some(membership(&owner, key.public(), clock.now_ms())));
         let network = net.join_at(key.public(), ip);
         let communication = Communication::start(
             network,
             key.clone(),
-            watch::channel(Some(shown)).1,
+            shown,
             CommunicationConfig::default(),
             clock.clone(),
             entropy(u64::from(number)),
         );
+        if owner.log.len() > 1 {
+            communication.keys().learn(owner.log.clone()).expect("nobody has another");
+        }
         let trust = Trust { node: key.public(), owner: owner.public(), trusted, private: false };
         communication.trusts({
             let trust = trust.clone();
@@ -218,7 +268,7 @@ impl Node {
         communication.serve(CALL, serves).expect("nobody else serves it");
         let calls =
             Calls::new(communication.clone(), discovery.clone(), hosting.clone(), store, clock.clone(), owner.public());
-        Node { key, owner, host, communication, discovery, hosting, calls, clock }
+        Node { key, owner, membership, host, communication, discovery, hosting, calls, clock }
     }
 
     /// Its id.
@@ -241,7 +291,7 @@ impl Node {
 
     /// Describes an agent, perhaps anew.
     pub fn publish(&self, file: &AgentFile, sequence: u64) -> AgentId {
-        let local = agent(&self.owner, &self.owner, self.id(), file, sequence, self.clock.now_ms());
+        let local = agent(&self.owner, &self.owner.key, self.id(), file, sequence, self.clock.now_ms());
         let id = local.verified.agent.clone();
         let input_modes = vec!["text/plain".to_owned()];
         self.hosting.add(HostedAgent {
@@ -255,23 +305,17 @@ impl Node {
         id
     }
 
+    /// Its owner has another key: it hears so, and shows that it is still its.
+    pub fn rekey(&mut self, owner: Owner) {
+        let shown = membership(&owner, self.id(), self.clock.now_ms());
+        self.communication.keys().learn(owner.log.clone()).expect("it continues the one before");
+        self.membership.send_replace(Some(shown));
+        self.owner = owner;
+    }
+
     /// Asks through the whole walk.
     pub async fn ask(&self, agent: &AgentId, operation: Operation, params: Value) -> Result<Reply, OperationError> {
-        let params = params.to_string().into_bytes();
-        let principals = vec!["local".to_owned()];
-        let agent = agent.clone();
-        self.calls
-            .ask(Ask {
-                operation,
-                agent,
-                params,
-                principals,
-                trace: Trace::default(),
-                extensions: Vec::new(),
-                deadline: None,
-                priority: Priority::default(),
-            })
-            .await
+        self.calls.ask(ask(agent, operation, &params)).await
     }
 
     /// Asks for one answer.
@@ -309,6 +353,21 @@ impl Node {
         params["configuration"] = json!({ "returnImmediately": true });
         let sent = self.one(agent, Operation::SendMessage, params).await.expect("an answer");
         sent["task"]["id"].clone()
+    }
+}
+
+/// A question as the person asks it who sits at a node.
+#[must_use]
+pub fn ask(agent: &AgentId, operation: Operation, params: &Value) -> Ask {
+    Ask {
+        operation,
+        agent: agent.clone(),
+        params: params.to_string().into_bytes(),
+        principals: vec!["local".to_owned()],
+        trace: Trace::default(),
+        extensions: Vec::new(),
+        deadline: None,
+        priority: Priority::default(),
     }
 }
 

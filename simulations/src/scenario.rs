@@ -33,6 +33,8 @@ pub struct Scenario {
     /// Who looks for what.
     #[serde(default)]
     pub finds: Finds,
+    /// Who calls what it finds.
+    pub calls: Option<Calls>,
     /// Nodes that come and go.
     pub churn: Option<Churn>,
     /// What happens once.
@@ -91,11 +93,13 @@ pub struct Agents {
     pub each: u32,
     /// Different capabilities among them.
     pub capabilities: u32,
+    /// Owners of the nodes, who trust each other.
+    pub owners: u32,
 }
 
 impl Default for Agents {
     fn default() -> Agents {
-        Agents { each: 1, capabilities: 50 }
+        Agents { each: 1, capabilities: 50, owners: 1 }
     }
 }
 
@@ -121,6 +125,18 @@ impl Default for Finds {
     }
 }
 
+/// `[calls]`: somebody looks for something and gives it a task; later it asks for that task again.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calls {
+    /// Between two.
+    pub every_ms: u64,
+    /// The first.
+    pub from_ms: u64,
+    /// How long after its end a task is asked for again.
+    pub again_after_ms: u64,
+}
+
 /// `[churn]`: nodes crash, and come back.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -144,7 +160,7 @@ pub struct At {
     /// What.
     #[serde(rename = "do")]
     pub what: Happening,
-    /// Which share of the nodes it happens to.
+    /// Which share of the nodes, or owners, it happens to.
     #[serde(default)]
     pub share: f64,
     /// By how much, for clocks; milliseconds, behind when negative.
@@ -166,6 +182,10 @@ pub enum Happening {
     Restart,
     /// Clocks go wrong.
     Skew,
+    /// Owners take their next keys, and all their nodes that are there follow.
+    Rotate,
+    /// Owners revoke their keys, and one node is told.
+    Revoke,
 }
 
 /// `[[adversary]]`
@@ -257,10 +277,11 @@ impl Scenario {
         if self.join.through == 0 || self.join.through >= self.nodes {
             return Some(("join.through", "is at least 1, and less than all nodes".to_owned()));
         }
-        if self.agents.each == 0 || self.agents.capabilities == 0 {
-            return Some(("agents", "has `each` and `capabilities` of at least 1".to_owned()));
+        if self.agents.each == 0 || self.agents.capabilities == 0 || self.agents.owners == 0 {
+            return Some(("agents", "has `each`, `capabilities` and `owners` of at least 1".to_owned()));
         }
-        if self.finds.every_ms == 0 || self.churn.as_ref().is_some_and(|churn| churn.every_ms == 0) {
+        let never = [self.churn.as_ref().map(|churn| churn.every_ms), self.calls.as_ref().map(|calls| calls.every_ms)];
+        if self.finds.every_ms == 0 || never.contains(&Some(0)) {
             return Some(("every_ms", "is at least 1".to_owned()));
         }
         if !share(self.finds.share) {

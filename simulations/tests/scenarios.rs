@@ -23,6 +23,7 @@ fn holds(name: &str) {
         let again = format!("althing-sim replay simulations/scenarios/{name}.toml --seed {seed}");
         assert!(outcome.violations.is_empty(), "{again}\n{:#?}", outcome.violations);
         assert!(outcome.findable >= 20, "{name}: only {} finds had something to find", outcome.findable);
+        assert!(scenario.calls.is_none() || outcome.kept >= 20, "{name}: only {} tasks were kept", outcome.kept);
         let missed = outcome.findable - outcome.found;
         assert!(missed == 0 || scenario.finds.share < 1.0, "{again}: {missed} of {} not found", outcome.findable);
     }
@@ -47,7 +48,7 @@ macro_rules! scenarios {
     };
 }
 
-scenarios! { churn eclipse flood join lossy partition poisoned small surrounded sybil40 sybil100 sybil400 twofaced }
+scenarios! { churn eclipse flood join keys lossy partition poisoned small surrounded sybil40 sybil100 sybil400 tasks twofaced }
 
 /// Their agents are theirs, and found: one of both things that they say is believed.
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use althing_protocol::{Frame, FrameKind, PublicKey};
 use futures::Stream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::error::{CallError, StreamError};
 use crate::inbound::name;
@@ -20,10 +20,16 @@ use crate::signed::SignedStream;
 /// How often a stream is opened before a call is given up.
 const OPEN_TRIES: usize = 3;
 
+/// A stream that nobody borrowed for this long is closed.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Streams that wait for the next call, and since when.
+type Idle = Vec<(SignedStream, Instant)>;
+
 /// Streams that wait for the next call.
 #[derive(Default)]
 pub(crate) struct Pool {
-    idle: Mutex<BTreeMap<(PublicKey, &'static str), Vec<SignedStream>>>,
+    idle: Mutex<BTreeMap<(PublicKey, &'static str), Idle>>,
     /// Rises when streams are forgotten: what was borrowed before does not come back.
     era: AtomicU64,
 }
@@ -33,7 +39,7 @@ impl Pool {
         let mut idle = self.idle.lock().expect("no holder of the pool panics");
         let streams = idle.get_mut(&(peer, protocol))?;
         // Newest first: the old ones run into the other side's idle timeout together, and are then dropped together.
-        while let Some(mut stream) = streams.pop() {
+        while let Some((mut stream, _)) = streams.pop() {
             if !stream.is_spent(shows) {
                 return Some(stream);
             }
@@ -48,8 +54,16 @@ impl Pool {
         let mut idle = self.idle.lock().expect("no holder of the pool panics");
         let streams = idle.entry((peer, protocol)).or_default();
         if streams.len() < max {
-            streams.push(stream);
+            streams.push((stream, Instant::now()));
         }
+    }
+
+    /// Closes those that the other side closed, and those that nobody needed for long.
+    pub fn sweep(&self) {
+        self.idle.lock().expect("no holder of the pool panics").retain(|_, streams| {
+            streams.retain_mut(|(stream, since)| since.elapsed() < IDLE && !stream.is_closed());
+            !streams.is_empty()
+        });
     }
 
     /// Forgets the streams to a peer that is gone, or is to be reached another way.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use althing_protocol::object::{self, Membership};
 use althing_protocol::{AgentId, Authored, Frame, FrameKind, Hello, PublicKey, SecretKey};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, interval, sleep};
 
 use crate::caller::Caller;
 use crate::config::CommunicationConfig;
@@ -25,6 +25,9 @@ use crate::signed::Opening;
 
 /// How long a stream beyond the limit may wait.
 const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
+
+/// How often streams are looked for that nobody needs.
+const SWEEP: Duration = Duration::from_secs(20);
 
 /// One operation asked of a peer, or by one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -246,10 +249,19 @@ impl Communication {
     }
 }
 
-/// Drops what was kept for a peer when its last connection is gone.
+/// Drops what was kept for a peer when its last connection is gone, and streams that nobody needs.
 async fn forget_the_gone(shared: std::sync::Weak<Shared>, mut events: broadcast::Receiver<PeerEvent>) {
+    let mut sweep = interval(SWEEP);
     loop {
-        let event = events.recv().await;
+        let event = tokio::select! {
+            biased;
+            event = events.recv() => event,
+            _ = sweep.tick() => {
+                let Some(shared) = shared.upgrade() else { return };
+                shared.pool.sweep();
+                continue;
+            }
+        };
         let Some(shared) = shared.upgrade() else { return };
         match event {
             Ok(PeerEvent::Disconnected(peer)) => shared.forget(peer),

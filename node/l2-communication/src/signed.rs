@@ -133,13 +133,20 @@ impl SignedStream {
         frame.map(Some)
     }
 
-    /// True when the peer closed the stream, or wrote when it had nothing to say: not fit for another call.
-    /// Neither is a stream on which this side showed another membership than `shows`, which will end before.
+    /// True when it is not fit for another call: it [`is_closed`](Self::is_closed), or this side showed another membership
+    /// on it than `shows`, which will end before.
     pub fn is_spent(&mut self, shows: Option<&[u8]>) -> bool {
+        self.shown.as_deref() != shows || self.is_closed()
+    }
+
+    /// True when the peer closed the stream, or wrote when it had nothing to say.
+    pub fn is_closed(&mut self) -> bool {
         use futures::FutureExt as _;
-        self.shown.as_deref() != shows
-            || !self.inbox.is_empty()
-            || fill(&mut self.raw, &mut self.inbox).now_or_never().is_some()
+        let closed = !self.inbox.is_empty() || fill(&mut self.raw, &mut self.inbox).now_or_never().is_some();
+        if self.inbox.is_empty() {
+            self.inbox = BytesMut::new();
+        }
+        closed
     }
 }
 

@@ -7,13 +7,13 @@ use althing_communication::refusal::{INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_ER
 use althing_communication::{Answer, CallError, Caller, Inbound, PeerEvent, Request, StreamError};
 use althing_protocol::object::{self, Health, Hosted, Placement};
 use althing_protocol::{AgentId, PublicKey};
-use althing_td::Exposure;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::{Semaphore, broadcast};
 use tokio::time::{interval, sleep, timeout};
 
 use crate::machine::catalogue::{Learned, PlacementRefused};
+use crate::placement::seen;
 use crate::service::Discovery;
 use crate::{DESCRIBE, PLACEMENTS};
 
@@ -22,8 +22,16 @@ const SPURN_MS: u64 = 60_000;
 
 /// Refusals of peers that are remembered.
 const REFUSALS_MAX: usize = 64;
-/// How a refusal reads that means nothing.
-const STALE: &str = "is not newer than";
+/// The reason of a refusal that means nothing: a node's own placements overtake each other.
+const STALE: &str = "STALE_PLACEMENT";
+
+/// Why a placement is not taken.
+enum NotTaken {
+    /// A newer one was.
+    Stale(String),
+    /// It does not hold.
+    Refused(String),
+}
 
 /// Why an agent is not taken.
 enum Refused {
@@ -75,6 +83,8 @@ impl Discovery {
         let mut state = self.lock();
         let address = state.dialled.remove(&peer);
         state.refused_by.remove(&peer);
+        state.watchers.remove(&peer);
+        state.watching.remove(&peer);
         // Who said goodbye is not in the catalogue any more.
         let was_heard = state.catalogue.hears(peer, now_ms, u64::MAX / 2);
         if state.audience.left(peer, &connected)
@@ -107,18 +117,22 @@ impl Discovery {
         self.push_all().await;
     }
 
-    /// To all who hear this node. A peer that has not taken the last placement yet is left out: where everybody is busy,
-    /// more of them would only make it worse.
+    /// To all who hear this node: an event to those who watch it, a push to the others. A peer that has not taken the last
+    /// placement yet is left out: where everybody is busy, more of them would only make it worse.
     pub(crate) async fn push_all(&self) {
         let (peers, shown) = {
             let mut state = self.lock();
             let members = state.audience.members().to_vec();
-            let peers: Vec<PublicKey> = members.into_iter().filter(|peer| state.pushing.insert(*peer)).collect();
+            let others = members.into_iter().filter(|peer| !state.watchers.contains_key(peer)).collect::<Vec<_>>();
+            let peers: Vec<PublicKey> = others.into_iter().filter(|peer| state.pushing.insert(*peer)).collect();
             // One for those who are trusted and one for the others, and not one for each.
-            let shown =
-                [false, true].map(|trusted| self.placement(&mut state, |exposure| seen(exposure, trusted)).bytes);
-            (peers, shown)
+            for trusted in [false, true] {
+                self.say(&mut state, trusted, !peers.is_empty());
+            }
+            state.beat += 1;
+            (peers, state.told.each_ref().map(|told| told.bytes.clone()))
         };
+        self.shared.beaten.notify_waiters();
         let pushes = peers.into_iter().map(|peer| {
             let bytes = shown[usize::from((self.shared.trusts)(peer))].clone();
             async move {
@@ -150,11 +164,10 @@ impl Discovery {
                 true
             }
             Err(CallError::Refused { body, .. }) => {
-                let reason = why(&body);
-                tracing::debug!(%peer, reason, "peer refused our placement");
-                // A node's own placements overtake each other.
-                if !reason.contains(STALE) {
-                    self.note_refusal(peer, reason);
+                let (reason, message) = why(&body);
+                tracing::debug!(%peer, message, "peer refused our placement");
+                if reason != STALE {
+                    self.note_refusal(peer, message);
                 }
                 true
             }
@@ -179,11 +192,11 @@ impl Discovery {
     }
 
     /// A peer's placement came: takes it, and fetches what is new in it.
-    fn take(&self, caller: PublicKey, bytes: &[u8]) -> Result<(), String> {
+    fn take(&self, caller: PublicKey, bytes: &[u8]) -> Result<(), NotTaken> {
         let refused = |reason: String| {
             self.lock().refused += 1;
             self.shared.communication.complain(caller, "placement", &reason);
-            reason
+            NotTaken::Refused(reason)
         };
         let placement = object::open::<Placement>(bytes, &self.shared.config.network, "")
             .map_err(|error| refused(error.to_string()))?;
@@ -193,22 +206,43 @@ impl Discovery {
         let now = self.now();
         let placed = self.lock().catalogue.place(now, &placement, Learned::Push);
         let wanted = placed.map_err(|error| match error {
-            // A node's own placements overtake each other.
-            PlacementRefused::Stale { .. } => error.to_string(),
+            PlacementRefused::Stale { .. } => NotTaken::Stale(error.to_string()),
             error => refused(error.to_string()),
         })?;
         if placement.body.health == Health::Leaving {
             self.lock().fetching.remove(&caller);
         }
-        if !wanted.is_empty() {
-            let most = self.shared.config.fetches_per_node;
-            let gate = self.lock().fetching.entry(caller).or_insert_with(|| Arc::new(Semaphore::new(most))).clone();
-            // A fetch is under way, and the next heartbeat asks again for what it leaves: so one round at a time.
-            if gate.available_permits() == most {
-                tokio::spawn(self.clone().fetch_all(caller, wanted, gate));
+        self.fetch_wanted(caller, wanted);
+        Ok(())
+    }
+
+    /// A node that this one watches said something, or that what it said last still holds. False when that is of no use.
+    pub(crate) fn heed_event(&self, node: PublicKey, event: &[u8]) -> bool {
+        if !event.is_empty() {
+            match self.take(node, event) {
+                Ok(()) => return true,
+                Err(NotTaken::Refused(_)) => return false,
+                // What was asked meanwhile is newer.
+                Err(NotTaken::Stale(_)) => {}
             }
         }
-        Ok(())
+        let now = self.now();
+        let renewed = self.lock().catalogue.renew(now, node);
+        let holds = renewed.is_some();
+        self.fetch_wanted(node, renewed.unwrap_or_default());
+        holds
+    }
+
+    fn fetch_wanted(&self, node: PublicKey, wanted: Vec<Hosted>) {
+        if wanted.is_empty() {
+            return;
+        }
+        let most = self.shared.config.fetches_per_node;
+        let gate = self.lock().fetching.entry(node).or_insert_with(|| Arc::new(Semaphore::new(most))).clone();
+        // A fetch is under way, and the next heartbeat asks again for what it leaves: so one round at a time.
+        if gate.available_permits() == most {
+            tokio::spawn(self.clone().fetch_all(node, wanted, gate));
+        }
     }
 
     async fn fetch_all(self, node: PublicKey, wanted: Vec<Hosted>, gate: Arc<Semaphore>) {
@@ -251,21 +285,13 @@ impl Discovery {
     }
 }
 
-/// What an error frame says, as far as it is worth keeping.
-fn why(body: &[u8]) -> String {
-    let error: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    let message = error.and_then(|error| Some(error["message"].as_str()?.to_owned()));
+/// The reason and the message of an error frame, as far as they are worth keeping.
+fn why(body: &[u8]) -> (String, String) {
+    let error = serde_json::from_slice::<serde_json::Value>(body).unwrap_or_default();
+    let message = error["message"].as_str().map(str::to_owned);
     let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
-    message.chars().filter(|c| !c.is_control()).take(300).collect()
-}
-
-/// May a peer know of an agent?
-pub(crate) fn seen(exposure: Exposure, trusted: bool) -> bool {
-    match exposure {
-        Exposure::Public => true,
-        Exposure::Trusted => trusted,
-        Exposure::Hidden => false,
-    }
+    let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(300).collect();
+    (short(error["data"][0]["reason"].as_str().unwrap_or_default()), short(&message))
 }
 
 /// Serves `/althing/placements/1` and `/althing/describe/1`.
@@ -274,9 +300,18 @@ pub(crate) struct Serving(pub Discovery);
 impl Inbound for Serving {
     fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
         let answer = match request.operation.as_str() {
-            "placement" => {
-                self.0.take(caller.node, &request.body).map(|()| Vec::new()).map_err(|why| (INVALID_PARAMS, None, why))
-            }
+            "placement" => match self.0.take(caller.node, &request.body) {
+                Ok(()) => {
+                    self.0.watch(caller.node);
+                    Ok(Vec::new())
+                }
+                Err(NotTaken::Stale(why)) => Err((INVALID_PARAMS, Some(STALE), why)),
+                Err(NotTaken::Refused(why)) => Err((INVALID_PARAMS, None, why)),
+            },
+            "watch" => match self.0.tell_on(caller.node) {
+                Ok(events) => return futures::future::ready(Answer::Events(events)).boxed(),
+                Err(why) => Err((SERVER_ERROR, None, why)),
+            },
             "find" => self.0.testify(caller.node, &request.body).map_err(|why| (INVALID_PARAMS, None, why)),
             "describe" => {
                 self.0.evidence(caller.node, &request.body).map_err(|why| (SERVER_ERROR, Some("AGENT_NOT_HERE"), why))

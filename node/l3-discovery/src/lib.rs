@@ -15,10 +15,12 @@ mod exchange;
 mod heed;
 pub mod lan;
 pub mod machine;
+mod placement;
 mod seek;
 mod service;
 mod tell;
 pub mod things;
+mod watch;
 
 pub use config::DiscoveryConfig;
 pub use error::FindError;

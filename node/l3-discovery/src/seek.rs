@@ -239,10 +239,10 @@ impl Discovery {
         };
         let trusted = (self.shared.trusts)(caller);
         let mut state = self.lock();
-        let placement = self.placement(&mut state, |exposure| crate::exchange::seen(exposure, trusted));
+        let placement = self.placement(&mut state, |exposure| crate::placement::seen(exposure, trusted));
         let mut room = BODY_BYTES_MAX - PLACEMENT_BYTES;
         let matching = state.local.iter().filter(|(id, local)| {
-            crate::exchange::seen(local.exposure, trusted)
+            crate::placement::seen(local.exposure, trusted)
                 && inquiry.agent.as_ref().is_none_or(|wanted| wanted == *id)
                 && query.matches(local.description.capabilities())
         });

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use althing_communication::{Communication, WallClock};
-use althing_protocol::object::{self, Health, Hosted, Machine, Placement};
-use althing_protocol::{AgentId, Authored, PublicKey, SecretKey, VerifiedAgent};
+use althing_protocol::object::{Health, Machine};
+use althing_protocol::{AgentId, PublicKey, SecretKey, VerifiedAgent};
 use althing_td::{Description, Exposure};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::{Instant, interval};
@@ -17,10 +17,12 @@ use crate::error::FindError;
 use crate::exchange::Serving;
 use crate::lan::Sighting;
 use crate::machine::audience::Audience;
-use crate::machine::catalogue::{Candidate, Catalogue, Learned, Now};
+use crate::machine::catalogue::{Candidate, Catalogue, Now};
 use crate::machine::dialling::{Dialling, Target, Times};
 use crate::machine::query::{Explanation, Found, Nearness, Query};
 use crate::machine::things::Things;
+use crate::placement::Told;
+use crate::watch::Watching;
 use crate::{DESCRIBE, PLACEMENTS};
 
 /// How often targets and lifetimes are looked at.
@@ -86,10 +88,12 @@ pub(crate) struct Shared {
     /// Says whether a peer may see agents whose exposure is `trusted`.
     pub trusts: Box<dyn Fn(PublicKey) -> bool + Send + Sync>,
     /// How this node is.
-    facts: Box<dyn Fn() -> Facts + Send + Sync>,
+    pub facts: Box<dyn Fn() -> Facts + Send + Sync>,
     started: Instant,
     state: Mutex<State>,
     pub changed: Notify,
+    /// The state's `beat` has risen.
+    pub beaten: Notify,
 }
 
 pub(crate) struct State {
@@ -99,11 +103,21 @@ pub(crate) struct State {
     pub audience: Audience,
     /// Where those of the audience were dialled that this node had dialled.
     pub dialled: BTreeMap<PublicKey, String>,
+    /// What peers are told, and what those are told who are trusted.
+    pub told: [Told; 2],
+    /// Counts heartbeats and changes.
+    pub beat: u64,
+    /// Peers that are told on, and the numbers of their watches.
+    pub watchers: BTreeMap<PublicKey, u64>,
+    /// How many watches there were.
+    pub watches: u64,
+    /// Nodes that this one asked to be told on.
+    pub watching: BTreeMap<PublicKey, Watching>,
     /// Peers that a placement is on its way to.
     pub pushing: BTreeSet<PublicKey>,
     pub local: BTreeMap<AgentId, LocalAgent>,
-    health: Health,
-    sequence: u64,
+    pub health: Health,
+    pub sequence: u64,
     /// Names that belonged to a near publisher's agent.
     taken: BTreeMap<String, AgentId>,
     /// Addresses that were dialled in vain, and why.
@@ -165,6 +179,11 @@ impl Discovery {
             dialling,
             audience: Audience::new(config.push_peers_max),
             dialled: BTreeMap::new(),
+            told: Default::default(),
+            beat: 0,
+            watchers: BTreeMap::new(),
+            watches: 0,
+            watching: BTreeMap::new(),
             pushing: BTreeSet::new(),
             local: BTreeMap::new(),
             health: Health::Healthy,
@@ -186,6 +205,7 @@ impl Discovery {
             started: Instant::now(),
             state: Mutex::new(state),
             changed: Notify::new(),
+            beaten: Notify::new(),
         });
         let discovery = Discovery { shared };
         let serving = Arc::new(Serving(discovery.clone()));
@@ -307,8 +327,9 @@ impl Discovery {
         {
             let mut state = self.lock();
             state.health = Health::Leaving;
-            // Whatever is on its way: this is the last word.
+            // Whatever is on its way: this is the last word, and it is to be answered.
             state.pushing.clear();
+            state.watchers.clear();
         }
         self.push_all().await;
     }
@@ -320,46 +341,6 @@ impl Discovery {
     pub(crate) fn now(&self) -> Now {
         let elapsed = self.shared.started.elapsed().as_millis();
         Now { monotonic_ms: u64::try_from(elapsed).unwrap_or(u64::MAX), wall_ms: self.shared.clock.now_ms() }
-    }
-
-    /// A new placement of this node with what `sees` lets through.
-    pub(crate) fn placement(&self, state: &mut State, sees: impl Fn(Exposure) -> bool) -> Authored<Placement> {
-        state.sequence += 1;
-        let ttl_ms = u64::try_from(self.shared.config.ttl.as_millis()).unwrap_or(u64::MAX);
-        let mut placement =
-            Placement::new(self.shared.key.public(), state.sequence, self.shared.clock.now_ms(), ttl_ms);
-        let facts = (self.shared.facts)();
-        placement.load_permille = facts.load_permille.min(1_000);
-        placement.machine = facts.machine;
-        placement.health = state.health;
-        let seen = state.local.values().filter(|local| sees(local.exposure));
-        let hosted = seen.map(|local| {
-            let (description, grant) = local.verified.digests();
-            Hosted { agent: local.verified.agent.clone(), description, grant }
-        });
-        placement.agents = hosted.take(althing_protocol::limits::PLACEMENT_AGENTS_MAX).collect();
-        object::sign(placement, &self.shared.config.network, "", &self.shared.key)
-            .expect("a placement of our own keeps its own limits")
-    }
-
-    /// Puts this node's own agents, hidden ones too, into its own catalogue.
-    pub(crate) fn refresh_own(&self) {
-        let now = self.now();
-        let mut state = self.lock();
-        let placement = self.placement(&mut state, |_| true);
-        match state.catalogue.place(now, &placement, Learned::Local) {
-            Ok(wanted) => {
-                for hosted in wanted {
-                    let Some(local) = state.local.get(&hosted.agent) else { continue };
-                    let candidate =
-                        Candidate { verified: local.verified.clone(), description: local.description.clone() };
-                    if let Err(reason) = state.catalogue.admit(candidate) {
-                        tracing::error!(agent = %hosted.agent, %reason, "this node's own agent was refused");
-                    }
-                }
-            }
-            Err(reason) => tracing::error!(%reason, "this node's own placement was refused"),
-        }
     }
 
     async fn tick_for_ever(self) {
@@ -374,6 +355,7 @@ impl Discovery {
                 for node in state.catalogue.sweep(now) {
                     tracing::info!(%node, "node is silent; its agents are gone");
                     state.fetching.remove(&node);
+                    state.watching.remove(&node);
                 }
                 state.dialling.due(now.monotonic_ms, &connected)
             };

@@ -1,11 +1,13 @@
 //! Nodes that do not keep to the rules: one file each.
 
 mod equivocator;
+mod faces;
 mod flooder;
 mod impersonator;
 mod poisoner;
 mod replayer;
 mod sybil;
+mod thief;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
@@ -16,6 +18,7 @@ use althing_protocol::{AgentId, PublicKey, SecretKey};
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
+use crate::mesh::Owner;
 use crate::{entropy, key};
 
 /// Numbers of adversaries begin here: no honest node has one of these.
@@ -36,6 +39,8 @@ pub struct Target {
     pub clock: WallClock,
     /// Where its chances come from.
     pub seed: u64,
+    /// Owners as they were before they took other keys.
+    pub given_up: Vec<Owner>,
     /// The keys of those that were let loose together and know each other.
     pub own: Arc<Mutex<Vec<PublicKey>>>,
 }
@@ -62,6 +67,7 @@ const ALL: &[(&str, Start)] = &[
     ("poisoner", poisoner::start),
     ("replayer", replayer::start),
     ("sybil", sybil::start),
+    ("thief", thief::start),
 ];
 
 /// The names that there are.

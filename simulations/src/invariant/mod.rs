@@ -1,8 +1,11 @@
 //! What must hold whatever happens: one file each.
 
+mod answered;
 mod forgery;
+mod kept;
 mod living;
 mod one_word;
+mod revoked;
 mod vanished;
 
 use std::collections::BTreeMap;
@@ -33,6 +36,27 @@ pub struct Look {
     pub calm: bool,
 }
 
+/// A task that was given, and perhaps asked for again, as it came out.
+#[derive(Debug, Clone)]
+pub struct Called {
+    /// When the call, or the question for it, began and ended, milliseconds.
+    pub began_ms: u64,
+    /// See `began_ms`.
+    pub ended_ms: u64,
+    /// Who called.
+    pub caller: u32,
+    /// Whom.
+    pub agent: AgentId,
+    /// Where it was found.
+    pub node: PublicKey,
+    /// The id of the task that was acknowledged, and whether it was done; or why not.
+    pub task: Result<(String, bool), String>,
+    /// What came back when it was asked for again.
+    pub recalled: Option<Result<(String, bool), String>>,
+    /// Whether both nodes were there from beginning to end, and nothing disturbed the network.
+    pub calm: bool,
+}
+
 /// What is true, whatever anybody says.
 #[derive(Debug, Default)]
 pub struct Truth {
@@ -40,6 +64,8 @@ pub struct Truth {
     pub agents: BTreeMap<PublicKey, AgentId>,
     /// When each node that is gone went, milliseconds.
     pub gone_ms: BTreeMap<PublicKey, u64>,
+    /// When each owner that revoked its keys did so, milliseconds.
+    pub revoked_ms: BTreeMap<PublicKey, u64>,
 }
 
 /// Something that must hold.
@@ -50,7 +76,17 @@ pub trait Invariant: Send {
     ///
     /// # Errors
     /// How it does not hold.
-    fn check(&mut self, look: &Look, truth: &Truth) -> Result<(), String>;
+    fn check(&mut self, _look: &Look, _truth: &Truth) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Looks at a call.
+    ///
+    /// # Errors
+    /// How it does not hold.
+    fn check_call(&mut self, _called: &Called, _truth: &Truth) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 fn all() -> Vec<Box<dyn Invariant>> {
@@ -59,6 +95,9 @@ fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(vanished::Vanished),
         Box::new(forgery::Forgery),
         Box::<one_word::OneWord>::default(),
+        Box::new(revoked::Revoked),
+        Box::new(answered::Answered),
+        Box::new(kept::Kept),
     ]
 }
 
@@ -103,7 +142,7 @@ mod tests {
     }
 
     fn truth() -> Truth {
-        Truth { agents: BTreeMap::from([(node(1), agent(1)), (node(3), agent(3))]), gone_ms: BTreeMap::new() }
+        Truth { agents: BTreeMap::from([(node(1), agent(1)), (node(3), agent(3))]), ..Truth::default() }
     }
 
     fn broken(look: &Look, truth: &Truth) -> Vec<&'static str> {
@@ -144,5 +183,42 @@ mod tests {
         assert_eq!(broken(&look(), &gone), ["the-vanished-are-gone"]);
         gone.gone_ms.insert(node(1), 12_000);
         assert_eq!(broken(&look(), &gone), [""; 0], "for eight seconds it may be");
+        let mut revoked = truth();
+        revoked.revoked_ms.insert(node(100), 9_999);
+        assert_eq!(broken(&look(), &revoked), ["the-revoked-are-gone"]);
+        revoked.revoked_ms.insert(node(100), 10_000);
+        assert_eq!(broken(&look(), &revoked), [""; 0], "for ten seconds it may be");
+    }
+
+    #[test]
+    fn calls_are_answered_and_tasks_are_kept() {
+        let good = Called {
+            began_ms: 1_000,
+            ended_ms: 1_100,
+            caller: 2,
+            agent: agent(1),
+            node: node(1),
+            task: Ok(("task".to_owned(), true)),
+            recalled: None,
+            calm: true,
+        };
+        let broken = |called: &Called| {
+            let broken = all().into_iter().filter_map(|mut invariant| {
+                invariant.check_call(called, &truth()).is_err().then(|| invariant.name())
+            });
+            broken.collect::<Vec<_>>()
+        };
+        assert_eq!(broken(&good), [""; 0]);
+        let refused = Called { task: Err("no".to_owned()), ..good.clone() };
+        assert_eq!(broken(&refused), ["calls-are-answered"]);
+        assert_eq!(broken(&Called { task: Ok(("task".to_owned(), false)), ..good.clone() }), ["calls-are-answered"]);
+        assert_eq!(broken(&Called { calm: false, ..refused }), [""; 0]);
+        assert_eq!(broken(&Called { calm: false, ended_ms: 62_000, ..good.clone() }), ["calls-are-answered"]);
+        assert_eq!(broken(&Called { recalled: Some(good.task.clone()), ..good.clone() }), [""; 0]);
+        for lost in [Err("no such task".to_owned()), Ok(("other".to_owned(), true)), Ok(("task".to_owned(), false))] {
+            let lost = Called { recalled: Some(lost), ..good.clone() };
+            assert_eq!(broken(&lost), ["acknowledged-tasks-are-kept"]);
+            assert_eq!(broken(&Called { calm: false, ..lost }), [""; 0]);
+        }
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::{ENOUGH, Measured, Size, idle_cores, millis, processor, resident_kib, settle, until};
-use crate::mesh::{agent, file};
+use crate::mesh::{Owner, agent, file};
 use crate::{NETWORK, NOW_MS, entropy, key};
 
 /// The owner of all.
@@ -46,7 +46,7 @@ async fn node(number: usize, first: Option<String>) -> Result<Node, String> {
     let capability = capability(number);
     let file = file(&format!("agent-{number}"), "does its thing", &capability, "do", &capability);
     let owner = crate::key(OWNER);
-    discovery.host(agent(&owner, &owner, key.public(), &file, 1, NOW_MS));
+    discovery.host(agent(&Owner::new(owner.clone()), &owner, key.public(), &file, 1, NOW_MS));
     Ok(Node { network, discovery })
 }
 

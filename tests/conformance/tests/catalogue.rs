@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-use althing_conformance::mesh::{agent, file};
+use althing_conformance::mesh::{Owner, agent, file};
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_discovery::machine::catalogue::{Candidate, Catalogue, Learned, Now};
 use althing_discovery::{LocalAgent, Query};
@@ -23,7 +23,7 @@ static EVIDENCE: LazyLock<BTreeMap<(u8, usize, u64), LocalAgent>> = LazyLock::ne
             for version in 1..=2 {
                 let about = format!("word{number} version{version}");
                 let file = file(&format!("agent{number}"), &about, &format!("skill.s{number}"), "do", "things");
-                let local = agent(&key(100), &key(100), key(node).public(), &file, version, NOW_MS);
+                let local = agent(&Owner::new(key(100)), &key(100), key(node).public(), &file, version, NOW_MS);
                 all.insert((node, number, version), local);
             }
         }
@@ -268,7 +268,7 @@ fn descriptions_of_others_have_a_budget() {
     let locals: Vec<LocalAgent> = (0..450)
         .map(|number| {
             let file = file(&format!("large{number:03}"), &about, "large.do", "do", "things");
-            agent(&key(100), &key(100), key(1).public(), &file, 1, NOW_MS)
+            agent(&Owner::new(key(100)), &key(100), key(1).public(), &file, 1, NOW_MS)
         })
         .collect();
     let mut placed = Placement::new(key(1).public(), 1, NOW_MS, TTL_MS);

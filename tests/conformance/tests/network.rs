@@ -8,7 +8,7 @@ use althing_communication::{
     AcceptError, BoxedStream, CallError, CommunicationConfig, DialError, OpenError, PeerEvent, Priority, Request,
     StreamError, WallClock,
 };
-use althing_conformance::mesh::membership;
+use althing_conformance::mesh::{Owner, membership};
 use althing_conformance::probe::EVENT_BYTES;
 use althing_conformance::world::{Counting, Peer, World, connect, pair, until};
 use althing_conformance::{NOW_MS, PROTOCOL, key};
@@ -373,10 +373,10 @@ async fn calls_reuse_a_stream(world: World) {
 async fn owners_are_proven_by_memberships(world: World) {
     let node = |number: u8| key(number).public();
     let shown = [
-        (1, Some(membership(&key(50), node(1), NOW_MS)), Some(node(50))),
-        (2, Some(membership(&key(51), node(2), NOW_MS)), Some(node(51))),
-        (3, Some(membership(&key(50), node(1), NOW_MS)), None),
-        (4, Some(membership(&key(50), node(4), NOW_MS - 7_200_000)), None),
+        (1, Some(membership(&Owner::new(key(50)), node(1), NOW_MS)), Some(node(50))),
+        (2, Some(membership(&Owner::new(key(51)), node(2), NOW_MS)), Some(node(51))),
+        (3, Some(membership(&Owner::new(key(50)), node(1), NOW_MS)), None),
+        (4, Some(membership(&Owner::new(key(50)), node(4), NOW_MS - 7_200_000)), None),
         (5, Some(b"nonsense".to_vec()), None),
         (6, None, None),
     ];
@@ -407,7 +407,7 @@ async fn a_membership_ends_on_open_streams_too_and_a_new_one_is_shown(world: Wor
         let now_ms = now_ms.clone();
         WallClock::new(move || now_ms.load(Ordering::SeqCst))
     };
-    let (show, shown) = watch::channel(Some(membership(&key(50), key(1).public(), NOW_MS)));
+    let (show, shown) = watch::channel(Some(membership(&Owner::new(key(50)), key(1).public(), NOW_MS)));
     let (one, two) = (world.join(&key(1)).await, world.join(&key(2)).await);
     let a = Peer::start_at(one, &key(1), CommunicationConfig::default(), shown, clock());
     let b = Peer::start_at(two, &key(2), CommunicationConfig::default(), watch::channel(None).1, clock());
@@ -418,7 +418,7 @@ async fn a_membership_ends_on_open_streams_too_and_a_new_one_is_shown(world: Wor
     now_ms.fetch_add(2 * 3_600_000, Ordering::SeqCst);
     // P-24: the same stream, whose membership is over.
     assert_eq!((who().await, b.communication.owner(a.id())), (Vec::new(), None));
-    show.send_replace(Some(membership(&key(50), key(1).public(), now_ms.load(Ordering::SeqCst))));
+    show.send_replace(Some(membership(&Owner::new(key(50)), key(1).public(), now_ms.load(Ordering::SeqCst))));
     assert_eq!(who().await, owner);
 }
 

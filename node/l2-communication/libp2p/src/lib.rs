@@ -25,6 +25,7 @@ mod shelf;
 mod streams;
 mod swarm;
 mod transport;
+mod verifying;
 
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;

@@ -8,8 +8,8 @@ use althing_communication::WallClock;
 use althing_communication::groups::{Group, GroupCaps};
 use althing_communication::records::{bucket, place_of_node};
 use althing_communication::routing::{Kept, LookupStats, Provider, RoutingError};
-use althing_protocol::record::{RecordError, RecordKey, Value};
-use althing_protocol::{ObjectError, PublicKey};
+use althing_protocol::PublicKey;
+use althing_protocol::record::RecordKey;
 use libp2p::core::Endpoint;
 use libp2p::kad::store::RecordStore as _;
 use libp2p::kad::{self, GetProvidersOk, GetRecordOk, InboundRequest, QueryId, QueryResult, QueryStats, Quorum};
@@ -20,11 +20,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::identity::{peer_id, public_key};
 use crate::shelf::Shelf;
+use crate::verifying::{Refused, Verified, Waiting, open};
 
 /// Look-ups under way at one time.
 const LOOKUPS_MAX: usize = 256;
-/// Values that wait to be verified; more are dropped, and their senders say them again.
-const UNVERIFIED_MAX: usize = 64;
 /// Addresses of one node that are taken.
 const ADDRESSES_MAX: usize = 8;
 /// Bytes of one message: twenty nodes with eight addresses each, or the longest value.
@@ -75,37 +74,6 @@ struct Lookup {
     told: BTreeSet<PublicKey>,
 }
 
-/// A value that somebody wants kept.
-pub(crate) struct Unverified {
-    from: (PublicKey, Option<Group>),
-    key: RecordKey,
-    bytes: Vec<u8>,
-}
-
-/// One that holds.
-pub(crate) struct Verified {
-    from: (PublicKey, Option<Group>),
-    key: RecordKey,
-    value: Value,
-    /// When it ends.
-    in_ms: u64,
-}
-
-/// One that does not.
-pub(crate) struct Refused {
-    from: PublicKey,
-    /// Nobody who means well says that. A clock may be wrong, and a newer version may say more.
-    forged: bool,
-}
-
-fn is_forged(reason: &RecordError) -> bool {
-    match reason {
-        RecordError::Cbor(_) | RecordError::WrongKey | RecordError::KeyLog(_) => true,
-        RecordError::Contact(reason) => matches!(reason, ObjectError::Envelope(_) | ObjectError::WrongKey { .. }),
-        RecordError::Shape(_) => false,
-    }
-}
-
 /// The table's part of the swarm's task.
 pub(crate) struct Lookups {
     local: PublicKey,
@@ -114,45 +82,12 @@ pub(crate) struct Lookups {
     caps: GroupCaps<PublicKey>,
     /// Where the peers that are connected listen, as far as it is believed.
     listening: BTreeMap<PublicKey, Vec<Multiaddr>>,
-    unverified: mpsc::Sender<Unverified>,
+    waiting: Waiting,
     network: String,
     clock: WallClock,
     /// The nodes of the table, as they were when it was looked, and whether they have changed since.
     nodes: Arc<[PublicKey]>,
     changed: bool,
-}
-
-fn open(
-    from: (PublicKey, Option<Group>),
-    key: RecordKey,
-    bytes: &[u8],
-    network: &str,
-    clock: &WallClock,
-) -> Result<Verified, RecordError> {
-    let now_ms = clock.now_ms();
-    let value = Value::open(key, bytes, network, now_ms)?;
-    let in_ms = value.not_after_ms().map_or(u64::MAX, |end| end.saturating_sub(now_ms));
-    Ok(Verified { from, key, value, in_ms })
-}
-
-/// Verifies values beside the swarm's task, one after the other.
-async fn verify(
-    network: String,
-    clock: WallClock,
-    mut unverified: mpsc::Receiver<Unverified>,
-    verified: mpsc::Sender<Result<Verified, Refused>>,
-) {
-    while let Some(Unverified { from, key, bytes }) = unverified.recv().await {
-        let outcome = open(from, key, &bytes, &network, &clock);
-        if let Err(reason) = &outcome {
-            tracing::debug!(from = %from.0, %reason, "value refused");
-        }
-        if verified.send(outcome.map_err(|reason| Refused { from: from.0, forged: is_forged(&reason) })).await.is_err()
-        {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
 }
 
 impl Lookups {
@@ -161,16 +96,14 @@ impl Lookups {
         network: &str,
         clock: WallClock,
     ) -> (Lookups, mpsc::Receiver<Result<Verified, Refused>>) {
-        let (unverified, queue) = mpsc::channel(UNVERIFIED_MAX);
-        let (verified, outcomes) = mpsc::channel(UNVERIFIED_MAX);
-        tokio::spawn(verify(network.to_owned(), clock.clone(), queue, verified));
+        let (waiting, outcomes) = Waiting::new(network, clock.clone());
         let lookups = Lookups {
             local,
             protocol: protocol(network),
             lookups: HashMap::new(),
             caps: GroupCaps::default(),
             listening: BTreeMap::new(),
-            unverified,
+            waiting,
             network: network.to_owned(),
             clock,
             nodes: Arc::new([]),
@@ -333,13 +266,14 @@ impl Lookups {
         if shelf.holds(key, &record.value) {
             return;
         }
-        if self.unverified.try_send(Unverified { from, key, bytes: record.value }).is_err() {
+        if !self.waiting.offer(from, key, record.value) {
             shelf.refused += 1;
         }
     }
 
     /// A value was verified, or not.
     pub fn verified(&mut self, kad: &mut kad::Behaviour<Shelf>, outcome: Result<Verified, Refused>) {
+        self.waiting.over(outcome.as_ref().map_or_else(|refused| refused.from, |verified| verified.from.0));
         match outcome {
             Ok(Verified { from, key, value, in_ms }) => kad.store_mut().keep(from, key, value, in_ms),
             Err(Refused { from, forged: true }) => kad.store_mut().offended(from),

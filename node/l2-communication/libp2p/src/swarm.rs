@@ -20,11 +20,12 @@ use crate::connections::Connections;
 use crate::dialling::{options, plain};
 use crate::harbour::Harbour;
 use crate::identity::{peer_id, public_key};
-use crate::lookups::{Done, Lookups, Refused, Verified, Wanted};
+use crate::lookups::{Done, Lookups, Wanted};
 use crate::offenders::Offenders;
 use crate::probes::Probes;
 use crate::streams::Control;
 use crate::transport::{build, listen};
+use crate::verifying::{Refused, Verified};
 
 /// Dials that wait for the swarm's task.
 const COMMANDS: usize = 256;

@@ -98,6 +98,7 @@ pub(crate) struct Node {
     pub health: Health,
     pub learned: Learned,
     pub heard_ms: u64,
+    ttl_ms: u64,
     expires_ms: u64,
     hosted: Vec<Hosted>,
     agents: BTreeMap<AgentId, (Candidate, u32)>,
@@ -105,6 +106,21 @@ pub(crate) struct Node {
     bytes: usize,
     /// Agents that were refused as they are, and until when they are not asked for again.
     spurned: BTreeMap<AgentId, (Hosted, u64)>,
+}
+
+impl Node {
+    fn heard(&mut self, now: Now) {
+        self.heard_ms = now.monotonic_ms;
+        self.expires_ms = now.monotonic_ms + self.ttl_ms;
+        self.spurned.retain(|_, (_, until_ms)| *until_ms > now.monotonic_ms);
+    }
+
+    /// Agents without evidence, but for those that are not to be asked for.
+    fn wanted(&self) -> Vec<Hosted> {
+        let missing =
+            |hosted: &&Hosted| !self.agents.contains_key(&hosted.agent) && !self.spurned.contains_key(&hosted.agent);
+        self.hosted.iter().filter(missing).cloned().collect()
+    }
 }
 
 /// Nodes, their agents, and the index over these.
@@ -169,6 +185,7 @@ impl Catalogue {
             health: Health::Healthy,
             learned,
             heard_ms: 0,
+            ttl_ms: 0,
             expires_ms: 0,
             hosted: Vec::new(),
             agents: BTreeMap::new(),
@@ -179,8 +196,8 @@ impl Catalogue {
         node.machine = body.machine;
         node.health = body.health;
         node.learned = learned;
-        node.heard_ms = now.monotonic_ms;
-        node.expires_ms = now.monotonic_ms + body.ttl_ms;
+        node.ttl_ms = body.ttl_ms;
+        node.heard(now);
         if node.hosted != body.agents {
             node.hosted.clone_from(&body.agents);
             let hosted = &node.hosted;
@@ -197,17 +214,20 @@ impl Catalogue {
                 self.bytes = self.bytes - before + node.bytes;
             }
         }
-        node.spurned.retain(|_, (_, until_ms)| *until_ms > now.monotonic_ms);
         for held in back.into_iter().filter(|held| held.verified.grant.body.in_force(now.wall_ms).is_ok()) {
             // What it does not host any more, or otherwise, is asked for.
             let _ = self.admit(held);
         }
-        let Some(node) = self.nodes.get(&body.node) else { return Ok(Vec::new()) };
-        let wanted = node
-            .hosted
-            .iter()
-            .filter(|hosted| !node.agents.contains_key(&hosted.agent) && !node.spurned.contains_key(&hosted.agent));
-        Ok(wanted.cloned().collect())
+        Ok(self.nodes.get(&body.node).map(Node::wanted).unwrap_or_default())
+    }
+
+    /// What `node` said last still holds, as it says itself; says which of its agents still need evidence. `None` when
+    /// nothing that it said is believed any more.
+    pub fn renew(&mut self, now: Now, node: PublicKey) -> Option<Vec<Hosted>> {
+        let node = self.nodes.get_mut(&node).filter(|node| node.expires_ms > now.monotonic_ms)?;
+        node.learned = Learned::Push;
+        node.heard(now);
+        Some(node.wanted())
     }
 
     /// Room for one more node: of those that are gone, the sequence that was seen longest ago is forgotten.

@@ -1,7 +1,7 @@
 //! A node under fire: 100,000 hostile writes to its table, peers that send and read ever so slowly, 1,000 connections that
 //! say nothing, or noise; and what an honest peer feels of it.
 //!
-//! The attackers have a low priority (nice 19) on the machine's processors, which they would else take from the node: what is
+//! The attackers run when nobody else wants the processors (SCHED_IDLE), which they would else take from the node: what is
 //! measured is what the node does with what they send.
 
 mod attack;
@@ -55,8 +55,8 @@ async fn honest(at: &althing_communication::Communication, node: PublicKey, call
 
 async fn attackers(peer: PublicKey, address: &str) -> Child {
     let program = std::env::current_exe().expect("this program");
-    let mut child = Command::new("nice");
-    child.args(["-n", "19"]).arg(program).args(["attack", &peer.peer_id(), address]);
+    let mut child = Command::new("chrt");
+    child.args(["--idle", "0"]).arg(program).args(["attack", &peer.peer_id(), address]);
     child.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("attackers")
 }
 

@@ -1,15 +1,20 @@
-//! Runs a scenario: nodes join, faults happen, somebody looks for something again and again.
+//! Runs a scenario: nodes join, faults happen, somebody looks for something, and calls it, again and again.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod calls;
+mod looks;
+mod owners;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use althing_communication::WallClock;
 use althing_communication::sim::{LinkConfig, SimNet};
-use althing_discovery::{DiscoveryConfig, Found, Query};
-use althing_protocol::{AgentId, PublicKey};
+use althing_discovery::DiscoveryConfig;
+use althing_protocol::PublicKey;
 use althing_store::MemoryStore;
+use althing_td::AgentFile;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
@@ -18,8 +23,8 @@ use tokio::time::{Instant, sleep_until};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::adversary::{self, Loose, Target};
-use crate::invariant::{self, Invariant, Look, Truth};
-use crate::mesh::{Node, Setup, file, store};
+use crate::invariant::{self, Called, Invariant, Look, Truth};
+use crate::mesh::{Node, Owner, Setup, file, store};
 use crate::scenario::{Happening, Scenario};
 use crate::trace::{Recorder, Trace};
 use crate::{NETWORK, NOW_MS, key};
@@ -28,7 +33,7 @@ use crate::{NETWORK, NOW_MS, key};
 const SETTLED_MS: u64 = 10_000;
 /// Looks that are under way at one time.
 const LOOKS: usize = 1_024;
-/// The owner of all honest nodes.
+/// The first owner of honest nodes.
 const OWNER: u32 = 900_000;
 
 /// What became of a run.
@@ -44,8 +49,14 @@ pub struct Outcome {
     pub found: usize,
     /// Agents of adversaries that were shown.
     pub of_adversaries: usize,
-    /// How long those took, milliseconds of virtual time, the shortest first.
+    /// How long finds took that found what they should, milliseconds of virtual time, the shortest first.
     pub took_ms: Vec<u64>,
+    /// Tasks that were acknowledged.
+    pub tasks: usize,
+    /// Those that were asked for again.
+    pub recalled: usize,
+    /// Those of them that were there.
+    pub kept: usize,
     /// What did not hold.
     pub violations: Vec<Violation>,
     /// What was decided.
@@ -98,6 +109,16 @@ enum Step {
     Back(u32),
     Release(usize),
     Look,
+    Call,
+    /// A task is asked for again.
+    Recall(Box<Called>),
+}
+
+/// Something that took a while is over.
+enum Ended {
+    Look(Look),
+    Called(Called),
+    Recalled(Called),
 }
 
 struct World<'a> {
@@ -107,6 +128,7 @@ struct World<'a> {
     rng: StdRng,
     begun: Instant,
     places: Vec<Place>,
+    owners: Vec<Owner>,
     truth: Truth,
     invariants: Vec<Box<dyn Invariant>>,
     recorder: Recorder,
@@ -144,6 +166,9 @@ impl<'a> World<'a> {
             found: 0,
             of_adversaries: 0,
             took_ms: Vec::new(),
+            tasks: 0,
+            recalled: 0,
+            kept: 0,
             violations: Vec::new(),
             trace: Trace::default(),
         };
@@ -154,6 +179,7 @@ impl<'a> World<'a> {
             rng: StdRng::seed_from_u64(seed),
             begun: Instant::now(),
             places: (0..scenario.nodes).map(place).collect(),
+            owners: (0..scenario.agents.owners).map(|number| Owner::new(key(OWNER + number))).collect(),
             truth: Truth::default(),
             invariants: invariant::named(&scenario.invariants),
             recorder,
@@ -182,19 +208,26 @@ impl<'a> World<'a> {
         }
         let every = usize::try_from(scenario.finds.every_ms).unwrap_or(1);
         steps.extend((scenario.finds.from_ms..scenario.for_ms).step_by(every).map(|at| (at, Step::Look)));
+        if let Some(calls) = &scenario.calls {
+            let every = usize::try_from(calls.every_ms).unwrap_or(1);
+            steps.extend((calls.from_ms..scenario.for_ms).step_by(every).map(|at| (at, Step::Call)));
+        }
         steps.into_iter().enumerate().map(|(order, (at, step))| ((at, order), step)).collect()
     }
 
     async fn play(mut self) -> Outcome {
         let mut plan = self.plan();
         let mut order = plan.len();
-        let (ended, mut looks) = mpsc::channel::<Look>(LOOKS);
+        let (ended, mut over) = mpsc::channel::<Ended>(LOOKS);
         let end = self.begun + Duration::from_millis(self.scenario.for_ms);
         loop {
             let next = plan.first_key_value().map_or(end, |((at, _), _)| self.begun + Duration::from_millis(*at));
             tokio::select! {
                 biased;
-                Some(look) = looks.recv() => self.judge(look),
+                Some(ended) = over.recv() => if let Some((at_ms, step)) = self.end(ended) {
+                    order += 1;
+                    plan.insert((at_ms, order), step);
+                },
                 () = sleep_until(next.min(end)) => {
                     let Some(((at_ms, _), step)) = plan.pop_first().filter(|_| next < end) else { break };
                     for (after_ms, step) in self.take(step, &ended).await {
@@ -216,7 +249,7 @@ impl<'a> World<'a> {
     }
 
     /// Does a step; gives what it leads to later.
-    async fn take(&mut self, step: Step, ended: &mpsc::Sender<Look>) -> Vec<(u64, Step)> {
+    async fn take(&mut self, step: Step, ended: &mpsc::Sender<Ended>) -> Vec<(u64, Step)> {
         match step {
             Step::Join(number) | Step::Back(number) => self.join(number).await,
             Step::Happen(at) => return self.happen(at),
@@ -231,8 +264,35 @@ impl<'a> World<'a> {
             }
             Step::Release(at) => self.release(at).await,
             Step::Look => self.look(ended.clone()),
+            Step::Call => self.call(ended.clone()),
+            Step::Recall(called) => self.recall(*called, ended.clone()),
         }
         Vec::new()
+    }
+
+    /// Something is over; gives what it leads to, and when.
+    fn end(&mut self, ended: Ended) -> Option<(u64, Step)> {
+        match ended {
+            Ended::Look(look) => self.judge(look),
+            Ended::Called(called) => return self.judge_call(called),
+            Ended::Recalled(called) => self.judge_recall(&called),
+        }
+        None
+    }
+
+    /// Had the network time enough since it was disturbed?
+    fn calm(&self, now_ms: u64) -> bool {
+        self.fault_ms.is_none_or(|fault_ms| fault_ms + self.scenario.finds.healed_after_ms <= now_ms)
+    }
+
+    /// Asks each invariant.
+    fn check(&mut self, at_ms: u64, holds: impl Fn(&mut dyn Invariant, &Truth) -> Result<(), String>) {
+        for invariant in &mut self.invariants {
+            if let Err(what) = holds(invariant.as_mut(), &self.truth) {
+                self.recorder.note(format_args!("{} is broken: {what}", invariant.name()));
+                self.outcome.violations.push(Violation { invariant: invariant.name(), at_ms, what });
+            }
+        }
     }
 
     fn there(&self) -> Vec<u32> {
@@ -253,6 +313,8 @@ impl<'a> World<'a> {
             return;
         }
         let mut setup = Setup::new(&self.net, number + 1, OWNER);
+        setup.owner = self.owners[self.owner_of(number)].clone();
+        setup.trusted = self.owners.iter().map(Owner::public).collect();
         let through = self.scenario.join.through;
         let known: Vec<u32> = (0..through).filter(|known| *known != number).collect();
         // A node knows all of the first ones, as its configuration names them.
@@ -268,7 +330,7 @@ impl<'a> World<'a> {
         self.recorder.note(format_args!("node {number} joins"));
         let id = node.id();
         if let Some(capability) = self.place(number).capability.clone() {
-            let agent = node.host(&file(&format!("agent-{number}"), "does its thing", &capability, "do", &capability));
+            let agent = node.host(&agent_file(number, &capability));
             self.truth.agents.insert(id, agent);
         }
         self.truth.gone_ms.remove(&id);
@@ -295,9 +357,11 @@ impl<'a> World<'a> {
         let happening = self.scenario.at[at].clone();
         self.recorder.note(format_args!("{:?} of {}", happening.what, happening.share));
         self.fault_ms = Some(self.now_ms());
-        let mut all: Vec<u32> = (0..self.scenario.nodes).collect();
+        let of_owners = matches!(happening.what, Happening::Rotate | Happening::Revoke);
+        let all = if of_owners { self.scenario.agents.owners } else { self.scenario.nodes };
+        let share = f64::from(all) * happening.share;
+        let mut all: Vec<u32> = (0..all).collect();
         all.shuffle(&mut self.rng);
-        let share = f64::from(self.scenario.nodes) * happening.share;
         let some: Vec<u32> = all.into_iter().take(share.round() as usize).collect();
         match happening.what {
             Happening::Partition => {
@@ -324,6 +388,8 @@ impl<'a> World<'a> {
                     self.place(number).skew_ms.store(happening.skew_ms, Ordering::Relaxed);
                 }
             }
+            Happening::Rotate => some.into_iter().for_each(|owner| self.rotate(owner)),
+            Happening::Revoke => some.into_iter().for_each(|owner| self.revoke(owner)),
         }
         Vec::new()
     }
@@ -347,6 +413,10 @@ impl<'a> World<'a> {
             honest: (0..self.scenario.nodes).map(|number| key(number + 1).public()).collect(),
             clock: self.net.clock(),
             seed: self.seed,
+            given_up: (0..self.scenario.agents.owners)
+                .filter(|owner| self.owners[*owner as usize].log.len() > 1)
+                .map(|owner| Owner::new(key(OWNER + owner)))
+                .collect(),
             own: Arc::default(),
         };
         let loose = adversary::release(&of.is, &target, of.count, of.addresses).await;
@@ -359,83 +429,14 @@ impl<'a> World<'a> {
         let (now_ms, away) = (self.now_ms(), self.place(seeker).away);
         let settled = |place: &&Place| place.since_ms + SETTLED_MS <= now_ms && place.away == away;
         let has = self.places.iter().filter(|place| place.capability.as_deref() == Some(capability)).filter(settled);
-        has.filter_map(|place| place.node.as_ref()).map(Node::id).collect()
+        let nodes = has.filter_map(|place| place.node.as_ref());
+        nodes.filter(|node| !self.truth.revoked_ms.contains_key(&node.owner.public())).map(Node::id).collect()
     }
+}
 
-    /// Somebody looks for something.
-    fn look(&mut self, ended: mpsc::Sender<Look>) {
-        let there = self.there();
-        let Some(seeker) = pick(&mut self.rng, &there) else { return };
-        let capabilities: Vec<&String> = self.places.iter().filter_map(|place| place.capability.as_ref()).collect();
-        let Some(capability) = capabilities.get(self.rng.random_range(0..capabilities.len().max(1))) else { return };
-        let capability = self.scenario.finds.only.clone().unwrap_or_else(|| (*capability).clone());
-        let now_ms = self.now_ms();
-        let Some(node) = &self.place(seeker).node else { return };
-        if self.place(seeker).since_ms + SETTLED_MS > now_ms {
-            return;
-        }
-        let healed_ms = self.scenario.finds.healed_after_ms;
-        let mut look = Look {
-            began_ms: now_ms,
-            ended_ms: now_ms,
-            seeker,
-            capability: capability.clone(),
-            found: Vec::new(),
-            words: Vec::new(),
-            sought: None,
-            living: self.living(seeker, &capability),
-            calm: self.fault_ms.is_none_or(|fault_ms| fault_ms + healed_ms <= now_ms),
-        };
-        let (discovery, begun) = (node.discovery.clone(), self.begun);
-        tokio::spawn(async move {
-            let query = Query { capability: Some(capability), ..Query::default() };
-            let (found, why) = discovery.seek(&query).await;
-            let word = |found: &Found| {
-                let said = &found.candidate.verified.description;
-                (found.node, said.body.agent.clone(), said.body.sequence, said.digest())
-            };
-            look.words = found.iter().map(word).collect();
-            look.found = found.into_iter().map(|found| (found.candidate.verified.agent.clone(), found.node)).collect();
-            look.sought = why.sought;
-            look.ended_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            // The run may be over.
-            let _ = ended.send(look).await;
-        });
-    }
-
-    fn judge(&mut self, mut look: Look) {
-        // Who went meanwhile need not be found.
-        let still = self.living(look.seeker, &look.capability);
-        look.living.retain(|node| still.contains(node));
-        // What disturbed the network while it looked disturbed the look.
-        look.calm &= self.fault_ms.is_none_or(|fault_ms| fault_ms < look.began_ms);
-        let took_ms = look.ended_ms - look.began_ms;
-        let hosts: Vec<String> = look.found.iter().map(|(agent, _)| agent.name().to_owned()).collect();
-        self.recorder.note(format_args!(
-            "node {} looked for {} and found {} after {took_ms} ms: {:?}",
-            look.seeker,
-            look.capability,
-            hosts.join(" "),
-            look.sought
-        ));
-        self.outcome.finds += 1;
-        let theirs: BTreeSet<&(PublicKey, AgentId)> = self.loose.iter().flat_map(|loose| &loose.agents).collect();
-        let found = look.found.iter().filter(|(agent, node)| theirs.contains(&(*node, agent.clone())));
-        self.outcome.of_adversaries += found.count();
-        if look.calm && !look.living.is_empty() {
-            self.outcome.findable += 1;
-            if look.living.iter().any(|node| look.found.iter().any(|(_, found)| found == node)) {
-                self.outcome.found += 1;
-                self.outcome.took_ms.push(took_ms);
-            }
-        }
-        for invariant in &mut self.invariants {
-            if let Err(what) = invariant.check(&look, &self.truth) {
-                self.recorder.note(format_args!("{} is broken: {what}", invariant.name()));
-                self.outcome.violations.push(Violation { invariant: invariant.name(), at_ms: look.ended_ms, what });
-            }
-        }
-    }
+/// What the node of a number hosts.
+fn agent_file(number: u32, capability: &str) -> AgentFile {
+    file(&format!("agent-{number}"), "does its thing", capability, "do", capability)
 }
 
 /// Peers that a simulated node pushes its placement to: fewer than a real one, since a thousand of them share a

@@ -1,0 +1,26 @@
+//! A call ends, and where nothing is in its way it ends well.
+
+use super::{Called, Invariant, Truth};
+
+/// Who asks waits for a minute at most, and a moment more.
+const LONGEST_MS: u64 = 61_000;
+
+pub(super) struct Answered;
+
+impl Invariant for Answered {
+    fn name(&self) -> &'static str {
+        "calls-are-answered"
+    }
+
+    fn check_call(&mut self, called: &Called, _: &Truth) -> Result<(), String> {
+        let (caller, agent, took_ms) = (called.caller, &called.agent, called.ended_ms - called.began_ms);
+        if took_ms > LONGEST_MS {
+            return Err(format!("node {caller} waited {took_ms} ms for {agent}"));
+        }
+        match &called.task {
+            Ok((_, true)) => Ok(()),
+            _ if !called.calm => Ok(()),
+            other => Err(format!("node {caller} called {agent}, and nothing was in the way: {other:?}")),
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Heartbeats as events (SPEC P-75, P-76), in virtual time: nodes on one side, peers that are led by hand on the other.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use althing_communication::sim::{LinkConfig, SimNet};
+use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Request};
+use althing_conformance::mesh::{Node, Owner, Setup, agent, file, store};
+use althing_conformance::world::until;
+use althing_conformance::{NETWORK, NOW_MS, entropy, key};
+use althing_discovery::{DESCRIBE, DiscoveryConfig, LocalAgent, PLACEMENTS, Query};
+use althing_protocol::PublicKey;
+use althing_protocol::object::{self, Hosted, Placement};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, advance, sleep, timeout};
+
+const OWNER: u8 = 100;
+const BEAT: Duration = Duration::from_secs(2);
+
+fn calm() -> SimNet {
+    SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS)
+}
+
+/// What a peer that is led by hand was asked, and what it tells on.
+struct Heard {
+    agent: LocalAgent,
+    pushes: AtomicUsize,
+    watches: AtomicUsize,
+    /// The events of the watch that is under way.
+    events: Mutex<Option<mpsc::Sender<Vec<u8>>>>,
+}
+
+struct Answers(Arc<Heard>);
+
+impl Inbound for Answers {
+    fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        let answer = match request.operation.as_str() {
+            "placement" => {
+                self.0.pushes.fetch_add(1, Ordering::Relaxed);
+                Answer::Response(Vec::new())
+            }
+            "describe" => Answer::Response(self.0.agent.verified.evidence().encode()),
+            "watch" => {
+                self.0.watches.fetch_add(1, Ordering::Relaxed);
+                let (sender, receiver) = mpsc::channel(1_024);
+                *self.0.events.lock().expect("no test panics with it") = Some(sender);
+                let events = futures::stream::unfold(receiver, |mut receiver| async move {
+                    Some((Ok(receiver.recv().await?), receiver))
+                });
+                Answer::Events(events.boxed())
+            }
+            other => panic!("asked for {other}"),
+        };
+        futures::future::ready(answer).boxed()
+    }
+}
+
+/// A peer that is led by hand.
+struct Peer {
+    number: u8,
+    communication: Communication,
+    heard: Arc<Heard>,
+    sequence: AtomicU64,
+}
+
+impl Peer {
+    fn join(net: &SimNet, number: u8) -> Peer {
+        let network = net.join(key(number).public());
+        let communication = Communication::start(
+            network,
+            key(number),
+            watch::channel(None).1,
+            CommunicationConfig::default(),
+            net.clock(),
+            entropy(u64::from(number)),
+        );
+        let file = file("actor", "does as it is told", "acting.do", "do", "play");
+        let agent = agent(&Owner::new(key(OWNER)), &key(OWNER), key(number).public(), &file, 1, NOW_MS);
+        let heard = Heard { agent, pushes: 0.into(), watches: 0.into(), events: Mutex::default() };
+        let heard = Arc::new(heard);
+        for protocol in [PLACEMENTS, DESCRIBE] {
+            communication.serve(protocol, Arc::new(Answers(heard.clone()))).expect("nobody else serves it");
+        }
+        Peer { number, communication, heard, sequence: AtomicU64::new(NOW_MS) }
+    }
+
+    async fn connect(&self, node: &Node) {
+        let network = self.communication.network();
+        network.dial(Some(node.id()), node.communication.network().listening()).await.expect("a connection");
+    }
+
+    async fn watch(&self, node: &Node) -> althing_communication::Events {
+        let asking = self.communication.stream(node.id(), PLACEMENTS, Request::new("watch", Vec::new()));
+        asking.await.expect("a stream")
+    }
+
+    /// Its next placement, with its agent or without.
+    fn placement(&self, net: &SimNet, hosts: bool, load_permille: u16) -> Vec<u8> {
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        self.placed(net, key(self.number).public(), sequence, hosts, load_permille)
+    }
+
+    fn placed(&self, net: &SimNet, node: PublicKey, sequence: u64, hosts: bool, load_permille: u16) -> Vec<u8> {
+        let mut placement = Placement::new(node, sequence, net.clock().now_ms(), 6_000);
+        let (description, grant) = self.heard.agent.verified.digests();
+        let hosted = Hosted { agent: self.heard.agent.verified.agent.clone(), description, grant };
+        placement.agents = hosts.then_some(hosted).into_iter().collect();
+        placement.load_permille = load_permille;
+        object::sign(placement, NETWORK, "", &key(self.number)).expect("a placement").bytes
+    }
+
+    async fn push(&self, node: &Node, placement: Vec<u8>) {
+        let pushed = self.communication.call(node.id(), PLACEMENTS, Request::new("placement", placement)).await;
+        pushed.expect("it is taken");
+    }
+
+    fn tell(&self, event: Vec<u8>) -> bool {
+        let events = self.heard.events.lock().expect("no test panics with it");
+        events.as_ref().is_some_and(|events| events.try_send(event).is_ok())
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        (self.heard.pushes.load(Ordering::Relaxed), self.heard.watches.load(Ordering::Relaxed))
+    }
+}
+
+/// The loads that a node's agents are found with.
+fn loads(node: &Node) -> Vec<u16> {
+    node.discovery.find(&Query::default()).0.iter().map(|found| found.load_permille).collect()
+}
+
+fn sequence(event: &[u8]) -> u64 {
+    object::open::<Placement>(event, NETWORK, "").expect("a placement").body.sequence
+}
+
+/// P-75: the first event is the placement, later ones are empty until it changes; meanwhile nothing is pushed.
+#[tokio::test(start_paused = true)]
+async fn who_watches_is_told_by_events_and_nothing_is_pushed_to_it() {
+    let net = calm();
+    let node = Node::start(&net, 1, OWNER, &[], store()).await;
+    let peer = Peer::join(&net, 2);
+    peer.connect(&node).await;
+    until("it was pushed to", || peer.counts().0 >= 2).await;
+    let mut events = peer.watch(&node).await;
+    let first = events.next().await.expect("an event").expect("it goes on");
+    let pushed = peer.counts().0;
+    for _ in 0..10 {
+        let event = timeout(BEAT + Duration::from_millis(100), events.next()).await.expect("one each heartbeat");
+        assert_eq!(event.expect("an event").expect("it goes on"), Vec::<u8>::new());
+    }
+    assert_eq!(peer.counts().0, pushed, "nothing was pushed");
+    // Two changes at once are one event, or two.
+    let begun = Instant::now();
+    for name in ["one", "two"] {
+        node.host(&file(name, "does as it is told", "acting.do", "do", "play"));
+    }
+    let mut last = sequence(&first);
+    loop {
+        let event = events.next().await.expect("an event").expect("it goes on");
+        assert!(sequence(&event) > last);
+        last = sequence(&event);
+        if object::open::<Placement>(&event, NETWORK, "").expect("a placement").body.agents.len() == 2 {
+            break;
+        }
+    }
+    assert!(begun.elapsed() < Duration::from_millis(500), "at once, not with the heartbeat");
+    // Another watch takes its place.
+    let mut newer = peer.watch(&node).await;
+    assert!(sequence(&newer.next().await.expect("an event").expect("it goes on")) > last);
+    assert_eq!(events.next().await.expect("no error"), None, "the older one is over");
+    newer.cancel().await;
+    until("it is pushed to again", || peer.counts().0 > pushed).await;
+}
+
+/// P-75: it need not be offered to those who are not pushed to.
+#[tokio::test(start_paused = true)]
+async fn who_is_not_told_may_not_watch() {
+    let net = calm();
+    let mut setup = Setup::new(&net, 1, u32::from(OWNER));
+    setup.discovery = DiscoveryConfig { push_peers_max: 1, ..DiscoveryConfig::default() };
+    let node = Node::assemble(&net, setup, store()).await;
+    let (first, second) = (Peer::join(&net, 2), Peer::join(&net, 3));
+    first.connect(&node).await;
+    until("the first was pushed to", || first.counts().0 >= 1).await;
+    second.connect(&node).await;
+    assert!(second.watch(&node).await.next().await.is_err());
+    assert!(first.watch(&node).await.next().await.is_ok());
+    assert_eq!(second.counts().0, 0);
+}
+
+/// P-76: an empty event keeps what is believed, for the ttl; it brings nothing back; a stale placement says no more than
+/// an empty one.
+#[tokio::test(start_paused = true)]
+async fn what_was_said_last_holds_as_long_as_events_come() {
+    let net = calm();
+    let node = Node::start(&net, 1, OWNER, &[], store()).await;
+    let peer = Peer::join(&net, 2);
+    peer.connect(&node).await;
+    let stale = peer.placement(&net, false, 9);
+    peer.push(&node, peer.placement(&net, true, 7)).await;
+    until("it is found, and watched", || loads(&node) == [7] && peer.counts().1 == 1).await;
+    for turn in 0..20 {
+        sleep(BEAT).await;
+        assert!(peer.tell(if turn % 5 == 4 { stale.clone() } else { Vec::new() }));
+        assert_eq!(loads(&node), [7], "{turn}");
+    }
+    peer.tell(peer.placement(&net, true, 8));
+    until("the change is taken", || loads(&node) == [8]).await;
+    let silent = Instant::now();
+    until("it is gone", || loads(&node).is_empty()).await;
+    assert!(silent.elapsed() > Duration::from_secs(5) && silent.elapsed() < Duration::from_secs(8));
+    peer.tell(Vec::new());
+    until("the watch is over", || !peer.tell(Vec::new())).await;
+    assert_eq!(loads(&node), Vec::<u16>::new(), "nothing came back");
+    // It says so whole, and is watched anew.
+    peer.push(&node, peer.placement(&net, true, 9)).await;
+    until("it is found, and watched", || loads(&node) == [9] && peer.counts().1 == 2).await;
+}
+
+/// P-76: an event is checked like a push.
+#[tokio::test(start_paused = true)]
+async fn what_does_not_hold_is_refused_and_ends_the_watch() {
+    let net = calm();
+    let node = Node::start(&net, 1, OWNER, &[], store()).await;
+    let peer = Peer::join(&net, 2);
+    peer.connect(&node).await;
+    let forged = [
+        peer.placed(&net, key(3).public(), NOW_MS * 2, true, 1),
+        peer.placed(&net, node.id(), NOW_MS * 2, true, 1),
+        vec![0; 40],
+    ];
+    for (refused, forged) in (1..).zip(forged) {
+        peer.push(&node, peer.placement(&net, true, 7)).await;
+        let watches = usize::try_from(refused).expect("few");
+        until("it is found, and watched", || loads(&node) == [7] && peer.counts().1 == watches).await;
+        peer.tell(forged);
+        until("it is refused", || node.discovery.status().refused == refused).await;
+        until("the watch is over", || !peer.tell(Vec::new())).await;
+    }
+    assert_eq!(node.discovery.status().nodes, 2);
+}
+
+/// A peer that tells more than it has to is read slowly.
+#[tokio::test(start_paused = true)]
+async fn who_tells_without_a_pause_is_read_slowly() {
+    let net = calm();
+    let node = Node::start(&net, 1, OWNER, &[], store()).await;
+    let peer = Peer::join(&net, 2);
+    peer.connect(&node).await;
+    peer.push(&node, peer.placement(&net, true, 0)).await;
+    until("it is watched", || peer.counts().1 == 1).await;
+    (1..=500).for_each(|load| assert!(peer.tell(peer.placement(&net, true, load))));
+    for _ in 0..100 {
+        advance(Duration::from_millis(10)).await;
+    }
+    let load = loads(&node)[0];
+    assert!((10..=60).contains(&load), "{load} in a second");
+}
