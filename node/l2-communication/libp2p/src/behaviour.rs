@@ -11,6 +11,7 @@ use althing_protocol::PublicKey;
 
 use crate::config::Libp2pConfig;
 use crate::lookups;
+use crate::routable::Routable;
 use crate::shelf::Shelf;
 use crate::streams::{self, Control};
 
@@ -35,9 +36,9 @@ pub(crate) struct Behaviour {
     ping: ping::Behaviour,
     pub kad: kad::Behaviour<Shelf>,
     /// Asks others for a place, and takes what they pass on.
-    places: relay::client::Behaviour,
+    places: Routable<relay::client::Behaviour>,
     /// Passes connections on to others.
-    pub relay: Toggle<relay::Behaviour>,
+    pub relay: Toggle<Routable<relay::Behaviour>>,
     /// Makes a passed-on connection a direct one.
     upgrade: dcutr::Behaviour,
 }
@@ -64,8 +65,8 @@ impl Behaviour {
             identify: identify::Behaviour::new(about),
             ping: ping::Behaviour::new(probe),
             kad: lookups::behaviour(local, &config.network),
-            places,
-            relay: Toggle::from(config.relay.then(|| passing_on(key))),
+            places: Routable::new(places),
+            relay: Toggle::from(config.relay.then(|| Routable::new(passing_on(key)))),
             upgrade: dcutr::Behaviour::new(key.public().to_peer_id()),
         }
     }

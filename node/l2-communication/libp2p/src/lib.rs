@@ -20,6 +20,7 @@ mod lookups;
 mod offenders;
 mod port;
 mod probes;
+mod routable;
 mod routing;
 mod shelf;
 mod streams;
