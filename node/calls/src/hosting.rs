@@ -16,10 +16,11 @@ use tokio::sync::{mpsc, watch};
 
 use crate::alive::{Alive, crowded};
 use crate::error::OperationError;
+use crate::machine::listing::{Filter, page_token};
 use crate::machine::task::{self, ANSWER_BYTES_MAX, HISTORY_BYTES_MAX};
 use crate::operation::{Beside, Operation, Reply};
 use crate::params;
-use crate::tasks::{Filter, PublicKeyText, Record, TaskStoreError, Tasks, page_token};
+use crate::tasks::{PublicKeyText, Record, TaskStoreError, Tasks};
 use crate::turn::{self, Live};
 
 /// Bytes around a task in an answer that is more than the task.

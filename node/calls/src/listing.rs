@@ -2,7 +2,7 @@
 
 use a2a::{ListTasksResponse, Task};
 
-use crate::tasks::{Order, order, page_token};
+use crate::machine::listing::{Order, order, page_token};
 
 /// A task's place in the list.
 pub(crate) fn place(task: &Task) -> Order {
@@ -78,7 +78,7 @@ mod tests {
                     break;
                 }
                 // P-57
-                after = crate::tasks::read_token(&merged.next_page_token);
+                after = crate::machine::listing::read_token(&merged.next_page_token);
                 prop_assert!(after.is_some());
             }
             prop_assert_eq!(got, wanted);

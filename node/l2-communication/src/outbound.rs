@@ -21,7 +21,7 @@ use crate::signed::SignedStream;
 const OPEN_TRIES: usize = 3;
 
 /// A stream that nobody borrowed for this long is closed.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(20);
 
 /// Streams that wait for the next call, and since when.
 type Idle = Vec<(SignedStream, Instant)>;

@@ -27,7 +27,7 @@ use crate::signed::Opening;
 const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
 
 /// How often streams are looked for that nobody needs.
-const SWEEP: Duration = Duration::from_secs(20);
+const SWEEP: Duration = Duration::from_secs(5);
 
 /// One operation asked of a peer, or by one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -37,7 +37,8 @@ impl Faces {
     /// A placement with one of them; as many of each sequence as there are.
     fn placement(&self) -> (Vec<u8>, &VerifiedAgent) {
         let (turn, face) = self.next();
-        let mut placement = Placement::new(self.key.public(), turn / self.faces.len() as u64 + 1, self.clock.now_ms(), 6_000);
+        let mut placement =
+            Placement::new(self.key.public(), turn / self.faces.len() as u64 + 1, self.clock.now_ms(), 6_000);
         let (description, grant) = face.digests();
         placement.agents = vec![Hosted { agent: face.agent.clone(), description, grant }];
         (object::sign(placement, NETWORK, "", &self.key).expect("a good placement").bytes, face)

@@ -203,9 +203,9 @@ mod tests {
             calm: true,
         };
         let broken = |called: &Called| {
-            let broken = all().into_iter().filter_map(|mut invariant| {
-                invariant.check_call(called, &truth()).is_err().then(|| invariant.name())
-            });
+            let broken = all()
+                .into_iter()
+                .filter_map(|mut invariant| invariant.check_call(called, &truth()).is_err().then(|| invariant.name()));
             broken.collect::<Vec<_>>()
         };
         assert_eq!(broken(&good), [""; 0]);

@@ -18,7 +18,10 @@ impl Invariant for Revoked {
                 && revoked_ms + GONE_MS < look.began_ms
             {
                 let ago = look.began_ms - revoked_ms;
-                return Err(format!("node {} found {agent}, whose owner revoked its keys {ago} ms before", look.seeker));
+                return Err(format!(
+                    "node {} found {agent}, whose owner revoked its keys {ago} ms before",
+                    look.seeker
+                ));
             }
         }
         Ok(())

@@ -51,7 +51,9 @@ impl World<'_> {
 
     /// Has nothing disturbed the network since `began_ms`, and are both still there?
     fn undisturbed(&self, called: &Called, began_ms: u64) -> bool {
-        let there = |node: &super::Place| node.since_ms <= began_ms && node.node.as_ref().is_some_and(|node| node.id() == called.node);
+        let there = |node: &super::Place| {
+            node.since_ms <= began_ms && node.node.as_ref().is_some_and(|node| node.id() == called.node)
+        };
         self.fault_ms.is_none_or(|fault_ms| fault_ms < began_ms)
             && self.place(called.caller).node.is_some()
             && self.place(called.caller).since_ms <= began_ms

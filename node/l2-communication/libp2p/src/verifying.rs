@@ -85,7 +85,13 @@ impl Waiting {
 }
 
 /// Verifies a value.
-pub(crate) fn open(from: From, key: RecordKey, bytes: &[u8], network: &str, clock: &WallClock) -> Result<Verified, RecordError> {
+pub(crate) fn open(
+    from: From,
+    key: RecordKey,
+    bytes: &[u8],
+    network: &str,
+    clock: &WallClock,
+) -> Result<Verified, RecordError> {
     let now_ms = clock.now_ms();
     let value = Value::open(key, bytes, network, now_ms)?;
     let in_ms = value.not_after_ms().map_or(u64::MAX, |end| end.saturating_sub(now_ms));
