@@ -1,10 +1,12 @@
 //! A peer that wants rubbish kept in the table is shut out; others, and what they want kept, are not.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use althing_communication::{Network, WallClock};
 use althing_conformance::world::{World, connect, until};
 use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_protocol::object;
 use althing_protocol::record::{Contact, RecordKey, Value};
 
@@ -25,6 +27,46 @@ async fn knows(from: &Arc<dyn Network>, to: &Arc<dyn Network>) {
         from.routing().nodes().contains(&to.local()) && to.routing().nodes().contains(&from.local())
     })
     .await;
+}
+
+/// Writes rubbish until the node has enough of it.
+async fn write_until_out(node: &Arc<dyn Network>, hostile: &Arc<dyn Network>) {
+    let (under, _) = contact(9, 1);
+    let there = || node.peers().iter().any(|info| info.peer == hostile.local());
+    for _ in 0..4 * BORNE {
+        if !there() {
+            return;
+        }
+        let _ = hostile.routing().put(under, vec![0xff; 100]).await;
+    }
+    until("it is shut out", || !there()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_shut_out_may_come_again_when_its_time_is_over() {
+    let world = World::Libp2p;
+    let shut_out = Duration::from_secs(2);
+    let config = Libp2pConfig {
+        listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()],
+        shut_out,
+        ..Libp2pConfig::new(NETWORK, WallClock::new(|| NOW_MS))
+    };
+    let node: Arc<dyn Network> = Arc::new(Libp2pNetwork::start(&key(1), config).await.expect("a network"));
+    let hostile = world.join(&key(3)).await;
+    knows(&hostile, &node).await;
+    let _calls = node.accept("/test/door/1").expect("nobody else does");
+    let begun = Instant::now();
+    write_until_out(&node, &hostile).await;
+    let mut refused = 0;
+    loop {
+        let _ = hostile.dial(Some(node.local()), node.listening()).await;
+        if hostile.open(node.local(), "/test/door/1").await.is_ok() {
+            break;
+        }
+        refused += 1;
+        assert!(begun.elapsed() < Duration::from_secs(60), "it is out for ever");
+    }
+    assert!(refused > 0 && begun.elapsed() >= shut_out, "{refused} times, {:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

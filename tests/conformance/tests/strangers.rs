@@ -60,6 +60,26 @@ async fn a_stranger_waits_and_nobody_else_does() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn openings_are_counted_too() {
+    let Scene { node, friend, stranger } = scene(RATE).await;
+    // Each of them has a stream of its own: an opening and a request.
+    const STREAMS: u32 = REQUESTS / 2;
+    let open = async |from: &Communication| {
+        let begun = Instant::now();
+        for _ in 0..STREAMS {
+            let mut events = from.stream(node.id(), PROTOCOL, Request::new("three", Vec::new())).await.expect("a stream");
+            assert!(events.next().await.expect("an event").is_some());
+        }
+        begun.elapsed()
+    };
+    let quick = open(&friend.communication).await;
+    let took = open(&stranger.communication).await;
+    // Twice the rate may come at once.
+    let slow = Duration::from_secs(u64::from(2 * STREAMS / RATE - 2));
+    assert!(took >= slow && took < slow + quick + Duration::from_secs(2), "{took:?}; a friend {quick:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_a_rate_nobody_waits() {
     let Scene { node, stranger, .. } = scene(0).await;
     assert!(ask(&stranger.communication, node.id(), REQUESTS).await < Duration::from_secs(5));

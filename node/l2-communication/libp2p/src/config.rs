@@ -31,6 +31,8 @@ pub struct Libp2pConfig {
     pub ping_timeout: Duration,
     /// A connection without streams is kept for this long.
     pub idle_timeout: Duration,
+    /// How long a peer stays out that wrote rubbish to the table.
+    pub shut_out: Duration,
 }
 
 impl Libp2pConfig {
@@ -49,6 +51,7 @@ impl Libp2pConfig {
             ping_interval: Duration::from_secs(8),
             ping_timeout: Duration::from_secs(4),
             idle_timeout: Duration::from_secs(60),
+            shut_out: Duration::from_secs(10 * 60),
         }
     }
 }

@@ -10,14 +10,13 @@ use tokio::time::Instant;
 const BORNE: u32 = 64;
 /// One of them is forgiven in this.
 const FORGIVEN: Duration = Duration::from_secs(1);
-/// How long an offender stays out.
-const OUT: Duration = Duration::from_secs(10 * 60);
 /// Peers of which offences are known, and peers that are out: of more, those known longest are let off.
 const KNOWN_MAX: usize = 4_096;
 
 /// Who offended, and who is out.
-#[derive(Default)]
 pub(crate) struct Offenders {
+    /// How long an offender stays out.
+    for_how_long: Duration,
     /// When all will be forgiven.
     debts: BTreeMap<PublicKey, Instant>,
     /// Until when.
@@ -25,6 +24,11 @@ pub(crate) struct Offenders {
 }
 
 impl Offenders {
+    /// None yet; who offends too often stays out for that long.
+    pub fn new(for_how_long: Duration) -> Offenders {
+        Offenders { for_how_long, debts: BTreeMap::new(), out: BTreeMap::new() }
+    }
+
     /// `peer` offended: is it to be shut out now?
     pub fn offended(&mut self, peer: PublicKey, now: Instant) -> bool {
         if self.out.contains_key(&peer) {
@@ -38,7 +42,7 @@ impl Offenders {
             return false;
         }
         self.debts.remove(&peer);
-        self.out.insert(peer, now + OUT);
+        self.out.insert(peer, now + self.for_how_long);
         true
     }
 
@@ -67,6 +71,8 @@ mod tests {
     use super::*;
     use althing_protocol::SecretKey;
 
+    const OUT: Duration = Duration::from_secs(600);
+
     fn peer(number: u32) -> PublicKey {
         let mut seed = [0; 32];
         seed[..4].copy_from_slice(&number.to_be_bytes());
@@ -75,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_few_offences_are_borne_and_many_are_not() {
-        let (mut offenders, now) = (Offenders::default(), Instant::now());
+        let (mut offenders, now) = (Offenders::new(OUT), Instant::now());
         assert!((0..BORNE).all(|_| !offenders.offended(peer(1), now)));
         assert!(!offenders.offended(peer(2), now), "one does not pay for the other");
         assert!(offenders.offended(peer(1), now));
@@ -87,13 +93,13 @@ mod tests {
 
     #[test]
     fn one_each_second_is_borne_for_ever() {
-        let (mut offenders, begun) = (Offenders::default(), Instant::now());
+        let (mut offenders, begun) = (Offenders::new(OUT), Instant::now());
         assert!((0..10_000).all(|second| !offenders.offended(peer(1), begun + FORGIVEN * second)));
     }
 
     #[test]
     fn however_many_offend_what_is_known_of_them_is_bounded() {
-        let (mut offenders, now) = (Offenders::default(), Instant::now());
+        let (mut offenders, now) = (Offenders::new(OUT), Instant::now());
         let all = u32::try_from(KNOWN_MAX).expect("few") + 100;
         for number in 0..all {
             assert!((0..=BORNE).any(|_| offenders.offended(peer(number), now + Duration::from_millis(number.into()))));

@@ -94,7 +94,7 @@ impl Libp2pNetwork {
             waiting: Vec::new(),
             lookups,
             harbour: Harbour::default(),
-            offenders: Offenders::default(),
+            offenders: Offenders::new(config.shut_out),
         };
         tokio::spawn(task.run(inbox, verified));
         Ok(Libp2pNetwork { local, commands, streams, shared })
@@ -162,9 +162,6 @@ impl Task {
                 }
                 _ = sweep.tick() => {
                     self.swarm.behaviour_mut().kad.store_mut().sweep();
-                    for peer in self.offenders.let_in(Instant::now()) {
-                        self.swarm.behaviour_mut().out.unblock_peer(peer_id(peer));
-                    }
                 }
                 Some(outcome) = verified.recv() => {
                     self.lookups.verified(&mut self.swarm.behaviour_mut().kad, outcome);
@@ -342,6 +339,9 @@ impl Task {
         let settled: Vec<PublicKey> = self.crowded.extract_if(.., |_, at| *at <= now).map(|(peer, _)| peer).collect();
         for id in settled.into_iter().flat_map(|peer| self.shared.connections().surplus(peer)) {
             self.swarm.close_connection(id);
+        }
+        for peer in self.offenders.let_in(now) {
+            self.swarm.behaviour_mut().out.unblock_peer(peer_id(peer));
         }
         if let Some((relay, address)) = self.harbour.next(now) {
             let listener = self.swarm.listen_on(address);
