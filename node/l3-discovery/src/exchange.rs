@@ -309,7 +309,7 @@ impl Inbound for Serving {
                 Err(NotTaken::Refused(why)) => Err((INVALID_PARAMS, None, why)),
             },
             "watch" => match self.0.tell_on(caller.node) {
-                Ok(events) => return futures::future::ready(Answer::Events(events)).boxed(),
+                Ok(events) => return futures::future::ready(events).boxed(),
                 Err(why) => Err((SERVER_ERROR, None, why)),
             },
             "find" => self.0.testify(caller.node, &request.body).map_err(|why| (INVALID_PARAMS, None, why)),

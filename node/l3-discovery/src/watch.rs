@@ -4,10 +4,10 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use althing_communication::{CallError, Request};
+use althing_communication::{Answer, CallError, Request};
 use althing_protocol::PublicKey;
 use futures::StreamExt as _;
-use futures::stream::{self, BoxStream};
+use futures::stream;
 use tokio::time::sleep;
 
 use crate::PLACEMENTS;
@@ -27,7 +27,7 @@ pub(crate) enum Watching {
 
 impl Discovery {
     /// One of those who are told asks to be told on.
-    pub(crate) fn tell_on(&self, peer: PublicKey) -> Result<BoxStream<'static, Result<Vec<u8>, Vec<u8>>>, String> {
+    pub(crate) fn tell_on(&self, peer: PublicKey) -> Result<Answer, String> {
         let number = {
             let mut state = self.lock();
             if !state.audience.members().contains(&peer) {
@@ -40,7 +40,8 @@ impl Discovery {
             number
         };
         let telling = Telling { discovery: self.clone(), peer, number, beat: 0, last: None };
-        Ok(stream::unfold(telling, |mut telling| async move { Some((Ok(telling.next().await?), telling)) }).boxed())
+        let events = stream::unfold(telling, |mut telling| async move { Some((Ok(telling.next().await?), telling)) });
+        Ok(Answer::Events(events.boxed()))
     }
 
     /// Asks a node that pushed its placement to be told on, unless that was done.

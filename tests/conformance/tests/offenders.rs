@@ -1,7 +1,7 @@
 //! A peer that wants rubbish kept in the table is shut out; others, and what they want kept, are not.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use althing_communication::{Network, WallClock};
 use althing_conformance::world::{World, connect, until};
@@ -9,6 +9,7 @@ use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_protocol::object;
 use althing_protocol::record::{Contact, RecordKey, Value};
+use tokio::time::Instant;
 
 /// What the node bears of one peer.
 const BORNE: usize = 64;

@@ -67,7 +67,8 @@ async fn openings_are_counted_too() {
     let open = async |from: &Communication| {
         let begun = Instant::now();
         for _ in 0..STREAMS {
-            let mut events = from.stream(node.id(), PROTOCOL, Request::new("three", Vec::new())).await.expect("a stream");
+            let mut events =
+                from.stream(node.id(), PROTOCOL, Request::new("three", Vec::new())).await.expect("a stream");
             assert!(events.next().await.expect("an event").is_some());
         }
         begun.elapsed()
