@@ -252,7 +252,13 @@ impl Node {
             key.clone(),
             discovery,
             clock.clone(),
-            |_| false,
+            {
+                let (trust, communication) = (trust.clone(), communication.clone());
+                move |node| {
+                    let caller = Caller { node, owner: communication.owner(node) };
+                    trust.check(&CallerRule::Trusted, &caller).is_ok()
+                }
+            },
             move || Facts { load_permille, machine: None },
             None,
         )
@@ -305,12 +311,16 @@ impl Node {
         id
     }
 
+    /// Shows its membership, signed now.
+    pub fn renew_membership(&self) {
+        self.membership.send_replace(Some(membership(&self.owner, self.id(), self.clock.now_ms())));
+    }
+
     /// Its owner has another key: it hears so, and shows that it is still its.
     pub fn rekey(&mut self, owner: Owner) {
-        let shown = membership(&owner, self.id(), self.clock.now_ms());
         self.communication.keys().learn(owner.log.clone()).expect("it continues the one before");
-        self.membership.send_replace(Some(shown));
         self.owner = owner;
+        self.renew_membership();
     }
 
     /// Asks through the whole walk.

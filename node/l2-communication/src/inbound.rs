@@ -64,8 +64,6 @@ async fn serve(
     raw: BoxedStream,
     to: Arc<dyn Inbound>,
 ) -> Result<(), StreamError> {
-    // An opening is work too, whoever it is that will ask.
-    shared.pace(&Caller { node: peer, owner: shared.owner(peer) }).await;
     let (mut stream, hello) = SignedStream::accept(raw, shared.opening(protocol, peer)).await?;
     let membership = shared.note_owner(peer, &hello);
     if let Some(shown) = &membership

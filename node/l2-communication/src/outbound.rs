@@ -158,7 +158,7 @@ fn millis(duration: Duration) -> u64 {
 /// The events of a streamed answer. Dropping it cancels the call.
 pub struct Events {
     peer: PublicKey,
-    stream: SignedStream,
+    pub(crate) stream: SignedStream,
     _permit: OwnedSemaphorePermit,
 }
 

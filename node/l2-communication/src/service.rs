@@ -8,7 +8,7 @@ use std::time::Duration;
 use althing_protocol::object::{self, Membership};
 use althing_protocol::{AgentId, Authored, Frame, FrameKind, Hello, PublicKey, SecretKey};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::caller::Caller;
 use crate::config::CommunicationConfig;
@@ -219,6 +219,12 @@ impl Communication {
         outbound::streaming(&self.shared, peer, protocol, request).await
     }
 
+    /// Whether the peer was shown, when this call was made, whose node this is now. Otherwise it is to be made anew.
+    #[must_use]
+    pub fn is_current(&self, events: &Events) -> bool {
+        events.stream.shows(self.shared.own_membership().as_deref())
+    }
+
     /// Whose node a connected peer proved to be.
     #[must_use]
     pub fn owner(&self, peer: PublicKey) -> Option<PublicKey> {
@@ -309,12 +315,14 @@ impl Shared {
     }
 
     /// Leave for one more stream from `peer`, if it and all together have not too many. A peer that keeps to the limit
-    /// may open a stream just before its last one is seen to be closed: so there is a little patience.
+    /// may open a stream just before its last one is seen to be closed: so there is a little patience. Strangers open them
+    /// at a bounded rate, and take no place among all while they wait.
     pub async fn admit(&self, peer: PublicKey, protocol: &'static str) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = of_peer(&self.limits.inbound_by_peer, peer, protocol, self.config.streams_per_peer_max);
-        let both =
-            async { Some([own.acquire_owned().await.ok()?, self.limits.inbound.clone().acquire_owned().await.ok()?]) };
-        tokio::time::timeout(ADMIT_PATIENCE, both).await.ok()?
+        let own = timeout(ADMIT_PATIENCE, own.acquire_owned()).await.ok()?.ok()?;
+        self.pace(&Caller { node: peer, owner: self.owner(peer) }).await;
+        let all = timeout(ADMIT_PATIENCE, self.limits.inbound.clone().acquire_owned()).await.ok()?.ok()?;
+        Some([own, all])
     }
 
     /// Waits until one more call to `peer` may be made.

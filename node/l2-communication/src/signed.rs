@@ -136,7 +136,12 @@ impl SignedStream {
     /// True when it is not fit for another call: it [`is_closed`](Self::is_closed), or this side showed another membership
     /// on it than `shows`, which will end before.
     pub fn is_spent(&mut self, shows: Option<&[u8]>) -> bool {
-        self.shown.as_deref() != shows || self.is_closed()
+        !self.shows(shows) || self.is_closed()
+    }
+
+    /// Is that the membership which this side showed when the stream was opened?
+    pub fn shows(&self, membership: Option<&[u8]>) -> bool {
+        self.shown.as_deref() == membership
     }
 
     /// True when the peer closed the stream, or wrote when it had nothing to say.

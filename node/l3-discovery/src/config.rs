@@ -27,6 +27,8 @@ pub struct DiscoveryConfig {
     pub lookup_patience: Duration,
     /// Candidates that one look-up asks.
     pub candidates_max: usize,
+    /// Connected peers that are asked, beside those, when a look-up has found nothing.
+    pub peers_asked_max: usize,
     /// How long candidates are waited for after a look-up that found something.
     pub ask_patience: Duration,
     /// The same, as long as none of them has confirmed anything.
@@ -59,6 +61,7 @@ impl Default for DiscoveryConfig {
             republish: Duration::from_secs(40 * 60),
             lookup_patience: Duration::from_secs(3),
             candidates_max: 20,
+            peers_asked_max: 20,
             ask_patience: Duration::from_millis(300),
             first_patience: Duration::from_secs(2),
             enough: Duration::from_secs(1),

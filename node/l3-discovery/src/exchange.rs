@@ -83,8 +83,9 @@ impl Discovery {
         let mut state = self.lock();
         let address = state.dialled.remove(&peer);
         state.refused_by.remove(&peer);
-        state.watchers.remove(&peer);
-        state.watching.remove(&peer);
+        if !connected.contains(&peer) {
+            state.watching.remove(&peer);
+        }
         // Who said goodbye is not in the catalogue any more.
         let was_heard = state.catalogue.hears(peer, now_ms, u64::MAX / 2);
         if state.audience.left(peer, &connected)

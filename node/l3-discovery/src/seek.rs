@@ -116,6 +116,8 @@ impl Discovery {
         tokio::pin!(looking);
         let mut looked = false;
         let mut asked = BTreeSet::new();
+        // How many of them the table named.
+        let (mut named, mut peers_asked) = (0, false);
         let mut answers = FuturesUnordered::new();
         let mut end = begun + config.lookup_patience + config.first_patience;
         loop {
@@ -124,12 +126,22 @@ impl Discovery {
                 end = end.min(begun + config.enough);
             }
             if looked && heard.is_empty() && answers.is_empty() {
-                break;
+                let nothing = !known && sought.confirmed == 0;
+                let peers = if nothing && !peers_asked { self.peers_to_ask(&mut asked) } else { Vec::new() };
+                if peers.is_empty() {
+                    break;
+                }
+                // Whoever surrounds a key hides what is under it, and not what a peer says of itself.
+                peers_asked = true;
+                end = Instant::now() + config.ask_patience;
+                let peers = peers.into_iter().map(|node| Provider { node, addresses: Vec::new() });
+                peers.for_each(|peer| answers.push(self.ask(peer, &inquiry)));
             }
             tokio::select! {
                 biased;
-                Some(provider) = heard.recv(), if asked.len() < config.candidates_max => {
+                Some(provider) = heard.recv(), if named < config.candidates_max => {
                     if self.worth_asking(provider.node) && asked.insert(provider.node) {
+                        named += 1;
                         answers.push(self.ask(provider, &inquiry));
                     }
                 }
@@ -159,6 +171,23 @@ impl Discovery {
     fn worth_asking(&self, node: PublicKey) -> bool {
         let (now_ms, fresh_ms) = (self.now().monotonic_ms, self.fresh_ms());
         node != self.shared.key.public() && !self.lock().catalogue.hears(node, now_ms, fresh_ms)
+    }
+
+    /// Connected peers that are asked although the table did not name them: others each time.
+    fn peers_to_ask(&self, asked: &mut BTreeSet<PublicKey>) -> Vec<PublicKey> {
+        let peers = self.shared.communication.network().connected();
+        let after = self.lock().asked_last;
+        let around = peers.iter().filter(|peer| Some(**peer) > after).chain(&peers);
+        let mut some = Vec::new();
+        for peer in around.copied().filter(|peer| self.worth_asking(*peer)) {
+            if some.len() < self.shared.config.peers_asked_max && asked.insert(peer) {
+                some.push(peer);
+            }
+        }
+        if let Some(last) = some.last() {
+            self.lock().asked_last = Some(*last);
+        }
+        some
     }
 
     async fn ask(&self, provider: Provider, inquiry: &Inquiry) -> Asked {

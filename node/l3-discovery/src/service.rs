@@ -103,6 +103,8 @@ pub(crate) struct State {
     pub audience: Audience,
     /// Where those of the audience were dialled that this node had dialled.
     pub dialled: BTreeMap<PublicKey, String>,
+    /// The last of the peers that were asked without having been named by the table.
+    pub asked_last: Option<PublicKey>,
     /// What peers are told, and what those are told who are trusted.
     pub told: [Told; 2],
     /// Counts heartbeats and changes.
@@ -179,6 +181,7 @@ impl Discovery {
             dialling,
             audience: Audience::new(config.push_peers_max),
             dialled: BTreeMap::new(),
+            asked_last: None,
             told: Default::default(),
             beat: 0,
             watchers: BTreeMap::new(),

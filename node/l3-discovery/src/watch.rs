@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use althing_communication::{Answer, CallError, Request};
 use althing_protocol::PublicKey;
+use althing_protocol::object::Health;
 use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::sleep;
@@ -16,11 +17,18 @@ use crate::service::Discovery;
 /// Between two events of one peer that are looked at: whoever sends more of them fills its own stream.
 const GAP: Duration = Duration::from_millis(20);
 
+/// A node is not asked again to tell on within this, when it ended that.
+const AGAIN_MS: u64 = 2_000;
+/// A placement that was signed within this is new enough for who begins to watch.
+const NEW_MS: u64 = 1_000;
+
 /// What became of the wish to watch a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watching {
-    /// It is under way.
-    On,
+    /// The watch of this number is under way.
+    On(u64),
+    /// It is over, and may be asked for again from then on.
+    Over(u64),
     /// The node does not offer it; it pushes, then.
     Refused,
 }
@@ -30,15 +38,17 @@ impl Discovery {
     pub(crate) fn tell_on(&self, peer: PublicKey) -> Result<Answer, String> {
         let number = {
             let mut state = self.lock();
-            if !state.audience.members().contains(&peer) {
+            // The last word is pushed.
+            if state.health == Health::Leaving || !state.audience.members().contains(&peer) {
                 return Err("this node tells others; ask it for what you look for".to_owned());
             }
             state.watches += 1;
             let number = state.watches;
-            // An older watch of the same peer ends with its next event.
             state.watchers.insert(peer, number);
             number
         };
+        // An older watch of the same peer is over.
+        self.shared.beaten.notify_waiters();
         let telling = Telling { discovery: self.clone(), peer, number, beat: 0, last: None };
         let events = stream::unfold(telling, |mut telling| async move { Some((Ok(telling.next().await?), telling)) });
         Ok(Answer::Events(events.boxed()))
@@ -46,41 +56,62 @@ impl Discovery {
 
     /// Asks a node that pushed its placement to be told on, unless that was done.
     pub(crate) fn watch(&self, node: PublicKey) {
+        let now_ms = self.now().monotonic_ms;
         let mut state = self.lock();
-        // Who is not believed, or has just said goodbye, is not asked.
-        if state.watching.contains_key(&node) || state.catalogue.node(node).is_none() {
+        let asked = match state.watching.get(&node) {
+            None => false,
+            Some(Watching::Over(again_ms)) => *again_ms > now_ms,
+            Some(Watching::On(_) | Watching::Refused) => true,
+        };
+        // Who is not believed, or has just said goodbye, is not asked either.
+        if asked || state.catalogue.node(node).is_none() {
             return;
         }
-        state.watching.insert(node, Watching::On);
+        state.watches += 1;
+        let number = state.watches;
+        state.watching.insert(node, Watching::On(number));
         drop(state);
         let discovery = self.clone();
         tokio::spawn(async move {
-            let outcome = discovery.listen(node).await;
+            let mut outcome = discovery.listen(node).await;
+            // Whose node this is has changed: that is shown when a stream is opened.
+            while let Ok(Listened::Outdated) = outcome {
+                outcome = discovery.listen(node).await;
+            }
             tracing::debug!(%node, ?outcome, "watch is over");
+            let over = Watching::Over(discovery.now().monotonic_ms + AGAIN_MS);
+            let end = if matches!(outcome, Err(CallError::Refused { .. })) { Watching::Refused } else { over };
             let mut state = discovery.lock();
-            match outcome {
-                Err(CallError::Refused { .. }) => {
-                    state.watching.entry(node).and_modify(|watching| *watching = Watching::Refused);
-                }
-                // It pushes again when it knows, and is then asked again.
-                _ => drop(state.watching.remove(&node)),
+            if let Some(watching) = state.watching.get_mut(&node).filter(|known| **known == Watching::On(number)) {
+                *watching = end;
             }
         });
     }
 
     /// Takes what `node` tells, until one of both has enough.
-    async fn listen(&self, node: PublicKey) -> Result<(), CallError> {
-        let mut events = self.shared.communication.stream(node, PLACEMENTS, Request::new("watch", Vec::new())).await?;
+    async fn listen(&self, node: PublicKey) -> Result<Listened, CallError> {
+        let communication = &self.shared.communication;
+        let mut events = communication.stream(node, PLACEMENTS, Request::new("watch", Vec::new())).await?;
         while let Some(event) = events.next().await? {
-            if !self.heed_event(node, &event) {
-                // What it said before is not known here, or not believed: it is to say so whole, and hear why not.
+            let holds = self.heed_event(node, &event);
+            if !holds || !communication.is_current(&events) {
                 events.cancel().await;
-                return Ok(());
+                // What is not known here, or not believed, it is to say whole, and to hear why not.
+                return Ok(if holds { Listened::Outdated } else { Listened::Over });
             }
             sleep(GAP).await;
         }
-        Ok(())
+        Ok(Listened::Over)
     }
+}
+
+/// Why a node is not listened to any more.
+#[derive(Debug)]
+enum Listened {
+    /// It ended, or said what is of no use.
+    Over,
+    /// It does not know whose node this is now.
+    Outdated,
 }
 
 /// What one peer that watches was told.
@@ -107,7 +138,8 @@ impl Telling {
             return None;
         }
         if self.last.is_none_or(|(was_trusted, _)| was_trusted != trusted) {
-            self.discovery.say(&mut state, trusted, true);
+            let old = state.told[usize::from(trusted)].signed_ms + NEW_MS <= self.discovery.now().monotonic_ms;
+            self.discovery.say(&mut state, trusted, old);
         }
         let told = &state.told[usize::from(trusted)];
         let last = self.last.replace((trusted, told.version));
@@ -122,9 +154,11 @@ impl Telling {
             let mut beaten = pin!(self.discovery.shared.beaten.notified());
             // From here on none is missed.
             beaten.as_mut().enable();
-            if self.discovery.lock().beat > self.beat {
+            let state = self.discovery.lock();
+            if state.beat > self.beat || state.watchers.get(&self.peer) != Some(&self.number) {
                 return;
             }
+            drop(state);
             beaten.await;
         }
     }

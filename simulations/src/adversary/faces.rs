@@ -10,7 +10,7 @@ use althing_protocol::inquiry::Testimony;
 use althing_protocol::object::{self, Hosted, Placement};
 use althing_protocol::record::RecordKey;
 use althing_protocol::{SecretKey, VerifiedAgent};
-use futures::FutureExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use futures::future::BoxFuture;
 
 use super::Target;
@@ -51,6 +51,14 @@ struct Answers(Arc<Faces>);
 impl Inbound for Answers {
     fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
         let answer = match request.operation.as_str() {
+            "watch" => {
+                let says = |faces: Arc<Faces>| async move {
+                    tokio::time::sleep(EVERY).await;
+                    Some((Ok(faces.placement().0), faces))
+                };
+                let events = futures::stream::unfold(self.0.clone(), says);
+                return futures::future::ready(Answer::Events(events.boxed())).boxed();
+            }
             "find" => {
                 let (placement, face) = self.0.placement();
                 Testimony { placement: placement.into(), evidence: vec![face.evidence().encode().into()] }.encode()

@@ -1,9 +1,6 @@
 //! A call ends, and where nothing is in its way it ends well.
 
-use super::{Called, Invariant, Truth};
-
-/// Who asks waits for a minute at most, and a moment more.
-const LONGEST_MS: u64 = 61_000;
+use super::{Called, Invariant, LONGEST_MS, Truth};
 
 pub(super) struct Answered;
 

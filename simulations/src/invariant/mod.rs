@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 use althing_discovery::Sought;
 use althing_protocol::{AgentId, Digest, PublicKey};
 
+/// Who asks waits for a minute at most; looking for whom to ask takes a moment too.
+pub(crate) const LONGEST_MS: u64 = 65_000;
+
 /// A find, as it came out.
 #[derive(Debug, Clone)]
 pub struct Look {
@@ -213,7 +216,7 @@ mod tests {
         assert_eq!(broken(&refused), ["calls-are-answered"]);
         assert_eq!(broken(&Called { task: Ok(("task".to_owned(), false)), ..good.clone() }), ["calls-are-answered"]);
         assert_eq!(broken(&Called { calm: false, ..refused }), [""; 0]);
-        assert_eq!(broken(&Called { calm: false, ended_ms: 62_000, ..good.clone() }), ["calls-are-answered"]);
+        assert_eq!(broken(&Called { calm: false, ended_ms: 66_001, ..good.clone() }), ["calls-are-answered"]);
         assert_eq!(broken(&Called { recalled: Some(good.task.clone()), ..good.clone() }), [""; 0]);
         for lost in [Err("no such task".to_owned()), Ok(("other".to_owned(), true)), Ok(("task".to_owned(), false))] {
             let lost = Called { recalled: Some(lost), ..good.clone() };

@@ -5,8 +5,8 @@ use althing_discovery::Query;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{Ended, Step, World};
-use crate::invariant::Called;
+use super::{Ended, Step, Violation, World};
+use crate::invariant::{Called, LONGEST_MS};
 use crate::mesh::{ask, message};
 
 /// The task in an answer: its id, and whether it was done.
@@ -28,10 +28,14 @@ impl World<'_> {
         let (living, calm) = (self.living(caller, &capability), self.calm(now_ms));
         let Some(node) = &self.place(caller).node else { return };
         let (discovery, calls, begun) = (node.discovery.clone(), node.calls.clone(), self.begun);
+        let number = self.begin(now_ms);
         tokio::spawn(async move {
             let query = Query { capability: Some(capability), ..Query::default() };
             let (found, _) = discovery.seek(&query).await;
-            let Some(found) = found.into_iter().next() else { return };
+            let Some(found) = found.into_iter().next() else {
+                let _ = ended.send(Ended::Called(number, None)).await;
+                return;
+            };
             let agent = found.candidate.verified.agent.clone();
             let answer = calls.ask(ask(&agent, Operation::SendMessage, &message("work"))).await;
             let called = Called {
@@ -45,8 +49,28 @@ impl World<'_> {
                 calm: calm && living.contains(&found.node),
             };
             // The run may be over.
-            let _ = ended.send(Ended::Called(called)).await;
+            let _ = ended.send(Ended::Called(number, Some(called))).await;
         });
+    }
+
+    /// A call begins; gives its number.
+    fn begin(&mut self, now_ms: u64) -> u64 {
+        self.calls += 1;
+        self.calling.insert(self.calls, now_ms);
+        self.calls
+    }
+
+    /// Calls that should have ended, at the end of the run.
+    pub(super) fn judge_stuck(&mut self) {
+        let now_ms = self.now_ms();
+        let stuck = self.calling.iter().filter(|(_, began_ms)| *began_ms + LONGEST_MS < now_ms);
+        let stuck: Vec<Violation> = stuck
+            .map(|(number, began_ms)| {
+                let what = format!("call {number}, begun after {began_ms} ms, has not ended");
+                Violation { invariant: "calls-are-answered", at_ms: now_ms, what }
+            })
+            .collect();
+        self.outcome.violations.extend(stuck);
     }
 
     /// Has nothing disturbed the network since `began_ms`, and are both still there?
@@ -62,6 +86,7 @@ impl World<'_> {
 
     pub(super) fn judge_call(&mut self, mut called: Called) -> Option<(u64, Step)> {
         called.calm &= self.undisturbed(&called, called.began_ms);
+        self.outcome.calm_calls[0] += usize::from(called.calm);
         let took_ms = called.ended_ms - called.began_ms;
         let (caller, agent) = (called.caller, called.agent.name());
         self.recorder.note(format_args!("node {caller} called {agent}, for {took_ms} ms: {:?}", called.task));
@@ -84,13 +109,14 @@ impl World<'_> {
         called.calm = self.calm(now_ms) && settled(self.place(called.caller)) && host.is_some_and(settled) && !revoked;
         let (calls, begun) = (caller.calls.clone(), self.begun);
         let Ok((id, _)) = &called.task else { return };
+        let number = self.begin(now_ms);
         let question = ask(&called.agent, Operation::GetTask, &json!({ "id": id }));
         tokio::spawn(async move {
             called.recalled = Some(task(calls.ask(question).await));
             called.began_ms = now_ms;
             called.ended_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             // The run may be over.
-            let _ = ended.send(Ended::Recalled(called)).await;
+            let _ = ended.send(Ended::Recalled(number, called)).await;
         });
     }
 
@@ -100,6 +126,7 @@ impl World<'_> {
         let (caller, agent) = (called.caller, called.agent.name());
         self.recorder.note(format_args!("node {caller} asked {agent} again: {:?}", called.recalled));
         self.outcome.recalled += 1;
+        self.outcome.calm_calls[1] += usize::from(called.calm);
         self.outcome.kept += usize::from(called.recalled == Some(called.task.clone()));
         self.check(called.ended_ms, |invariant, truth| invariant.check_call(&called, truth));
     }

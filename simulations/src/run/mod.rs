@@ -57,6 +57,8 @@ pub struct Outcome {
     pub recalled: usize,
     /// Those of them that were there.
     pub kept: usize,
+    /// Calls that nothing was in the way of, and tasks that were asked for again so.
+    pub calm_calls: [usize; 2],
     /// What did not hold.
     pub violations: Vec<Violation>,
     /// What was decided.
@@ -117,8 +119,9 @@ enum Step {
 /// Something that took a while is over.
 enum Ended {
     Look(Look),
-    Called(Called),
-    Recalled(Called),
+    /// The call of that number; nothing when nobody was found to call.
+    Called(u64, Option<Called>),
+    Recalled(u64, Called),
 }
 
 struct World<'a> {
@@ -136,6 +139,10 @@ struct World<'a> {
     fault_ms: Option<u64>,
     partitioned: bool,
     loose: Vec<Loose>,
+    /// Calls that have not ended, and when they began.
+    calling: BTreeMap<u64, u64>,
+    /// How many calls there were.
+    calls: u64,
     outcome: Outcome,
 }
 
@@ -169,6 +176,7 @@ impl<'a> World<'a> {
             tasks: 0,
             recalled: 0,
             kept: 0,
+            calm_calls: [0, 0],
             violations: Vec::new(),
             trace: Trace::default(),
         };
@@ -186,6 +194,8 @@ impl<'a> World<'a> {
             fault_ms: None,
             partitioned: false,
             loose: Vec::new(),
+            calling: BTreeMap::new(),
+            calls: 0,
             outcome,
         }
     }
@@ -237,6 +247,7 @@ impl<'a> World<'a> {
                 }
             }
         }
+        self.judge_stuck();
         self.outcome.took_ms.sort_unstable();
         let (found, wanted) = (self.outcome.found as f64, self.scenario.finds.share * self.outcome.findable as f64);
         if found < wanted {
@@ -274,8 +285,14 @@ impl<'a> World<'a> {
     fn end(&mut self, ended: Ended) -> Option<(u64, Step)> {
         match ended {
             Ended::Look(look) => self.judge(look),
-            Ended::Called(called) => return self.judge_call(called),
-            Ended::Recalled(called) => self.judge_recall(&called),
+            Ended::Called(number, called) => {
+                self.calling.remove(&number);
+                return self.judge_call(called?);
+            }
+            Ended::Recalled(number, called) => {
+                self.calling.remove(&number);
+                self.judge_recall(&called);
+            }
         }
         None
     }

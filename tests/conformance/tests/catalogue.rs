@@ -259,28 +259,33 @@ fn what_is_not_believed_is_not_asked_for_again_at_once() {
     assert_eq!(place(&mut catalogue, 7, 2, 10_000).len(), 1, "its time is over");
 }
 
+/// A node with many agents that have long descriptions.
+fn laden(node: u8, agents: usize) -> Vec<LocalAgent> {
+    let about = "x".repeat(4_000);
+    let local = |number: usize| {
+        let file = file(&format!("large{number:03}"), &about, "large.do", "do", "things");
+        agent(&Owner::new(key(100)), &key(100), key(node).public(), &file, 1, NOW_MS)
+    };
+    (0..agents).map(local).collect()
+}
+
+fn placed(node: u8, sequence: u64, locals: &[LocalAgent], now_ms: u64) -> Authored<Placement> {
+    let mut placed = Placement::new(key(node).public(), sequence, now_ms, TTL_MS);
+    let hosted = locals.iter().map(|local| {
+        let (description, grant) = local.verified.digests();
+        Hosted { agent: local.verified.agent.clone(), description, grant }
+    });
+    placed.agents = hosted.collect();
+    object::sign(placed, NETWORK, "", &key(node)).expect("a placement")
+}
+
 #[test]
 fn descriptions_of_others_have_a_budget() {
     use althing_discovery::machine::catalogue::{AdmitRefused, NODE_BYTES_MAX};
     let mut catalogue = Catalogue::new(8);
     let now = Now { monotonic_ms: 0, wall_ms: NOW_MS };
-    let about = "x".repeat(4_000);
-    let locals: Vec<LocalAgent> = (0..450)
-        .map(|number| {
-            let file = file(&format!("large{number:03}"), &about, "large.do", "do", "things");
-            agent(&Owner::new(key(100)), &key(100), key(1).public(), &file, 1, NOW_MS)
-        })
-        .collect();
-    let mut placed = Placement::new(key(1).public(), 1, NOW_MS, TTL_MS);
-    placed.agents = locals
-        .iter()
-        .map(|local| {
-            let (description, grant) = local.verified.digests();
-            Hosted { agent: local.verified.agent.clone(), description, grant }
-        })
-        .collect();
-    let signed = object::sign(placed, NETWORK, "", &key(1)).expect("a placement");
-    catalogue.place(now, &signed, Learned::Push).expect("taken");
+    let locals = laden(1, 450);
+    catalogue.place(now, &placed(1, 1, &locals, NOW_MS), Learned::Push).expect("taken");
     let refused: Vec<AdmitRefused> =
         locals.iter().filter_map(|local| catalogue.admit(candidate(local)).err()).collect();
     assert!(!refused.is_empty() && catalogue.len() * 4_000 <= NODE_BYTES_MAX, "{} taken", catalogue.len());
@@ -288,4 +293,32 @@ fn descriptions_of_others_have_a_budget() {
     // It leaves, and comes back with less: the room is there again.
     catalogue.forget(key(1).public());
     assert!(catalogue.is_empty());
+}
+
+#[test]
+fn what_is_kept_of_silent_nodes_has_a_budget() {
+    const NODES: u8 = 6;
+    let mut catalogue = Catalogue::new(8);
+    let now = |ms: u64| Now { monotonic_ms: ms, wall_ms: NOW_MS + ms };
+    let all: Vec<Vec<LocalAgent>> = (1..=NODES).map(|node| laden(node, 300)).collect();
+    for (node, locals) in (1..).zip(&all) {
+        // Each later than the one before: so they fall silent one after the other.
+        let ms = u64::from(node) * 1_000;
+        catalogue.place(now(ms), &placed(node, 1, locals, NOW_MS + ms), Learned::Push).expect("taken");
+        locals.iter().for_each(|local| catalogue.admit(candidate(local)).expect("there is room"));
+        catalogue.sweep(now(ms));
+    }
+    let silent: usize = (0..20).map(|second| catalogue.sweep(now(7_000 + second * 1_000)).len()).sum();
+    assert_eq!(silent, usize::from(NODES));
+    let wanted: Vec<usize> = (1..)
+        .zip(&all)
+        .map(|(node, locals)| {
+            let back = placed(node, 2, locals, NOW_MS + 30_000);
+            catalogue.place(now(30_000), &back, Learned::Push).expect("taken").len()
+        })
+        .collect();
+    // Of those that were gone longest nothing was kept, of the others all.
+    let kept = wanted.iter().position(|wanted| *wanted == 0).expect("some was kept");
+    assert!(kept > 0, "there is a limit");
+    assert!(wanted[..kept].iter().all(|wanted| *wanted == 300) && wanted[kept..].iter().all(|wanted| *wanted == 0), "{wanted:?}");
 }

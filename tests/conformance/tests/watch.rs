@@ -11,6 +11,7 @@ use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, entropy, key};
 use althing_discovery::{DESCRIBE, DiscoveryConfig, LocalAgent, PLACEMENTS, Query};
 use althing_protocol::PublicKey;
+use althing_td::Exposure;
 use althing_protocol::object::{self, Hosted, Placement};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
@@ -27,6 +28,8 @@ fn calm() -> SimNet {
 /// What a peer that is led by hand was asked, and what it tells on.
 struct Heard {
     agent: LocalAgent,
+    /// Older nodes know no watch.
+    old: bool,
     pushes: AtomicUsize,
     watches: AtomicUsize,
     /// The events of the watch that is under way.
@@ -43,6 +46,10 @@ impl Inbound for Answers {
                 Answer::Response(Vec::new())
             }
             "describe" => Answer::Response(self.0.agent.verified.evidence().encode()),
+            "watch" if self.0.old => {
+                self.0.watches.fetch_add(1, Ordering::Relaxed);
+                Answer::Error(br#"{"code":-32601,"message":"there is no operation \"watch\" here"}"#.to_vec())
+            }
             "watch" => {
                 self.0.watches.fetch_add(1, Ordering::Relaxed);
                 let (sender, receiver) = mpsc::channel(1_024);
@@ -68,6 +75,10 @@ struct Peer {
 
 impl Peer {
     fn join(net: &SimNet, number: u8) -> Peer {
+        Peer::of_age(net, number, false)
+    }
+
+    fn of_age(net: &SimNet, number: u8, old: bool) -> Peer {
         let network = net.join(key(number).public());
         let communication = Communication::start(
             network,
@@ -79,7 +90,7 @@ impl Peer {
         );
         let file = file("actor", "does as it is told", "acting.do", "do", "play");
         let agent = agent(&Owner::new(key(OWNER)), &key(OWNER), key(number).public(), &file, 1, NOW_MS);
-        let heard = Heard { agent, pushes: 0.into(), watches: 0.into(), events: Mutex::default() };
+        let heard = Heard { agent, old, pushes: 0.into(), watches: 0.into(), events: Mutex::default() };
         let heard = Arc::new(heard);
         for protocol in [PLACEMENTS, DESCRIBE] {
             communication.serve(protocol, Arc::new(Answers(heard.clone()))).expect("nobody else serves it");
@@ -169,7 +180,7 @@ async fn who_watches_is_told_by_events_and_nothing_is_pushed_to_it() {
     assert!(begun.elapsed() < Duration::from_millis(500), "at once, not with the heartbeat");
     // Another watch takes its place.
     let mut newer = peer.watch(&node).await;
-    assert!(sequence(&newer.next().await.expect("an event").expect("it goes on")) > last);
+    assert!(sequence(&newer.next().await.expect("an event").expect("it goes on")) >= last);
     assert_eq!(events.next().await.expect("no error"), None, "the older one is over");
     newer.cancel().await;
     until("it is pushed to again", || peer.counts().0 > pushed).await;
@@ -258,4 +269,53 @@ async fn who_tells_without_a_pause_is_read_slowly() {
     }
     let load = loads(&node)[0];
     assert!((10..=60).contains(&load), "{load} in a second");
+}
+
+/// A node that knows no watch is asked once, and goes on pushing.
+#[tokio::test(start_paused = true)]
+async fn an_older_node_is_heard_by_its_pushes() {
+    let net = calm();
+    let node = Node::start(&net, 1, OWNER, &[], store()).await;
+    let peer = Peer::of_age(&net, 2, true);
+    peer.connect(&node).await;
+    for turn in 0..20 {
+        peer.push(&node, peer.placement(&net, true, turn)).await;
+        until("it is found", || loads(&node) == [turn]).await;
+        sleep(BEAT).await;
+    }
+    assert_eq!(peer.counts().1, 1, "asked once");
+}
+
+/// Whose node somebody is is shown when a stream is opened: a watch is begun anew when that changes, so that what only
+/// those of its owner may see goes on to be seen.
+#[tokio::test(start_paused = true)]
+async fn who_has_another_membership_shows_it_although_nothing_is_pushed() {
+    let net = calm();
+    let mut host = Node::start(&net, 1, OWNER, &[], store()).await;
+    let mut others = Vec::new();
+    for number in 2..12 {
+        let other = Node::start(&net, number, OWNER, &[], store()).await;
+        other.connect(&host).await;
+        others.push(other);
+    }
+    let file = file("actor", "does as it is told", "acting.do", "do", "play");
+    let publish = |host: &Node, sequence: u64| {
+        let now_ms = host.clock.now_ms();
+        let local = agent(&host.owner, &host.owner.key, host.id(), &file, sequence, now_ms);
+        host.discovery.host(LocalAgent { exposure: Exposure::Trusted, ..local });
+    };
+    let sees = |node: &Node, sequence: u64| {
+        let (found, _) = node.discovery.find(&Query::default());
+        found.iter().any(|found| found.candidate.verified.description.body.sequence == sequence)
+    };
+    publish(&host, 1);
+    until("all see it", || others.iter().all(|node| sees(node, 1))).await;
+    sleep(5 * BEAT).await;
+    let owner = host.owner.rotated(host.clock.now_ms());
+    host.rekey(owner.clone());
+    others.iter_mut().for_each(|node| node.rekey(owner.clone()));
+    publish(&host, 2);
+    let begun = Instant::now();
+    until("all see it again", || others.iter().all(|node| sees(node, 2))).await;
+    assert!(begun.elapsed() < 3 * BEAT, "{:?}", begun.elapsed());
 }

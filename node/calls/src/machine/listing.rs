@@ -116,14 +116,14 @@ impl Listing {
             return Vec::new();
         }
         let own = self.ages.get(&record.scope);
-        let of_one = own.map_or(0, BTreeSet::len) + 1;
+        let too_many = (own.map_or(0, BTreeSet::len) + 1).saturating_sub(self.limits.of_one);
+        let mut gone: Vec<Arc<str>> = own.into_iter().flatten().take(too_many).map(|(_, _, id)| id.clone()).collect();
+        let too_many = (self.metas.len() + 1).saturating_sub(gone.len() + self.limits.all);
         let most = self.ages.values().max_by_key(|tasks| tasks.len());
-        let (of, too_many) = if of_one > self.limits.of_one {
-            (own, of_one - self.limits.of_one)
-        } else {
-            (most, (self.metas.len() + 1).saturating_sub(self.limits.all))
-        };
-        of.into_iter().flatten().take(too_many).map(|(_, _, id)| id.clone()).collect()
+        let others = most.into_iter().flatten().map(|(_, _, id)| id).filter(|id| !gone.contains(id));
+        let others: Vec<Arc<str>> = others.take(too_many).cloned().collect();
+        gone.extend(others);
+        gone
     }
 
     /// Forgets a task.

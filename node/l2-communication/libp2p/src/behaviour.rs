@@ -11,7 +11,6 @@ use althing_protocol::PublicKey;
 
 use crate::config::Libp2pConfig;
 use crate::lookups;
-use crate::routable::Routable;
 use crate::shelf::Shelf;
 use crate::streams::{self, Control};
 
@@ -36,9 +35,9 @@ pub(crate) struct Behaviour {
     ping: ping::Behaviour,
     pub kad: kad::Behaviour<Shelf>,
     /// Asks others for a place, and takes what they pass on.
-    places: Routable<relay::client::Behaviour>,
+    places: relay::client::Behaviour,
     /// Passes connections on to others.
-    pub relay: Toggle<Routable<relay::Behaviour>>,
+    pub relay: Toggle<relay::Behaviour>,
     /// Makes a passed-on connection a direct one.
     upgrade: dcutr::Behaviour,
 }
@@ -65,8 +64,8 @@ impl Behaviour {
             identify: identify::Behaviour::new(about),
             ping: ping::Behaviour::new(probe),
             kad: lookups::behaviour(local, &config.network),
-            places: Routable::new(places),
-            relay: Toggle::from(config.relay.then(|| Routable::new(passing_on(key)))),
+            places,
+            relay: Toggle::from(config.relay.then(|| passing_on(key))),
             upgrade: dcutr::Behaviour::new(key.public().to_peer_id()),
         }
     }

@@ -20,7 +20,6 @@ mod lookups;
 mod offenders;
 mod port;
 mod probes;
-mod routable;
 mod routing;
 mod shelf;
 mod streams;

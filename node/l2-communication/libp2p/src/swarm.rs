@@ -388,7 +388,7 @@ impl Task {
         }
         if let Some(relay) = self.swarm.behaviour_mut().relay.as_mut() {
             let status = if standing.reachable { relay::Status::Enable } else { relay::Status::Disable };
-            relay.inner.set_status(Some(status));
+            relay.set_status(Some(status));
         }
         for place in self.harbour.want(standing.hidden) {
             self.swarm.remove_listener(place);
