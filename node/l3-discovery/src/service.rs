@@ -134,6 +134,32 @@ pub(crate) struct State {
 const TAKEN_MAX: usize = 10_000;
 
 impl State {
+    /// A node that hosts nothing and has heard nothing. `sequence` is the time of day, so that it rises across restarts too.
+    fn new(config: &DiscoveryConfig, dialling: Dialling, sequence: u64) -> State {
+        State {
+            catalogue: Catalogue::new(config.nodes_max),
+            things: Things::default(),
+            dialling,
+            audience: Audience::new(config.push_peers_max),
+            dialled: BTreeMap::new(),
+            asked_last: None,
+            told: Default::default(),
+            beat: 0,
+            watchers: BTreeMap::new(),
+            watches: 0,
+            watching: BTreeMap::new(),
+            pushing: BTreeSet::new(),
+            local: BTreeMap::new(),
+            health: Health::Healthy,
+            sequence,
+            taken: BTreeMap::new(),
+            unreachable: BTreeMap::new(),
+            refused_by: BTreeMap::new(),
+            fetching: BTreeMap::new(),
+            refused: 0,
+        }
+    }
+
     fn named(&mut self, name: &str, nearness: impl Fn(PublicKey) -> Nearness) -> Result<AgentId, FindError> {
         let found = self.catalogue.resolve(name, &nearness);
         if let Some(near) = self.taken.get(name)
@@ -175,29 +201,7 @@ impl Discovery {
         };
         let mut dialling = Dialling::new(key.public(), times);
         config.bootstrap.iter().cloned().for_each(|address| dialling.bootstrap(address));
-        let state = State {
-            catalogue: Catalogue::new(config.nodes_max),
-            things: Things::default(),
-            dialling,
-            audience: Audience::new(config.push_peers_max),
-            dialled: BTreeMap::new(),
-            asked_last: None,
-            told: Default::default(),
-            beat: 0,
-            watchers: BTreeMap::new(),
-            watches: 0,
-            watching: BTreeMap::new(),
-            pushing: BTreeSet::new(),
-            local: BTreeMap::new(),
-            health: Health::Healthy,
-            // The time of day, so that it rises across restarts too.
-            sequence: clock.now_ms(),
-            taken: BTreeMap::new(),
-            unreachable: BTreeMap::new(),
-            refused_by: BTreeMap::new(),
-            fetching: BTreeMap::new(),
-            refused: 0,
-        };
+        let state = State::new(&config, dialling, clock.now_ms());
         let shared = Arc::new(Shared {
             communication,
             config,

@@ -148,17 +148,21 @@ impl Telling {
 }
 
 impl Telling {
-    /// Waits for a heartbeat that it has not heard.
+    /// Is there a heartbeat that it has not heard, or is it over?
+    fn is_due(&self) -> bool {
+        let state = self.discovery.lock();
+        state.beat > self.beat || state.watchers.get(&self.peer) != Some(&self.number)
+    }
+
+    /// Waits until it is due.
     async fn beat(&self) {
         loop {
             let mut beaten = pin!(self.discovery.shared.beaten.notified());
             // From here on none is missed.
             beaten.as_mut().enable();
-            let state = self.discovery.lock();
-            if state.beat > self.beat || state.watchers.get(&self.peer) != Some(&self.number) {
+            if self.is_due() {
                 return;
             }
-            drop(state);
             beaten.await;
         }
     }

@@ -10,8 +10,8 @@ use althing_protocol::inquiry::Testimony;
 use althing_protocol::object::{self, Hosted, Placement};
 use althing_protocol::record::RecordKey;
 use althing_protocol::{SecretKey, VerifiedAgent};
-use futures::{FutureExt as _, StreamExt as _};
 use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 
 use super::Target;
 use crate::NETWORK;

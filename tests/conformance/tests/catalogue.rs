@@ -320,5 +320,8 @@ fn what_is_kept_of_silent_nodes_has_a_budget() {
     // Of those that were gone longest nothing was kept, of the others all.
     let kept = wanted.iter().position(|wanted| *wanted == 0).expect("some was kept");
     assert!(kept > 0, "there is a limit");
-    assert!(wanted[..kept].iter().all(|wanted| *wanted == 300) && wanted[kept..].iter().all(|wanted| *wanted == 0), "{wanted:?}");
+    assert!(
+        wanted[..kept].iter().all(|wanted| *wanted == 300) && wanted[kept..].iter().all(|wanted| *wanted == 0),
+        "{wanted:?}"
+    );
 }

@@ -130,7 +130,7 @@ mod tests {
     async fn who_offers_much_takes_nobody_elses_places() {
         let (mut waiting, mut outcomes) = Waiting::new("test", WallClock::new(|| 1_000));
         let key = RecordKey::contact("test", peer(9));
-        let offer = |number: u8, waiting: &mut Waiting| waiting.offer((peer(number), None), key, vec![number]);
+        let offer = |number: u8, waiting: &mut Waiting| waiting.offer((peer(number), None), key, vec![0xff, number]);
         assert_eq!((0..1_000).filter(|_| offer(1, &mut waiting)).count(), OF_ONE_MAX);
         assert!(offer(2, &mut waiting));
         for _ in 0..=OF_ONE_MAX {
