@@ -15,8 +15,6 @@ pub(crate) struct Told {
     /// Rises whenever it says something else.
     pub version: u64,
     pub bytes: Vec<u8>,
-    /// When it was signed, in the time that only rises.
-    pub signed_ms: u64,
 }
 
 impl Discovery {
@@ -80,8 +78,7 @@ impl Discovery {
         if differs || anew {
             let version = told.version + u64::from(differs);
             let bytes = self.sign(state, says.clone()).bytes;
-            let signed_ms = self.now().monotonic_ms;
-            state.told[usize::from(trusted)] = Told { says: Some(says), version, bytes, signed_ms };
+            state.told[usize::from(trusted)] = Told { says: Some(says), version, bytes };
         }
     }
 }

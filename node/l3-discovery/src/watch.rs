@@ -19,8 +19,6 @@ const GAP: Duration = Duration::from_millis(20);
 
 /// A node is not asked again to tell on within this, when it ended that.
 const AGAIN_MS: u64 = 2_000;
-/// A placement that was signed within this is new enough for who begins to watch.
-const NEW_MS: u64 = 1_000;
 
 /// What became of the wish to watch a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -138,8 +136,8 @@ impl Telling {
             return None;
         }
         if self.last.is_none_or(|(was_trusted, _)| was_trusted != trusted) {
-            let old = state.told[usize::from(trusted)].signed_ms + NEW_MS <= self.discovery.now().monotonic_ms;
-            self.discovery.say(&mut state, trusted, old);
+            // The other kind may have been signed later: it is to be newer than that.
+            self.discovery.say(&mut state, trusted, true);
         }
         let told = &state.told[usize::from(trusted)];
         let last = self.last.replace((trusted, told.version));

@@ -450,13 +450,15 @@ async fn hidden_agents_are_seen_by_nobody_and_trusted_ones_by_friends() {
         local.exposure = serde_json::from_value(json!(exposure)).expect("an exposure");
         b.discovery.host(local);
     }
+    let stranger = Node::start(&net, 3, STRANGER, &[], store()).await;
     a.connect(&b).await;
+    stranger.connect(&b).await;
     let count = |node: &Node| node.discovery.find(&Query::default()).0.len();
-    until("one is seen", || count(&a) == 1).await;
+    until("a friend sees two, a stranger one", || (count(&a), count(&stranger)) == (2, 1)).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!((count(&a), count(&b)), (1, 3));
+    assert_eq!((count(&a), count(&stranger), count(&b)), (2, 1, 3));
     let described = Arc::new(AgentId::new(b.owner.public(), "secret").expect("a name"));
-    assert!(a.discovery.describe(&described).is_none());
+    assert!([&a, &stranger].iter().all(|node| node.discovery.describe(&described).is_none()));
 }
 
 #[tokio::test(start_paused = true)]

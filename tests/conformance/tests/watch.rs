@@ -250,6 +250,10 @@ async fn what_does_not_hold_is_refused_and_ends_the_watch() {
         peer.tell(forged);
         until("it is refused", || node.discovery.status().refused == refused).await;
         until("the watch is over", || !peer.tell(Vec::new())).await;
+        // It is not asked again at once.
+        peer.push(&node, peer.placement(&net, true, 7)).await;
+        sleep(BEAT).await;
+        assert_eq!(peer.counts().1, watches);
     }
     assert_eq!(node.discovery.status().nodes, 2);
 }
