@@ -97,7 +97,7 @@ impl Discovery {
         let nodes = network.routing().nodes();
         let (now_ms, fresh_ms) = (self.now().monotonic_ms, self.fresh_ms());
         let state = self.lock();
-        nodes.iter().any(|node| !state.catalogue.hears(*node, now_ms, fresh_ms))
+        nodes.iter().any(|node| !state.catalogue.knows(*node, now_ms, fresh_ms))
     }
 
     /// Who was heard within this is not forgotten before a search ends; who was not is asked again.
@@ -167,10 +167,10 @@ impl Discovery {
         sought
     }
 
-    /// Who is heard of has said what it has.
+    /// Who is heard of has said what it has, unless it was asked for something else.
     fn worth_asking(&self, node: PublicKey) -> bool {
         let (now_ms, fresh_ms) = (self.now().monotonic_ms, self.fresh_ms());
-        node != self.shared.key.public() && !self.lock().catalogue.hears(node, now_ms, fresh_ms)
+        node != self.shared.key.public() && !self.lock().catalogue.knows(node, now_ms, fresh_ms)
     }
 
     /// Connected peers that are asked although the table did not name them: others each time.

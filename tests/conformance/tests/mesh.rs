@@ -682,6 +682,23 @@ async fn what_was_never_heard_of_is_found_through_the_table_and_called() {
     assert_eq!(nobody.reason, "AGENT_UNKNOWN");
 }
 
+/// Who was asked for one thing, and is heard of by that, may have another.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_asked_for_something_else_is_asked_again() {
+    let net = calm();
+    let (nodes, id) = crowd(&net, 45).await;
+    let last = nodes.last().expect("some");
+    let other = last.host(&file("other", "does something else", "other.do", "do", "other"));
+    let told = || nodes.iter().map(|node| node.communication.network().routing().kept().providers).sum::<usize>();
+    until("the table is told", || told() >= 180).await;
+    let seeker = nodes.iter().find(|node| nodes_of(node, &id) == 0).expect("somebody who does not hear the last one");
+    for (capability, agent) in [("acting.*", &id), ("other.*", &other)] {
+        let query = Query { capability: Some(capability.to_owned()), ..Query::default() };
+        let (found, _) = seeker.discovery.seek(&query).await;
+        assert_eq!(found.iter().map(|found| &found.candidate.verified.agent).collect::<Vec<_>>(), [agent]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_on_a_node_that_is_not_connected_any_more_is_asked_for_there() {
     let net = calm();

@@ -375,6 +375,13 @@ impl Catalogue {
         self.nodes.get(&node).is_some_and(|node| node.heard_ms + fresh_ms >= now_ms)
     }
 
+    /// Was that node heard within `fresh_ms`, and is there evidence for all that it hosts? Who was asked for one thing has
+    /// not shown the others.
+    #[must_use]
+    pub fn knows(&self, node: PublicKey, now_ms: u64, fresh_ms: u64) -> bool {
+        self.hears(node, now_ms, fresh_ms) && self.nodes.get(&node).is_some_and(|node| node.wanted().is_empty())
+    }
+
     /// Nodes that are believed to be there.
     #[must_use]
     pub fn nodes(&self) -> Vec<PublicKey> {
