@@ -3,6 +3,8 @@
 //! The context of a signature (`external_aad`) is kind ‖ network ‖ scope, so that an object of one kind, network or
 //! group never passes as one of another.
 
+use std::sync::Arc;
+
 use minicbor::{Decode, Encode};
 
 use crate::Digest;
@@ -121,8 +123,25 @@ pub struct Description {
     #[n(3)]
     pub issued_at_ms: u64,
     /// The Thing Description, byte for byte as submitted.
-    #[cbor(n(4), with = "minicbor::bytes")]
-    pub td: Vec<u8>,
+    #[cbor(n(4), with = "shared_bytes")]
+    pub td: Arc<[u8]>,
+}
+
+/// Bytes that whoever reads what is in them keeps, and not a copy of them.
+mod shared_bytes {
+    use std::sync::Arc;
+
+    use minicbor::decode::Error as DecodeError;
+    use minicbor::encode::{Error as EncodeError, Write};
+    use minicbor::{Decoder, Encoder};
+
+    pub fn encode<C, W: Write>(bytes: &Arc<[u8]>, e: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
+        e.bytes(bytes)?.ok()
+    }
+
+    pub fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Arc<[u8]>, DecodeError> {
+        Ok(d.bytes()?.into())
+    }
 }
 
 /// A publisher's leave for a node to host an agent.
@@ -356,8 +375,8 @@ pub(crate) fn life(from_ms: u64, until_ms: u64, max_ms: u64) -> Result<(), Objec
 impl Description {
     /// A description to be signed.
     #[must_use]
-    pub fn new(agent: AgentId, sequence: u64, issued_at_ms: u64, td: Vec<u8>) -> Description {
-        Description { kind: Kind::Description, agent, sequence, issued_at_ms, td }
+    pub fn new(agent: AgentId, sequence: u64, issued_at_ms: u64, td: impl Into<Arc<[u8]>>) -> Description {
+        Description { kind: Kind::Description, agent, sequence, issued_at_ms, td: td.into() }
     }
 
     /// Was it issued by `now_ms`, as far as clocks may differ?

@@ -91,8 +91,16 @@ impl Description {
     /// # Errors
     /// [`DescriptionError::Invalid`] with every finding.
     pub fn parse_as(bytes: &[u8], strictness: Strictness) -> Result<Description, DescriptionError> {
-        match parse(bytes, strictness) {
-            (report, Some(value)) if report.is_valid() => Ok(Description::of(bytes.into(), &value, report)),
+        Description::parse_shared(bytes.into(), strictness)
+    }
+
+    /// As [`Description::parse_as`]; keeps these bytes, not a copy of them.
+    ///
+    /// # Errors
+    /// [`DescriptionError::Invalid`] with every finding.
+    pub fn parse_shared(bytes: Arc<[u8]>, strictness: Strictness) -> Result<Description, DescriptionError> {
+        match parse(&bytes, strictness) {
+            (report, Some(value)) if report.is_valid() => Ok(Description::of(bytes, &value, report)),
             (report, _) => Err(DescriptionError::Invalid(report)),
         }
     }

@@ -248,7 +248,7 @@ impl Discovery {
         let verified = evidence.verify(&self.shared.config.network, &agent, node, now_ms);
         let verified = verified.map_err(|error| error.to_string())?;
         self.heed(&verified, now_ms).map_err(|error| error.to_string())?;
-        let description = Description::parse_as(&verified.description.body.td, Strictness::Own);
+        let description = Description::parse_shared(verified.description.body.td.clone(), Strictness::Own);
         let description = description.map_err(|error| error.to_string())?;
         if description.id() != Some(agent.to_string().as_str()) {
             return Err(format!("its description is about {:?}", description.id()));
