@@ -7,6 +7,7 @@ use althing_communication::RoutingError;
 use althing_protocol::object;
 use althing_protocol::record::{Contact, RecordKey, Value};
 use althing_td::Exposure;
+use tokio::sync::mpsc;
 use tokio::time::interval;
 
 use crate::machine::announce::{self, Announcing, Settling};
@@ -14,73 +15,106 @@ use crate::service::{Discovery, LocalAgent};
 
 /// How often it is looked whether something is to be told.
 const LOOK: Duration = Duration::from_secs(1);
-/// Things that are told at one time.
-const AT_ONCE: usize = 2;
+/// Things of either kind that are told at one time: the next one begins when one has ended. Nodes that join at the same
+/// time tell at the same time, and each thing that is told is a look-up with up to 20 streams.
+const AT_ONCE: usize = 1;
 /// How long a contact holds. It is made anew when it is told again.
 const CONTACT_MS: u64 = 12 * 60 * 60 * 1_000;
+
+/// What was told, and what is to be.
+struct Teller {
+    discovery: Discovery,
+    announcing: Announcing,
+    values: Announcing,
+    settling: Settling,
+    /// Where this node could be dialled when that was told.
+    at: Vec<String>,
+    said: mpsc::Sender<(RecordKey, bool)>,
+}
 
 impl Discovery {
     /// Tells the table for as long as the node runs.
     pub(crate) async fn tell_for_ever(self) {
         let again_ms = u64::try_from(self.shared.config.republish.as_millis()).unwrap_or(u64::MAX);
-        let mut announcing = Announcing::new(again_ms);
-        let mut values = Announcing::new(again_ms);
-        let mut settling = Settling::default();
-        let mut at = Vec::new();
+        let (said, mut heard) = mpsc::channel(2 * AT_ONCE);
         let mut keys = self.shared.communication.keys().changes();
-        let (said, mut heard) = tokio::sync::mpsc::channel(2 * AT_ONCE);
+        let mut teller = Teller {
+            discovery: self,
+            announcing: Announcing::new(again_ms),
+            values: Announcing::new(again_ms),
+            settling: Settling::default(),
+            at: Vec::new(),
+            said,
+        };
         let mut look = interval(LOOK);
         loop {
-            let network = self.shared.communication.network().clone();
             tokio::select! {
                 biased;
-                Some((key, ok)) = heard.recv() => {
-                    let (now_ms, nodes) = (self.now().monotonic_ms, self.network_size());
-                    announcing.said(key, ok, now_ms, nodes);
-                    values.said(key, ok, now_ms, nodes);
-                    continue;
+                Some((key, ok)) = heard.recv() => teller.heard(key, ok),
+                _ = look.tick() => {
+                    // An error means that the network is gone, and this task with it.
+                    let changed = keys.has_changed().unwrap_or(false);
+                    keys.mark_unchanged();
+                    teller.look(changed);
                 }
-                _ = look.tick() => {}
             }
-            for gone in announcing.set(&self.keys_of_agents()) {
-                network.routing().stop_providing(gone);
-            }
-            let listening = network.announced();
-            // An error means that the network is gone, and this task with it.
-            let changed = keys.has_changed().unwrap_or(false);
-            if listening != at || changed {
-                // Where it can be dialled has changed, or whose keys are whose: what was told is wrong.
-                keys.mark_unchanged();
-                values.set(&BTreeSet::new());
-                at = listening;
-            }
-            values.set(&self.keys_of_values());
-            let (now_ms, nodes) = (self.now().monotonic_ms, self.network_size());
-            if !settling.look(now_ms, nodes) {
-                continue;
-            }
-            for key in values.due(now_ms, nodes, AT_ONCE) {
-                let Some(value) = self.value(key) else {
-                    values.said(key, false, now_ms, nodes);
-                    continue;
-                };
-                let (network, said) = (network.clone(), said.clone());
-                tokio::spawn(async move {
-                    let outcome = network.routing().put(key, value.encode()).await;
-                    // An error means that the node is gone.
-                    let _ = said.send((key, told(outcome.map(drop)))).await;
-                });
-            }
-            for key in announcing.due(now_ms, nodes, AT_ONCE) {
-                let (network, said) = (network.clone(), said.clone());
-                tokio::spawn(async move {
-                    let outcome = network.routing().provide(key).await;
-                    let _ = said.send((key, told(outcome.map(drop)))).await;
-                });
-            }
+            teller.tell();
         }
     }
+}
 
+impl Teller {
+    /// Something was told, to somebody or to nobody.
+    fn heard(&mut self, key: RecordKey, ok: bool) {
+        let (now_ms, nodes) = (self.discovery.now().monotonic_ms, self.discovery.network_size());
+        self.announcing.said(key, ok, now_ms, nodes);
+        self.values.said(key, ok, now_ms, nodes);
+    }
+
+    /// Sees what there is to tell; `rekeyed` when it has changed whose keys are whose.
+    fn look(&mut self, rekeyed: bool) {
+        let network = self.discovery.shared.communication.network();
+        for gone in self.announcing.set(&self.discovery.keys_of_agents()) {
+            network.routing().stop_providing(gone);
+        }
+        let at = network.announced();
+        if at != self.at || rekeyed {
+            // What was told is wrong.
+            self.values.set(&BTreeSet::new());
+            self.at = at;
+        }
+        self.values.set(&self.discovery.keys_of_values());
+    }
+
+    /// Tells what is due.
+    fn tell(&mut self) {
+        let (now_ms, nodes) = (self.discovery.now().monotonic_ms, self.discovery.network_size());
+        if !self.settling.look(now_ms, nodes) {
+            return;
+        }
+        for key in self.values.due(now_ms, nodes, AT_ONCE) {
+            let Some(value) = self.discovery.value(key) else {
+                self.values.said(key, false, now_ms, nodes);
+                continue;
+            };
+            let (network, said) = (self.discovery.shared.communication.network().clone(), self.said.clone());
+            tokio::spawn(async move {
+                let outcome = network.routing().put(key, value.encode()).await;
+                // An error means that the node is gone.
+                let _ = said.send((key, told(outcome.map(drop)))).await;
+            });
+        }
+        for key in self.announcing.due(now_ms, nodes, AT_ONCE) {
+            let (network, said) = (self.discovery.shared.communication.network().clone(), self.said.clone());
+            tokio::spawn(async move {
+                let outcome = network.routing().provide(key).await;
+                let _ = said.send((key, told(outcome.map(drop)))).await;
+            });
+        }
+    }
+}
+
+impl Discovery {
     fn network_size(&self) -> u64 {
         announce::network_size(self.shared.key.public(), &self.shared.communication.network().routing().nodes())
     }
