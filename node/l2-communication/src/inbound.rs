@@ -64,12 +64,13 @@ async fn serve(
     raw: BoxedStream,
     to: Arc<dyn Inbound>,
 ) -> Result<(), StreamError> {
-    let (mut stream, hello) = SignedStream::accept(raw, shared.opening(protocol, peer)).await?;
+    // What opening takes is larger than what serving takes, and over soon: it is not to be kept as long as that.
+    let (mut stream, hello) = Box::pin(SignedStream::accept(raw, shared.opening(protocol, peer))).await?;
     let membership = shared.note_owner(peer, &hello);
     if let Some(shown) = &membership
         && protocol != KEYS
     {
-        keys::ensure(shared, peer, shown).await;
+        Box::pin(keys::ensure(shared, peer, shown)).await;
     }
     loop {
         let Some(frame) = stream.receive_within(shared.config.idle_timeout).await? else { return Ok(()) };

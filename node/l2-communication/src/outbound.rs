@@ -129,6 +129,11 @@ async fn borrow(shared: &Shared, peer: PublicKey, protocol: &'static str) -> Res
     if let Some(stream) = shared.pool.take(peer, protocol, shared.own_membership().as_deref()) {
         return Ok(stream);
     }
+    // What opening takes is larger than what a call takes, and over soon.
+    Box::pin(open(shared, peer, protocol)).await
+}
+
+async fn open(shared: &Shared, peer: PublicKey, protocol: &'static str) -> Result<SignedStream, CallError> {
     let mut tries = OPEN_TRIES;
     loop {
         let opening = timeout(shared.config.frame_timeout, shared.network.open(peer, protocol));

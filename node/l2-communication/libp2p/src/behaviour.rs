@@ -12,6 +12,7 @@ use althing_protocol::PublicKey;
 use crate::config::Libp2pConfig;
 use crate::lookups;
 use crate::shelf::Shelf;
+use crate::slim::Slim;
 use crate::streams::{self, Control};
 
 /// Two sides that dial each other at once, over TCP and QUIC, have four connections for a moment, and two more while each
@@ -30,16 +31,16 @@ pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
     /// Who is shut out.
     pub out: allow_block_list::Behaviour<BlockedPeers>,
-    streams: streams::Behaviour,
-    identify: identify::Behaviour,
-    ping: ping::Behaviour,
-    pub kad: kad::Behaviour<Shelf>,
+    streams: Slim<streams::Behaviour>,
+    identify: Slim<identify::Behaviour>,
+    ping: Slim<ping::Behaviour>,
+    pub kad: Slim<kad::Behaviour<Shelf>>,
     /// Asks others for a place, and takes what they pass on.
-    places: relay::client::Behaviour,
+    places: Slim<relay::client::Behaviour>,
     /// Passes connections on to others.
-    pub relay: Toggle<relay::Behaviour>,
+    pub relay: Slim<Toggle<relay::Behaviour>>,
     /// Makes a passed-on connection a direct one.
-    upgrade: dcutr::Behaviour,
+    upgrade: Slim<dcutr::Behaviour>,
 }
 
 impl Behaviour {
@@ -60,13 +61,13 @@ impl Behaviour {
         Behaviour {
             limits: connection_limits::Behaviour::new(limits),
             out: allow_block_list::Behaviour::default(),
-            streams: streams::Behaviour::new(control),
-            identify: identify::Behaviour::new(about),
-            ping: ping::Behaviour::new(probe),
-            kad: lookups::behaviour(local, &config.network),
-            places,
-            relay: Toggle::from(config.relay.then(|| passing_on(key))),
-            upgrade: dcutr::Behaviour::new(key.public().to_peer_id()),
+            streams: Slim(streams::Behaviour::new(control)),
+            identify: Slim(identify::Behaviour::new(about)),
+            ping: Slim(ping::Behaviour::new(probe)),
+            kad: Slim(lookups::behaviour(local, &config.network)),
+            places: Slim(places),
+            relay: Slim(Toggle::from(config.relay.then(|| passing_on(key)))),
+            upgrade: Slim(dcutr::Behaviour::new(key.public().to_peer_id())),
         }
     }
 }

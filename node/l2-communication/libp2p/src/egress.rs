@@ -20,6 +20,8 @@ use crate::closing::Closing;
 
 /// Bytes that noise may hold before they must be in the socket: one frame of yamux's.
 const UNFLUSHED_MAX: usize = 16 << 10;
+/// Reads of one connection before others have their turn. A frame takes two; what each sets going is done in between.
+const READS_AT_ONCE: u32 = 32;
 /// Bytes in front of each of yamux's frames (yamux specification, "Framing").
 const HEADER: usize = 12;
 /// The type of those that carry data; what is the length of the others is none.
@@ -184,17 +186,26 @@ pub(crate) struct Sending<C> {
     egress: Arc<Egress>,
     unflushed: usize,
     frames: Frames,
+    /// Since there was nothing to read, or others had their turn.
+    reads: u32,
 }
 
 impl<C> Sending<C> {
     fn new(inner: C, egress: Arc<Egress>) -> Sending<C> {
-        Sending { inner, egress, unflushed: 0, frames: Frames::default() }
+        Sending { inner, egress, unflushed: 0, frames: Frames::default(), reads: 0 }
     }
 }
 
 impl<C: AsyncRead + Unpin> AsyncRead for Sending<C> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_read(cx, buf)
+        if self.reads == READS_AT_ONCE {
+            self.reads = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let read = Pin::new(&mut self.inner).poll_read(cx, buf);
+        self.reads = if read.is_ready() { self.reads + 1 } else { 0 };
+        read
     }
 }
 
@@ -284,6 +295,18 @@ mod tests {
             let data: usize = wire.chunks(cut).map(|bytes| frames.pass(bytes)).sum();
             assert_eq!(data, 305, "in pieces of {cut}");
         }
+    }
+
+    #[test]
+    fn whoever_sends_much_is_read_in_turns() {
+        let mut bytes = &[7_u8; 40][..];
+        let mut sending = Sending::new(&mut bytes, Egress::new(false));
+        let waker = futures::task::noop_waker();
+        let mut cx = Context::from_waker(&waker);
+        let mut read = || Pin::new(&mut sending).poll_read(&mut cx, &mut [0; 1]).is_ready();
+        let reads: Vec<bool> = (0..41).map(|_| read()).collect();
+        assert_eq!(reads.iter().position(|ready| !ready), Some(32));
+        assert_eq!(reads.iter().filter(|ready| **ready).count(), 40, "and goes on after that");
     }
 
     #[test]

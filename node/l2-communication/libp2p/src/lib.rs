@@ -22,6 +22,7 @@ mod port;
 mod probes;
 mod routing;
 mod shelf;
+mod slim;
 mod streams;
 mod swarm;
 mod transport;

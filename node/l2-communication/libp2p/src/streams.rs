@@ -40,7 +40,20 @@ pub(crate) struct Opening {
 #[derive(Default)]
 struct Ends {
     accepting: BTreeMap<&'static str, mpsc::Sender<(PublicKey, BoxedStream)>>,
+    /// The names of those: each connection asks for them whenever something happens on it.
+    names: Arc<[&'static str]>,
     opening: BTreeMap<ConnectionId, Way>,
+}
+
+impl Ends {
+    /// What peers may open now.
+    fn names(&mut self) -> Arc<[&'static str]> {
+        if self.accepting.values().any(mpsc::Sender::is_closed) {
+            self.accepting.retain(|_, sender| !sender.is_closed());
+            self.names = self.accepting.keys().copied().collect();
+        }
+        self.names.clone()
+    }
 }
 
 /// The way onto a connection.
@@ -83,6 +96,7 @@ impl Control {
         }
         let (sender, receiver) = mpsc::channel(ACCEPT_QUEUE);
         ends.accepting.insert(protocol, sender);
+        ends.names = ends.accepting.keys().copied().collect();
         Ok(receiver)
     }
 }
@@ -159,15 +173,28 @@ impl Drop for Handler {
     }
 }
 
-/// Protocol names, agreed on by multistream-select, and nothing more.
-pub(crate) struct Names(Vec<&'static str>);
+/// The names that a peer may choose from, agreed on by multistream-select, and nothing more.
+pub(crate) struct Names(Arc<[&'static str]>);
+
+/// They, one after the other.
+pub(crate) struct NamesIter(Arc<[&'static str]>, usize);
+
+impl Iterator for NamesIter {
+    type Item = &'static str;
+
+    fn next(&mut self) -> Option<&'static str> {
+        let name = self.0.get(self.1).copied();
+        self.1 += 1;
+        name
+    }
+}
 
 impl UpgradeInfo for Names {
     type Info = &'static str;
-    type InfoIter = std::vec::IntoIter<&'static str>;
+    type InfoIter = NamesIter;
 
-    fn protocol_info(&self) -> Self::InfoIter {
-        self.0.clone().into_iter()
+    fn protocol_info(&self) -> NamesIter {
+        NamesIter(self.0.clone(), 0)
     }
 }
 
@@ -181,7 +208,19 @@ impl InboundUpgrade<Stream> for Names {
     }
 }
 
-impl OutboundUpgrade<Stream> for Names {
+/// The one name that is asked for.
+pub(crate) struct Name(&'static str);
+
+impl UpgradeInfo for Name {
+    type Info = &'static str;
+    type InfoIter = std::iter::Once<&'static str>;
+
+    fn protocol_info(&self) -> Self::InfoIter {
+        std::iter::once(self.0)
+    }
+}
+
+impl OutboundUpgrade<Stream> for Name {
     type Output = Stream;
     type Error = Infallible;
     type Future = Ready<Result<Self::Output, Infallible>>;
@@ -195,20 +234,18 @@ impl ConnectionHandler for Handler {
     type FromBehaviour = Infallible;
     type ToBehaviour = Infallible;
     type InboundProtocol = Names;
-    type OutboundProtocol = Names;
+    type OutboundProtocol = Name;
     type InboundOpenInfo = ();
     type OutboundOpenInfo = Opening;
 
     fn listen_protocol(&self) -> SubstreamProtocol<Names, ()> {
-        let accepting = &lock(&self.control.shared).accepting;
-        let names = accepting.iter().filter(|(_, sender)| !sender.is_closed()).map(|(name, _)| *name);
-        SubstreamProtocol::new(Names(names.collect()), ())
+        SubstreamProtocol::new(Names(lock(&self.control.shared).names()), ())
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionHandlerEvent<Names, Opening, Infallible>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionHandlerEvent<Name, Opening, Infallible>> {
         match self.wanted.poll_recv(cx) {
             Poll::Ready(Some(opening)) => {
-                let protocol = SubstreamProtocol::new(Names(vec![opening.protocol]), opening);
+                let protocol = SubstreamProtocol::new(Name(opening.protocol), opening);
                 Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest { protocol })
             }
             // Nobody will want one any more; or not yet.
@@ -220,7 +257,7 @@ impl ConnectionHandler for Handler {
         match event {}
     }
 
-    fn on_connection_event(&mut self, event: ConnectionEvent<'_, Names, Names, (), Opening>) {
+    fn on_connection_event(&mut self, event: ConnectionEvent<'_, Names, Name, (), Opening>) {
         match event {
             ConnectionEvent::FullyNegotiatedInbound(FullyNegotiatedInbound { protocol: (stream, name), .. }) => {
                 self.accepted(stream, name);

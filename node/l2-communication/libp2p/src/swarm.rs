@@ -31,6 +31,8 @@ use crate::verifying::{Refused, Verified};
 const COMMANDS: usize = 256;
 /// How often what has ended in the table is dropped.
 const TABLE_SWEEP: std::time::Duration = std::time::Duration::from_secs(30);
+/// Events of the swarm before others have their turn.
+const EVENTS_AT_ONCE: u32 = 8;
 /// How often the state of the table is shown.
 const TABLE_LOOK: std::time::Duration = std::time::Duration::from_millis(250);
 /// Of several connections to one peer it is seen after this which of them stand.
@@ -154,6 +156,7 @@ impl Task {
     ) {
         let mut look = tokio::time::interval(TABLE_LOOK);
         let mut sweep = tokio::time::interval(TABLE_SWEEP);
+        let mut events = 0;
         loop {
             tokio::select! {
                 _ = look.tick() => {
@@ -161,27 +164,33 @@ impl Task {
                     self.keep_order();
                 }
                 _ = sweep.tick() => {
-                    self.swarm.behaviour_mut().kad.store_mut().sweep();
+                    self.swarm.behaviour_mut().kad.0.store_mut().sweep();
                 }
                 Some(outcome) = verified.recv() => {
-                    self.lookups.verified(&mut self.swarm.behaviour_mut().kad, outcome);
+                    self.lookups.verified(&mut self.swarm.behaviour_mut().kad.0, outcome);
                     self.shut_out_offenders();
                 }
                 command = inbox.recv() => match command {
                     Some(command) => self.obey(command),
                     None => return,
                 },
-                event = self.swarm.select_next_some() => self.note(event),
+                event = self.swarm.select_next_some() => {
+                    self.note(event);
+                    events = (events + 1) % EVENTS_AT_ONCE;
+                    if events == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                }
             }
         }
     }
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Look(wanted, done) => self.lookups.begin(&mut self.swarm.behaviour_mut().kad, wanted, done),
-            Command::Withdraw(key) => self.swarm.behaviour_mut().kad.stop_providing(&key.to_multihash().into()),
+            Command::Look(wanted, done) => self.lookups.begin(&mut self.swarm.behaviour_mut().kad.0, wanted, done),
+            Command::Withdraw(key) => self.swarm.behaviour_mut().kad.0.stop_providing(&key.to_multihash().into()),
             Command::Learn(peer, addresses) => {
-                self.lookups.take_in(&mut self.swarm.behaviour_mut().kad, peer_id(peer), addresses);
+                self.lookups.take_in(&mut self.swarm.behaviour_mut().kad.0, peer_id(peer), addresses);
             }
             Command::Disconnect(peer) => {
                 // An error means that it was not connected.
@@ -255,7 +264,7 @@ impl Task {
             SwarmEvent::Behaviour(BehaviourEvent::Kad(event)) => {
                 let shared = &self.shared;
                 let remote = |peer| shared.connections().remote(peer);
-                self.lookups.note(&mut self.swarm.behaviour_mut().kad, event, remote);
+                self.lookups.note(&mut self.swarm.behaviour_mut().kad.0, event, remote);
                 self.shut_out_offenders();
             }
             SwarmEvent::NewListenAddr { listener_id, address } => {
@@ -277,19 +286,19 @@ impl Task {
 
     /// Ends the connections of those who want rubbish kept, and takes none of them for a while.
     fn shut_out_offenders(&mut self) {
-        for peer in self.swarm.behaviour_mut().kad.store_mut().offences() {
+        for peer in self.swarm.behaviour_mut().kad.0.store_mut().offences() {
             if self.offenders.offended(peer, Instant::now()) {
                 tracing::warn!(%peer, "it wants rubbish kept in the table; it is shut out for some minutes");
                 self.swarm.behaviour_mut().out.block_peer(peer_id(peer));
                 // Nor is it recommended to others.
-                self.lookups.unreachable(&mut self.swarm.behaviour_mut().kad, peer_id(peer));
+                self.lookups.unreachable(&mut self.swarm.behaviour_mut().kad.0, peer_id(peer));
             }
         }
     }
 
     /// Shows others what the table is like now.
     fn tell_of_the_table(&mut self) {
-        let table = self.lookups.kept(&mut self.swarm.behaviour_mut().kad);
+        let table = self.lookups.kept(&mut self.swarm.behaviour_mut().kad.0);
         *self.shared.table.lock().expect("no holder of the table's state panics") = table;
     }
 
@@ -301,7 +310,7 @@ impl Task {
                 | libp2p::swarm::DialError::WrongPeerId { .. }
         );
         if let Some(peer) = peer_id.filter(|peer| failed && !self.swarm.is_connected(peer)) {
-            self.lookups.unreachable(&mut self.swarm.behaviour_mut().kad, peer);
+            self.lookups.unreachable(&mut self.swarm.behaviour_mut().kad.0, peer);
         }
         self.shared.probes().failed(connection_id);
         if let Some(peer) = peer_id.and_then(public_key).filter(|peer| !self.shared.connections().contains(*peer)) {
@@ -317,7 +326,7 @@ impl Task {
         let Some(peer) = public_key(peer_id) else { return };
         let from = self.shared.connections().address(peer, connection);
         let direct = from.as_ref().filter(|address| !crate::is_passed_on(address));
-        self.lookups.identified(&mut self.swarm.behaviour_mut().kad, peer_id, info, direct);
+        self.lookups.identified(&mut self.swarm.behaviour_mut().kad.0, peer_id, info, direct);
         if info.protocols.contains(&libp2p::relay::HOP_PROTOCOL_NAME) {
             if let Some(address) = direct.filter(|_| self.shared.connections().dialled(peer, connection)) {
                 self.harbour.found(peer, address.clone());
@@ -386,7 +395,7 @@ impl Task {
         for address in announced {
             self.swarm.add_external_address(address);
         }
-        if let Some(relay) = self.swarm.behaviour_mut().relay.as_mut() {
+        if let Some(relay) = self.swarm.behaviour_mut().relay.0.as_mut() {
             let status = if standing.reachable { relay::Status::Enable } else { relay::Status::Disable };
             relay.set_status(Some(status));
         }

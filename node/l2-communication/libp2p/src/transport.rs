@@ -31,6 +31,10 @@ const LISTEN_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 /// Bytes that the kernel takes and cannot send yet.
 #[cfg(target_os = "linux")]
 const UNSENT_MAX: u32 = 16 << 10;
+/// A connection ends when what was sent on it is not acknowledged for this long (TCP_USER_TIMEOUT; RFC 5482). The kernel
+/// itself would try for a quarter of an hour, and probes of libp2p see it later.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_MAX: std::time::Duration = std::time::Duration::from_secs(12);
 
 pub(crate) fn build(
     key: &SecretKey,
@@ -68,7 +72,7 @@ fn transport_of(
     let noise = noise::Config::new(key)?;
     let mut streams = yamux::Config::default();
     streams.set_max_num_streams(STREAMS_MAX);
-    let plain = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true)).map(|stream, _| keep_little(stream));
+    let plain = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true)).map(|stream, _| tune(stream));
     let behind = network_key.map(|key| PnetConfig::new(PreSharedKey::new(*key.as_bytes())));
     let private = behind.is_some();
     let transport = match behind {
@@ -111,11 +115,17 @@ where
 }
 
 /// Has the kernel take no more than a little of what cannot be sent yet: its buffer grows to megabytes, and what is in
-/// there is overtaken by nothing.
-fn keep_little(stream: tcp::tokio::TcpStream) -> tcp::tokio::TcpStream {
+/// there is overtaken by nothing. And has it give up a connection on which nothing comes through any more.
+fn tune(stream: tcp::tokio::TcpStream) -> tcp::tokio::TcpStream {
     #[cfg(target_os = "linux")]
-    if let Err(error) = socket2::SockRef::from(&stream.0).set_tcp_notsent_lowat(UNSENT_MAX) {
-        tracing::debug!(%error, "a connection's buffer cannot be bounded; urgent frames may wait behind others");
+    {
+        let socket = socket2::SockRef::from(&stream.0);
+        if let Err(error) = socket.set_tcp_notsent_lowat(UNSENT_MAX) {
+            tracing::debug!(%error, "a connection's buffer cannot be bounded; urgent frames may wait behind others");
+        }
+        if let Err(error) = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX)) {
+            tracing::debug!(%error, "a connection that is cut off will be seen to be by the next probes only");
+        }
     }
     stream
 }
