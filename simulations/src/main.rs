@@ -9,6 +9,11 @@ use althing_simulations::swarm::{self, Kind, Measured, Size};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 
+/// See the reason in the workspace's Cargo.toml.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 #[derive(Parser)]
 #[command(name = "althing-sim", version, about = "Runs simulations of many Althing nodes in virtual time")]
 struct Args {

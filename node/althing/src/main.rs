@@ -28,6 +28,11 @@ use clap::Parser as _;
 use args::{Args, Command};
 use exit::Failure;
 
+/// See the reason in the workspace's Cargo.toml.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     // Two TLS providers are compiled in through dependencies; without a choice the first HTTPS client would panic.
     let _ = rustls::crypto::ring::default_provider().install_default();

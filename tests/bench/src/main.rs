@@ -11,6 +11,11 @@ mod idle;
 mod link;
 mod wasm;
 
+/// As the node's own program.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let words: Vec<String> = std::env::args().skip(1).collect();
