@@ -1,8 +1,8 @@
 //! A node under fire: 100,000 hostile writes to its table, peers that send and read ever so slowly, 1,000 connections that
 //! say nothing, or noise; and what an honest peer feels of it.
 //!
-//! The attackers run when nobody else wants the processors (SCHED_IDLE), which they would else take from the node: what is
-//! measured is what the node does with what they send.
+//! The attackers run when nobody else wants the processors (SCHED_IDLE), and the honest peer whenever it wants to
+//! (SCHED_FIFO): each would have a machine of its own. What is measured is what the node does with what they send.
 
 mod attack;
 
@@ -60,6 +60,16 @@ async fn attackers(peer: PublicKey, address: &str) -> Child {
     child.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("attackers")
 }
 
+/// Has the honest peer run as soon as it wants to (SCHED_FIFO), as on a machine of its own: else it waits for the node to
+/// give up a processor, a slice of which is longer than a call.
+async fn run_at_once() {
+    let mut command = Command::new("chrt");
+    command.args(["--all-tasks", "--reset-on-fork", "--fifo", "--pid", "1", &std::process::id().to_string()]);
+    if !command.status().await.is_ok_and(|status| status.success()) {
+        println!("  the honest peer shares the processors with the node: this account may not run in real time");
+    }
+}
+
 async fn status(program: &PathBuf, folder: &std::path::Path) -> serde_json::Value {
     let mut command = Command::new(program);
     command.args(["--json", "--data"]).arg(folder.join("data")).arg("status").env("XDG_CONFIG_HOME", folder);
@@ -77,6 +87,7 @@ pub async fn run() {
     let (communication, _) = communication().await;
     communication.network().dial(Some(did), vec![address.clone()]).await.expect("a connection");
     honest(&communication, did, 100).await;
+    run_at_once().await;
     let mut quiet = honest(&communication, did, CALLS).await;
     let before = idle::resident(&node);
     let mut attack = attackers(did, &address).await;
