@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use libp2p::core::Endpoint;
 use libp2p::core::transport::PortUse;
-use libp2p::swarm::handler::{ConnectionEvent, InboundUpgradeSend, OutboundUpgradeSend};
+use libp2p::swarm::handler::ConnectionEvent;
 use libp2p::swarm::{
     ConnectionDenied, ConnectionHandler, ConnectionHandlerEvent, ConnectionId, FromSwarm, NetworkBehaviour,
     SubstreamProtocol, THandler, THandlerInEvent, THandlerOutEvent, ToSwarm,
@@ -123,11 +123,7 @@ impl<H> SlimHandler<H> {
     }
 }
 
-impl<H: ConnectionHandler> ConnectionHandler for SlimHandler<H>
-where
-    H::InboundProtocol: InboundUpgradeSend,
-    H::OutboundProtocol: OutboundUpgradeSend,
-{
+impl<H: ConnectionHandler> ConnectionHandler for SlimHandler<H> {
     type FromBehaviour = H::FromBehaviour;
     type ToBehaviour = H::ToBehaviour;
     type InboundProtocol = H::InboundProtocol;

@@ -181,3 +181,19 @@ fn probe(address: &Multiaddr) -> std::io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_kernel_is_told_when_to_give_a_connection_up_and_how_little_to_hold() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let stream =
+            tokio::net::TcpStream::connect(listener.local_addr().expect("an address")).await.expect("connects");
+        let stream = tune(tcp::tokio::TcpStream(stream));
+        let socket = socket2::SockRef::from(&stream.0);
+        assert_eq!(socket.tcp_user_timeout().expect("is known"), Some(UNACKNOWLEDGED_MAX));
+        assert_eq!(socket.tcp_notsent_lowat().expect("is known"), UNSENT_MAX);
+    }
+}
