@@ -11,13 +11,21 @@ mod idle;
 mod link;
 mod wasm;
 
+use althing_execution::realtime::{Ladder, Level};
+
 /// As the node's own program.
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // As the node's own program.
+    Ladder::without().take(Level::Soft);
+    runtime.on_thread_start(|| {
+        Ladder::without().take(Level::Soft);
+    });
+    let runtime = runtime.enable_all().build().expect("a runtime");
     let words: Vec<String> = std::env::args().skip(1).collect();
     let word = words.first().map_or("all", String::as_str);
     runtime.block_on(async {

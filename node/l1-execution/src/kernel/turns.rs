@@ -30,6 +30,9 @@ impl Turns {
             .worker_threads(threads)
             .event_interval(EVENT_INTERVAL)
             .thread_name("srt")
+            .on_thread_start(move || {
+                ladder.take(Level::Soft);
+            })
             .enable_all()
             .build()?;
         let floor = Arc::<Floor>::default();

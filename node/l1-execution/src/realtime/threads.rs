@@ -2,7 +2,9 @@
 
 use std::io;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
@@ -13,6 +15,12 @@ use thread_priority::{
 
 /// The highest priority that is taken where all are free: the kernel's own migration threads stay above.
 const TOP: u8 = 95;
+/// How long a [`Level::Soft`] thread asks to run at a time; the shortest that the kernel takes (Linux 6.12 and later,
+/// `kernel/sched/syscalls.c`).
+pub const SLICE: Duration = Duration::from_micros(100);
+/// What the kernel is told of the size of a thread's attributes (bytes).
+#[expect(clippy::cast_possible_truncation, reason = "a struct of a few words")]
+const ATTRIBUTES: u32 = size_of::<libc::sched_attr>() as u32;
 /// Between two levels, so that nothing of the system's stands just there.
 const STEPS: [u8; 3] = [0, 5, 15];
 
@@ -36,6 +44,9 @@ pub enum Level {
     Watchdog,
     /// Runs hard real-time jobs.
     Executor,
+    /// As any thread, in slices of [`SLICE`]: what wakes up beside it, and it itself beside others, waits that long and
+    /// not until the kernel's next tick (4 ms at 250 Hz).
+    Soft,
     /// As any thread.
     Normal,
     /// Only when nothing else runs.
@@ -88,7 +99,7 @@ impl Ladder {
             Level::Sentinel => 0,
             Level::Watchdog => 1,
             Level::Executor => 2,
-            Level::Normal | Level::Idle => return None,
+            Level::Soft | Level::Normal | Level::Idle => return None,
         };
         match self.privilege {
             Privilege::None => None,
@@ -102,6 +113,7 @@ impl Ladder {
     pub fn take(&self, level: Level) -> bool {
         match (self.priority(level), level) {
             (Some(priority), _) => fifo(priority).is_ok(),
+            (None, Level::Soft) => soft().is_ok(),
             (None, Level::Idle) => idle().is_ok(),
             (None, Level::Normal) => true,
             (None, _) => false,
@@ -122,6 +134,44 @@ fn libc_einval() -> i32 {
 fn idle() -> Result<(), thread_priority::Error> {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
+}
+
+/// Asks for short slices, which takes no privilege; its nice value stays, and a thread that somebody gave another class is
+/// left alone. A kernel before 6.12 takes no notice. What the thread starts, an agent's process say, is as any other again
+/// (SCHED_FLAG_RESET_ON_FORK).
+fn soft() -> io::Result<()> {
+    let mut attributes = attributes()?;
+    if attributes.sched_policy != libc::SCHED_OTHER.unsigned_abs() {
+        return Err(io::Error::other("a thread of another scheduling class"));
+    }
+    attributes.sched_flags |= u64::from(libc::SCHED_FLAG_RESET_ON_FORK.unsigned_abs());
+    attributes.sched_runtime = u64::try_from(SLICE.as_nanos()).expect("less than a second");
+    set_attributes(&attributes)
+}
+
+/// How this thread is scheduled.
+#[expect(unsafe_code, reason = "no library offers sched_getattr for ordinary threads")]
+fn attributes() -> io::Result<libc::sched_attr> {
+    let mut attributes = libc::sched_attr {
+        size: ATTRIBUTES,
+        sched_policy: 0,
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: 0,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+    // SAFETY: the kernel writes at most `ATTRIBUTES` bytes, the size of the live struct that it is given.
+    let answer = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, ATTRIBUTES, 0) };
+    if answer == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
+}
+
+#[expect(unsafe_code, reason = "no library offers sched_setattr for ordinary threads")]
+fn set_attributes(attributes: &libc::sched_attr) -> io::Result<()> {
+    // SAFETY: the kernel reads `attributes.size` bytes of a live struct, and changes only how this thread is scheduled.
+    let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(attributes), 0) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The cores that this process may use.
@@ -157,4 +207,41 @@ pub fn spawn<T: Send + 'static>(
         ladder.take(level);
         body()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_soft_thread_asks_for_short_slices_and_what_it_starts_does_not() {
+        let ladder = Ladder::without();
+        let (soft, below) = spawn("soft", ladder, Level::Soft, None, || {
+            let below = std::thread::spawn(|| attributes().expect("its attributes")).join().expect("it ends");
+            (attributes().expect("its attributes"), below)
+        })
+        .expect("a thread")
+        .join()
+        .expect("it ends");
+        assert_eq!((soft.sched_policy, below.sched_policy), (0, 0));
+        assert_eq!(soft.sched_nice, below.sched_nice, "a nice value stays");
+        if soft.sched_runtime == 0 {
+            println!("skipped: this kernel knows no slices (before 6.12)");
+            return;
+        }
+        assert_eq!(u128::from(soft.sched_runtime), SLICE.as_nanos());
+        assert_ne!(u128::from(below.sched_runtime), SLICE.as_nanos());
+    }
+
+    #[test]
+    fn a_thread_that_was_given_another_class_keeps_it() {
+        let batch = std::thread::spawn(|| {
+            let mut given = attributes().expect("its attributes");
+            (given.sched_policy, given.sched_runtime) = (libc::SCHED_BATCH.unsigned_abs(), 0);
+            set_attributes(&given).expect("no privilege is needed");
+            let taken = Ladder::without().take(Level::Soft);
+            (taken, attributes().expect("its attributes").sched_policy)
+        });
+        assert_eq!(batch.join().expect("it ends"), (false, libc::SCHED_BATCH.unsigned_abs()));
+    }
 }

@@ -1,6 +1,6 @@
 //! Peers that want things kept that are none: who does it again and again is shut out for a while.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use althing_protocol::PublicKey;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 const BORNE: u32 = 64;
 /// One of them is forgiven in this.
 const FORGIVEN: Duration = Duration::from_secs(1);
-/// Peers of which offences are known, and peers that are out: of more, those known longest are let off.
+/// Peers of which offences are known, and peers that are out: of more, those are let off who would be first.
 const KNOWN_MAX: usize = 4_096;
 
 /// Who offended, and who is out.
@@ -19,51 +19,58 @@ pub(crate) struct Offenders {
     for_how_long: Duration,
     /// When all will be forgiven.
     debts: BTreeMap<PublicKey, Instant>,
-    /// Until when.
-    out: BTreeMap<PublicKey, Instant>,
+    /// When those who owe nothing any more are forgotten again.
+    sweep_at: Option<Instant>,
+    out: BTreeSet<PublicKey>,
+    /// Those who are out and until when, who went first in front: it is asked for whatever happens, so only that one is
+    /// looked at.
+    order: VecDeque<(Instant, PublicKey)>,
 }
 
 impl Offenders {
     /// None yet; who offends too often stays out for that long.
     pub fn new(for_how_long: Duration) -> Offenders {
-        Offenders { for_how_long, debts: BTreeMap::new(), out: BTreeMap::new() }
+        Offenders { for_how_long, debts: BTreeMap::new(), sweep_at: None, out: BTreeSet::new(), order: VecDeque::new() }
     }
 
     /// `peer` offended: is it to be shut out now?
     pub fn offended(&mut self, peer: PublicKey, now: Instant) -> bool {
-        if self.out.contains_key(&peer) {
+        if self.out.contains(&peer) {
             return false;
         }
         let debt = self.debts.get(&peer).map_or(now, |debt| (*debt).max(now)) + FORGIVEN;
         if debt.saturating_duration_since(now) <= FORGIVEN * BORNE {
             self.debts.insert(peer, debt);
-            self.debts.retain(|_, debt| *debt > now);
-            shorten(&mut self.debts);
+            self.forget(now);
             return false;
         }
         self.debts.remove(&peer);
-        self.out.insert(peer, now + self.for_how_long);
+        self.out.insert(peer);
+        self.order.push_back((now + self.for_how_long, peer));
         true
+    }
+
+    /// Forgets who owes nothing any more, now and then, and those who owe least where too many do.
+    fn forget(&mut self, now: Instant) {
+        if self.sweep_at.is_none_or(|at| at <= now) {
+            self.debts.retain(|_, debt| *debt > now);
+            self.sweep_at = Some(now + FORGIVEN);
+        }
+        while self.debts.len() > KNOWN_MAX {
+            let Some(first) = self.debts.iter().min_by_key(|(_, until)| **until).map(|(peer, _)| *peer) else { break };
+            self.debts.remove(&first);
+        }
     }
 
     /// Those who may come again: their time is over, or too many others are out.
     pub fn let_in(&mut self, now: Instant) -> Vec<PublicKey> {
-        let mut gone: Vec<PublicKey> =
-            self.out.extract_if(.., |_, until| *until <= now).map(|(peer, _)| peer).collect();
-        gone.extend(shorten(&mut self.out));
+        let mut gone = Vec::new();
+        while let Some((_, peer)) = self.order.pop_front_if(|(until, _)| *until <= now || self.out.len() > KNOWN_MAX) {
+            self.out.remove(&peer);
+            gone.push(peer);
+        }
         gone
     }
-}
-
-/// Takes out those whose time is over first, until no more are left than may be.
-fn shorten(map: &mut BTreeMap<PublicKey, Instant>) -> Vec<PublicKey> {
-    let mut gone = Vec::new();
-    while map.len() > KNOWN_MAX {
-        let Some(first) = map.iter().min_by_key(|(_, until)| **until).map(|(peer, _)| *peer) else { break };
-        map.remove(&first);
-        gone.push(first);
-    }
-    gone
 }
 
 #[cfg(test)]

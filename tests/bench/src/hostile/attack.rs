@@ -48,6 +48,12 @@ pub async fn attack() {
     hold(words[3].clone()).await;
 }
 
+/// Lets the node and the honest peer have the processor. Once an attacker runs, its class (SCHED_IDLE) does not help them: a
+/// kernel without high resolution ticks leaves it there until the next tick, 4 ms at 250 Hz, whoever waits.
+fn give_way() {
+    std::thread::yield_now();
+}
+
 /// A node with streams that it uses badly: half of them say a frame's bytes one by one, the others ask and ask and never
 /// read an answer.
 async fn slow(victim: PublicKey, address: String, came: mpsc::Sender<()>) {
@@ -76,6 +82,7 @@ async fn misuse(network: &dyn Network, key: &SecretKey, victim: PublicKey, write
         let bytes = [&len[..], &frame].concat();
         if !writes {
             raw.write_all(&bytes).await.ok()?;
+            give_way();
             continue;
         }
         for byte in bytes {
@@ -180,7 +187,9 @@ async fn write_as_one(number: usize, peer: PeerId, address: Multiaddr, came: &mp
             let record = bad(begun + number, &key);
             swarm.behaviour_mut().put_record_to(record, std::iter::once(peer), Quorum::One);
         }
-        match swarm.select_next_some().await {
+        let event = swarm.select_next_some().await;
+        give_way();
+        match event {
             SwarmEvent::Behaviour(kad::Event::OutboundQueryProgressed { .. }) => ended += 1,
             SwarmEvent::ConnectionClosed { .. } => return,
             _ => {}

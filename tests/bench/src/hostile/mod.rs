@@ -1,8 +1,9 @@
 //! A node under fire: 100,000 hostile writes to its table, peers that send and read ever so slowly, 1,000 connections that
 //! say nothing, or noise; and what an honest peer feels of it.
 //!
-//! The attackers run when nobody else wants the processors (SCHED_IDLE), and the honest peer whenever it wants to
-//! (SCHED_FIFO): each would have a machine of its own. What is measured is what the node does with what they send.
+//! The attackers run when nobody else wants the processors (SCHED_IDLE). The honest peer is measured twice: as on a machine of
+//! its own, where it runs whenever it wants to (SCHED_FIFO), and sharing the processors with the node and them. What is
+//! wanted is said of the first: the other holds what the kernel does with three programs on one machine, too.
 
 mod attack;
 
@@ -60,13 +61,54 @@ async fn attackers(peer: PublicKey, address: &str) -> Child {
     child.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("attackers")
 }
 
-/// Has the honest peer run as soon as it wants to (SCHED_FIFO), as on a machine of its own: else it waits for the node to
-/// give up a processor, a slice of which is longer than a call.
-async fn run_at_once() {
-    let mut command = Command::new("chrt");
-    command.args(["--all-tasks", "--reset-on-fork", "--fifo", "--pid", "1", &std::process::id().to_string()]);
-    if !command.status().await.is_ok_and(|status| status.success()) {
-        println!("  the honest peer shares the processors with the node: this account may not run in real time");
+/// How the honest peer gets a processor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Setting {
+    /// It shares those of the node and of the attackers, as any other program.
+    Shared,
+    /// It runs as soon as it wants to (SCHED_FIFO), as on a machine of its own.
+    Own,
+}
+
+impl Setting {
+    const ALL: [Setting; 2] = [Setting::Shared, Setting::Own];
+
+    /// Puts this process into it; false when the account may not.
+    async fn take(self) -> bool {
+        let mut command = Command::new("chrt");
+        match self {
+            Setting::Shared => command.args(["--all-tasks", "--other", "--pid", "0"]),
+            Setting::Own => command.args(["--all-tasks", "--reset-on-fork", "--fifo", "--pid", "1"]),
+        };
+        command.arg(std::process::id().to_string()).stderr(Stdio::null());
+        // Who may not change anything shares them anyhow.
+        command.status().await.is_ok_and(|status| status.success()) || self == Setting::Shared
+    }
+}
+
+/// What an honest peer felt in one setting.
+struct Felt {
+    setting: Setting,
+    quiet: Vec<Duration>,
+    under_fire: Vec<Duration>,
+}
+
+impl Felt {
+    fn print(&mut self) {
+        let (quiet99, fire99) = (percentile(&mut self.quiet, 0.99), percentile(&mut self.under_fire, 0.99));
+        let (setting, wanted) = match self.setting {
+            Setting::Own => ("as on a machine of its own", " (wanted: at most 2)"),
+            Setting::Shared => ("on the node's and the attackers' processors", ""),
+        };
+        println!(
+            "  honest call, {setting}: quiet p50 {:.0} p99 {:.0} µs; under fire p50 {:.0} p99 {:.0} µs, ratio of p99 {:.2}{wanted}; {} calls",
+            us(percentile(&mut self.quiet, 0.5)),
+            us(quiet99),
+            us(percentile(&mut self.under_fire, 0.5)),
+            us(fire99),
+            fire99.as_secs_f64() / quiet99.as_secs_f64(),
+            self.under_fire.len(),
+        );
     }
 }
 
@@ -87,17 +129,26 @@ pub async fn run() {
     let (communication, _) = communication().await;
     communication.network().dial(Some(did), vec![address.clone()]).await.expect("a connection");
     honest(&communication, did, 100).await;
-    run_at_once().await;
-    let mut quiet = honest(&communication, did, CALLS).await;
+    let mut felt = Vec::new();
+    for setting in Setting::ALL {
+        if setting.take().await {
+            felt.push(Felt { setting, quiet: honest(&communication, did, CALLS).await, under_fire: Vec::new() });
+        } else {
+            println!("  the honest peer shares the processors only: this account may not run in real time");
+        }
+    }
     let before = idle::resident(&node);
     let mut attack = attackers(did, &address).await;
     let mut lines = BufReader::new(attack.stdout.take().expect("its output")).lines();
     lines.next_line().await.expect("a line");
     let begun = Instant::now();
-    let (mut under_fire, mut most) = (Vec::new(), before);
+    let mut most = before;
     // What the node refused came; what was sent may have been lost with its connection.
     let table = loop {
-        under_fire.extend(honest(&communication, did, CALLS).await);
+        for felt in &mut felt {
+            felt.setting.take().await;
+            felt.under_fire.extend(honest(&communication, did, CALLS).await);
+        }
         most = idle::resident(&node).max(most);
         let status = status(&program, folder.path()).await;
         let table = status["layers"]["l2Communication"]["table"].clone();
@@ -105,22 +156,12 @@ pub async fn run() {
             break table;
         }
     };
-    let took = begun.elapsed();
-    let (quiet99, fire99) = (percentile(&mut quiet, 0.99), percentile(&mut under_fire, 0.99));
     println!(
-        "a node under fire: {} of {WRITES} hostile writes to its table by {WRITERS} nodes, {HELD} idle connections, {SLOW_NODES} nodes that write or read slowly on {SLOW_STREAMS} streams each",
+        "a node under fire, {:.0} s: {} of {WRITES} hostile writes to its table by {WRITERS} nodes, {HELD} idle connections, {SLOW_NODES} nodes that write or read slowly on {SLOW_STREAMS} streams each",
+        begun.elapsed().as_secs_f64(),
         table["refused"]
     );
-    println!(
-        "  honest call: quiet p50 {:.0} p99 {:.0} µs; under fire p50 {:.0} p99 {:.0} µs, ratio of p99 {:.2} (wanted: at most 2); {} calls in {:.0} s",
-        us(percentile(&mut quiet, 0.5)),
-        us(quiet99),
-        us(percentile(&mut under_fire, 0.5)),
-        us(fire99),
-        fire99.as_secs_f64() / quiet99.as_secs_f64(),
-        under_fire.len(),
-        took.as_secs_f64()
-    );
+    felt.iter_mut().for_each(Felt::print);
     println!(
         "  resident: {before:.1} MiB before, {most:.1} MiB at most (wanted: below 512); kept {} values (wanted: 1, its own) and {} provider records",
         table["values"], table["providers"]
