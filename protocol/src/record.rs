@@ -174,6 +174,18 @@ pub enum RecordError {
     WrongKey,
 }
 
+impl RecordError {
+    /// Nobody who means well says that. A clock may be wrong, and a newer version may say more.
+    #[must_use]
+    pub fn is_forged(&self) -> bool {
+        match self {
+            RecordError::Cbor(_) | RecordError::WrongKey | RecordError::KeyLog(_) => true,
+            RecordError::Contact(reason) => matches!(reason, ObjectError::Envelope(_) | ObjectError::WrongKey { .. }),
+            RecordError::Shape(_) => false,
+        }
+    }
+}
+
 /// A value that proved itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {

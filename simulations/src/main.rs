@@ -82,6 +82,22 @@ enum Only {
     Bare,
 }
 
+/// Writes a line to standard output.
+macro_rules! say {
+    ($($what:tt)*) => { write_line(format_args!($($what)*)) };
+}
+
+/// A closed pipe is no error; a full disk ends the program.
+fn write_line(text: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    if let Err(error) = writeln!(std::io::stdout(), "{text}")
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        eprintln!("althing-sim: cannot write to standard output: {error}");
+        std::process::exit(1);
+    }
+}
+
 fn main() -> ExitCode {
     match obey(Args::parse().command) {
         Ok(code) => code,
@@ -101,7 +117,7 @@ fn obey(command: Command) -> Result<ExitCode, String> {
             match output {
                 Some(output) => std::fs::write(&output, trace.text())
                     .map_err(|error| format!("cannot write {}: {error}", output.display()))?,
-                None => print!("{}", trace.text()),
+                None => say!("{}", trace.text().trim_end()),
             }
             eprintln!("{} lines, {}", trace.lines.len() + trace.more, trace.digest());
             Ok(ExitCode::SUCCESS)
@@ -117,7 +133,7 @@ fn obey(command: Command) -> Result<ExitCode, String> {
                         Only::Ours => Kind::Ours,
                         Only::Bare => Kind::Bare,
                     };
-                    println!("{}", json!(swarm::measure(kind, size)?));
+                    say!("{}", json!(swarm::measure(kind, size)?));
                     Ok(ExitCode::SUCCESS)
                 }
                 None => compare(size, output.as_deref(), plot.as_deref()),
@@ -159,7 +175,7 @@ fn compare(size: Size, output: Option<&Path>, plot: Option<&Path>) -> Result<Exi
     };
     match output {
         Some(output) => write(output, &report)?,
-        None => print!("{report}"),
+        None => say!("{}", report.trim_end()),
     }
     if let Some(plot) = plot {
         write(plot, &swarm::plot::svg(&ours, &bare))?;
@@ -176,7 +192,7 @@ fn run_all(files: &[PathBuf], seed: Option<u64>, json: bool) -> Result<ExitCode,
             let outcome = run(&scenario, seed);
             broken |= !outcome.violations.is_empty();
             if json {
-                println!("{}", shown(file, &outcome));
+                say!("{}", shown(file, &outcome));
             } else {
                 people(file, &outcome);
             }
@@ -208,7 +224,7 @@ fn shown(file: &Path, outcome: &Outcome) -> serde_json::Value {
 }
 
 fn people(file: &Path, outcome: &Outcome) {
-    println!(
+    say!(
         "{} seed {}: {} of {} found, p50 {} ms, p99 {} ms, trace {}",
         file.file_stem().unwrap_or_default().to_string_lossy(),
         outcome.seed,
@@ -220,16 +236,16 @@ fn people(file: &Path, outcome: &Outcome) {
     );
     if outcome.tasks > 0 {
         let (tasks, recalled, kept) = (outcome.tasks, outcome.recalled, outcome.kept);
-        println!("  {tasks} tasks acknowledged; of {recalled} that were asked for again {kept} there");
+        say!("  {tasks} tasks acknowledged; of {recalled} that were asked for again {kept} there");
     }
     for violation in outcome.violations.iter().take(10) {
-        println!("  broken after {} ms: {}: {}", violation.at_ms, violation.invariant, violation.what);
+        say!("  broken after {} ms: {}: {}", violation.at_ms, violation.invariant, violation.what);
     }
     if outcome.violations.len() > 10 {
-        println!("  and {} more", outcome.violations.len() - 10);
+        say!("  and {} more", outcome.violations.len() - 10);
     }
     if !outcome.violations.is_empty() {
-        println!("  again: althing-sim replay {} --seed {}", file.display(), outcome.seed);
+        say!("  again: althing-sim replay {} --seed {}", file.display(), outcome.seed);
     }
 }
 
@@ -240,12 +256,12 @@ fn diff(kept: &str, now: &str) -> ExitCode {
     loop {
         match (kept.next(), now.next()) {
             (None, None) => {
-                println!("the same, {} lines", number - 1);
+                say!("the same, {} lines", number - 1);
                 return ExitCode::SUCCESS;
             }
             (a, b) if a == b => number += 1,
             (a, b) => {
-                println!("line {number} differs\n- {}\n+ {}", a.unwrap_or("(the end)"), b.unwrap_or("(the end)"));
+                say!("line {number} differs\n- {}\n+ {}", a.unwrap_or("(the end)"), b.unwrap_or("(the end)"));
                 return ExitCode::FAILURE;
             }
         }

@@ -260,6 +260,16 @@ impl Scenario {
         }
     }
 
+    /// What would begin after the end.
+    fn too_late(&self) -> Option<(&'static str, u64)> {
+        let at = self.at.iter().map(|at| ("at.ms", at.ms));
+        let adversaries = self.adversary.iter().map(|adversary| ("adversary.from_ms", adversary.from_ms));
+        let churn = self.churn.iter().map(|churn| ("churn.from_ms", churn.from_ms));
+        let calls = self.calls.iter().map(|calls| ("calls.from_ms", calls.from_ms));
+        let mut all = at.chain(adversaries).chain(churn).chain(calls).chain([("finds.from_ms", self.finds.from_ms)]);
+        all.find(|(_, ms)| *ms >= self.for_ms)
+    }
+
     fn wrong(&self) -> Option<(&'static str, String)> {
         let share = |share: f64| (0.0..=1.0).contains(&share);
         if !(2..=NODES_MAX).contains(&self.nodes) {
@@ -296,6 +306,9 @@ impl Scenario {
         if self.at.iter().any(|at| !share(at.share)) {
             return Some(("at.share", "is 0 to 1".to_owned()));
         }
+        if let Some((field, ms)) = self.too_late() {
+            return Some((field, format!("is less than `for_ms`, {}, and not {ms}: it would never come", self.for_ms)));
+        }
         let known = crate::invariant::names();
         if let Some(unknown) = self.invariants.iter().find(|name| !known.contains(&name.as_str())) {
             return Some(("invariants", format!("has {unknown:?}; there are {}", known.join(", "))));
@@ -312,7 +325,7 @@ impl Scenario {
 mod tests {
     use super::*;
 
-    const SMALL: &str = "about = \"x\"\nnodes = 2\nfor_ms = 1\nseeds = [1]\ninvariants = []\njoin.through = 1\n";
+    const SMALL: &str = "about = \"x\"\nnodes = 2\nfor_ms = 60000\nseeds = [1]\ninvariants = []\njoin.through = 1\n";
 
     #[test]
     fn a_scenario_that_makes_no_sense_is_refused_with_the_field() {
@@ -324,6 +337,8 @@ mod tests {
             ("[[at]]\nms = 1\ndo = \"heel\"", "heel"),
             ("agents.each = 0", "agents"),
             ("finds.share = 1.1", "finds.share"),
+            ("finds.from_ms = 60000", "finds.from_ms"),
+            ("[[at]]\nms = 60001\ndo = \"heal\"", "at.ms"),
             ("finds.only = \"doing.thing-50\"", "doing.thing-49"),
         ] {
             let error = Scenario::parse(&format!("{SMALL}{more}"), "x.toml").expect_err(more).to_string();

@@ -22,6 +22,7 @@ fn holds(name: &str) {
         let outcome = run(&scenario, *seed);
         let again = format!("althing-sim replay simulations/scenarios/{name}.toml --seed {seed}");
         assert!(outcome.violations.is_empty(), "{again}\n{:#?}", outcome.violations);
+        assert!(outcome.values >= 20, "{name}: only {} values were kept", outcome.values);
         assert!(outcome.findable >= 20, "{name}: only {} finds had something to find", outcome.findable);
         let calm = outcome.calm_calls.iter().all(|calm| *calm >= 20);
         assert!(scenario.calls.is_none() || calm, "{name}: nearly all calls were disturbed: {:?}", outcome.calm_calls);

@@ -44,7 +44,12 @@ pub async fn open(
         let wanted = SocketAddr::new(wanted.ip(), open.first().map_or(wanted.port(), SocketAddr::port));
         let bound = match TcpListener::bind(wanted).await {
             Err(error) if error.kind() == ErrorKind::AddrInUse && open.is_empty() => {
-                TcpListener::bind((wanted.ip(), 0)).await
+                let free = TcpListener::bind((wanted.ip(), 0)).await;
+                if let Ok(address) = free.as_ref().map_err(drop).and_then(|free| free.local_addr().map_err(drop)) {
+                    let port = address.port();
+                    notes.push(format!("port {} is taken; introductions are shown on {port}", wanted.port()));
+                }
+                free
             }
             bound => bound,
         };

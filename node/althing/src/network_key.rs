@@ -7,9 +7,11 @@ use althing_protocol::NetworkKey;
 use althing_store::keyfile;
 
 use crate::exit::Failure;
+use crate::owner::into_a_folder;
 
 /// Makes a key in a new file that only its user can read.
 pub fn make(file: &Path, entropy: &Entropy) -> Result<NetworkKey, Failure> {
+    into_a_folder(file)?;
     let key = NetworkKey::new(entropy.bytes());
     let written = keyfile::write_secret(file, key.to_text().as_bytes());
     written.map_err(|error| Failure::failed(error.to_string()))?;

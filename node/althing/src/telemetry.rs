@@ -31,6 +31,8 @@ impl Exporting {
 /// Starts logs and traces for the node `name`.
 pub fn start(config: &Telemetry, name: &str) -> Result<Exporting, Failure> {
     let filter = std::env::var("ALTHING_LOG").unwrap_or_else(|_| config.log.clone());
+    // That a node knows nobody yet is said where it is asked for, and no fault.
+    let filter = if filter == "warn" { "warn,libp2p_kad::behaviour=error".to_owned() } else { filter };
     let filter = EnvFilter::try_new(&filter).map_err(|error| Failure::usage(format!("`telemetry.log`: {error}")))?;
     let resource = Resource::builder()
         .with_service_name("althing")

@@ -22,7 +22,7 @@ use crate::inbound::{Answer, Inbound};
 use crate::machine::reachability::{Reachability, Verdict};
 use crate::network::Standing;
 use crate::outbound;
-use crate::refusal::{INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_ERROR, refusal};
+use crate::refusal::{INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_ERROR, refusal, said};
 use crate::service::{Communication, Request, Shared};
 
 /// The stream protocol on which nodes ask to be dialled back.
@@ -269,7 +269,7 @@ async fn ask(shared: &Arc<Shared>, peer: PublicKey) -> Result<Vec<Dialled>, Stri
     shared.network.expect_probes(peer);
     let request = Request { deadline: Some(ANSWER_MAX), ..Request::new("dial-back", body) };
     let answer = outbound::unary(shared, peer, REACH, request).await.map_err(|error| match error {
-        crate::CallError::Refused { body, .. } => String::from_utf8_lossy(&body).chars().take(REASON_MAX).collect(),
+        crate::CallError::Refused { body, .. } => said(&body).1,
         error => error.to_string(),
     })?;
     cbor::check(&answer, 4 << 10).map_err(|error| error.to_string())?;

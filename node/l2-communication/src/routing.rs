@@ -82,8 +82,6 @@ pub trait Routing: Send + Sync + 'static {
     fn put(&self, key: RecordKey, value: Vec<u8>) -> BoxFuture<'_, Result<LookupStats, RoutingError>>;
     /// Looks for the values under `key`. They come unverified; of several the newest that holds is the right one.
     fn get(&self, key: RecordKey, found: mpsc::Sender<Vec<u8>>) -> BoxFuture<'_, Result<LookupStats, RoutingError>>;
-    /// A node was seen elsewhere, such as on the LAN, and can be asked.
-    fn learn(&self, node: PublicKey, addresses: Vec<String>);
     /// The nodes in the routing table.
     fn nodes(&self) -> Vec<PublicKey>;
     /// What this node keeps for others.

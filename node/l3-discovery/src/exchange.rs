@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_communication::refusal::{INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_ERROR, refusal};
+use althing_communication::refusal::{INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_ERROR, refusal, said};
 use althing_communication::{Answer, CallError, Caller, Inbound, PeerEvent, Request, StreamError};
 use althing_protocol::object::{self, Health, Hosted, Placement};
 use althing_protocol::{AgentId, PublicKey};
@@ -165,7 +165,7 @@ impl Discovery {
                 true
             }
             Err(CallError::Refused { body, .. }) => {
-                let (reason, message) = why(&body);
+                let (reason, message) = said(&body);
                 tracing::debug!(%peer, message, "peer refused our placement");
                 if reason != STALE {
                     self.note_refusal(peer, message);
@@ -284,15 +284,6 @@ impl Discovery {
         let local = local.ok_or_else(|| format!("{agent} is not hosted here"))?;
         Ok(local.verified.evidence().encode())
     }
-}
-
-/// The reason and the message of an error frame, as far as they are worth keeping.
-fn why(body: &[u8]) -> (String, String) {
-    let error = serde_json::from_slice::<serde_json::Value>(body).unwrap_or_default();
-    let message = error["message"].as_str().map(str::to_owned);
-    let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
-    let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(300).collect();
-    (short(error["data"][0]["reason"].as_str().unwrap_or_default()), short(&message))
 }
 
 /// Serves `/althing/placements/1` and `/althing/describe/1`.

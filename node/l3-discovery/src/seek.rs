@@ -83,7 +83,8 @@ impl Discovery {
             Ok(Value::Contact(contact)) => Some(contact.body),
             _ => None,
         });
-        let Some(newest) = contacts.max_by_key(|contact| contact.sequence) else { return false };
+        let newest = self.lock().contacts.newest(contacts);
+        let Some(newest) = newest else { return false };
         network.dial(Some(node), newest.addresses).await.is_ok()
     }
 

@@ -18,6 +18,7 @@ use crate::exchange::Serving;
 use crate::lan::Sighting;
 use crate::machine::audience::Audience;
 use crate::machine::catalogue::{Candidate, Catalogue, Now};
+use crate::machine::contacts::Contacts;
 use crate::machine::dialling::{Dialling, Target, Times};
 use crate::machine::query::{Explanation, Found, Nearness, Query};
 use crate::machine::things::Things;
@@ -99,6 +100,7 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     pub catalogue: Catalogue,
     pub things: Things,
+    pub contacts: Contacts,
     pub dialling: Dialling,
     pub audience: Audience,
     /// Where those of the audience were dialled that this node had dialled.
@@ -139,6 +141,7 @@ impl State {
         State {
             catalogue: Catalogue::new(config.nodes_max),
             things: Things::default(),
+            contacts: Contacts::default(),
             dialling,
             audience: Audience::new(config.push_peers_max),
             dialled: BTreeMap::new(),
@@ -395,8 +398,7 @@ impl Discovery {
     async fn note_sightings(self, mut sightings: mpsc::Receiver<Sighting>) {
         while let Some(sighting) = sightings.recv().await {
             tracing::debug!(peer = %sighting.peer, addresses = ?sighting.addresses, "seen on the LAN");
-            let network = self.shared.communication.network();
-            network.routing().learn(sighting.peer, sighting.addresses.clone());
+            // It comes into the routing table when it was dialled, and was there: whoever is on the LAN can say anything.
             let now_ms = self.now().monotonic_ms;
             self.lock().dialling.sighted(sighting.peer, sighting.addresses, now_ms);
         }

@@ -1,6 +1,10 @@
-//! What is found is what its node has, and nothing else.
+//! What is found is what its node has, and nothing else; and what a node keeps for others is what its author signed.
+
+use althing_protocol::PublicKey;
+use althing_protocol::record::{RecordKey, Value};
 
 use super::{Invariant, Look, Truth};
+use crate::{NETWORK, NOW_MS};
 
 pub(super) struct Forgery;
 
@@ -16,5 +20,12 @@ impl Invariant for Forgery {
             }
         }
         Ok(())
+    }
+
+    fn check_kept(&mut self, holder: PublicKey, key: RecordKey, bytes: &[u8]) -> Result<(), String> {
+        match Value::open(key, bytes, NETWORK, NOW_MS) {
+            Err(reason) if reason.is_forged() => Err(format!("node {holder} keeps what nobody said: {reason}")),
+            _ => Ok(()),
+        }
     }
 }

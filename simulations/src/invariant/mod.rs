@@ -11,6 +11,7 @@ mod vanished;
 use std::collections::BTreeMap;
 
 use althing_discovery::Sought;
+use althing_protocol::record::RecordKey;
 use althing_protocol::{AgentId, Digest, PublicKey};
 
 /// Who asks waits for a minute at most; looking for whom to ask takes a moment too.
@@ -90,6 +91,14 @@ pub trait Invariant: Send {
     fn check_call(&mut self, _called: &Called, _truth: &Truth) -> Result<(), String> {
         Ok(())
     }
+
+    /// Looks at a value that an honest node keeps for others when all is over.
+    ///
+    /// # Errors
+    /// How it does not hold.
+    fn check_kept(&mut self, _holder: PublicKey, _key: RecordKey, _bytes: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 fn all() -> Vec<Box<dyn Invariant>> {
@@ -119,7 +128,7 @@ pub fn named(names: &[String]) -> Vec<Box<dyn Invariant>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key;
+    use crate::{NETWORK, NOW_MS, key};
 
     fn node(number: u32) -> PublicKey {
         key(number).public()
@@ -191,6 +200,28 @@ mod tests {
         assert_eq!(broken(&look(), &revoked), ["the-revoked-are-gone"]);
         revoked.revoked_ms.insert(node(100), 10_000);
         assert_eq!(broken(&look(), &revoked), [""; 0], "for ten seconds it may be");
+    }
+
+    #[test]
+    fn a_node_keeps_nothing_that_its_author_did_not_sign() {
+        use althing_protocol::object;
+        use althing_protocol::record::{Contact, Value};
+
+        let under = RecordKey::contact(NETWORK, node(1));
+        let signed_by = |signer: u32, ends_ms: u64| {
+            let body = Contact::new(node(1), 1, NOW_MS - 1_000, ends_ms, vec!["sim:1".to_owned()]);
+            Value::Contact(object::sign(body, NETWORK, "", &key(signer)).expect("a good shape")).encode()
+        };
+        let broken = |bytes: &[u8]| {
+            let broken = all().into_iter().filter_map(|mut invariant| {
+                invariant.check_kept(node(2), under, bytes).is_err().then(|| invariant.name())
+            });
+            broken.collect::<Vec<_>>()
+        };
+        assert_eq!(broken(&signed_by(1, NOW_MS + 1_000)), [""; 0]);
+        assert_eq!(broken(&signed_by(1, NOW_MS - 1)), [""; 0], "whether it is over is not what counts");
+        assert_eq!(broken(&signed_by(3, NOW_MS + 1_000)), ["nothing-forged-is-believed"]);
+        assert_eq!(broken(b"nonsense"), ["nothing-forged-is-believed"]);
     }
 
     #[test]

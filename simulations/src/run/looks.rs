@@ -1,14 +1,28 @@
 //! Somebody looks for something, and what is found is judged.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use althing_discovery::{Found, Query};
+use althing_discovery::{Found, Query, Sought};
 use althing_protocol::{AgentId, PublicKey};
 use rand::Rng as _;
 use tokio::sync::mpsc;
 
-use super::{Ended, SETTLED_MS, World, pick};
+use super::{Ended, SETTLED_MS, Violation, World, pick};
 use crate::invariant::Look;
+use crate::key;
+
+/// Whom a look asks at most: candidates that the table named, and as many peers.
+const ASKED_MAX: usize = 40;
+/// How long it takes at most: the look-up, its candidates, and the peers (see [`althing_discovery::DiscoveryConfig`]); a link's
+/// time is not among them.
+const TOOK_MAX: Duration = Duration::from_millis(5_300);
+
+/// What a look did that it may not, whatever it finds.
+fn too_much(sought: &Sought) -> Option<String> {
+    let fits = sought.asked <= ASKED_MAX && sought.took <= TOOK_MAX;
+    (!fits).then(|| format!("it asked {} and took {:?}", sought.asked, sought.took))
+}
 
 impl World<'_> {
     /// Who looks next, and for what. None of those who only just came.
@@ -80,6 +94,33 @@ impl World<'_> {
                 self.outcome.took_ms.push(took_ms);
             }
         }
+        if let Some(what) = look.sought.as_ref().and_then(too_much) {
+            self.outcome.violations.push(Violation { invariant: "finds.bounds", at_ms: look.ended_ms, what });
+        }
         self.check(look.ended_ms, |invariant, truth| invariant.check(&look, truth));
+    }
+
+    /// Looks at what the nodes that are there keep for others, when all is over.
+    pub(super) fn judge_kept(&mut self) {
+        for number in self.there() {
+            let holder = key(number + 1).public();
+            for (under, bytes) in self.net.values(holder) {
+                self.outcome.values += 1;
+                self.check(self.scenario.for_ms, |invariant, _| invariant.check_kept(holder, under, &bytes));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_asks_too_many_or_takes_too_long_is_a_violation() {
+        let good = Sought { asked: ASKED_MAX, took: TOOK_MAX, ..Sought::default() };
+        assert_eq!(too_much(&good), None);
+        assert!(too_much(&Sought { asked: ASKED_MAX + 1, ..good.clone() }).is_some());
+        assert!(too_much(&Sought { took: TOOK_MAX + Duration::from_millis(1), ..good }).is_some());
     }
 }

@@ -59,6 +59,8 @@ pub struct Outcome {
     pub kept: usize,
     /// Calls that nothing was in the way of, and tasks that were asked for again so.
     pub calm_calls: [usize; 2],
+    /// Values that honest nodes kept for others at the end, each of which was looked at.
+    pub values: usize,
     /// What did not hold.
     pub violations: Vec<Violation>,
     /// What was decided.
@@ -177,6 +179,7 @@ impl<'a> World<'a> {
             recalled: 0,
             kept: 0,
             calm_calls: [0, 0],
+            values: 0,
             violations: Vec::new(),
             trace: Trace::default(),
         };
@@ -248,6 +251,7 @@ impl<'a> World<'a> {
             }
         }
         self.judge_stuck();
+        self.judge_kept();
         self.outcome.took_ms.sort_unstable();
         let (found, wanted) = (self.outcome.found as f64, self.scenario.finds.share * self.outcome.findable as f64);
         if found < wanted {

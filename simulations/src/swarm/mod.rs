@@ -61,7 +61,7 @@ pub struct Measured {
 /// Which nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// L1 to L3 of this project on its libp2p shell.
+    /// L2 and L3 of this project on its libp2p shell, with an agent each; neither calls, nor a store, nor a gateway.
     Ours,
     /// libp2p's Kademlia, identify and ping, over the same transport.
     Bare,
@@ -111,6 +111,8 @@ pub fn report(size: Size, ours: &Measured, bare: &Measured) -> Value {
         "ratios": {
             "put": ratio(quantile(&ours.put_ms, 50), quantile(&bare.put_ms, 50)),
             "lookUp": ratio(quantile(&ours.look_up_ms, 50), quantile(&bare.look_up_ms, 50)),
+            // A find is a look-up, and then asks who was named and verifies what it says.
+            "findToLookUp": ratio(quantile(&ours.find_ms, 50), quantile(&bare.look_up_ms, 50)),
             "memory": ratio(ours.memory_kib, bare.memory_kib),
         },
     })

@@ -35,7 +35,12 @@ fn main() {
             "peer-link" => link::peer().await,
             "hosting" => wasm::hosting().await,
             "attack" => hostile::attack().await,
-            "hostile" => hostile::run().await,
+            "hostile" => {
+                if !hostile::run().await {
+                    eprintln!("not all is as it is wanted");
+                    std::process::exit(1);
+                }
+            }
             "empty" => idle::empty().await,
             "calls" => calls::run().await,
             "find" => find::run(),

@@ -80,7 +80,6 @@ on_both! {
     what_does_not_hold_is_not_kept
     the_newest_value_wins
     a_node_alone_says_so
-    what_a_node_sees_elsewhere_is_in_its_table
 }
 
 async fn who_provides_something_is_found_by_those_who_never_met_it(world: World) {
@@ -167,12 +166,4 @@ async fn a_node_alone_says_so(world: World) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(left, []);
-}
-
-async fn what_a_node_sees_elsewhere_is_in_its_table(world: World) {
-    let (seer, seen) = (world.join(&key(1)).await, world.join(&key(2)).await);
-    seer.routing().learn(seen.local(), seen.listening());
-    until("it is in the table", || seer.routing().nodes() == [seen.local()]).await;
-    seen.routing().provide(capability("a")).await.expect_err("it knows nobody");
-    assert_eq!(providers(&seer, capability("a")).await, [seen.local()]);
 }

@@ -81,7 +81,11 @@ fn is_about(data: &Value) -> bool {
 fn about(data: &Value) -> Vec<String> {
     let tool =
         |call: &Value| format!("called {}: {}, {} µs", text(call, "tool"), text(call, "outcome"), text(call, "tookUs"));
-    let source = |cited: &Value| format!("[#{}] {}", text(cited, "id"), text(cited, "source"));
+    // A passage of an agent's memory, or a place in a file.
+    let source = |cited: &Value| match cited["id"].as_str() {
+        Some(id) => format!("[#{id}] {}", text(cited, "source")),
+        None => format!("{}:{}", text(cited, "file"), text(cited, "line")),
+    };
     let mut lines: Vec<String> = rows(data, "tools").iter().map(tool).collect();
     lines.extend(rows(data, "citations").iter().map(source));
     let usage = &data["usage"];
@@ -197,5 +201,17 @@ impl Shown {
             "TASK_STATE_CANCELED" => Err(Failure::failed(format!("task {task} was cancelled"))),
             _ => Err(Failure::failed(format!("the agent failed: {}", self.said))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cited_is_named_whether_it_is_a_passage_or_a_place_in_a_file() {
+        let data = serde_json::json!({ "citations": [{ "id": "ab12", "source": "notes" }, { "file": "guide.md", "line": 7 }] });
+        assert!(is_about(&data));
+        assert_eq!(about(&data), ["[#ab12] notes", "guide.md:7"]);
     }
 }

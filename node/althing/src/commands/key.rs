@@ -35,7 +35,14 @@ pub fn run(at: &Paths, key: &Key, out: &Out) -> Result<(), Failure> {
                 } else {
                     format!("the old one is accepted for {overlap_minutes} minutes more")
                 };
-                format!("{} has a new key, {}; {old}", text(about, "owner"), text(about, "key"))
+                // The key after it was made just now, and here.
+                let next = if from.is_some() {
+                    "\nits next key lies on this machine: `althing key export FILE --remove-next` moves it away again, and the \
+                     file that was used is of no more use"
+                } else {
+                    ""
+                };
+                format!("{} has a new key, {}; {old}{next}", text(about, "owner"), text(about, "key"))
             });
             Ok(())
         }

@@ -20,11 +20,12 @@ pub fn rotate(
     entropy: &Entropy,
 ) -> Result<KeyLog, Failure> {
     let (files, owner) = current(folder)?;
+    let hint = hint(next.as_ref());
     let key = next_key(&files, next)?;
     let after = SecretKey::from_seed(&entropy.bytes());
     let overlap_ms = u64::try_from(overlap.as_millis()).unwrap_or(u64::MAX);
     let log = owner.log.rotate(&key, after.public(), later(&owner.log, clock), overlap_ms);
-    let log = log.map_err(|error| Failure::failed(format!("the keys cannot be rotated: {error}")))?;
+    let log = log.map_err(|error| Failure::failed(format!("the keys cannot be rotated: {error}{hint}")))?;
     // What was taken back stays taken back, signed by a key that speaks.
     let mut withdrawals = Vec::new();
     for bytes in &owner.withdrawals {
@@ -38,12 +39,22 @@ pub fn rotate(
     Ok(log)
 }
 
+/// What may be wrong with a key that was brought from elsewhere.
+fn hint(brought: Option<&SecretKey>) -> &'static str {
+    if brought.is_some() {
+        "; is the exported file from before the last rotation? the one after it is needed"
+    } else {
+        ""
+    }
+}
+
 /// No key speaks for the owner any more, for ever.
 pub fn revoke(folder: &Path, next: Option<SecretKey>, clock: &WallClock) -> Result<KeyLog, Failure> {
     let (files, owner) = current(folder)?;
+    let hint = hint(next.as_ref());
     let key = next_key(&files, next)?;
     let log = owner.log.revoke(&key, later(&owner.log, clock));
-    let log = log.map_err(|error| Failure::failed(format!("the keys cannot be revoked: {error}")))?;
+    let log = log.map_err(|error| Failure::failed(format!("the keys cannot be revoked: {error}{hint}")))?;
     files.change(&log, &key, None)?;
     Ok(log)
 }

@@ -28,6 +28,17 @@ pub struct Exported {
     pub log: KeyLog,
 }
 
+/// Refuses a file in a folder that is not there: a medium that is not mounted, or a mistyped path, is no place for a key.
+pub fn into_a_folder(file: &Path) -> Result<(), Failure> {
+    match file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+        None => Ok(()),
+        Some(folder) => Err(Failure::usage(format!(
+            "there is no folder {}; make it first, or mount the medium that it is on",
+            folder.display()
+        ))),
+    }
+}
+
 /// Writes the owner's keys to a new file; with `remove_next` the next key then lies nowhere else.
 pub fn export(
     folder: &Path,
@@ -36,6 +47,7 @@ pub fn export(
     remove_next: bool,
     entropy: &Entropy,
 ) -> Result<Owner, Failure> {
+    into_a_folder(to)?;
     let files = Files::lock(folder)?;
     if !files.begun() {
         let message = format!("there is no owner in {} yet; `althing up` makes one", folder.display());

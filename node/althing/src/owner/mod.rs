@@ -13,7 +13,7 @@ use althing_store::keyfile;
 
 use crate::exit::Failure;
 pub use change::{revoke, rotate, withdraw};
-pub use export::{Exported, export, import};
+pub use export::{Exported, export, import, into_a_folder};
 use files::Files;
 pub use files::{Stamp, decode, encode, stamp};
 

@@ -90,6 +90,11 @@ fn a_revoked_owner_is_nobody_any_more() {
 fn exported_keys_come_back_and_the_next_one_can_live_elsewhere() {
     let (folder, owner, entropy) = begun();
     let file = folder.path().join("kept.keys");
+    let unmounted = folder.path().join("stick/kept.keys");
+    let refused =
+        export(folder.path(), &unmounted, "correct horse", true, &entropy).expect_err("no such folder").message;
+    assert!(refused.contains("there is no folder") && !folder.path().join("stick").exists(), "{refused}");
+    assert!(Owner::open(folder.path(), &clock(), &entropy).expect("nothing changed").has_next);
     export(folder.path(), &file, "correct horse", true, &entropy).expect("exported");
     assert!(!Owner::open(folder.path(), &clock(), &entropy).expect("still there").has_next);
     let refused = rotate(folder.path(), None, HOUR, &clock(), &entropy).expect_err("the next key is elsewhere");
@@ -106,7 +111,14 @@ fn exported_keys_come_back_and_the_next_one_can_live_elsewhere() {
     import(other.path(), &exported).expect("an empty folder takes it");
     let there = Owner::open(other.path(), &clock(), &entropy).expect("the same owner");
     assert_eq!((there.id(), there.has_next), (owner.id(), true));
+    let outdated = exported.next.clone();
     rotate(folder.path(), exported.next, HOUR, &clock(), &entropy).expect("rotated with the key from elsewhere");
+    for refused in
+        [rotate(folder.path(), outdated.clone(), HOUR, &clock(), &entropy), revoke(folder.path(), outdated, &clock())]
+    {
+        let refused = refused.expect_err("that key has had its turn").message;
+        assert!(refused.contains("before the last rotation"), "{refused}");
+    }
     let newer = Exported::read(&file, "correct horse").expect("read");
     let refused = import(folder.path(), &newer).expect_err("what is here is newer").message;
     assert!(refused.contains("newer"), "{refused}");

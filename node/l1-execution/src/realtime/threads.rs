@@ -136,13 +136,14 @@ fn idle() -> Result<(), thread_priority::Error> {
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
 }
 
-/// Asks for short slices, which takes no privilege; its nice value stays, and a thread that somebody gave another class is
-/// left alone. A kernel before 6.12 takes no notice. What the thread starts, an agent's process say, is as any other again
+/// Asks for short slices, which takes no privilege; its nice value stays, and a thread that somebody gave another class or a
+/// higher priority is left alone. A kernel before 6.12 takes no notice. What the thread starts, an agent's process say, is as any other again
 /// (SCHED_FLAG_RESET_ON_FORK).
 fn soft() -> io::Result<()> {
     let mut attributes = attributes()?;
-    if attributes.sched_policy != libc::SCHED_OTHER.unsigned_abs() {
-        return Err(io::Error::other("a thread of another scheduling class"));
+    // Whoever gave it another class, or a priority that what it starts would lose with the flag, meant that.
+    if attributes.sched_policy != libc::SCHED_OTHER.unsigned_abs() || attributes.sched_nice < 0 {
+        return Err(io::Error::other("a thread that was given a class or a priority of its own"));
     }
     attributes.sched_flags |= u64::from(libc::SCHED_FLAG_RESET_ON_FORK.unsigned_abs());
     attributes.sched_runtime = u64::try_from(SLICE.as_nanos()).expect("less than a second");
@@ -231,6 +232,22 @@ mod tests {
         }
         assert_eq!(u128::from(soft.sched_runtime), SLICE.as_nanos());
         assert_ne!(u128::from(below.sched_runtime), SLICE.as_nanos());
+    }
+
+    #[test]
+    fn a_thread_that_was_given_a_priority_keeps_it_and_so_does_what_it_starts() {
+        let nice = std::thread::spawn(|| {
+            let mut given = attributes().expect("its attributes");
+            (given.sched_nice, given.sched_runtime) = (-1, 0);
+            if set_attributes(&given).is_err() {
+                println!("skipped: this account may not raise a priority");
+                return;
+            }
+            assert!(!Ladder::without().take(Level::Soft));
+            let below = std::thread::spawn(|| attributes().expect("its attributes").sched_nice);
+            assert_eq!((attributes().expect("its attributes").sched_nice, below.join().expect("it ends")), (-1, -1));
+        });
+        nice.join().expect("it ends");
     }
 
     #[test]

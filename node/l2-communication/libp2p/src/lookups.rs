@@ -202,8 +202,10 @@ impl Lookups {
             {
                 self.take_in(kad, peer, vec![address]);
             }
-            kad::Event::RoutingUpdated { old_peer, .. } => {
+            kad::Event::RoutingUpdated { peer, old_peer, .. } => {
                 self.changed = true;
+                // It may have waited for its place, and been told of meanwhile.
+                forget_oldest(kad, peer, &[]);
                 if let Some(gone) = old_peer.and_then(public_key) {
                     self.caps.remove(gone);
                 }
@@ -326,12 +328,14 @@ impl Lookups {
                 return;
             }
         }
-        for address in addresses.into_iter().take(ADDRESSES_MAX) {
-            if kad.add_address(&peer, address) == kad::RoutingUpdate::Failed {
+        let new = &addresses[..addresses.len().min(ADDRESSES_MAX)];
+        for address in new {
+            if kad.add_address(&peer, address.clone()) == kad::RoutingUpdate::Failed {
                 self.caps.remove(node);
                 return;
             }
         }
+        forget_oldest(kad, peer, new);
     }
 
     /// A peer could not be reached: others are looked for in its stead.
@@ -361,6 +365,26 @@ fn nodes(kad: &mut kad::Behaviour<Shelf>) -> BTreeSet<PublicKey> {
         .kbuckets()
         .flat_map(|bucket| bucket.iter().map(|entry| *entry.node.key.preimage()).collect::<Vec<PeerId>>());
     peers.filter_map(public_key).collect()
+}
+
+/// Leaves a peer no more addresses than one may have: however often it says that it listens elsewhere, an answer with it in
+/// it is not to become too long for who asks.
+fn forget_oldest(kad: &mut kad::Behaviour<Shelf>, peer: PeerId, new: &[Multiaddr]) {
+    let known = held(kad, peer);
+    let without_peer = |address: &Multiaddr| {
+        address.iter().take_while(|part| !matches!(part, Protocol::P2p(_))).collect::<Multiaddr>()
+    };
+    let old = known.iter().map(without_peer).filter(|address| !new.contains(address));
+    for address in old.take(known.len().saturating_sub(ADDRESSES_MAX)) {
+        kad.remove_address(&peer, &address);
+    }
+}
+
+/// The addresses of a peer in the table, the oldest first.
+fn held(kad: &mut kad::Behaviour<Shelf>, peer: PeerId) -> Vec<Multiaddr> {
+    let Some(bucket) = kad.kbucket(peer) else { return Vec::new() };
+    let entry = bucket.iter().find(|entry| *entry.node.key.preimage() == peer);
+    entry.map(|entry| entry.node.value.iter().cloned().collect()).unwrap_or_default()
 }
 
 /// Where a peer can be dialled, as far as the table and the look-ups under way know.
@@ -396,4 +420,30 @@ fn ip(address: &Multiaddr) -> Option<IpAddr> {
 
 fn group(address: Option<Multiaddr>) -> Option<Group> {
     Group::of(ip(&address?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::SecretKey;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn however_often_a_peer_listens_elsewhere_its_addresses_are_bounded() {
+        let key = |number: u8| SecretKey::from_seed(&[number; 32]).public();
+        let (local, peer) = (key(1), peer_id(key(2)));
+        let mut kad = behaviour(local, "althing");
+        let (mut lookups, _outcomes) = Lookups::new(local, "althing", WallClock::new(|| 0));
+        let at = |port: u16| format!("/ip4/192.168.7.1/tcp/{port}").parse::<Multiaddr>().expect("an address");
+        lookups.take_in(&mut kad, peer, vec![at(4001)]);
+        // One that was dialled stays beside a few that it says.
+        lookups.take_in(&mut kad, peer, vec![at(1), at(2)]);
+        assert_eq!(addresses_of(&mut kad, peer).len(), 3);
+        for first in 0..500 {
+            lookups.take_in(&mut kad, peer, (0..20).map(|more| at(5000 + first * 20 + more)).collect());
+            assert_eq!(held(&mut kad, peer).len(), ADDRESSES_MAX);
+        }
+        let last = addresses_of(&mut kad, peer);
+        assert!(last.iter().all(|address| address.contains("/tcp/1498") || address.contains("/tcp/1499")), "{last:?}");
+    }
 }

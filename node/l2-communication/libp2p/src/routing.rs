@@ -5,7 +5,6 @@ use althing_protocol::PublicKey;
 use althing_protocol::record::RecordKey;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use libp2p::Multiaddr;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::lookups::Wanted;
@@ -44,12 +43,6 @@ impl Routing for Libp2pNetwork {
 
     fn get(&self, key: RecordKey, found: mpsc::Sender<Vec<u8>>) -> BoxFuture<'_, Result<LookupStats, RoutingError>> {
         self.look(Wanted::Get(key, found)).boxed()
-    }
-
-    fn learn(&self, node: PublicKey, addresses: Vec<String>) {
-        let addresses: Vec<Multiaddr> = addresses.iter().filter_map(|address| address.parse().ok()).collect();
-        // The same.
-        let _ = self.commands.try_send(Command::Learn(node, addresses));
     }
 
     fn nodes(&self) -> Vec<PublicKey> {

@@ -61,7 +61,6 @@ pub(crate) struct Shared {
 pub(crate) enum Command {
     Look(Wanted, Done),
     Withdraw(RecordKey),
-    Learn(PublicKey, Vec<Multiaddr>),
     Dial { peer: Option<PublicKey>, addresses: Vec<Multiaddr>, done: oneshot::Sender<Result<PublicKey, DialError>> },
     Disconnect(PublicKey),
     Probe { peer: PublicKey, address: Multiaddr, done: oneshot::Sender<Result<PublicKey, DialError>> },
@@ -189,9 +188,6 @@ impl Task {
         match command {
             Command::Look(wanted, done) => self.lookups.begin(&mut self.swarm.behaviour_mut().kad.0, wanted, done),
             Command::Withdraw(key) => self.swarm.behaviour_mut().kad.0.stop_providing(&key.to_multihash().into()),
-            Command::Learn(peer, addresses) => {
-                self.lookups.take_in(&mut self.swarm.behaviour_mut().kad.0, peer_id(peer), addresses);
-            }
             Command::Disconnect(peer) => {
                 // An error means that it was not connected.
                 let _ = self.swarm.disconnect_peer_id(peer_id(peer));

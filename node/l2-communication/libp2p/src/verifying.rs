@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use althing_communication::WallClock;
 use althing_communication::groups::Group;
+use althing_protocol::PublicKey;
 use althing_protocol::record::{RecordError, RecordKey, Value};
-use althing_protocol::{ObjectError, PublicKey};
 use tokio::sync::mpsc;
 
 /// Values that wait to be verified; more are dropped, and their senders say them again.
@@ -35,16 +35,8 @@ pub(crate) struct Verified {
 /// One that does not.
 pub(crate) struct Refused {
     pub from: PublicKey,
-    /// Nobody who means well says that. A clock may be wrong, and a newer version may say more.
+    /// See [`RecordError::is_forged`].
     pub forged: bool,
-}
-
-fn is_forged(reason: &RecordError) -> bool {
-    match reason {
-        RecordError::Cbor(_) | RecordError::WrongKey | RecordError::KeyLog(_) => true,
-        RecordError::Contact(reason) => matches!(reason, ObjectError::Envelope(_) | ObjectError::WrongKey { .. }),
-        RecordError::Shape(_) => false,
-    }
 }
 
 /// What waits.
@@ -109,7 +101,7 @@ async fn verify(
         if let Err(reason) = &outcome {
             tracing::debug!(from = %from.0, %reason, "value refused");
         }
-        let outcome = outcome.map_err(|reason| Refused { from: from.0, forged: is_forged(&reason) });
+        let outcome = outcome.map_err(|reason| Refused { from: from.0, forged: reason.is_forged() });
         if verified.send(outcome).await.is_err() {
             return;
         }

@@ -327,6 +327,12 @@ impl Records {
         self.values.get(&key).filter(|kept| kept.until_ms > now_ms).map(|kept| kept.bytes.as_slice())
     }
 
+    /// All values, as they were given.
+    pub fn values(&self, now_ms: u64) -> impl Iterator<Item = (RecordKey, &[u8])> {
+        let there = self.values.iter().filter(move |(_, kept)| kept.until_ms > now_ms);
+        there.map(|(key, kept)| (*key, kept.bytes.as_slice()))
+    }
+
     /// Who provides what `key` stands for.
     #[must_use]
     pub fn providers(&self, now_ms: u64, key: RecordKey) -> Vec<Provider> {

@@ -101,6 +101,15 @@ impl SimNet {
         }
     }
 
+    /// The values that a node keeps for others.
+    #[must_use]
+    pub fn values(&self, node: PublicKey) -> Vec<(RecordKey, Vec<u8>)> {
+        let now_ms = self.now_ms();
+        let state = self.lock();
+        let Some(node) = state.nodes.get(&node) else { return Vec::new() };
+        node.part.records.values(now_ms).map(|(key, bytes)| (key, bytes.to_vec())).collect()
+    }
+
     /// What `to` says to `from`, who may then know each other.
     fn answer(&self, from: PublicKey, to: PublicKey, question: &Question) -> Option<Reply> {
         let now_ms = self.now_ms();
@@ -326,11 +335,6 @@ impl Routing for SimNetwork {
             Ok(self.iterate(lookup, tell).await?.1)
         }
         .boxed()
-    }
-
-    fn learn(&self, node: PublicKey, _: Vec<String>) {
-        let group = self.net.lock().nodes.get(&node).and_then(|node| node.part.group);
-        self.part(|part| part.meet(node, group));
     }
 
     fn nodes(&self) -> Vec<PublicKey> {

@@ -3,6 +3,7 @@
 pub mod announce;
 pub mod audience;
 pub mod catalogue;
+pub(crate) mod contacts;
 pub mod dialling;
 pub(crate) mod gone;
 pub mod index;

@@ -38,6 +38,13 @@ const HELD: usize = 1_000;
 /// Honest calls, and the time between two.
 const CALLS: usize = 1_000;
 const EVERY: Duration = Duration::from_millis(10);
+/// Peers that come while the attack is on, in each round of calls, and how long one has.
+const NEWCOMERS: usize = 4;
+const NEWCOMER_MAX: Duration = Duration::from_secs(5);
+/// How much slower an honest call may be under fire, p99.
+const RATIO_MAX: f64 = 2.0;
+/// Memory that the node may take, MiB.
+const RESIDENT_MAX: f64 = 512.0;
 
 /// Honest calls: a signed question to the node, and its signed answer.
 async fn honest(at: &althing_communication::Communication, node: PublicKey, calls: usize) -> Vec<Duration> {
@@ -94,8 +101,10 @@ struct Felt {
 }
 
 impl Felt {
-    fn print(&mut self) {
+    /// True when it is as it is wanted.
+    fn print(&mut self) -> bool {
         let (quiet99, fire99) = (percentile(&mut self.quiet, 0.99), percentile(&mut self.under_fire, 0.99));
+        let ratio = fire99.as_secs_f64() / quiet99.as_secs_f64();
         let (setting, wanted) = match self.setting {
             Setting::Own => ("as on a machine of its own", " (wanted: at most 2)"),
             Setting::Shared => ("on the node's and the attackers' processors", ""),
@@ -106,9 +115,10 @@ impl Felt {
             us(quiet99),
             us(percentile(&mut self.under_fire, 0.5)),
             us(fire99),
-            fire99.as_secs_f64() / quiet99.as_secs_f64(),
+            ratio,
             self.under_fire.len(),
         );
+        self.setting == Setting::Shared || ratio <= RATIO_MAX
     }
 }
 
@@ -118,8 +128,19 @@ async fn status(program: &PathBuf, folder: &std::path::Path) -> serde_json::Valu
     serde_json::from_slice(&command.output().await.expect("a status").stdout).expect("JSON")
 }
 
-/// Prints what an honest peer felt, and what the node kept.
-pub async fn run() {
+/// Somebody new who wants to ask something: was there an answer in that time?
+async fn newcomer(node: PublicKey, address: &str) -> bool {
+    let coming = async {
+        let (communication, _) = communication().await;
+        communication.network().dial(Some(node), vec![address.to_owned()]).await.ok()?;
+        let inquiry = Inquiry { capability: Some("nothing.has-this".to_owned()), ..Inquiry::default() }.encode();
+        communication.call(node, PLACEMENTS, Request::new("find", inquiry)).await.ok()
+    };
+    tokio::time::timeout(NEWCOMER_MAX, coming).await.is_ok_and(|answer| answer.is_some())
+}
+
+/// Prints what an honest peer felt, and what the node kept; true when all is as it is wanted.
+pub async fn run() -> bool {
     let mut program: PathBuf = std::env::current_exe().expect("this program");
     program.set_file_name("althing");
     let folder = tempfile::tempdir().expect("a folder");
@@ -142,12 +163,16 @@ pub async fn run() {
     let mut lines = BufReader::new(attack.stdout.take().expect("its output")).lines();
     lines.next_line().await.expect("a line");
     let begun = Instant::now();
-    let mut most = before;
+    let (mut most, mut came, mut welcome) = (before, 0, 0);
     // What the node refused came; what was sent may have been lost with its connection.
     let table = loop {
         for felt in &mut felt {
             felt.setting.take().await;
             felt.under_fire.extend(honest(&communication, did, CALLS).await);
+        }
+        for _ in 0..NEWCOMERS {
+            came += 1;
+            welcome += usize::from(newcomer(did, &address).await);
         }
         most = idle::resident(&node).max(most);
         let status = status(&program, folder.path()).await;
@@ -161,9 +186,15 @@ pub async fn run() {
         begun.elapsed().as_secs_f64(),
         table["refused"]
     );
-    felt.iter_mut().for_each(Felt::print);
+    let felt: Vec<bool> = felt.iter_mut().map(Felt::print).collect();
     println!(
-        "  resident: {before:.1} MiB before, {most:.1} MiB at most (wanted: below 512); kept {} values (wanted: 1, its own) and {} provider records",
+        "  newcomers from the attackers' own address that were answered within {} s: {welcome} of {came}",
+        NEWCOMER_MAX.as_secs()
+    );
+    println!(
+        "  resident: {before:.1} MiB before, {most:.1} MiB at most (wanted: below {RESIDENT_MAX:.0}); kept {} values (wanted: 1, its own) and {} provider records (wanted: 0)",
         table["values"], table["providers"]
     );
+    let held = table["values"] == 1 && table["providers"] == 0 && most < RESIDENT_MAX;
+    held && table["refused"].as_u64().is_some_and(|came| came >= WRITES) && felt.into_iter().all(|held| held)
 }
