@@ -202,6 +202,9 @@ pub struct AdversaryOf {
     /// How many addresses they have among them; 0: private ones, which nobody counts.
     #[serde(default)]
     pub addresses: u32,
+    /// In how many networks (/24) those are.
+    #[serde(default = "one")]
+    pub networks: u32,
 }
 
 /// Why a scenario is refused.
@@ -233,6 +236,10 @@ pub enum ScenarioError {
         /// What it must be.
         rule: String,
     },
+}
+
+fn one() -> u32 {
+    1
 }
 
 impl Scenario {
@@ -312,6 +319,9 @@ impl Scenario {
         let known = crate::invariant::names();
         if let Some(unknown) = self.invariants.iter().find(|name| !known.contains(&name.as_str())) {
             return Some(("invariants", format!("has {unknown:?}; there are {}", known.join(", "))));
+        }
+        if self.adversary.iter().any(|adversary| adversary.networks == 0 || adversary.networks > 200) {
+            return Some(("adversary.networks", "is 1 to 200".to_owned()));
         }
         let known = crate::adversary::names();
         if let Some(unknown) = self.adversary.iter().find(|adversary| !known.contains(&adversary.is.as_str())) {

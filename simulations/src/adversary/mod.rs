@@ -76,16 +76,18 @@ pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|(name, _)| *name).collect()
 }
 
-/// Lets `count` of those of a name loose, which have `addresses` addresses on the internet among them.
+/// Lets `count` of those of a name loose, which have `addresses` addresses on the internet among them, in `networks`
+/// networks.
 ///
 /// # Panics
 /// When there is none of that name: scenarios are checked before.
-pub async fn release(name: &str, target: &Target, count: u32, addresses: u32) -> Vec<Loose> {
+pub async fn release(name: &str, target: &Target, count: u32, (addresses, networks): (u32, u32)) -> Vec<Loose> {
     let (_, start) = ALL.iter().find(|(known, _)| *known == name).expect("a scenario names those that there are");
     let mut loose = Vec::new();
     for number in 0..count {
-        // Next to each other, as somebody's own machines are.
-        let ip = |at: u32| IpAddr::V4(Ipv4Addr::new(9, 9, 9, at.to_le_bytes()[0]));
+        // Next to each other in one network, as somebody's own machines are.
+        let byte = |number: u32| number.to_le_bytes()[0];
+        let ip = |at: u32| IpAddr::V4(Ipv4Addr::new(9, 9, 9 + byte(at % networks), byte(at)));
         let ip = (addresses > 0).then(|| ip(number % addresses));
         loose.push(start(target.clone(), FIRST + number, ip).await);
     }

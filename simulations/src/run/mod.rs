@@ -440,7 +440,7 @@ impl<'a> World<'a> {
                 .collect(),
             own: Arc::default(),
         };
-        let loose = adversary::release(&of.is, &target, of.count, of.addresses).await;
+        let loose = adversary::release(&of.is, &target, of.count, (of.addresses, of.networks)).await;
         self.truth.agents.extend(loose.iter().flat_map(|loose| loose.agents.clone()));
         self.loose.extend(loose);
     }

@@ -34,7 +34,7 @@ fn layers(machine: &Machine) -> Vec<String> {
 fn what_is_taken_from_one_layer_is_missed_by_that_one_only() {
     let Some(world) = World::new(2, Multicast::Carried) else { return };
     let [one, two] = &world.machines[..] else { panic!("two machines") };
-    let _nodes = [one.up(&[]), two.up(&[])];
+    let nodes = [one.up(&[]), two.up(&[])];
     one.add("native", &cast::echo("native", "anyone"));
     two.add("far", &cast::echo("far", "anyone"));
     one.write("slow.py", SLOW);
@@ -57,7 +57,7 @@ fn what_is_taken_from_one_layer_is_missed_by_that_one_only() {
     assert!(called.code == 4 || called.code == 6 || called.code == 1, "{called:?}");
     assert_eq!((two.run(&["call", "native", "hello"]).code, one.run(&["call", "far", "hello"]).code), (0, 0));
 
-    // L3: nothing is heard of others any more, and what is connected stays so.
+    // Nothing is heard of others by multicast any more, and what is connected stays so.
     world.quiet();
     assert_eq!((two.run(&["call", "native", "hello"]).code, one.run(&["call", "far", "hello"]).code), (0, 0));
 
@@ -71,4 +71,14 @@ fn what_is_taken_from_one_layer_is_missed_by_that_one_only() {
     assert_eq!(layers(one), all, "each layer is spoken of, whatever happened to it");
     world.restore(1);
     until(SOON, "it is found again, without a word by multicast", || one.finds("far"));
+
+    // L3: who starts now hears of nobody, and says so; its own agents answer.
+    drop(nodes);
+    let _nodes = [one.up(&[]), two.up(&[])];
+    until(SOON, "the doctor names the layer", || !wrong(one, "L3").is_empty());
+    assert!(one.finds("native") && !one.finds("far"));
+    assert_eq!(one.run(&["call", "native", "hello"]).code, 0);
+    let called = one.run(&["call", "far", "hello"]);
+    assert!(called.code == 4 && called.stderr.contains("far"), "{called:?}");
+    assert_eq!(layers(one), all);
 }
