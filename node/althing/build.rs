@@ -1,5 +1,5 @@
-//! How the program is linked: the addresses that the loader has to set right are written down in two bits each
-//! (DT_RELR) and not in 24. It reads all of them at each start, and they were 3 MiB of an idle node's memory.
+//! How the program is linked: the addresses that the loader has to set right are written down in two or three
+//! bits each (DT_RELR) and not in 24 bytes. It reads all of them at each start: they were 3 MiB of the program.
 
 use std::process::Command;
 

@@ -137,8 +137,8 @@ fn idle() -> Result<(), thread_priority::Error> {
 }
 
 /// Asks for short slices, which takes no privilege; its nice value stays, and a thread that somebody gave another class or a
-/// higher priority is left alone. A kernel before 6.12 takes no notice. What the thread starts, an agent's process say, is as any other again
-/// (SCHED_FLAG_RESET_ON_FORK).
+/// higher priority is left alone. A kernel before 6.12 takes no notice. What the thread starts, an agent's process say, is
+/// as any other again (SCHED_FLAG_RESET_ON_FORK).
 fn soft() -> io::Result<()> {
     let mut attributes = attributes()?;
     // Whoever gave it another class, or a priority that what it starts would lose with the flag, meant that.
