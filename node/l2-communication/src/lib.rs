@@ -8,6 +8,7 @@
 //!
 //! **Never knows**: A2A, tasks, agents' descriptions, where peers were found, or what a body means.
 
+pub mod admission;
 pub mod caller;
 pub mod config;
 pub mod error;
@@ -27,6 +28,7 @@ pub mod routing;
 mod service;
 mod signed;
 pub mod sim;
+mod tally;
 
 pub use caller::{Caller, CallerRefused, CallerRule, Trust};
 pub use config::CommunicationConfig;

@@ -1,6 +1,7 @@
 //! One suite for every implementation of a port; see `tests/`. Here is what its cases are made of.
 
 pub mod hostile;
+pub mod origins;
 pub mod probe;
 pub mod world;
 

@@ -10,6 +10,7 @@ use libp2p::{dcutr, identify, kad, ping, relay};
 use althing_protocol::PublicKey;
 
 use crate::config::Libp2pConfig;
+use crate::doors::Crowd;
 use crate::lookups;
 use crate::shelf::Shelf;
 use crate::slim::Slim;
@@ -29,6 +30,7 @@ const CIRCUIT_BYTES: u64 = 64 << 20;
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
+    crowd: Crowd,
     /// Who is shut out.
     pub out: allow_block_list::Behaviour<BlockedPeers>,
     streams: Slim<streams::Behaviour>,
@@ -51,15 +53,13 @@ impl Behaviour {
         control: &Control,
         places: relay::client::Behaviour,
     ) -> Behaviour {
-        let limits = ConnectionLimits::default()
-            .with_max_established_per_peer(Some(CONNECTIONS_PER_PEER))
-            .with_max_established_incoming(Some(config.incoming_max))
-            .with_max_pending_incoming(Some(config.pending_incoming_max));
+        let limits = ConnectionLimits::default().with_max_established_per_peer(Some(CONNECTIONS_PER_PEER));
         let probe = ping::Config::new().with_interval(config.ping_interval).with_timeout(config.ping_timeout);
         let about = identify::Config::new("/althing/1".to_owned(), key.public())
             .with_agent_version(concat!("althing/", env!("CARGO_PKG_VERSION")).to_owned());
         Behaviour {
             limits: connection_limits::Behaviour::new(limits),
+            crowd: Crowd::new(config.incoming_max),
             out: allow_block_list::Behaviour::default(),
             streams: Slim(streams::Behaviour::new(control)),
             identify: Slim(identify::Behaviour::new(about)),

@@ -18,10 +18,12 @@ pub struct Libp2pConfig {
     pub listen: Vec<String>,
     /// Pass connections on to nodes that nobody can dial, when this one can be dialled.
     pub relay: bool,
-    /// Connections that others may have opened to us at one time.
-    pub incoming_max: u32,
-    /// Connections being opened to us at one time.
-    pub pending_incoming_max: u32,
+    /// Connections that others may have opened to us at one time; an origin has its share ([`admission`]).
+    ///
+    /// [`admission`]: althing_communication::admission
+    pub incoming_max: usize,
+    /// Connections being opened to us at one time; of more, one of those with most of them is ended.
+    pub pending_incoming_max: usize,
     /// A dial that takes longer has failed.
     pub dial_timeout: Duration,
     /// How often a connection is probed that nothing is said on; where something is, the kernel notices sooner that it
@@ -47,7 +49,7 @@ impl Libp2pConfig {
             listen: vec!["/ip4/0.0.0.0/tcp/0".to_owned()],
             relay: true,
             incoming_max: 512,
-            pending_incoming_max: 128,
+            pending_incoming_max: 256,
             dial_timeout: Duration::from_secs(4),
             ping_interval: Duration::from_secs(15),
             ping_timeout: Duration::from_secs(4),

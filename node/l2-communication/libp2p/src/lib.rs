@@ -13,6 +13,7 @@ mod closing;
 mod config;
 mod connections;
 mod dialling;
+mod doors;
 mod egress;
 mod harbour;
 mod identity;

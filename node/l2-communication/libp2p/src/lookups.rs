@@ -410,7 +410,7 @@ fn believable(addresses: Vec<Multiaddr>, from: Option<&Multiaddr>) -> Vec<String
 }
 
 /// The IP address in front.
-fn ip(address: &Multiaddr) -> Option<IpAddr> {
+pub(crate) fn ip(address: &Multiaddr) -> Option<IpAddr> {
     match address.iter().next()? {
         Protocol::Ip4(ip) => Some(IpAddr::V4(ip)),
         Protocol::Ip6(ip) => Some(IpAddr::V6(ip)),

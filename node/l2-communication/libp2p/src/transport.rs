@@ -1,6 +1,6 @@
 //! How bytes travel: the transports that a swarm is built of, and the addresses that it listens on.
 
-use althing_protocol::{NetworkKey, SecretKey};
+use althing_protocol::SecretKey;
 use either::Either;
 use futures::StreamExt as _;
 use libp2p::core::Multiaddr;
@@ -15,6 +15,7 @@ use libp2p::{PeerId, Swarm, Transport as _, noise, quic, tcp, yamux};
 use crate::behaviour::Behaviour;
 use crate::closing::Closing;
 use crate::config::{Libp2pConfig, ListenError};
+use crate::doors::Doors;
 use crate::egress::{Egresses, Multiplexing};
 use crate::identity::public_key;
 use crate::streams::Control;
@@ -47,7 +48,7 @@ pub(crate) fn build(
     let (passed_on, places) = libp2p::relay::client::new(keypair.public().to_peer_id());
     let builder = libp2p::SwarmBuilder::with_existing_identity(keypair)
         .with_tokio()
-        .with_other_transport(|key| transport_of(key, config.network_key.as_ref(), streams.egresses.clone(), passed_on))
+        .with_other_transport(|key| transport_of(key, config, streams.egresses.clone(), passed_on))
         .map_err(|error| transport(error.to_string()))?
         .with_dns()
         .map_err(|error| transport(error.to_string()))?;
@@ -65,7 +66,7 @@ pub(crate) fn build(
 /// there is no quic; a relay is a member itself, so that what it passes on is a member's.
 fn transport_of(
     key: &Keypair,
-    network_key: Option<&NetworkKey>,
+    config: &Libp2pConfig,
     egresses: Egresses,
     passed_on: libp2p::relay::client::Transport,
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
@@ -73,8 +74,8 @@ fn transport_of(
     let mut streams = yamux::Config::default();
     streams.set_max_num_streams(STREAMS_MAX);
     let plain = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true)).map(|stream, _| tune(stream));
-    let behind = network_key.map(|key| PnetConfig::new(PreSharedKey::new(*key.as_bytes())));
-    let private = behind.is_some();
+    let behind = config.network_key.as_ref().map(|key| PnetConfig::new(PreSharedKey::new(*key.as_bytes())));
+    let (private, doors) = (behind.is_some(), config.pending_incoming_max);
     let transport = match behind {
         Some(behind) => Either::Left(plain.and_then(move |stream, _| behind.handshake(stream))),
         None => Either::Right(plain),
@@ -90,17 +91,17 @@ fn transport_of(
         .multiplex(Multiplexing(streams))
         .map(move |(peer, muxer): (PeerId, Closing<_>), _| counting(&egresses, peer, muxer));
     if private {
-        return Ok(passed_on.or_transport(tcp).map(|either, _| either.into_inner()).boxed());
+        return Ok(Doors::new(passed_on.or_transport(tcp).map(|either, _| either.into_inner()).boxed(), doors).boxed());
     }
     // Streams of QUIC share no backlog of ours: nothing is counted for them.
-    let mut config = quic::Config::new(key);
-    config.max_concurrent_stream_limit = STREAMS_MAX as u32;
-    config.max_stream_data = QUIC_STREAM_BYTES;
-    config.max_connection_data = QUIC_CONNECTION_BYTES;
-    let quic = quic::tokio::Transport::new(config);
+    let mut limits = quic::Config::new(key);
+    limits.max_concurrent_stream_limit = STREAMS_MAX as u32;
+    limits.max_stream_data = QUIC_STREAM_BYTES;
+    limits.max_connection_data = QUIC_CONNECTION_BYTES;
+    let quic = quic::tokio::Transport::new(limits);
     let quic = quic.map(|(peer, connection), _| (peer, StreamMuxerBox::new(connection)));
     let direct = tcp.or_transport(quic).map(|either, _| either.into_inner());
-    Ok(passed_on.or_transport(direct).map(|either, _| either.into_inner()).boxed())
+    Ok(Doors::new(passed_on.or_transport(direct).map(|either, _| either.into_inner()).boxed(), doors).boxed())
 }
 
 /// A connection whose backlog is counted with those of its peer.

@@ -12,6 +12,7 @@ use althing_protocol::{Digest, PublicKey};
 
 use crate::groups::Group;
 use crate::routing::{K, Provider};
+use crate::tally::Tally;
 
 /// How long a provider record is kept, milliseconds.
 pub const PROVIDER_TTL_MS: u64 = 2 * 60 * 60 * 1_000;
@@ -101,14 +102,18 @@ pub struct Records {
     limits: RecordLimits,
     values: BTreeMap<RecordKey, KeptValue>,
     value_bytes: usize,
+    /// Values of each sender, and of each group of addresses.
+    of_sender: Tally<PublicKey>,
+    of_group: Tally<Group>,
     /// The values' keys by how far they are.
     values_by: BTreeMap<Digest, RecordKey>,
     providers: BTreeMap<RecordKey, BTreeMap<PublicKey, u64>>,
     /// The providers' keys by how far they are.
     providers_by: BTreeMap<Digest, RecordKey>,
     nodes: BTreeMap<PublicKey, KeptNode>,
-    /// Provider records in all.
+    /// Provider records in all, and of each group of addresses.
     provided: usize,
+    provided_of_group: Tally<Group>,
 }
 
 /// Where a key lies: Kademlia of libp2p compares SHA-256 digests.
@@ -149,11 +154,14 @@ impl Records {
             limits,
             values: BTreeMap::new(),
             value_bytes: 0,
+            of_sender: Tally::default(),
+            of_group: Tally::default(),
             values_by: BTreeMap::new(),
             providers: BTreeMap::new(),
             providers_by: BTreeMap::new(),
             nodes: BTreeMap::new(),
             provided: 0,
+            provided_of_group: Tally::default(),
         }
     }
 
@@ -192,18 +200,22 @@ impl Records {
                 return Err(NotKept::Stale);
             }
         }
-        let others = || self.values.iter().filter(|(held, _)| **held != key).map(|(_, kept)| kept);
-        let share = self.limits.values_per_sender;
-        if sender != self.local && others().filter(|kept| kept.sender == sender).count() >= share {
+        // That which it takes the place of does not count.
+        let held = self.values.get(&key);
+        let of_sender = self.of_sender.of(sender) - usize::from(held.is_some_and(|held| held.sender == sender));
+        if sender != self.local && of_sender >= self.limits.values_per_sender {
             return Err(NotKept::Share("its sender"));
         }
-        if group.is_some() && others().filter(|kept| kept.group == group).count() >= self.limits.values_per_group {
+        let of_group = |of| self.of_group.of(of) - usize::from(held.is_some_and(|held| held.group == group));
+        if group.is_some_and(|group| of_group(group) >= self.limits.values_per_group) {
             return Err(NotKept::Share("its sender's group of addresses"));
         }
         self.make_room(key, bytes.len())?;
         self.drop_value(key);
         self.value_bytes += bytes.len();
         self.values_by.insert(self.far(key), key);
+        self.of_sender.add(sender);
+        group.into_iter().for_each(|group| self.of_group.add(group));
         self.values.insert(key, KeptValue { value, bytes, sender, group, until_ms });
         Ok(())
     }
@@ -228,6 +240,8 @@ impl Records {
     fn drop_value(&mut self, key: RecordKey) {
         if let Some(kept) = self.values.remove(&key) {
             self.value_bytes -= kept.bytes.len();
+            self.of_sender.remove(kept.sender);
+            kept.group.into_iter().for_each(|group| self.of_group.remove(group));
             self.values_by.remove(&self.far(key));
         }
     }
@@ -256,25 +270,39 @@ impl Records {
         }
         let kept =
             self.nodes.entry(node).or_insert_with(|| KeptNode { addresses: Vec::new(), group, keys: BTreeSet::new() });
+        let old = std::mem::replace(&mut kept.group, group);
+        let of_it = kept.keys.len();
         kept.addresses = addresses;
-        kept.group = group;
         kept.keys.insert(key);
-        self.provided += usize::from(!known);
+        if old != group {
+            self.moved(of_it, old, group);
+        }
+        if !known {
+            self.provided += 1;
+            group.into_iter().for_each(|group| self.provided_of_group.add(group));
+        }
         self.providers.entry(key).or_default().insert(node, until_ms);
         self.providers_by.insert(self.far(key), key);
         Ok(())
+    }
+
+    /// A node's records are of another group of addresses now.
+    fn moved(&mut self, records: usize, old: Option<Group>, new: Option<Group>) {
+        for _ in 0..records {
+            old.into_iter().for_each(|group| self.provided_of_group.remove(group));
+            new.into_iter().for_each(|group| self.provided_of_group.add(group));
+        }
     }
 
     fn may_provide(&mut self, node: PublicKey, group: Option<Group>, key: RecordKey) -> Result<(), NotKept> {
         if self.nodes.get(&node).is_some_and(|kept| kept.keys.len() >= self.limits.providers_per_node) {
             return Err(NotKept::Share("it"));
         }
-        if group.is_some() {
-            let of_group = || self.nodes.values().filter(|kept| kept.group == group);
-            if of_group().map(|kept| kept.keys.len()).sum::<usize>() >= self.limits.providers_per_group {
-                return Err(NotKept::Share("its group of addresses"));
-            }
-            if of_group().filter(|kept| kept.keys.contains(&key)).count() >= self.limits.group_per_key {
+        if let Some(of) = group {
+            let there = self.providers.get(&key).into_iter().flat_map(BTreeMap::keys);
+            let of_group = there.filter(|there| self.nodes.get(there).is_some_and(|kept| kept.group == group)).count();
+            let full = self.provided_of_group.of(of) >= self.limits.providers_per_group;
+            if full || of_group >= self.limits.group_per_key {
                 return Err(NotKept::Share("its group of addresses"));
             }
         }
@@ -303,6 +331,7 @@ impl Records {
             && kept.keys.remove(&key)
         {
             self.provided -= 1;
+            kept.group.into_iter().for_each(|group| self.provided_of_group.remove(group));
             if kept.keys.is_empty() {
                 self.nodes.remove(&node);
             }

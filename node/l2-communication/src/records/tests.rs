@@ -142,3 +142,44 @@ fn a_bucket_is_how_many_bits_of_a_distance_count() {
     far[0] = 0x40;
     assert_eq!(bucket(&zero, &far), 255);
 }
+
+/// What is counted as it comes and goes is what there is.
+fn counts(records: &Records) {
+    let mut of_group: BTreeMap<Group, (usize, usize)> = BTreeMap::new();
+    let mut of_sender: BTreeMap<PublicKey, usize> = BTreeMap::new();
+    for kept in records.values.values() {
+        *of_sender.entry(kept.sender).or_default() += 1;
+        kept.group.into_iter().for_each(|group| of_group.entry(group).or_default().0 += 1);
+    }
+    for kept in records.nodes.values() {
+        kept.group.into_iter().for_each(|group| of_group.entry(group).or_default().1 += kept.keys.len());
+    }
+    for number in 0..4 {
+        let group = group(number).expect("a group");
+        let counted = (records.of_group.of(group), records.provided_of_group.of(group));
+        assert_eq!(counted, of_group.get(&group).copied().unwrap_or_default());
+        let sender = node(u32::from(number));
+        assert_eq!(records.of_sender.of(sender), of_sender.get(&sender).copied().unwrap_or_default());
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn shares_are_counted_rightly(steps in proptest::collection::vec((0u32..4, 0u8..5, 0u32..8, 0u8..4), 1..120)) {
+        let limits = RecordLimits { values: 5, providers: 12, providers_per_node: 5, ..RecordLimits::default() };
+        let mut records = records(limits);
+        for (now_ms, (number, of, what, step)) in (0..).zip(steps) {
+            let from = (node(number), if of == 4 { None } else { group(of) });
+            match step {
+                0 => {
+                    let (key, value) = contact(what, now_ms);
+                    let _ = records.put(now_ms, from, key, value, now_ms + 20);
+                }
+                1 => records.withdraw(from.0, capability(what)),
+                2 => records.sweep(now_ms),
+                _ => drop(records.provide(now_ms, from, capability(what), there())),
+            }
+            counts(&records);
+        }
+    }
+}

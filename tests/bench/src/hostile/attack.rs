@@ -1,10 +1,11 @@
-//! The attackers: nodes that write rubbish to a table, nodes that send and read ever so slowly, and connections that are
-//! never of use.
+//! The attackers: nodes that write rubbish to a table, or that they provide whatever there is, nodes that send and read ever
+//! so slowly, and connections that are never of use, some of which have shaken hands.
 
 use std::time::Duration;
 
 use althing_communication::Network;
 use althing_conformance::hostile::{greet_on, request};
+use althing_conformance::origins::socket;
 use althing_discovery::PLACEMENTS;
 use althing_protocol::object;
 use althing_protocol::record::{Contact, RecordKey, Value};
@@ -17,10 +18,9 @@ use libp2p::swarm::SwarmEvent;
 use libp2p::{Multiaddr, PeerId, StreamProtocol, Swarm, noise, tcp, yamux};
 use rand::{Rng as _, RngCore as _};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use super::{HELD, NETWORK, SLOW_NODES, SLOW_STREAMS, WRITERS};
+use super::{CROWD, CROWD_AT, HELD, NETWORK, PROVIDERS, SLOW_NODES, SLOW_STREAMS, WRITERS};
 use crate::calls::network;
 
 /// Writes of one node that are under way.
@@ -43,6 +43,12 @@ pub async fn attack() {
     // First those who are to be heard: the others take the places of whoever comes later.
     for _ in 0..WRITERS + SLOW_NODES {
         coming.recv().await.expect("it comes through");
+    }
+    for _ in 0..PROVIDERS {
+        tokio::spawn(provide(peer, address.clone()));
+    }
+    for _ in 0..CROWD {
+        tokio::spawn(crowd(peer, address.clone()));
     }
     println!("begun");
     hold(words[3].clone()).await;
@@ -95,13 +101,11 @@ async fn misuse(network: &dyn Network, key: &SecretKey, victim: PublicKey, write
 
 /// Connections that are never of use: silent ones, and ones that say a byte a second.
 async fn hold(address: String) {
-    let parts: Vec<&str> = address.split('/').collect();
-    let at = format!("{}:{}", parts[2], parts[4]);
     let one = |number: usize| {
-        let at = at.clone();
+        let address = address.clone();
         async move {
             loop {
-                if let Ok(mut stream) = TcpStream::connect(&at).await {
+                if let Ok(mut stream) = socket(CROWD_AT, &address).await {
                     while !number.is_multiple_of(2) && stream.write_all(&[0x41]).await.is_ok() {
                         tokio::time::sleep(Duration::from_secs(1)).await;
                     }
@@ -127,8 +131,12 @@ fn swarm(key: &SecretKey) -> Swarm<kad::Behaviour<MemoryStore>> {
         .expect("a transport")
         .with_behaviour(|key| {
             let local = key.public().to_peer_id();
-            let store =
-                MemoryStoreConfig { max_records: 1 << 20, max_value_bytes: 1 << 20, ..MemoryStoreConfig::default() };
+            let store = MemoryStoreConfig {
+                max_records: 1 << 20,
+                max_value_bytes: 1 << 20,
+                max_provided_keys: usize::MAX,
+                ..MemoryStoreConfig::default()
+            };
             kad::Behaviour::with_config(local, MemoryStore::with_config(local, store), kad::Config::new(name))
         })
         .expect("a behaviour")
@@ -156,6 +164,47 @@ fn bad(number: usize, key: &SecretKey) -> kad::Record {
         }
         2 => kad::Record::new(under, noise(13 << 10)),
         _ => kad::Record::new(noise(40), noise(100)),
+    }
+}
+
+/// One more connection that has shaken hands and is silent then.
+async fn crowd(peer: PeerId, address: Multiaddr) {
+    loop {
+        let key = SecretKey::from_seed(&rand::rng().random());
+        let mut swarm = swarm(&key);
+        // Who listens dials from there.
+        swarm.listen_on(format!("/ip4/{CROWD_AT}/tcp/0").parse().expect("an address")).expect("a port");
+        while !matches!(swarm.select_next_some().await, SwarmEvent::NewListenAddr { .. }) {}
+        swarm.dial(address.clone().with_p2p(peer).expect("a peer")).expect("a dial");
+        while !matches!(
+            swarm.select_next_some().await,
+            SwarmEvent::OutgoingConnectionError { .. } | SwarmEvent::ConnectionClosed { .. }
+        ) {}
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Says that it provides one thing after the other. That is no offence: what is kept of it is bounded.
+async fn provide(peer: PeerId, address: Multiaddr) {
+    loop {
+        let mut swarm = swarm(&SecretKey::from_seed(&rand::rng().random()));
+        swarm.add_external_address("/ip4/127.0.0.1/tcp/1".parse().expect("an address"));
+        swarm.behaviour_mut().add_address(&peer, address.clone());
+        let mut under_way = 0;
+        loop {
+            while under_way < IN_FLIGHT {
+                let what = RecordKey::capability(NETWORK, &rand::rng().random::<u64>().to_string());
+                let _ = swarm.behaviour_mut().start_providing(what.to_multihash().into());
+                under_way += 1;
+            }
+            let event = swarm.select_next_some().await;
+            give_way();
+            match event {
+                SwarmEvent::Behaviour(kad::Event::OutboundQueryProgressed { .. }) => under_way -= 1,
+                SwarmEvent::ConnectionClosed { .. } => break,
+                _ => {}
+            }
+        }
     }
 }
 

@@ -1,0 +1,201 @@
+//! The connections that others make: those that are being made, and those that stand; see
+//! [`althing_communication::admission`].
+//!
+//! libp2p's own limits refuse whoever comes when all places are taken, and who says nothing holds a place until its time is
+//! over: one machine with as many sockets as there are places shuts out all others.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+
+use althing_communication::admission::{Coming, Origin, Standing};
+use futures::FutureExt as _;
+use futures::future::{AbortHandle, AbortRegistration, Abortable, BoxFuture};
+use libp2p::core::transport::{DialOpts, ListenerId, PortUse, Transport, TransportError, TransportEvent};
+use libp2p::core::{ConnectedPoint, Endpoint};
+use libp2p::swarm::{
+    ConnectionClosed, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent,
+    THandlerOutEvent, ToSwarm, dummy,
+};
+use libp2p::{Multiaddr, PeerId};
+use rand::Rng as _;
+
+use crate::lookups::ip;
+
+/// Where a connection comes from; what relays pass on has no address in front.
+fn origin(remote: &Multiaddr) -> Origin {
+    Origin::of(ip(remote).filter(|_| !crate::is_passed_on(remote)))
+}
+
+/// A transport that ends connections which are being made where there are too many.
+pub(crate) struct Doors<T> {
+    inner: T,
+    next: u64,
+    places: Arc<Mutex<Places>>,
+}
+
+struct Places {
+    coming: Coming<u64>,
+    ends: BTreeMap<u64, AbortHandle>,
+}
+
+/// That of one connection; free again when it is dropped.
+struct Place {
+    number: u64,
+    origin: Origin,
+    places: Arc<Mutex<Places>>,
+}
+
+fn locked(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
+    places.lock().expect("no holder of the places panics")
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut places = locked(&self.places);
+        places.coming.over(self.number, self.origin);
+        places.ends.remove(&self.number);
+    }
+}
+
+impl<T> Doors<T> {
+    /// At most `max` connections are being made to `inner` at one time.
+    pub fn new(inner: T, max: usize) -> Doors<T> {
+        let places = Places { coming: Coming::new(max), ends: BTreeMap::new() };
+        Doors { inner, next: 0, places: Arc::new(Mutex::new(places)) }
+    }
+
+    /// A place for one from `origin`, and what tells it that it is ended for another.
+    fn take(&mut self, origin: Origin) -> (Place, AbortRegistration) {
+        let number = self.next;
+        self.next += 1;
+        let (end, ended) = AbortHandle::new_pair();
+        let mut places = locked(&self.places);
+        places.ends.insert(number, end);
+        #[expect(clippy::disallowed_methods, reason = "a shell, whose connections no seed replays")]
+        let draw = rand::rng().random_range(0..usize::MAX);
+        if let Some(gone) = places.coming.take(number, origin, draw)
+            && let Some(end) = places.ends.remove(&gone)
+        {
+            end.abort();
+        }
+        (Place { number, origin, places: self.places.clone() }, ended)
+    }
+}
+
+impl<T> Transport for Doors<T>
+where
+    T: Transport<Error = io::Error> + Unpin,
+    T::ListenerUpgrade: Send + 'static,
+    T::Output: 'static,
+{
+    type Output = T::Output;
+    type Error = io::Error;
+    type ListenerUpgrade = BoxFuture<'static, Result<T::Output, io::Error>>;
+    type Dial = T::Dial;
+
+    fn listen_on(&mut self, id: ListenerId, address: Multiaddr) -> Result<(), TransportError<io::Error>> {
+        self.inner.listen_on(id, address)
+    }
+
+    fn remove_listener(&mut self, id: ListenerId) -> bool {
+        self.inner.remove_listener(id)
+    }
+
+    fn dial(&mut self, address: Multiaddr, options: DialOpts) -> Result<T::Dial, TransportError<io::Error>> {
+        self.inner.dial(address, options)
+    }
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TransportEvent<Self::ListenerUpgrade, io::Error>> {
+        let event = std::task::ready!(Pin::new(&mut self.inner).poll(cx));
+        let remote = match &event {
+            TransportEvent::Incoming { send_back_addr, .. } => send_back_addr.clone(),
+            _ => Multiaddr::empty(),
+        };
+        Poll::Ready(event.map_upgrade(|upgrade| {
+            let (place, ended) = self.take(origin(&remote));
+            let made = Abortable::new(upgrade, ended);
+            async move {
+                let _place = place;
+                let crowded = || Err(io::Error::other("ended for another: too many are coming from its network"));
+                made.await.unwrap_or_else(|_| crowded())
+            }
+            .boxed()
+        }))
+    }
+}
+
+/// Refuses connections that others made where there are too many, and where their origin has its share.
+pub(crate) struct Crowd(Standing);
+
+impl Crowd {
+    /// At most `max` of them stand at one time.
+    pub fn new(max: usize) -> Crowd {
+        Crowd(Standing::new(max))
+    }
+}
+
+/// A connection is refused.
+#[derive(Debug, thiserror::Error)]
+#[error("too many connections stand, or too many of its network")]
+struct Crowded;
+
+/// Where it comes from, when another made it.
+fn made_by_another(endpoint: &ConnectedPoint) -> Option<Origin> {
+    match endpoint {
+        ConnectedPoint::Listener { send_back_addr, .. } => Some(origin(send_back_addr)),
+        ConnectedPoint::Dialer { .. } => None,
+    }
+}
+
+impl NetworkBehaviour for Crowd {
+    type ConnectionHandler = dummy::ConnectionHandler;
+    type ToSwarm = std::convert::Infallible;
+
+    fn handle_established_inbound_connection(
+        &mut self,
+        _: ConnectionId,
+        peer: PeerId,
+        _: &Multiaddr,
+        remote: &Multiaddr,
+    ) -> Result<THandler<Self>, ConnectionDenied> {
+        if !self.0.has_room(origin(remote)) {
+            tracing::debug!(%peer, %remote, "connection refused: {Crowded}");
+            return Err(ConnectionDenied::new(Crowded));
+        }
+        Ok(dummy::ConnectionHandler)
+    }
+
+    fn handle_established_outbound_connection(
+        &mut self,
+        _: ConnectionId,
+        _: PeerId,
+        _: &Multiaddr,
+        _: Endpoint,
+        _: PortUse,
+    ) -> Result<THandler<Self>, ConnectionDenied> {
+        Ok(dummy::ConnectionHandler)
+    }
+
+    fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
+        match event {
+            FromSwarm::ConnectionEstablished(made) => {
+                made_by_another(made.endpoint).into_iter().for_each(|origin| self.0.add(origin));
+            }
+            FromSwarm::ConnectionClosed(ConnectionClosed { endpoint, .. }) => {
+                made_by_another(endpoint).into_iter().for_each(|origin| self.0.remove(origin));
+            }
+            _ => {}
+        }
+    }
+
+    fn on_connection_handler_event(&mut self, _: PeerId, _: ConnectionId, event: THandlerOutEvent<Self>) {
+        match event {}
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
+        Poll::Pending
+    }
+}

@@ -1,0 +1,99 @@
+//! One machine that opens connections without end shuts nobody out but itself (threat 14).
+#![cfg(target_os = "linux")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_communication::{Network, WallClock};
+use althing_conformance::origins::{by_way_of, socket};
+use althing_conformance::world::until;
+use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+
+fn config() -> Libp2pConfig {
+    Libp2pConfig {
+        listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()],
+        ..Libp2pConfig::new(NETWORK, WallClock::new(|| NOW_MS))
+    }
+}
+
+async fn node(number: u8, config: Libp2pConfig) -> Arc<dyn Network> {
+    Arc::new(Libp2pNetwork::start(&key(number), config).await.expect("a network"))
+}
+
+/// How many of them the node has ended by now.
+async fn ended(sockets: &mut [TcpStream]) -> usize {
+    let mut ended = 0;
+    for socket in sockets {
+        let mut bytes = [0; 64];
+        let end = async { while socket.read(&mut bytes).await.is_ok_and(|len| len > 0) {} };
+        ended += usize::from(tokio::time::timeout(Duration::from_millis(1), end).await.is_ok());
+    }
+    ended
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_sockets_of_one_address_end_each_other_and_nobody_else() {
+    const PLACES: usize = 8;
+    // What is silent would stay for longer than this test takes.
+    let door = Libp2pConfig { pending_incoming_max: PLACES, dial_timeout: Duration::from_secs(600), ..config() };
+    let door = node(1, door).await;
+    let at = door.listening().remove(0);
+    let silent = async |from: &str| socket(from, &at).await.expect("a connection");
+    let mut neighbours = vec![silent("127.0.0.3").await, silent("127.0.0.4").await];
+    let mut flood = Vec::new();
+    for _ in 0..10 * PLACES {
+        flood.push(silent("127.0.0.2").await);
+    }
+    let newcomer = node(2, config()).await;
+    newcomer.dial(Some(door.local()), by_way_of("127.0.0.5", &at).await).await.expect("its first try comes through");
+    let wanted = 10 * PLACES + neighbours.len() - PLACES;
+    for _ in 0..1_000 {
+        if ended(&mut flood).await >= wanted {
+            break;
+        }
+    }
+    assert_eq!(ended(&mut neighbours).await, 0, "they are not of that address");
+    let left = flood.len() - ended(&mut flood).await;
+    assert!((1..=PLACES - neighbours.len()).contains(&left), "{left} of the flood are left");
+    // Who is at the same address comes through as well, though perhaps not at once.
+    let (unlucky, at) = (node(3, config()).await, by_way_of("127.0.0.2", &at).await);
+    let mut tries = 1;
+    while unlucky.dial(Some(door.local()), at.clone()).await.is_err() {
+        tries += 1;
+        assert!(tries < 100, "it never comes through");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_takes_half_of_the_places_and_others_have_theirs() {
+    const PLACES: usize = 16;
+    let door = node(1, Libp2pConfig { incoming_max: PLACES, ..config() }).await;
+    let theirs = |of: &str| {
+        let here = format!("/ip4/{of}/");
+        let peers = door.peers();
+        peers.iter().filter(|info| !info.dialled && info.address.starts_with(&here)).count()
+    };
+    let listening = door.listening().remove(0);
+    let (mut crowd, at) = (Vec::new(), by_way_of("127.0.0.2", &listening).await);
+    for number in 0..12 {
+        let one = node(10 + number, config()).await;
+        // Whether it is refused shows later, when both have shaken hands.
+        let _ = one.dial(Some(door.local()), at.clone()).await;
+        crowd.push(one);
+    }
+    until("half of the places are taken", || theirs("127.0.0.2") == PLACES / 2).await;
+    for (number, of) in (0..).zip(["127.0.0.3", "127.0.0.4", "127.0.0.5"]) {
+        let newcomer = node(100 + number, config()).await;
+        let at = by_way_of(of, &listening).await;
+        newcomer.dial(Some(door.local()), at).await.expect("it comes through");
+        until("it has a place", || theirs(of) == 1).await;
+        crowd.push(newcomer);
+    }
+    assert_eq!(theirs("127.0.0.2"), PLACES / 2);
+    // One that goes makes room, for others than those of the crowd.
+    drop(crowd.remove(0));
+    until("it is gone", || theirs("127.0.0.2") < PLACES / 2).await;
+}
