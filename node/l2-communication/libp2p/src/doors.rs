@@ -135,6 +135,14 @@ impl Crowd {
     pub fn new(max: usize) -> Crowd {
         Crowd(Standing::new(max))
     }
+
+    fn admit(&self, remote: &Multiaddr) -> Result<(), ConnectionDenied> {
+        if self.0.has_room(origin(remote)) {
+            return Ok(());
+        }
+        tracing::debug!(%remote, "connection refused: {Crowded}");
+        Err(ConnectionDenied::new(Crowded))
+    }
 }
 
 /// A connection is refused.
@@ -154,18 +162,25 @@ impl NetworkBehaviour for Crowd {
     type ConnectionHandler = dummy::ConnectionHandler;
     type ToSwarm = std::convert::Infallible;
 
+    /// Before any hands are shaken, which takes the node as long as a request.
+    fn handle_pending_inbound_connection(
+        &mut self,
+        _: ConnectionId,
+        _: &Multiaddr,
+        remote: &Multiaddr,
+    ) -> Result<(), ConnectionDenied> {
+        self.admit(remote)
+    }
+
+    /// And after: others may have come meanwhile.
     fn handle_established_inbound_connection(
         &mut self,
         _: ConnectionId,
-        peer: PeerId,
+        _: PeerId,
         _: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        if !self.0.has_room(origin(remote)) {
-            tracing::debug!(%peer, %remote, "connection refused: {Crowded}");
-            return Err(ConnectionDenied::new(Crowded));
-        }
-        Ok(dummy::ConnectionHandler)
+        self.admit(remote).map(|()| dummy::ConnectionHandler)
     }
 
     fn handle_established_outbound_connection(

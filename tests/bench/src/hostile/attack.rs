@@ -14,8 +14,8 @@ use futures::StreamExt as _;
 use libp2p::identity::Keypair;
 use libp2p::kad::store::{MemoryStore, MemoryStoreConfig};
 use libp2p::kad::{self, Quorum};
-use libp2p::swarm::SwarmEvent;
-use libp2p::{Multiaddr, PeerId, StreamProtocol, Swarm, noise, tcp, yamux};
+use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
+use libp2p::{Multiaddr, PeerId, StreamProtocol, Swarm, noise, ping, tcp, yamux};
 use rand::{Rng as _, RngCore as _};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
@@ -120,7 +120,14 @@ async fn hold(address: String) {
     futures::future::join_all((0..HELD).map(one)).await;
 }
 
-fn swarm(key: &SecretKey) -> Swarm<kad::Behaviour<MemoryStore>> {
+/// What an attacker does on a connection: who answers no pings loses it.
+#[derive(NetworkBehaviour)]
+struct Hostile {
+    kad: kad::Behaviour<MemoryStore>,
+    ping: ping::Behaviour,
+}
+
+fn swarm(key: &SecretKey) -> Swarm<Hostile> {
     let mut seed = key.seed();
     let keypair = Keypair::ed25519_from_bytes(&mut seed).expect("a key");
     let digest = althing_protocol::hex(&althing_protocol::digest(NETWORK.as_bytes())[..8]);
@@ -137,7 +144,11 @@ fn swarm(key: &SecretKey) -> Swarm<kad::Behaviour<MemoryStore>> {
                 max_provided_keys: usize::MAX,
                 ..MemoryStoreConfig::default()
             };
-            kad::Behaviour::with_config(local, MemoryStore::with_config(local, store), kad::Config::new(name))
+            let store = MemoryStore::with_config(local, store);
+            Hostile {
+                kad: kad::Behaviour::with_config(local, store, kad::Config::new(name)),
+                ping: ping::Behaviour::default(),
+            }
         })
         .expect("a behaviour")
         .with_swarm_config(|config| config.with_idle_connection_timeout(Duration::from_secs(600)))
@@ -189,18 +200,18 @@ async fn provide(peer: PeerId, address: Multiaddr) {
     loop {
         let mut swarm = swarm(&SecretKey::from_seed(&rand::rng().random()));
         swarm.add_external_address("/ip4/127.0.0.1/tcp/1".parse().expect("an address"));
-        swarm.behaviour_mut().add_address(&peer, address.clone());
+        swarm.behaviour_mut().kad.add_address(&peer, address.clone());
         let mut under_way = 0;
         loop {
             while under_way < IN_FLIGHT {
                 let what = RecordKey::capability(NETWORK, &rand::rng().random::<u64>().to_string());
-                let _ = swarm.behaviour_mut().start_providing(what.to_multihash().into());
+                let _ = swarm.behaviour_mut().kad.start_providing(what.to_multihash().into());
                 under_way += 1;
             }
             let event = swarm.select_next_some().await;
             give_way();
             match event {
-                SwarmEvent::Behaviour(kad::Event::OutboundQueryProgressed { .. }) => under_way -= 1,
+                SwarmEvent::Behaviour(HostileEvent::Kad(kad::Event::OutboundQueryProgressed { .. })) => under_way -= 1,
                 SwarmEvent::ConnectionClosed { .. } => break,
                 _ => {}
             }
@@ -234,12 +245,12 @@ async fn write_as_one(number: usize, peer: PeerId, address: Multiaddr, came: &mp
         while begun - ended < IN_FLIGHT {
             begun += 1;
             let record = bad(begun + number, &key);
-            swarm.behaviour_mut().put_record_to(record, std::iter::once(peer), Quorum::One);
+            swarm.behaviour_mut().kad.put_record_to(record, std::iter::once(peer), Quorum::One);
         }
         let event = swarm.select_next_some().await;
         give_way();
         match event {
-            SwarmEvent::Behaviour(kad::Event::OutboundQueryProgressed { .. }) => ended += 1,
+            SwarmEvent::Behaviour(HostileEvent::Kad(kad::Event::OutboundQueryProgressed { .. })) => ended += 1,
             SwarmEvent::ConnectionClosed { .. } => return,
             _ => {}
         }
