@@ -29,6 +29,7 @@ mod service;
 mod signed;
 pub mod sim;
 mod tally;
+pub mod turns;
 
 pub use caller::{Caller, CallerRefused, CallerRule, Trust};
 pub use config::CommunicationConfig;

@@ -20,6 +20,9 @@ use crate::streams::{self, Control};
 /// sees whether the other can be dialled. libp2p's own limit of 1 would leave none.
 const CONNECTIONS_PER_PEER: u32 = 6;
 
+/// Requests and answers of the table on one connection in a second; twice as many at once. Who asks faster waits.
+const ASKED_A_SECOND: u32 = 200;
+
 /// Connections that are passed on at one time.
 const CIRCUITS_MAX: usize = 64;
 /// How long one of them is.
@@ -61,13 +64,13 @@ impl Behaviour {
             limits: connection_limits::Behaviour::new(limits),
             crowd: Crowd::new(config.incoming_max),
             out: allow_block_list::Behaviour::default(),
-            streams: Slim(streams::Behaviour::new(control)),
-            identify: Slim(identify::Behaviour::new(about)),
-            ping: Slim(ping::Behaviour::new(probe)),
-            kad: Slim(lookups::behaviour(local, &config.network)),
-            places: Slim(places),
-            relay: Slim(Toggle::from(config.relay.then(|| passing_on(key)))),
-            upgrade: Slim(dcutr::Behaviour::new(key.public().to_peer_id())),
+            streams: Slim::new(streams::Behaviour::new(control)),
+            identify: Slim::new(identify::Behaviour::new(about)),
+            ping: Slim::new(ping::Behaviour::new(probe)),
+            kad: Slim::paced(lookups::behaviour(local, &config.network), ASKED_A_SECOND),
+            places: Slim::new(places),
+            relay: Slim::new(Toggle::from(config.relay.then(|| passing_on(key)))),
+            upgrade: Slim::new(dcutr::Behaviour::new(key.public().to_peer_id())),
         }
     }
 }

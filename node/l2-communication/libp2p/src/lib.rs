@@ -19,6 +19,7 @@ mod harbour;
 mod identity;
 mod lookups;
 mod offenders;
+mod paced;
 mod port;
 mod probes;
 mod routing;

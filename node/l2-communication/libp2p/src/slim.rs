@@ -1,4 +1,5 @@
-//! A behaviour whose part on each connection is kept behind a pointer, and polled when something is to be done.
+//! A behaviour whose part on each connection is kept behind a pointer, and polled when something is to be done; and no more
+//! often than it may be heard.
 //!
 //! libp2p holds the parts of all behaviours in the task of a connection, and twice so: once as what the task was given, and
 //! once where it uses them. All of ours together are 5.8 KiB, for each connection of a node. And whatever happens on a
@@ -6,7 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use libp2p::core::Endpoint;
 use libp2p::core::transport::PortUse;
@@ -17,8 +18,22 @@ use libp2p::swarm::{
 };
 use libp2p::{Multiaddr, PeerId};
 
-/// The behaviour `B`.
-pub(crate) struct Slim<B>(pub B);
+use crate::paced::Pace;
+
+/// The behaviour `B`, and how often a second a part of it is heard.
+pub(crate) struct Slim<B>(pub B, Option<u32>);
+
+impl<B> Slim<B> {
+    /// `behaviour`, whose parts are heard whenever they have something to say.
+    pub fn new(behaviour: B) -> Slim<B> {
+        Slim(behaviour, None)
+    }
+
+    /// `behaviour`, each part of which is heard that often a second.
+    pub fn paced(behaviour: B, a_second: u32) -> Slim<B> {
+        Slim(behaviour, Some(a_second))
+    }
+}
 
 impl<B: NetworkBehaviour> NetworkBehaviour for Slim<B> {
     type ConnectionHandler = SlimHandler<THandler<B>>;
@@ -40,7 +55,8 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Slim<B> {
         local: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        self.0.handle_established_inbound_connection(connection, peer, local, remote).map(SlimHandler::new)
+        let part = self.0.handle_established_inbound_connection(connection, peer, local, remote)?;
+        Ok(SlimHandler::new(part, self.1))
     }
 
     fn handle_pending_outbound_connection(
@@ -61,7 +77,8 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Slim<B> {
         role: Endpoint,
         port: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        self.0.handle_established_outbound_connection(connection, peer, address, role, port).map(SlimHandler::new)
+        let part = self.0.handle_established_outbound_connection(connection, peer, address, role, port)?;
+        Ok(SlimHandler::new(part, self.1))
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
@@ -80,6 +97,7 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Slim<B> {
 /// The part of it on one connection.
 pub(crate) struct SlimHandler<H> {
     inner: Box<H>,
+    pace: Option<Box<Pace>>,
     signal: Arc<Signal>,
     /// It was told something, or had something to say, since it was polled last.
     due: bool,
@@ -108,8 +126,9 @@ impl Wake for Signal {
 }
 
 impl<H> SlimHandler<H> {
-    fn new(inner: H) -> SlimHandler<H> {
-        SlimHandler { inner: Box::new(inner), signal: Arc::default(), due: true, task: None }
+    fn new(inner: H, a_second: Option<u32>) -> SlimHandler<H> {
+        let pace = a_second.map(|a_second| Box::new(Pace::new(a_second)));
+        SlimHandler { inner: Box::new(inner), pace, signal: Arc::default(), due: true, task: None }
     }
 
     /// Has it anything to do? From here on, `task` is woken when it has.
@@ -147,8 +166,17 @@ impl<H: ConnectionHandler> ConnectionHandler for SlimHandler<H> {
             return Poll::Pending;
         }
         let waker = Waker::from(self.signal.clone());
-        let outcome = self.inner.poll(&mut Context::from_waker(&waker));
+        let cx = &mut Context::from_waker(&waker);
+        // It is polled again when its turn has come.
+        self.due = false;
+        if let Some(pace) = &mut self.pace {
+            ready!(pace.poll_turn(cx));
+        }
+        let outcome = self.inner.poll(cx);
         self.due = outcome.is_ready();
+        if let (Some(pace), Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(_))) = (&mut self.pace, &outcome) {
+            pace.spend();
+        }
         outcome
     }
 
@@ -182,6 +210,7 @@ mod tests {
 
     use futures::task::noop_waker;
     use libp2p::core::upgrade::DeniedUpgrade;
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -238,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_part_is_polled_when_it_has_something_to_do_and_not_otherwise() {
-        let mut handler = SlimHandler::new(Part::default());
+        let mut handler = SlimHandler::new(Part::default(), None);
         let task = Arc::new(Task::default());
         let waker = Waker::from(task.clone());
         for _ in 0..3 {
@@ -256,9 +285,28 @@ mod tests {
         assert_eq!(poll(&mut handler, &waker), Some(3));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn who_has_much_to_say_is_heard_at_its_pace() {
+        let mut handler = SlimHandler::new(Part::default(), Some(10));
+        for said in 0..100 {
+            handler.on_behaviour_event(said);
+        }
+        let begun = Instant::now();
+        let mut heard = Vec::new();
+        for _ in 0..100 {
+            let said = std::future::poll_fn(|cx| handler.poll(cx)).await;
+            assert!(matches!(said, ConnectionHandlerEvent::NotifyBehaviour(_)));
+            heard.push(begun.elapsed().as_millis());
+        }
+        assert_eq!(heard[20], 0, "twice as many as in a second at once");
+        // A timer has steps of a millisecond.
+        assert!((7_900..8_100).contains(heard.last().expect("some")), "{heard:?}");
+        assert!(handler.inner.polled <= 101, "it is not asked in vain");
+    }
+
     #[test]
     fn whoever_polled_last_is_woken() {
-        let mut handler = SlimHandler::new(Part::default());
+        let mut handler = SlimHandler::new(Part::default(), None);
         let (before, after) = (Arc::new(Task::default()), Arc::new(Task::default()));
         assert_eq!(poll(&mut handler, &Waker::from(before.clone())), None);
         assert_eq!(poll(&mut handler, &Waker::from(after.clone())), None);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use althing_protocol::PublicKey;
 
-/// Requests that a stranger may make at once, in seconds of what it may make all the time.
-const BURST: u32 = 2;
+use crate::turns::Turns;
+
 /// One peer's offences stand in the log once in this.
 const COMPLAINT: Duration = Duration::from_secs(60);
 
@@ -19,23 +19,16 @@ pub(crate) struct Manners {
 
 #[derive(Debug, Default)]
 struct OfPeer {
-    /// When it will have the whole burst again.
-    settled: Option<Duration>,
+    turns: Turns,
     complained: Option<Duration>,
     /// Offences that were not complained of.
     silent: u64,
 }
 
 impl Manners {
-    /// `peer`, which may make `rate` requests a second, made one: how long it is to wait until it is served (the generic
-    /// cell rate algorithm, ITU-T I.371).
+    /// `peer`, which may make `rate` requests a second, made one: how long it is to wait until it is served.
     pub fn request(&mut self, peer: PublicKey, rate: u32, now: Duration) -> Duration {
-        let each = Duration::from_secs(1) / rate.max(1);
-        let of_peer = self.peers.entry(peer).or_default();
-        let settled = of_peer.settled.map_or(now, |settled| settled.max(now)) + each;
-        of_peer.settled = Some(settled);
-        let ahead = settled.saturating_sub(now);
-        ahead.saturating_sub(each * rate * BURST)
+        self.peers.entry(peer).or_default().turns.take(rate, now)
     }
 
     /// Something of `peer` was refused: is that to be said now, and how many were not since it was said last?
@@ -52,9 +45,8 @@ impl Manners {
     /// Forgets those who may do everything again: not for having hung up, which costs nothing.
     pub fn sweep(&mut self, now: Duration) {
         self.peers.retain(|_, of_peer| {
-            let owes = of_peer.settled.is_some_and(|settled| settled > now);
             let named = of_peer.complained.is_some_and(|at| now.saturating_sub(at) < COMPLAINT);
-            owes || named
+            of_peer.turns.owes(now) || named
         });
     }
 
@@ -67,6 +59,7 @@ impl Manners {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::turns::BURST;
     use althing_protocol::SecretKey;
     use proptest::prelude::*;
 

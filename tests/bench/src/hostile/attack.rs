@@ -191,7 +191,8 @@ async fn crowd(peer: PeerId, address: Multiaddr) {
             swarm.select_next_some().await,
             SwarmEvent::OutgoingConnectionError { .. } | SwarmEvent::ConnectionClosed { .. }
         ) {}
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Shaking hands takes an attacker as long as the node.
+        tokio::time::sleep(Duration::from_secs(5)).await;
     }
 }
 
