@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use althing_communication::Network;
 use althing_conformance::hostile::{greet_on, request};
-use althing_conformance::origins::socket;
+use althing_conformance::origins::{by_way_of, socket};
 use althing_discovery::PLACEMENTS;
 use althing_protocol::object;
 use althing_protocol::record::{Contact, RecordKey, Value};
@@ -47,8 +47,9 @@ pub async fn attack() {
     for _ in 0..PROVIDERS {
         tokio::spawn(provide(peer, address.clone()));
     }
+    let by_way: Multiaddr = by_way_of(CROWD_AT, &words[3]).await[0].parse().expect("an address");
     for _ in 0..CROWD {
-        tokio::spawn(crowd(peer, address.clone()));
+        tokio::spawn(crowd(peer, by_way.clone()));
     }
     println!("begun");
     hold(words[3].clone()).await;
@@ -183,9 +184,6 @@ async fn crowd(peer: PeerId, address: Multiaddr) {
     loop {
         let key = SecretKey::from_seed(&rand::rng().random());
         let mut swarm = swarm(&key);
-        // Who listens dials from there.
-        swarm.listen_on(format!("/ip4/{CROWD_AT}/tcp/0").parse().expect("an address")).expect("a port");
-        while !matches!(swarm.select_next_some().await, SwarmEvent::NewListenAddr { .. }) {}
         swarm.dial(address.clone().with_p2p(peer).expect("a peer")).expect("a dial");
         while !matches!(
             swarm.select_next_some().await,
