@@ -27,7 +27,7 @@ test: setup lint
 
 soak: setup
 	@$(CARGO) build --workspace
-	@ALTHING_SOAK_SECS=$(or $(SOAK),1440) $(CARGO) test --workspace --test soak -- --nocapture
+	@export ALTHING_SOAK_SECS=$(or $(SOAK),1440); $(CARGO) test --workspace --test soak -- --nocapture
 
 lint: setup
 	@cargo fmt --all --check

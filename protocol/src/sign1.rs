@@ -104,6 +104,18 @@ fn check_headers(bytes: &[u8]) -> Result<(), Sign1Error> {
     }
 }
 
+/// `Sig_structure` (RFC 9052, section 4.4) in one piece: coset's own copies a large payload three times on the way, which
+/// somebody else chose the length of.
+fn to_be_signed(protected: &[u8], aad: &[u8], payload: &[u8]) -> Vec<u8> {
+    const CONTEXT: &str = "Signature1";
+    // Four heads of up to nine bytes, and that of the array.
+    let mut bytes = Vec::with_capacity(protected.len() + aad.len() + payload.len() + CONTEXT.len() + 37);
+    let mut e = minicbor::Encoder::new(&mut bytes);
+    let written = e.array(4).and_then(|e| e.str(CONTEXT)).and_then(|e| e.bytes(protected)).and_then(|e| e.bytes(aad));
+    written.and_then(|e| e.bytes(payload)).expect("writing to a vector cannot fail");
+    bytes
+}
+
 impl Unverified {
     /// Who claims to have signed.
     #[must_use]
@@ -122,11 +134,10 @@ impl Unverified {
     /// # Errors
     /// [`Sign1Error::Signature`].
     pub fn verify(self, aad: &[u8]) -> Result<Vec<u8>, Sign1Error> {
-        let signer = self.signer;
-        self.sign1.verify_signature(aad, |signature, message| {
-            let signature = signature.try_into().map_err(|_| Sign1Error::Signature)?;
-            if signer.verifies(message, signature) { Ok(()) } else { Err(Sign1Error::Signature) }
-        })?;
-        self.sign1.payload.ok_or(Sign1Error::Shape("it has no payload"))
+        let CoseSign1 { protected, payload, signature, .. } = self.sign1;
+        let payload = payload.ok_or(Sign1Error::Shape("it has no payload"))?;
+        let signature = signature.as_slice().try_into().map_err(|_| Sign1Error::Signature)?;
+        let message = to_be_signed(&protected.original_data.unwrap_or_default(), aad, &payload);
+        if self.signer.verifies(&message, signature) { Ok(payload) } else { Err(Sign1Error::Signature) }
     }
 }

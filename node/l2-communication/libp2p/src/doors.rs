@@ -5,6 +5,7 @@
 //! over: one machine with as many sockets as there are places shuts out all others.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,7 +21,6 @@ use libp2p::swarm::{
     THandlerOutEvent, ToSwarm, dummy,
 };
 use libp2p::{Multiaddr, PeerId};
-use rand::Rng as _;
 
 use crate::lookups::ip;
 
@@ -33,6 +33,7 @@ fn origin(remote: &Multiaddr) -> Origin {
 pub(crate) struct Doors<T> {
     inner: T,
     next: u64,
+    luck: RandomState,
     places: Arc<Mutex<Places>>,
 }
 
@@ -64,7 +65,7 @@ impl<T> Doors<T> {
     /// At most `max` connections are being made to `inner` at one time.
     pub fn new(inner: T, max: usize) -> Doors<T> {
         let places = Places { coming: Coming::new(max), ends: BTreeMap::new() };
-        Doors { inner, next: 0, places: Arc::new(Mutex::new(places)) }
+        Doors { inner, next: 0, luck: RandomState::new(), places: Arc::new(Mutex::new(places)) }
     }
 
     /// A place for one from `origin`, and what tells it that it is ended for another.
@@ -74,8 +75,8 @@ impl<T> Doors<T> {
         let (end, ended) = AbortHandle::new_pair();
         let mut places = locked(&self.places);
         places.ends.insert(number, end);
-        #[expect(clippy::disallowed_methods, reason = "a shell, whose connections no seed replays")]
-        let draw = rand::rng().random_range(0..usize::MAX);
+        // Whoever floods does not know which goes.
+        let draw = usize::try_from(self.luck.hash_one(number) >> 1).unwrap_or_default();
         if let Some(gone) = places.coming.take(number, origin, draw)
             && let Some(end) = places.ends.remove(&gone)
         {
