@@ -70,9 +70,9 @@ enum Command {
         file: PathBuf,
         /// The trace of `althing-sim replay`
         trace: PathBuf,
-        /// The seed that it is of
+        /// The seed; that which the trace names, where none is given
         #[arg(long)]
-        seed: u64,
+        seed: Option<u64>,
     },
 }
 
@@ -115,7 +115,7 @@ fn obey(command: Command) -> Result<ExitCode, String> {
             let scenario = Scenario::read(&file).map_err(|error| error.to_string())?;
             let trace = run(&scenario, seed).trace;
             match output {
-                Some(output) => std::fs::write(&output, trace.text())
+                Some(output) => std::fs::write(&output, format!("{SEED}{seed}\n{}", trace.text()))
                     .map_err(|error| format!("cannot write {}: {error}", output.display()))?,
                 None => say!("{}", trace.text().trim_end()),
             }
@@ -143,9 +143,21 @@ fn obey(command: Command) -> Result<ExitCode, String> {
             let scenario = Scenario::read(&file).map_err(|error| error.to_string())?;
             let kept =
                 std::fs::read_to_string(&trace).map_err(|error| format!("cannot read {}: {error}", trace.display()))?;
-            Ok(diff(&kept, &run(&scenario, seed).trace.text()))
+            let (named, kept) = seed_of(&kept);
+            let seed =
+                seed.or(named).ok_or_else(|| format!("{} names no seed: give it with --seed", trace.display()))?;
+            Ok(diff(kept, &run(&scenario, seed).trace.text()))
         }
     }
+}
+
+/// How a trace begins that was written to a file.
+const SEED: &str = "# seed ";
+
+/// The seed that a trace names, and the trace.
+fn seed_of(text: &str) -> (Option<u64>, &str) {
+    let named = text.strip_prefix(SEED).and_then(|rest| rest.split_once('\n'));
+    named.map_or((None, text), |(seed, trace)| (seed.trim().parse().ok(), trace))
 }
 
 /// Each kind in a process of its own, one after the other.

@@ -57,6 +57,8 @@ pub struct Facts {
     pub reach: String,
     /// Nodes in the table.
     pub table: usize,
+    /// Places of `things.urls` that cannot be read, and why.
+    pub unread: Vec<(String, String)>,
 }
 
 fn fine(layer: &'static str, what: impl Into<String>) -> Finding {
@@ -130,6 +132,13 @@ fn discovery(facts: &Facts, findings: &mut Vec<Finding>) {
             format!("{address}, which the configuration names, cannot be reached: {why}"),
             "is that node running, is the address right, does a firewall let this machine out, have both the same network \
              key or none?",
+        ));
+    }
+    for (place, why) in &facts.unread {
+        findings.push(wrong(
+            "L3",
+            format!("no Things are found at {place}, which `things.urls` names: {why}"),
+            "there must be a Thing Description, a list of them, or a directory (`curl` shows it); it is read again each 30 s",
         ));
     }
     if let Some(why) = &facts.lan_trouble {

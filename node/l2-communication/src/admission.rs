@@ -2,16 +2,19 @@
 //!
 //! A connection that is being made may be ended again for another, for it is not known yet who makes it: of the origin with
 //! the most of them a random one goes, as with half-open connections of TCP (RFC 4987, section 3.4: the least harm is done
-//! to those who finish soon). One that stands is never ended for another; those of an origin that has its share are not
-//! taken while less than half of the places are free.
+//! to those who finish soon).
+//!
+//! Of those that stand, sixteen origins have a sixteenth of the places each for certain. What is free beyond is lent to
+//! whoever comes, up to half of all, and taken back from the origin that has most.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::groups::Group;
-use crate::tally::Tally;
+use althing_protocol::PublicKey;
 
-/// Of the places for connections that stand, an origin has one in this many for certain to itself.
+use crate::groups::Group;
+
+/// Of the places for connections that stand, an origin has one in this many for certain.
 const SHARES: usize = 16;
 
 /// Where connections come from, as far as somebody pays for it.
@@ -21,15 +24,15 @@ pub enum Origin {
     Group(Group),
     /// One that is not routed there.
     Address(IpAddr),
-    /// Through relays, which say nothing about it.
-    PassedOn,
+    /// Through a relay, which says nothing about it.
+    PassedOn(Option<PublicKey>),
 }
 
 impl Origin {
-    /// That of an address, or of none.
+    /// That of an address.
     #[must_use]
-    pub fn of(ip: Option<IpAddr>) -> Origin {
-        ip.map_or(Origin::PassedOn, |ip| Group::of(ip).map_or(Origin::Address(ip.to_canonical()), Origin::Group))
+    pub fn of(ip: IpAddr) -> Origin {
+        Group::of(ip).map_or(Origin::Address(ip.to_canonical()), Origin::Group)
     }
 }
 
@@ -88,37 +91,56 @@ impl<Id: Copy + PartialEq> Coming<Id> {
     }
 }
 
-/// The connections that stand and were made by others.
+/// The connections that stand and were made by others. `Id` names one of them.
 #[derive(Debug)]
-pub struct Standing {
+pub struct Standing<Id> {
     max: usize,
-    origins: Tally<Origin>,
-    len: usize,
+    /// Those of each origin, who came first in front.
+    origins: BTreeMap<Origin, Vec<Id>>,
+    of: BTreeMap<Id, Origin>,
 }
 
-impl Standing {
+impl<Id: Copy + Ord> Standing<Id> {
     /// None yet, and at most so many.
     #[must_use]
-    pub fn new(max: usize) -> Standing {
-        Standing { max, origins: Tally::default(), len: 0 }
+    pub fn new(max: usize) -> Standing<Id> {
+        Standing { max, origins: BTreeMap::new(), of: BTreeMap::new() }
     }
 
-    /// Is one more of that origin taken?
+    /// Is one more of that origin taken? Beyond its share when half of the places are free; up to it while there is a free
+    /// one, or one that another origin has beyond its own.
     #[must_use]
     pub fn has_room(&self, origin: Origin) -> bool {
-        self.len < self.max && (self.len < self.max / 2 || self.origins.of(origin) < (self.max / SHARES).max(1))
+        let below = self.origins.get(&origin).map_or(0, Vec::len) < self.share();
+        self.of.len() < self.max / 2 || below && (self.of.len() < self.max || self.most() > self.share())
     }
 
-    /// One stands.
-    pub fn add(&mut self, origin: Origin) {
-        self.origins.add(origin);
-        self.len += 1;
+    /// One stands. Where that is one too many, says which is to be ended: the last of the origin that has most.
+    pub fn add(&mut self, id: Id, origin: Origin) -> Option<Id> {
+        self.origins.entry(origin).or_default().push(id);
+        self.of.insert(id, origin);
+        let most = self.most();
+        let crowd = self.origins.values().find(|ids| ids.len() == most).filter(|_| self.of.len() > self.max);
+        crowd.and_then(|ids| ids.last().copied())
     }
 
     /// One that stood is gone.
-    pub fn remove(&mut self, origin: Origin) {
-        self.len -= usize::from(self.origins.of(origin) > 0);
-        self.origins.remove(origin);
+    pub fn remove(&mut self, id: Id) {
+        let Some(origin) = self.of.remove(&id) else { return };
+        if let Some(ids) = self.origins.get_mut(&origin) {
+            ids.retain(|held| *held != id);
+            if ids.is_empty() {
+                self.origins.remove(&origin);
+            }
+        }
+    }
+
+    fn share(&self) -> usize {
+        (self.max / SHARES).max(1)
+    }
+
+    fn most(&self) -> usize {
+        self.origins.values().map(Vec::len).max().unwrap_or(0)
     }
 }
 
@@ -129,35 +151,39 @@ mod tests {
     use super::*;
 
     fn origin(number: u8) -> Origin {
-        Origin::of(Some(IpAddr::from([9, 9, number, 7])))
+        Origin::of(IpAddr::from([9, 9, number, 7]))
     }
 
     #[test]
     fn neighbours_on_the_internet_are_one_origin_and_those_on_a_lan_are_not() {
-        let of = |ip: &str| Origin::of(Some(ip.parse().expect("an address")));
+        let of = |ip: &str| Origin::of(ip.parse().expect("an address"));
         assert_eq!(of("9.9.9.9"), of("9.9.9.10"));
         assert_eq!(of("192.168.1.1"), of("::ffff:192.168.1.1"));
         assert_ne!(of("192.168.1.1"), of("192.168.1.2"));
         assert_ne!(of("fd00::1"), of("fd00::2"));
-        assert_eq!(Origin::of(None), Origin::PassedOn);
     }
 
     #[test]
-    fn one_origin_takes_at_most_half_of_what_stands_and_each_other_has_its_share() {
-        let mut standing = Standing::new(64);
-        let mut fill = |number: u8| {
+    fn one_origin_takes_half_of_what_is_free_and_sixteen_have_their_share() {
+        let (mut standing, mut next) = (Standing::new(64), 0);
+        let mut fill = |standing: &mut Standing<u32>, number: u8| {
             let mut taken = 0;
             while standing.has_room(origin(number)) {
-                standing.add(origin(number));
+                next += 1;
                 taken += 1;
+                if let Some(gone) = standing.add(next, origin(number)) {
+                    standing.remove(gone);
+                }
             }
             taken
         };
-        assert_eq!(fill(1), 32);
-        assert_eq!((2..=9).map(&mut fill).collect::<Vec<i32>>(), [4; 8]);
-        assert_eq!(fill(10), 0, "all are taken");
-        standing.remove(origin(1));
-        assert!(!standing.has_room(origin(1)) && standing.has_room(origin(10)));
+        assert_eq!(fill(&mut standing, 1), 32);
+        assert_eq!((2..=16).map(|number| fill(&mut standing, number)).collect::<Vec<i32>>(), [4; 15]);
+        assert!(standing.origins.values().all(|ids| ids.len() == 4), "what was lent is taken back");
+        assert_eq!(standing.origins[&origin(1)], [1, 2, 3, 4], "who came first stays");
+        assert_eq!(fill(&mut standing, 17), 0, "sixteen have all");
+        standing.remove(1);
+        assert_eq!((fill(&mut standing, 17), standing.of.len()), (1, 64));
     }
 
     /// Where each has one, anybody's may be ended: not always that of the same.
@@ -171,6 +197,31 @@ mod tests {
     }
 
     proptest! {
+        /// Whatever comes and goes: never too many, nobody is ended for one who has more, and whoever has less than its share
+        /// comes in as long as another has more than its own.
+        #[test]
+        fn shares_hold(steps in proptest::collection::vec((0u8..24, any::<bool>()), 1..400)) {
+            let mut standing = Standing::new(32);
+            for (id, (number, ends)) in steps.into_iter().enumerate() {
+                if ends {
+                    standing.remove(id / 2);
+                    continue;
+                }
+                let of = origin(number);
+                let (before, had) = (standing.of.len(), standing.origins.get(&of).map_or(0, Vec::len));
+                if !standing.has_room(of) {
+                    prop_assert!(had >= 2 || before == 32 && standing.most() <= 2, "{had} of {before}");
+                    continue;
+                }
+                if let Some(gone) = standing.add(id, of) {
+                    prop_assert!(standing.most() > 2 && standing.of[&gone] != of);
+                    standing.remove(gone);
+                }
+                prop_assert!(standing.of.len() <= 32);
+                prop_assert_eq!(standing.origins.values().map(Vec::len).sum::<usize>(), standing.of.len());
+            }
+        }
+
         /// However many come of one origin, those of another are ended only when it has as many.
         #[test]
         fn a_flood_ends_its_own(steps in proptest::collection::vec((0u8..4, any::<usize>(), any::<bool>()), 1..400)) {

@@ -162,9 +162,17 @@ impl Communication {
 
 /// Peers with a connection that leads to their own address, and its group where it is one of the internet.
 fn direct_peers(shared: &Shared) -> Vec<(PublicKey, Option<Group>)> {
+    let own = shared.network.listening();
     let infos = shared.network.peers().into_iter();
-    let direct = infos.filter_map(|info| Some((info.peer, Group::of(ip_of(&info.address)?.1))));
-    direct.collect()
+    infos.filter_map(|info| Some((info.peer, group_of(&info.address, &own)?))).collect()
+}
+
+/// The group of an address that leads straight to a peer: none on the internet's for a node on this very machine, which looks
+/// from nowhere else, whatever address it uses.
+fn group_of(address: &str, own: &[String]) -> Option<Option<Group>> {
+    let (_, ip) = ip_of(address)?;
+    let here = own.iter().filter_map(|own| ip_of(own)).any(|(_, own)| own == ip);
+    Some(Group::of(ip).filter(|_| !here))
 }
 
 /// The IP address in front of a multiaddress that leads straight to it, as it is written and as it is.
@@ -366,6 +374,17 @@ async fn dial(shared: &Shared, peer: PublicKey, address: String) -> Dialled {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_on_the_same_machine_does_not_look_from_the_internet() {
+        let own =
+            ["/ip4/127.0.0.1/tcp/1", "/ip4/5.0.0.1/tcp/1", "/ip4/5.0.0.9/tcp/1/p2p/12D/p2p-circuit"].map(str::to_owned);
+        let group = |address: &str| group_of(address, &own);
+        assert_eq!(group("/ip4/5.0.0.1/tcp/40000"), Some(None));
+        assert_eq!(group("/ip4/10.0.0.1/tcp/40000"), Some(None));
+        assert!(group("/ip4/5.0.0.9/tcp/40000").is_some_and(|group| group.is_some()), "a relay is another machine");
+        assert_eq!(group("/ip4/5.0.0.2/tcp/1/p2p/12D/p2p-circuit"), None);
+    }
 
     #[test]
     fn only_what_can_be_dialled_is_a_way() {

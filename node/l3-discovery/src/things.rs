@@ -174,29 +174,70 @@ impl Discovery {
 
     async fn read(&self, http: &reqwest::Client, source: Source) {
         let from = source.url.to_string();
-        match timeout(READ_MAX, descriptions(http, &source)).await {
-            Ok(Ok(tds)) => {
-                for td in tds.iter().take(DESCRIPTIONS_MAX) {
-                    self.note_thing(td, &from);
-                    tokio::task::yield_now().await;
-                }
+        let late = |_| Err(format!("it took more than {} s", READ_MAX.as_secs()));
+        let read = timeout(READ_MAX, descriptions(http, &source)).await.unwrap_or_else(late);
+        let mut why = read.as_ref().err().cloned();
+        let (mut taken, tds) = (0, read.unwrap_or_default());
+        for td in tds.iter().take(DESCRIPTIONS_MAX) {
+            taken += usize::from(self.note_thing(td, &from));
+            tokio::task::yield_now().await;
+        }
+        if taken == 0 && why.is_none() {
+            why = Some(format!("none of the {} descriptions there is valid and new", tds.len()));
+        }
+        self.tell_of(&source, &from, why);
+    }
+
+    /// Who named a place is told once when it cannot be read, and when it can be again; what the LAN tells of is not
+    /// worth that.
+    fn tell_of(&self, source: &Source, from: &str, why: Option<String>) {
+        if !source.vouched {
+            if let Some(why) = why {
+                tracing::debug!(from, why, "no Things there");
             }
-            Ok(Err(reason)) => tracing::debug!(from, reason, "no Things there"),
-            Err(_) => tracing::debug!(from, "reading Things took too long"),
+            return;
+        }
+        if !self.lock().things.outcome(from, why.clone()) {
+            return;
+        }
+        match why {
+            Some(why) => {
+                tracing::warn!(from, why, "no Things can be read at a place of `things.urls`; it is tried again")
+            }
+            None => tracing::info!(from, "Things can be read there again"),
         }
     }
 
-    fn note_thing(&self, td: &Value, from: &str) {
+    /// How many Things are known, and the places of the configuration where none could be read, each with the reason.
+    #[must_use]
+    pub fn reading_things(&self) -> (usize, Vec<(String, String)>) {
+        let state = self.lock();
+        (state.things.len(), state.things.unread())
+    }
+
+    /// The Thing of that title or identifier.
+    #[must_use]
+    pub fn thing(&self, name: &str) -> Option<Thing> {
+        self.lock().things.named(name)
+    }
+
+    /// True when it is taken.
+    fn note_thing(&self, td: &Value, from: &str) -> bool {
         match Description::parse(td.to_string().as_bytes()) {
             Ok(description) => {
                 let id = description.id().unwrap_or(from).to_owned();
                 let read_ms = self.now().monotonic_ms;
                 let thing = Thing { id, description: Arc::new(description), from: from.to_owned(), read_ms };
-                if !self.lock().things.note(thing) {
+                let taken = self.lock().things.note(thing);
+                if !taken {
                     tracing::debug!(from, "a Thing is not taken: another has its name, or there is no room");
                 }
+                taken
             }
-            Err(reason) => tracing::debug!(from, %reason, "no valid description"),
+            Err(reason) => {
+                tracing::debug!(from, %reason, "no valid description");
+                false
+            }
         }
     }
 }

@@ -58,17 +58,36 @@ async fn silent_sockets_of_one_address_end_each_other_and_nobody_else() {
     assert_eq!(ended(&mut neighbours).await, 0, "they are not of that address");
     let left = flood.len() - ended(&mut flood).await;
     assert!((1..=PLACES - neighbours.len()).contains(&left), "{left} of the flood are left");
-    // Who is at the same address comes through as well, though perhaps not at once.
-    let (unlucky, at) = (node(3, config()).await, by_way_of("127.0.0.2", &at).await);
-    let mut tries = 1;
-    while unlucky.dial(Some(door.local()), at.clone()).await.is_err() {
-        tries += 1;
-        assert!(tries < 100, "it never comes through");
+    // Who is at the same address comes through as well, while more and more come, though perhaps not at once.
+    let (unlucky, by_way) = (node(3, config()).await, by_way_of("127.0.0.2", &at).await);
+    let coming = async {
+        let mut tries = 1;
+        while unlucky.dial(Some(door.local()), by_way.clone()).await.is_err() {
+            tries += 1;
+            assert!(tries < 100, "it never comes through");
+        }
+    };
+    let flooding = async {
+        loop {
+            flood.push(silent("127.0.0.2").await);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        () = coming => {}
+        () = flooding => {}
     }
+    // All but those that have a place were ended, by each other.
+    for _ in 0..1_000 {
+        if flood.len() - ended(&mut flood).await <= PLACES {
+            return;
+        }
+    }
+    panic!("there are places for {PLACES} only");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_address_takes_half_of_the_places_and_others_have_theirs() {
+async fn one_address_takes_half_of_the_places_until_others_want_theirs() {
     const PLACES: usize = 16;
     let door = node(1, Libp2pConfig { incoming_max: PLACES, ..config() }).await;
     let theirs = |of: &str| {
@@ -92,8 +111,27 @@ async fn one_address_takes_half_of_the_places_and_others_have_theirs() {
         until("it has a place", || theirs(of) == 1).await;
         crowd.push(newcomer);
     }
-    assert_eq!(theirs("127.0.0.2"), PLACES / 2);
-    // One that goes makes room, for others than those of the crowd.
-    drop(crowd.remove(0));
-    until("it is gone", || theirs("127.0.0.2") < PLACES / 2).await;
+    assert_eq!(theirs("127.0.0.2"), PLACES / 2, "there is room for all of them");
+    // The rest of the places, and those that were lent.
+    let mut others: Vec<&str> = vec!["127.0.0.3", "127.0.0.4", "127.0.0.5"];
+    let more =
+        ["127.0.0.6", "127.0.0.7", "127.0.0.8", "127.0.0.9", "127.0.0.10", "127.0.0.11", "127.0.0.12", "127.0.0.13"];
+    for (number, of) in (0..).zip(more) {
+        let newcomer = node(120 + number, config()).await;
+        let at = by_way_of(of, &listening).await;
+        newcomer.dial(Some(door.local()), at).await.expect("it comes through");
+        until("it has a place", || theirs(of) == 1).await;
+        crowd.push(newcomer);
+        others.push(of);
+    }
+    until("what was lent is taken back", || theirs("127.0.0.2") == PLACES - others.len()).await;
+    assert!(others.iter().all(|of| theirs(of) == 1));
+    // And the crowd does not come back.
+    let _ = crowd[0].dial(Some(door.local()), at).await;
+    let late = node(150, config()).await;
+    let _ = late.dial(Some(door.local()), by_way_of("127.0.0.2", &listening).await).await;
+    let last = node(151, config()).await;
+    last.dial(Some(door.local()), by_way_of("127.0.0.14", &listening).await).await.expect("it comes through");
+    until("it has a place", || theirs("127.0.0.14") == 1).await;
+    assert_eq!(theirs("127.0.0.2"), PLACES - others.len() - 1);
 }

@@ -204,4 +204,15 @@ fn descriptions_links_and_directories_are_read_where_the_configuration_says() {
     found.sort_unstable();
     assert_eq!(found, ["Linked pump", "Listed pump", "Plain pump"]);
     assert_eq!(things(&machine, &["valve"]), ["Listed valve"]);
+    // What cannot be read is said, and what is no agent is no agent.
+    let doctor = machine.run(&["doctor"]);
+    assert!(doctor.stdout.contains(&urls[3]) && doctor.stdout.contains("404"), "{doctor:?}");
+    assert!(!urls[..3].iter().any(|url| doctor.stdout.contains(url)), "{doctor:?}");
+    assert_eq!(machine.json(&["describe", "Plain pump"])["id"], "urn:plain");
+    let called = machine.run(&["call", "Plain pump", "hello"]);
+    assert!(called.code == 4 && called.stderr.contains("is a Thing") && called.stderr.contains(&urls[0]), "{called:?}");
+    let explained = machine.run(&["find", "pump", "--explain"]);
+    assert!(explained.stdout.contains("4 Things are known"), "{explained:?}");
+    let nothing = machine.run(&["find", "--cap", "nothing.has-this"]);
+    assert!(nothing.code == 4 && nothing.stderr.contains("--explain"), "{nothing:?}");
 }

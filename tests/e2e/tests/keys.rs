@@ -185,5 +185,7 @@ fn a_node_that_its_owner_took_back_is_a_stranger_everywhere() {
     let doctor = mesh.host.run(&["doctor"]);
     assert!(doctor.stdout.contains("has taken back what it let this node do"), "{doctor:?}");
     // The owner itself goes on: another node of its is what it was.
-    assert_eq!(mesh.host.json(&["key", "show"])["state"], "active");
+    let shown = mesh.host.json(&["key", "show"]);
+    assert_eq!((&shown["state"], &shown["withdrawn"][0]["node"]), (&"active".into(), &mesh.node.did().into()));
+    assert!(mesh.host.run(&["key", "show"]).stdout.contains(&mesh.node.did()));
 }

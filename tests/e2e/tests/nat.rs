@@ -29,6 +29,13 @@ fn two_machines_behind_routers_call_each_other() {
     until(SOON, "it is found through the one on the internet", || {
         two.run(&["find", "--cap", "hidden.say"]).stdout.contains("hidden")
     });
+    // Who is not on the LAN is looked for in the table, and that is said.
+    let explained = two.run(&["find", "--cap", "hidden.say", "--explain"]);
+    assert!(explained.stdout.contains("looked further: "), "{explained:?}");
+    let sought = &two.json(&["find", "--cap", "hidden.say", "--explain"])["explain"]["sought"];
+    let number = |name: &str| sought[name].as_u64().expect("a number");
+    assert!(number("requests") >= number("answered") && number("answered") > 0, "{sought}");
+    assert!(number("lookupMicroseconds") > 0 && number("tookMicroseconds") >= number("lookupMicroseconds"), "{sought}");
     let called = two.run(&["call", "hidden", "through the routers"]);
     assert!(called.code == 0 && called.stdout.contains("through the routers"), "{called:?}");
     let peers = || two.json(&["peers"])["peers"].as_array().expect("a list").clone();

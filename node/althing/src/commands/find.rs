@@ -28,10 +28,23 @@ pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
     }
     out.show(&found, people);
     if rows(&found, "agents").is_empty() && rows(&found, "things").is_empty() {
-        let message = if out.json { "" } else { "no agent matches" };
+        let asks_nothing = query == Query { limit: query.limit, ..Query::default() };
+        let message = match (out.json, asks_nothing, find.explain) {
+            (true, ..) => "",
+            (_, true, _) => {
+                "no agent is known; `althing agent add FILE` adds one, `althing doctor` says who can be heard of here"
+            }
+            (.., true) => "no agent matches",
+            _ => "no agent matches; `althing find` shows all that are known, `--explain` where this one looked",
+        };
         return Err(Failure::new(code::NOT_FOUND, message));
     }
     Ok(())
+}
+
+/// How long ago a node was heard.
+fn ago(ms: u64) -> String {
+    if ms < 1_000 { "just now".to_owned() } else { format!("{} s ago", ms / 1_000) }
 }
 
 fn people(found: &Value) -> String {
@@ -44,7 +57,7 @@ fn people(found: &Value) -> String {
             format!("{:.2}", agent["load"].as_f64().unwrap_or(0.0)),
             text(&agent["machine"], "grade"),
             text(agent, "status"),
-            text(agent, "learned"),
+            format!("{}, {}", text(agent, "learned"), ago(agent["heardMsAgo"].as_u64().unwrap_or(0))),
             agent["score"].as_f64().map_or_else(String::new, |score| format!("{score:.2}")),
         ]
     };
@@ -52,7 +65,7 @@ fn people(found: &Value) -> String {
     let mut shown = if all.is_empty() {
         String::new()
     } else {
-        table(&["name", "can", "node", "load", "grade", "status", "learned", "score"], &all)
+        table(&["name", "can", "node", "load", "grade", "its node is", "learned", "score"], &all)
     };
     let cells = |thing: &Value| {
         let can: Vec<&str> = rows(thing, "can").iter().filter_map(Value::as_str).collect();
@@ -68,7 +81,7 @@ fn people(found: &Value) -> String {
         let step = |name: &str| steps[name].as_u64().unwrap_or(0);
         shown.push_str(&format!(
             "\nknown {}; left out: {} by text, {} by capability, {} by action or target, {} by load, {} by grade, {} by the limit\n\
-             ordered by {}; took {} µs\n",
+             ordered by {}; took {} µs; {} Things are known\n",
             step("known"),
             step("text"),
             step("capability"),
@@ -78,6 +91,7 @@ fn people(found: &Value) -> String {
             step("limit"),
             text(steps, "order"),
             text(explain, "tookMicroseconds"),
+            text(explain, "things"),
         ));
         let sought = &explain["sought"];
         let number = |name: &str| sought[name].as_u64().unwrap_or(0);

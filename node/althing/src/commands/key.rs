@@ -124,15 +124,27 @@ fn show(folder: &Path, out: &Out) -> Result<(), Failure> {
     let mut value = about(&owner.log);
     value["folder"] = json!(folder);
     value["nextKeyHere"] = json!(owner.has_next);
-    value["nodesRevoked"] = json!(owner.withdrawals.len());
+    let withdrawn = owner::withdrawn(&owner);
+    let withdrawn = withdrawn.iter().map(|taken| json!({ "node": taken.node.did(), "untilMs": taken.until_ms }));
+    value["withdrawn"] = withdrawn.collect();
     out.show(&value, |value| {
         let rows: Vec<Vec<String>> = rows(value, "events")
             .iter()
             .map(|event| ["change", "key", "atMs", "oldKeyUntilMs"].map(|name| text(event, name)).to_vec())
             .collect();
         let next = if owner.has_next { "here" } else { "elsewhere" };
+        let taken: String = self::rows(value, "withdrawn")
+            .iter()
+            .map(|taken| {
+                format!(
+                    "\n{} may do nothing that it was let do until {} (ms)",
+                    text(taken, "node"),
+                    text(taken, "untilMs")
+                )
+            })
+            .collect();
         format!(
-            "owner     {}\nkey       {}\nstate     {}\nnext key  {next}\nfolder    {}\n\n{}",
+            "owner     {}\nkey       {}\nstate     {}\nnext key  {next}\nfolder    {}\n\n{}{taken}",
             text(value, "owner"),
             text(value, "key"),
             text(value, "state"),

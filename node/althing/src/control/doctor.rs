@@ -60,6 +60,7 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
         dialled_back,
         reach: text(&reach(node)["state"]),
         table: network.routing().kept().nodes,
+        unread: node.discovery.reading_things().1,
     }
 }
 

@@ -183,9 +183,8 @@ async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<V
     });
     let took_us = u64::try_from(took_us).unwrap_or(u64::MAX);
     let things: Vec<Value> = node.discovery.things(&query).iter().map(thing).collect();
-    Json(
-        json!({ "agents": list, "things": things, "explain": { "tookMicroseconds": took_us, "steps": why, "sought": sought } }),
-    )
+    Json(json!({ "agents": list, "things": things, "explain": { "tookMicroseconds": took_us, "steps": why,
+            "sought": sought, "things": node.discovery.reading_things().0 } }))
 }
 
 /// One result, with everything of E10 that is known of it.
@@ -232,11 +231,22 @@ fn row(found: &Found) -> Value {
 
 async fn describe(State(node): State<Arc<Node>>, UrlPath(agent): UrlPath<String>) -> Result<Response, Failure> {
     let unknown = |message: String| Failure::new(code::NOT_FOUND, message);
-    let id = node.calls.resolve(&agent).await.map_err(|error| unknown(error.message))?;
+    let id = match node.calls.resolve(&agent).await {
+        Ok(id) => id,
+        Err(error) => {
+            // As it was read; nobody here vouches for it.
+            let thing = node.discovery.thing(&agent).ok_or_else(|| unknown(error.message))?;
+            return Ok(td(thing.description.bytes().to_vec()));
+        }
+    };
     node.calls.seek(&id).await;
     let known = node.discovery.describe(&id).ok_or_else(|| unknown(format!("no node that hosts {id} is known")))?;
     // Byte for byte as the publisher signed it.
-    Ok(([("content-type", "application/td+json")], known.description.bytes().to_vec()).into_response())
+    Ok(td(known.description.bytes().to_vec()))
+}
+
+fn td(bytes: Vec<u8>) -> Response {
+    ([("content-type", "application/td+json")], bytes).into_response()
 }
 
 async fn listed(State(node): State<Arc<Node>>) -> Answer {
@@ -301,7 +311,17 @@ async fn cancel(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>)
 async fn ask(node: &Node, agent: &str, operation: Operation, params: &Value) -> Result<Ask, Failure> {
     Ok(Ask {
         operation,
-        agent: node.calls.resolve(agent).await.map_err(|error| failure(&error))?,
+        agent: node.calls.resolve(agent).await.map_err(|error| match node.discovery.thing(agent) {
+            Some(thing) => Failure::new(
+                code::NOT_FOUND,
+                format!(
+                    "{agent:?} is a Thing that was read at {}, and no agent: use it by the forms of its description \
+                         (`althing describe`)",
+                    thing.from
+                ),
+            ),
+            None => failure(&error),
+        })?,
         params: params.to_string().into_bytes(),
         principals: vec!["local".to_owned()],
         trace: Trace::default(),

@@ -72,6 +72,12 @@ pub fn withdraw(folder: &Path, node: PublicKey, clock: &WallClock) -> Result<(),
     files.keep_withdrawals(withdrawals)
 }
 
+/// What the owner has taken back, from whom.
+pub fn withdrawn(owner: &Owner) -> Vec<Withdrawal> {
+    let read = |bytes: &Vec<u8>| object::open::<Withdrawal>(bytes, "", "").ok();
+    owner.withdrawals.iter().filter_map(read).map(|withdrawal| withdrawal.body).collect()
+}
+
 fn signed(withdrawal: Withdrawal, key: &SecretKey) -> Result<Vec<u8>, Failure> {
     let signed = object::sign(withdrawal, "", "", key).map_err(|error| Failure::failed(error.to_string()))?;
     Ok(signed.bytes)

@@ -68,7 +68,14 @@ impl Files {
     /// The log, whatever became of the keys.
     pub fn log(&self) -> Result<KeyLog, Failure> {
         let path = self.path("owner.log");
-        let refused = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: {error}", path.display()));
+        let refused = |error: &dyn std::fmt::Display| {
+            Failure::failed(format!(
+                "{} cannot be read: {error}; put your copy of it back, or move the files owner* in {} away and bring the \
+                 keys back that you exported (`althing key import`)",
+                path.display(),
+                self.folder.display()
+            ))
+        };
         let events = decode(&self.bytes("owner.log")?).map_err(|error| refused(&error))?;
         KeyLog::verify(&events).map_err(|error| refused(&error))
     }

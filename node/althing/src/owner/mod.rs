@@ -12,7 +12,7 @@ use althing_protocol::{KeyLog, PublicKey, SecretKey, object};
 use althing_store::keyfile;
 
 use crate::exit::Failure;
-pub use change::{revoke, rotate, withdraw};
+pub use change::{revoke, rotate, withdraw, withdrawn};
 pub use export::{Exported, export, import, into_a_folder};
 use files::Files;
 pub use files::{Stamp, decode, encode, stamp};

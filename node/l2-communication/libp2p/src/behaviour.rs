@@ -20,7 +20,8 @@ use crate::streams::{self, Control};
 /// sees whether the other can be dialled. libp2p's own limit of 1 would leave none.
 const CONNECTIONS_PER_PEER: u32 = 6;
 
-/// Requests and answers of the table on one connection in a second; twice as many at once. Who asks faster waits.
+/// Requests and answers of the table on one connection in a second; twice as many at once. Who asks faster waits, and of
+/// more than 32 streams at one time libp2p drops some.
 const ASKED_A_SECOND: u32 = 200;
 
 /// Connections that are passed on at one time.

@@ -22,7 +22,8 @@ pub struct Libp2pConfig {
     ///
     /// [`admission`]: althing_communication::admission
     pub incoming_max: usize,
-    /// Connections being opened to us at one time; of more, one of those with most of them is ended.
+    /// Connections being opened to us at one time over each transport; of one too many, a random one of the origin with
+    /// most is ended.
     pub pending_incoming_max: usize,
     /// A dial that takes longer has failed.
     pub dial_timeout: Duration,

@@ -4,29 +4,40 @@
 //! libp2p's own limits refuse whoever comes when all places are taken, and who says nothing holds a place until its time is
 //! over: one machine with as many sockets as there are places shuts out all others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use althing_communication::admission::{Coming, Origin, Standing};
 use futures::FutureExt as _;
 use futures::future::{AbortHandle, AbortRegistration, Abortable, BoxFuture};
 use libp2p::core::transport::{DialOpts, ListenerId, PortUse, Transport, TransportError, TransportEvent};
 use libp2p::core::{ConnectedPoint, Endpoint};
+use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{
-    ConnectionClosed, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent,
+    CloseConnection, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent,
     THandlerOutEvent, ToSwarm, dummy,
 };
 use libp2p::{Multiaddr, PeerId};
 
+use crate::identity::public_key;
 use crate::lookups::ip;
 
-/// Where a connection comes from; what relays pass on has no address in front.
-fn origin(remote: &Multiaddr) -> Origin {
-    Origin::of(ip(remote).filter(|_| !crate::is_passed_on(remote)))
+/// Where a connection comes from that arrived at `local`; what a relay passes on has that relay there.
+fn origin(local: &Multiaddr, remote: &Multiaddr) -> Origin {
+    let relay = || {
+        local.iter().find_map(|part| match part {
+            Protocol::P2p(relay) => public_key(relay),
+            _ => None,
+        })
+    };
+    match ip(remote) {
+        Some(ip) if !crate::is_passed_on(local) && !crate::is_passed_on(remote) => Origin::of(ip),
+        _ => Origin::PassedOn(relay()),
+    }
 }
 
 /// A transport that ends connections which are being made where there are too many.
@@ -55,9 +66,13 @@ fn locked(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut places = locked(&self.places);
-        places.coming.over(self.number, self.origin);
-        places.ends.remove(&self.number);
+        let end = {
+            let mut places = locked(&self.places);
+            places.coming.over(self.number, self.origin);
+            places.ends.remove(&self.number)
+        };
+        // What a task leaves behind goes without the lock.
+        drop(end);
     }
 }
 
@@ -73,14 +88,15 @@ impl<T> Doors<T> {
         let number = self.next;
         self.next += 1;
         let (end, ended) = AbortHandle::new_pair();
-        let mut places = locked(&self.places);
-        places.ends.insert(number, end);
         // Whoever floods does not know which goes.
         let draw = usize::try_from(self.luck.hash_one(number) >> 1).unwrap_or_default();
-        if let Some(gone) = places.coming.take(number, origin, draw)
-            && let Some(end) = places.ends.remove(&gone)
-        {
-            end.abort();
+        let gone = {
+            let mut places = locked(&self.places);
+            places.ends.insert(number, end);
+            places.coming.take(number, origin, draw).and_then(|gone| places.ends.remove(&gone))
+        };
+        if let Some(gone) = gone {
+            gone.abort();
         }
         (Place { number, origin, places: self.places.clone() }, ended)
     }
@@ -111,12 +127,12 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TransportEvent<Self::ListenerUpgrade, io::Error>> {
         let event = std::task::ready!(Pin::new(&mut self.inner).poll(cx));
-        let remote = match &event {
-            TransportEvent::Incoming { send_back_addr, .. } => send_back_addr.clone(),
-            _ => Multiaddr::empty(),
+        let from = match &event {
+            TransportEvent::Incoming { local_addr, send_back_addr, .. } => origin(local_addr, send_back_addr),
+            _ => Origin::PassedOn(None),
         };
         Poll::Ready(event.map_upgrade(|upgrade| {
-            let (place, ended) = self.take(origin(&remote));
+            let (place, ended) = self.take(from);
             let made = Abortable::new(upgrade, ended);
             async move {
                 let _place = place;
@@ -128,21 +144,47 @@ where
     }
 }
 
-/// Refuses connections that others made where there are too many, and where their origin has its share.
-pub(crate) struct Crowd(Standing);
+/// Refuses connections that others made where there are too many, or too many of their origin, and ends those that an
+/// origin has beyond its share when others want theirs.
+pub(crate) struct Crowd {
+    standing: Standing<ConnectionId>,
+    /// To be ended.
+    gone: VecDeque<(PeerId, ConnectionId)>,
+    /// Whose they are.
+    peers: BTreeMap<ConnectionId, PeerId>,
+    task: Option<Waker>,
+}
 
 impl Crowd {
     /// At most `max` of them stand at one time.
     pub fn new(max: usize) -> Crowd {
-        Crowd(Standing::new(max))
+        Crowd { standing: Standing::new(max), gone: VecDeque::new(), peers: BTreeMap::new(), task: None }
     }
 
-    fn admit(&self, remote: &Multiaddr) -> Result<(), ConnectionDenied> {
-        if self.0.has_room(origin(remote)) {
+    fn admit(&self, local: &Multiaddr, remote: &Multiaddr) -> Result<(), ConnectionDenied> {
+        if self.standing.has_room(origin(local, remote)) {
             return Ok(());
         }
         tracing::debug!(%remote, "connection refused: {Crowded}");
         Err(ConnectionDenied::new(Crowded))
+    }
+
+    fn established(&mut self, peer: PeerId, id: ConnectionId, endpoint: &ConnectedPoint) {
+        let ConnectedPoint::Listener { local_addr, send_back_addr } = endpoint else { return };
+        self.peers.insert(id, peer);
+        let one_too_many = self.standing.add(id, origin(local_addr, send_back_addr));
+        let Some((gone, peer)) = one_too_many.and_then(|gone| Some((gone, *self.peers.get(&gone)?))) else { return };
+        tracing::debug!(%peer, "connection ended: its network has more than its share, and others come");
+        self.remove(gone);
+        self.gone.push_back((peer, gone));
+        if let Some(task) = self.task.take() {
+            task.wake();
+        }
+    }
+
+    fn remove(&mut self, id: ConnectionId) {
+        self.standing.remove(id);
+        self.peers.remove(&id);
     }
 }
 
@@ -150,14 +192,6 @@ impl Crowd {
 #[derive(Debug, thiserror::Error)]
 #[error("too many connections stand, or too many of its network")]
 struct Crowded;
-
-/// Where it comes from, when another made it.
-fn made_by_another(endpoint: &ConnectedPoint) -> Option<Origin> {
-    match endpoint {
-        ConnectedPoint::Listener { send_back_addr, .. } => Some(origin(send_back_addr)),
-        ConnectedPoint::Dialer { .. } => None,
-    }
-}
 
 impl NetworkBehaviour for Crowd {
     type ConnectionHandler = dummy::ConnectionHandler;
@@ -167,10 +201,10 @@ impl NetworkBehaviour for Crowd {
     fn handle_pending_inbound_connection(
         &mut self,
         _: ConnectionId,
-        _: &Multiaddr,
+        local: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<(), ConnectionDenied> {
-        self.admit(remote)
+        self.admit(local, remote)
     }
 
     /// And after: others may have come meanwhile.
@@ -178,10 +212,10 @@ impl NetworkBehaviour for Crowd {
         &mut self,
         _: ConnectionId,
         _: PeerId,
-        _: &Multiaddr,
+        local: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        self.admit(remote).map(|()| dummy::ConnectionHandler)
+        self.admit(local, remote).map(|()| dummy::ConnectionHandler)
     }
 
     fn handle_established_outbound_connection(
@@ -198,11 +232,9 @@ impl NetworkBehaviour for Crowd {
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         match event {
             FromSwarm::ConnectionEstablished(made) => {
-                made_by_another(made.endpoint).into_iter().for_each(|origin| self.0.add(origin));
+                self.established(made.peer_id, made.connection_id, made.endpoint);
             }
-            FromSwarm::ConnectionClosed(ConnectionClosed { endpoint, .. }) => {
-                made_by_another(endpoint).into_iter().for_each(|origin| self.0.remove(origin));
-            }
+            FromSwarm::ConnectionClosed(closed) => self.remove(closed.connection_id),
             _ => {}
         }
     }
@@ -211,7 +243,11 @@ impl NetworkBehaviour for Crowd {
         match event {}
     }
 
-    fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
+        if let Some((peer_id, id)) = self.gone.pop_front() {
+            return Poll::Ready(ToSwarm::CloseConnection { peer_id, connection: CloseConnection::One(id) });
+        }
+        self.task = Some(cx.waker().clone());
         Poll::Pending
     }
 }

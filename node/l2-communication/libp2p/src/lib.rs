@@ -1,5 +1,5 @@
-//! The libp2p shell of L2's [`Network`] port: tcp, noise and yamux, quic, identify, ping, Kademlia, connection limits,
-//! relays, hole punching.
+//! The libp2p shell of L2's [`Network`] port: tcp, noise and yamux, quic, identify, ping, Kademlia, whose connections
+//! are taken, relays, hole punching.
 //!
 //! **Inputs**: a node's key and addresses to listen on. **Outputs**: streams to proven peers, and who comes and goes.
 //!

@@ -83,6 +83,8 @@ fn transport_of(
     let transport = transport.upgrade(Version::V1Lazy).authenticate(noise).multiplex(Multiplexing(streams));
     let counted = egresses.clone();
     let tcp = transport.map(move |(peer, muxer): (PeerId, Closing<_>), _| counting(&counted, peer, muxer));
+    // Places of their own for each: whoever sends packets of QUIC may write any address on them.
+    let tcp = Doors::new(tcp.boxed(), doors);
     let mut streams = yamux::Config::default();
     streams.set_max_num_streams(STREAMS_MAX);
     let passed_on = passed_on
@@ -90,8 +92,9 @@ fn transport_of(
         .authenticate(noise::Config::new(key)?)
         .multiplex(Multiplexing(streams))
         .map(move |(peer, muxer): (PeerId, Closing<_>), _| counting(&egresses, peer, muxer));
+    let passed_on = Doors::new(passed_on.boxed(), doors);
     if private {
-        return Ok(Doors::new(passed_on.or_transport(tcp).map(|either, _| either.into_inner()).boxed(), doors).boxed());
+        return Ok(passed_on.or_transport(tcp).map(|either, _| either.into_inner()).boxed());
     }
     // Streams of QUIC share no backlog of ours: nothing is counted for them.
     let mut limits = quic::Config::new(key);
@@ -100,8 +103,9 @@ fn transport_of(
     limits.max_connection_data = QUIC_CONNECTION_BYTES;
     let quic = quic::tokio::Transport::new(limits);
     let quic = quic.map(|(peer, connection), _| (peer, StreamMuxerBox::new(connection)));
+    let quic = Doors::new(quic.boxed(), doors);
     let direct = tcp.or_transport(quic).map(|either, _| either.into_inner());
-    Ok(Doors::new(passed_on.or_transport(direct).map(|either, _| either.into_inner()).boxed(), doors).boxed())
+    Ok(passed_on.or_transport(direct).map(|either, _| either.into_inner()).boxed())
 }
 
 /// A connection whose backlog is counted with those of its peer.

@@ -258,6 +258,8 @@ impl Records {
         addresses: Vec<String>,
     ) -> Result<(), NotKept> {
         let (node, group) = node;
+        // Whoever comes from elsewhere counts where it was first, as long as something of it is kept.
+        let group = self.nodes.get(&node).map_or(group, |kept| kept.group);
         let too_long = |address: &String| address.is_empty() || address.len() > ADDRESS_BYTES_MAX;
         if addresses.is_empty() || addresses.len() > ADDRESSES_MAX || addresses.iter().any(too_long) {
             return Err(NotKept::Addresses);
@@ -270,13 +272,8 @@ impl Records {
         }
         let kept =
             self.nodes.entry(node).or_insert_with(|| KeptNode { addresses: Vec::new(), group, keys: BTreeSet::new() });
-        let old = std::mem::replace(&mut kept.group, group);
-        let of_it = kept.keys.len();
         kept.addresses = addresses;
         kept.keys.insert(key);
-        if old != group {
-            self.moved(of_it, old, group);
-        }
         if !known {
             self.provided += 1;
             group.into_iter().for_each(|group| self.provided_of_group.add(group));
@@ -284,14 +281,6 @@ impl Records {
         self.providers.entry(key).or_default().insert(node, until_ms);
         self.providers_by.insert(self.far(key), key);
         Ok(())
-    }
-
-    /// A node's records are of another group of addresses now.
-    fn moved(&mut self, records: usize, old: Option<Group>, new: Option<Group>) {
-        for _ in 0..records {
-            old.into_iter().for_each(|group| self.provided_of_group.remove(group));
-            new.into_iter().for_each(|group| self.provided_of_group.add(group));
-        }
     }
 
     fn may_provide(&mut self, node: PublicKey, group: Option<Group>, key: RecordKey) -> Result<(), NotKept> {

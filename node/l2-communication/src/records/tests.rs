@@ -158,6 +158,11 @@ fn counts(records: &Records) {
         let group = group(number).expect("a group");
         let counted = (records.of_group.of(group), records.provided_of_group.of(group));
         assert_eq!(counted, of_group.get(&group).copied().unwrap_or_default());
+        assert!(counted.1 <= records.limits.providers_per_group, "{counted:?}");
+        for nodes in records.providers.values() {
+            let of = |node: &&PublicKey| records.nodes[*node].group == Some(group);
+            assert!(nodes.keys().filter(of).count() <= records.limits.group_per_key);
+        }
         let sender = node(u32::from(number));
         assert_eq!(records.of_sender.of(sender), of_sender.get(&sender).copied().unwrap_or_default());
     }
@@ -166,7 +171,7 @@ fn counts(records: &Records) {
 proptest::proptest! {
     #[test]
     fn shares_are_counted_rightly(steps in proptest::collection::vec((0u32..4, 0u8..5, 0u32..8, 0u8..4), 1..120)) {
-        let limits = RecordLimits { values: 5, providers: 12, providers_per_node: 5, ..RecordLimits::default() };
+        let limits = RecordLimits { values: 5, providers: 12, providers_per_node: 5, providers_per_group: 6, group_per_key: 1, ..RecordLimits::default() };
         let mut records = records(limits);
         for (now_ms, (number, of, what, step)) in (0..).zip(steps) {
             let from = (node(number), if of == 4 { None } else { group(of) });

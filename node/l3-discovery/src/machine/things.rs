@@ -31,6 +31,8 @@ pub struct Thing {
 pub struct Things {
     things: BTreeMap<String, Thing>,
     bytes: usize,
+    /// Places of the configuration that could not be read when they were read last, and why.
+    unread: BTreeMap<String, String>,
 }
 
 impl Things {
@@ -49,6 +51,31 @@ impl Things {
         self.bytes = bytes;
         self.things.insert(thing.id.clone(), thing);
         true
+    }
+
+    /// A place of the configuration was read, or not for this reason. True when that is news.
+    pub fn outcome(&mut self, from: &str, why: Option<String>) -> bool {
+        match why {
+            None => self.unread.remove(from).is_some(),
+            Some(why) => {
+                let news = self.unread.get(from) != Some(&why);
+                self.unread.insert(from.to_owned(), why);
+                news
+            }
+        }
+    }
+
+    /// Places of the configuration that could not be read when they were read last, and why.
+    #[must_use]
+    pub fn unread(&self) -> Vec<(String, String)> {
+        self.unread.iter().map(|(from, why)| (from.clone(), why.clone())).collect()
+    }
+
+    /// The one of that title or identifier.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<Thing> {
+        let named = |thing: &&Thing| thing.id == name || thing.description.title() == name;
+        self.things.values().find(named).cloned()
     }
 
     /// Forgets what was not read for `ttl_ms`, and what was read in places that are not among `from` any more.

@@ -1,5 +1,6 @@
-//! A node under fire: 100,000 hostile writes to its table, peers that send and read ever so slowly, 1,000 connections that
-//! say nothing, or noise; and what an honest peer feels of it.
+//! A node under fire: 100,000 hostile writes to its table, others that say without end what they provide, peers that send and
+//! read ever so slowly, 1,000 connections that say nothing, or noise, 600 that shake hands and are silent then; and what an
+//! honest peer feels of it, and who comes new.
 //!
 //! The attackers run when nobody else wants the processors (SCHED_IDLE). The honest peer is measured twice: as on a machine of
 //! its own, where it runs whenever it wants to (SCHED_FIFO), and sharing the processors with the node and them. What is
@@ -245,6 +246,7 @@ pub async fn run() -> bool {
         table["values"], table["providers"]
     );
     let provided = table["providers"].as_u64().is_some_and(|provided| provided <= PROVIDED_MAX);
+    // Those from elsewhere; the crowd's own address has no place left.
     let all_came = newcomers[0].answered.len() == newcomers[0].came;
     let held = table["values"] == 1 && provided && all_came && most < RESIDENT_MAX;
     held && table["refused"].as_u64().is_some_and(|came| came >= WRITES) && felt.into_iter().all(|held| held)
