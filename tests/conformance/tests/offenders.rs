@@ -60,8 +60,12 @@ async fn who_was_shut_out_may_come_again_when_its_time_is_over() {
     let begun = Instant::now();
     let mut refused = 0;
     loop {
-        let _ = hostile.dial(Some(node.local()), node.listening()).await;
-        if hostile.open(node.local(), "/test/door/1").await.is_ok() {
+        let patience = Duration::from_secs(20);
+        let dialling = hostile.dial(Some(node.local()), node.listening());
+        let _ = tokio::time::timeout(patience, dialling).await.expect("a dial ends");
+        let opening = hostile.open(node.local(), "/test/door/1");
+        // A connection may end at the very moment at which a stream is wanted on it.
+        if tokio::time::timeout(patience, opening).await.expect("an opening ends").is_ok() {
             break;
         }
         refused += 1;

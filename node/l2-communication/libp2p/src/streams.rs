@@ -84,6 +84,8 @@ impl Control {
         let Way { wanted, egress } = lock(&self.shared).opening.get(&connection).cloned().ok_or_else(gone)?;
         let (done, opened) = oneshot::channel();
         wanted.send(Opening { protocol, done }).await.map_err(|_| gone())?;
+        // What is sent while the other end is dropped stays in the channel for as long as there is a sender, and `done` in it.
+        drop(wanted);
         let stream = opened.await.map_err(|_| gone())??;
         Ok(Box::new(Measured { stream: stream.compat(), egress }))
     }
