@@ -10,8 +10,6 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use althing_protocol::PublicKey;
-
 use crate::groups::Group;
 
 /// Of the places for connections that stand, an origin has one in this many for certain.
@@ -24,8 +22,8 @@ pub enum Origin {
     Group(Group),
     /// One that is not routed there.
     Address(IpAddr),
-    /// Through a relay, which says nothing about it.
-    PassedOn(Option<PublicKey>),
+    /// Through the relay at that address, which says nothing about it.
+    PassedOn(Option<IpAddr>),
 }
 
 impl Origin {

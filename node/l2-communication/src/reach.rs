@@ -167,12 +167,13 @@ fn direct_peers(shared: &Shared) -> Vec<(PublicKey, Option<Group>)> {
     infos.filter_map(|info| Some((info.peer, group_of(&info.address, &own)?))).collect()
 }
 
-/// The group of an address that leads straight to a peer: none on the internet's for a node on this very machine, which looks
-/// from nowhere else, whatever address it uses.
+/// The group of an address that leads straight to a peer, where it is one of the internet. Nothing for a node on this very
+/// machine that uses its address there: it looks from nowhere else.
 fn group_of(address: &str, own: &[String]) -> Option<Option<Group>> {
     let (_, ip) = ip_of(address)?;
-    let here = own.iter().filter_map(|own| ip_of(own)).any(|(_, own)| own == ip);
-    Some(Group::of(ip).filter(|_| !here))
+    let here = |own: &String| ip_of(own).is_some_and(|(_, own)| own.to_canonical() == ip.to_canonical());
+    let group = Group::of(ip);
+    (group.is_none() || !own.iter().any(here)).then_some(group)
 }
 
 /// The IP address in front of a multiaddress that leads straight to it, as it is written and as it is.
@@ -380,7 +381,8 @@ mod tests {
         let own =
             ["/ip4/127.0.0.1/tcp/1", "/ip4/5.0.0.1/tcp/1", "/ip4/5.0.0.9/tcp/1/p2p/12D/p2p-circuit"].map(str::to_owned);
         let group = |address: &str| group_of(address, &own);
-        assert_eq!(group("/ip4/5.0.0.1/tcp/40000"), Some(None));
+        assert_eq!(group("/ip4/5.0.0.1/tcp/40000"), None);
+        assert_eq!(group("/ip4/127.0.0.1/tcp/40000"), Some(None));
         assert_eq!(group("/ip4/10.0.0.1/tcp/40000"), Some(None));
         assert!(group("/ip4/5.0.0.9/tcp/40000").is_some_and(|group| group.is_some()), "a relay is another machine");
         assert_eq!(group("/ip4/5.0.0.2/tcp/1/p2p/12D/p2p-circuit"), None);

@@ -15,8 +15,9 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use crate::machine::query::Query;
-use crate::machine::things::Thing;
+use crate::error::FindError;
+use crate::machine::query::{Nearness, Query};
+use crate::machine::things::{NotTaken, Thing};
 use crate::service::Discovery;
 
 /// How often what is known is read again.
@@ -179,13 +180,14 @@ impl Discovery {
         let mut why = read.as_ref().err().cloned();
         let (mut taken, tds) = (0, read.unwrap_or_default());
         for td in tds.iter().take(DESCRIPTIONS_MAX) {
-            taken += usize::from(self.note_thing(td, &from));
+            match self.note_thing(td, &source) {
+                Ok(()) => taken += 1,
+                Err(reason) => why = why.or(Some(reason)),
+            }
             tokio::task::yield_now().await;
         }
-        if taken == 0 && why.is_none() {
-            why = Some(format!("none of the {} descriptions there is valid and new", tds.len()));
-        }
-        self.tell_of(&source, &from, why);
+        // Something was: what else is there is in the log.
+        self.tell_of(&source, &from, why.filter(|_| taken == 0));
     }
 
     /// Who named a place is told once when it cannot be read, and when it can be again; what the LAN tells of is not
@@ -215,28 +217,42 @@ impl Discovery {
         (state.things.len(), state.things.unread())
     }
 
-    /// The Thing of that title or identifier.
+    /// The Thing of that identifier.
     #[must_use]
-    pub fn thing(&self, name: &str) -> Option<Thing> {
-        self.lock().things.named(name)
+    pub fn thing(&self, id: &str) -> Option<Thing> {
+        self.lock().things.get(id)
     }
 
-    /// True when it is taken.
-    fn note_thing(&self, td: &Value, from: &str) -> bool {
+    /// A Thing of that identifier or title, where no agent has that name.
+    #[must_use]
+    pub fn no_agent_but_thing(&self, name: &str) -> Option<Thing> {
+        let unknown = matches!(self.resolve(name, |_| Nearness::Stranger), Err(FindError::Unknown(_)));
+        let state = self.lock();
+        unknown.then(|| state.things.get(name).or_else(|| state.things.titled(name))).flatten()
+    }
+
+    /// What is wrong with a description, if anything is; that its Thing is known from elsewhere is not.
+    fn note_thing(&self, td: &Value, source: &Source) -> Result<(), String> {
+        let from = source.url.as_str();
         match Description::parse(td.to_string().as_bytes()) {
             Ok(description) => {
                 let id = description.id().unwrap_or(from).to_owned();
                 let read_ms = self.now().monotonic_ms;
-                let thing = Thing { id, description: Arc::new(description), from: from.to_owned(), read_ms };
-                let taken = self.lock().things.note(thing);
-                if !taken {
-                    tracing::debug!(from, "a Thing is not taken: another has its name, or there is no room");
+                let thing = Thing {
+                    id,
+                    description: Arc::new(description),
+                    from: from.to_owned(),
+                    vouched: source.vouched,
+                    read_ms,
+                };
+                match self.lock().things.note(thing) {
+                    Ok(()) | Err(NotTaken::Elsewhere) => Ok(()),
+                    Err(NotTaken::Full) => Err("there is no room for more Things".to_owned()),
                 }
-                taken
             }
             Err(reason) => {
                 tracing::debug!(from, %reason, "no valid description");
-                false
+                Err(format!("no valid description: {reason}"))
             }
         }
     }
@@ -272,15 +288,18 @@ async fn descriptions(http: &reqwest::Client, source: &Source) -> Result<Vec<Val
     if targets.is_empty() {
         return Ok(vec![first]);
     }
-    let mut all = Vec::new();
+    let (mut all, mut failed) = (Vec::new(), None);
     for target in targets.iter().filter(|target| may_follow(source, target)) {
         match get(http, target, &mut left).await {
             Ok(Value::Array(several)) => all.extend(several),
             Ok(one) => all.push(one),
-            Err(reason) => tracing::debug!(url = %target, reason, "a linked description cannot be read"),
+            Err(reason) => {
+                tracing::debug!(url = %target, reason, "a linked description cannot be read");
+                failed = Some(reason);
+            }
         }
     }
-    Ok(all)
+    failed.filter(|_| all.is_empty()).map_or(Ok(all), Err)
 }
 
 /// What a stranger on the LAN shows leads nowhere else; what the operator named may.

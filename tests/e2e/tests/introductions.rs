@@ -208,9 +208,14 @@ fn descriptions_links_and_directories_are_read_where_the_configuration_says() {
     let doctor = machine.run(&["doctor"]);
     assert!(doctor.stdout.contains(&urls[3]) && doctor.stdout.contains("404"), "{doctor:?}");
     assert!(!urls[..3].iter().any(|url| doctor.stdout.contains(url)), "{doctor:?}");
-    assert_eq!(machine.json(&["describe", "Plain pump"])["id"], "urn:plain");
+    assert_eq!(machine.json(&["describe", "urn:plain"])["id"], "urn:plain");
+    let titled = machine.run(&["describe", "Plain pump"]);
+    assert!(titled.code == 4 && titled.stderr.contains("describe urn:plain"), "{titled:?}");
     let called = machine.run(&["call", "Plain pump", "hello"]);
     assert!(called.code == 4 && called.stderr.contains("is a Thing") && called.stderr.contains(&urls[0]), "{called:?}");
+    // An agent of that name is what is meant.
+    machine.add("pump", &cast::echo("pump", "anyone"));
+    assert!(machine.json(&["describe", "pump"])["id"].to_string().contains("pump"));
     let explained = machine.run(&["find", "pump", "--explain"]);
     assert!(explained.stdout.contains("4 Things are known"), "{explained:?}");
     let nothing = machine.run(&["find", "--cap", "nothing.has-this"]);

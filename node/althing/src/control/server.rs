@@ -234,8 +234,15 @@ async fn describe(State(node): State<Arc<Node>>, UrlPath(agent): UrlPath<String>
     let id = match node.calls.resolve(&agent).await {
         Ok(id) => id,
         Err(error) => {
-            // As it was read; nobody here vouches for it.
-            let thing = node.discovery.thing(&agent).ok_or_else(|| unknown(error.message))?;
+            // By its identifier only: anybody may give a Thing an agent's title. As it was read; nobody here vouches for it.
+            let Some(thing) = node.discovery.thing(&agent) else {
+                return Err(match node.discovery.no_agent_but_thing(&agent) {
+                    Some(thing) => {
+                        unknown(format!("no agent is {agent:?}, but a Thing: `althing describe {}`", thing.id))
+                    }
+                    None => unknown(error.message),
+                });
+            };
             return Ok(td(thing.description.bytes().to_vec()));
         }
     };
@@ -311,7 +318,7 @@ async fn cancel(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>)
 async fn ask(node: &Node, agent: &str, operation: Operation, params: &Value) -> Result<Ask, Failure> {
     Ok(Ask {
         operation,
-        agent: node.calls.resolve(agent).await.map_err(|error| match node.discovery.thing(agent) {
+        agent: node.calls.resolve(agent).await.map_err(|error| match node.discovery.no_agent_but_thing(agent) {
             Some(thing) => Failure::new(
                 code::NOT_FOUND,
                 format!(

@@ -16,27 +16,19 @@ use futures::FutureExt as _;
 use futures::future::{AbortHandle, AbortRegistration, Abortable, BoxFuture};
 use libp2p::core::transport::{DialOpts, ListenerId, PortUse, Transport, TransportError, TransportEvent};
 use libp2p::core::{ConnectedPoint, Endpoint};
-use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{
     CloseConnection, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent,
     THandlerOutEvent, ToSwarm, dummy,
 };
 use libp2p::{Multiaddr, PeerId};
 
-use crate::identity::public_key;
 use crate::lookups::ip;
 
 /// Where a connection comes from that arrived at `local`; what a relay passes on has that relay there.
 fn origin(local: &Multiaddr, remote: &Multiaddr) -> Origin {
-    let relay = || {
-        local.iter().find_map(|part| match part {
-            Protocol::P2p(relay) => public_key(relay),
-            _ => None,
-        })
-    };
     match ip(remote) {
         Some(ip) if !crate::is_passed_on(local) && !crate::is_passed_on(remote) => Origin::of(ip),
-        _ => Origin::PassedOn(relay()),
+        _ => Origin::PassedOn(ip(local)),
     }
 }
 

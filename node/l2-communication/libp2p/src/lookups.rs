@@ -418,8 +418,10 @@ pub(crate) fn ip(address: &Multiaddr) -> Option<IpAddr> {
     }
 }
 
+/// Whose address that is; nobody's where a relay passes on.
 fn group(address: Option<Multiaddr>) -> Option<Group> {
-    Group::of(ip(&address?)?)
+    let address = address.filter(|address| !crate::is_passed_on(address))?;
+    Group::of(ip(&address)?)
 }
 
 #[cfg(test)]

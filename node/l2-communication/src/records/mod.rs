@@ -259,7 +259,11 @@ impl Records {
     ) -> Result<(), NotKept> {
         let (node, group) = node;
         // Whoever comes from elsewhere counts where it was first, as long as something of it is kept.
-        let group = self.nodes.get(&node).map_or(group, |kept| kept.group);
+        let group = match self.nodes.get(&node) {
+            Some(KeptNode { group: Some(first), .. }) => Some(*first),
+            Some(_) => self.charge(node, group)?,
+            None => group,
+        };
         let too_long = |address: &String| address.is_empty() || address.len() > ADDRESS_BYTES_MAX;
         if addresses.is_empty() || addresses.len() > ADDRESSES_MAX || addresses.iter().any(too_long) {
             return Err(NotKept::Addresses);
@@ -283,15 +287,35 @@ impl Records {
         Ok(())
     }
 
+    /// A node of which nobody knew where it is: its records count with those of its group of addresses, if they may.
+    fn charge(&mut self, node: PublicKey, group: Option<Group>) -> Result<Option<Group>, NotKept> {
+        let (Some(of), Some(kept)) = (group, self.nodes.get(&node)) else { return Ok(group) };
+        let full = self.provided_of_group.of(of) + kept.keys.len() > self.limits.providers_per_group;
+        if full || kept.keys.iter().any(|key| self.of_group_under(*key, of) >= self.limits.group_per_key) {
+            return Err(NotKept::Share("its group of addresses"));
+        }
+        for _ in 0..kept.keys.len() {
+            self.provided_of_group.add(of);
+        }
+        if let Some(kept) = self.nodes.get_mut(&node) {
+            kept.group = group;
+        }
+        Ok(group)
+    }
+
+    /// How many of a group of addresses provide that.
+    fn of_group_under(&self, key: RecordKey, of: Group) -> usize {
+        let there = self.providers.get(&key).into_iter().flat_map(BTreeMap::keys);
+        there.filter(|there| self.nodes.get(there).is_some_and(|kept| kept.group == Some(of))).count()
+    }
+
     fn may_provide(&mut self, node: PublicKey, group: Option<Group>, key: RecordKey) -> Result<(), NotKept> {
         if self.nodes.get(&node).is_some_and(|kept| kept.keys.len() >= self.limits.providers_per_node) {
             return Err(NotKept::Share("it"));
         }
         if let Some(of) = group {
-            let there = self.providers.get(&key).into_iter().flat_map(BTreeMap::keys);
-            let of_group = there.filter(|there| self.nodes.get(there).is_some_and(|kept| kept.group == group)).count();
             let full = self.provided_of_group.of(of) >= self.limits.providers_per_group;
-            if full || of_group >= self.limits.group_per_key {
+            if full || self.of_group_under(key, of) >= self.limits.group_per_key {
                 return Err(NotKept::Share("its group of addresses"));
             }
         }

@@ -22,8 +22,19 @@ pub struct Thing {
     pub description: Arc<Description>,
     /// Where it was read.
     pub from: String,
+    /// The configuration names that place.
+    pub vouched: bool,
     /// When, milliseconds that only rise.
     pub read_ms: u64,
+}
+
+/// Why a Thing is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotTaken {
+    /// One of that identifier was read elsewhere.
+    Elsewhere,
+    /// There is no room.
+    Full,
 }
 
 /// The Things that are known.
@@ -37,20 +48,23 @@ pub struct Things {
 
 impl Things {
     /// Takes a Thing. The first place where one was read keeps it, so that nobody's description takes the place of
-    /// another's of the same name. False when it is not taken.
-    pub fn note(&mut self, thing: Thing) -> bool {
+    /// another's of the same name; places of the configuration come before what the LAN tells of.
+    ///
+    /// # Errors
+    /// See [`NotTaken`].
+    pub fn note(&mut self, thing: Thing) -> Result<(), NotTaken> {
         let held = self.things.get(&thing.id);
-        if held.is_some_and(|held| held.from != thing.from) {
-            return false;
+        if held.is_some_and(|held| held.from != thing.from && (held.vouched || !thing.vouched)) {
+            return Err(NotTaken::Elsewhere);
         }
         let before = held.map_or(0, |held| held.description.bytes().len());
         let bytes = self.bytes - before + thing.description.bytes().len();
         if bytes > BYTES_MAX || held.is_none() && self.things.len() >= THINGS_MAX {
-            return false;
+            return Err(NotTaken::Full);
         }
         self.bytes = bytes;
         self.things.insert(thing.id.clone(), thing);
-        true
+        Ok(())
     }
 
     /// A place of the configuration was read, or not for this reason. True when that is news.
@@ -71,11 +85,16 @@ impl Things {
         self.unread.iter().map(|(from, why)| (from.clone(), why.clone())).collect()
     }
 
-    /// The one of that title or identifier.
+    /// The one of that identifier.
     #[must_use]
-    pub fn named(&self, name: &str) -> Option<Thing> {
-        let named = |thing: &&Thing| thing.id == name || thing.description.title() == name;
-        self.things.values().find(named).cloned()
+    pub fn get(&self, id: &str) -> Option<Thing> {
+        self.things.get(id).cloned()
+    }
+
+    /// One of that title, which anybody may give a Thing.
+    #[must_use]
+    pub fn titled(&self, title: &str) -> Option<Thing> {
+        self.things.values().find(|thing| thing.description.title() == title).cloned()
     }
 
     /// Forgets what was not read for `ttl_ms`, and what was read in places that are not among `from` any more.
@@ -141,7 +160,7 @@ mod tests {
                 "actions":{{"{action}":{{"forms":[{{"href":"http://192.0.2.1/a"}}]}}}}}}"#
         );
         let description = Arc::new(Description::parse(td.as_bytes()).expect("a description"));
-        Thing { id: id.to_owned(), description, from: from.to_owned(), read_ms }
+        Thing { id: id.to_owned(), description, from: from.to_owned(), vouched: false, read_ms }
     }
 
     fn text(words: &str) -> Query {
@@ -151,8 +170,8 @@ mod tests {
     #[test]
     fn things_are_found_by_what_they_say_and_do() {
         let mut things = Things::default();
-        assert!(things.note(thing("urn:lamp", "Lamp in the hall", "toggle", "a", 0)));
-        assert!(things.note(thing("urn:door", "Door of the hall", "open", "a", 0)));
+        assert_eq!(things.note(thing("urn:lamp", "Lamp in the hall", "toggle", "a", 0)), Ok(()));
+        assert_eq!(things.note(thing("urn:door", "Door of the hall", "open", "a", 0)), Ok(()));
         let ids = |query: &Query| things.find(query).into_iter().map(|found| found.id).collect::<Vec<_>>();
         assert_eq!(ids(&text("hall lamp")), ["urn:lamp", "urn:door"]);
         assert_eq!(ids(&text("OPEN")), ["urn:door"]);
@@ -165,15 +184,22 @@ mod tests {
     fn nobody_takes_another_s_place_and_what_is_not_read_is_forgotten() {
         let mut things = Things::default();
         let sources = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
-        assert!(things.note(thing("urn:lamp", "Lamp", "toggle", "a", 0)));
-        assert!(!things.note(thing("urn:lamp", "Not the lamp", "burn", "b", 1)));
+        assert_eq!(things.note(thing("urn:lamp", "Lamp", "toggle", "a", 0)), Ok(()));
+        assert_eq!(things.note(thing("urn:lamp", "Not the lamp", "burn", "b", 1)), Err(NotTaken::Elsewhere));
         assert_eq!(things.find(&text("lamp"))[0].description.title(), "Lamp");
-        assert!(things.note(thing("urn:lamp", "Lamp again", "toggle", "a", 5)));
+        assert_eq!(things.note(thing("urn:lamp", "Lamp again", "toggle", "a", 5)), Ok(()));
+        let named = Thing { vouched: true, ..thing("urn:lamp", "The owner's lamp", "toggle", "b", 5) };
+        assert_eq!(things.note(named.clone()), Ok(()), "what the configuration names comes first");
+        assert_eq!(things.note(Thing { from: "c".to_owned(), ..named }), Err(NotTaken::Elsewhere));
+        assert_eq!(things.note(thing("urn:lamp", "Lamp", "toggle", "a", 5)), Err(NotTaken::Elsewhere));
+        assert_eq!(things.note(thing("urn:a", "urn:lamp", "burn", "a", 0)), Ok(()));
+        assert_eq!(things.get("urn:lamp").map(|lamp| lamp.from), Some("b".to_owned()), "a title is no identifier");
+        assert_eq!(things.titled("urn:lamp").map(|lamp| lamp.id), Some("urn:a".to_owned()));
         things.sweep(14, 10, &sources);
         assert_eq!(things.len(), 1);
         things.sweep(15, 10, &sources);
         assert!(things.is_empty() && things.bytes == 0);
-        assert!(things.note(thing("urn:lamp", "Lamp", "toggle", "b", 15)), "and its name is free");
+        assert_eq!(things.note(thing("urn:lamp", "Lamp", "toggle", "b", 15)), Ok(()), "and its name is free");
         things.sweep(16, 10, &BTreeSet::from(["a".to_owned()]));
         assert!(things.is_empty(), "its source is gone");
     }
