@@ -210,7 +210,7 @@ fn descriptions_links_and_directories_are_read_where_the_configuration_says() {
     assert!(!urls[..3].iter().any(|url| doctor.stdout.contains(url)), "{doctor:?}");
     assert_eq!(machine.json(&["describe", "urn:plain"])["id"], "urn:plain");
     let titled = machine.run(&["describe", "Plain pump"]);
-    assert!(titled.code == 4 && titled.stderr.contains("describe urn:plain"), "{titled:?}");
+    assert!(titled.code == 4 && titled.stderr.contains("describe \"urn:plain\""), "{titled:?}");
     let called = machine.run(&["call", "Plain pump", "hello"]);
     assert!(called.code == 4 && called.stderr.contains("is a Thing") && called.stderr.contains(&urls[0]), "{called:?}");
     // An agent of that name is what is meant.

@@ -238,7 +238,7 @@ async fn describe(State(node): State<Arc<Node>>, UrlPath(agent): UrlPath<String>
             let Some(thing) = node.discovery.thing(&agent) else {
                 return Err(match node.discovery.no_agent_but_thing(&agent) {
                     Some(thing) => {
-                        unknown(format!("no agent is {agent:?}, but a Thing: `althing describe {}`", thing.id))
+                        unknown(format!("no agent is {agent:?}, but a Thing: `althing describe {:?}`", thing.id))
                     }
                     None => unknown(error.message),
                 });
