@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use althing_protocol::binding::Binding;
 use althing_protocol::keylog::KeyEvent;
+use althing_protocol::keyring::Withdrawal;
 use althing_protocol::object::{self, Description, Grant, Kind, Membership, Placement, Statement};
 use althing_protocol::{KeyLog, SecretKey, cbor, sign1};
 use althing_protocol::record::Contact;
@@ -28,6 +29,7 @@ fn aad(kind: Kind, network: &str) -> Vec<u8> {
         Kind::Membership => "althing/membership/1",
         Kind::Binding => "althing/binding/1",
         Kind::Contact => "althing/contact/1",
+        Kind::Withdrawal => "althing/withdrawal/1",
     };
     let mut bytes = vec![0x83];
     for text in [domain, network, ""] {
@@ -66,6 +68,7 @@ fn every_kind(bytes: &[u8]) -> usize {
         accepted_signs_to_itself::<Membership>(bytes, NETWORK),
         accepted_signs_to_itself::<Binding>(bytes, NETWORK),
         accepted_signs_to_itself::<Contact>(bytes, NETWORK),
+        accepted_signs_to_itself::<Withdrawal>(bytes, ""),
     ]
     .iter()
     .filter(|accepted| **accepted)
@@ -85,9 +88,10 @@ fuzz_target!(|data: &[u8]| {
             Some(4) => Kind::KeyEvent,
             Some(6) => Kind::Binding,
             Some(7) => Kind::Contact,
+            Some(8) => Kind::Withdrawal,
             _ => Kind::Membership,
         };
-        let network = if kind == Kind::KeyEvent { "" } else { NETWORK };
+        let network = if matches!(kind, Kind::KeyEvent | Kind::Withdrawal) { "" } else { NETWORK };
         let bytes = sign1::seal(payload.to_vec(), &aad(kind, network), &KEYS[2]);
         assert!(every_kind(&bytes) <= 1, "bytes are an object of one kind at most");
     }
