@@ -75,18 +75,6 @@ impl<Id: Copy + PartialEq> Coming<Id> {
             self.origins.remove(&origin);
         }
     }
-
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// True when there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
 }
 
 /// The connections that stand and were made by others. `Id` names one of them.
@@ -241,7 +229,7 @@ mod tests {
                     held.swap_remove(at);
                 }
                 prop_assert!(held.len() <= 16);
-                prop_assert_eq!(coming.len(), held.len());
+                prop_assert_eq!(coming.len, held.len());
             }
         }
     }

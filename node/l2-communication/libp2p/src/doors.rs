@@ -139,18 +139,16 @@ where
 /// Refuses connections that others made where there are too many, or too many of their origin, and ends those that an
 /// origin has beyond its share when others want theirs.
 pub(crate) struct Crowd {
-    standing: Standing<ConnectionId>,
+    standing: Standing<(PeerId, ConnectionId)>,
     /// To be ended.
     gone: VecDeque<(PeerId, ConnectionId)>,
-    /// Whose they are.
-    peers: BTreeMap<ConnectionId, PeerId>,
     task: Option<Waker>,
 }
 
 impl Crowd {
     /// At most `max` of them stand at one time.
     pub fn new(max: usize) -> Crowd {
-        Crowd { standing: Standing::new(max), gone: VecDeque::new(), peers: BTreeMap::new(), task: None }
+        Crowd { standing: Standing::new(max), gone: VecDeque::new(), task: None }
     }
 
     fn admit(&self, local: &Multiaddr, remote: &Multiaddr) -> Result<(), ConnectionDenied> {
@@ -163,20 +161,13 @@ impl Crowd {
 
     fn established(&mut self, peer: PeerId, id: ConnectionId, endpoint: &ConnectedPoint) {
         let ConnectedPoint::Listener { local_addr, send_back_addr } = endpoint else { return };
-        self.peers.insert(id, peer);
-        let one_too_many = self.standing.add(id, origin(local_addr, send_back_addr));
-        let Some((gone, peer)) = one_too_many.and_then(|gone| Some((gone, *self.peers.get(&gone)?))) else { return };
-        tracing::debug!(%peer, "connection ended: its network has more than its share, and others come");
-        self.remove(gone);
-        self.gone.push_back((peer, gone));
+        let Some(gone) = self.standing.add((peer, id), origin(local_addr, send_back_addr)) else { return };
+        tracing::debug!(peer = %gone.0, "connection ended: its network has more than its share, and others come");
+        self.standing.remove(gone);
+        self.gone.push_back(gone);
         if let Some(task) = self.task.take() {
             task.wake();
         }
-    }
-
-    fn remove(&mut self, id: ConnectionId) {
-        self.standing.remove(id);
-        self.peers.remove(&id);
     }
 }
 
@@ -226,7 +217,7 @@ impl NetworkBehaviour for Crowd {
             FromSwarm::ConnectionEstablished(made) => {
                 self.established(made.peer_id, made.connection_id, made.endpoint);
             }
-            FromSwarm::ConnectionClosed(closed) => self.remove(closed.connection_id),
+            FromSwarm::ConnectionClosed(closed) => self.standing.remove((closed.peer_id, closed.connection_id)),
             _ => {}
         }
     }
