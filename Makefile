@@ -39,7 +39,7 @@ fmt:
 bench: setup
 	@$(CARGO) build --release --workspace
 	@"$(CARGO_TARGET_DIR)/release/althing-bench" $(BENCH)
-	@$(if $(BENCH),,for class in hrt srt dt; do "$(CARGO_TARGET_DIR)/release/althing" bench $$class; done)
+	@$(if $(BENCH),,outcome=0; for class in hrt srt dt; do "$(CARGO_TARGET_DIR)/release/althing" bench $$class || outcome=$$?; done; exit $$outcome)
 
 install: setup
 	@$(CARGO) install --path node/althing --locked

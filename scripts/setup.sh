@@ -14,6 +14,14 @@ need libclang-dev bash -c 'ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libcl
 need iproute2 command -v ip
 need iptables command -v iptables
 need python3-venv python3 -c 'import venv, ensurepip'
+need avahi-daemon command -v avahi-daemon
+need avahi-utils command -v avahi-browse
+need dbus command -v dbus-daemon
+# What tests build guests with; where Rust comes from elsewhere, or cannot be reached, the tests say what is missing.
+target=wasm32-wasip2
+if command -v rustup >/dev/null && ! rustup target list --installed 2>/dev/null | grep -qx "$target"; then
+  timeout 120 rustup target add "$target" >/dev/null 2>&1 || echo "setup: rustup cannot add the target $target" >&2
+fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 if ! command -v apt-get >/dev/null; then
   echo "setup: please install what corresponds to: ${missing[*]}" >&2

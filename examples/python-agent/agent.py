@@ -1,6 +1,6 @@
-"""An agent in Python: any A2A server that listens on $PORT will do. Needs `a2a-sdk[http-server]` and `uvicorn`."""
+"""An agent in Python: any A2A server that listens on the Unix socket that it is handed will do (systemd's LISTEN_FDS: the
+descriptor 3; its path is in ALTHING_SOCKET). Needs `a2a-sdk[http-server]` and `uvicorn`."""
 import asyncio
-import os
 
 import uvicorn
 from a2a.helpers.proto_helpers import new_task, new_text_message, new_text_part
@@ -11,7 +11,8 @@ from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, TaskState
 from starlette.applications import Starlette
 
-URL = f"http://127.0.0.1:{os.environ['PORT']}/"
+# Only the path counts: the node asks on the socket.
+URL = "http://localhost/"
 
 
 class Counter(AgentExecutor):
@@ -37,4 +38,4 @@ card = AgentCard(name="counter", description="Counts words", version="1.0.0", de
                  supported_interfaces=[AgentInterface(url=URL, protocol_binding="JSONRPC", protocol_version="1.0")])
 handler = DefaultRequestHandler(Counter(), InMemoryTaskStore(), card)
 app = Starlette(routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/")])
-uvicorn.run(app, host="127.0.0.1", port=int(os.environ["PORT"]), log_level="warning")
+uvicorn.run(app, fd=3, log_level="warning")

@@ -1,5 +1,7 @@
 //! The evidence for "this node may host this agent, and this is what it is": key log, description and grant together.
 
+use std::sync::Arc;
+
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
@@ -67,7 +69,7 @@ pub struct VerifiedAgent {
     /// The grant.
     pub grant: Authored<Grant>,
     /// The publisher's keys.
-    pub key_log: KeyLog,
+    pub key_log: Arc<KeyLog>,
 }
 
 impl Evidence {
@@ -111,7 +113,7 @@ impl Evidence {
         now_ms: u64,
     ) -> Result<VerifiedAgent, EvidenceError> {
         let events: Vec<&[u8]> = self.key_log.iter().map(|event| event.as_slice()).collect();
-        let key_log = KeyLog::verify(&events)?;
+        let key_log = Arc::new(KeyLog::verify(&events)?);
         same("key log", &key_log.publisher(), &agent.publisher())?;
         let description: Authored<Description> =
             object::open(&self.description, network, "").map_err(EvidenceError::Description)?;

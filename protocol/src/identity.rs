@@ -1,4 +1,5 @@
-//! Keys and names: one ed25519 key printed as libp2p PeerId and as `did:key`; agents named by their publisher.
+//! Keys and names: one ed25519 key printed as libp2p PeerId and as `did:key`; publishers named by the digest of their
+//! inception; agents named by their publisher.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +10,10 @@ use crate::limits::AGENT_NAME_MAX;
 
 /// Multicodec prefix of an ed25519 public key in `did:key` (varint 0xed).
 const DID_PREFIX: [u8; 2] = [0xed, 0x01];
+/// Multihash prefix of a SHA-256 digest: its code and its length.
+const SHA_256_PREFIX: [u8; 2] = [0x12, 0x20];
+/// What the printed id of a publisher, and of an agent, begins with.
+const URN: &str = "urn:althing:";
 /// A PeerId is the identity multihash of the protobuf `PublicKey {type: Ed25519, data: 32 bytes}` (libp2p peer-ids spec).
 const PEER_PREFIX: [u8; 6] = [0x00, 0x24, 0x08, 0x01, 0x12, 0x20];
 
@@ -24,15 +29,26 @@ pub enum IdentityError {
     /// 32 bytes that are no key: no point, a point in a second spelling (y ≥ p), or one of the eight of small order.
     #[error("the key's 32 bytes are no usable point of edwards25519")]
     NotAPoint,
-    /// Not `urn:althing:<key>:<name>`.
-    #[error("{0:?} is not an agent id; it looks like urn:althing:z6Mk…:name")]
+    /// Not `urn:althing:<digest>`.
+    #[error("{0:?} is not a publisher's id; it looks like urn:althing:zQm…")]
+    PublisherId(String),
+    /// An agent where a node or a publisher is wanted.
+    #[error("{0} is an agent; name its publisher, {1}")]
+    AgentNotCaller(AgentId, PublisherId),
+    /// Neither a node nor a publisher.
+    #[error(
+        "{0:?} is neither a node, which looks like did:key:z6Mk…, nor a publisher, which looks like urn:althing:zQm…"
+    )]
+    CallerId(String),
+    /// Not `urn:althing:<digest>:<name>`.
+    #[error("{0:?} is not an agent id; it looks like urn:althing:zQm…:name")]
     AgentId(String),
     /// A name with characters that are not allowed.
     #[error("{0:?} is not an agent's name: 1 to {AGENT_NAME_MAX} of a-z, 0-9 and -, no - at either end")]
     AgentName(String),
 }
 
-/// An ed25519 public key: a node's identity, or a publisher's.
+/// An ed25519 public key. As an identity it is a node's; what publishers sign with changes, and does not name them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; 32]);
 
@@ -206,20 +222,127 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// An agent's name in the world: `urn:althing:<publisher's inception key>:<name>`. No location, and it survives a
-/// change of key.
+/// A publisher's (an owner's) id: the digest of the signed event that begins its key log. Not a key, and no key's name: who
+/// steals the first key can make no second beginning that has the same id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublisherId([u8; 32]);
+
+impl PublisherId {
+    /// The id with this digest.
+    #[must_use]
+    pub fn from_digest(digest: crate::Digest) -> PublisherId {
+        PublisherId(digest)
+    }
+
+    /// The 32 bytes of the digest.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// `zQm…`: the digest as a multihash in multibase base58btc.
+    #[must_use]
+    pub fn multibase(&self) -> String {
+        let bytes = [&SHA_256_PREFIX[..], &self.0].concat();
+        format!("z{}", bs58::encode(bytes).into_string())
+    }
+}
+
+impl FromStr for PublisherId {
+    type Err = IdentityError;
+
+    fn from_str(text: &str) -> Result<PublisherId, IdentityError> {
+        let refused = || IdentityError::PublisherId(text.chars().take(200).collect());
+        text.strip_prefix(URN).and_then(from_multihash).map(PublisherId).ok_or_else(refused)
+    }
+}
+
+impl fmt::Display for PublisherId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{URN}{}", self.multibase())
+    }
+}
+
+impl fmt::Debug for PublisherId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.multibase())
+    }
+}
+
+impl<C> minicbor::Encode<C> for PublisherId {
+    fn encode<W: minicbor::encode::Write>(
+        &self,
+        e: &mut minicbor::Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        e.bytes(&self.0)?.ok()
+    }
+}
+
+impl<'b, C> minicbor::Decode<'b, C> for PublisherId {
+    fn decode(d: &mut minicbor::Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
+        let at = d.position();
+        let digest = <[u8; 32]>::try_from(d.bytes()?);
+        digest.map(PublisherId).map_err(|_| minicbor::decode::Error::message("a publisher's id has 32 bytes").at(at))
+    }
+}
+
+fn from_multihash(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0u8; 34];
+    let encoded = text.strip_prefix('z')?;
+    (bs58::decode(encoded).onto(&mut bytes) == Ok(34)).then_some(())?;
+    bytes.strip_prefix(&SHA_256_PREFIX)?.try_into().ok()
+}
+
+/// Who calls, or may call: a node, or the publisher that owns nodes. Neither stands for the other, whatever bytes they
+/// have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CallerId {
+    /// A publisher: all nodes that show its membership.
+    Publisher(PublisherId),
+    /// One node, whoever owns it.
+    Node(PublicKey),
+}
+
+impl FromStr for CallerId {
+    type Err = IdentityError;
+
+    fn from_str(text: &str) -> Result<CallerId, IdentityError> {
+        if text.starts_with("did:") {
+            return PublicKey::from_did(text).map(CallerId::Node);
+        }
+        if let Ok(agent) = text.parse::<AgentId>() {
+            let publisher = agent.publisher();
+            return Err(IdentityError::AgentNotCaller(agent, publisher));
+        }
+        let publisher = text.parse().map(CallerId::Publisher);
+        publisher.map_err(|_| IdentityError::CallerId(text.chars().take(200).collect()))
+    }
+}
+
+impl fmt::Display for CallerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallerId::Publisher(publisher) => publisher.fmt(f),
+            CallerId::Node(node) => node.fmt(f),
+        }
+    }
+}
+
+/// An agent's name in the world: `urn:althing:<digest of the publisher's inception>:<name>`. No location, and it survives
+/// a change of key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId {
-    publisher: PublicKey,
+    publisher: PublisherId,
     name: String,
 }
 
 impl AgentId {
-    /// The agent `name` of the publisher whose key log begins with `publisher`.
+    /// The agent `name` of `publisher`.
     ///
     /// # Errors
     /// [`IdentityError::AgentName`].
-    pub fn new(publisher: PublicKey, name: &str) -> Result<AgentId, IdentityError> {
+    pub fn new(publisher: PublisherId, name: &str) -> Result<AgentId, IdentityError> {
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let fits = (1..=AGENT_NAME_MAX).contains(&name.len()) && !name.starts_with('-') && !name.ends_with('-');
         if fits && name.chars().all(allowed) {
@@ -229,9 +352,9 @@ impl AgentId {
         }
     }
 
-    /// The publisher's inception key.
+    /// The publisher.
     #[must_use]
-    pub fn publisher(&self) -> PublicKey {
+    pub fn publisher(&self) -> PublisherId {
         self.publisher
     }
 
@@ -247,16 +370,14 @@ impl FromStr for AgentId {
 
     fn from_str(text: &str) -> Result<AgentId, IdentityError> {
         let refused = || IdentityError::AgentId(text.chars().take(200).collect());
-        let (key, name) =
-            text.strip_prefix("urn:althing:").and_then(|rest| rest.split_once(':')).ok_or_else(refused)?;
-        let publisher = PublicKey::from_bytes(from_multibase(key).ok_or_else(refused)?)?;
-        AgentId::new(publisher, name)
+        let (publisher, name) = text.strip_prefix(URN).and_then(|rest| rest.split_once(':')).ok_or_else(refused)?;
+        AgentId::new(from_multihash(publisher).map(PublisherId).ok_or_else(refused)?, name)
     }
 }
 
 impl fmt::Display for AgentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "urn:althing:{}:{}", self.publisher.multibase(), self.name)
+        write!(f, "{}:{}", self.publisher, self.name)
     }
 }
 
@@ -302,14 +423,33 @@ mod tests {
     }
 
     #[test]
+    fn publishers_and_nodes_are_never_read_as_each_other() {
+        // P-12: the printing computed anew from its definition, without this code.
+        let digest = crate::digest(b"abc");
+        let publisher = PublisherId::from_digest(digest);
+        assert_eq!(publisher.to_string(), "urn:althing:zQmatYkNGZnELf8cAGdyJpUca2PyY4szai3RHyyWofNY1pY");
+        assert_eq!(publisher.to_string().parse(), Ok(publisher));
+        let node = SecretKey::from_seed(&[7; 32]).public();
+        assert_eq!(publisher.to_string().parse(), Ok(CallerId::Publisher(publisher)));
+        assert_eq!(node.did().parse(), Ok(CallerId::Node(node)));
+        let twin = PublisherId::from_digest(*node.as_bytes());
+        assert_ne!(CallerId::Publisher(twin).to_string(), CallerId::Node(node).to_string());
+        let agent = AgentId::new(publisher, "echo").expect("a good name");
+        assert_eq!(agent.to_string().parse::<CallerId>(), Err(IdentityError::AgentNotCaller(agent.clone(), publisher)));
+        for bad in ["", "local", "urn:althing:", &format!("urn:althing:{}", node.multibase()), "did:web:example.org"] {
+            assert!(bad.parse::<CallerId>().is_err() && bad.parse::<PublisherId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn agent_ids_survive_printing_and_refuse_the_rest() {
         // P-12
-        let key = SecretKey::from_seed(&[7; 32]).public();
-        let id = AgentId::new(key, "echo-1").expect("a good name");
+        let publisher = PublisherId::from_digest([7; 32]);
+        let id = AgentId::new(publisher, "echo-1").expect("a good name");
         assert_eq!(id.to_string().parse(), Ok(id.clone()));
         for bad in ["", "Echo", "-a", "a-", "a b", "é", &"x".repeat(64)] {
-            assert!(matches!(AgentId::new(key, bad), Err(IdentityError::AgentName(_))), "{bad}");
-            assert!(format!("urn:althing:{}:{bad}", key.multibase()).parse::<AgentId>().is_err());
+            assert!(matches!(AgentId::new(publisher, bad), Err(IdentityError::AgentName(_))), "{bad}");
+            assert!(format!("{publisher}:{bad}").parse::<AgentId>().is_err());
         }
         for bad in ["urn:althing:echo", "urn:other:z6Mk:echo", &id.to_string().replace(":z", ":m"), "did:key:zz"] {
             assert!(bad.parse::<AgentId>().is_err(), "{bad}");

@@ -1,11 +1,14 @@
 //! The key log: how a publisher changes keys without changing names.
 //!
-//! Each event commits to the hash of the *next* key (pre-rotation), so that who steals the current key can neither
-//! rotate nor revoke. Events are authored objects with an empty network and scope: a publisher is the same everywhere.
+//! A publisher is named by the digest of its inception event, as in KERI, so that nobody can write a second beginning of
+//! the same name. Each event commits to the next *two* keys (pre-rotation), and the first of them repeats the second of
+//! the event before: who steals the key of an event can write another event in its place, and cannot go on from there,
+//! for the key that must come next was committed to before. So of two branches the one that went on is the publisher's.
+//! Events are authored objects with an empty network and scope: a publisher is the same everywhere.
 
 use minicbor::{Decode, Encode};
 
-use crate::identity::{PublicKey, SecretKey};
+use crate::identity::{PublicKey, PublisherId, SecretKey};
 use crate::limits::{CLOCK_SKEW_MAX_MS, GRANT_LIFE_MAX_MS, KEYLOG_EVENTS_MAX};
 use crate::object::{self, Authored, Kind, ObjectError, Statement};
 use crate::{Digest, digest};
@@ -14,7 +17,7 @@ use crate::{Digest, digest};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Change {
-    /// The first key; its public half names the publisher for ever.
+    /// The beginning; the digest of this event names the publisher for ever.
     #[n(1)]
     Inception,
     /// The next key takes over.
@@ -43,15 +46,27 @@ pub struct KeyEvent {
     /// The key that signs this event: the first one, or the one that the event before committed to.
     #[n(4)]
     pub key: PublicKey,
-    /// SHA-256 of the 32 bytes of the key to come; absent in a revocation.
-    #[cbor(n(5), with = "minicbor::bytes")]
-    pub next: Option<Digest>,
+    /// The two keys to come; absent in a revocation.
+    #[n(5)]
+    pub next: Option<NextKeys>,
     /// Unix milliseconds.
     #[n(6)]
     pub issued_at_ms: u64,
     /// Rotation: until when the key before is still accepted, Unix milliseconds, at most 24 h after `issued_at_ms`.
     #[n(7)]
     pub previous_until_ms: Option<u64>,
+}
+
+/// What an event commits to: SHA-256 of the 32 bytes of each of the next two keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct NextKeys {
+    /// Signs the next event. In all events but the inception: the second one of the event before.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub first: Digest,
+    /// Signs the event after that.
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub second: Digest,
 }
 
 impl Statement for KeyEvent {
@@ -88,33 +103,59 @@ pub enum KeyLogError {
     },
     /// The publisher was revoked.
     #[error("the publisher {0} revoked its keys")]
-    Revoked(PublicKey),
+    Revoked(PublisherId),
     /// The key is not, or no longer, the publisher's.
     #[error("{key} does not speak for the publisher {publisher}")]
     NotItsKey {
         /// The key asked about.
         key: PublicKey,
-        /// The publisher's inception key.
-        publisher: PublicKey,
+        /// The publisher.
+        publisher: PublisherId,
     },
+    /// A newer key log of the publisher, or another one, was seen before.
+    #[error("the key log that was shown of the publisher {0} is not the one that was seen before, nor goes on from it")]
+    Outdated(PublisherId),
+    /// No key log of the publisher was seen.
+    #[error("which keys speak for the publisher {0} is not known: no key log of it was shown")]
+    Unknown(PublisherId),
 }
 
 /// A verified key log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyLog {
     events: Vec<Authored<KeyEvent>>,
+    publisher: PublisherId,
 }
 
-/// The event that begins a log: signed by `key`, committing to `next`.
+/// How two logs of one publisher go together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    /// It has the same events.
+    Same,
+    /// It has the other's events, and more.
+    Continues,
+    /// The other has its events, and more.
+    IsContinued,
+    /// It goes another way and is the publisher's own: it went on with a key that was committed to before both parted,
+    /// which the other did not.
+    Displaces,
+    /// The same, the other way round.
+    IsDisplaced,
+    /// They go different ways, and nothing tells which is the publisher's.
+    Contradicts,
+}
+
+/// The event that begins a log: signed by `key`, committing to the `next` two keys.
 #[must_use]
-pub fn inception(key: &SecretKey, next: PublicKey, now_ms: u64) -> Authored<KeyEvent> {
+pub fn inception(key: &SecretKey, next: [PublicKey; 2], now_ms: u64) -> Authored<KeyEvent> {
+    let [first, second] = next.map(|key| digest(key.as_bytes()));
     let event = KeyEvent {
         kind: Kind::KeyEvent,
         change: Change::Inception,
         sequence: 0,
         previous: None,
         key: key.public(),
-        next: Some(digest(next.as_bytes())),
+        next: Some(NextKeys { first, second }),
         issued_at_ms: now_ms,
         previous_until_ms: None,
     };
@@ -127,20 +168,38 @@ impl KeyLog {
     /// # Errors
     /// See [`KeyLogError`].
     pub fn verify<B: AsRef<[u8]>>(events: &[B]) -> Result<KeyLog, KeyLogError> {
-        if events.is_empty() {
-            return Err(KeyLogError::Empty);
-        }
+        KeyLog::verify_onto(None, events)
+    }
+
+    /// Verifies a whole log of which a part may be `known`: events that it has are not verified again.
+    ///
+    /// # Errors
+    /// See [`KeyLogError`].
+    pub fn verify_onto<B: AsRef<[u8]>>(known: Option<&KeyLog>, events: &[B]) -> Result<KeyLog, KeyLogError> {
+        let first = events.first().ok_or(KeyLogError::Empty)?;
         if events.len() > KEYLOG_EVENTS_MAX {
             return Err(KeyLogError::TooLong);
         }
-        let mut log = KeyLog { events: Vec::with_capacity(events.len()) };
-        for bytes in events {
+        let publisher = PublisherId::from_digest(digest(first.as_ref()));
+        let mut log = KeyLog { events: Vec::with_capacity(events.len()), publisher };
+        let known = known.map_or(&[][..], |known| &known.events);
+        let same = known.iter().zip(events).take_while(|(known, bytes)| known.bytes == bytes.as_ref()).count();
+        log.events.extend_from_slice(&known[..same]);
+        for bytes in &events[same..] {
             let at = log.events.len();
             let event =
                 object::open::<KeyEvent>(bytes.as_ref(), "", "").map_err(|reason| KeyLogError::Event { at, reason })?;
             log.append(event)?;
         }
         Ok(log)
+    }
+
+    /// How many of `events` a log that is `known` leaves to be verified: what [`KeyLog::verify_onto`] costs.
+    #[must_use]
+    pub fn unverified<B: AsRef<[u8]>>(known: Option<&KeyLog>, events: &[B]) -> usize {
+        let known = known.map_or(&[][..], |known| &known.events);
+        let same = known.iter().zip(events).take_while(|(known, bytes)| known.bytes == bytes.as_ref()).count();
+        events.len() - same
     }
 
     fn append(&mut self, event: Authored<KeyEvent>) -> Result<(), KeyLogError> {
@@ -157,8 +216,8 @@ impl KeyLog {
         }
     }
 
-    /// The log with the rotation to `key` at its end, which commits to `next` and accepts the old key for
-    /// `overlap_ms` more (at most 24 h).
+    /// The log with the rotation to `key` at its end, which accepts the old key for `overlap_ms` more (at most 24 h). The
+    /// log has committed to the key after `key` already; `after_next` is the one behind that.
     ///
     /// # Errors
     /// [`KeyLogError::Chain`] when `key` is not the one that the log committed to, or the log is revoked;
@@ -166,17 +225,14 @@ impl KeyLog {
     pub fn rotate(
         &self,
         key: &SecretKey,
-        next: PublicKey,
+        after_next: PublicKey,
         now_ms: u64,
         overlap_ms: u64,
     ) -> Result<KeyLog, KeyLogError> {
-        self.extend(
-            Change::Rotation,
-            key,
-            Some(digest(next.as_bytes())),
-            now_ms,
-            Some(now_ms.saturating_add(overlap_ms)),
-        )
+        // After a revocation there is none; whatever is signed then is refused.
+        let first = self.last().body.next.map_or([0; 32], |next| next.second);
+        let next = NextKeys { first, second: digest(after_next.as_bytes()) };
+        self.extend(Change::Rotation, key, Some(next), now_ms, Some(now_ms.saturating_add(overlap_ms)))
     }
 
     /// The log with the revocation at its end, signed by the key that it committed to.
@@ -191,7 +247,7 @@ impl KeyLog {
         &self,
         change: Change,
         key: &SecretKey,
-        next: Option<Digest>,
+        next: Option<NextKeys>,
         now_ms: u64,
         previous_until_ms: Option<u64>,
     ) -> Result<KeyLog, KeyLogError> {
@@ -213,10 +269,16 @@ impl KeyLog {
         Ok(log)
     }
 
-    /// The publisher: the key that names it.
+    /// The publisher: the digest of the first event.
     #[must_use]
-    pub fn publisher(&self) -> PublicKey {
-        self.events[0].body.key
+    pub fn publisher(&self) -> PublisherId {
+        self.publisher
+    }
+
+    /// The first event alone.
+    #[must_use]
+    pub fn inception(&self) -> KeyLog {
+        KeyLog { events: vec![self.events[0].clone()], publisher: self.publisher }
     }
 
     /// How many events it has: of two logs that begin alike, the longer one is newer.
@@ -237,6 +299,21 @@ impl KeyLog {
         self.events.starts_with(&older.events)
     }
 
+    /// How it goes together with `other`, a log of the same publisher (SPEC P-48).
+    #[must_use]
+    pub fn relation(&self, other: &KeyLog) -> Relation {
+        let common = self.events.iter().zip(&other.events).take_while(|(a, b)| a.bytes == b.bytes).count();
+        match (self.len() - common, other.len() - common) {
+            (0, 0) => Relation::Same,
+            (_, 0) => Relation::Continues,
+            (0, _) => Relation::IsContinued,
+            // The second event behind the parting is signed by a key that the last common event committed to.
+            (2.., 1) => Relation::Displaces,
+            (1, 2..) => Relation::IsDisplaced,
+            _ => Relation::Contradicts,
+        }
+    }
+
     /// True when no key speaks for the publisher any more.
     #[must_use]
     pub fn revoked(&self) -> bool {
@@ -252,7 +329,13 @@ impl KeyLog {
     /// Is `key` the one that the next event must be signed by?
     #[must_use]
     pub fn commits_to(&self, key: PublicKey) -> bool {
-        self.last().body.next == Some(digest(key.as_bytes()))
+        self.last().body.next.is_some_and(|next| next.first == digest(key.as_bytes()))
+    }
+
+    /// Is `key` the one that must sign the event after the next?
+    #[must_use]
+    pub fn commits_later_to(&self, key: PublicKey) -> bool {
+        self.last().body.next.is_some_and(|next| next.second == digest(key.as_bytes()))
     }
 
     /// The digest of the last event: what names the whole log.
@@ -264,6 +347,18 @@ impl KeyLog {
     /// The events, the inception first.
     pub fn events(&self) -> impl Iterator<Item = &KeyEvent> {
         self.events.iter().map(|event| &event.body)
+    }
+
+    /// The digest of the event at `at`.
+    #[must_use]
+    pub fn digest_at(&self, at: usize) -> Option<Digest> {
+        self.events.get(at).map(Authored::digest)
+    }
+
+    /// Bytes of all events as signed.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.events.iter().map(|event| event.bytes.len()).sum()
     }
 
     /// The events' bytes, to be stored or sent.
@@ -297,6 +392,26 @@ impl KeyLog {
     }
 }
 
+/// Is this an event of an earlier version of the protocol, which committed to one key only? Nothing else of it is looked at.
+#[must_use]
+pub fn is_of_an_earlier_version(event: &[u8]) -> bool {
+    fn next_is_bytes(event: &[u8]) -> Result<bool, minicbor::decode::Error> {
+        let mut envelope = minicbor::Decoder::new(event);
+        envelope.array()?;
+        envelope.skip()?;
+        envelope.skip()?;
+        let mut payload = minicbor::Decoder::new(envelope.bytes()?);
+        for _ in 0..payload.map()?.unwrap_or_default() {
+            if payload.u8()? == 5 {
+                return Ok(payload.datatype()? == minicbor::data::Type::Bytes);
+            }
+            payload.skip()?;
+        }
+        Ok(false)
+    }
+    next_is_bytes(event).unwrap_or(false)
+}
+
 /// The rule that `event` breaks as the successor of `last`, if any.
 fn continues(last: Option<&Authored<KeyEvent>>, event: &Authored<KeyEvent>) -> Option<&'static str> {
     let body = &event.body;
@@ -304,7 +419,7 @@ fn continues(last: Option<&Authored<KeyEvent>>, event: &Authored<KeyEvent>) -> O
         return Some("is not signed by the key that it names");
     }
     if (body.change == Change::Revocation) != body.next.is_none() {
-        return Some("must commit to a next key unless it revokes");
+        return Some("must commit to the next keys unless it revokes");
     }
     let Some(last) = last else {
         let first = body.change == Change::Inception && body.sequence == 0 && body.previous.is_none();
@@ -317,7 +432,14 @@ fn continues(last: Option<&Authored<KeyEvent>>, event: &Authored<KeyEvent>) -> O
         (body.change == Change::Revocation && body.previous_until_ms.is_some(), "revokes and accepts the old key"),
         (body.sequence != last.body.sequence + 1, "has the wrong sequence"),
         (body.previous != Some(last.digest()), "does not name the event before it"),
-        (last.body.next != Some(digest(body.key.as_bytes())), "uses a key that was not committed to"),
+        (
+            last.body.next.map(|next| next.first) != Some(digest(body.key.as_bytes())),
+            "uses a key that was not committed to",
+        ),
+        (
+            body.next.is_some_and(|next| last.body.next.is_none_or(|before| before.second != next.first)),
+            "does not repeat the second key that the event before it committed to",
+        ),
         (body.issued_at_ms < last.body.issued_at_ms, "is older than the event before it"),
         (body.previous_until_ms.is_some_and(|until| until > latest), "accepts the old key for more than 24 h"),
     ];

@@ -27,12 +27,12 @@ pub mod stream;
 pub use contract::Contract;
 pub use evidence::{Evidence, EvidenceError, VerifiedAgent};
 pub use frame::{Frame, FrameError, FrameKind, FrameOpener, FrameSealer};
-pub use identity::{AgentId, IdentityError, PublicKey, SecretKey};
+pub use identity::{AgentId, CallerId, IdentityError, PublicKey, PublisherId, SecretKey};
 pub use keylog::{KeyLog, KeyLogError};
 pub use keyring::{Keyring, KeyringError};
 pub use network_key::{NetworkKey, NetworkKeyError};
 pub use object::{Authored, Kind, ObjectError};
-pub use stream::{Challenge, Hello, StreamBinding};
+pub use stream::{Challenge, Hello, OwnerProof, StreamBinding, VerifiedOwner};
 
 /// SHA-256 of `bytes`: how descriptions, grants and key events are named.
 #[must_use]

@@ -46,8 +46,12 @@ pub const RECORD_BYTES_MAX: usize = 12 << 10;
 pub const INQUIRY_BYTES_MAX: usize = 2_048;
 /// Agents in one answer to an inquiry.
 pub const INQUIRY_AGENTS_MAX: usize = 32;
-/// Key logs that a node keeps because they have changed: 1 MiB with two events each.
+/// Key logs that a node keeps because something of their publishers is in use: 1 MiB with two events each.
 pub const KEYRING_LOGS_MAX: usize = 2_048;
+/// Bytes of the key logs among them that are strangers': a sixteenth for each origin holds 20 of the longest.
+pub const KEYRING_STRANGERS_BYTES_MAX: usize = 24 << 20;
+/// Publishers of whose logs a node remembers the length and the end: about 10 MiB.
+pub const KEYRING_FORGOTTEN_MAX: usize = 65_536;
 /// Withdrawals that a node keeps; each ends after a day.
 pub const KEYRING_WITHDRAWALS_MAX: usize = 2_048;
 /// Characters of an agent's name.

@@ -9,7 +9,7 @@ use minicbor::{Decode, Encode};
 
 use crate::Digest;
 use crate::contract::Grade;
-use crate::identity::{AgentId, PublicKey, SecretKey};
+use crate::identity::{AgentId, PublicKey, PublisherId, SecretKey};
 use crate::limits::{
     CLOCK_SKEW_MAX_MS, GRANT_LIFE_MAX_MS, OBJECT_BYTES_MAX, PLACEMENT_AGENTS_MAX, PLACEMENT_TTL_MAX_MS,
 };
@@ -170,9 +170,9 @@ pub struct Grant {
 pub struct Membership {
     #[n(0)]
     kind: Kind,
-    /// The owner's inception key.
+    /// The owner.
     #[n(1)]
-    pub owner: PublicKey,
+    pub owner: PublisherId,
     /// The node.
     #[n(2)]
     pub node: PublicKey,
@@ -407,7 +407,7 @@ impl Grant {
 impl Membership {
     /// A membership to be signed.
     #[must_use]
-    pub fn new(owner: PublicKey, node: PublicKey, not_before_ms: u64, not_after_ms: u64) -> Membership {
+    pub fn new(owner: PublisherId, node: PublicKey, not_before_ms: u64, not_after_ms: u64) -> Membership {
         Membership { kind: Kind::Membership, owner, node, not_before_ms, not_after_ms }
     }
 

@@ -5,8 +5,8 @@ use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
 use crate::cbor::{self, CborError};
-use crate::identity::{AgentId, PublicKey};
-use crate::keylog::{KeyLog, KeyLogError};
+use crate::identity::{AgentId, PublicKey, PublisherId};
+use crate::keylog::{KeyLog, KeyLogError, Relation};
 use crate::limits::{CONTACT_ADDRESSES_MAX, CONTACT_LIFE_MAX_MS, KEYLOG_EVENTS_MAX, RECORD_BYTES_MAX};
 use crate::object::{self, Authored, Kind, ObjectError, Statement};
 
@@ -63,8 +63,8 @@ impl RecordKey {
 
     /// Which keys speak for `publisher`: its key log.
     #[must_use]
-    pub fn key_log(network: &str, publisher: PublicKey) -> RecordKey {
-        RecordKey::of(network, "key-log", &publisher.did())
+    pub fn key_log(network: &str, publisher: PublisherId) -> RecordKey {
+        RecordKey::of(network, "key-log", &publisher.to_string())
     }
 
     /// The digest.
@@ -268,7 +268,10 @@ impl Value {
     pub fn replaces(&self, held: &Value) -> bool {
         match (self, held) {
             (Value::Contact(new), Value::Contact(old)) => new.body.sequence > old.body.sequence,
-            (Value::KeyLog(new), Value::KeyLog(old)) => new.len() > old.len() && new.continues(old),
+            (Value::KeyLog(new), Value::KeyLog(old)) => {
+                new.publisher() == old.publisher()
+                    && matches!(new.relation(old), Relation::Continues | Relation::Displaces)
+            }
             _ => false,
         }
     }

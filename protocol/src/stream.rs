@@ -1,10 +1,15 @@
 //! The opening of a stream: both sides send a random challenge, and every frame of the stream is bound to both.
 
+use std::sync::Arc;
+
+use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
 use crate::cbor::{self, CborError};
-use crate::identity::PublicKey;
+use crate::identity::{PublicKey, PublisherId};
+use crate::keylog::{KeyLog, KeyLogError};
 use crate::limits::{HELLO_BYTES_MAX, NETWORK_BYTES_MAX};
+use crate::object::{self, Authored, Membership, ObjectError};
 
 /// 32 random bytes that one side chose for one stream.
 pub type Challenge = [u8; 32];
@@ -25,9 +30,79 @@ pub struct Hello {
     /// The network that the sender belongs to.
     #[n(2)]
     pub network: String,
-    /// Proof of whose node the sender is: an authored object of kind `Membership`.
-    #[cbor(n(3), with = "minicbor::bytes")]
-    pub membership: Option<Vec<u8>>,
+    /// Proof of whose node the sender is.
+    #[n(3)]
+    pub owner: Option<OwnerProof>,
+}
+
+/// Proof of whose node somebody is: what the owner signed, and the event that the owner's id is the digest of, which
+/// names the key that signs for an owner who never changed keys. About 600 bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct OwnerProof {
+    /// An authored object of kind `Membership`.
+    #[n(0)]
+    pub membership: ByteVec,
+    /// The inception of the owner's key log.
+    #[n(1)]
+    pub inception: ByteVec,
+}
+
+/// An [`OwnerProof`] whose signatures hold. Whether the membership's signer speaks for the owner now, the keyring says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifiedOwner {
+    /// The membership.
+    pub membership: Authored<Membership>,
+    /// The log of one event that begins the owner's.
+    pub inception: Arc<KeyLog>,
+}
+
+/// Why proof of an owner is treated as absent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OwnerProofError {
+    /// The membership does not hold.
+    #[error("membership: {0}")]
+    Membership(#[from] ObjectError),
+    /// The inception does not hold.
+    #[error("the owner's inception: {0}")]
+    Inception(#[from] KeyLogError),
+    /// They speak of different owners.
+    #[error("the membership is of {membership}, and the inception that was shown with it of {inception}")]
+    Mismatch {
+        /// Whom the membership names.
+        membership: PublisherId,
+        /// Whom the inception begins.
+        inception: PublisherId,
+    },
+}
+
+impl OwnerProof {
+    /// The proof made of what an owner signed and its key log.
+    #[must_use]
+    pub fn new(membership: Vec<u8>, log: &KeyLog) -> OwnerProof {
+        let inception = log.inception().to_bytes().pop().expect("a verified log has an inception");
+        OwnerProof { membership: membership.into(), inception: inception.into() }
+    }
+
+    /// Whose it says that somebody is; nothing is verified.
+    #[must_use]
+    pub fn owner(&self) -> PublisherId {
+        PublisherId::from_digest(crate::digest(&self.inception))
+    }
+
+    /// Verifies both signatures.
+    ///
+    /// # Errors
+    /// See [`OwnerProofError`].
+    pub fn verify(&self, network: &str) -> Result<VerifiedOwner, OwnerProofError> {
+        let membership = object::open::<Membership>(&self.membership, network, "")?;
+        let inception = KeyLog::verify(&[self.inception.as_slice()])?;
+        if inception.publisher() != membership.body.owner {
+            let (membership, inception) = (membership.body.owner, inception.publisher());
+            return Err(OwnerProofError::Mismatch { membership, inception });
+        }
+        Ok(VerifiedOwner { membership, inception: Arc::new(inception) })
+    }
 }
 
 /// What every version of a `Hello` has.

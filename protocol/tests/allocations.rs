@@ -12,8 +12,8 @@ use althing_protocol::keyring::{self, News};
 use althing_protocol::object::{self, Description, Grant, Membership, Placement};
 use althing_protocol::record::{Contact, RecordKey, Value};
 use althing_protocol::{
-    AgentId, Evidence, Frame, FrameKind, FrameOpener, FrameSealer, Hello, KeyLog, PublicKey, SecretKey, StreamBinding,
-    cbor, sign1,
+    AgentId, CallerId, Evidence, Frame, FrameKind, FrameOpener, FrameSealer, Hello, KeyLog, PublicKey, PublisherId,
+    SecretKey, StreamBinding, cbor, keylog, sign1,
 };
 use minicbor::bytes::ByteVec;
 
@@ -79,6 +79,12 @@ fn key(seed: u8) -> SecretKey {
     SecretKey::from_seed(&[seed; 32])
 }
 
+/// The publisher of the vectors.
+fn publisher() -> PublisherId {
+    let first = keylog::inception(&key(3), [key(4).public(), key(5).public()], NOW_MS - 2 * 3_600_000);
+    KeyLog::verify(&[first.bytes]).expect("a good inception").publisher()
+}
+
 /// The stream of `protocol/vectors/frames.json`.
 fn stream() -> StreamBinding {
     StreamBinding {
@@ -105,6 +111,10 @@ const ENTRIES: &[Entry] = &[
     ("the validator", |bytes| of(|| cbor::check(bytes, 2 << 20))),
     ("an envelope", |bytes| of(|| sign1::read(bytes, 2 << 20).and_then(|envelope| envelope.verify(&[])))),
     ("an opening", |bytes| of(|| Hello::decode(bytes, NETWORK))),
+    ("proof of an owner", |bytes| {
+        let owner = |bytes: &[u8]| Hello::decode(bytes, NETWORK).ok()?.owner;
+        of(|| owner(bytes).ok_or(()).and_then(|owner| owner.verify(NETWORK).map_err(drop)))
+    }),
     ("a frame", |bytes| {
         let mut opener = FrameOpener::new(&stream(), key(2).public());
         of(|| opener.open(bytes))
@@ -117,11 +127,11 @@ const ENTRIES: &[Entry] = &[
     ("a contact", |bytes| of(|| object::open::<Contact>(bytes, NETWORK, ""))),
     ("a key log", |bytes| of(|| KeyLog::verify(&[bytes]))),
     ("evidence", |bytes| {
-        let agent = AgentId::new(key(3).public(), "echo").expect("a good name");
+        let agent = AgentId::new(publisher(), "echo").expect("a good name");
         of(|| Evidence::decode(bytes).and_then(|evidence| evidence.verify(NETWORK, &agent, key(6).public(), NOW_MS)))
     }),
     ("a value of the table", |bytes| {
-        let under = [RecordKey::contact(NETWORK, key(6).public()), RecordKey::key_log(NETWORK, key(3).public())];
+        let under = [RecordKey::contact(NETWORK, key(6).public()), RecordKey::key_log(NETWORK, publisher())];
         under.into_iter().map(|key| of(|| Value::open(key, bytes, NETWORK, NOW_MS))).fold((0, false), both)
     }),
     ("an inquiry", |bytes| of(|| Inquiry::decode(bytes))),
@@ -131,7 +141,9 @@ const ENTRIES: &[Entry] = &[
     ("a name", |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let did = of(|| PublicKey::from_did(&text));
-        [of(|| PublicKey::from_peer_id(&text)), of(|| text.parse::<AgentId>())].into_iter().fold(did, both)
+        let peer_or_agent = both(of(|| PublicKey::from_peer_id(&text)), of(|| text.parse::<AgentId>()));
+        let publisher = both(of(|| text.parse::<PublisherId>()), of(|| text.parse::<CallerId>()));
+        both(did, both(peer_or_agent, publisher))
     }),
 ];
 

@@ -6,8 +6,10 @@
 //! **Never knows**, outside `swarm`: real clocks, sockets, disks.
 
 pub mod adversary;
+pub mod by_hand;
 pub mod invariant;
 pub mod mesh;
+pub mod program;
 pub mod run;
 pub mod scenario;
 pub mod swarm;

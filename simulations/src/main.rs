@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use althing_simulations::run::{Outcome, run};
 use althing_simulations::scenario::Scenario;
 use althing_simulations::swarm::{self, Kind, Measured, Size};
+use althing_store::file::read_text;
 use clap::{Parser, Subcommand};
 use serde_json::json;
 
@@ -141,8 +142,7 @@ fn obey(command: Command) -> Result<ExitCode, String> {
         }
         Command::Diff { file, trace, seed } => {
             let scenario = Scenario::read(&file).map_err(|error| error.to_string())?;
-            let kept =
-                std::fs::read_to_string(&trace).map_err(|error| format!("cannot read {}: {error}", trace.display()))?;
+            let kept = read_text(&trace, TRACE_BYTES_MAX).map_err(|error| format!("{}: {error}", trace.display()))?;
             let (named, kept) = seed_of(&kept);
             let seed =
                 seed.or(named).ok_or_else(|| format!("{} names no seed: give it with --seed", trace.display()))?;
@@ -151,6 +151,8 @@ fn obey(command: Command) -> Result<ExitCode, String> {
     }
 }
 
+/// Bytes of a trace that is read: an hour of the largest scenario has a tenth of it.
+const TRACE_BYTES_MAX: u64 = 1 << 30;
 /// How a trace begins that was written to a file.
 const SEED: &str = "# seed ";
 

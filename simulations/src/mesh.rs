@@ -4,19 +4,22 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, TaskState};
 use althing_calls::{Ask, CALL, Calls, HostedAgent, Hosting, Incoming, Operation, OperationError, Reply, Trace};
 use althing_communication::sim::SimNet;
 use althing_communication::{Caller, CallerRule, Communication, CommunicationConfig, Priority, Trust, WallClock};
-use althing_discovery::{Discovery, DiscoveryConfig, Facts, LocalAgent};
+use althing_discovery::{Discovery, DiscoveryConfig, Facts, LocalAgent, Nearness, Relations};
 use althing_execution::agent::{Agent, Made};
 use althing_execution::process::ProcessConfig;
 use althing_execution::{AgentError, Builtins, Host, Output, Turn};
 use althing_protocol::object::{self, Grant, Membership};
-use althing_protocol::{AgentId, KeyLog, PublicKey, SecretKey, VerifiedAgent, keylog};
-use althing_store::MemoryStore;
+use althing_protocol::{
+    AgentId, CallerId, KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, VerifiedAgent, keylog,
+};
+use althing_store::{Family, MemoryStore, Store};
 use althing_td::{AgentFile, Description, Exposure};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
@@ -50,10 +53,13 @@ impl Agent for Actor {
     }
 }
 
+/// The families of a node's store.
+pub const FAMILIES: [Family; 3] = [althing_calls::TASKS, althing_calls::TASK_SUMMARIES, althing_calls::REMOTE_TASKS];
+
 /// What a node's disk holds.
 #[must_use]
 pub fn store() -> Arc<MemoryStore> {
-    Arc::new(MemoryStore::new(&[althing_calls::TASKS, althing_calls::REMOTE_TASKS]))
+    Arc::new(MemoryStore::new(&FAMILIES))
 }
 
 /// A whole node.
@@ -63,7 +69,7 @@ pub struct Node {
     /// Whose it is.
     pub owner: Owner,
     /// What it shows of that.
-    membership: watch::Sender<Option<Vec<u8>>>,
+    membership: watch::Sender<Option<Arc<OwnerProof>>>,
     /// L1.
     pub host: Arc<Host>,
     /// L2.
@@ -106,13 +112,14 @@ impl Owner {
     /// With its first key, which it has had for a day.
     #[must_use]
     pub fn new(key: SecretKey) -> Owner {
-        let event = keylog::inception(&key, crate::key(NEXT).public(), NOW_MS - DAY_MS);
+        let next = [crate::key(NEXT).public(), crate::key(NEXT + 1).public()];
+        let event = keylog::inception(&key, next, NOW_MS - DAY_MS);
         Owner { log: KeyLog::verify(&[event.bytes]).expect("a key log"), key }
     }
 
-    /// Its name: the first key.
+    /// Its id.
     #[must_use]
-    pub fn public(&self) -> PublicKey {
+    pub fn id(&self) -> PublisherId {
         self.log.publisher()
     }
 
@@ -124,7 +131,7 @@ impl Owner {
     /// With the next key; the one before is not accepted any more.
     #[must_use]
     pub fn rotated(&self, now_ms: u64) -> Owner {
-        let (key, after) = (self.next(0), self.next(1));
+        let (key, after) = (self.next(0), self.next(2));
         Owner { log: self.log.rotate(&key, after.public(), now_ms, 0).expect("it may"), key }
     }
 
@@ -146,13 +153,13 @@ pub fn agent(
     sequence: u64,
     from_ms: u64,
 ) -> LocalAgent {
-    let id = AgentId::new(owner.public(), &file.name).expect("a name");
+    let id = AgentId::new(owner.id(), &file.name).expect("a name");
     let td = althing_td::describe(file, &id.to_string());
     let body = object::Description::new(id.clone(), sequence, from_ms, td.bytes().to_vec());
     let description = object::sign(body, NETWORK, "", &owner.key).expect("a description");
     let grant = Grant::new(id.clone(), node, from_ms, from_ms + 3_600_000);
     let grant = object::sign(grant, NETWORK, "", granter).expect("a grant");
-    let verified = VerifiedAgent { agent: id, node, description, grant, key_log: owner.log.clone() };
+    let verified = VerifiedAgent { agent: id, node, description, grant, key_log: Arc::new(owner.log.clone()) };
     let description = Arc::new(Description::parse(td.bytes()).expect("a description"));
     LocalAgent { verified: Arc::new(verified), description, exposure: Exposure::Public }
 }
@@ -166,7 +173,7 @@ pub struct Setup {
     /// Whose it is.
     pub owner: Owner,
     /// Whom it trusts.
-    pub trusted: BTreeSet<PublicKey>,
+    pub trusted: BTreeSet<CallerId>,
     /// What answers calls in place of its agents.
     pub serves: Option<Arc<dyn althing_communication::Inbound>>,
     /// How L3 behaves.
@@ -175,8 +182,8 @@ pub struct Setup {
     pub clock: WallClock,
     /// Its address on the internet.
     pub ip: Option<IpAddr>,
-    /// How busy it says it is.
-    pub load_permille: u16,
+    /// How busy it is.
+    pub load_permille: Arc<AtomicU16>,
 }
 
 impl Setup {
@@ -192,21 +199,22 @@ impl Setup {
             discovery: DiscoveryConfig::default(),
             clock: net.clone().named(NETWORK, NOW_MS).clock(),
             ip: None,
-            load_permille: 0,
+            load_permille: Arc::default(),
         }
     }
 }
 
 /// `owner`'s word that `node` is its own, from `from_ms` for an hour.
 #[must_use]
-pub fn membership(owner: &Owner, node: PublicKey, from_ms: u64) -> Vec<u8> {
-    let body = Membership::new(owner.public(), node, from_ms, from_ms + 3_600_000);
-    object::sign(body, NETWORK, "", &owner.key).expect("a membership").bytes
+pub fn membership(owner: &Owner, node: PublicKey, from_ms: u64) -> Arc<OwnerProof> {
+    let body = Membership::new(owner.id(), node, from_ms, from_ms + 3_600_000);
+    let membership = object::sign(body, NETWORK, "", &owner.key).expect("a membership");
+    Arc::new(OwnerProof::new(membership.bytes, &owner.log))
 }
 
 impl Node {
     /// A node with the key `number`, of the owner with the key `owner`, that trusts `trusted`.
-    pub async fn start(net: &SimNet, number: u8, owner: u8, trusted: &[PublicKey], store: Arc<MemoryStore>) -> Node {
+    pub async fn start(net: &SimNet, number: u8, owner: u8, trusted: &[CallerId], store: Arc<dyn Store>) -> Node {
         Node::start_serving(net, number, owner, trusted, store, None).await
     }
 
@@ -215,19 +223,19 @@ impl Node {
         net: &SimNet,
         number: u8,
         owner: u8,
-        trusted: &[PublicKey],
-        store: Arc<MemoryStore>,
+        trusted: &[CallerId],
+        store: Arc<dyn Store>,
         serves: Option<Arc<dyn althing_communication::Inbound>>,
     ) -> Node {
         let mut setup = Setup::new(net, u32::from(number), u32::from(owner));
         setup.trusted = trusted.iter().copied().collect();
-        setup.load_permille = u16::from(number) * 10;
+        setup.load_permille = Arc::new((u16::from(number) * 10).into());
         setup.serves = serves;
         Node::assemble(net, setup, store).await
     }
 
     /// All layers of a node, as `setup` says.
-    pub async fn assemble(net: &SimNet, setup: Setup, store: Arc<MemoryStore>) -> Node {
+    pub async fn assemble(net: &SimNet, setup: Setup, store: Arc<dyn Store>) -> Node {
         let Setup { number, key, owner, trusted, serves, discovery, clock, ip, load_permille } = setup;
         let (membership, shown) = watch::channel(Some(membership(&owner, key.public(), clock.now_ms())));
         let network = net.join_at(key.public(), ip);
@@ -239,10 +247,9 @@ impl Node {
             clock.clone(),
             entropy(u64::from(number)),
         );
-        if owner.log.len() > 1 {
-            communication.keys().learn(owner.log.clone()).expect("nobody has another");
-        }
-        let trust = Trust { node: key.public(), owner: owner.public(), trusted, private: false };
+        let trust = Trust { node: key.public(), owner: owner.id(), trusted, private: false };
+        communication.keys().watch(trust.publishers().chain([owner.id()]));
+        communication.keys().learn(owner.log.clone()).expect("nobody has another");
         communication.trusts({
             let trust = trust.clone();
             move |caller: &Caller| trust.check(&CallerRule::Trusted, caller).is_ok()
@@ -253,18 +260,30 @@ impl Node {
             discovery,
             clock.clone(),
             {
-                let (trust, communication) = (trust.clone(), communication.clone());
-                move |node| {
+                let (nodes, publishers, communication) = (trust.clone(), trust.clone(), communication.clone());
+                let of_node = move |node| {
                     let caller = Caller { node, owner: communication.owner(node) };
-                    trust.check(&CallerRule::Trusted, &caller).is_ok()
-                }
+                    let allows = |rule| nodes.check(&rule, &caller).is_ok();
+                    match (allows(CallerRule::Own), allows(CallerRule::Trusted)) {
+                        (true, _) => Nearness::Own,
+                        (false, true) => Nearness::Trusted,
+                        (false, false) => Nearness::Stranger,
+                    }
+                };
+                let of_publisher = move |agent: &AgentId| match agent.publisher() {
+                    own if own == publishers.owner => Nearness::Own,
+                    other if publishers.trusted.contains(&CallerId::Publisher(other)) => Nearness::Trusted,
+                    _ => Nearness::Stranger,
+                };
+                Relations::new(of_node, of_publisher)
             },
-            move || Facts { load_permille, machine: None },
+            move || Facts { load_permille: load_permille.load(Ordering::Relaxed), machine: None },
             None,
         )
         .expect("nobody else serves it");
         let mut builtins = Builtins::new();
         builtins.insert("actor", |_, _| Ok(Arc::new(Actor)));
+        builtins.insert("program", |_, _| Ok(Arc::new(crate::program::Program)));
         let host = Arc::new(Host::new(builtins, ProcessConfig::default()));
         let trust = watch::channel(trust).1;
         let random = entropy(1_000 + u64::from(number));
@@ -273,7 +292,7 @@ impl Node {
         let serves = serves.unwrap_or_else(|| Arc::new(Incoming(hosting.clone())));
         communication.serve(CALL, serves).expect("nobody else serves it");
         let calls =
-            Calls::new(communication.clone(), discovery.clone(), hosting.clone(), store, clock.clone(), owner.public());
+            Calls::new(communication.clone(), discovery.clone(), hosting.clone(), store, clock.clone(), owner.id());
         Node { key, owner, membership, host, communication, discovery, hosting, calls, clock }
     }
 
@@ -381,8 +400,11 @@ pub fn ask(agent: &AgentId, operation: Operation, params: &Value) -> Ask {
     }
 }
 
-/// The parameters that send a text.
+/// The parameters that send a text, in a message of its own.
 #[must_use]
 pub fn message(text: &str) -> Value {
-    json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": text }] } })
+    static MESSAGES: AtomicU32 = AtomicU32::new(0);
+    // Always of one length, so that what a simulation sends takes as long in each run.
+    let id = format!("m-{:010}", MESSAGES.fetch_add(1, Ordering::Relaxed));
+    json!({ "message": { "messageId": id, "role": "ROLE_USER", "parts": [{ "text": text }] } })
 }

@@ -2,8 +2,12 @@
 
 use std::path::Path;
 
+use althing_discovery::{Bounds, DiscoveryConfig};
+use althing_store::file::{FileError, read_text};
 use serde::Deserialize;
 
+/// Bytes of a scenario's file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Nodes of one scenario.
 const NODES_MAX: u32 = 5_000;
 /// The longest scenario: an hour.
@@ -30,6 +34,9 @@ pub struct Scenario {
     /// What nodes offer.
     #[serde(default)]
     pub agents: Agents,
+    /// What the catalogues of nodes hold.
+    #[serde(default)]
+    pub catalogue: Catalogue,
     /// Who looks for what.
     #[serde(default)]
     pub finds: Finds,
@@ -100,6 +107,23 @@ pub struct Agents {
 impl Default for Agents {
     fn default() -> Agents {
         Agents { each: 1, capabilities: 50, owners: 1 }
+    }
+}
+
+/// `[catalogue]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Catalogue {
+    /// Nodes.
+    pub nodes: usize,
+    /// Bytes of what is kept of them.
+    pub bytes: usize,
+}
+
+impl Default for Catalogue {
+    fn default() -> Catalogue {
+        let Bounds { nodes, bytes, .. } = DiscoveryConfig::default().bounds;
+        Catalogue { nodes, bytes }
     }
 }
 
@@ -211,12 +235,12 @@ pub struct AdversaryOf {
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// It cannot be read.
-    #[error("cannot read {path}: {reason}")]
+    #[error("{path}: {reason}")]
     Read {
         /// Which file.
         path: String,
         /// Why not.
-        reason: std::io::Error,
+        reason: FileError,
     },
     /// It is no scenario.
     #[error("{path}: {reason}")]
@@ -250,7 +274,7 @@ impl Scenario {
     pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
         let shown = path.display().to_string();
         let text =
-            std::fs::read_to_string(path).map_err(|reason| ScenarioError::Read { path: shown.clone(), reason })?;
+            read_text(path, FILE_BYTES_MAX).map_err(|reason| ScenarioError::Read { path: shown.clone(), reason })?;
         Scenario::parse(&text, &shown)
     }
 

@@ -50,7 +50,7 @@ macro_rules! scenarios {
     };
 }
 
-scenarios! { churn eclipse flood join keys lossy partition poisoned small surrounded sybil40 sybil100 sybil400 tasks twofaced }
+scenarios! { besieged churn eclipse flood hoarded join keys lossy partition poisoned small squatted surrounded sybil40 sybil100 sybil400 tasks twofaced }
 
 /// Their agents are theirs, and found: one of both things that they say is believed.
 #[test]

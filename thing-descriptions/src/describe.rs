@@ -19,6 +19,9 @@ pub const ALTHING: &str = "https://althing.dev/ns/v1";
 /// happens, since both sides of every stream prove their keys and each call is signed. `nosec` would be false, and a
 /// scheme of our own would be unreadable to others.
 ///
+/// It has no action, property or event: an affordance is a promise that a consumer of the Web of Things can keep its end of,
+/// and nothing here serves one. What the agent can do is among its capabilities, and how it is called over HTTP in its card.
+///
 /// For a file that [`AgentFile::check`] accepts, the result is valid with no findings.
 pub fn describe(file: &AgentFile, agent_urn: &str) -> Description {
     let id = uri(agent_urn);
@@ -35,8 +38,6 @@ pub fn describe(file: &AgentFile, agent_urn: &str) -> Description {
         "lmos:capabilities": capabilities,
         "althing:inputModes": file.input_modes,
         "althing:outputModes": file.output_modes,
-        "actions": { "chat": chat(&id) },
-        "events": { "agentEvent": agent_event(&id) },
     }))
 }
 
@@ -57,97 +58,6 @@ fn capability(skill: &Skill, agent_version: &str) -> Value {
         }
     }
     Value::Object(out)
-}
-
-/// LMOS's action `chat` (LMOS protocol, "Agent Description").
-fn chat(id: &str) -> Value {
-    json!({
-        "title": "Chat",
-        "description": "Sends messages to the agent and returns its answer.",
-        "safe": false,
-        "idempotent": false,
-        "input": {
-            "type": "object",
-            "properties": {
-                "messages": messages(),
-                "conversationContext": {
-                    "type": "object",
-                    "properties": { "conversationId": text("The conversation that the messages belong to.") },
-                },
-                "systemContext": { "type": "object" },
-                "userContext": { "type": "object" },
-            },
-            "required": ["messages"],
-        },
-        "output": {
-            "type": "object",
-            "properties": {
-                "status": text("What became of the conversation, for example resolved or unresolved."),
-                "responseTime": { "type": "number", "description": "How long the answer took.", "unit": "s" },
-                "messages": messages(),
-            },
-            "required": ["messages"],
-        },
-        "forms": [{ "op": "invokeaction", "href": href(id, "actions/chat"), "contentType": "application/json" }],
-    })
-}
-
-/// LMOS's event `agentEvent`.
-fn agent_event(id: &str) -> Value {
-    json!({
-        "title": "Agent event",
-        "description": "Something that happened while the agent worked.",
-        "data": {
-            "type": "object",
-            "properties": {
-                "type": text("The kind of event."),
-                "payload": text("What happened, in the form that the kind of event has."),
-                "conversationId": text("The conversation in which it happened."),
-                "turnId": text("The turn in which it happened."),
-            },
-            "required": ["type", "payload"],
-        },
-        "forms": [{
-            "op": ["subscribeevent", "unsubscribeevent"],
-            "href": href(id, "events/agentEvent"),
-            "contentType": "application/json",
-        }],
-    })
-}
-
-fn messages() -> Value {
-    json!({
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {
-                "role": text("Who wrote it, for example user or assistant."),
-                "content": text("What was written."),
-                "format": text("The form of the content, for example text or ssml."),
-                "turnId": text("The turn that it belongs to."),
-                "binaryData": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "mimeType": text("The media type of the data."),
-                            "data": { "type": "string", "contentEncoding": "base64" },
-                        },
-                    },
-                },
-            },
-            "required": ["role", "content"],
-        },
-    })
-}
-
-fn text(description: &str) -> Value {
-    json!({ "type": "string", "description": description })
-}
-
-/// `althing:<urn>/actions/chat`: a well-formed URI (RFC 3986 §3, a path without authority) that names whom, not where.
-fn href(id: &str, affordance: &str) -> String {
-    format!("althing:{}/{affordance}", id.replace('/', "%2F").replace('?', "%3F"))
 }
 
 /// Percent-encodes what a URI may not hold (RFC 3986 §2); a `%` that starts no escape is such a thing too.
@@ -177,11 +87,7 @@ mod tests {
         let value = made.value();
         assert_eq!(value["@type"], "lmos:Agent");
         assert_eq!(value["version"]["instance"], "1.0.0");
-        assert_eq!(value["actions"]["chat"]["forms"][0]["href"], "althing:urn:althing:z6Mk:echo/actions/chat");
-        assert_eq!(
-            value["events"]["agentEvent"]["forms"][0]["href"],
-            "althing:urn:althing:z6Mk:echo/events/agentEvent"
-        );
+        assert!(!made.value().to_string().contains("href"));
         assert_eq!(describe(&file, "urn:althing:z6Mk:echo"), made);
     }
 
@@ -205,7 +111,5 @@ mod tests {
             let report = validate_as(made.bytes(), Strictness::Own);
             assert!(report.findings.is_empty(), "{report}");
         }
-        let href = describe(&file, "urn:x:a/b?c").value()["actions"]["chat"]["forms"][0]["href"].clone();
-        assert_eq!(href, "althing:urn:x:a%2Fb%3Fc/actions/chat");
     }
 }

@@ -11,6 +11,8 @@ use std::io;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::hidden::is_hidden;
+
 /// The longest description that is read, in bytes: a message's 1 MiB, less 128 KiB for what travels with a description
 /// in one message (signature, hosting grant, key log).
 pub const TD_BYTES_MAX: usize = (1 << 20) - 128 * 1024;
@@ -135,15 +137,6 @@ pub(crate) fn excerpt_value(value: &Value, chars_max: usize) -> String {
     excerpt(&String::from_utf8_lossy(&start.0).replace('\u{FFFD}', ""), chars_max)
 }
 
-/// Whether a character is one that people cannot see, or that reorders what they see (threat model, rows 6 and 7).
-pub(crate) fn is_hidden(c: char) -> bool {
-    matches!(c,
-        '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}' | '\u{180E}'
-        | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FEFF}'
-        | '\u{FFA0}' | '\u{E0000}'..='\u{E007F}')
-        || (c.is_control() && !matches!(c, '\n' | '\t' | '\r'))
-}
-
 /// What was noticed, as pointers from the value that is being read: each value that holds it puts its own token in
 /// front when it is done, so that nothing is written for a text in which nothing is noticed.
 #[derive(Default)]
@@ -185,7 +178,7 @@ enum Place {
 impl Place {
     fn of_member(self, name: &str) -> Place {
         match (self, name) {
-            (Place::Root, "properties" | "actions" | "events") => Place::Affordances,
+            (Place::Root, "properties" | "actions" | "events" | "securityDefinitions") => Place::Affordances,
             _ => Place::Elsewhere,
         }
     }

@@ -1,7 +1,7 @@
 //! The examples stay what the code makes of them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use althing_td::{AgentFile, Description, Strictness, describe, validate_as};
 
@@ -36,6 +36,43 @@ fn each_example_has_the_description_that_the_code_makes() {
         assert!(written == made, "{} is not what the code makes; set {WRITE}=1 to write it anew", beside.display());
         let report = validate_as(written.as_bytes(), Strictness::Own);
         assert!(report.findings.is_empty(), "{}: {report}", beside.display());
+    }
+}
+
+/// Agent files of a folder and of those below it.
+fn agents_below(folder: &Path, found: &mut Vec<AgentFile>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("a readable folder").path();
+        if path.is_dir() {
+            agents_below(&path, found);
+        } else if path.extension().is_some_and(|e| e == "yaml") {
+            let text = fs::read_to_string(&path).expect("a readable file");
+            found.extend(AgentFile::parse(&text).ok());
+        }
+    }
+}
+
+/// A signed description is a promise: an affordance that nothing serves must not be in it. Nothing serves any now.
+#[test]
+fn no_description_that_this_code_makes_names_an_affordance_that_nothing_serves() {
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where this is"));
+    let mut files = Vec::new();
+    for folder in [here.join("examples"), here.join("../examples")] {
+        agents_below(&folder, &mut files);
+    }
+    assert!(files.len() >= 8, "only {} agent files were found", files.len());
+    for builtin in ["echo", "counter", "knowledge"] {
+        let text =
+            format!("name: {builtin}\ndescription: Is built in.\nruntime: {{ native: {{ builtin: {builtin} }} }}\n");
+        files.push(AgentFile::parse(&text).expect("an agent file"));
+    }
+    for file in files {
+        let made = describe(&file, &format!("urn:althing:{PUBLISHER}:{}", file.name));
+        assert_eq!(made.affordances(), [""; 0], "{}", file.name);
+        let value = made.value();
+        for member in ["properties", "actions", "events", "forms", "links"] {
+            assert_eq!(value.get(member), None, "{}: {member}", file.name);
+        }
     }
 }
 

@@ -76,7 +76,7 @@ proptest! {
         let urn = urn(&file);
         prop_assert_eq!(read.id(), Some(urn.as_str()));
         prop_assert_eq!(read.version(), Some(file.version.as_str()));
-        prop_assert_eq!(read.capabilities().len(), file.skills.len().max(1));
+        prop_assert_eq!(read.capabilities().len(), file.skills.len());
         for (skill, capability) in file.skills.iter().zip(read.capabilities()) {
             prop_assert_eq!(&skill.id, &capability.id);
             prop_assert_eq!(&skill.action, &capability.action);

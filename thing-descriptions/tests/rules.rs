@@ -194,9 +194,59 @@ fn a_member_that_appears_twice_is_told() {
 }
 
 #[test]
-fn invisible_characters_in_texts_for_people_warn() {
-    breaks(json!({ "title": "La\u{200b}mp" }), "hidden-character", "/title", Severity::Warning);
-    breaks(json!({ "description": "\u{202e}pmaL" }), "hidden-character", "/description", Severity::Warning);
+fn invisible_characters_in_texts_for_people_are_refused_wherever_they_stand() {
+    let hidden = |members: Value, pointer: &str| refused(members, "hidden-character", pointer);
+    for c in ['\u{200b}', '\u{202e}', '\u{2028}', '\u{2029}', '\u{fff9}', '\u{fffb}', '\u{e0100}', '\u{e01ef}'] {
+        hidden(json!({ "title": format!("La{c}mp") }), "/title");
+        hidden(json!({ "description": format!("{c}pmaL") }), "/description");
+    }
+    hidden(json!({ "titles": { "de": "La\u{200b}mpe" } }), "/titles/de");
+    let form = [json!({ "href": FORM })];
+    let action = |members: Value| {
+        let mut action = json!({ "forms": form });
+        action.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
+        json!({ "actions": { "dim": action } })
+    };
+    hidden(action(json!({ "description": "Dims.\u{e0100}\u{e0101}" })), "/actions/dim/description");
+    let input = json!({ "type": "object", "properties": { "to": { "type": "number", "title": "T\u{2060}o" } } });
+    hidden(action(json!({ "input": input })), "/actions/dim/input/properties/to/title");
+    hidden(json!({ "actions": { "d\u{200b}im": { "forms": form } } }), "/actions/d\u{200b}im");
+    let context = json!(["https://www.w3.org/2022/wot/td/v1.1", { "lmos": "https://eclipse.dev/lmos/protocol/v1" }]);
+    let capability = json!({ "id": "a", "name": "A", "version": "1.0.0", "examples": ["\u{e0041}"] });
+    let found = findings(json!({ "@context": context, "lmos:capabilities": [capability] }));
+    let at = "/lmos:capabilities/0/examples/0";
+    assert!(found.iter().any(|f| (f.rule, f.pointer.as_str()) == ("hidden-character", at)), "{found:#?}");
+    // What Persian and emoji are written with: others may, and are warned; what is signed here has none.
+    let joined = json!({ "title": "\u{1f469}\u{200d}\u{1f52c}" });
+    breaks(joined.clone(), "hidden-character", "/title", Severity::Warning);
+    assert!(!validate_as(td(joined).to_string().as_bytes(), Strictness::Own).is_valid());
+    accepted(json!({ "title": "❤\u{fe0f} Lamp", "description": "a\nb" }));
+}
+
+#[test]
+fn what_protects_a_thing_is_said_once_and_in_known_words() {
+    let severity = |members: &str| {
+        let text = format!("{{\"@context\":\"https://www.w3.org/2022/wot/td/v1.1\",\"title\":\"L\",{members}}}");
+        let found = validate(text.as_bytes()).findings;
+        found.into_iter().map(|f| (f.rule, f.pointer, f.severity)).collect::<Vec<_>>()
+    };
+    let twice = |pointer: &str| vec![("duplicate-member", pointer.to_owned(), Severity::Error)];
+    let sc = r#""securityDefinitions":{"n":{"scheme":"nosec"}}"#;
+    assert_eq!(severity(&format!(r#"{sc},{sc},"security":"n""#)), twice("/securityDefinitions"));
+    let names = r#""securityDefinitions":{"n":{"scheme":"basic"},"n":{"scheme":"nosec"}},"security":"n""#;
+    assert_eq!(severity(names), twice("/securityDefinitions/n"));
+
+    let unknown = json!({ "securityDefinitions": { "n": { "scheme": "kerberos" } } });
+    refused(unknown.clone(), "security-scheme-unknown", "/securityDefinitions/n/scheme");
+    let remedy = &findings(unknown)[0].remedy;
+    assert!(remedy.contains("nosec, auto, combo, basic, digest, apikey, bearer, psk, oauth2"), "{remedy}");
+    // TD 1.0 has four flows; 1.1 leaves room for others.
+    let with = |flow: &str| {
+        let scheme = json!({ "scheme": "oauth2", "flow": flow, "token": FORM, "authorization": FORM });
+        json!({ "@context": "https://www.w3.org/2019/wot/td/v1", "securityDefinitions": { "n": scheme } })
+    };
+    refused(with("sneaky"), "oauth2-flow", "/securityDefinitions/n/flow");
+    ["code", "implicit", "password"].into_iter().for_each(|flow| accepted(with(flow)));
 }
 
 #[test]

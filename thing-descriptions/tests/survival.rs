@@ -39,7 +39,7 @@ fn valid() -> Vec<Vec<u8>> {
             let read = paths.map(|path| std::fs::read(path).expect("a readable file"));
             texts.extend(read.filter(|bytes| bytes.len() < 8_000).take(40));
         }
-        Err(_) => println!("without the shared vectors: {} is absent", vectors.display()),
+        Err(_) => althing_testing::without_public_vectors(&vectors),
     }
     texts
 }

@@ -47,7 +47,9 @@ impl Node {
         if added.is_of(&self.config.network) || owner.log.revoked() {
             return Ok(added);
         }
-        let anew = Added::new(added.file, added.folder, &owner, &self.config.network, self.clock.now_ms())?;
+        let pins = added.pins;
+        let mut anew = Added::new(added.file, added.folder, &owner, &self.config.network, self.clock.now_ms())?;
+        anew.pins = pins;
         publish::keep(self.store.as_ref(), &anew).await?;
         Ok(anew)
     }
@@ -100,7 +102,9 @@ impl Node {
         if let Some(normalised) = self.normalised(&file)? {
             file.contract = Some(normalised.contract);
         }
-        let added = Added::new(file, folder.to_owned(), &self.owner(), &self.config.network, now_ms)?;
+        // What `althing contract lint` looks at, whoever sent the file, and with what role and policy filled in.
+        file.check().map_err(|error| Failure::usage(error.to_string()))?;
+        let mut added = Added::new(file, folder.to_owned(), &self.owner(), &self.config.network, now_ms)?;
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
             let refused = |error: LeaseError| Failure::new(code::REFUSED, error.to_string());
             self.kernel.claim(id, &added.file.name, contract).map_err(refused)?;
@@ -110,6 +114,8 @@ impl Node {
             self.drop_agent(&added.file.name).await?;
             return Err(failure);
         }
+        // The tools that it was bound to now are the only ones that it will be given.
+        added.pins = self.host.pins(&added.file.name);
         if keep && let Err(failure) = publish::keep(self.store.as_ref(), &added).await {
             self.drop_agent(&added.file.name).await?;
             return Err(failure);
@@ -132,8 +138,9 @@ impl Node {
     async fn run_agent(&self, added: &Added) -> Result<(), Failure> {
         self.may_run()?;
         let rule = added.rule()?;
-        let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
-        let started = tokio::task::spawn_blocking(move || host.start(&file, &folder)).await;
+        let (host, again) = (self.host.clone(), added.clone());
+        let started =
+            tokio::task::spawn_blocking(move || host.start_pinned(&again.file, &again.folder, again.pins)).await;
         started.map_err(|error| Failure::failed(error.to_string()))?.map_err(|error| failed(&error))?;
         self.seal(&added.file.name).await?;
         // Before the peers are told, who may call at once.

@@ -47,6 +47,9 @@ pub enum Command {
     Describe {
         /// Name or id.
         agent: String,
+        /// A stranger's agent of that name will do, where nobody near has one.
+        #[arg(long)]
+        anyone: bool,
     },
     /// Who is connected.
     Peers,
@@ -428,6 +431,9 @@ pub struct Bench {
     /// Draw how late releases were noticed there, as SVG.
     #[arg(long, global = true)]
     pub plot: Option<PathBuf>,
+    /// Measure only: no goal is judged, and the exit code is 0.
+    #[arg(long, global = true)]
+    pub no_goals: bool,
     /// Which class.
     #[command(subcommand)]
     pub class: BenchClass,
@@ -540,15 +546,18 @@ pub struct Call {
     /// Say which node was chosen, and why.
     #[arg(long)]
     pub explain: bool,
+    /// A stranger's agent of that name will do, where nobody near has one.
+    #[arg(long)]
+    pub anyone: bool,
 }
 
 /// `althing trust`
 #[derive(Debug, Clone, clap::Args)]
 pub struct Trust {
-    /// The did:key of a node or an owner; none: list who is trusted.
-    pub did: Option<String>,
+    /// An owner (urn:althing:zQm…, all its nodes) or one node (did:key:z6Mk…); none: list who is trusted.
+    pub id: Option<String>,
     /// Trust it no longer.
-    #[arg(long, requires = "did")]
+    #[arg(long, requires = "id")]
     pub remove: bool,
 }
 

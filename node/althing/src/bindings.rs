@@ -7,6 +7,7 @@ use althing_execution::Binding;
 use althing_execution::binding::{Bound, Layer, Normalised, Why, normalise};
 use althing_protocol::binding::Binding as Seal;
 use althing_protocol::{hex, object};
+use althing_store::file::read_text;
 use althing_store::{Batch, Durability, Family, Range, ReadError};
 use althing_td::{AgentFile, parse_partial_contract};
 use base64::Engine as _;
@@ -154,10 +155,6 @@ fn fields(normalised: &Normalised) -> Value {
 
 fn read(path: &Path, what: &str) -> Result<Value, Failure> {
     let failed = |why: String| Failure::usage(format!("the {what} {}: {why}", path.display()));
-    let meta = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
-    if meta.len() > POLICY_BYTES_MAX {
-        return Err(failed(format!("it may have at most {POLICY_BYTES_MAX} bytes")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let text = read_text(path, POLICY_BYTES_MAX).map_err(|error| failed(error.to_string()))?;
     parse_partial_contract(&text).map_err(|error| failed(error.to_string()))
 }

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use althing_discovery::Net;
 use althing_execution::admission::Policy;
 use althing_execution::kernel::KernelConfig;
 use althing_protocol::NetworkKey;
+use althing_store::file::read_text;
+use althing_store::keyfile;
 use althing_td::ModelEndpoint;
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -12,6 +15,8 @@ use toml::Table;
 use crate::exit::Failure;
 use crate::network_key;
 
+/// Bytes of the file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Characters of a network's name.
 const NETWORK_MAX: usize = althing_protocol::limits::NETWORK_BYTES_MAX;
 /// A token shorter than this is no secret.
@@ -131,6 +136,15 @@ pub struct Things {
     pub lan: bool,
     /// Read these descriptions, links to descriptions and directories (W3C WoT Discovery).
     pub urls: Vec<String>,
+    /// Nets (192.168.7.0/24) that links in these may lead into, besides what the internet routes.
+    pub nets: Vec<String>,
+}
+
+impl Things {
+    /// Its nets; what is none was refused when the configuration was read.
+    pub fn nets(&self) -> Vec<Net> {
+        self.nets.iter().filter_map(|net| net.parse().ok()).collect()
+    }
 }
 
 /// `[gateway]`
@@ -219,10 +233,16 @@ impl Default for Telemetry {
 impl Config {
     /// Reads the file; a missing one is the default unless it `must_exist`.
     pub fn read(path: &Path, must_exist: bool) -> Result<Config, Failure> {
-        match std::fs::read_to_string(path) {
+        match read_text(path, FILE_BYTES_MAX) {
             Ok(text) => {
                 let parsed = Config::parse(&text);
                 let mut config = parsed.map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))?;
+                if !config.gateway.token.is_empty() {
+                    // The same rule as for a key, and the same words.
+                    keyfile::read_secret(path).map_err(|error| {
+                        Failure::usage(format!("`gateway.token` stands in the configuration: {error}"))
+                    })?;
+                }
                 // Wherever the node is started.
                 let folder = path.parent().unwrap_or(Path::new(""));
                 let (tenant, roles) = (&mut config.binding.tenant, &mut config.binding.roles);
@@ -233,8 +253,8 @@ impl Config {
                 }
                 Ok(config)
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(Config::default()),
-            Err(error) => Err(Failure::usage(format!("cannot read {}: {error}", path.display()))),
+            Err(error) if error.is_missing() && !must_exist => Ok(Config::default()),
+            Err(error) => Err(Failure::usage(format!("{}: {error}", path.display()))),
         }
     }
 
@@ -309,6 +329,14 @@ impl Config {
             if !(model.url.starts_with("http://") || model.url.starts_with("https://")) || model.model.is_empty() {
                 return Err(format!("`models` has {:?}, which needs a `url` and a `model`", model.named()));
             }
+            if model.secret.is_some() && !althing_td::keeps_bearer(&model.url) {
+                return Err(format!(
+                    "`models` has {:?}, whose secret would be sent to {:?} in the clear. {}",
+                    model.named(),
+                    model.url,
+                    althing_td::BEARER_FIX
+                ));
+            }
         }
         let address: std::net::SocketAddr = self.gateway.listen.parse().map_err(|_| {
             format!("`gateway.listen` is an address and a port, such as 127.0.0.1:7420, not {:?}", self.gateway.listen)
@@ -316,6 +344,9 @@ impl Config {
         let web = |url: &&String| !(url.starts_with("http://") || url.starts_with("https://"));
         if let Some(wrong) = self.things.urls.iter().find(web) {
             return Err(format!("`things.urls` has {wrong:?}; a URL begins with http:// or https://"));
+        }
+        if let Some(wrong) = self.things.nets.iter().find_map(|net| net.parse::<Net>().err()) {
+            return Err(format!("`things.nets`: {wrong}"));
         }
         if self.introduce.listen.parse::<std::net::SocketAddr>().is_err() {
             let listen = &self.introduce.listen;

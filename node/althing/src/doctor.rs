@@ -33,6 +33,10 @@ pub struct DialBack {
 pub struct Facts {
     /// Agents that do not run, and why.
     pub failed: Vec<(String, String)>,
+    /// Agents, and tools of theirs that are not called, and why.
+    pub tools: Vec<(String, String)>,
+    /// Agents whose programs listen on a port.
+    pub open_ports: Vec<String>,
     /// Agents that run, and who may find them: `public`, `trusted` or `hidden`.
     pub agents: Vec<(String, String)>,
     /// Why the data directory cannot be written, if so.
@@ -83,6 +87,24 @@ fn runtime(facts: &Facts, findings: &mut Vec<Finding>) {
     for (agent, why) in &facts.failed {
         let remedy = format!("mend that, or `althing agent remove {agent}`; it is tried again by itself");
         findings.push(wrong("L1", format!("agent {agent:?} does not run: {why}"), remedy));
+    }
+    for (agent, why) in &facts.tools {
+        let remedy = format!(
+            "see what that server's author changed and why; `althing agent remove {agent}` and `althing agent add FILE` \
+             bind the tool as it is now"
+        );
+        findings.push(wrong("L1", format!("agent {agent:?} is not given a tool: {why}"), remedy));
+    }
+    for agent in &facts.open_ports {
+        findings.push(wrong(
+            "L1",
+            format!(
+                "agent {agent:?} listens on a port of this machine (`port: tcp`): every account here can call it, past \
+                 its callers, its contract and the gateway's token"
+            ),
+            "let the program listen on the socket that it is handed (LISTEN_FDS, ALTHING_SOCKET), and take `port: tcp` \
+             out; or let nobody else use this machine",
+        ));
     }
     match &facts.unwritable {
         Some(why) => findings.push(wrong(
@@ -267,6 +289,8 @@ mod tests {
         let clock = "object refused: it becomes valid in 5 ms; compare the clocks of both machines";
         let cases = [
             (Facts { failed: named("no such model"), ..well() }, "L1", "no such model"),
+            (Facts { tools: named("TOOL_CHANGED"), ..well() }, "L1", "TOOL_CHANGED"),
+            (Facts { open_ports: vec!["slow".to_owned()], ..well() }, "L1", "every account here can call it"),
             (Facts { unwritable: Some("no space left".to_owned()), ..well() }, "L1", "no space left"),
             (Facts { owner_keys: "outdated".to_owned(), ..well() }, "L2", "rotated away"),
             (Facts { owner_keys: "revoked".to_owned(), ..well() }, "L2", "revoked"),

@@ -20,6 +20,8 @@ pub mod code {
     pub const UNREACHABLE: u8 = 6;
     /// It cannot be told yet; it is tried again.
     pub const LATER: u8 = 7;
+    /// It was measured, and a goal was missed.
+    pub const GOAL_MISSED: u8 = 8;
     /// Interrupted with Ctrl-C.
     pub const INTERRUPTED: u8 = 130;
 }
@@ -44,11 +46,19 @@ impl Failure {
         Failure::new(code::USAGE, message)
     }
 
-    /// Prints it to standard error, as JSON where that was asked for.
+    /// An outcome that the command's own output has told already: nothing is added to it but the exit code.
+    pub fn shown(code: u8) -> Failure {
+        Failure::new(code, "")
+    }
+
+    /// Prints it to standard error, as JSON where that was asked for; nothing where all was shown.
     pub fn print(&self, as_json: bool) {
+        if self.message.is_empty() {
+            return;
+        }
         if as_json {
             eprintln!("{}", json!({ "error": { "exitCode": self.code, "message": self.message } }));
-        } else if !self.message.is_empty() {
+        } else {
             // It may hold what a peer said.
             eprintln!("althing: {}", plain(&self.message, &std::io::stderr()));
         }

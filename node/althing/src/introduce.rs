@@ -16,8 +16,12 @@ use crate::node::Node;
 /// How often it is looked whether other agents are to be introduced.
 const LOOK: Duration = Duration::from_secs(1);
 /// What the listener for introductions bears.
-const LIMITS: althing_gateway::Limits =
-    althing_gateway::Limits { connections: 64, header_timeout: Duration::from_secs(5), drain: Duration::from_secs(1) };
+const LIMITS: althing_gateway::Limits = althing_gateway::Limits {
+    connections: 64,
+    header_timeout: Duration::from_secs(5),
+    idle: Duration::from_secs(15),
+    drain: Duration::from_secs(1),
+};
 
 /// Serves introductions where the configuration says; gives the addresses. What cannot be is noted.
 pub async fn open(
@@ -110,7 +114,7 @@ impl Node {
             Ok(hints) => (hints, None),
             Err(reason) => (None, Some(reason)),
         };
-        if let Err(reason) = self.discovery.read_things(things.urls.clone(), hints) {
+        if let Err(reason) = self.discovery.read_things(things.urls.clone(), things.nets(), hints) {
             trouble = Some(reason);
         }
         self.notes.extend(trouble.map(|reason| format!("not all Things are looked for: {reason}")));

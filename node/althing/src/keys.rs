@@ -1,11 +1,13 @@
 //! Keys while the node runs: its owner's, as they change on disk, and what it has heard of everybody's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use althing_communication::Keys;
-use althing_protocol::{Digest, KeyLog, PublicKey};
-use althing_store::{Batch, Durability, Family, Range, Store};
+use althing_protocol::keyring::{Forgotten, Row, Stored, Taken, Withdrawal};
+use althing_protocol::{KeyLog, PublicKey, PublisherId, object};
+use althing_store::{Batch, Durability, Family, Range, Store, WriteError};
 use serde_json::{Value, json};
 
 use crate::commands::key::state;
@@ -18,64 +20,113 @@ use crate::publish::{self, Added};
 pub const HEARD: Family = Family("althing.keys");
 /// How often it is looked whether the owner's keys have changed.
 const LOOK: Duration = Duration::from_secs(1);
-/// Rows of [`HEARD`].
-const ROWS_MAX: usize = 10_000;
+/// Rows of [`HEARD`] that are read, or written, at once: of the longest logs 2 MiB.
+const ROWS_AT_ONCE: usize = 32;
 /// What the rows' names begin with.
 const LOG: &str = "log ";
 const WITHDRAWAL: &str = "withdrawal ";
+/// Sorts before [`LOG`]: what is remembered of a log is there before another is judged by it.
+const FORGOTTEN: &str = "forgotten ";
 
-/// Tells `keys` what was heard before this start, and what the owner says.
+/// Tells `keys` what the owner says, and what was heard before this start. `near` are the owner and those whom it trusts.
 pub fn recall(
     store: &dyn Store,
     keys: &Keys,
     owner: &Owner,
-    trusted: &BTreeSet<PublicKey>,
+    near: BTreeSet<PublisherId>,
     now_ms: u64,
 ) -> Result<(), Failure> {
     // Before all: what these have done with their keys has room kept for it.
-    keys.watch(trusted.iter().copied().chain([owner.id()]));
-    let rows = store.scan(HEARD, Range::all(ROWS_MAX)).map_err(|error| Failure::failed(error.to_string()))?;
-    // Withdrawals are judged by logs, and their names come behind.
-    for (name, row) in rows {
-        let outcome = if name.starts_with(LOG.as_bytes()) {
-            let log = owner::decode(&row).map_err(|error| error.to_string());
-            let log = log.and_then(|events| KeyLog::verify(&events).map_err(|error| error.to_string()));
-            log.and_then(|log| keys.learn(log).map_err(|error| error.to_string()))
-        } else {
-            keys.withdraw(&row, now_ms).map_err(|error| error.to_string())
-        };
-        if let Err(reason) = outcome {
-            // A withdrawal that is over, most of all.
-            tracing::debug!(reason, "what was heard of keys is not taken any more");
+    keys.watch(near.iter().copied());
+    // The owner's own word comes first: what was heard may be a thief's.
+    speak(keys, owner, now_ms);
+    let mut range = Range::all(ROWS_AT_ONCE);
+    loop {
+        let rows = store.scan(HEARD, range).map_err(|error| Failure::failed(error.to_string()))?;
+        let Some((last, _)) = rows.last() else { break };
+        range = Range::all(ROWS_AT_ONCE).after(last.clone());
+        for (name, row) in &rows {
+            if let Err(reason) = recall_row(keys, &near, name, row, now_ms) {
+                // A withdrawal that is over, most of all.
+                tracing::debug!(reason, "what was heard of keys is not taken any more");
+                keys.put_back(row_named(name));
+            }
         }
     }
-    speak(keys, owner, now_ms);
     Ok(())
+}
+
+/// Withdrawals are judged by logs, and their names come behind.
+fn recall_row(keys: &Keys, near: &BTreeSet<PublisherId>, name: &[u8], row: &[u8], now_ms: u64) -> Result<(), String> {
+    match row_named(name) {
+        Some(Row::Log(publisher)) => {
+            let events = owner::decode(row).map_err(|error| error.to_string())?;
+            if !near.contains(&publisher) {
+                // Nothing of theirs is in use yet: the length and the end are enough to refuse an older log.
+                keys.recall(Forgotten::of_events(&events).ok_or("it is empty")?);
+                return Err("nothing of its publisher is in use".to_owned());
+            }
+            let log = KeyLog::verify(&events).map_err(|error| error.to_string())?;
+            keys.learn(log).map(drop).map_err(|error| error.to_string())
+        }
+        Some(Row::Withdrawal(..)) => {
+            let parts = owner::decode(row).map_err(|error| error.to_string())?;
+            let (withdrawal, shown) = parts.split_first().ok_or("it is empty")?;
+            let shown = Arc::new(KeyLog::verify(shown).map_err(|error| error.to_string())?);
+            let withdrawal = object::open::<Withdrawal>(withdrawal, "", "").map_err(|error| error.to_string())?;
+            keys.restore(Taken { withdrawal: Arc::new(withdrawal), shown }, now_ms);
+            Ok(())
+        }
+        Some(Row::Forgotten(_)) => {
+            keys.recall(Forgotten::decode(row).map_err(|error| error.to_string())?);
+            Ok(())
+        }
+        None => Err("its name is none of ours".to_owned()),
+    }
 }
 
 /// Tells what the owner says of its keys.
 fn speak(keys: &Keys, owner: &Owner, now_ms: u64) {
-    if let Err(reason) = keys.learn(owner.log.clone()) {
+    let log = Arc::new(owner.log.clone());
+    if let Err(reason) = keys.learn(log.clone()) {
         tracing::error!(%reason, "others have heard something else of this owner's keys");
     }
     for withdrawal in &owner.withdrawals {
-        if let Err(reason) = keys.withdraw(withdrawal, now_ms) {
+        if let Err(reason) = keys.withdraw(withdrawal, Some(&log), now_ms) {
             tracing::debug!(%reason, "a withdrawal is over");
         }
     }
 }
 
-/// The rows of all that is known, each with the digest that tells it from others under its name.
-fn rows(keys: &Keys) -> BTreeMap<String, (Digest, Vec<u8>)> {
-    let (logs, withdrawals) = keys.all();
-    let logs = logs
-        .into_iter()
-        .map(|log| (format!("{LOG}{}", log.publisher().did()), (log.head(), owner::encode(log.to_bytes()))));
-    let withdrawals = withdrawals.into_iter().map(|withdrawal| {
-        let name = format!("{WITHDRAWAL}{} {}", withdrawal.body.publisher.did(), withdrawal.body.node.did());
-        (name, (withdrawal.digest(), withdrawal.bytes))
-    });
-    logs.chain(withdrawals).collect()
+fn name_of(row: Row) -> String {
+    match row {
+        Row::Log(publisher) => format!("{LOG}{publisher}"),
+        Row::Withdrawal(publisher, node) => format!("{WITHDRAWAL}{publisher} {node}"),
+        Row::Forgotten(publisher) => format!("{FORGOTTEN}{publisher}"),
+    }
+}
+
+fn row_named(name: &[u8]) -> Option<Row> {
+    let name = std::str::from_utf8(name).ok()?;
+    if let Some(publisher) = name.strip_prefix(LOG) {
+        return publisher.parse().ok().map(Row::Log);
+    }
+    if let Some(publisher) = name.strip_prefix(FORGOTTEN) {
+        return publisher.parse().ok().map(Row::Forgotten);
+    }
+    let (publisher, node) = name.strip_prefix(WITHDRAWAL)?.split_once(' ')?;
+    Some(Row::Withdrawal(publisher.parse().ok()?, PublicKey::from_did(node).ok()?))
+}
+
+fn bytes_of(stored: &Stored) -> Vec<u8> {
+    match stored {
+        Stored::Log(log) => owner::encode(log.to_bytes()),
+        Stored::Withdrawal(taken) => {
+            let withdrawal = std::iter::once(taken.withdrawal.bytes.clone());
+            owner::encode(withdrawal.chain(taken.shown.to_bytes()).collect())
+        }
+        Stored::Forgotten(forgotten) => forgotten.encode(),
+    }
 }
 
 impl Node {
@@ -86,7 +137,7 @@ impl Node {
 
     /// There is always room for what the owner, and those who are trusted, do with their keys.
     pub(crate) fn watch_keys(&self) {
-        let near = self.trusted().into_iter().chain([self.owner().id()]);
+        let near = self.trust().publishers().chain([self.owner().id()]).collect::<Vec<_>>();
         self.communication.keys().watch(near);
     }
 
@@ -164,32 +215,43 @@ impl Node {
 
     /// Keeps what is heard of keys, for as long as the node runs.
     pub(crate) async fn keep_heard_for_ever(&self) {
-        let mut changes = self.communication.keys().changes();
-        // What is kept and not known any more, such as withdrawals that are over, is to go.
-        let stored = self.store.scan(HEARD, Range::all(ROWS_MAX)).unwrap_or_default();
-        let mut kept: BTreeMap<String, Digest> = stored
-            .into_iter()
-            .filter_map(|(name, _)| Some((String::from_utf8(name).ok()?, Digest::default())))
-            .collect();
-        loop {
-            let rows = rows(self.communication.keys());
-            let mut batch = Batch::new();
-            for (name, (digest, bytes)) in &rows {
-                if kept.get(name) != Some(digest) {
-                    batch.put(HEARD, name.as_bytes(), bytes.clone());
-                }
-            }
-            for gone in kept.keys().filter(|name| !rows.contains_key(*name)) {
-                batch.delete(HEARD, gone.as_bytes());
-            }
-            match self.store.write(batch, Durability::Synced).await {
-                Ok(()) => kept = rows.into_iter().map(|(name, (digest, _))| (name, digest)).collect(),
-                // What fails is tried again with the next change.
-                Err(error) => tracing::error!(%error, "what was heard of keys is not kept"),
-            }
-            if changes.changed().await.is_err() {
-                return;
-            }
+        keep_heard(self.store.as_ref(), self.communication.keys()).await;
+    }
+}
+
+/// Keeps what is heard of keys, in batches of a bounded size, until nobody hears any more.
+async fn keep_heard(store: &dyn Store, keys: &Keys) {
+    let mut changes = keys.changes();
+    loop {
+        let (written, failed) = keep_changed(store, keys).await;
+        if let Some(error) = failed {
+            tracing::error!(%error, "what was heard of keys is not kept; it is tried again");
+            tokio::time::sleep(LOOK).await;
+        } else if written < ROWS_AT_ONCE && changes.changed().await.is_err() {
+            return;
         }
     }
 }
+
+/// Writes some of what has changed: how much, and why the store did not take it, in which case it is asked for again.
+async fn keep_changed(store: &dyn Store, keys: &Keys) -> (usize, Option<WriteError>) {
+    let changed = keys.take_changed(ROWS_AT_ONCE);
+    let mut batch = Batch::new();
+    for (row, stored) in &changed {
+        match stored {
+            Some(stored) => batch.put(HEARD, name_of(*row), bytes_of(stored)),
+            None => batch.delete(HEARD, name_of(*row)),
+        };
+    }
+    if changed.is_empty() {
+        return (0, None);
+    }
+    let failed = store.write(batch, Durability::Synced).await.err();
+    if failed.is_some() {
+        keys.put_back(changed.iter().map(|(row, _)| *row));
+    }
+    (changed.len(), failed)
+}
+
+#[cfg(test)]
+mod tests;

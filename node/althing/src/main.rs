@@ -35,6 +35,10 @@ use exit::Failure;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    // Started again by a node, to compile a module for it and nothing else.
+    if let Some(ended) = althing_wasm::compile_here() {
+        return ExitCode::from(ended);
+    }
     // Two TLS providers are compiled in through dependencies; without a choice the first HTTPS client would panic.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let args = Args::parse();
@@ -75,7 +79,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Agent(agent) => commands::agent::run(&at, &agent, &out).await,
         Command::Find(find) => commands::find::run(&at, &find, &out).await,
         Command::Call(call) => commands::call::run(&at, &call, &out).await,
-        Command::Describe { agent } => commands::show::describe(&at, &agent, &out).await,
+        Command::Describe { agent, anyone } => commands::show::describe(&at, &agent, anyone, &out).await,
         Command::Peers => commands::show::peers(&at, &out).await,
         Command::Trust(trust) => commands::trust::run(&at, &trust, &out).await,
         Command::Secret(secret) => commands::secret::run(&at, &secret, &out),

@@ -14,7 +14,7 @@ use althing_discovery::lan::Lan;
 use althing_execution::Host;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::Memories;
-use althing_protocol::{PublicKey, SecretKey};
+use althing_protocol::{CallerId, OwnerProof, SecretKey};
 use althing_store::{Batch, Durability, Family, Range, Store};
 use rand::Rng as _;
 use tokio::sync::watch;
@@ -29,7 +29,7 @@ use crate::parts::{self, Execution};
 use crate::paths::Paths;
 use crate::publish;
 
-/// Nodes and owners that this node trusts, by DID.
+/// Nodes and owners that this node trusts, by their printed ids.
 pub const TRUSTED: Family = Family("althing.trusted");
 /// Nodes and owners that may be trusted.
 const TRUSTED_MAX: usize = 10_000;
@@ -81,7 +81,7 @@ pub struct Node {
     pub(crate) clock: WallClock,
     entropy: Entropy,
     trust: watch::Sender<Trust>,
-    membership: watch::Sender<Option<Vec<u8>>>,
+    membership: watch::Sender<Option<Arc<OwnerProof>>>,
     pub(crate) lan: Mutex<Option<Lan>>,
     /// Held while agents are added, started or taken away, so that names and promises belong to one at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
@@ -110,8 +110,8 @@ impl Node {
             clock.clone(),
             entropy.clone(),
         );
-        let trusted = trust.borrow().trusted.clone();
-        keys::recall(store.as_ref(), communication.keys(), &owner, &trusted, clock.now_ms())?;
+        let near = trust.borrow().publishers().chain([owner.id()]).collect();
+        keys::recall(store.as_ref(), communication.keys(), &owner, near, clock.now_ms())?;
         let Execution { kernel, host, memories, asking } = parts::execute(at, &config, &store, &clock, &entropy)?;
         let (lan, sightings) = parts::join_lan(&key, network.as_ref(), &config, &mut notes);
         let facts = parts::facts(&host, &kernel);
@@ -167,20 +167,20 @@ impl Node {
     }
 
     /// Trusts a node or an owner, or trusts it no longer.
-    pub async fn set_trust(&self, key: PublicKey, trusted: bool) -> Result<(), Failure> {
+    pub async fn set_trust(&self, id: CallerId, trusted: bool) -> Result<(), Failure> {
         let mut batch = Batch::new();
         if trusted {
-            batch.put(TRUSTED, key.did(), Vec::new());
+            batch.put(TRUSTED, id.to_string(), Vec::new());
         } else {
-            batch.delete(TRUSTED, key.did());
+            batch.delete(TRUSTED, id.to_string());
         }
         let written = self.store.write(batch, Durability::Synced).await;
         written.map_err(|error| Failure::failed(error.to_string()))?;
         self.trust.send_modify(|trust| {
             if trusted {
-                trust.trusted.insert(key);
+                trust.trusted.insert(id);
             } else {
-                trust.trusted.remove(&key);
+                trust.trusted.remove(&id);
             }
         });
         self.watch_keys();
@@ -192,8 +192,13 @@ impl Node {
         &self.entropy
     }
 
+    /// Whom this node trusts, and what it is itself.
+    pub(crate) fn trust(&self) -> watch::Ref<'_, Trust> {
+        self.trust.borrow()
+    }
+
     /// Whom this node trusts.
-    pub fn trusted(&self) -> BTreeSet<PublicKey> {
+    pub fn trusted(&self) -> BTreeSet<CallerId> {
         self.trust.borrow().trusted.clone()
     }
 
@@ -265,7 +270,7 @@ impl Node {
     }
 
     /// What is shown to peers from now on.
-    pub(crate) fn show_membership(&self, membership: Option<Vec<u8>>) {
+    pub(crate) fn show_membership(&self, membership: Option<Arc<OwnerProof>>) {
         self.membership.send_replace(membership);
     }
 
@@ -302,8 +307,7 @@ fn whom_to_trust(key: &SecretKey, owner: &Owner, store: &dyn Store, config: &Con
     Ok(Trust { node: key.public(), owner: owner.id(), trusted, private })
 }
 
-fn read_trusted(store: &dyn Store) -> Result<BTreeSet<PublicKey>, Failure> {
+fn read_trusted(store: &dyn Store) -> Result<BTreeSet<CallerId>, Failure> {
     let rows = store.scan(TRUSTED, Range::all(TRUSTED_MAX)).map_err(|error| Failure::failed(error.to_string()))?;
-    let keys = rows.into_iter().filter_map(|(did, _)| PublicKey::from_did(&String::from_utf8(did).ok()?).ok());
-    Ok(keys.collect())
+    Ok(rows.into_iter().filter_map(|(id, _)| String::from_utf8(id).ok()?.parse().ok()).collect())
 }

@@ -1,12 +1,15 @@
 //! The parts of a node, each made as the configuration says.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
-use althing_calls::{Asking, CALL, Calls, Hosting, Incoming, REMOTE_TASKS, RESERVE, Reserving, TASKS};
-use althing_communication::{Caller, Communication, CommunicationConfig, Entropy, Network, Trust, WallClock};
+use althing_calls::{Asking, CALL, Calls, Hosting, Incoming, REMOTE_TASKS, RESERVE, Reserving, TASK_SUMMARIES, TASKS};
+use althing_communication::{
+    Caller, CallerRule, Communication, CommunicationConfig, Entropy, Network, Trust, WallClock,
+};
 use althing_discovery::lan::{Lan, LanConfig};
-use althing_discovery::{Discovery, DiscoveryConfig, Facts};
+use althing_discovery::{Discovery, DiscoveryConfig, Facts, Nearness, Relations};
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::{MEMORY, Memories};
 use althing_execution::process::ProcessConfig;
@@ -14,9 +17,10 @@ use althing_execution::{Builtins, Echo, Host, Ports, Scheduling};
 use althing_gateway::Access;
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
-use althing_protocol::SecretKey;
 use althing_protocol::object::Machine;
-use althing_store::{OpenError, RocksStore, Store, StoreConfig};
+use althing_protocol::{AgentId, CallerId, SecretKey};
+use althing_store::{OpenError, RocksStore, Store, StoreConfig, keyfile};
+use althing_wasm::Compiler;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +36,34 @@ use crate::secrets::Secrets;
 
 /// Tasks at which a node calls itself fully loaded.
 const TASKS_FULL: u64 = 64;
+
+/// How programs are run: their sockets are in the data folder, which nobody else can enter.
+fn processes(at: &Paths) -> ProcessConfig {
+    let sockets = at.data.join("run");
+    // What a node that was killed left; an error shows when the first socket is made.
+    let _ = std::fs::remove_dir_all(&sockets);
+    ProcessConfig { sockets: Some(sockets), ..ProcessConfig::default() }
+}
+
+/// Modules are compiled by this very program, started anew with limits. What it makes is sealed with a key of its own: it
+/// is code, and who can write it runs as this node.
+fn compiler(at: &Paths, entropy: &Entropy) -> Result<Compiler, Failure> {
+    let path = at.data.join("compiled.key");
+    if !path.exists() {
+        let key: [u8; 32] = entropy.bytes();
+        keyfile::write_secret(&path, &key).map_err(|error| Failure::failed(error.to_string()))?;
+    }
+    let key = keyfile::read_secret(&path).map_err(|error| Failure::failed(error.to_string()))?;
+    let key: [u8; 32] = key.try_into().map_err(|_: Vec<u8>| {
+        let message = format!("{} is damaged; remove it: modules are then compiled anew", path.display());
+        Failure::failed(message)
+    })?;
+    // The file that is run, though another may have taken its place on disk meanwhile.
+    let program = Path::new("/proc/self/exe");
+    let here = || std::env::current_exe().map_err(|error| Failure::failed(error.to_string()));
+    let program = if program.exists() { program.to_owned() } else { here()? };
+    Ok(Compiler::in_child(program, Vec::new(), at.data.join("compiled"), key))
+}
 
 /// Looks up secrets of this node.
 fn secrets(at: &Paths) -> althing_execution::model::Secrets {
@@ -72,10 +104,12 @@ pub fn execute(
         labels: config.node.labels.clone(),
         agents: Some(asking.clone()),
     };
-    let kernel = Kernel::start(config.execution.kernel(), althing_wasm::make_hard);
+    let compiler = compiler(at, entropy)?;
+    let (soft, hard) = (althing_wasm::Soft::compiled_by(compiler.clone()), compiler);
+    let kernel = Kernel::start(config.execution.kernel(), move || althing_wasm::make_hard_compiled_by(hard.clone()));
     let kernel = kernel.map_err(|error| Failure::failed(format!("cannot start the scheduler: {error}")))?;
-    let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(althing_wasm::Soft::default()) };
-    let host = Arc::new(Host::scheduled(builtins(), ProcessConfig::default(), scheduling, ports));
+    let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(soft) };
+    let host = Arc::new(Host::scheduled(builtins(), processes(at), scheduling, ports));
     Ok(Execution { kernel, host, memories, asking })
 }
 
@@ -88,7 +122,7 @@ fn builtins() -> Builtins {
 
 /// The node's database.
 pub fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
-    let families = [TASKS, REMOTE_TASKS, AGENTS, TRUSTED, MEMORY, BINDINGS, HEARD];
+    let families = [TASKS, TASK_SUMMARIES, REMOTE_TASKS, AGENTS, TRUSTED, MEMORY, BINDINGS, HEARD];
     let opened = RocksStore::open(&at.store(), &families, StoreConfig::default());
     Ok(Arc::new(opened.map_err(|error| {
         let hint = match error {
@@ -234,18 +268,33 @@ pub fn discover(
         ..DiscoveryConfig::default()
     };
     let (trusting, owners) = (trust.subscribe(), communication.clone());
-    let trusted = althing_communication::CallerRule::Trusted;
+    let trusted = CallerRule::Trusted;
     communication.trusts({
         let (trusting, trusted) = (trusting.clone(), trusted.clone());
         move |caller: &Caller| trusting.borrow().check(&trusted, caller).is_ok()
     });
     communication.find_out_reach(config.node.announce.clone());
-    let trusts = move |peer| {
-        let caller = Caller { node: peer, owner: owners.owner(peer) };
-        trusting.borrow().check(&trusted, &caller).is_ok()
+    let publishers = trust.subscribe();
+    let of_node = move |peer| {
+        let (caller, trust) = (Caller { node: peer, owner: owners.owner(peer) }, trusting.borrow());
+        let allows = |rule: &CallerRule| trust.check(rule, &caller).is_ok();
+        match (allows(&CallerRule::Own), allows(&trusted)) {
+            (true, _) => Nearness::Own,
+            (false, true) => Nearness::Trusted,
+            (false, false) => Nearness::Stranger,
+        }
     };
+    let of_publisher = move |agent: &AgentId| {
+        let (trust, publisher) = (publishers.borrow(), agent.publisher());
+        match publisher {
+            own if own == trust.owner => Nearness::Own,
+            other if trust.private || trust.trusted.contains(&CallerId::Publisher(other)) => Nearness::Trusted,
+            _ => Nearness::Stranger,
+        }
+    };
+    let relations = Relations::new(of_node, of_publisher);
     let started =
-        Discovery::start(communication.clone(), key.clone(), discovery, clock.clone(), trusts, facts, sightings);
+        Discovery::start(communication.clone(), key.clone(), discovery, clock.clone(), relations, facts, sightings);
     started.map_err(|error| Failure::failed(error.to_string()))
 }
 

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use althing_communication::CallerRule;
+use althing_execution::definition::Pins;
 use althing_protocol::object::{self, Grant, Membership, ObjectError};
-use althing_protocol::{AgentId, Authored, PublicKey, VerifiedAgent};
+use althing_protocol::{AgentId, Authored, IdentityError, OwnerProof, PublicKey, VerifiedAgent};
 use althing_store::{Batch, Durability, Family, Range, Store};
 use althing_td::{AgentFile, Callers, Description};
 use base64::Engine as _;
@@ -33,6 +34,9 @@ pub struct Added {
     pub folder: PathBuf,
     /// The signed description, base64.
     pub description: String,
+    /// The definitions of tools that it was bound to when it was added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pins: Option<Pins>,
 }
 
 impl Added {
@@ -42,7 +46,7 @@ impl Added {
         let td = althing_td::describe(&file, &id.to_string());
         let body = object::Description::new(id, now_ms, now_ms, td.bytes().to_vec());
         let signed = object::sign(body, network, "", &owner.key).map_err(refused)?;
-        Ok(Added { file, folder, description: STANDARD.encode(signed.bytes) })
+        Ok(Added { file, folder, description: STANDARD.encode(signed.bytes), pins: None })
     }
 
     /// Is it described for the network of that name? The operator may have given the node another name, or key, since.
@@ -68,7 +72,7 @@ impl Added {
         let grant = Grant::new(id.clone(), node, from_ms, from_ms + GRANT_MS);
         let grant = object::sign(grant, network, "", &owner.key).map_err(refused)?;
         let td = Description::parse(&description.body.td).map_err(|error| damaged(error.to_string()))?;
-        let verified = VerifiedAgent { agent: id, node, description, grant, key_log: owner.log.clone() };
+        let verified = VerifiedAgent { agent: id, node, description, grant, key_log: Arc::new(owner.log.clone()) };
         Ok((Arc::new(verified), Arc::new(td)))
     }
 
@@ -79,9 +83,10 @@ impl Added {
             Callers::Own => CallerRule::Own,
             Callers::Trusted => CallerRule::Trusted,
             Callers::Anyone => CallerRule::Anyone,
-            Callers::Listed(dids) => {
-                let keys = dids.iter().map(|did| PublicKey::from_did(did));
-                CallerRule::Listed(keys.collect::<Result<_, _>>().map_err(|error| Failure::usage(error.to_string()))?)
+            Callers::Listed(ids) => {
+                let ids = ids.iter().map(|id| id.parse());
+                let ids: Result<_, IdentityError> = ids.collect();
+                CallerRule::Listed(ids.map_err(|error| Failure::usage(error.to_string()))?)
             }
         })
     }
@@ -96,13 +101,19 @@ pub fn agent_id(owner: &Owner, file: &AgentFile) -> Result<AgentId, Failure> {
 pub const TAKEN_BACK: &str = "the owner has taken back what it let this node do (`althing key revoke --node`)";
 
 /// The owner's word that `node` is its own; none where it was taken back.
-pub fn membership(owner: &Owner, node: PublicKey, network: &str, now_ms: u64) -> Result<Option<Vec<u8>>, Failure> {
+pub fn membership(
+    owner: &Owner,
+    node: PublicKey,
+    network: &str,
+    now_ms: u64,
+) -> Result<Option<Arc<OwnerProof>>, Failure> {
     if owner.withdrew(node, now_ms) {
         return Ok(None);
     }
     let from_ms = now_ms.saturating_sub(BACKDATE_MS);
     let body = Membership::new(owner.id(), node, from_ms, from_ms + GRANT_MS);
-    Ok(Some(object::sign(body, network, "", &owner.key).map_err(refused)?.bytes))
+    let membership = object::sign(body, network, "", &owner.key).map_err(refused)?;
+    Ok(Some(Arc::new(OwnerProof::new(membership.bytes, &owner.log))))
 }
 
 fn refused(error: ObjectError) -> Failure {

@@ -1,9 +1,11 @@
 //! Secrets of a node: kept in its data folder, used for agents whose contract grants them, shown to nobody.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
+
+use althing_store::keyfile::{self, KeyFileError};
 
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
@@ -46,11 +48,18 @@ impl Secrets {
         fs::rename(&beside, &path).map_err(failed)
     }
 
-    /// A secret; nothing when there is none of that name, or it cannot be read.
-    pub fn read(&self, name: &str) -> Option<String> {
-        let mut text = String::new();
-        fs::File::open(self.path(name).ok()?).ok()?.take(SECRET_BYTES_MAX).read_to_string(&mut text).ok()?;
-        Some(text)
+    /// A secret; nothing when there is none of that name. A file that others may read is refused, as a key's is.
+    pub fn read(&self, name: &str) -> Result<Option<String>, String> {
+        let Ok(path) = self.path(name) else { return Ok(None) };
+        let bytes = match keyfile::read_secret(&path) {
+            Ok(bytes) => bytes,
+            Err(KeyFileError::Missing { .. }) => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        if bytes.len() as u64 > SECRET_BYTES_MAX {
+            return Err(format!("{} has more than {SECRET_BYTES_MAX} bytes", path.display()));
+        }
+        String::from_utf8(bytes).map(Some).map_err(|_| format!("{} holds what is no text", path.display()))
     }
 
     /// The names of all.
@@ -74,5 +83,29 @@ impl Secrets {
             std::io::ErrorKind::NotFound => Failure::new(code::NOT_FOUND, format!("this node has no secret {name:?}")),
             _ => Failure::failed(format!("cannot remove the secret {name:?}: {error}")),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_that_others_may_read_is_refused_like_a_key() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let secrets = Secrets(folder.path().join("secrets"));
+        secrets.set("TOKEN", "hush").expect("it is kept");
+        assert_eq!(secrets.read("TOKEN"), Ok(Some("hush".to_owned())));
+        assert_eq!(secrets.read("OTHER"), Ok(None));
+        let file = folder.path().join("secrets/TOKEN");
+        for mode in [0o640, 0o604, 0o620, 0o644] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("its own file");
+            let refused = secrets.read("TOKEN").expect_err("others may read or write it");
+            assert!(refused.contains("chmod 600") && !refused.contains("hush"), "{refused}");
+        }
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its own file");
+        assert_eq!(secrets.read("TOKEN"), Ok(Some("hush".to_owned())));
     }
 }

@@ -4,15 +4,14 @@ use std::sync::OnceLock;
 
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
 use althing_communication::Priority;
-use althing_discovery::Nearness;
+use althing_discovery::{Among, Nearness};
 use althing_execution::agents::{AgentCalls, Question, Said};
-use althing_protocol::AgentId;
-use althing_protocol::limits::PRINCIPALS_MAX;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::machine::chain;
 use crate::machine::task::rests;
 use crate::operation::{Ask, Operation, Reply};
 use crate::outgoing::{Calls, WeakCalls};
@@ -63,9 +62,9 @@ impl AgentCalls for Asking {
 }
 
 async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
-    let to = calls.resolve(&question.to).await.map_err(|error| error.message)?;
+    let to = calls.resolve(&question.to, Among::Near).await.map_err(|error| error.message)?;
     if calls.nearness(to.publisher()) == Nearness::Stranger {
-        let publisher = to.publisher().did();
+        let publisher = to.publisher();
         return Err(format!(
             "{:?} is a stranger's, whom agents here do not ask: `althing trust {publisher}` changes that, and lets them call \
              this node's agents too; its own node must trust this one as well, unless anyone may call it",
@@ -73,7 +72,8 @@ async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
         ));
     }
     let from = calls.own(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
-    let principals = principals(&question, &from, &to)?;
+    let principals = chain::asked_by(&question.principals, &from, &to).map_err(|error| error.to_string())?;
+    let principals = if question.as_itself { vec![from.to_string()] } else { principals };
     let mut message = Message::new(Role::User, vec![Part::text(question.message)]);
     message.message_id = calls.new_id();
     message.task_id = question.task;
@@ -150,19 +150,6 @@ impl Conversation {
             }
         }
     }
-}
-
-/// Who asks now. An agent that waits for itself would wait for ever.
-fn principals(question: &Question, from: &AgentId, to: &AgentId) -> Result<Vec<String>, String> {
-    let mut principals = question.principals.clone();
-    principals.push(from.to_string());
-    if principals.iter().any(|who| *who == to.to_string()) {
-        return Err(format!("{to} waits for this answer already"));
-    }
-    if principals.len() > PRINCIPALS_MAX {
-        return Err(format!("{PRINCIPALS_MAX} wait for each other already, and that is the most"));
-    }
-    Ok(principals)
 }
 
 /// A2A's name of a state.

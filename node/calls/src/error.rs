@@ -1,5 +1,7 @@
 //! A2A's error table (specification 1.0.1 §5.4), and this project's own refusals, each with its `ErrorInfo`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use a2a::error_code;
 use serde_json::{Value, json};
 
@@ -17,6 +19,8 @@ pub struct OperationError {
     pub http_status: u16,
     /// What failed, why, and what to do.
     pub message: String,
+    /// The `data` of an agent's own error, where that has more than reason and domain.
+    pub details: Vec<Value>,
 }
 
 /// Domain of A2A's own errors.
@@ -25,6 +29,10 @@ const A2A: &str = "a2a-protocol.org";
 const ALTHING: &str = "althing.dev";
 /// JSON-RPC's code for errors of a server's own.
 const SERVER_ERROR: i32 = -32_000;
+/// The type of the detail that names reason and domain.
+const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
+/// Bytes of an agent's details of an error, as JSON, that are taken.
+const DETAILS_BYTES_MAX: usize = 4_096;
 /// Bytes of an error's message that are taken from a peer.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
@@ -32,12 +40,19 @@ impl OperationError {
     fn a2a(code: i32, message: impl Into<String>) -> OperationError {
         let http_status = a2a::A2AError::new(code, "").http_status_code();
         let reason = a2a::errors::error_reason(code).to_owned();
-        OperationError { code, reason, domain: A2A.to_owned(), http_status, message: message.into() }
+        OperationError {
+            code,
+            reason,
+            domain: A2A.to_owned(),
+            http_status,
+            message: message.into(),
+            details: Vec::new(),
+        }
     }
 
     fn own(reason: &str, http_status: u16, message: impl Into<String>) -> OperationError {
         let (reason, domain) = (reason.to_owned(), ALTHING.to_owned());
-        OperationError { code: SERVER_ERROR, reason, domain, http_status, message: message.into() }
+        OperationError { code: SERVER_ERROR, reason, domain, http_status, message: message.into(), details: Vec::new() }
     }
 
     /// No such task, or none that the caller may see.
@@ -77,11 +92,10 @@ impl OperationError {
         OperationError::a2a(error_code::INVALID_AGENT_RESPONSE, message)
     }
 
-    /// No extended card is served.
+    /// No card declares an extended one (A2A §3.3.4).
     #[must_use]
     pub fn no_extended_card() -> OperationError {
-        let message = "there is no extended agent card; the public one is complete";
-        OperationError::a2a(error_code::EXTENDED_CARD_NOT_CONFIGURED, message)
+        OperationError::unsupported("this agent's card declares no extended agent card; the public one is complete")
     }
 
     /// Another version of A2A was asked for.
@@ -117,9 +131,30 @@ impl OperationError {
         OperationError::a2a(error_code::INVALID_PARAMS, message)
     }
 
-    /// This node failed.
+    /// The id of a message stands for another message already.
     #[must_use]
-    pub fn internal(message: impl Into<String>) -> OperationError {
+    pub fn message_id_reused(id: &str, task: &str) -> OperationError {
+        let id = shorten(id, 100);
+        let message =
+            format!("another message of id {id:?} belongs to task {task}; give each message an id of its own");
+        OperationError { code: error_code::INVALID_PARAMS, ..OperationError::own("MESSAGE_ID_REUSED", 400, message) }
+    }
+
+    /// This node failed. What failed, with its paths and sizes, stands in the node's log and is nobody else's; who asked
+    /// is given the reference that the line bears.
+    #[must_use]
+    pub fn internal(detail: impl Into<String>) -> OperationError {
+        static FAILURES: AtomicU64 = AtomicU64::new(1);
+        let (reference, detail) = (FAILURES.fetch_add(1, Ordering::Relaxed), detail.into());
+        tracing::error!(reference, detail, "an operation failed");
+        let message = format!("this node failed; its operator finds why in the log under reference {reference}");
+        OperationError::a2a(error_code::INTERNAL_ERROR, message)
+    }
+
+    /// This node's disk has no room for a task.
+    #[must_use]
+    pub fn disk_full() -> OperationError {
+        let message = "this node's disk is full and nothing was taken; its operator has to free space there";
         OperationError::a2a(error_code::INTERNAL_ERROR, message)
     }
 
@@ -159,18 +194,31 @@ impl OperationError {
         OperationError::own("OVERLOADED", 429, message)
     }
 
+    /// An agent's own error, which reaches whoever asked as it is. It is never a refusal of this project's: those are
+    /// the node's to make.
+    #[must_use]
+    pub fn of_agent(code: i32, message: impl Into<String>, details: Vec<Value>) -> OperationError {
+        let mut error = OperationError::a2a(code, message);
+        let own = error.info();
+        let says = |detail: &Value, name: &str| detail[name] == own[name];
+        let mut details = bounded(details);
+        // The first says which error it is, whatever the agent left out.
+        if !details.iter().any(|detail| ["@type", "reason", "domain"].iter().all(|name| says(detail, name))) {
+            details.insert(0, own.clone());
+        }
+        error.details = if details == [own] { Vec::new() } else { details };
+        error
+    }
+
+    fn info(&self) -> Value {
+        json!({ "@type": ERROR_INFO, "reason": self.reason, "domain": self.domain })
+    }
+
     /// The JSON-RPC error object; also the body of an error frame.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        json!({
-            "code": self.code,
-            "message": self.message,
-            "data": [{
-                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-                "reason": self.reason,
-                "domain": self.domain,
-            }],
-        })
+        let data = if self.details.is_empty() { vec![self.info()] } else { self.details.clone() };
+        json!({ "code": self.code, "message": self.message, "data": data })
     }
 
     /// Reads the body of a peer's error frame. What is no such object is an answer that is not A2A.
@@ -188,18 +236,29 @@ impl OperationError {
         let info = value.get("data").and_then(|data| data.get(0));
         let member = |name: &str| info.and_then(|info| info.get(name)).and_then(Value::as_str);
         if member("domain") != Some(ALTHING) {
-            return Some(OperationError::a2a(code, message));
+            let details = value.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
+            return Some(OperationError::of_agent(code, message, details));
         }
         let reason = shorten(member("reason")?, 64);
         let http_status = match reason {
             "CALLER_NOT_ALLOWED" => 403,
             "AGENT_UNKNOWN" | "AGENT_NOT_HERE" => 404,
+            "MESSAGE_ID_REUSED" => 400,
             "OVERLOADED" => 429,
             "DEADLINE_EXCEEDED" => 504,
             _ => 503,
         };
         Some(OperationError { code, ..OperationError::own(reason, http_status, message) })
     }
+}
+
+/// Details that are not too long, and none that speaks in this project's name.
+fn bounded(details: Vec<Value>) -> Vec<Value> {
+    let size = serde_json::to_vec(&details).map_or(usize::MAX, |json| json.len());
+    if size > DETAILS_BYTES_MAX || details.iter().any(|detail| detail["domain"] == ALTHING) {
+        return Vec::new();
+    }
+    details
 }
 
 fn shorten(text: &str, max: usize) -> &str {
@@ -219,9 +278,43 @@ mod tests {
             OperationError::caller_not_allowed("no"),
             OperationError::agent_unreachable("gone"),
             OperationError::content_type("no"),
+            OperationError::message_id_reused("m", "t"),
+            OperationError::of_agent(-32_602, "no", vec![json!({ "field": "parts" })]),
+            OperationError::of_agent(-32_050, "no", Vec::new()),
         ];
         for error in errors {
             assert_eq!(OperationError::from_peer(error.to_json().to_string().as_bytes()), error);
+        }
+    }
+
+    #[test]
+    fn an_internal_error_tells_nothing_but_a_reference() {
+        let detail = "a batch of 4194305 bytes is over the limit: /var/lib/althing/store";
+        let [one, two] = [detail, detail].map(|detail| OperationError::internal(detail).message);
+        for leaked in ["4194305", "/var", "batch"] {
+            assert!(!one.contains(leaked), "{one}");
+        }
+        assert!(one.contains("reference") && one != two, "each has a reference of its own: {one}; {two}");
+    }
+
+    #[test]
+    fn an_agents_error_does_not_speak_for_its_node() {
+        let refusal = OperationError::caller_not_allowed("no").to_json();
+        let details = refusal["data"].as_array().cloned().expect("details");
+        let error = OperationError::of_agent(-32_000, "no", details);
+        assert_eq!((&*error.domain, error.details.len()), ("a2a-protocol.org", 0));
+        let long = vec![json!({ "text": "x".repeat(DETAILS_BYTES_MAX) })];
+        assert_eq!(OperationError::of_agent(-32_602, "no", long), OperationError::of_agent(-32_602, "no", Vec::new()));
+    }
+
+    #[test]
+    fn a_peers_long_message_is_cut_where_a_character_ends() {
+        for (domain, code) in [(A2A, -32_602), (ALTHING, -32_000)] {
+            let info = json!({ "@type": ERROR_INFO, "reason": "OVERLOADED", "domain": domain });
+            let message = format!("x{}", "ä".repeat(MESSAGE_BYTES_MAX));
+            let body = json!({ "code": code, "message": message, "data": [info] });
+            let error = OperationError::from_peer(body.to_string().as_bytes());
+            assert_eq!((error.code, error.message.len()), (code, MESSAGE_BYTES_MAX - 1), "{domain}");
         }
     }
 

@@ -6,22 +6,27 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use a2a::{SendMessageResponse, StreamResponse, Task, TaskState};
 use althing_communication::{Caller, CallerRule, Entropy, Priority, Trust, WallClock};
 use althing_discovery::Nearness;
-use althing_execution::Host;
-use althing_protocol::{AgentId, PublicKey};
-use althing_store::{Durability, Store};
+use althing_execution::agent::{OwnCard, Parameters};
+use althing_execution::{AgentError, Host};
+use althing_protocol::{AgentId, CallerId, PublisherId};
+use althing_store::{Store, WriteError};
 use chrono::{DateTime, Utc};
 use futures::StreamExt as _;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
 use crate::alive::{Alive, crowded};
+use crate::arrivals::Arrivals;
 use crate::error::OperationError;
+use crate::machine::chain;
 use crate::machine::listing::{Filter, page_token};
-use crate::machine::task::{self, ANSWER_BYTES_MAX, HISTORY_BYTES_MAX};
+use crate::machine::shares::Claim;
+use crate::machine::task::{self, ANSWER_BYTES_MAX, HISTORY_BYTES_MAX, WORD_BYTES_MAX};
+use crate::opening::{Opening, Outcome};
 use crate::operation::{Beside, Operation, Reply};
 use crate::params;
-use crate::tasks::{PublicKeyText, Record, TaskStoreError, Tasks};
-use crate::turn::{self, Live};
+use crate::tasks::{Encoded, RECORD_BYTES_MAX, Record, Scope, TaskStoreError, Tasks, WORKING_BYTES_MAX};
+use crate::turn::{self, Asked, Live};
 
 /// Bytes around a task in an answer that is more than the task.
 const WRAPPING: usize = 4 << 10;
@@ -58,13 +63,25 @@ struct Shared {
     trust: watch::Receiver<Trust>,
     agents: Mutex<BTreeMap<AgentId, HostedAgent>>,
     alive: Alive,
+    arrivals: Arrivals,
+}
+
+/// What a message came to.
+enum Taken<T> {
+    /// A turn.
+    New(Arc<Live>, T),
+    /// It was taken before, and its turn runs, or has just ended.
+    Again(Arc<Live>),
+    /// It was taken before, into this task.
+    Before(String),
 }
 
 impl Hosting {
-    /// Opens the task store. Tasks that were running when the node ended are failed, and say so.
+    /// Opens the task store. Tasks that were running when the node ended are failed, and say so. No stored task keeps it
+    /// from opening: only summaries are read, and what cannot be written is known until the node ends.
     ///
     /// # Errors
-    /// See [`TaskStoreError`].
+    /// [`TaskStoreError::Read`]: the disk, or the whole store, cannot be read.
     pub async fn open(
         store: Arc<dyn Store>,
         host: Arc<Host>,
@@ -72,19 +89,19 @@ impl Hosting {
         clock: WallClock,
         entropy: Entropy,
     ) -> Result<Hosting, TaskStoreError> {
-        let (tasks, interrupted) = Tasks::open(store)?;
-        let shared = Shared { host, tasks, clock, entropy, trust, agents: Mutex::default(), alive: Alive::default() };
-        let hosting = Hosting { shared: Arc::new(shared) };
-        // All at once: the store writes them in few groups.
-        let failing = interrupted.into_iter().map(|mut record| {
-            let message = "the node ended while the task was running; send the message again";
-            let message = a2a::Message::new(a2a::Role::Agent, vec![a2a::Part::text(message)]);
-            task::set(&mut record.task, TaskState::Failed, Some(message), hosting.now());
-            let hosting = &hosting;
-            async move { hosting.tasks().write(&record, Durability::Synced).await }
-        });
-        futures::future::try_join_all(failing).await?;
-        Ok(hosting)
+        let own = Scope(CallerId::Publisher(trust.borrow().owner));
+        let tasks = Tasks::open(store, own, i64::try_from(clock.now_ms()).unwrap_or(i64::MAX)).await?;
+        let shared = Shared {
+            host,
+            tasks,
+            clock,
+            entropy,
+            trust,
+            agents: Mutex::default(),
+            alive: Alive::new(),
+            arrivals: Arrivals::default(),
+        };
+        Ok(Hosting { shared: Arc::new(shared) })
     }
 
     /// Adds, or replaces, an agent.
@@ -110,25 +127,27 @@ impl Hosting {
     }
 
     /// How near the publisher of an agent is to this node's owner.
-    pub(crate) fn nearness(&self, publisher: PublicKey) -> Nearness {
+    pub(crate) fn nearness(&self, publisher: PublisherId) -> Nearness {
         let trust = self.shared.trust.borrow();
         match publisher {
             own if own == trust.owner => Nearness::Own,
-            trusted if trust.trusted.contains(&trusted) => Nearness::Trusted,
+            other if trust.trusted.contains(&CallerId::Publisher(other)) => Nearness::Trusted,
+            // Who is in a private network holds its key.
+            _ if trust.private => Nearness::Trusted,
             _ => Nearness::Stranger,
         }
     }
 
-    /// The owner of this node, and those it trusts.
-    pub(crate) fn near(&self) -> Vec<PublicKey> {
+    /// The owner of this node, and the publishers that it trusts.
+    pub(crate) fn near(&self) -> Vec<PublisherId> {
         let trust = self.shared.trust.borrow();
-        std::iter::once(trust.owner).chain(trust.trusted.iter().copied()).collect()
+        std::iter::once(trust.owner).chain(trust.publishers()).collect()
     }
 
     /// Is this a task of that agent on this node?
     pub(crate) fn knows(&self, agent: &AgentId, id: &str) -> bool {
-        let record = self.alive().record(id).or_else(|| self.tasks().read(id).ok().flatten());
-        self.hosts(agent) && record.is_some_and(|record| record.agent == agent.name())
+        let known = || self.alive().is_of(id, agent.name()) || self.tasks().is_of(id, agent.name());
+        self.hosts(agent) && known()
     }
 
     /// Tasks that are alive now.
@@ -151,9 +170,9 @@ impl Hosting {
     ) -> Result<Reply, OperationError> {
         let hosted = self.agents().get(agent).cloned();
         let hosted = hosted.ok_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))?;
-        let may = self.shared.trust.borrow().check(&hosted.callers, caller);
+        let may = chain::check(&self.shared.trust.borrow(), &hosted.callers, caller, &beside.principals);
         may.map_err(|refused| OperationError::caller_not_allowed(refused.to_string()))?;
-        let scope = PublicKeyText(caller.owner.unwrap_or(caller.node));
+        let scope = Scope(caller.id());
         match operation {
             Operation::SendMessage => self.send(&hosted, scope, params, beside).await,
             Operation::SendStreamingMessage => self.send_streaming(&hosted, scope, params, beside).await,
@@ -163,7 +182,7 @@ impl Hosting {
                 shown(record.task, request.history_length)
             }
             Operation::ListTasks => self.list(&hosted, scope, params),
-            Operation::CancelTask => self.cancel(&hosted, scope, params).await,
+            Operation::CancelTask => self.cancel(&hosted, scope, params, beside).await,
             Operation::SubscribeToTask => self.subscribe(&hosted, scope, params),
         }
     }
@@ -175,6 +194,15 @@ impl Hosting {
 
     pub(crate) fn host(&self) -> &Host {
         &self.shared.host
+    }
+
+    fn may_reply(&self, agent: &HostedAgent) -> bool {
+        self.host().agent(agent.id.name()).is_some_and(|agent| agent.may_reply())
+    }
+
+    /// What an agent says of itself beside its description, as far as it runs here and is up.
+    pub(crate) fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
+        self.host().agent(agent.name())?.own_card()
     }
 
     pub(crate) fn tasks(&self) -> &Tasks {
@@ -196,7 +224,7 @@ impl Hosting {
     }
 
     /// The task as it is, if it is this caller's with this agent.
-    fn read(&self, agent: &HostedAgent, scope: PublicKeyText, id: &str) -> Result<Record, OperationError> {
+    fn read(&self, agent: &HostedAgent, scope: Scope, id: &str) -> Result<Record, OperationError> {
         match self.alive().record(id) {
             Some(record) => own(agent, scope, id, Some(record)),
             None => self.kept(agent, scope, id),
@@ -204,20 +232,48 @@ impl Hosting {
     }
 
     /// The same, of a task at rest.
-    fn kept(&self, agent: &HostedAgent, scope: PublicKeyText, id: &str) -> Result<Record, OperationError> {
+    fn kept(&self, agent: &HostedAgent, scope: Scope, id: &str) -> Result<Record, OperationError> {
         own(agent, scope, id, self.tasks().read(id).map_err(internal)?)
+    }
+
+    /// What the message came to before, if it was taken before. Whoever is not answered sends a message again, and
+    /// must not have the work done twice.
+    fn taken_before<T>(
+        &self,
+        agent: &HostedAgent,
+        scope: Scope,
+        message: &a2a::Message,
+    ) -> Result<Option<Taken<T>>, OperationError> {
+        let began = self.tasks().began_by(agent.id.name(), scope, &message.message_id);
+        for id in began.iter().chain(&message.task_id) {
+            // Looked for first: a turn that ends meanwhile may leave no task behind, and then its answer is wanted.
+            let running = self.alive().running(id);
+            // A task that is not there is answered for below.
+            let Ok(record) = self.read(agent, scope, id) else { continue };
+            match task::heard(&record.task, message) {
+                task::Heard::Never => {}
+                task::Heard::Same => {
+                    let of_it = running.or_else(|| self.alive().running(id));
+                    let of_it = of_it.filter(|live| live.is_of(&message.message_id));
+                    return Ok(Some(of_it.map_or_else(|| Taken::Before(id.clone()), Taken::Again)));
+                }
+                task::Heard::Other => return Err(OperationError::message_id_reused(&message.message_id, id)),
+            }
+        }
+        Ok(None)
     }
 
     /// Takes a message: into a new task, or into the one that it names. The task is on disk when this returns.
     async fn accept(
         &self,
         agent: &HostedAgent,
-        scope: PublicKeyText,
+        scope: Scope,
         request: a2a::SendMessageRequest,
         beside: &Beside,
-    ) -> Result<Arc<Live>, OperationError> {
+    ) -> Result<Taken<()>, OperationError> {
+        let mut asked = Asked::new(&request, beside, self.may_reply(agent));
         let message = request.message;
-        check_modes(agent, &message)?;
+        check_modes(agent, &message, || self.own_card(&agent.id))?;
         if request.configuration.is_some_and(|c| c.task_push_notification_config.is_some()) {
             return Err(OperationError::push_not_supported());
         }
@@ -226,6 +282,12 @@ impl Hosting {
             Some(id) => Some(self.alive().gate(id).await),
             None => None,
         };
+        // Until what it began is known to all.
+        let arrival = (scope, agent.id.name().to_owned(), message.message_id.clone());
+        let _taking = self.shared.arrivals.take(arrival).await;
+        if let Some(taken) = self.taken_before(agent, scope, &message)? {
+            return Ok(taken);
+        }
         let record = match continues {
             None => {
                 let context_id = message.context_id.clone().unwrap_or_else(|| self.new_id());
@@ -251,17 +313,34 @@ impl Hosting {
                     let message = format!("what was said in task {id} passes {HISTORY_BYTES_MAX} bytes; begin another");
                     return Err(OperationError::unsupported(message));
                 }
+                asked.before = Some(record.task.status.clone());
                 let over = |_| OperationError::unsupported(format!("task {id} is over; send a message without taskId"));
                 task::continued(&mut record.task, message, self.now()).map_err(over)?;
                 record
             }
         };
-        let live = self.alive().begin(&record, beside)?;
-        if let Err(error) = self.tasks().write(&record, Durability::Synced).await {
+        let encoded = Encoded::of(&record).map_err(internal)?;
+        if encoded.len() > WORKING_BYTES_MAX {
+            let message = "the task would hold more than one may; begin another, or send less";
+            return Err(OperationError::unsupported(message));
+        }
+        let live = self.alive().begin(&record, self.claim(&record), encoded.len(), asked)?;
+        if let Err(error) = self.tasks().write(encoded).await {
             self.alive().put_to_rest(&record.task.id, Vec::new);
             return Err(internal(error));
         }
-        Ok(live)
+        Ok(Taken::New(live, ()))
+    }
+
+    /// What a turn of the task takes, and of whose share.
+    fn claim(&self, record: &Record) -> Claim<Scope> {
+        Claim {
+            scope: record.scope,
+            own: record.scope.0 == CallerId::Publisher(self.shared.trust.borrow().owner),
+            agent: record.agent.clone(),
+            bytes: task::held_bytes(&record.task),
+            agent_turns_max: self.host().turns_max(&record.agent),
+        }
     }
 
     /// Takes a message and starts its turn, to the end of both even when whoever asked goes away meanwhile: else a task
@@ -269,17 +348,21 @@ impl Hosting {
     async fn begin<T: Send + 'static>(
         &self,
         agent: &HostedAgent,
-        scope: PublicKeyText,
+        scope: Scope,
         request: a2a::SendMessageRequest,
         beside: &Beside,
-        before: impl FnOnce(&Live) -> T + Send + 'static,
-    ) -> Result<(Arc<Live>, T), OperationError> {
+        before: impl FnOnce(&Arc<Live>) -> T + Send + 'static,
+    ) -> Result<Taken<T>, OperationError> {
         let (hosting, agent, beside) = (self.clone(), agent.clone(), beside.clone());
         let beginning = async move {
-            let live = hosting.accept(&agent, scope, request, &beside).await?;
+            let live = match hosting.accept(&agent, scope, request, &beside).await? {
+                Taken::New(live, ()) => live,
+                Taken::Again(live) => return Ok(Taken::Again(live)),
+                Taken::Before(id) => return Ok(Taken::Before(id)),
+            };
             let prepared = before(&live);
             hosting.start(&live);
-            Ok((live, prepared))
+            Ok(Taken::New(live, prepared))
         };
         let begun = tokio::spawn(tracing::Instrument::in_current_span(beginning)).await;
         begun.unwrap_or_else(|error| Err(OperationError::internal(format!("the message was not taken: {error}"))))
@@ -303,7 +386,7 @@ impl Hosting {
     async fn send(
         &self,
         agent: &HostedAgent,
-        scope: PublicKeyText,
+        scope: Scope,
         params: &[u8],
         beside: &Beside,
     ) -> Result<Reply, OperationError> {
@@ -311,39 +394,92 @@ impl Hosting {
         let configuration = request.configuration.clone();
         let at_once = configuration.as_ref().and_then(|c| c.return_immediately).unwrap_or(false);
         let history_length = configuration.and_then(|c| c.history_length);
-        let (live, mut state) = self.begin(agent, scope, request, beside, |live| live.state.subscribe()).await?;
-        if !at_once {
+        // Whoever is given the task's id at once can ask for it; and nobody who waits gives the turn up.
+        let before = move |live: &Arc<Live>| {
+            live.want();
+            (at_once && live.disclose(), live.state.subscribe())
+        };
+        let (live, (named, mut state)) = match self.begin(agent, scope, request, beside, before).await? {
+            Taken::New(live, prepared) => (live, prepared),
+            Taken::Again(live) => {
+                let prepared = before(&live);
+                (live, prepared)
+            }
+            Taken::Before(id) => {
+                if let Some(live) = self.alive().running(&id).filter(|_| !at_once) {
+                    let _ = live.state.subscribe().wait_for(task::rests).await;
+                }
+                return sent(self.read(agent, scope, &id)?.task, history_length);
+            }
+        };
+        if !named {
             // The sender lives in `live`, which is held here: waiting cannot fail.
             let _ = state.wait_for(task::rests).await;
+            match live.answer.outcome() {
+                Some(Outcome::Reply(message)) => return json(&SendMessageResponse::Message(message)),
+                Some(Outcome::Refused(error)) => return Err(error),
+                None => {}
+            }
         }
-        let task = task::shown(live.record().task, history_length, true);
-        json(&SendMessageResponse::Task(task::fitted(task, ANSWER_BYTES_MAX - WRAPPING)))
+        sent(live.record().task, history_length)
     }
 
     async fn send_streaming(
         &self,
         agent: &HostedAgent,
-        scope: PublicKeyText,
+        scope: Scope,
         params: &[u8],
         beside: &Beside,
     ) -> Result<Reply, OperationError> {
         let request = params::send(params)?;
         let history_length = request.configuration.as_ref().and_then(|c| c.history_length);
-        let (live, listening) = self.begin(agent, scope, request, beside, |live| live.listen(false)).await?;
-        let (task, events) = listening.ok_or_else(|| crowded(&live.record().task.id))?;
-        Ok(stream(task::shown(task, history_length, true), events))
+        let (live, waiting) = match self.begin(agent, scope, request, beside, Live::open).await? {
+            Taken::New(live, waiting) => (live, waiting),
+            Taken::Again(live) => {
+                let waiting = live.open();
+                (live, waiting)
+            }
+            Taken::Before(id) => {
+                let Some(live) = self.alive().running(&id) else {
+                    // It rests: there is nothing to hear of it but how it is.
+                    let task = self.read(agent, scope, &id)?.task;
+                    return Ok(stream(task::shown(task, history_length, true), mpsc::channel(1).1, Ok));
+                };
+                let (task, events) = live.listen(false).ok_or_else(|| crowded(&id))?;
+                return Ok(stream(task::shown(task, history_length, true), events, Ok));
+            }
+        };
+        let opening = waiting.opening().await;
+        match opening.ok_or_else(|| OperationError::internal("the turn ended without a word"))? {
+            Opening::Task(task, events) => {
+                Ok(stream(task::shown(task, history_length, true), events, move |event| live.told(event)))
+            }
+            Opening::Reply(message) => {
+                let event = serde_json::to_vec(&StreamResponse::Message(message));
+                let event = event.map_err(|error| OperationError::internal(error.to_string()));
+                Ok(Reply::Events(futures::stream::iter([event]).boxed()))
+            }
+            Opening::Refused(error) => Err(error),
+        }
     }
 
-    fn subscribe(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
+    fn subscribe(&self, agent: &HostedAgent, scope: Scope, params: &[u8]) -> Result<Reply, OperationError> {
         let request: a2a::SubscribeToTaskRequest = params::task(params)?;
         // Whose task it is does not change.
         self.read(agent, scope, &request.id)?;
         let (task, events) = self.alive().listen(&request.id, || self.kept(agent, scope, &request.id))?;
-        Ok(stream(task, events))
+        Ok(stream(task, events, Ok))
     }
 
-    async fn cancel(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
+    async fn cancel(
+        &self,
+        agent: &HostedAgent,
+        scope: Scope,
+        params: &[u8],
+        beside: &Beside,
+    ) -> Result<Reply, OperationError> {
         let request: a2a::CancelTaskRequest = params::task(params)?;
+        let said = self.cancel_waiting(agent, scope, &request, beside).await?;
         let gate = self.alive().gate(&request.id).await;
         let mut record = self.read(agent, scope, &request.id)?;
         if record.task.status.state.is_terminal() {
@@ -360,14 +496,49 @@ impl Hosting {
             }
             return shown(task, None);
         }
-        let event = task::set(&mut record.task, TaskState::Canceled, None, self.now());
-        self.tasks().write(&record, Durability::Synced).await.map_err(internal)?;
+        let mut cancelled = record.clone();
+        let mut event = task::set(&mut cancelled.task, TaskState::Canceled, said, self.now());
+        let mut encoded = Encoded::of(&cancelled).map_err(internal)?;
+        if encoded.len() > RECORD_BYTES_MAX {
+            // It holds all that it may: the agent's words on it find no room.
+            event = task::set(&mut record.task, TaskState::Canceled, None, self.now());
+            encoded = Encoded::of(&record).map_err(internal)?;
+            cancelled = record;
+        }
+        self.tasks().write(encoded).await.map_err(internal)?;
         let waiting = self.alive().take_waiting(&request.id);
         futures::future::join_all(waiting.iter().map(|listener| listener.tell(event.clone()))).await;
-        shown(record.task, None)
+        shown(cancelled.task, None)
     }
 
-    fn list(&self, agent: &HostedAgent, scope: PublicKeyText, params: &[u8]) -> Result<Reply, OperationError> {
+    /// Tells the agent of a task that waits that it is cancelled, outside of the task's gate; gives the agent's words.
+    async fn cancel_waiting(
+        &self,
+        agent: &HostedAgent,
+        scope: Scope,
+        request: &a2a::CancelTaskRequest,
+        beside: &Beside,
+    ) -> Result<Option<a2a::Message>, OperationError> {
+        let record = self.read(agent, scope, &request.id)?;
+        let waits = !record.task.status.state.is_terminal() && self.alive().running(&request.id).is_none();
+        let Some(remembered) = record.remembered.filter(|_| waits) else { return Ok(None) };
+        let beside = Parameters {
+            extensions: beside.extensions.clone(),
+            principals: beside.principals.clone(),
+            metadata: request.metadata.clone(),
+            ..Parameters::default()
+        };
+        let Some(running) = self.host().agent(agent.id.name()) else { return Ok(None) };
+        match running.cancel(&remembered, &beside).await {
+            Ok(said) => Ok(said.filter(|said| task::bytes(said) <= WORD_BYTES_MAX)),
+            Err(AgentError::Refused { code, message, details }) => {
+                Err(OperationError::of_agent(code, message, details))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn list(&self, agent: &HostedAgent, scope: Scope, params: &[u8]) -> Result<Reply, OperationError> {
         let request = params::list(params)?;
         let size = request.page_size.unwrap_or(PAGE_DEFAULT);
         if !(1..=PAGE_MAX).contains(&size) {
@@ -409,13 +580,20 @@ impl Hosting {
 }
 
 /// A task is shown to nobody but the caller, and the agent, that it belongs to.
-fn own(agent: &HostedAgent, scope: PublicKeyText, id: &str, record: Option<Record>) -> Result<Record, OperationError> {
+fn own(agent: &HostedAgent, scope: Scope, id: &str, record: Option<Record>) -> Result<Record, OperationError> {
     let own = record.filter(|record| record.agent == agent.id.name() && record.scope == scope);
     own.ok_or_else(|| OperationError::task_not_found(id))
 }
 
-fn check_modes(agent: &HostedAgent, message: &a2a::Message) -> Result<(), OperationError> {
-    let taken = |kind: &str| agent.input_modes.iter().any(|mode| mode == kind || mode == "*/*");
+/// What neither its description nor its own card names is not taken.
+fn check_modes(
+    agent: &HostedAgent,
+    message: &a2a::Message,
+    own_card: impl Fn() -> Option<OwnCard>,
+) -> Result<(), OperationError> {
+    let among = |modes: &[String], kind: &str| modes.iter().any(|mode| mode == kind || mode == "*/*");
+    let taken =
+        |kind: &str| among(&agent.input_modes, kind) || own_card().is_some_and(|card| among(&card.input_modes, kind));
     let kinds = message.parts.iter().filter_map(|part| part.media_type.as_deref()).filter(|kind| !kind.is_empty());
     match kinds.into_iter().find(|kind| !taken(kind)) {
         None => Ok(()),
@@ -428,8 +606,18 @@ fn check_modes(agent: &HostedAgent, message: &a2a::Message) -> Result<(), Operat
 }
 
 fn internal(error: TaskStoreError) -> OperationError {
-    tracing::error!(%error, "task store failed");
+    // That is no secret, and whoever asks can do something about it; where the disk is, and how large, is in the log.
+    if let TaskStoreError::Write(WriteError::Full { .. }) = error {
+        tracing::error!(%error, "a task is not taken");
+        return OperationError::disk_full();
+    }
     OperationError::internal(error.to_string())
+}
+
+/// The answer to a message that is a task.
+fn sent(task: Task, history_length: Option<i32>) -> Result<Reply, OperationError> {
+    let task = task::shown(task, history_length, true);
+    json(&SendMessageResponse::Task(task::fitted(task, ANSWER_BYTES_MAX - WRAPPING)))
 }
 
 /// A whole task, with as much of its history as was asked for and fits.
@@ -442,13 +630,19 @@ fn json(value: &impl Serialize) -> Result<Reply, OperationError> {
 }
 
 /// The task as it is, then what happens to it.
-fn stream(task: Task, events: mpsc::Receiver<StreamResponse>) -> Reply {
+fn stream(
+    task: Task,
+    events: mpsc::Receiver<StreamResponse>,
+    told: impl Fn(StreamResponse) -> Result<StreamResponse, OperationError> + Send + 'static,
+) -> Reply {
     let later =
         futures::stream::unfold(events, |mut events| async { events.recv().await.map(|event| (event, events)) });
     let task = task::fitted(task, ANSWER_BYTES_MAX - WRAPPING);
     let all = futures::stream::iter([StreamResponse::Task(task)]).chain(later);
     Reply::Events(
-        all.map(|event| serde_json::to_vec(&event).map_err(|error| OperationError::internal(error.to_string())))
-            .boxed(),
+        all.map(move |event| {
+            serde_json::to_vec(&told(event)?).map_err(|error| OperationError::internal(error.to_string()))
+        })
+        .boxed(),
     )
 }

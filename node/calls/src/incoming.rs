@@ -7,6 +7,7 @@ use tracing::Instrument as _;
 
 use crate::error::OperationError;
 use crate::hosting::Hosting;
+use crate::machine::chain;
 use crate::operation::{Beside, Operation, Reply};
 use crate::trace::Trace;
 
@@ -42,7 +43,8 @@ async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
     let handled = async {
         let operation = Operation::parse(&request.operation)?;
         let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
-        let beside = Beside { extensions: request.extensions, principals: request.principals };
+        let principals = chain::received(request.principals, &caller);
+        let beside = Beside { extensions: request.extensions, principals };
         let handling = hosting.handle(&caller, &agent, operation, &request.body, &beside);
         // Nobody waits any longer, whatever the caller's own clock does. The turn goes on: `CancelTask` ends it.
         match request.deadline {

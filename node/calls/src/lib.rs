@@ -9,12 +9,14 @@
 //! **Never knows**: HTTP, JSON-RPC envelopes, the command line.
 
 mod alive;
+mod arrivals;
 mod asking;
 mod error;
 mod hosting;
 mod incoming;
 mod listing;
 pub mod machine;
+mod opening;
 mod operation;
 mod outgoing;
 mod params;
@@ -25,7 +27,9 @@ mod trace;
 mod turn;
 
 pub use althing_communication::Priority;
+pub use althing_discovery::Among;
 pub use althing_discovery::Candidate;
+pub use althing_execution::agent::OwnCard;
 pub use asking::Asking;
 pub use error::OperationError;
 pub use hosting::{HostedAgent, Hosting};
@@ -34,7 +38,7 @@ pub use operation::{Ask, Beside, Operation, Reply};
 pub use outgoing::{Calls, Known};
 pub use remote::{REMOTE_TASKS, STALE};
 pub use reserve::{RESERVE, ReservationError, Reserved, Reserving};
-pub use tasks::{TASKS, TaskStoreError};
+pub use tasks::{TASK_SUMMARIES, TASKS, TaskStoreError};
 pub use trace::Trace;
 
 /// Stream protocol of the A2A operations.

@@ -91,7 +91,7 @@ pub struct Ask {
 pub struct Beside {
     /// URIs of the A2A extensions that the client would like to use.
     pub extensions: Vec<String>,
-    /// Who asks, the origin first, as the asking node says; nobody's rights follow from it.
+    /// Who asks, the origin first: the last is who proved to call, those before it are that node's word.
     pub principals: Vec<String>,
 }
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
-use althing_discovery::{Discovery, FindError, Nearness};
-use althing_protocol::{AgentId, PublicKey};
+use althing_discovery::{Among, Discovery, FindError, Nearness};
+use althing_execution::agent::OwnCard;
+use althing_protocol::{AgentId, PublicKey, PublisherId};
 use althing_store::Store;
 use futures::StreamExt as _;
 use tracing::Instrument as _;
@@ -23,7 +24,7 @@ use crate::trace::Trace;
 /// How long the answer to a message is waited for, when nobody said how long: agents may work for a while. A node that
 /// is gone is noticed in seconds, by its connection.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(3_600);
-/// How long the first event of a stream may take: it says which task it is, which is known at once.
+/// How long the first event of a task that is known may take. That of an answer is the agent's, as any answer.
 const FIRST_EVENT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Publishers whose agents of a name are looked for.
@@ -53,7 +54,7 @@ impl Calls {
         hosting: Hosting,
         store: Arc<dyn Store>,
         clock: WallClock,
-        owner: PublicKey,
+        owner: PublisherId,
     ) -> Calls {
         let me = Caller { node: communication.network().local(), owner: Some(owner) };
         let shared = Shared { communication, discovery, hosting, remote: Remote::new(store), clock, me };
@@ -61,14 +62,15 @@ impl Calls {
     }
 
     /// The agent that `text` names. A name that nobody near is known to have is looked for among the agents of this
-    /// node's owner and of those it trusts, wherever they are; never among strangers', whose names are anybody's.
+    /// node's owner and of those it trusts, wherever they are; never among strangers', whose names are anybody's. A
+    /// stranger's agent that is known is meant only where `among` says so.
     ///
     /// # Errors
     /// `AGENT_UNKNOWN`, also for a name that several agents have.
-    pub async fn resolve(&self, text: &str) -> Result<AgentId, OperationError> {
+    pub async fn resolve(&self, text: &str, among: Among) -> Result<AgentId, OperationError> {
         let nearness = |publisher| self.shared.hosting.nearness(publisher);
         let discovery = &self.shared.discovery;
-        let resolved = discovery.resolve(text, nearness);
+        let resolved = discovery.resolve(text, among, nearness);
         let near = |id: &AgentId| nearness(id.publisher()) != Nearness::Stranger;
         let settled = text.starts_with("urn:")
             || matches!(&resolved, Err(FindError::Ambiguous { .. }))
@@ -103,12 +105,19 @@ impl Calls {
         AgentId::new(self.shared.me.owner?, name).ok()
     }
 
-    pub(crate) fn nearness(&self, publisher: PublicKey) -> Nearness {
+    pub(crate) fn nearness(&self, publisher: PublisherId) -> Nearness {
         self.shared.hosting.nearness(publisher)
     }
 
     pub(crate) fn new_id(&self) -> String {
         self.shared.hosting.new_id()
+    }
+
+    /// What an agent that this node hosts says of itself beside its description.
+    #[must_use]
+    pub fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
+        let hosting = &self.shared.hosting;
+        hosting.hosts(agent).then(|| hosting.own_card(agent)).flatten()
     }
 
     /// L3, for faces that describe and find.
@@ -147,7 +156,10 @@ impl Calls {
                 // Nothing was sent: another host may be asked.
                 Err(Failed::Call(error @ CallError::Unreachable { .. })) => failed = Some(error),
                 Err(error) => return Err(error.into()),
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => {
+                    shared.discovery.note_use(node);
+                    return Ok(reply);
+                }
             }
         }
         if ask.operation == Operation::GetTask
@@ -214,10 +226,11 @@ impl Calls {
 
     async fn send_once(&self, node: PublicKey, ask: &Ask) -> Result<Reply, Failed> {
         let trace = Trace::of(&tracing::Span::current());
+        let is_message = matches!(ask.operation, Operation::SendMessage | Operation::SendStreamingMessage);
         let request = Request {
             operation: ask.operation.name().to_owned(),
             agent: Some(ask.agent.clone()),
-            deadline: ask.deadline.or((ask.operation == Operation::SendMessage).then_some(ANSWER_PATIENCE)),
+            deadline: ask.deadline.or(is_message.then_some(ANSWER_PATIENCE)),
             traceparent: trace.traceparent,
             tracestate: trace.tracestate,
             principals: ask.principals.clone(),
@@ -232,8 +245,9 @@ impl Calls {
         }
         let mut events = shared.communication.stream(node, CALL, request).await?;
         // The first event is waited for here, so that a refusal is the operation's own and not its stream's.
-        let first = tokio::time::timeout(FIRST_EVENT_PATIENCE, events.next()).await;
-        let after_ms = u64::try_from(FIRST_EVENT_PATIENCE.as_millis()).unwrap_or(u64::MAX);
+        let patience = if is_message { ANSWER_PATIENCE } else { FIRST_EVENT_PATIENCE };
+        let first = tokio::time::timeout(patience, events.next()).await;
+        let after_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
         let first = first.map_err(|_| CallError::Deadline { peer: node, after_ms })??;
         let later = events.into_stream();
         let (calls, agent) = (self.clone(), ask.agent.clone());

@@ -174,6 +174,9 @@ fn check_message(message: &mut Map<String, Value>) -> Result<(), OperationError>
         return Err(wrong("`message.role` is missing; a client's is ROLE_USER"));
     }
     enumeration(message, "role", &ROLES)?;
+    if message["role"] == ROLES[0] {
+        return Err(wrong("`message.role` is ROLE_UNSPECIFIED; a client's is ROLE_USER"));
+    }
     let parts =
         message.get_mut("parts").and_then(Value::as_array_mut).ok_or_else(|| wrong("`message.parts` is missing"))?;
     if parts.is_empty() || parts.len() > PARTS_MAX {
@@ -227,6 +230,8 @@ mod tests {
             (json!({"messageId": "m", "parts": part}), "role"),
             (json!({"messageId": "m", "role": "USER", "parts": part}), "role"),
             (json!({"messageId": "m", "role": 9, "parts": part}), "role"),
+            (json!({"messageId": "m", "role": 0, "parts": part}), "role"),
+            (json!({"messageId": "m", "role": "ROLE_UNSPECIFIED", "parts": part}), "role"),
             (json!({"messageId": "m", "role": "ROLE_USER"}), "parts"),
             (json!({"messageId": "m", "role": "ROLE_USER", "parts": []}), "parts"),
             (json!({"messageId": "m", "role": "ROLE_USER", "parts": [7]}), "parts[0]"),
@@ -240,6 +245,10 @@ mod tests {
         let deep = format!(r#"{{"message":{}1{}}}"#, "[".repeat(40), "]".repeat(40));
         assert!(send(deep.as_bytes()).expect_err("too deep").message.contains("deep"));
         assert!(send(b"{").expect_err("no JSON").message.contains("not JSON"));
+        let message = |parts: usize, id: usize| json!({"messageId": "m".repeat(id), "role": "ROLE_USER", "parts": vec![json!({"text": "x"}); parts]});
+        assert!(sent(message(PARTS_MAX, ID_BYTES_MAX)).is_ok());
+        assert!(sent(message(PARTS_MAX + 1, 1)).expect_err("too many parts").message.contains("parts"));
+        assert!(sent(message(1, ID_BYTES_MAX + 1)).expect_err("too long an id").message.contains("messageId"));
         assert!(list(br#"{"pageSize":-1}"#).is_err() && list(br#"{"pageSize":1.5}"#).is_err());
     }
 }

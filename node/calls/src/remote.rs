@@ -159,3 +159,31 @@ impl Follower {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use a2a::{Message, Part, Role};
+    use althing_protocol::{PublisherId, SecretKey};
+    use althing_store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn another_nodes_word_about_a_task_is_not_taken() {
+        let remote = Remote::new(Arc::new(MemoryStore::new(&[REMOTE_TASKS])));
+        let node = |seed: u8| SecretKey::from_seed(&[seed; 32]).public();
+        let agent = AgentId::new(PublisherId::from_digest([1; 32]), "a").expect("a name");
+        let task = |context: &str| {
+            let message = Message::new(Role::User, vec![Part::text("hi")]);
+            crate::machine::task::submitted("t".to_owned(), context.to_owned(), message, chrono::DateTime::UNIX_EPOCH)
+        };
+        remote.note(node(1), &agent, task("its own"), 1).await;
+        remote.note(node(2), &agent, task("another's"), 2).await;
+        assert_eq!(remote.node(&agent, "t"), Some(node(1)));
+        let known = remote.last_known(&agent, "t").expect("it is remembered");
+        assert_eq!(known.context_id, "its own");
+        assert_eq!(known.metadata.expect("a mark")[STALE]["node"], node(1).did());
+        remote.note(node(1), &agent, task("newer"), 3).await;
+        assert_eq!(remote.last_known(&agent, "t").expect("it is remembered").context_id, "newer");
+    }
+}

@@ -1,19 +1,42 @@
 //! The task store of the hosting node: every task on disk, and what is needed to list them in memory.
+//!
+//! A task has two rows: the record with all that was said and made, and a summary of some hundred bytes. Only summaries
+//! are read when the node starts, so that no stored task, however large, can keep it from starting.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use a2a::Task;
-use althing_protocol::PublicKey;
-use althing_store::{Batch, Durability, Family, Range, ReadError, Store, WriteError};
+use a2a::{Message, Part, Role, StreamResponse, Task, TaskState};
+use althing_protocol::{CallerId, PublicKey};
+use althing_store::{BATCH_BYTES_MAX, Batch, Durability, Family, Range, ReadError, Store, WriteError};
+use chrono::DateTime;
 use serde::{Deserialize, Serialize};
 
-use crate::machine::listing::{Filter, Listing, Page};
+use crate::machine::listing::{Filter, Listing, NotedFailure, Page, Summary};
+use crate::machine::task;
 
 /// Tasks of the agents that this node hosts, by task id.
 pub const TASKS: Family = Family("calls.tasks");
+/// What is known of each of them without reading it, by task id.
+pub const TASK_SUMMARIES: Family = Family("calls.task-summaries");
 
-/// Tasks that are read at once on start.
+/// Bytes of a stored task: what a batch holds beside the summary (2 KiB at most) and the keys of the tasks that are
+/// forgotten with it (1,024 of 36 bytes, twice).
+pub(crate) const RECORD_BYTES_MAX: usize = BATCH_BYTES_MAX - (256 << 10);
+/// Bytes of a stored task when a turn begins, or makes an artifact: the turn's last word, or why it failed, the metadata
+/// that it gives the task, and what the runtime has kept must always fit beside it.
+pub(crate) const WORKING_BYTES_MAX: usize = RECORD_BYTES_MAX
+    - task::WORD_STORED_BYTES_MAX
+    - task::METADATA_STORED_BYTES_MAX
+    - task::REMEMBERED_BYTES_MAX
+    - (4 << 10);
+
+/// Summaries that are read at once when the node starts: about 1 MiB at most.
 const PAGE: usize = 512;
+/// Summaries that are written at once when the node starts; a batch holds as many of the longest.
+const NOTED_AT_ONCE: usize = 512;
+/// The key under which stands that every record has its summary. No task's id is a single zero.
+const COMPLETE: &[u8] = &[0];
 
 /// Why the task store failed.
 #[derive(Debug, thiserror::Error)]
@@ -41,12 +64,30 @@ pub(crate) struct Record {
     /// The agent's name.
     pub agent: String,
     /// Whose task it is: the caller's owner, or the calling node where that has none.
-    pub scope: PublicKeyText,
+    pub scope: Scope,
     /// What the runtime asked to have kept.
     pub remembered: Option<String>,
 }
 
-/// A public key as it is stored.
+/// Whose a task is, as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) struct Scope(pub CallerId);
+
+impl From<Scope> for String {
+    fn from(scope: Scope) -> String {
+        scope.0.to_string()
+    }
+}
+
+impl TryFrom<String> for Scope {
+    type Error = althing_protocol::IdentityError;
+    fn try_from(id: String) -> Result<Self, Self::Error> {
+        id.parse().map(Scope)
+    }
+}
+
+/// A node's key as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(crate) struct PublicKeyText(pub PublicKey);
@@ -64,6 +105,44 @@ impl TryFrom<String> for PublicKeyText {
     }
 }
 
+/// A task as it is written.
+pub(crate) struct Encoded {
+    id: String,
+    bytes: Vec<u8>,
+    summary: Summary,
+}
+
+impl Encoded {
+    pub fn of(record: &Record) -> Result<Encoded, TaskStoreError> {
+        let mut bytes = Vec::new();
+        ciborium::into_writer(record, &mut bytes)
+            .map_err(|error| TaskStoreError::Record { id: record.task.id.clone(), reason: error.to_string() })?;
+        Ok(Encoded { id: record.task.id.clone(), summary: Summary::of(record, bytes.len()), bytes })
+    }
+
+    /// Bytes of the record.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Bytes that a value takes in a stored task.
+pub(crate) fn stored_bytes(value: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // What cannot be encoded fits nowhere.
+    ciborium::into_writer(value, &mut count).map_or(usize::MAX, |()| count.0)
+}
+
 /// The task store.
 pub(crate) struct Tasks {
     store: Arc<dyn Store>,
@@ -71,53 +150,92 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Opens the store; also gives the tasks that were not at rest when the node ended.
-    pub fn open(store: Arc<dyn Store>) -> Result<(Tasks, Vec<Record>), TaskStoreError> {
-        let mut listing = Listing::default();
-        let mut interrupted = Vec::new();
-        let mut after: Option<Vec<u8>> = None;
-        loop {
-            let mut range = Range::all(PAGE);
-            if let Some(after) = after.take() {
-                range = range.after(after);
+    /// Opens the store. Tasks that were not at rest when the node ended are failed, and say so. `own` is this node's
+    /// owner.
+    pub async fn open(store: Arc<dyn Store>, own: Scope, now_ms: i64) -> Result<Tasks, TaskStoreError> {
+        let (mut listing, mut interrupted) = (Listing::new(own), Vec::new());
+        let mut add = |id: String, summary: Summary| {
+            listing.note(&id, &summary);
+            if !task::rests(&summary.state) {
+                interrupted.push(id);
             }
-            let rows = store.scan(TASKS, range)?;
-            for (key, value) in &rows {
-                let record = decode(key, value)?;
-                listing.note(&record);
-                if !crate::machine::task::rests(&record.task.status.state) {
-                    interrupted.push(record);
-                }
-            }
-            match rows.into_iter().next_back() {
-                Some((key, _)) => after = Some(key),
-                None => break,
-            }
+        };
+        if store.read(TASK_SUMMARIES, COMPLETE)?.is_some() {
+            read_summaries(store.as_ref(), &mut add)?;
+        } else {
+            make_summaries(store.as_ref(), &mut add).await?;
         }
-        Ok((Tasks { store, listing: Mutex::new(listing) }, interrupted))
+        let tasks = Tasks { store, listing: Mutex::new(listing) };
+        for ids in interrupted.chunks(NOTED_AT_ONCE) {
+            tasks.note_failures(ids, NotedFailure::NodeEnded, now_ms).await;
+        }
+        Ok(tasks)
     }
 
     pub fn read(&self, id: &str) -> Result<Option<Record>, TaskStoreError> {
-        let value = self.store.read(TASKS, id.as_bytes())?;
-        value.map(|value| decode(id.as_bytes(), &value)).transpose()
+        let Some(summary) = self.lock().summary(id) else { return Ok(None) };
+        let Some(value) = self.store.read(TASKS, id.as_bytes())? else {
+            // It may have been forgotten between the two reads.
+            return Ok(None);
+        };
+        let mut record = decode(id.as_bytes(), &value)?;
+        if let Some(failure) = summary.failure {
+            fail(&mut record.task, failure, summary.changed_ms);
+        }
+        Ok(Some(record))
     }
 
-    /// Keeps a task; with `Synced` it survives a power cut once this completes.
-    pub async fn write(&self, record: &Record, durability: Durability) -> Result<(), TaskStoreError> {
-        let mut bytes = Vec::new();
-        ciborium::into_writer(record, &mut bytes)
-            .map_err(|error| TaskStoreError::Record { id: record.task.id.clone(), reason: error.to_string() })?;
+    /// Is this a task of that agent?
+    pub fn is_of(&self, id: &str, agent: &str) -> bool {
+        self.lock().summary(id).is_some_and(|summary| summary.agent == agent)
+    }
+
+    /// The task that a message of this id began.
+    pub fn began_by(&self, agent: &str, scope: Scope, message_id: &str) -> Option<String> {
+        self.lock().began_by(agent, scope, message_id).map(str::to_owned)
+    }
+
+    /// Keeps a task; it survives a power cut once this completes.
+    pub async fn write(&self, encoded: Encoded) -> Result<(), TaskStoreError> {
+        let Encoded { id, bytes, summary } = encoded;
         let mut batch = Batch::new();
-        batch.put(TASKS, record.task.id.as_bytes(), bytes);
-        let old = self.lock().surplus(record);
+        batch.put(TASKS, id.as_bytes(), bytes).put(TASK_SUMMARIES, id.as_bytes(), encode(&summary));
+        let old = self.lock().surplus(&id, &summary);
         for id in &old {
-            batch.delete(TASKS, id.as_bytes());
+            batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes());
         }
-        self.store.write(batch, durability).await?;
+        self.store.write(batch, Durability::Synced).await?;
         // Only now: what is not kept is not listed.
         let mut listing = self.lock();
         old.iter().for_each(|id| listing.forget(id));
-        listing.note(record);
+        listing.note(&id, &summary);
+        Ok(())
+    }
+
+    /// Notes that tasks failed, without writing them again: that takes room that there may not be. Where not even this
+    /// can be written, it is known until the node ends; the next start notes it again.
+    pub async fn note_failures(&self, ids: &[String], failure: NotedFailure, now_ms: i64) {
+        let mut batch = Batch::new();
+        {
+            let mut listing = self.lock();
+            for id in ids {
+                let Some(mut summary) = listing.summary(id) else { continue };
+                (summary.state, summary.changed_ms, summary.failure) = (TaskState::Failed, now_ms, Some(failure));
+                batch.put(TASK_SUMMARIES, id.as_bytes(), encode(&summary));
+                listing.note(id, &summary);
+            }
+        }
+        if let Err(error) = self.store.write(batch, Durability::Synced).await {
+            tracing::error!(tasks = ids.len(), %error, "the failure of tasks cannot be written; it is noted again when the node starts");
+        }
+    }
+
+    /// Forgets a task; it stays forgotten once this completes.
+    pub async fn forget(&self, id: &str) -> Result<(), TaskStoreError> {
+        let mut batch = Batch::new();
+        batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes());
+        self.store.write(batch, Durability::Synced).await?;
+        self.lock().forget(id);
         Ok(())
     }
 
@@ -130,9 +248,91 @@ impl Tasks {
     }
 }
 
+/// Reads all summaries, some at a time.
+fn read_summaries(store: &dyn Store, add: &mut impl FnMut(String, Summary)) -> Result<(), TaskStoreError> {
+    let mut after = COMPLETE.to_vec();
+    loop {
+        let rows = store.scan(TASK_SUMMARIES, Range::all(PAGE).after(after))?;
+        for (key, value) in &rows {
+            let id = String::from_utf8_lossy(key).into_owned();
+            match ciborium::from_reader(&value[..]) {
+                Ok(summary) => add(id, summary),
+                Err(error) => {
+                    tracing::error!(task = id, %error, "the summary of a task cannot be read; it is made anew");
+                    if let Some(value) = store.read(TASKS, key)? {
+                        summarise(key, &value, add);
+                    }
+                }
+            }
+        }
+        match rows.into_iter().next_back() {
+            Some((key, _)) => after = key,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Makes the summaries of a store that has none, one record after the other.
+async fn make_summaries(store: &dyn Store, add: &mut impl FnMut(String, Summary)) -> Result<(), TaskStoreError> {
+    let mut after: Option<Vec<u8>> = None;
+    let (mut batch, mut complete) = (Batch::new(), true);
+    loop {
+        // One at a time: a record may be as large as a batch.
+        let range = Range::all(1);
+        let range = after.take().map_or(range.clone(), |after| range.after(after));
+        let Some((key, value)) = store.scan(TASKS, range)?.into_iter().next() else { break };
+        summarise(&key, &value, &mut |id, summary| {
+            batch.put(TASK_SUMMARIES, id.as_bytes(), encode(&summary));
+            add(id, summary);
+        });
+        if batch.len() == NOTED_AT_ONCE {
+            complete &= keep_summaries(store, std::mem::take(&mut batch)).await;
+        }
+        after = Some(key);
+    }
+    if complete {
+        batch.put(TASK_SUMMARIES, COMPLETE, Vec::new());
+        keep_summaries(store, batch).await;
+    }
+    Ok(())
+}
+
+/// Writes summaries. A disk that takes none is no reason not to start.
+async fn keep_summaries(store: &dyn Store, batch: Batch) -> bool {
+    let written = store.write(batch, Durability::Synced).await;
+    let again = "summaries of tasks cannot be written; they are made again when the node starts";
+    written.inspect_err(|error| tracing::error!(%error, "{again}")).is_ok()
+}
+
+/// The summary of a record; one that cannot be read is set aside: it stays on disk and is not listed.
+fn summarise(key: &[u8], value: &[u8], add: &mut impl FnMut(String, Summary)) {
+    match decode(key, value) {
+        Ok(record) => add(String::from_utf8_lossy(key).into_owned(), Summary::of(&record, value.len())),
+        Err(error) => tracing::error!(%error, bytes = value.len(), "a stored task is set aside"),
+    }
+}
+
+/// The task failed, though its record does not say so; gives the event that tells of it.
+pub(crate) fn fail(task: &mut Task, failure: NotedFailure, at_ms: i64) -> StreamResponse {
+    let mut message = Message::new(Role::Agent, vec![Part::text(failure.message())]);
+    // Each time that it is read it is the same.
+    message.message_id = format!("{}-failed", task.id);
+    let at = DateTime::from_timestamp_millis(at_ms).unwrap_or(DateTime::UNIX_EPOCH);
+    task::set(task, TaskState::Failed, Some(message), at)
+}
+
+fn encode(summary: &Summary) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ciborium::into_writer(summary, &mut bytes).expect("a summary has no value that CBOR lacks, and memory takes any");
+    bytes
+}
+
 fn decode(key: &[u8], value: &[u8]) -> Result<Record, TaskStoreError> {
     ciborium::from_reader(value).map_err(|error| TaskStoreError::Record {
         id: String::from_utf8_lossy(key).into_owned(),
         reason: error.to_string(),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use althing_calls::{BINDING, OperationError};
+use althing_calls::{Among, BINDING, OperationError, OwnCard};
 use althing_protocol::{SecretKey, VerifiedAgent, digest};
 use althing_td::{CardContext, Description, Interface, card, sign_card};
 use axum::extract::{Path, State};
@@ -54,7 +54,7 @@ pub(crate) async fn show(
 }
 
 async fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64), OperationError> {
-    let id = gateway.calls.resolve(agent).await?;
+    let id = gateway.calls.resolve(agent, Among::Near).await?;
     gateway.calls.seek(&id).await;
     let known = gateway.calls.discovery().describe(&id);
     let known = known.ok_or_else(|| OperationError::agent_unknown(format!("no node that hosts {id} is known")))?;
@@ -63,6 +63,7 @@ async fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64
         description: &known.description,
         gateway: Some(&format!("http://{host}")),
         token_required: gateway.access.token.is_some(),
+        own: gateway.calls.own_card(&id).unwrap_or_default(),
     };
     Ok((signed(&shown, &gateway.key)?, known.verified.description.body.issued_at_ms))
 }
@@ -74,6 +75,8 @@ pub(crate) struct Shown<'a> {
     /// The base URL of a gateway where the agent can be called over HTTP, if there is one for the reader.
     pub gateway: Option<&'a str>,
     pub token_required: bool,
+    /// What the agent says of itself, where it runs here.
+    pub own: OwnCard,
 }
 
 /// The card, signed with the node's key.
@@ -85,13 +88,15 @@ pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, Opera
         protocol_version: "1.0".to_owned(),
     };
     let http = shown.gateway.map(|base| interface(format!("{base}/a2a/{id}"), "JSONRPC"));
+    let own = shown.own.extensions.iter().map(|extension| json!(extension));
+    let extensions = [evidence(shown.verified)].into_iter().chain(own).collect();
     let context = CardContext {
         interfaces: http.into_iter().chain([interface(format!("althing://{id}"), BINDING)]).collect(),
         provider: None,
         streaming: true,
-        input_modes: Vec::new(),
-        output_modes: Vec::new(),
-        extensions: vec![evidence(shown.verified)],
+        input_modes: with_own(shown.description.input_modes(), &shown.own.input_modes),
+        output_modes: with_own(shown.description.output_modes(), &shown.own.output_modes),
+        extensions,
         token_required: shown.token_required,
     };
     let mut card = card(shown.description, &context);
@@ -100,6 +105,12 @@ pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, Opera
     sign_card(&mut card, key.signing_key(), &kid)
         .map_err(|error| OperationError::internal(format!("the card could not be signed: {error}")))?;
     Ok(card.to_string())
+}
+
+/// What is described first, then what only the agent's own card names.
+fn with_own(described: &[String], own: &[String]) -> Vec<String> {
+    let more = own.iter().filter(|mode| !described.contains(mode));
+    described.iter().chain(more).cloned().collect()
 }
 
 fn evidence(verified: &VerifiedAgent) -> Value {

@@ -29,6 +29,16 @@ impl Access {
         if self.token.is_some() { "token" } else { "local" }
     }
 
+    /// Whether a request carries the token, where one is set.
+    fn admits(&self, headers: &HeaderMap) -> bool {
+        let Some(token) = &self.token else { return true };
+        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given =
+            given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        // Digests are compared, so that the time taken tells nothing of the token.
+        given.is_some_and(|(_, given)| digest(given.trim().as_bytes()) == digest(token.as_bytes()))
+    }
+
     fn knows(&self, authority: &str) -> bool {
         let name = name_of(authority);
         let loopback =
@@ -76,16 +86,10 @@ pub(crate) async fn host_and_origin(State(gateway): State<Arc<Gateway>>, mut req
 
 /// Refuses requests without the token, where one is set.
 pub(crate) async fn token(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
-    if let Some(token) = &gateway.access.token {
-        let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given =
-            given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        // Digests are compared, so that the time taken tells nothing of the token.
-        if given.is_none_or(|(_, given)| digest(given.trim().as_bytes()) != digest(token.as_bytes())) {
-            let mut refused = problem(StatusCode::UNAUTHORIZED, "a bearer token is required: Authorization: Bearer …");
-            refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
-            return refused;
-        }
+    if !gateway.access.admits(request.headers()) {
+        let mut refused = problem(StatusCode::UNAUTHORIZED, "a bearer token is required: Authorization: Bearer …");
+        refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+        return refused;
     }
     next.run(request).await
 }
@@ -100,6 +104,40 @@ pub(crate) fn problem(status: StatusCode, message: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_token_itself_is_admitted() {
+        let access = Access { token: Some("secret".to_owned()), ..Access::default() };
+        let with = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::AUTHORIZATION, header::HeaderValue::from_static(value));
+            }
+            headers
+        };
+        for value in ["Bearer secret", "bearer secret", "Bearer  secret "] {
+            assert!(access.admits(&with(&[value])), "{value}");
+        }
+        for value in [
+            "Bearer secretly",
+            "Bearer secret, other",
+            "Bearer secret other",
+            "Bearer secret\tother",
+            "Bearer secre",
+            "Bearer xsecret",
+            "Bearer Secret",
+            "Bearer",
+            "Bearer ",
+            "Basic secret",
+            "secret",
+            "",
+        ] {
+            assert!(!access.admits(&with(&[value])), "{value}");
+        }
+        assert!(!access.admits(&HeaderMap::new()));
+        assert!(!access.admits(&with(&["Bearer other", "Bearer secret"])), "the first counts");
+        assert!(Access::default().admits(&HeaderMap::new()), "without a token loopback needs none");
+    }
 
     #[test]
     fn only_loopback_and_named_hosts_are_known() {

@@ -90,6 +90,7 @@ async fn agent_card(State(all): State<Arc<Introductions>>, Path(name): Path<Stri
         description: &agent.description,
         gateway: all.gateway.as_deref(),
         token_required: all.token_required,
+        own: all.calls.own_card(&agent.verified.agent).unwrap_or_default(),
     };
     match card::signed(&shown, &all.key) {
         Ok(card) => ([(header::CONTENT_TYPE, "application/json")], card).into_response(),

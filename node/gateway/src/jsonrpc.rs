@@ -4,14 +4,15 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{Ask, Operation, OperationError, Priority, Reply, Trace};
+use althing_calls::{Among, Ask, Calls, Operation, OperationError, Priority, Reply, Trace};
 use althing_protocol::limits::{EXTENSIONS_MAX, PRINCIPAL_BYTES_MAX};
 use axum::body::{Bytes, HttpBody as _};
 use axum::extract::{FromRequest as _, Path, Query, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -22,6 +23,8 @@ use crate::{BODY_BYTES_MAX, Gateway};
 const VERSION: &str = "1.0";
 /// A comment is sent on a silent stream this often, so that proxies keep it open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long a stream's first event, or a refusal in its place, is awaited before the stream begins without it.
+const FIRST_EVENT_AWAITED: Duration = Duration::from_secs(1);
 /// A body must be complete within this: who stalls would hold a connection for ever.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -57,35 +60,65 @@ pub(crate) async fn call(
         Err(error) => return failed(&Value::Null, &error),
     };
     let (id, asked) = read(&body);
-    let replied = async {
+    let ask = async {
         version(&headers, &parameters)?;
         let (operation, params) = asked?;
-        let ask = Ask {
+        Ok(Ask {
             operation,
-            agent: gateway.calls.resolve(&agent).await?,
+            agent: gateway.calls.resolve(&agent, Among::Near).await?,
             params,
             principals: vec![gateway.access.principal().to_owned()],
             trace: trace(&headers),
             extensions: extensions(&headers)?,
             deadline: None,
             priority: Priority::default(),
-        };
-        gateway.calls.ask(ask).await
+        })
     };
-    match replied.await {
-        Ok(Reply::One(result)) => answer(&id, &result),
-        Ok(Reply::Events(events)) => {
-            let events = events.map(move |event| {
-                let data = match event {
-                    Ok(result) => wrap(&id, &result),
-                    Err(error) => refusal(&id, &error),
-                };
-                Ok::<Event, Infallible>(Event::default().data(data))
-            });
-            Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
-        }
+    match ask.await {
+        Ok(ask) => answered(gateway.calls.clone(), ask, id).await,
         Err(error) => failed(&id, &error),
     }
+}
+
+/// The answer of an agent. A stream begins before its first event does, where the agent takes its time: what reads it
+/// sees that somebody is there.
+async fn answered(calls: Calls, ask: Ask, id: Value) -> Response {
+    let streams = ask.operation.streams();
+    let mut asking = async move { calls.ask(ask).await }.boxed();
+    let replied = if streams {
+        match tokio::time::timeout(FIRST_EVENT_AWAITED, &mut asking).await {
+            Ok(replied) => replied,
+            Err(_) => return stream(id, futures::stream::once(asking).flat_map(events).boxed()),
+        }
+    } else {
+        asking.await
+    };
+    match replied {
+        Ok(Reply::One(result)) => answer(&id, &result),
+        Ok(Reply::Events(events)) => stream(id, events),
+        Err(error) => failed(&id, &error),
+    }
+}
+
+type Events = BoxStream<'static, Result<Vec<u8>, OperationError>>;
+
+fn events(reply: Result<Reply, OperationError>) -> Events {
+    match reply {
+        Ok(Reply::Events(events)) => events,
+        Ok(Reply::One(result)) => futures::stream::iter([Ok(result)]).boxed(),
+        Err(error) => futures::stream::iter([Err(error)]).boxed(),
+    }
+}
+
+fn stream(id: Value, events: Events) -> Response {
+    let events = events.map(move |event| {
+        let data = match event {
+            Ok(result) => wrap(&id, &result),
+            Err(error) => refusal(&id, &error),
+        };
+        Ok::<Event, Infallible>(Event::default().data(data))
+    });
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
 /// The body, when it is not too long and comes in time.
@@ -114,7 +147,18 @@ fn content_type(headers: &HeaderMap) -> Result<(), OperationError> {
 fn version(headers: &HeaderMap, parameters: &Parameters) -> Result<(), OperationError> {
     let header = headers.get("A2A-Version").and_then(|version| version.to_str().ok());
     let asked = header.or(parameters.version.as_deref()).unwrap_or_default().trim();
-    if asked == VERSION { Ok(()) } else { Err(OperationError::version_not_supported(asked)) }
+    if is_served(asked) { Ok(()) } else { Err(OperationError::version_not_supported(asked)) }
+}
+
+/// Patch numbers are not considered (A2A §3.6).
+fn is_served(asked: &str) -> bool {
+    match asked.strip_prefix(VERSION) {
+        Some("") => true,
+        Some(rest) => rest.strip_prefix('.').is_some_and(|patch| {
+            !patch.is_empty() && patch.len() <= 9 && patch.bytes().all(|byte| byte.is_ascii_digit())
+        }),
+        None => false,
+    }
 }
 
 /// The `A2A-Extensions` header: URIs with commas between them, in one line or several.
@@ -141,7 +185,7 @@ fn trace(headers: &HeaderMap) -> Trace {
 fn read(body: &[u8]) -> (Value, Result<(Operation, Vec<u8>), OperationError>) {
     let envelope = match envelope(body) {
         Ok(envelope) => envelope,
-        Err(error) => return (Value::Null, Err(error)),
+        Err(error) => return (id_of(body), Err(error)),
     };
     let asked = if envelope.jsonrpc.as_deref() != Some("2.0") {
         Err(OperationError::invalid_request("`jsonrpc` is not \"2.0\""))
@@ -160,12 +204,26 @@ fn envelope(body: &[u8]) -> Result<Envelope<'_>, OperationError> {
     let raw = whole.map_err(|error| OperationError::parse(format!("the body is not JSON: {error}")))?;
     let envelope: Envelope<'_> = serde_json::from_str(raw.get())
         .map_err(|error| OperationError::invalid_request(format!("no JSON-RPC request: {error}")))?;
-    let id = &envelope.id;
-    if id.is_string() || id.is_null() || id.is_i64() || id.is_u64() {
+    if is_id(&envelope.id) {
         Ok(envelope)
     } else {
         Err(OperationError::invalid_request("`id` is a string or a whole number"))
     }
+}
+
+fn is_id(id: &Value) -> bool {
+    id.is_string() || id.is_null() || id.is_i64() || id.is_u64()
+}
+
+/// The id of what is no request, where it can be read.
+fn id_of(body: &[u8]) -> Value {
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(default)]
+        id: Value,
+    }
+    let named: Result<Named, _> = serde_json::from_slice(body);
+    named.map(|named| named.id).ok().filter(is_id).unwrap_or_default()
 }
 
 /// JSON-RPC around a result that is JSON already.
@@ -187,4 +245,67 @@ fn answer(id: &Value, result: &[u8]) -> Response {
 /// JSON-RPC's errors travel in a successful HTTP answer.
 fn failed(id: &Value, error: &OperationError) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], refusal(id, error)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patch_numbers_of_the_version_are_not_considered() {
+        for version in ["1.0", "1.0.0", "1.0.1", "1.0.27"] {
+            assert!(is_served(version), "{version}");
+        }
+        for version in
+            ["", "1", "1.", "1.1", "1.0.", "1.00", "1.0.x", "1.0.1.2", "1.0-1", "0.3", "v1.0", "1.0.1234567890"]
+        {
+            assert!(!is_served(version), "{version}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_json_by_its_content_type() {
+        let with = |kind: &'static str| HeaderMap::from_iter([(header::CONTENT_TYPE, kind.parse().expect("a header"))]);
+        for kind in ["application/json", "Application/JSON; charset=utf-8", "application/a2a+json"] {
+            assert_eq!(content_type(&with(kind)), Ok(()), "{kind}");
+        }
+        for kind in ["", "text/plain", "application/jsonp", "application/x-www-form-urlencoded", "text/json"] {
+            assert_eq!(content_type(&with(kind)).map_err(|error| error.code), Err(-32_005), "{kind}");
+        }
+        assert!(content_type(&HeaderMap::new()).is_err(), "a form of another site's page has none of ours");
+    }
+
+    #[test]
+    fn extensions_are_read_from_all_lines_and_bounded() {
+        let read = |lines: &[String]| {
+            let line = |line: &String| ("A2A-Extensions".parse().expect("a name"), line.parse().expect("a header"));
+            extensions(&HeaderMap::from_iter(lines.iter().map(line)))
+        };
+        let some = ["https://a.example/1, https://a.example/2".to_owned(), ",https://a.example/3,".to_owned()];
+        assert_eq!(read(&some).map(|all| all.len()), Ok(3));
+        let (most, long) = (vec!["x".to_owned(); EXTENSIONS_MAX], "x".repeat(PRINCIPAL_BYTES_MAX));
+        assert_eq!(read(&[most.join(","), String::new()]).map(|all| all.len()), Ok(EXTENSIONS_MAX));
+        assert!(read(&[most.join(","), "y".to_owned()]).is_err());
+        assert!(read(std::slice::from_ref(&long)).is_ok());
+        assert!(read(&[long + "x"]).is_err());
+    }
+
+    #[test]
+    fn an_error_names_the_id_of_what_is_no_request() {
+        let cases = [
+            (r#"{"jsonrpc":"2.0","id":7,"method":8}"#, json!(7)),
+            (r#"{"jsonrpc":2,"id":"x","method":"GetTask"}"#, json!("x")),
+            (r#"{"jsonrpc":"2.0","id":7}"#, json!(7)),
+            (r#"{"jsonrpc":"1.0","id":"y","method":"GetTask"}"#, json!("y")),
+            (r#"{"jsonrpc":"2.0","id":{"no":1},"method":"GetTask"}"#, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":1.5,"method":"GetTask"}"#, Value::Null),
+            (r#"[{"jsonrpc":"2.0","id":7,"method":"GetTask"}]"#, Value::Null),
+            (r#"{"id":7,"#, Value::Null),
+        ];
+        for (body, id) in cases {
+            let (read, asked) = read(body.as_bytes());
+            assert!(asked.is_err(), "{body}");
+            assert_eq!(read, id, "{body}");
+        }
+    }
 }

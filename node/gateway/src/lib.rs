@@ -7,6 +7,7 @@
 //!
 //! **Never knows**: where agents are, frames, keys other than the node's own, which signs cards.
 
+mod activity;
 mod card;
 mod guard;
 mod introduce;

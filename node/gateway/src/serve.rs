@@ -1,9 +1,10 @@
-//! The server loop: connections are counted, and headers must come in time.
+//! The server loop: connections are counted, headers must come in time, and who asks nothing for long has to leave.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -13,6 +14,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::activity::{Activity, count};
+
 /// What the server bears.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -20,13 +23,20 @@ pub struct Limits {
     pub connections: usize,
     /// A request's head must be complete within this.
     pub header_timeout: Duration,
+    /// A connection on which nothing is asked or answered for this long ends: pings alone keep none.
+    pub idle: Duration,
     /// Requests under way get this long once the node stops.
     pub drain: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { connections: 1_024, header_timeout: Duration::from_secs(10), drain: Duration::from_secs(2) }
+        Limits {
+            connections: 1_024,
+            header_timeout: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            drain: Duration::from_secs(2),
+        }
     }
 }
 
@@ -46,6 +56,14 @@ async fn begin(stream: TcpStream) -> std::io::Result<impl AsyncRead + AsyncWrite
     Ok(tokio::io::join(std::io::Cursor::new(head).chain(reading), writing))
 }
 
+/// The next connection. What is written is sent at once: events are small, and one that waits for the acknowledgement
+/// of the one before comes 40 ms late.
+async fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 /// Serves until `stop`, then lets what is under way end.
 pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
     let gate = Arc::new(Semaphore::new(limits.connections));
@@ -53,11 +71,11 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
     loop {
         let permit = gate.clone().acquire_owned().await.expect("this semaphore is never closed");
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = accept(&listener) => accepted,
             () = stop.cancelled() => break,
         };
         let stream = match accepted {
-            Ok((stream, _)) => stream,
+            Ok(stream) => stream,
             Err(error) => {
                 // Out of file descriptors, most likely: it passes when connections end.
                 tracing::warn!(%error, "gateway cannot accept a connection");
@@ -65,8 +83,10 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
                 continue;
             }
         };
-        let service = TowerToHyperService::new(router.clone());
-        let (header_timeout, stop) = (limits.header_timeout, stop.clone());
+        let activity = Arc::<Activity>::default();
+        let counted = router.clone().layer(from_fn_with_state(activity.clone(), count));
+        let service = TowerToHyperService::new(counted);
+        let (header_timeout, idle, stop) = (limits.header_timeout, limits.idle, stop.clone());
         connections.spawn(async move {
             let mut builder = Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
@@ -85,6 +105,11 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
                     connection.as_mut().graceful_shutdown();
                     connection.await
                 }
+                () = activity.idle_for(idle) => {
+                    connection.as_mut().graceful_shutdown();
+                    // Whoever does not take leave is left.
+                    tokio::time::timeout(header_timeout, connection).await.unwrap_or(Ok(()))
+                }
             };
             if let Err(error) = ended {
                 tracing::debug!(%error, "gateway connection ended");
@@ -95,4 +120,18 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
     connections.close();
     // Streams of events may never end by themselves.
     let _ = tokio::time::timeout(limits.drain, connections.wait()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_written_to_a_client_does_not_wait_for_its_acknowledgements() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("it listens");
+        let (accepted, client) = tokio::join!(accept(&listener), TcpStream::connect(address));
+        client.expect("it accepts");
+        assert!(accepted.expect("a connection").nodelay().expect("an option"));
+    }
 }

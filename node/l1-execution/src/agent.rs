@@ -1,5 +1,6 @@
 //! What an agent is to the node: something that is given turns and makes outputs.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -18,7 +19,47 @@ pub trait Agent: Send + Sync + 'static {
     /// Works on one message. What it makes goes to `out` as it is made; returning ends the turn, with the task
     /// completed unless `out` was told otherwise. The future is dropped when the task is cancelled.
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>>;
+
+    /// Turns that it runs at once, where it has a bound of its own; beyond, they fail.
+    fn turns_max(&self) -> Option<usize> {
+        None
+    }
+
+    /// True for an agent that makes its tasks itself, and may answer without one: until it put [`Made::Begun`] or
+    /// [`Made::Reply`], nobody knows which it will be.
+    fn may_reply(&self) -> bool {
+        false
+    }
+
+    /// What the agent says of itself beside its agent file, once it is up.
+    fn own_card(&self) -> Option<OwnCard> {
+        None
+    }
+
+    /// A task is cancelled while it waits for its next message; gives the agent's words, if it has any. `remembered` is
+    /// what the agent asked to have kept for it.
+    fn cancel<'a>(
+        &'a self,
+        _remembered: &'a str,
+        _beside: &'a Parameters,
+    ) -> BoxFuture<'a, Result<Option<Message>, AgentError>> {
+        Box::pin(async { Ok(None) })
+    }
 }
+
+/// What an agent's own card says that is not in its agent file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OwnCard {
+    /// The extensions that it supports, or requires: A2A's AgentExtension.
+    pub extensions: Vec<a2a::AgentExtension>,
+    /// Media types that it reads.
+    pub input_modes: Vec<String>,
+    /// Media types that it writes.
+    pub output_modes: Vec<String>,
+}
+
+/// A2A's `metadata`, as a2a-lf has it.
+pub type Metadata = HashMap<String, serde_json::Value>;
 
 /// One message of a task, to be worked on.
 #[derive(Debug, Clone)]
@@ -50,6 +91,12 @@ pub struct Parameters {
     pub traceparent: Option<String>,
     /// W3C `tracestate`.
     pub tracestate: Option<String>,
+    /// `metadata` of the request.
+    pub metadata: Option<Metadata>,
+    /// `acceptedOutputModes` of its configuration.
+    pub accepted_output_modes: Option<Vec<String>>,
+    /// `historyLength` of its configuration.
+    pub history_length: Option<i32>,
 }
 
 impl Turn {
@@ -77,6 +124,28 @@ pub enum Made {
     Status(TaskState, Option<Message>),
     /// Something to be kept for the task's next turn; not shown to anybody.
     Remember(String),
+    /// An agent that may answer without a task made one. What it put before this is how its task begins.
+    Begun {
+        /// `SUBMITTED` or `WORKING`; how a turn ends is a status.
+        state: TaskState,
+        /// The task's `metadata`.
+        metadata: Option<Metadata>,
+    },
+    /// The agent's whole answer, for which it made no task.
+    Reply(Message),
+    /// A status or an artifact, with the `metadata` of the event that brought it.
+    Annotated(Box<Made>, Metadata),
+}
+
+impl Made {
+    /// The same with the metadata of its event, if that has any.
+    #[must_use]
+    pub fn annotated(self, metadata: Option<Metadata>) -> Made {
+        match metadata {
+            Some(metadata) if !metadata.is_empty() => Made::Annotated(Box::new(self), metadata),
+            _ => self,
+        }
+    }
 }
 
 /// Where an agent puts what it makes.
@@ -143,7 +212,8 @@ impl Output {
 
     /// Hands out what was held back, or need not be.
     pub(crate) async fn send(&self, made: Made) -> Result<(), AgentError> {
-        if let (Some(first), false) = (&self.first, matches!(made, Made::Remember(_))) {
+        let answers = !matches!(made, Made::Remember(_) | Made::Begun { .. });
+        if let (Some(first), true) = (&self.first, answers) {
             first.after.get_or_init(|| first.begun.elapsed());
         }
         self.sender.send(made).await.map_err(|_| AgentError::Cancelled)

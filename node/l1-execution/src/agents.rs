@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_protocol::Contract;
 use althing_protocol::contract::Class;
-use althing_td::AgentFile;
+use althing_td::{AgentFile, AsksAs};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -48,6 +48,8 @@ pub struct Question {
     pub delay_tolerant: bool,
     /// Who asked the one who asks, the origin first.
     pub principals: Vec<String>,
+    /// Whether it is asked in nobody's name but the agent's own.
+    pub as_itself: bool,
 }
 
 /// What came back.
@@ -68,6 +70,7 @@ pub(crate) struct AgentServer {
     from: String,
     named: Vec<String>,
     delay_tolerant: bool,
+    as_itself: bool,
     calls: Arc<dyn AgentCalls>,
     /// Tasks that the agent began, by whom they are with: nobody else's are gone on with.
     begun: Mutex<BTreeSet<(String, String)>>,
@@ -91,6 +94,7 @@ impl AgentServer {
             from: file.name.clone(),
             named,
             delay_tolerant,
+            as_itself: file.asks_as == AsksAs::Itself,
             calls: calls.clone(),
             begun: Mutex::default(),
         })
@@ -103,22 +107,24 @@ impl AgentServer {
 
 /// The same wherever it is bound: what an agent says of itself may change without becoming another one.
 fn definition(name: &str) -> Definition {
-    Definition {
-        name: name.to_owned(),
-        description: format!(
-            "Asks the agent {name:?} and gives its answer. Where it answers with a question, its task goes on with the \
-             next message that names it as `task`."
-        ),
-        input_schema: json!({
-            "type": "object",
-            "properties": { "message": { "type": "string" }, "task": { "type": "string" } },
-            "required": ["message"],
-            "additionalProperties": false,
-        }),
-    }
+    let description = format!(
+        "Asks the agent {name:?} and gives its answer. Where it answers with a question, its task goes on with the next \
+         message that names it as `task`."
+    );
+    let input_schema = json!({
+        "type": "object",
+        "properties": { "message": { "type": "string" }, "task": { "type": "string" } },
+        "required": ["message"],
+        "additionalProperties": false,
+    });
+    Definition::new(name, &description, input_schema)
 }
 
 impl ToolServer for AgentServer {
+    fn is_own(&self) -> bool {
+        true
+    }
+
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
         let mut names: Vec<String> = self.named.iter().filter(|name| *name != "*").cloned().collect();
         if names.len() < self.named.len() {
@@ -146,6 +152,7 @@ impl ToolServer for AgentServer {
                 task,
                 delay_tolerant: self.delay_tolerant,
                 principals: syscalls::around().principals.to_vec(),
+                as_itself: self.as_itself,
             };
             let said = self.calls.ask(question).await.map_err(Fault::Failed)?;
             if said.state == ASKS_BACK {

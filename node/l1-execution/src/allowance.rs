@@ -240,6 +240,33 @@ mod tests {
         assert!(allowance.check().is_err());
     }
 
+    /// Of 50 ms, two turns run 40 and 20, and ask for 60 and 40 of 100 tokens.
+    #[tokio::test(start_paused = true)]
+    async fn turns_share_what_there_is_for_their_time() {
+        let allowance = allowance(json!({ "cpu_ms": 50, "tokens": 100, "per_s": 60 }));
+        let runs = |ms: u64| {
+            allowance.ran(ms * 1_000_000);
+            std::future::ready(Ok(()))
+        };
+        assert_eq!(allowance.check(), Ok(()));
+        let first = allowance.hold(async { runs(40).await }).await;
+        assert_eq!(first, Ok(()));
+        allowance.reserve(60, None).settle(60);
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert_eq!(allowance.check(), Ok(()), "there is some left for the second");
+        assert_eq!(allowance.tokens_left(None), Some(40), "the first one's count");
+        assert!(allowance.spent().cpu_ns >= 40_000_000);
+        let second = async {
+            runs(20).await?;
+            std::future::pending().await
+        };
+        let stopped = allowance.hold(second).await.expect_err("both together ran for too long").to_string();
+        assert!(stopped.contains("class.cost.cpu_ms"), "{stopped}");
+        assert_eq!(allowance.check().expect_err("nothing is left for a third").what, "cpu_ms");
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert_eq!((allowance.check(), allowance.tokens_left(None)), (Ok(()), Some(100)), "another time begins");
+    }
+
     #[test]
     fn without_a_word_there_is_no_bound() {
         let allowance = Allowance::default();

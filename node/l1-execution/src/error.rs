@@ -112,6 +112,16 @@ pub enum AgentError {
     /// The agent failed.
     #[error("{0}")]
     Failed(String),
+    /// The agent answered with an error of A2A or of JSON-RPC.
+    #[error("{message}")]
+    Refused {
+        /// JSON-RPC code.
+        code: i32,
+        /// The agent's words.
+        message: String,
+        /// The error's `data`, where that is a list.
+        details: Vec<serde_json::Value>,
+    },
     /// The agent's program answered with something that is not A2A.
     #[error("the agent's program answered with {0}")]
     NotA2a(String),

@@ -38,7 +38,7 @@ impl World {
                     *byte = drawn.fetch_add(1, Ordering::SeqCst).to_le_bytes()[0];
                 }
             }),
-            Arc::new(move |name| secrets.lock().expect("secrets").get(name).cloned()),
+            Arc::new(move |name| Ok(secrets.lock().expect("secrets").get(name).cloned())),
         )
     }
 

@@ -172,7 +172,7 @@ fn calls(tools: Tools) -> SystemCalls {
 }
 
 fn secrets() -> althing_execution::model::Secrets {
-    Arc::new(|name| (name == "KEY").then(|| "hush-hush".to_owned()))
+    Arc::new(|name| Ok((name == "KEY").then(|| "hush-hush".to_owned())))
 }
 
 fn turn(text: &str) -> Turn {
@@ -349,11 +349,7 @@ struct Files(AtomicUsize);
 
 impl ToolServer for Files {
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
-        let tool = |name: &str| Definition {
-            name: name.to_owned(),
-            description: format!("Can {name} files."),
-            input_schema: json!({ "type": "object" }),
-        };
+        let tool = |name: &str| Definition::new(name, &format!("Can {name} files."), json!({ "type": "object" }));
         Box::pin(async move { Ok(vec![tool("read"), tool("delete")]) })
     }
 

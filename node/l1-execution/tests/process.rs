@@ -1,7 +1,11 @@
 //! The `process` runtime with real programs: this very test program, run again as an agent that behaves as told.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -39,16 +43,38 @@ fn program() {
         // proc(5): 19 is the nice value, 41 the policy, of which the first two were cut off.
         note(&format!("nice {} policy {}", fields[16], fields[38]));
     }
-    let port: u16 = std::env::var("PORT").expect("a port").parse().expect("a number");
-    let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is ours");
-    if behaviour == "with a child" {
+    if behaviour == "tells" {
+        for (name, _) in std::env::vars_os() {
+            note(&format!("variable {}", name.to_string_lossy()));
+        }
+        note(&format!("pid {} handed to {}", std::process::id(), std::env::var("LISTEN_PID").unwrap_or_default()));
+        let handed = std::fs::read_link("/proc/self/fd/3").expect("descriptor 3");
+        note(&format!("descriptor 3 is {}", handed.display()));
+    }
+    if behaviour.contains("with a child") {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
         note(&format!("child {}", child.id()));
         std::thread::spawn(move || child.wait());
     }
+    let Ok(port) = std::env::var("PORT") else { return on_a_socket(&behaviour) };
+    let listener = TcpListener::bind(("127.0.0.1", port.parse().expect("a number"))).expect("the port is ours");
     for stream in listener.incoming() {
-        let behaviour = behaviour.clone();
-        std::thread::spawn(move || serve(stream.expect("a connection"), &behaviour));
+        let (behaviour, stream) = (behaviour.clone(), stream.expect("a connection"));
+        let mut out = stream.try_clone().expect("a handle");
+        std::thread::spawn(move || serve(stream, &mut out, &behaviour));
+    }
+}
+
+/// Listens anew at the path of the socket, as a program does that knows nothing of descriptors.
+fn on_a_socket(behaviour: &str) {
+    let path = std::env::var_os("ALTHING_SOCKET").expect("a path");
+    note(&format!("socket {}", Path::new(&path).display()));
+    std::fs::remove_file(&path).expect("it is there");
+    let listener = UnixListener::bind(&path).expect("the folder is ours");
+    for stream in listener.incoming() {
+        let (behaviour, stream) = (behaviour.to_owned(), stream.expect("a connection"));
+        let mut out = stream.try_clone().expect("a handle");
+        std::thread::spawn(move || serve(stream, &mut out, &behaviour));
     }
 }
 
@@ -58,8 +84,7 @@ fn note(line: &str) {
     writeln!(file, "{line}").expect("a note");
 }
 
-fn serve(stream: TcpStream, behaviour: &str) {
-    let mut out = stream.try_clone().expect("a handle");
+fn serve(stream: impl Read, out: &mut dyn Write, behaviour: &str) {
     let mut stream = BufReader::new(stream);
     loop {
         let mut lines = Vec::new();
@@ -86,19 +111,23 @@ fn serve(stream: TcpStream, behaviour: &str) {
                 "supportedInterfaces": [{
                     "url": "http://somewhere.example/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0",
                 }],
-                "capabilities": { "streaming": streaming },
-                "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+                "capabilities": { "streaming": streaming, "extensions": [
+                    { "uri": "https://example.com/x", "required": true },
+                    { "uri": "https://althing.dev/ext/evidence/v1" },
+                    { "uri": "https://example.com/long", "description": "x".repeat(5_000) },
+                ] },
+                "defaultInputModes": ["text/plain", "image/png"], "defaultOutputModes": ["text/plain"],
             });
-            answer(&mut out, "application/json", card.to_string().as_bytes());
+            answer(out, "application/json", card.to_string().as_bytes());
             continue;
         }
         assert!(lines[0].starts_with("POST /rpc "), "the card's path: {}", lines[0]);
         let request: Value = serde_json::from_slice(&body).expect("JSON");
-        act(&mut out, behaviour, &request);
+        act(out, behaviour, &request);
     }
 }
 
-fn answer(out: &mut TcpStream, kind: &str, body: &[u8]) {
+fn answer(out: &mut dyn Write, kind: &str, body: &[u8]) {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n", body.len());
     // The node may be gone already.
     let _ = out.write_all(&[head.as_bytes(), body].concat());
@@ -112,7 +141,7 @@ fn task(state: &str, text: Option<&str>) -> Value {
     task
 }
 
-fn events(out: &mut TcpStream, events: &[Value]) {
+fn events(out: &mut dyn Write, events: &[Value]) {
     let lines: String = events
         .iter()
         .map(|event| format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": 1, "result": event })))
@@ -120,7 +149,7 @@ fn events(out: &mut TcpStream, events: &[Value]) {
     answer(out, "text/event-stream", lines.as_bytes());
 }
 
-fn act(out: &mut TcpStream, behaviour: &str, request: &Value) {
+fn act(out: &mut dyn Write, behaviour: &str, request: &Value) {
     let (method, message) = (request["method"].as_str().unwrap_or_default(), &request["params"]["message"]);
     let text = message["parts"][0]["text"].as_str().unwrap_or_default();
     note(&format!("{method} {} {}", message["taskId"].as_str().unwrap_or("-"), text));
@@ -138,8 +167,43 @@ fn act(out: &mut TcpStream, behaviour: &str, request: &Value) {
             );
         }
         "an error" => {
-            let error = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32_000, "message": "not today" } });
+            let error = json!({ "code": -32_005, "message": "not today", "data": [{ "reason": "X" }] });
+            let error = json!({ "jsonrpc": "2.0", "id": 1, "error": error });
             answer(out, "application/json", error.to_string().as_bytes());
+        }
+        "an error in the stream" => {
+            let first = json!({ "jsonrpc": "2.0", "id": 1, "result": { "task": task("TASK_STATE_WORKING", None) } });
+            let error = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32_603, "message": "not any more" } });
+            answer(out, "text/event-stream", format!("data: {first}\n\ndata: {error}\n\n").as_bytes());
+        }
+        "a message" => {
+            note(&request["params"].to_string());
+            events(
+                out,
+                &[json!({ "message": {
+                "messageId": "m", "contextId": "theirs", "role": "ROLE_AGENT", "parts": [{ "text": text }],
+            } })],
+            );
+        }
+        "metadata" => {
+            let mut first = task("TASK_STATE_SUBMITTED", None);
+            first["metadata"] = json!({ "of": "task" });
+            let mut working = status("TASK_STATE_WORKING");
+            working["statusUpdate"]["metadata"] = json!({ "of": "status" });
+            let chunk = json!({ "artifactUpdate": {
+                "taskId": "t-1", "contextId": "theirs", "append": true, "lastChunk": true,
+                "artifact": { "artifactId": "a", "parts": [{ "text": "x" }], "metadata": { "of": "artifact" } },
+                "metadata": { "of": "chunk" },
+            } });
+            events(out, &[json!({ "task": first }), working, chunk, status("TASK_STATE_COMPLETED")]);
+        }
+        "asks" if method == "CancelTask" => {
+            note(&format!("cancelled {}", request["params"]["id"].as_str().unwrap_or_default()));
+            let mut done = task("TASK_STATE_CANCELED", None);
+            done["status"]["message"] =
+                json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": "as you wish" }] });
+            let answered = json!({ "jsonrpc": "2.0", "id": 1, "result": done });
+            answer(out, "application/json", answered.to_string().as_bytes());
         }
         "no A2A" => answer(out, "text/event-stream", b"data: hello\n\n"),
         "an endless event" => {
@@ -245,6 +309,9 @@ fn turn(text: &str, remembered: Option<String>) -> Turn {
     let parameters = Parameters {
         principals: Vec::new(),
         extensions: vec!["https://example.com/a".to_owned(), "https://example.com/b".to_owned()],
+        metadata: Some([("trip".to_owned(), json!(7))].into()),
+        accepted_output_modes: Some(vec!["text/markdown".to_owned()]),
+        history_length: Some(3),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         tracestate: None,
     };
@@ -345,6 +412,74 @@ async fn what_is_not_a2a_is_said_and_bounded() {
         }
         assert_eq!(scene.host.status()[0].turns.running, 0);
     }
+}
+
+fn own_card(scene: &Scene) -> Option<althing_execution::agent::OwnCard> {
+    scene.host.agent("program").expect("it runs").own_card()
+}
+
+#[tokio::test]
+async fn what_a_programs_card_says_is_read_as_far_as_it_may_say_it() {
+    let scene = scene("honest");
+    until("it is ready", || own_card(&scene).is_some()).await;
+    let card = own_card(&scene).expect("a card");
+    assert_eq!(card.input_modes, ["text/plain", "image/png"]);
+    let [extension] = &card.extensions[..] else { panic!("{:?}", card.extensions) };
+    assert_eq!((&*extension.uri, extension.required), ("https://example.com/x", Some(true)));
+}
+
+#[tokio::test]
+async fn a_programs_own_error_keeps_its_code_and_data() {
+    let (_, ended) = scene("an error").turn("hello", None).await;
+    let (code, message, details) = (-32_005, "not today".to_owned(), vec![json!({ "reason": "X" })]);
+    assert_eq!(ended, Err(AgentError::Refused { code, message, details }));
+    let (made, ended) = scene("an error in the stream").turn("hello", None).await;
+    let (code, message, details) = (-32_603, "not any more".to_owned(), Vec::new());
+    assert_eq!(ended, Err(AgentError::Refused { code, message, details }));
+    assert!(made.contains(&Made::Begun { state: TaskState::Working, metadata: None }), "{made:?}");
+}
+
+#[tokio::test]
+async fn a_message_is_a_reply_and_what_was_sent_beside_the_question_reaches_the_program() {
+    let scene = scene("a message");
+    let (made, ended) = scene.turn("hello", None).await;
+    ended.expect("a turn");
+    assert!(matches!(&made[..], [Made::Reply(said)] if said.text() == Some("hello")), "{made:?}");
+    let notes = scene.notes();
+    let sent = notes.lines().find_map(|line| serde_json::from_str::<Value>(line).ok()).expect("what was sent");
+    assert_eq!(sent["metadata"], json!({ "trip": 7 }));
+    let configuration = json!({ "acceptedOutputModes": ["text/markdown"], "historyLength": 3 });
+    assert_eq!(sent["configuration"], configuration);
+}
+
+#[tokio::test]
+async fn metadata_comes_back_with_what_it_is_of() {
+    let (made, ended) = scene("metadata").turn("hello", None).await;
+    ended.expect("a turn");
+    let of = |what: &str| -> althing_execution::agent::Metadata { [("of".to_owned(), json!(what))].into() };
+    assert!(matches!(made[0], Made::Remember(_)));
+    assert_eq!(made[1], Made::Begun { state: TaskState::Submitted, metadata: Some(of("task")) });
+    assert_eq!(made[2], Made::Status(TaskState::Working, None).annotated(Some(of("status"))));
+    let Made::Annotated(chunk, metadata) = &made[3] else { panic!("{:?}", made[3]) };
+    assert_eq!(*metadata, of("chunk"));
+    let Made::Artifact { artifact, append: true, last: true } = &**chunk else { panic!("{chunk:?}") };
+    assert_eq!(artifact.metadata, Some(of("artifact")));
+    assert_eq!(made[4..], [Made::Status(TaskState::Completed, None)]);
+}
+
+#[tokio::test]
+async fn a_task_that_waits_is_cancelled_at_the_program() {
+    let scene = scene("asks");
+    let (made, ended) = scene.turn("first", None).await;
+    ended.expect("a turn");
+    let kept = made.iter().find_map(|one| match one {
+        Made::Remember(kept) => Some(kept.clone()),
+        _ => None,
+    });
+    let said =
+        scene.host.agent("program").expect("it runs").cancel(&kept.expect("its own ids"), &Parameters::default()).await;
+    assert_eq!(said.expect("it agrees").expect("its words").text(), Some("as you wish"));
+    assert!(scene.notes().contains("cancelled t-1"), "{}", scene.notes());
 }
 
 #[tokio::test]
@@ -458,5 +593,116 @@ async fn a_delay_tolerant_program_runs_on_what_is_left_over() {
         let notes = scene.notes();
         assert!(policies.iter().any(|policy| notes.contains(policy)), "{class}: {notes}");
         scene.host.stop_all().await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_is_handed_a_socket_and_none_of_the_nodes_variables() {
+    let scene = scene("tells");
+    scene.noted("descriptor 3").await;
+    let notes = scene.notes();
+    let handed: BTreeSet<&str> = notes.lines().filter_map(|line| line.strip_prefix("variable ")).collect();
+    let allowed = [
+        "PATH",
+        "HOME",
+        "LANG",
+        "TZ",
+        "TMPDIR",
+        "ALTHING_SOCKET",
+        "LISTEN_FDS",
+        "LISTEN_FDNAMES",
+        "LISTEN_PID",
+        // The shell's own, and what the agent file names.
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+        BEHAVIOUR,
+        NOTES,
+    ];
+    let more: Vec<&&str> = handed.iter().filter(|name| !allowed.contains(name)).collect();
+    assert!(more.is_empty(), "{more:?}");
+    // What is planted: cargo tells the tests of itself.
+    assert!(std::env::vars_os().any(|(name, _)| !allowed.iter().any(|known| name == *known)), "nothing was kept back");
+    assert!(handed.contains("ALTHING_SOCKET") && handed.contains("LISTEN_FDS") && handed.contains("PATH"), "{notes}");
+    let told = notes.lines().find_map(|line| line.strip_prefix("pid ")).expect("its pid");
+    let (pid, listen_pid) = told.split_once(" handed to ").expect("both");
+    assert_eq!(pid, listen_pid);
+    assert!(notes.contains("descriptor 3 is socket:"), "{notes}");
+    scene.host.stop_all().await;
+}
+
+#[tokio::test]
+async fn another_account_cannot_reach_a_program_on_its_socket() {
+    let scene = scene("honest");
+    scene.turn("hello", None).await.1.expect("it is reached by its node");
+    let notes = scene.notes();
+    let socket = notes.lines().find_map(|line| line.strip_prefix("socket ")).expect("its path").to_owned();
+    let folder = Path::new(&socket).parent().expect("a folder");
+    let mode = std::fs::metadata(folder).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "nobody else can enter {}", folder.display());
+    // Of this account, and of another where the test may be one.
+    let sees = |mut command: std::process::Command| command.args(["-S", &socket]).status().expect("test(1)").success();
+    assert!(sees(std::process::Command::new("test")));
+    if nix::unistd::geteuid().is_root() {
+        let mut nobody = std::process::Command::new("test");
+        nobody.uid(65_534).gid(65_534);
+        assert!(!sees(nobody), "another account gets to {socket}");
+    } else {
+        println!("not tried as another account: this test is not root");
+    }
+    scene.host.stop_all().await;
+    assert!(!folder.exists(), "the folder goes with the agent");
+}
+
+#[tokio::test]
+async fn a_program_that_can_only_listen_on_a_port_gets_one_where_its_file_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    provide();
+    let mut ported = file(folder.path(), "honest", 20_000);
+    if let althing_td::RuntimeSpec::Process { port, .. } = &mut ported.runtime {
+        *port = Some(althing_td::ProgramPort::Tcp);
+    }
+    let scene = Scene { folder, host: Host::new(Builtins::new(), ProcessConfig::default()) };
+    scene.host.start(&ported, scene.folder.path()).expect("it starts");
+    let (made, ended) = scene.turn("hello", None).await;
+    ended.expect("a turn");
+    assert_eq!(texts(&made), ["hello"]);
+    assert!(!scene.notes().contains("socket "), "{}", scene.notes());
+    scene.host.stop_all().await;
+}
+
+#[tokio::test]
+async fn nothing_survives_a_killed_keeper_though_program_and_child_ignore_to_be_asked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    provide();
+    let config = ProcessConfig { stop_grace: Duration::from_millis(200), ..ProcessConfig::default() };
+    let mut stubborn = file(folder.path(), "with a child", 20_000);
+    if let althing_td::RuntimeSpec::Process { command, .. } = &mut stubborn.runtime {
+        // What is ignored stays ignored over exec, and in children.
+        let ignoring = ["/bin/sh", "-c", "trap '' TERM; exec \"$@\"", "ignores"].map(str::to_owned);
+        *command = ignoring.into_iter().chain(command.clone()).collect();
+    }
+    let scene = Scene { folder, host: Host::new(Builtins::new(), config) };
+    scene.host.start(&stubborn, scene.folder.path()).expect("it starts");
+    until("it is ready", || scene.host.status()[0].state == AgentState::Ready).await;
+    let keeper = scene.host.status()[0].pid.expect("a keeper").to_string();
+    let notes = scene.notes();
+    let started = notes.lines().find_map(|line| line.strip_prefix("started ")).expect("a program").to_owned();
+    let child = notes.lines().find_map(|line| line.strip_prefix("child ")).expect("a child").to_owned();
+    assert!(runs(&started) && runs(&child) && started != keeper);
+    for pid in [&started, &child] {
+        assert!(std::process::Command::new("kill").args(["-TERM", pid]).status().expect("kill").success());
+        assert!(runs(pid), "it ignores that");
+    }
+    assert!(std::process::Command::new("kill").args(["-KILL", &keeper]).status().expect("kill").success());
+    until("nothing of it runs any more", || !runs(&started) && !runs(&child)).await;
+    until("another runs", || scene.notes().matches("child ").count() > 1).await;
+    let notes = scene.notes();
+    assert!(scene.host.stop("program").await);
+    for line in notes.lines() {
+        if let Some(pid) = line.strip_prefix("started ").or_else(|| line.strip_prefix("child ")) {
+            assert!(!runs(pid), "{line} outlives its agent");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use althing_protocol::PublicKey;
+use althing_protocol::{CallerId, PublicKey, PublisherId};
 
 /// Who calls, as the stream proved it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,21 @@ pub struct Caller {
     /// The calling node.
     pub node: PublicKey,
     /// Whose node it is, when it proved that with a membership.
-    pub owner: Option<PublicKey>,
+    pub owner: Option<PublisherId>,
+}
+
+impl Caller {
+    /// Who is spoken of when somebody calls: the owner where it is proved, or else the node.
+    #[must_use]
+    pub fn id(&self) -> CallerId {
+        self.owner.map_or(CallerId::Node(self.node), CallerId::Publisher)
+    }
+
+    /// Is it one of these? A node that has an owner counts as both, each by its own id.
+    fn is_among(&self, set: &BTreeSet<CallerId>) -> bool {
+        set.contains(&CallerId::Node(self.node))
+            || self.owner.is_some_and(|owner| set.contains(&CallerId::Publisher(owner)))
+    }
 }
 
 /// Who may call an agent.
@@ -25,7 +39,7 @@ pub enum CallerRule {
     /// Everyone.
     Anyone,
     /// The owner's own nodes, and these nodes and owners.
-    Listed(BTreeSet<PublicKey>),
+    Listed(BTreeSet<CallerId>),
 }
 
 /// What this node knows of itself and of whom it trusts.
@@ -34,9 +48,9 @@ pub struct Trust {
     /// This node.
     pub node: PublicKey,
     /// Whose node it is.
-    pub owner: PublicKey,
-    /// Trusted nodes and owners.
-    pub trusted: BTreeSet<PublicKey>,
+    pub owner: PublisherId,
+    /// Trusted nodes and owners: two kinds, neither of which stands for the other.
+    pub trusted: BTreeSet<CallerId>,
     /// This node's network is a private one: who is connected holds its key, and is trusted.
     pub private: bool,
 }
@@ -46,7 +60,7 @@ pub struct Trust {
 #[error("{caller} may not call this agent: it answers {allowed}{}", if *.can_be_trusted { format!("; its owner can allow it with `althing trust {caller}`") } else { String::new() })]
 pub struct CallerRefused {
     /// Who called: the owner where it is known, or else the node.
-    pub caller: PublicKey,
+    pub caller: CallerId,
     /// Who is answered, in words.
     pub allowed: &'static str,
     /// Whether trust would change it.
@@ -54,25 +68,30 @@ pub struct CallerRefused {
 }
 
 impl Trust {
+    /// The publishers among the trusted.
+    pub fn publishers(&self) -> impl Iterator<Item = PublisherId> + '_ {
+        self.trusted.iter().filter_map(|trusted| match trusted {
+            CallerId::Publisher(publisher) => Some(*publisher),
+            CallerId::Node(_) => None,
+        })
+    }
+
     /// May `caller` call an agent with this rule?
     ///
     /// # Errors
     /// [`CallerRefused`].
     pub fn check(&self, rule: &CallerRule, caller: &Caller) -> Result<(), CallerRefused> {
         let own = caller.node == self.node || caller.owner == Some(self.owner);
-        let named = |set: &BTreeSet<PublicKey>| {
-            set.contains(&caller.node) || caller.owner.is_some_and(|owner| set.contains(&owner))
-        };
         let (allows, allowed) = match rule {
             CallerRule::ThisNode => (caller.node == self.node, "only callers on its own node"),
             CallerRule::Own => (own, "only its owner's nodes"),
             CallerRule::Trusted => {
-                (own || self.private || named(&self.trusted), "only its owner's nodes and those it trusts")
+                (own || self.private || caller.is_among(&self.trusted), "only its owner's nodes and those it trusts")
             }
             CallerRule::Anyone => (true, "everyone"),
-            CallerRule::Listed(set) => (own || named(set), "only its owner's nodes and a list of callers"),
+            CallerRule::Listed(set) => (own || caller.is_among(set), "only its owner's nodes and a list of callers"),
         };
-        let caller = caller.owner.unwrap_or(caller.node);
+        let caller = caller.id();
         let can_be_trusted = *rule == CallerRule::Trusted;
         if allows { Ok(()) } else { Err(CallerRefused { caller, allowed, can_be_trusted }) }
     }
@@ -87,38 +106,78 @@ mod tests {
         SecretKey::from_seed(&[seed; 32]).public()
     }
 
+    fn publisher(seed: u8) -> PublisherId {
+        PublisherId::from_digest([seed; 32])
+    }
+
+    fn callers() -> Vec<(&'static str, Caller)> {
+        vec![
+            ("this node", Caller { node: key(1), owner: None }),
+            ("own node", Caller { node: key(3), owner: Some(publisher(2)) }),
+            ("trusted node", Caller { node: key(7), owner: None }),
+            ("trusted owner's node", Caller { node: key(9), owner: Some(publisher(8)) }),
+            ("listed", Caller { node: key(5), owner: None }),
+            ("stranger", Caller { node: key(6), owner: Some(publisher(10)) }),
+        ]
+    }
+
+    fn trust() -> Trust {
+        let trusted = BTreeSet::from([CallerId::Node(key(7)), CallerId::Publisher(publisher(8))]);
+        Trust { node: key(1), owner: publisher(2), trusted, private: false }
+    }
+
+    fn listed() -> CallerRule {
+        CallerRule::Listed(BTreeSet::from([CallerId::Node(key(5))]))
+    }
+
     #[test]
     fn only_those_whom_the_rule_names_may_call() {
-        let trust = Trust { node: key(1), owner: key(2), trusted: BTreeSet::from([key(7), key(8)]), private: false };
-        let callers = [
-            ("this node", Caller { node: key(1), owner: None }),
-            ("own node", Caller { node: key(3), owner: Some(key(2)) }),
-            ("trusted node", Caller { node: key(7), owner: None }),
-            ("trusted owner's node", Caller { node: key(9), owner: Some(key(8)) }),
-            ("listed", Caller { node: key(5), owner: None }),
-            ("stranger", Caller { node: key(6), owner: Some(key(10)) }),
-            ("node that is no owner", Caller { node: key(2), owner: None }),
-        ];
+        let trust = trust();
         let rules = [
             (CallerRule::ThisNode, vec!["this node"]),
             (CallerRule::Own, vec!["this node", "own node"]),
             (CallerRule::Trusted, vec!["this node", "own node", "trusted node", "trusted owner's node"]),
-            (CallerRule::Listed(BTreeSet::from([key(5)])), vec!["this node", "own node", "listed"]),
+            (listed(), vec!["this node", "own node", "listed"]),
         ];
         for (rule, allowed) in rules {
-            for (name, caller) in &callers {
+            for (name, caller) in &callers() {
                 assert_eq!(trust.check(&rule, caller).is_ok(), allowed.contains(name), "{rule:?} {name}");
             }
         }
-        assert!(callers.iter().all(|(_, caller)| trust.check(&CallerRule::Anyone, caller).is_ok()));
+        assert!(callers().iter().all(|(_, caller)| trust.check(&CallerRule::Anyone, caller).is_ok()));
 
         // In a private network everybody is trusted, and nobody is more than that.
         let private = Trust { private: true, ..trust.clone() };
-        for (name, caller) in &callers {
+        for (name, caller) in &callers() {
             assert!(private.check(&CallerRule::Trusted, caller).is_ok(), "{name}");
-            for rule in [CallerRule::ThisNode, CallerRule::Own, CallerRule::Listed(BTreeSet::from([key(5)]))] {
+            for rule in [CallerRule::ThisNode, CallerRule::Own, listed()] {
                 assert_eq!(private.check(&rule, caller), trust.check(&rule, caller), "{rule:?} {name}");
             }
         }
+    }
+
+    #[test]
+    fn an_owner_s_bytes_worn_as_a_node_s_key_open_nothing() {
+        // A thief may run a node with any key that it holds: that node is neither the owner nor one of the trusted.
+        let worn = key(8);
+        let trust = Trust {
+            owner: PublisherId::from_digest(*worn.as_bytes()),
+            trusted: BTreeSet::from([CallerId::Publisher(PublisherId::from_digest(*worn.as_bytes()))]),
+            ..trust()
+        };
+        let thief = Caller { node: worn, owner: None };
+        let listed = CallerRule::Listed(trust.trusted.clone());
+        for rule in [CallerRule::ThisNode, CallerRule::Own, CallerRule::Trusted, listed] {
+            let refused = trust.check(&rule, &thief).expect_err("it is nobody");
+            assert_eq!(refused.caller, CallerId::Node(worn));
+        }
+    }
+
+    #[test]
+    fn a_trusted_node_does_not_speak_for_others() {
+        let trust = trust();
+        // Whatever publisher its bytes would make: other nodes are not trusted for it.
+        let claimed = Caller { node: key(11), owner: Some(PublisherId::from_digest(*key(7).as_bytes())) };
+        assert!(trust.check(&CallerRule::Trusted, &claimed).is_err());
     }
 }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crate::machine::frame_budget::FrameLimits;
+use crate::places::StreamLimits;
+
 /// How L2 behaves.
 #[derive(Debug, Clone)]
 pub struct CommunicationConfig {
@@ -10,15 +13,20 @@ pub struct CommunicationConfig {
     /// Streams that one peer may have open towards us, and we towards it; beyond, ours queue and theirs are closed.
     /// Half of what yamux allows on a connection.
     pub streams_per_peer_max: usize,
-    /// Streams that all peers together may have open towards us.
+    /// Streams that all peers together may have open towards us; of one too many, that of a farther peer goes, or that of who
+    /// has most.
     pub streams_max: usize,
     /// Streams to one peer and protocol that are kept open for the next call.
     pub idle_streams_max: usize,
     /// Requests a second of each peer that is not trusted, and twice as many at once; more wait. 0: any number. Where
     /// nobody has said whom this node trusts ([`crate::Communication::trusts`]), nobody waits.
     pub stranger_rate: u32,
+    /// Bytes of frames that are not finished yet; a frame up to 4 KiB is not counted.
+    pub frame_bytes: FrameLimits,
     /// A stream without a call is closed after this.
     pub idle_timeout: Duration,
+    /// One of a stranger's after this: longer than nodes keep a stream that they do not use.
+    pub stranger_idle_timeout: Duration,
     /// A peer must open a stream, answer its opening and finish a frame that it began within this.
     pub frame_timeout: Duration,
     /// A call without a deadline of its own gets this one. Streams have none.
@@ -33,9 +41,22 @@ impl Default for CommunicationConfig {
             streams_max: 4_096,
             idle_streams_max: 64,
             stranger_rate: 200,
+            frame_bytes: FrameLimits::default(),
             idle_timeout: Duration::from_secs(300),
+            stranger_idle_timeout: Duration::from_secs(30),
             frame_timeout: Duration::from_secs(10),
             default_deadline: Duration::from_secs(60),
+        }
+    }
+}
+
+impl CommunicationConfig {
+    /// The limits of all protocols that bring none of their own.
+    pub(crate) fn common_limits(&self) -> StreamLimits {
+        StreamLimits {
+            per_peer_max: self.streams_per_peer_max,
+            total_max: self.streams_max,
+            idle_max: self.idle_streams_max,
         }
     }
 }

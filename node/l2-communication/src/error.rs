@@ -25,6 +25,9 @@ pub enum StreamError {
     /// The peer did not do its part in time.
     #[error("the peer did not {0} in time")]
     Slow(&'static str),
+    /// Too many streams are open, or too many frames begun: this one made room.
+    #[error("too many streams or frames are open here, and others have more claim to the room; try again")]
+    Displaced,
     /// The opening was refused.
     #[error(transparent)]
     Hello(#[from] HelloError),

@@ -6,13 +6,13 @@ use althing_protocol::{Frame, FrameKind, PublicKey};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::caller::Caller;
 use crate::error::StreamError;
 use crate::keys::{self, KEYS};
 use crate::lanes::Priority;
 use crate::network::{BoxedStream, Incoming};
+use crate::places::StreamPlace;
 use crate::service::{Request, Shared};
 use crate::signed::SignedStream;
 
@@ -43,16 +43,22 @@ pub(crate) async fn accept(shared: Arc<Shared>, protocol: &'static str, mut inco
     while let Some((peer, raw)) = incoming.recv().await {
         let (shared, to) = (shared.clone(), to.clone());
         tokio::spawn(async move {
-            let Some(permits) = shared.admit(peer, protocol).await else {
+            let Some(place) = shared.admit(peer, protocol).await else {
                 shared.refuse(peer, protocol, &"it has too many streams open");
                 return;
             };
-            match serve(&shared, protocol, peer, raw, to).await {
+            let served = tokio::select! {
+                biased;
+                () = place.ended() => Err(StreamError::Displaced),
+                served = serve(&shared, protocol, peer, raw, to, &place) => served,
+            };
+            match served {
                 Ok(()) | Err(StreamError::Closed) => {}
                 Err(StreamError::Io(reason)) => tracing::debug!(%peer, protocol, %reason, "stream broke"),
+                // That others need the room is no offence.
+                Err(StreamError::Displaced) => tracing::debug!(%peer, protocol, "stream ended for another"),
                 Err(reason) => shared.refuse(peer, protocol, &reason),
             }
-            drop::<[OwnedSemaphorePermit; 2]>(permits);
         });
     }
 }
@@ -63,6 +69,7 @@ async fn serve(
     peer: PublicKey,
     raw: BoxedStream,
     to: Arc<dyn Inbound>,
+    place: &StreamPlace,
 ) -> Result<(), StreamError> {
     // What opening takes is larger than what serving takes, and over soon: it is not to be kept as long as that.
     let (mut stream, hello) = Box::pin(SignedStream::accept(raw, shared.opening(protocol, peer))).await?;
@@ -72,20 +79,32 @@ async fn serve(
     {
         Box::pin(keys::ensure(shared, peer, shown)).await;
     }
+    let caller = || Caller { node: peer, owner: membership.as_ref().and_then(|shown| shared.owner_by(shown)) };
+    let mut nearness = shared.nearness(&caller());
+    if !place.proven(nearness) {
+        return Err(StreamError::Displaced);
+    }
     loop {
-        let Some(frame) = stream.receive_within(shared.config.idle_timeout).await? else { return Ok(()) };
+        stream.regard(nearness);
+        let idle = shared.idle_timeout(nearness);
+        let Some((frame, reserved)) = stream.receive_within(idle).await? else { return Ok(()) };
         if frame.kind != FrameKind::Request {
             return Err(StreamError::Unexpected(name(frame.kind)));
         }
         // Looked at with each call: a stream may outlive what was shown when it was opened.
-        let caller = Caller { node: peer, owner: membership.as_ref().and_then(|shown| shared.owner_by(shown)) };
+        let caller = caller();
+        nearness = shared.nearness(&caller);
         // Nothing more is read of this stream meanwhile.
         shared.pace(&caller).await;
+        place.busy(nearness);
         let request = Request::from_frame(frame);
         let priority = to.priority(&request);
-        if !answer(&mut stream, to.call(caller, request), priority).await? {
+        let answering = to.call(caller, request);
+        drop(reserved);
+        if !answer(&mut stream, answering, priority).await? {
             return Ok(());
         }
+        place.idle();
     }
 }
 
@@ -98,7 +117,7 @@ async fn answer(
     let answer = tokio::select! {
         biased;
         answer = answering => answer,
-        interrupted = stream.receive() => return cancelled(interrupted),
+        interrupted = stream.receive_meanwhile() => return cancelled(interrupted),
     };
     match answer {
         Answer::Response(body) => stream.send(Frame::new(FrameKind::Response, body), priority).await?,
@@ -107,7 +126,7 @@ async fn answer(
             let event = tokio::select! {
                 biased;
                 event = events.next() => event,
-                interrupted = stream.receive() => return cancelled(interrupted),
+                interrupted = stream.receive_meanwhile() => return cancelled(interrupted),
             };
             match event {
                 Some(Ok(body)) => stream.send(Frame::new(FrameKind::Event, body), priority).await?,

@@ -294,6 +294,28 @@ mod tests {
         }
     }
 
+    /// Room in the connection is not enough: what is more urgent may come to it at any moment.
+    #[tokio::test(start_paused = true)]
+    async fn bulk_waits_for_a_frame_that_is_being_written_although_there_is_room() {
+        let lanes = Arc::<Lanes>::default();
+        // Its peer takes nothing of it just now.
+        let (mut stuck, _unread): (BoxedStream, _) = {
+            let (mine, theirs) = tokio::io::duplex(1);
+            (Box::new(mine), theirs)
+        };
+        let writes = lanes.clone();
+        let interactive = tokio::spawn(async move {
+            writes.write(&mut stuck, &vec![0; CHUNK], Priority::Interactive, None).await.is_ok()
+        });
+        settle().await;
+        let bulk = frame(&lanes, &On(Arc::default()), b'b', 1, Priority::Bulk);
+        settle().await;
+        assert!(!bulk.is_finished(), "it waits for the other");
+        tokio::time::advance(PATIENCE * 2).await;
+        bulk.await.expect("it is written, for it is never starved");
+        interactive.abort();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn who_cannot_write_keeps_nobody_from_it() {
         let lanes = Arc::<Lanes>::default();

@@ -8,6 +8,8 @@ use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{broadcast, mpsc};
 
+use crate::admission::Origin;
+use crate::machine::nearness::Nearness;
 use crate::routing::Routing;
 
 /// A stream to a peer: ordered bytes, both ways, closed by dropping it.
@@ -56,6 +58,16 @@ pub trait Network: Send + Sync + 'static {
     fn connected(&self) -> Vec<PublicKey> {
         self.peers().into_iter().map(|info| info.peer).collect()
     }
+    /// Is that peer?
+    fn is_connected(&self, peer: PublicKey) -> bool {
+        self.connected().contains(&peer)
+    }
+    /// Where a peer's connection comes from, as far as it is known.
+    fn origin(&self, _peer: PublicKey) -> Option<Origin> {
+        None
+    }
+    /// How near a connected peer is to this node: whose connections stay when there are too many.
+    fn regard(&self, _peer: PublicKey, _nearness: Nearness) {}
     /// Where this node can be dialled, as far as it knows.
     fn listening(&self) -> Vec<String>;
     /// The table in which nodes keep for each other where things are.

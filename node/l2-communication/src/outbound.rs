@@ -1,11 +1,11 @@
 //! The calling side: a unary call borrows an idle stream, a streaming call owns one.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use althing_protocol::{Frame, FrameKind, PublicKey};
+use althing_protocol::{Frame, FrameKind, OwnerProof, PublicKey};
 use futures::Stream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
@@ -14,8 +14,9 @@ use crate::error::{CallError, StreamError};
 use crate::inbound::name;
 use crate::lanes::Priority;
 use crate::network::OpenError;
-use crate::service::{Request, Shared, kind};
+use crate::service::{Request, Shared};
 use crate::signed::SignedStream;
+use crate::uses::Using;
 
 /// How often a stream is opened before a call is given up.
 const OPEN_TRIES: usize = 3;
@@ -30,12 +31,16 @@ type Idle = Vec<(SignedStream, Instant)>;
 #[derive(Default)]
 pub(crate) struct Pool {
     idle: Mutex<BTreeMap<(PublicKey, &'static str), Idle>>,
-    /// Rises when streams are forgotten: what was borrowed before does not come back.
-    era: AtomicU64,
+    /// Those of the present connection to each peer: what was borrowed of an earlier one does not come back.
+    eras: Mutex<BTreeMap<PublicKey, Arc<Era>>>,
 }
 
+/// Over when the peer is gone, or is to be reached another way.
+#[derive(Default)]
+struct Era(AtomicBool);
+
 impl Pool {
-    fn take(&self, peer: PublicKey, protocol: &'static str, shows: Option<&[u8]>) -> Option<SignedStream> {
+    fn take(&self, peer: PublicKey, protocol: &'static str, shows: Option<&OwnerProof>) -> Option<SignedStream> {
         let mut idle = self.idle.lock().expect("no holder of the pool panics");
         let streams = idle.get_mut(&(peer, protocol))?;
         // Newest first: the old ones run into the other side's idle timeout together, and are then dropped together.
@@ -47,11 +52,16 @@ impl Pool {
         None
     }
 
-    fn give(&self, (peer, protocol): (PublicKey, &'static str), stream: SignedStream, era: u64, max: usize) {
-        if self.era.load(Ordering::Relaxed) != era {
+    fn era(&self, peer: PublicKey) -> Arc<Era> {
+        self.eras().entry(peer).or_default().clone()
+    }
+
+    fn give(&self, (peer, protocol): (PublicKey, &'static str), stream: SignedStream, era: &Era, max: usize) {
+        let mut idle = self.idle.lock().expect("no holder of the pool panics");
+        // Looked at with the lock: what ends an era takes it afterwards.
+        if era.0.load(Ordering::Acquire) {
             return;
         }
-        let mut idle = self.idle.lock().expect("no holder of the pool panics");
         let streams = idle.entry((peer, protocol)).or_default();
         if streams.len() < max {
             streams.push((stream, Instant::now()));
@@ -60,16 +70,32 @@ impl Pool {
 
     /// Closes those that the other side closed, and those that nobody needed for long.
     pub fn sweep(&self) {
-        self.idle.lock().expect("no holder of the pool panics").retain(|_, streams| {
+        let mut idle = self.idle.lock().expect("no holder of the pool panics");
+        idle.retain(|_, streams| {
             streams.retain_mut(|(stream, since)| since.elapsed() < IDLE && !stream.is_closed());
             !streams.is_empty()
         });
+        // Nobody has anything of the others.
+        let held = |peer: &PublicKey| idle.keys().any(|(with, _)| with == peer);
+        self.eras().retain(|peer, era| Arc::strong_count(era) > 1 || held(peer));
     }
 
     /// Forgets the streams to a peer that is gone, or is to be reached another way.
     pub fn forget(&self, peer: PublicKey) {
-        self.era.fetch_add(1, Ordering::Relaxed);
+        if let Some(era) = self.eras().remove(&peer) {
+            era.0.store(true, Ordering::Release);
+        }
         self.idle.lock().expect("no holder of the pool panics").retain(|(with, _), _| *with != peer);
+    }
+
+    fn eras(&self) -> MutexGuard<'_, BTreeMap<PublicKey, Arc<Era>>> {
+        self.eras.lock().expect("no holder of the eras panics")
+    }
+
+    /// Peers for which something is kept.
+    #[cfg(test)]
+    pub fn peers(&self) -> usize {
+        self.eras().len()
     }
 }
 
@@ -82,8 +108,9 @@ pub(crate) async fn unary(
 ) -> Result<Vec<u8>, CallError> {
     let deadline = request.deadline.unwrap_or(shared.config.default_deadline);
     let calling = async {
+        let _using = request.agent.is_some().then(|| shared.uses(peer));
         let _permit = shared.queue(peer, protocol).await;
-        let era = shared.pool.era.load(Ordering::Relaxed);
+        let era = shared.pool.era(peer);
         let mut stream = borrow(shared, peer, protocol).await?;
         let broken = |reason| CallError::Broken { peer, reason };
         let priority = request.priority;
@@ -94,9 +121,7 @@ pub(crate) async fn unary(
             FrameKind::Error => Err(CallError::Refused { peer, body: frame.body }),
             kind => return Err(broken(StreamError::Unexpected(name(kind)))),
         };
-        // What nodes ask by themselves is rare: one stream waits for the next time.
-        let most = if kind(protocol) > 0 { 1 } else { shared.config.idle_streams_max };
-        shared.pool.give((peer, protocol), stream, era, most);
+        shared.pool.give((peer, protocol), stream, &era, shared.places.limits(protocol).idle_max);
         answer
     };
     let late = |_| CallError::Deadline { peer, after_ms: millis(deadline) };
@@ -112,6 +137,7 @@ pub(crate) async fn streaming(
 ) -> Result<Events, CallError> {
     let patience = request.deadline.unwrap_or(shared.config.default_deadline);
     let opening = async {
+        let using = request.agent.is_some().then(|| shared.uses(peer));
         let permit = shared.queue(peer, protocol).await;
         let mut stream = borrow(shared, peer, protocol).await?;
         let priority = request.priority;
@@ -119,7 +145,7 @@ pub(crate) async fn streaming(
             .send(request.into_frame(patience), priority)
             .await
             .map_err(|reason| CallError::Broken { peer, reason })?;
-        Ok(Events { peer, stream, _permit: permit })
+        Ok(Events { peer, stream, _permit: permit, _using: using })
     };
     let late = |_| CallError::Deadline { peer, after_ms: millis(patience) };
     timeout(patience, opening).await.map_err(late)?
@@ -165,6 +191,7 @@ pub struct Events {
     peer: PublicKey,
     pub(crate) stream: SignedStream,
     _permit: OwnedSemaphorePermit,
+    _using: Option<Using>,
 }
 
 impl Events {

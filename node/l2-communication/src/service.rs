@@ -1,27 +1,33 @@
 //! The shell of L2: ties a [`Network`] to callers and to [`Inbound`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use althing_protocol::object::{self, Membership};
-use althing_protocol::{AgentId, Authored, Frame, FrameKind, Hello, PublicKey, SecretKey};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
+use althing_protocol::keyring::Origin;
+use althing_protocol::{
+    AgentId, Frame, FrameKind, Hello, OwnerProof, PublicKey, PublisherId, SecretKey, VerifiedOwner,
+};
+use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::caller::Caller;
 use crate::config::CommunicationConfig;
 use crate::error::CallError;
+use crate::frames::Frames;
 use crate::inbound::{self, Inbound};
 use crate::keys::{self, KEYS, Keys};
 use crate::lanes::{Lanes, Priority};
 use crate::machine::manners::Manners;
+use crate::machine::nearness::{Holder, Nearness};
 use crate::network::{AcceptError, Network, PeerEvent};
 use crate::outbound::{self, Events, Pool};
+use crate::places::{Places, StreamLimits, StreamPlace};
 use crate::ports::{Entropy, WallClock};
 use crate::reach::{self, REACH, Reaching};
 use crate::signed::Opening;
+use crate::uses::{InUse, Using};
 
 /// How long a stream beyond the limit may wait.
 const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
@@ -101,11 +107,15 @@ pub(crate) struct Shared {
     pub pool: Pool,
     key: SecretKey,
     entropy: Entropy,
-    membership: watch::Receiver<Option<Vec<u8>>>,
-    limits: Limits,
+    membership: watch::Receiver<Option<Arc<OwnerProof>>>,
+    pub places: Places,
+    /// Bytes of frames that come in.
+    frames: Arc<Frames>,
+    /// Whose agents are called from here.
+    in_use: Arc<InUse>,
     refused: AtomicU64,
     /// Whose nodes the peers proved to be.
-    owners: Mutex<BTreeMap<PublicKey, Authored<Membership>>>,
+    owners: Mutex<BTreeMap<PublicKey, VerifiedOwner>>,
     /// Which keys speak for whom.
     pub keys: Keys,
     /// How others can reach this node.
@@ -115,32 +125,16 @@ pub(crate) struct Shared {
     /// Whom this node trusts.
     trusts: OnceLock<Trusts>,
     manners: Mutex<Manners>,
-    begun: Instant,
+    pub begun: Instant,
 }
 
 type Trusts = Box<dyn Fn(&Caller) -> bool + Send + Sync>;
 
-struct Limits {
-    inbound: Arc<Semaphore>,
-    inbound_by_peer: Mutex<ByPeer>,
-    outbound_by_peer: Mutex<ByPeer>,
-}
-
-/// What one peer may have of calls (0), and of each thing that nodes ask each other by themselves: that never waits for
-/// calls, nor for each other.
-type ByPeer = BTreeMap<(PublicKey, u8), Arc<Semaphore>>;
-
-/// Streams of one peer for what nodes ask each other by themselves.
-const OWN_STREAMS: usize = 8;
-
-/// Which kind of stream a protocol has; see [`ByPeer`].
-pub(crate) fn kind(protocol: &'static str) -> u8 {
-    match protocol {
-        KEYS => 1,
-        REACH => 2,
-        _ => 0,
-    }
-}
+/// What nodes ask each other by themselves has places of its own, so that it never waits for calls, nor these for each other.
+/// A node asks for keys on a stream of each of its connections, and tells on another.
+const KEYS_LIMITS: StreamLimits = StreamLimits { per_peer_max: 8, total_max: 1_024, idle_max: 1 };
+/// Of all peers few ask at one time.
+const REACH_LIMITS: StreamLimits = StreamLimits { per_peer_max: 8, total_max: 256, idle_max: 1 };
 
 impl Communication {
     /// Starts L2 on `network`, which must prove the same key. `membership` is shown to every peer and may be renewed.
@@ -148,16 +142,13 @@ impl Communication {
     pub fn start(
         network: Arc<dyn Network>,
         key: SecretKey,
-        membership: watch::Receiver<Option<Vec<u8>>>,
+        membership: watch::Receiver<Option<Arc<OwnerProof>>>,
         config: CommunicationConfig,
         clock: WallClock,
         entropy: Entropy,
     ) -> Communication {
-        let limits = Limits {
-            inbound: Arc::new(Semaphore::new(config.streams_max)),
-            inbound_by_peer: Mutex::default(),
-            outbound_by_peer: Mutex::default(),
-        };
+        let places = Places::new(config.common_limits());
+        let frames = Arc::new(Frames::new(config.frame_bytes));
         let events = network.events();
         let shared = Arc::new(Shared {
             network,
@@ -167,7 +158,9 @@ impl Communication {
             key,
             entropy,
             membership,
-            limits,
+            places,
+            frames,
+            in_use: Arc::default(),
             refused: AtomicU64::new(0),
             owners: Mutex::default(),
             keys: Keys::default(),
@@ -177,11 +170,12 @@ impl Communication {
             manners: Mutex::default(),
             begun: Instant::now(),
         });
-        tokio::spawn(forget_the_gone(Arc::downgrade(&shared), events));
+        tokio::spawn(follow_peers(Arc::downgrade(&shared), events));
         let communication = Communication { shared: shared.clone() };
         // Errors mean that this network has an L2 already, which then serves.
-        let _ = communication.serve(REACH, Arc::new(reach::Serving(Arc::downgrade(&shared))));
-        if communication.serve(KEYS, Arc::new(keys::Serving(Arc::downgrade(&shared)))).is_ok() {
+        let _ = communication.serve_limited(REACH, REACH_LIMITS, Arc::new(reach::Serving(Arc::downgrade(&shared))));
+        let serving = Arc::new(keys::Serving(Arc::downgrade(&shared)));
+        if communication.serve_limited(KEYS, KEYS_LIMITS, serving).is_ok() {
             tokio::spawn(keys::spread(Arc::downgrade(&shared), shared.network.events()));
         }
         communication
@@ -201,6 +195,28 @@ impl Communication {
         let incoming = self.shared.network.accept(protocol)?;
         tokio::spawn(inbound::accept(self.shared.clone(), protocol, incoming, to));
         Ok(())
+    }
+
+    /// The same; its streams have places of their own, and so many. Without that they share those of all protocols.
+    ///
+    /// # Errors
+    /// [`AcceptError::Taken`] when that was done before.
+    pub fn serve_limited(
+        &self,
+        protocol: &'static str,
+        limits: StreamLimits,
+        to: Arc<dyn Inbound>,
+    ) -> Result<(), AcceptError> {
+        let incoming = self.shared.network.accept(protocol)?;
+        self.shared.places.set_own(protocol, limits);
+        tokio::spawn(inbound::accept(self.shared.clone(), protocol, incoming, to));
+        Ok(())
+    }
+
+    /// Bytes of frames that peers have announced, that may be read, and that are not handed on yet.
+    #[must_use]
+    pub fn frame_bytes_held(&self) -> usize {
+        self.shared.frames.held()
     }
 
     /// Asks `peer`, and waits for its one answer. Dropping the future cancels the call.
@@ -227,8 +243,14 @@ impl Communication {
 
     /// Whose node a connected peer proved to be.
     #[must_use]
-    pub fn owner(&self, peer: PublicKey) -> Option<PublicKey> {
+    pub fn owner(&self, peer: PublicKey) -> Option<PublisherId> {
         self.shared.owner(peer)
+    }
+
+    /// Where what this peer tells comes from, as far as somebody pays for it.
+    #[must_use]
+    pub fn origin(&self, peer: PublicKey) -> Origin {
+        keys::origin(&self.shared, peer)
     }
 
     /// What is known of keys.
@@ -255,8 +277,9 @@ impl Communication {
     }
 }
 
-/// Drops what was kept for a peer when its last connection is gone, and streams that nobody needs.
-async fn forget_the_gone(shared: std::sync::Weak<Shared>, mut events: broadcast::Receiver<PeerEvent>) {
+/// Tells the network how near who comes is; drops what was kept for a peer when its last connection is gone, and streams that
+/// nobody needs.
+async fn follow_peers(shared: std::sync::Weak<Shared>, mut events: broadcast::Receiver<PeerEvent>) {
     let mut sweep = interval(SWEEP);
     loop {
         let event = tokio::select! {
@@ -264,7 +287,7 @@ async fn forget_the_gone(shared: std::sync::Weak<Shared>, mut events: broadcast:
             event = events.recv() => event,
             _ = sweep.tick() => {
                 let Some(shared) = shared.upgrade() else { return };
-                shared.pool.sweep();
+                shared.sweep();
                 continue;
             }
         };
@@ -272,32 +295,12 @@ async fn forget_the_gone(shared: std::sync::Weak<Shared>, mut events: broadcast:
         match event {
             Ok(PeerEvent::Disconnected(peer)) => shared.forget(peer),
             Ok(PeerEvent::Moved(peer)) => shared.pool.forget(peer),
-            Ok(PeerEvent::Connected(_)) => {}
-            Err(broadcast::error::RecvError::Lagged(_)) => {
-                let here = shared.network.connected();
-                for peer in shared.limits.peers() {
-                    if !here.contains(&peer) {
-                        shared.forget(peer);
-                    }
-                }
-            }
+            Ok(PeerEvent::Connected(peer)) => shared.regard(peer),
+            // Who was missed is seen by what is swept.
+            Err(broadcast::error::RecvError::Lagged(_)) => shared.sweep(),
             Err(broadcast::error::RecvError::Closed) => return,
         }
     }
-}
-
-impl Limits {
-    fn peers(&self) -> Vec<PublicKey> {
-        let limits = self.outbound_by_peer.lock().expect("no holder of the limits panics");
-        limits.keys().map(|(peer, _)| *peer).collect()
-    }
-}
-
-fn of_peer(map: &Mutex<ByPeer>, peer: PublicKey, protocol: &'static str, max: usize) -> Arc<Semaphore> {
-    let kind = kind(protocol);
-    let mut map = map.lock().expect("no holder of the limits panics");
-    let max = if kind > 0 { OWN_STREAMS } else { max };
-    map.entry((peer, kind)).or_insert_with(|| Arc::new(Semaphore::new(max))).clone()
 }
 
 impl Shared {
@@ -311,56 +314,105 @@ impl Shared {
             membership: self.own_membership(),
             timeout: self.config.frame_timeout,
             lanes: self.lanes().entry(peer).or_default().clone(),
+            holder: self.holder(peer),
+            frames: self.frames.clone(),
         }
     }
 
-    /// Leave for one more stream from `peer`, if it and all together have not too many. A peer that keeps to the limit
-    /// may open a stream just before its last one is seen to be closed: so there is a little patience. Strangers open them
-    /// at a bounded rate, and take no place among all while they wait.
-    pub async fn admit(&self, peer: PublicKey, protocol: &'static str) -> Option<[OwnedSemaphorePermit; 2]> {
-        let own = of_peer(&self.limits.inbound_by_peer, peer, protocol, self.config.streams_per_peer_max);
-        let own = timeout(ADMIT_PATIENCE, own.acquire_owned()).await.ok()?.ok()?;
+    /// A peer, and where it stands.
+    fn holder(&self, peer: PublicKey) -> Holder {
+        let nearness = self.nearness(&Caller { node: peer, owner: self.owner(peer) });
+        Holder { peer, nearness, origin: self.network.origin(peer) }
+    }
+
+    /// How near a peer is to this node. Where nobody has said whom it trusts, nobody is a stranger.
+    pub fn nearness(&self, caller: &Caller) -> Nearness {
+        if self.is_own(caller) {
+            return Nearness::Own;
+        }
+        match self.is_trusted(caller) {
+            None | Some(true) => Nearness::Trusted,
+            Some(false) if self.in_use.contains(caller.node) => Nearness::InUse,
+            Some(false) => Nearness::Stranger,
+        }
+    }
+
+    /// Is it a node of this node's owner?
+    fn is_own(&self, caller: &Caller) -> bool {
+        let shown = self.membership.borrow();
+        shown.as_deref().is_some_and(|shown| caller.owner == Some(shown.owner()))
+    }
+
+    /// Tells the network how near a peer is.
+    fn regard(&self, peer: PublicKey) {
+        self.network.regard(peer, self.holder(peer).nearness);
+    }
+
+    /// An agent of that peer's is called, until what this gives is dropped.
+    pub fn uses(&self, peer: PublicKey) -> Using {
+        let known = self.in_use.contains(peer);
+        let using = self.in_use.begin(peer);
+        if !known {
+            self.regard(peer);
+        }
+        using
+    }
+
+    /// How long a peer's stream may stand without a call.
+    pub fn idle_timeout(&self, nearness: Nearness) -> Duration {
+        match nearness {
+            Nearness::Stranger => self.config.stranger_idle_timeout.min(self.config.idle_timeout),
+            Nearness::InUse | Nearness::Trusted | Nearness::Own => self.config.idle_timeout,
+        }
+    }
+
+    /// A place for one more stream from `peer`, if it has not too many. A peer that keeps to the limit may open a stream just
+    /// before its last one is seen to be closed: so there is a little patience. Strangers open them at a bounded rate, and take
+    /// no place among all while they wait.
+    pub async fn admit(&self, peer: PublicKey, protocol: &'static str) -> Option<StreamPlace> {
+        let of_peer = self.places.inbound(peer, protocol);
+        let of_peer = timeout(ADMIT_PATIENCE, of_peer.acquire_owned()).await.ok()?.ok()?;
         self.pace(&Caller { node: peer, owner: self.owner(peer) }).await;
-        let all = timeout(ADMIT_PATIENCE, self.limits.inbound.clone().acquire_owned()).await.ok()?.ok()?;
-        Some([own, all])
+        self.places.open(protocol, self.holder(peer), of_peer)
     }
 
     /// Waits until one more call to `peer` may be made.
     pub async fn queue(&self, peer: PublicKey, protocol: &'static str) -> OwnedSemaphorePermit {
-        let own = of_peer(&self.limits.outbound_by_peer, peer, protocol, self.config.streams_per_peer_max);
-        own.acquire_owned().await.expect("these semaphores are never closed")
+        let of_peer = self.places.outbound(peer, protocol);
+        of_peer.acquire_owned().await.expect("these semaphores are never closed")
     }
 
     /// What the peer showed of its owner in its opening; whether it holds is judged when it matters.
-    pub fn note_owner(&self, peer: PublicKey, hello: &Hello) -> Option<Authored<Membership>> {
-        let bytes = hello.membership.as_deref()?;
-        let shown = object::open::<Membership>(bytes, &self.config.network, "")
-            .inspect_err(|reason| self.complain(peer, "membership", reason))
-            .ok()?;
-        if shown.body.node != peer {
-            return None;
-        }
+    pub fn note_owner(&self, peer: PublicKey, hello: &Hello) -> Option<VerifiedOwner> {
+        let shown = keys::note_owner(self, peer, hello)?;
         self.owners().insert(peer, shown.clone());
+        // Who has left meanwhile was forgotten before this, and is not to be remembered.
+        if self.network.is_connected(peer) {
+            self.regard(peer);
+        } else {
+            self.owners().remove(&peer);
+            self.keys.forget_peer(peer);
+        }
         Some(shown)
     }
 
     /// Whose node a connected peer proved to be.
-    pub fn owner(&self, peer: PublicKey) -> Option<PublicKey> {
+    pub fn owner(&self, peer: PublicKey) -> Option<PublisherId> {
         let shown = self.owners().get(&peer).cloned()?;
         self.owner_by(&shown)
     }
 
     /// The owner, as long as the membership holds by what is known of keys now.
-    pub fn owner_by(&self, shown: &Authored<Membership>) -> Option<PublicKey> {
-        self.keys.owns(shown, shown.body.node, self.clock.now_ms()).ok()
+    pub fn owner_by(&self, shown: &VerifiedOwner) -> Option<PublisherId> {
+        self.keys.owns(shown, shown.membership.body.node, self.clock.now_ms()).ok()
     }
 
     /// What this node shows of its own owner.
-    pub fn own_membership(&self) -> Option<Vec<u8>> {
+    pub fn own_membership(&self) -> Option<Arc<OwnerProof>> {
         self.membership.borrow().clone()
     }
 
-    fn owners(&self) -> std::sync::MutexGuard<'_, BTreeMap<PublicKey, Authored<Membership>>> {
+    fn owners(&self) -> std::sync::MutexGuard<'_, BTreeMap<PublicKey, VerifiedOwner>> {
         self.owners.lock().expect("no holder of the owners panics")
     }
 
@@ -405,16 +457,24 @@ impl Shared {
     fn forget(&self, peer: PublicKey) {
         self.pool.forget(peer);
         self.owners().remove(&peer);
+        self.keys.forget_peer(peer);
         self.lanes().remove(&peer);
+    }
+
+    /// Drops what nobody needs: what was kept for peers that are gone, too, which a call that was under way then may have
+    /// brought back.
+    fn sweep(&self) {
+        self.pool.sweep();
+        self.places.sweep();
+        self.in_use.sweep();
         self.manners().sweep(self.begun.elapsed());
-        let full = |kind: u8, limit: &Arc<Semaphore>| {
-            limit.available_permits() == if kind > 0 { OWN_STREAMS } else { self.config.streams_per_peer_max }
-        };
-        for map in [&self.limits.inbound_by_peer, &self.limits.outbound_by_peer] {
-            // A limit that is still in use stays: whoever holds a permit would else not be counted.
-            map.lock()
-                .expect("no holder of the limits panics")
-                .retain(|(with, kind), limit| *with != peer || !full(*kind, limit));
-        }
+        let here: BTreeSet<PublicKey> = self.network.connected().into_iter().collect();
+        self.owners().retain(|peer, _| here.contains(peer));
+        self.lanes().retain(|peer, lanes| here.contains(peer) || Arc::strong_count(lanes) > 1);
+        // Trust changes, and use ends.
+        here.into_iter().for_each(|peer| self.regard(peer));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::machine::room::Bounds;
+
 /// How L3 behaves.
 #[derive(Debug, Clone)]
 pub struct DiscoveryConfig {
@@ -19,8 +21,8 @@ pub struct DiscoveryConfig {
     pub fetch_timeout: Duration,
     /// Requests for evidence to one node at a time.
     pub fetches_per_node: usize,
-    /// Nodes that the catalogue holds; more are refused.
-    pub nodes_max: usize,
+    /// What the catalogue holds: nodes, and bytes of what is kept of them.
+    pub bounds: Bounds,
     /// What is told to the table is told again after this: a third of how long it is kept.
     pub republish: Duration,
     /// A look-up in the table that takes longer is given up.
@@ -57,7 +59,7 @@ impl Default for DiscoveryConfig {
             push_timeout: Duration::from_secs(2),
             fetch_timeout: Duration::from_secs(5),
             fetches_per_node: 8,
-            nodes_max: 4_096,
+            bounds: Bounds::for_nodes(4_096),
             republish: Duration::from_secs(40 * 60),
             lookup_patience: Duration::from_secs(3),
             candidates_max: 20,

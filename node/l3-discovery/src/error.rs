@@ -1,5 +1,8 @@
 //! Why nothing could be found.
 
+/// Ids that a message names: whoever publishes agents of a name must not fill a terminal.
+const NAMED_MAX: usize = 8;
+
 /// Why one agent could not be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
@@ -16,8 +19,25 @@ pub enum FindError {
         /// The agent's id.
         id: String,
     },
+    /// Only strangers have agents of that name, and whoever asked did not ask for a stranger's.
+    #[error(
+        "no agent of yours, nor of anybody you trust, is known that is called {name:?}; a name alone never leads to a \
+         stranger's. Strangers have {}{}: use the whole id of one (or `--anyone` on the command line)",
+        .ids.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", "),
+        if .ids.len() > NAMED_MAX { format!(" and {} more", .ids.len() - NAMED_MAX) } else { String::new() }
+    )]
+    OnlyStrangers {
+        /// The name.
+        name: String,
+        /// The agents' ids.
+        ids: Vec<String>,
+    },
     /// A name that several publishers use.
-    #[error("{name:?} is the name of {} agents: {}; use the whole id of one", ids.len(), ids.join(", "))]
+    #[error(
+        "{name:?} is the name of {} agents: {}; use the whole id of one",
+        .ids.len(),
+        .ids.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ")
+    )]
     Ambiguous {
         /// The name.
         name: String,

@@ -14,7 +14,8 @@ use tokio::time::{interval, sleep, timeout};
 
 use crate::machine::catalogue::{Learned, PlacementRefused};
 use crate::placement::seen;
-use crate::service::Discovery;
+use crate::seek::Disbelief;
+use crate::service::{Discovery, State};
 use crate::{DESCRIBE, PLACEMENTS};
 
 /// An agent that is not believed is not asked for again within this, unless it changes.
@@ -39,6 +40,8 @@ enum Refused {
     Call(String),
     /// What was heard does not do.
     Agent(String),
+    /// Its node has shown as much as is verified for it for now.
+    Later,
 }
 
 impl Discovery {
@@ -47,7 +50,11 @@ impl Discovery {
         loop {
             tokio::select! {
                 biased;
-                _ = beat.tick() => { self.refresh_own(); tokio::spawn(self.clone().push_all_owned()); }
+                _ = beat.tick() => {
+                    self.refresh_own();
+                    self.review_audience();
+                    tokio::spawn(self.clone().push_all_owned());
+                }
                 () = self.shared.changed.notified() => { tokio::spawn(self.clone().push_all_owned()); }
                 event = events.recv() => match event {
                     Ok(PeerEvent::Connected(peer)) => {
@@ -57,7 +64,8 @@ impl Discovery {
                     }
                     Ok(PeerEvent::Disconnected(peer)) => self.part_from(peer),
                     Ok(PeerEvent::Moved(_)) => {}
-                    Err(broadcast::error::RecvError::Lagged(_)) => self.catch_up(),
+                    // Some who came or left were missed.
+                    Err(broadcast::error::RecvError::Lagged(_)) => self.review_audience(),
                     Err(broadcast::error::RecvError::Closed) => return,
                 },
             }
@@ -68,12 +76,47 @@ impl Discovery {
     fn meet(&self, peer: PublicKey) -> bool {
         let infos = self.shared.communication.network().peers();
         let dialled = infos.into_iter().find(|info| info.peer == peer && info.dialled);
+        let source = self.source(peer);
         let mut state = self.lock();
-        let joined = state.audience.joined(peer);
+        let joined = state.audience.joined(peer, source);
         if let Some(info) = dialled.filter(|_| joined) {
             state.dialled.insert(peer, info.address);
         }
+        drop(state);
+        self.end_watches();
         joined
+    }
+
+    /// A peer spoke. Whose it is is known once it did: who is near takes a place among those who hear this node.
+    pub(crate) fn hear(&self, peer: PublicKey) {
+        let near = self.trusts(peer) && !self.lock().audience.contains(peer);
+        if near && self.connected().contains(&peer) && self.meet(peer) {
+            tokio::spawn(self.clone().push_new(peer));
+        }
+    }
+
+    /// Who hears this node, by who is connected and how near they are now.
+    fn review_audience(&self) {
+        let connected = self.connected_sources();
+        let new = self.lock().audience.review(&connected);
+        self.end_watches();
+        for peer in new {
+            tokio::spawn(self.clone().push_new(peer));
+        }
+    }
+
+    /// Those who made room for others are not told on.
+    fn end_watches(&self) {
+        let ended = {
+            let mut state = self.lock();
+            let State { watchers, audience, .. } = &mut *state;
+            let before = watchers.len();
+            watchers.retain(|peer, _| audience.contains(*peer));
+            watchers.len() < before
+        };
+        if ended {
+            self.shared.beaten.notify_waiters();
+        }
     }
 
     /// A peer left. Those who heard this node, and were dialled by it, are dialled again: they were no passers-by.
@@ -88,26 +131,14 @@ impl Discovery {
         }
         // Who said goodbye is not in the catalogue any more.
         let was_heard = state.catalogue.hears(peer, now_ms, u64::MAX / 2);
-        if state.audience.left(peer, &connected)
+        if state.audience.left(peer)
             && was_heard
             && let Some(address) = address
         {
             state.dialling.lost(peer, address, now_ms);
         }
-    }
-
-    /// Some who came or left were missed.
-    fn catch_up(&self) {
-        let connected = self.connected();
-        let mut state = self.lock();
-        let gone: Vec<PublicKey> =
-            state.audience.members().iter().filter(|member| !connected.contains(member)).copied().collect();
-        for peer in gone {
-            state.audience.left(peer, &connected);
-        }
-        for peer in connected {
-            state.audience.joined(peer);
-        }
+        drop(state);
+        self.review_audience();
     }
 
     fn connected(&self) -> Vec<PublicKey> {
@@ -123,7 +154,7 @@ impl Discovery {
     pub(crate) async fn push_all(&self) {
         let (peers, shown) = {
             let mut state = self.lock();
-            let members = state.audience.members().to_vec();
+            let members: Vec<PublicKey> = state.audience.members().collect();
             let others = members.into_iter().filter(|peer| !state.watchers.contains_key(peer)).collect::<Vec<_>>();
             let peers: Vec<PublicKey> = others.into_iter().filter(|peer| state.pushing.insert(*peer)).collect();
             // One for those who are trusted and one for the others, and not one for each.
@@ -135,7 +166,7 @@ impl Discovery {
         };
         self.shared.beaten.notify_waiters();
         let pushes = peers.into_iter().map(|peer| {
-            let bytes = shown[usize::from((self.shared.trusts)(peer))].clone();
+            let bytes = shown[usize::from(self.trusts(peer))].clone();
             async move {
                 self.push(peer, bytes).await;
                 self.lock().pushing.remove(&peer);
@@ -148,7 +179,7 @@ impl Discovery {
     async fn push_new(self, peer: PublicKey) {
         for wait_ms in [0, 50, 200] {
             sleep(Duration::from_millis(wait_ms)).await;
-            let trusted = (self.shared.trusts)(peer);
+            let trusted = self.trusts(peer);
             let placement = self.placement(&mut self.lock(), |exposure| seen(exposure, trusted));
             if self.push(peer, placement.bytes).await {
                 return;
@@ -204,8 +235,8 @@ impl Discovery {
         if placement.body.node != caller {
             return Err(refused(format!("{caller} pushed the placement of {}", placement.body.node)));
         }
-        let now = self.now();
-        let placed = self.lock().catalogue.place(now, &placement, Learned::Push);
+        let (now, source) = (self.now(), self.source(caller));
+        let placed = self.lock().catalogue.place(now, &placement, Learned::Push, source);
         let wanted = placed.map_err(|error| match error {
             PlacementRefused::Stale { .. } => NotTaken::Stale(error.to_string()),
             error => refused(error.to_string()),
@@ -227,8 +258,8 @@ impl Discovery {
                 Err(NotTaken::Stale(_)) => {}
             }
         }
-        let now = self.now();
-        let renewed = self.lock().catalogue.renew(now, node);
+        let (now, rank) = (self.now(), self.rank(node));
+        let renewed = self.lock().catalogue.renew(now, node, rank);
         let holds = renewed.is_some();
         self.fetch_wanted(node, renewed.unwrap_or_default());
         holds
@@ -250,7 +281,8 @@ impl Discovery {
         let fetches = wanted.iter().map(|hosted| async {
             let Ok(_permit) = gate.acquire().await else { return };
             match self.fetch(node, hosted).await {
-                Ok(()) => {}
+                // What is left is asked for with the next heartbeat that comes when it is its turn again.
+                Ok(()) | Err(Refused::Later) => {}
                 Err(Refused::Call(reason)) => tracing::debug!(%node, agent = %hosted.agent, reason, "not described"),
                 Err(Refused::Agent(reason)) => {
                     self.shared.communication.complain(node, "evidence", &format!("{}: {reason}", hosted.agent));
@@ -265,13 +297,19 @@ impl Discovery {
     }
 
     async fn fetch(&self, node: PublicKey, hosted: &Hosted) -> Result<(), Refused> {
+        if !self.may_verify(node) {
+            return Err(Refused::Later);
+        }
         let body = minicbor::to_vec(&hosted.agent).expect("writing to a vector cannot fail");
         let request = Request::new("describe", body);
         let asking = self.shared.communication.call(node, DESCRIBE, request);
         let answer = timeout(self.shared.config.fetch_timeout, asking).await;
         let answer = answer.map_err(|_| Refused::Call("no answer in time".to_owned()))?;
         let answer = answer.map_err(|error| Refused::Call(error.to_string()))?;
-        self.believe(node, Some(&hosted.agent), &answer).map_err(Refused::Agent)
+        self.believe(node, Some(&hosted.agent), &answer).map_err(|disbelief| match disbelief {
+            Disbelief::Later => Refused::Later,
+            Disbelief::Wrong(reason) => Refused::Agent(reason),
+        })
     }
 
     /// Evidence for an agent that this node hosts, if `caller` may see it.
@@ -279,7 +317,7 @@ impl Discovery {
         althing_protocol::cbor::check(body, 1_024).map_err(|error| error.to_string())?;
         let agent: AgentId = minicbor::decode(body).map_err(|error| error.to_string())?;
         let state = self.lock();
-        let trusted = (self.shared.trusts)(caller);
+        let trusted = self.trusts(caller);
         let local = state.local.get(&agent).filter(|local| seen(local.exposure, trusted));
         let local = local.ok_or_else(|| format!("{agent} is not hosted here"))?;
         Ok(local.verified.evidence().encode())
@@ -294,6 +332,7 @@ impl Inbound for Serving {
         let answer = match request.operation.as_str() {
             "placement" => match self.0.take(caller.node, &request.body) {
                 Ok(()) => {
+                    self.0.hear(caller.node);
                     self.0.watch(caller.node);
                     Ok(Vec::new())
                 }

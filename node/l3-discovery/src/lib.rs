@@ -16,17 +16,21 @@ mod heed;
 pub mod lan;
 pub mod machine;
 mod placement;
+mod relations;
 mod seek;
 mod service;
 mod tell;
 pub mod things;
 mod watch;
 
+pub use althing_fetch::Net;
 pub use config::DiscoveryConfig;
 pub use error::FindError;
 pub use machine::catalogue::{Candidate, Learned};
-pub use machine::query::{Explanation, Found, Nearness, Query, Sought};
+pub use machine::query::{Among, Explanation, Found, Nearness, Query, Sought};
+pub use machine::room::Bounds;
 pub use machine::things::Thing;
+pub use relations::Relations;
 pub use service::{Discovery, Facts, LocalAgent, Status, Troubles};
 
 /// Stream protocol on which placements are pushed.

@@ -1,11 +1,15 @@
 //! What this node says of itself.
 
 use althing_protocol::Authored;
-use althing_protocol::object::{self, Hosted, Placement};
+use althing_protocol::object::{self, Health, Hosted, Placement};
 use althing_td::Exposure;
 
 use crate::machine::catalogue::{Candidate, Learned};
+use crate::machine::room::{Holder, Rank, Source};
 use crate::service::{Discovery, State};
+
+/// From this load on a node says that it would rather not have more: who asks it waits for others.
+const BUSY_PERMILLE: u16 = 800;
 
 /// The placement that some peers are told, as it was signed last.
 #[derive(Default)]
@@ -39,7 +43,8 @@ impl Discovery {
         let facts = (self.shared.facts)();
         placement.load_permille = facts.load_permille.min(1_000);
         placement.machine = facts.machine;
-        placement.health = state.health;
+        let busy = facts.load_permille >= BUSY_PERMILLE;
+        placement.health = if state.health == Health::Healthy && busy { Health::Busy } else { state.health };
         let seen = state.local.values().filter(|local| sees(local.exposure));
         let hosted = seen.map(|local| {
             let (description, grant) = local.verified.digests();
@@ -54,13 +59,15 @@ impl Discovery {
         let now = self.now();
         let mut state = self.lock();
         let placement = self.placement(&mut state, |_| true);
-        match state.catalogue.place(now, &placement, Learned::Local) {
+        let own = self.shared.key.public();
+        let source = Source { rank: Rank::Own, holder: Holder::Node(own) };
+        match state.catalogue.place(now, &placement, Learned::Local, source) {
             Ok(wanted) => {
                 for hosted in wanted {
                     let Some(local) = state.local.get(&hosted.agent) else { continue };
                     let candidate =
                         Candidate { verified: local.verified.clone(), description: local.description.clone() };
-                    if let Err(reason) = state.catalogue.admit(candidate) {
+                    if let Err(reason) = state.catalogue.admit(candidate, Rank::Own) {
                         tracing::error!(agent = %hosted.agent, %reason, "this node's own agent was refused");
                     }
                 }

@@ -19,9 +19,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::PLACEMENTS;
-use crate::machine::announce;
 use crate::machine::catalogue::{Candidate, Learned, PlacementRefused};
 use crate::machine::query::{Explanation, Found, Query, Sought};
+use crate::machine::room::Rank;
+use crate::machine::{allowance, announce};
 use crate::service::Discovery;
 
 /// Bytes of an answer that are not evidence: the placement of 500 agents and the frame of the message.
@@ -35,6 +36,19 @@ enum Asked {
     Silent,
     /// It answered what does not hold.
     Refused,
+}
+
+/// Why evidence is not taken.
+#[derive(Debug)]
+pub(crate) enum Disbelief {
+    /// Its node has shown as much as is verified for it for now.
+    Later,
+    /// It does not hold.
+    Wrong(String),
+}
+
+fn wrong(reason: impl std::fmt::Display) -> Disbelief {
+    Disbelief::Wrong(reason.to_string())
 }
 
 impl Discovery {
@@ -226,36 +240,65 @@ impl Discovery {
             return Err(format!("{node} showed the placement of {}", placement.body.node));
         }
         let now = self.now();
-        match self.lock().catalogue.place(now, &placement, Learned::Asked) {
+        let source = self.source(node);
+        let placed = self.lock().catalogue.place(now, &placement, Learned::Asked, source);
+        match placed {
             // It pushed a newer one meanwhile.
             Ok(_) | Err(PlacementRefused::Stale { .. }) => {}
             Err(error) => return Err(error.to_string()),
         }
+        let mut believed = 0;
         for evidence in &testimony.evidence {
-            self.believe(node, None, evidence)?;
+            match self.believe(node, None, evidence) {
+                Ok(()) => believed += 1,
+                // What is left is fetched when it is its turn again.
+                Err(Disbelief::Later) => break,
+                Err(Disbelief::Wrong(reason)) => return Err(reason),
+            }
         }
-        Ok(testimony.evidence.len())
+        Ok(believed)
     }
 
     /// Verifies the evidence for an agent of `node`, for `expected` where that was asked for, and takes it into the
     /// catalogue.
-    pub(crate) fn believe(&self, node: PublicKey, expected: Option<&AgentId>, bytes: &[u8]) -> Result<(), String> {
-        let evidence = Evidence::decode(bytes).map_err(|error| error.to_string())?;
+    ///
+    /// # Errors
+    /// See [`Disbelief`].
+    pub(crate) fn believe(&self, node: PublicKey, expected: Option<&AgentId>, bytes: &[u8]) -> Result<(), Disbelief> {
+        let evidence = Evidence::decode(bytes).map_err(wrong)?;
+        self.pay(node, allowance::cost(evidence.key_log.len(), bytes.len()))?;
         let agent = match expected {
             Some(agent) => agent.clone(),
-            None => evidence.described(&self.shared.config.network).map_err(|error| error.to_string())?,
+            None => evidence.described(&self.shared.config.network).map_err(wrong)?,
         };
         let now_ms = self.shared.clock.now_ms();
         let verified = evidence.verify(&self.shared.config.network, &agent, node, now_ms);
-        let verified = verified.map_err(|error| error.to_string())?;
-        self.heed(&verified, now_ms).map_err(|error| error.to_string())?;
+        let verified = verified.map_err(wrong)?;
+        self.heed(&verified, now_ms).map_err(wrong)?;
         let description = Description::parse_shared(verified.description.body.td.clone(), Strictness::Own);
-        let description = description.map_err(|error| error.to_string())?;
+        let description = description.map_err(wrong)?;
         if description.id() != Some(agent.to_string().as_str()) {
-            return Err(format!("its description is about {:?}", description.id()));
+            return Err(Disbelief::Wrong(format!("its description is about {:?}", description.id())));
         }
         let candidate = Candidate { verified: Arc::new(verified), description: Arc::new(description) };
-        self.lock().catalogue.admit(candidate).map_err(|reason| reason.to_string())
+        let publisher = self.publisher_rank(&agent);
+        self.lock().catalogue.admit(candidate, publisher).map_err(wrong)
+    }
+
+    /// May evidence of that node be verified now? Of whoever is near all may.
+    pub(crate) fn may_verify(&self, node: PublicKey) -> bool {
+        let (source, now_ms) = (self.source(node), self.now().monotonic_ms);
+        source.rank <= Rank::Trusted || self.lock().allowance.has(source.holder, now_ms)
+    }
+
+    /// Charges a node's origin for what is verified for it, unless it is near.
+    fn pay(&self, node: PublicKey, cost: u64) -> Result<(), Disbelief> {
+        let (source, now_ms) = (self.source(node), self.now().monotonic_ms);
+        let pays = source.rank > Rank::Trusted;
+        if pays && !self.lock().allowance.take(source.holder, cost, now_ms) {
+            return Err(Disbelief::Later);
+        }
+        Ok(())
     }
 
     /// Answers an inquiry with what `caller` may see.
@@ -267,7 +310,7 @@ impl Discovery {
             target: inquiry.target,
             ..Query::default()
         };
-        let trusted = (self.shared.trusts)(caller);
+        let trusted = self.trusts(caller);
         let mut state = self.lock();
         let placement = self.placement(&mut state, |exposure| crate::placement::seen(exposure, trusted));
         let mut room = BODY_BYTES_MAX - PLACEMENT_BYTES;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use althing_communication::{Communication, WallClock};
 use althing_protocol::object::{Health, Machine};
-use althing_protocol::{AgentId, PublicKey, SecretKey, VerifiedAgent};
+use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey, VerifiedAgent};
 use althing_td::{Description, Exposure};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::{Instant, interval};
@@ -16,13 +16,16 @@ use crate::config::DiscoveryConfig;
 use crate::error::FindError;
 use crate::exchange::Serving;
 use crate::lan::Sighting;
+use crate::machine::allowance::Allowance;
 use crate::machine::audience::Audience;
 use crate::machine::catalogue::{Candidate, Catalogue, Now};
 use crate::machine::contacts::Contacts;
 use crate::machine::dialling::{Dialling, Target, Times};
-use crate::machine::query::{Explanation, Found, Nearness, Query};
+use crate::machine::in_use::InUse;
+use crate::machine::query::{Among, Explanation, Found, Nearness, Query};
 use crate::machine::things::Things;
 use crate::placement::Told;
+use crate::relations::Relations;
 use crate::watch::Watching;
 use crate::{DESCRIBE, PLACEMENTS};
 
@@ -60,6 +63,8 @@ pub struct Status {
     pub nodes: usize,
     /// Agents known, counted once for each node that hosts them.
     pub agents: usize,
+    /// Bytes of what is kept of other nodes, of those that are there and of those that went silent.
+    pub bytes: usize,
     /// Addresses and nodes that are dialled when they have no connection.
     pub targets: usize,
     /// Placements and evidence that were refused since the start.
@@ -86,8 +91,8 @@ pub(crate) struct Shared {
     pub config: DiscoveryConfig,
     pub key: SecretKey,
     pub clock: WallClock,
-    /// Says whether a peer may see agents whose exposure is `trusted`.
-    pub trusts: Box<dyn Fn(PublicKey) -> bool + Send + Sync>,
+    /// How near others are.
+    pub relations: Relations,
     /// How this node is.
     pub facts: Box<dyn Fn() -> Facts + Send + Sync>,
     started: Instant,
@@ -99,6 +104,10 @@ pub(crate) struct Shared {
 
 pub(crate) struct State {
     pub catalogue: Catalogue,
+    /// Nodes that were called from here a while ago.
+    pub in_use: InUse,
+    /// How much of what strangers show is verified.
+    pub allowance: Allowance,
     pub things: Things,
     pub contacts: Contacts,
     pub dialling: Dialling,
@@ -139,7 +148,9 @@ impl State {
     /// A node that hosts nothing and has heard nothing. `sequence` is the time of day, so that it rises across restarts too.
     fn new(config: &DiscoveryConfig, dialling: Dialling, sequence: u64) -> State {
         State {
-            catalogue: Catalogue::new(config.nodes_max),
+            catalogue: Catalogue::new(config.bounds),
+            in_use: InUse::default(),
+            allowance: Allowance::default(),
             things: Things::default(),
             contacts: Contacts::default(),
             dialling,
@@ -163,8 +174,13 @@ impl State {
         }
     }
 
-    fn named(&mut self, name: &str, nearness: impl Fn(PublicKey) -> Nearness) -> Result<AgentId, FindError> {
-        let found = self.catalogue.resolve(name, &nearness);
+    fn named(
+        &mut self,
+        name: &str,
+        among: Among,
+        nearness: impl Fn(PublisherId) -> Nearness,
+    ) -> Result<AgentId, FindError> {
+        let found = self.catalogue.resolve(name, among, &nearness);
         if let Some(near) = self.taken.get(name)
             && found.as_ref().map_or(true, |id| nearness(id.publisher()) == Nearness::Stranger)
             && nearness(near.publisher()) != Nearness::Stranger
@@ -189,7 +205,7 @@ impl Discovery {
         key: SecretKey,
         config: DiscoveryConfig,
         clock: WallClock,
-        trusts: impl Fn(PublicKey) -> bool + Send + Sync + 'static,
+        relations: Relations,
         facts: impl Fn() -> Facts + Send + Sync + 'static,
         sightings: Option<mpsc::Receiver<Sighting>>,
     ) -> Result<Discovery, althing_communication::AcceptError> {
@@ -210,7 +226,7 @@ impl Discovery {
             config,
             key,
             clock,
-            trusts: Box::new(trusts),
+            relations,
             facts: Box::new(facts),
             started: Instant::now(),
             state: Mutex::new(state),
@@ -279,14 +295,19 @@ impl Discovery {
     }
 
     /// The agent that `text` names: a whole id, or a name. Of several agents of one name those of the nearest publisher
-    /// count; a stranger's never takes the place of one that was near.
+    /// count; a stranger's only where that is asked for, and never in the place of one that was near.
     ///
     /// # Errors
     /// See [`FindError`].
-    pub fn resolve(&self, text: &str, nearness: impl Fn(PublicKey) -> Nearness) -> Result<AgentId, FindError> {
+    pub fn resolve(
+        &self,
+        text: &str,
+        among: Among,
+        nearness: impl Fn(PublisherId) -> Nearness,
+    ) -> Result<AgentId, FindError> {
         match text.parse::<AgentId>() {
             Ok(id) => Ok(id),
-            Err(_) => self.lock().named(text, nearness),
+            Err(_) => self.lock().named(text, among, nearness),
         }
     }
 
@@ -312,6 +333,7 @@ impl Discovery {
         Status {
             nodes: state.catalogue.nodes().len(),
             agents: state.catalogue.len(),
+            bytes: state.catalogue.bytes().iter().sum(),
             targets: state.dialling.known(),
             refused: state.refused,
         }
@@ -364,9 +386,11 @@ impl Discovery {
                 let mut state = self.lock();
                 for node in state.catalogue.sweep(now) {
                     tracing::info!(%node, "node is silent; its agents are gone");
-                    state.fetching.remove(&node);
                     state.watching.remove(&node);
                 }
+                // Also of those that had to make room.
+                let State { catalogue, fetching, .. } = &mut *state;
+                fetching.retain(|node, _| catalogue.node(*node).is_some());
                 state.dialling.due(now.monotonic_ms, &connected)
             };
             for (target, addresses) in due {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use althing_communication::RoutingError;
+use althing_protocol::KeyLog;
 use althing_protocol::object;
 use althing_protocol::record::{Contact, RecordKey, Value};
 use althing_td::Exposure;
@@ -153,11 +154,11 @@ impl Discovery {
         let watched = self.shared.communication.keys().watched();
         let mut changed = watched.into_iter().filter_map(|(_, log)| log);
         if let Some(log) = changed.find(|log| RecordKey::key_log(network, log.publisher()) == key) {
-            return Some(Value::KeyLog(log));
+            return Some(Value::KeyLog(KeyLog::clone(&log)));
         }
         let state = self.lock();
         let of_key = |local: &&LocalAgent| RecordKey::key_log(network, local.verified.agent.publisher()) == key;
-        state.local.values().find(of_key).map(|local| Value::KeyLog(local.verified.key_log.clone()))
+        state.local.values().find(of_key).map(|local| Value::KeyLog(KeyLog::clone(&local.verified.key_log)))
     }
 }
 

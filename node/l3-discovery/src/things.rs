@@ -1,5 +1,6 @@
 //! Reading other people's Things (W3C WoT Discovery): a description, a link to one, or a directory of them, at addresses
-//! of the configuration and, where that is wanted, at those that the LAN tells.
+//! of the configuration and, where that is wanted, at those that the LAN tells. What is fetched, the guarded fetch
+//! fetches: a link of somebody else's leads into no net that the configuration does not name.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,15 +9,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use althing_communication::groups::Group;
+use althing_fetch::{Fetch, Given, Limits, Net, SystemResolver, Url, blocked, same_origin};
 use althing_td::Description;
-use futures::StreamExt as _;
-use reqwest::Url;
+use if_addrs::IfAddr;
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::error::FindError;
-use crate::machine::query::{Nearness, Query};
+use crate::machine::query::{Among, Nearness, Query};
 use crate::machine::things::{NotTaken, Thing};
 use crate::service::Discovery;
 
@@ -69,9 +70,20 @@ struct Source {
     vouched: bool,
 }
 
-/// What a hint comes to; nothing for one that leads to this machine (`own`), beyond the LAN, or to nobody in particular.
-fn url_of(address: IpAddr, port: u16, scheme: &str, td: &str, own: &[IpAddr]) -> Option<Url> {
+/// An interface of this machine: its address, and the net of which all are neighbours.
+#[derive(Debug, Clone, Copy)]
+struct Interface {
+    address: IpAddr,
+    net: Net,
+}
+
+/// What a hint comes to; nothing for one that leads to this machine, to no neighbour of it, or to nobody in particular.
+fn url_of(address: IpAddr, port: u16, scheme: &str, td: &str, own: &[Interface]) -> Option<Url> {
     let address = address.to_canonical();
+    let neighbour = own.iter().any(|interface| interface.net.holds(address));
+    let everything = [Net::of(address, 0)];
+    // With everything permitted, what is blocked still is where clouds keep a machine's secrets.
+    let secrets = blocked(address, &everything).is_some();
     let link_local = match address {
         IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
@@ -80,10 +92,10 @@ fn url_of(address: IpAddr, port: u16, scheme: &str, td: &str, own: &[IpAddr]) ->
         || address.is_unspecified()
         || address.is_multicast()
         || link_local
-        || own.contains(&address)
+        || own.iter().any(|interface| interface.address == address)
         || Group::of(address).is_some();
     let path = td.starts_with('/') && td.len() <= PATH_MAX && td.chars().all(|c| c.is_ascii_graphic());
-    if nobody || port == 0 || !path || !matches!(scheme, "http" | "https") {
+    if nobody || !neighbour || secrets || port == 0 || !path || !matches!(scheme, "http" | "https") {
         return None;
     }
     let host = match address {
@@ -93,20 +105,33 @@ fn url_of(address: IpAddr, port: u16, scheme: &str, td: &str, own: &[IpAddr]) ->
     Url::parse(&format!("{scheme}://{host}:{port}{td}")).ok()
 }
 
-/// The addresses of this machine.
-fn own_addresses() -> Vec<IpAddr> {
+/// The interfaces of this machine.
+fn own_interfaces() -> Vec<Interface> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
-    all.into_iter().map(|interface| interface.ip()).collect()
+    let interface = |interface: if_addrs::Interface| {
+        let address = interface.ip();
+        let bits = match interface.addr {
+            IfAddr::V4(v4) => v4.netmask.to_bits().leading_ones(),
+            IfAddr::V6(v6) => v6.netmask.to_bits().leading_ones(),
+        };
+        Interface { address, net: Net::of(address, u8::try_from(bits).unwrap_or(u8::MAX)) }
+    };
+    all.into_iter().map(interface).collect()
 }
 
 impl Discovery {
-    /// Reads Things at `urls`, and where `hints` lead, for as long as the network lives.
+    /// Reads Things at `urls`, and where `hints` lead, for as long as the network lives. Links that others wrote lead to
+    /// what the internet routes, and into `nets`.
     ///
     /// # Errors
     /// When no HTTP client can be made.
-    pub fn read_things(&self, urls: Vec<String>, hints: Option<mpsc::Receiver<Hint>>) -> Result<(), String> {
-        let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
-        let http = builder.connect_timeout(Duration::from_secs(3)).build().map_err(|error| error.to_string())?;
+    pub fn read_things(
+        &self,
+        urls: Vec<String>,
+        nets: Vec<Net>,
+        hints: Option<mpsc::Receiver<Hint>>,
+    ) -> Result<(), String> {
+        let http = Fetch::new(nets, Arc::new(SystemResolver)).map_err(|error| error.to_string())?;
         let vouched = urls.iter().filter_map(|url| Url::parse(url).ok()).map(|url| Source { url, vouched: true });
         let sources: BTreeMap<String, Source> = vouched.map(|source| (source.url.to_string(), source)).collect();
         tokio::spawn(self.clone().read_for_ever(http, sources, hints));
@@ -124,7 +149,7 @@ impl Discovery {
 
     async fn read_for_ever(
         self,
-        http: reqwest::Client,
+        http: Fetch,
         mut sources: BTreeMap<String, Source>,
         mut hints: Option<mpsc::Receiver<Hint>>,
     ) {
@@ -143,7 +168,7 @@ impl Discovery {
                     None => { hints = None; continue }
                     Some(Hint::Gone(name)) => { sources.remove(&name); Vec::new() }
                     Some(Hint::Seen { name, address, port, scheme, td }) => {
-                        let Some(url) = url_of(address, port, &scheme, &td, &own_addresses()) else { continue };
+                        let Some(url) = url_of(address, port, &scheme, &td, &own_interfaces()) else { continue };
                         let known = sources.get(&name).is_some_and(|source| source.url == url || source.vouched);
                         if known || sources.len() >= SOURCES_MAX { continue }
                         let source = Source { url, vouched: false };
@@ -173,7 +198,7 @@ impl Discovery {
         }
     }
 
-    async fn read(&self, http: &reqwest::Client, source: Source) {
+    async fn read(&self, http: &Fetch, source: Source) {
         let from = source.url.to_string();
         let late = |_| Err(format!("it took more than {} s", READ_MAX.as_secs()));
         let read = timeout(READ_MAX, descriptions(http, &source)).await.unwrap_or_else(late);
@@ -226,7 +251,7 @@ impl Discovery {
     /// A Thing of that identifier or title, where no agent has that name.
     #[must_use]
     pub fn no_agent_but_thing(&self, name: &str) -> Option<Thing> {
-        let unknown = matches!(self.resolve(name, |_| Nearness::Stranger), Err(FindError::Unknown(_)));
+        let unknown = matches!(self.resolve(name, Among::Anyone, |_| Nearness::Stranger), Err(FindError::Unknown(_)));
         let state = self.lock();
         unknown.then(|| state.things.get(name).or_else(|| state.things.titled(name))).flatten()
     }
@@ -259,9 +284,9 @@ impl Discovery {
 }
 
 /// The descriptions at a place, links and directories followed once.
-async fn descriptions(http: &reqwest::Client, source: &Source) -> Result<Vec<Value>, String> {
+async fn descriptions(http: &Fetch, source: &Source) -> Result<Vec<Value>, String> {
     let mut left = SOURCE_BYTES_MAX;
-    let first = get(http, &source.url, &mut left).await?;
+    let first = get(http, source, &source.url, &mut left).await?;
     if let Value::Array(all) = first {
         return Ok(all);
     }
@@ -290,7 +315,7 @@ async fn descriptions(http: &reqwest::Client, source: &Source) -> Result<Vec<Val
     }
     let (mut all, mut failed) = (Vec::new(), None);
     for target in targets.iter().filter(|target| may_follow(source, target)) {
-        match get(http, target, &mut left).await {
+        match get(http, source, target, &mut left).await {
             Ok(Value::Array(several)) => all.extend(several),
             Ok(one) => all.push(one),
             Err(reason) => {
@@ -309,25 +334,23 @@ fn may_follow(source: &Source, target: &Url) -> bool {
     matches!(target.scheme(), "http" | "https") && (source.vouched || same)
 }
 
+/// Whose word an address is: what stands at the named place itself is the operator's, where a link of it leads is not.
+fn given(source: &Source, target: &Url) -> Given {
+    if source.vouched {
+        return if same_origin(&source.url, target) { Given::Operator } else { Given::Stranger };
+    }
+    let host = source.url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse();
+    address.map_or(Given::Stranger, Given::Neighbour)
+}
+
 /// Takes what it reads off `left`, bytes that the source may still have.
-async fn get(http: &reqwest::Client, url: &Url, left: &mut usize) -> Result<Value, String> {
-    let begun = Instant::now();
+async fn get(http: &Fetch, source: &Source, url: &Url, left: &mut usize) -> Result<Value, String> {
     let accept = "application/td+json, application/ld+json, application/json";
-    let response = http.get(url.clone()).header("accept", accept).send().await.map_err(|error| error.to_string())?;
-    if !response.status().is_success() {
-        return Err(format!("{url} answered {}", response.status()));
-    }
-    let mut body = Vec::new();
-    let mut chunks = response.bytes_stream();
-    while let Some(chunk) = chunks.next().await {
-        body.extend_from_slice(&chunk.map_err(|error| error.to_string())?);
-        let max = BYTES_MAX.min(*left);
-        if body.len() > max {
-            return Err(format!("{url} answers with more than {max} bytes"));
-        }
-    }
+    let limits = Limits { bytes: BYTES_MAX.min(*left), time: READ_MAX };
+    let body = http.get(url, given(source, url), accept, limits).await;
+    let body = body.map_err(|error| format!("{url}: {error}"))?;
     *left -= body.len();
-    tracing::trace!(%url, took = ?begun.elapsed(), "read");
     // Repeated members and depth are looked at where each description is validated.
     serde_json::from_slice(&body).map_err(|error| error.to_string())
 }
@@ -339,7 +362,18 @@ mod tests {
     #[test]
     fn a_hint_leads_to_another_machine_or_nowhere() {
         let at = |address: &str, port: u16, scheme: &str, td: &str| {
-            let own = [IpAddr::from([10, 0, 0, 9])];
+            let interface = |address: &str, bits| {
+                let address: IpAddr = address.parse().expect("an address");
+                Interface { address, net: Net::of(address, bits) }
+            };
+            let own = [
+                interface("10.0.0.9", 24),
+                interface("fd00::9", 64),
+                interface("127.0.0.1", 8),
+                // As wide as a cloud's: its metadata is not read even there.
+                interface("169.254.7.7", 16),
+                interface("fd00:ec2::7", 64),
+            ];
             url_of(address.parse().expect("an address"), port, scheme, td, &own).map(|url| url.to_string())
         };
         assert_eq!(at("10.0.0.7", 80, "http", "/td").as_deref(), Some("http://10.0.0.7/td"));
@@ -350,6 +384,13 @@ mod tests {
             ("224.0.0.1", 80, "http", "/td"),
             ("::ffff:127.0.0.1", 80, "http", "/td"),
             ("169.254.169.254", 80, "http", "/td"),
+            ("fd00:ec2::254", 80, "http", "/td"),
+            ("10.0.1.7", 80, "http", "/td"),
+            ("192.168.0.7", 80, "http", "/td"),
+            ("172.16.0.7", 80, "http", "/td"),
+            ("100.64.0.7", 80, "http", "/td"),
+            ("64:ff9b::a00:7", 80, "http", "/td"),
+            ("fd01::7", 80, "http", "/td"),
             ("8.8.8.8", 80, "http", "/td"),
             ("2001:4860::1", 80, "http", "/td"),
             ("fe80::1", 80, "http", "/td"),
@@ -374,5 +415,18 @@ mod tests {
             assert!(!may_follow(&stranger, &url(elsewhere)) && may_follow(&named, &url(elsewhere)), "{elsewhere}");
         }
         assert!(!may_follow(&named, &url("file:///etc/passwd")));
+    }
+
+    #[test]
+    fn links_of_a_named_place_are_strangers_words_unless_they_stay_there() {
+        let url = |text: &str| Url::parse(text).expect("a URL");
+        let named = Source { url: url("http://10.0.0.7/td"), vouched: true };
+        assert_eq!(given(&named, &url("http://10.0.0.7/others")), Given::Operator);
+        for elsewhere in ["http://10.0.0.7:8080/", "https://10.0.0.7/", "http://127.0.0.1/", "http://things.example/"] {
+            assert_eq!(given(&named, &url(elsewhere)), Given::Stranger, "{elsewhere}");
+        }
+        let seen = Source { url: url("http://[fd00::7]:8080/td"), vouched: false };
+        let at = "fd00::7".parse().expect("an address");
+        assert_eq!(given(&seen, &url("http://[fd00::7]:8080/x")), Given::Neighbour(at));
     }
 }

@@ -34,10 +34,11 @@ pub(crate) enum Watching {
 impl Discovery {
     /// One of those who are told asks to be told on.
     pub(crate) fn tell_on(&self, peer: PublicKey) -> Result<Answer, String> {
+        self.hear(peer);
         let number = {
             let mut state = self.lock();
             // The last word is pushed.
-            if state.health == Health::Leaving || !state.audience.members().contains(&peer) {
+            if state.health == Health::Leaving || !state.audience.contains(peer) {
                 return Err("this node tells others; ask it for what you look for".to_owned());
             }
             state.watches += 1;
@@ -129,7 +130,7 @@ impl Telling {
         if self.last.is_some() {
             self.beat().await;
         }
-        let trusted = (self.discovery.shared.trusts)(self.peer);
+        let trusted = self.discovery.trusts(self.peer);
         let mut state = self.discovery.lock();
         self.beat = state.beat;
         if state.watchers.get(&self.peer) != Some(&self.number) {

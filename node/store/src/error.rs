@@ -29,6 +29,21 @@ pub enum OpenError {
         /// The version of the program that wrote it.
         written_by: String,
     },
+    /// An older program wrote the store, and what is in it means something else now.
+    #[error(
+        "the store at {} was written by althing {written_by} in format {found}, which named publishers by their keys; this program has format {known} and cannot read it: move {} away and start again, or go on with althing {written_by}",
+        .dir.display(), .dir.display()
+    )]
+    Older {
+        /// The store's directory.
+        dir: PathBuf,
+        /// The format found.
+        found: u32,
+        /// The format of this program.
+        known: u32,
+        /// The version of the program that wrote it.
+        written_by: String,
+    },
     /// Something in the directory is not what was written there.
     #[error(
         "the store is damaged at {}: {detail}. Check the disk, then put back a copy of the directory, or move it away to start empty",

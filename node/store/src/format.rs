@@ -8,7 +8,7 @@ use std::{
 };
 
 /// The format this program writes. Raise it when an older program would misread the store.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const NAME: &str = "FORMAT";
 const MAGIC: &str = "althing-store";
 /// Several times what a format file needs; a longer one is damaged.
@@ -74,6 +74,9 @@ fn parse(text: &str, dir: &Path, path: PathBuf) -> Result<State, OpenError> {
         Some((found, written_by)) if found > FORMAT => {
             Err(OpenError::Newer { dir: dir.to_owned(), found, known: FORMAT, written_by })
         }
+        Some((found, written_by)) if (1..FORMAT).contains(&found) => {
+            Err(OpenError::Older { dir: dir.to_owned(), found, known: FORMAT, written_by })
+        }
         Some((FORMAT, _)) => match (field("state").as_deref(), lines.next(), lines.next()) {
             (Some("ready"), Some(""), None) => Ok(State::Ready),
             (Some("creating"), Some(""), None) => Ok(State::Creating),
@@ -98,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_cut_of_a_good_file_is_damaged() {
-        let good = "althing-store 1\nwritten-by 0.1.0\nstate ready\n";
+        let good = "althing-store 2\nwritten-by 0.1.0\nstate ready\n";
         assert_eq!(parsed(good).expect("as written"), State::Ready);
         for end in 0..good.len() {
             assert!(matches!(parsed(&good[..end]), Err(OpenError::Damaged { .. })), "cut at {end}");
@@ -107,8 +110,14 @@ mod tests {
 
     #[test]
     fn a_newer_format_may_hold_other_lines() {
-        let newer = parsed("althing-store 2\nwritten-by 0.9.3\nshape of things to come");
-        assert!(matches!(newer, Err(OpenError::Newer { found: 2, known: 1, written_by, .. }) if written_by == "0.9.3"));
+        let newer = parsed("althing-store 3\nwritten-by 0.9.3\nshape of things to come");
+        assert!(matches!(newer, Err(OpenError::Newer { found: 3, known: 2, written_by, .. }) if written_by == "0.9.3"));
+    }
+
+    #[test]
+    fn what_named_publishers_by_their_keys_is_refused_with_what_to_do() {
+        let older = parsed("althing-store 1\nwritten-by 0.1.0\nstate ready\n").expect_err("another format");
+        assert!(older.to_string().contains("move store away and start again"), "{older}");
     }
 
     #[test]

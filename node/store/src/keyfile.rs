@@ -1,11 +1,10 @@
 //! Files that hold a secret key: made so that nobody else can ever read them, and refused when somebody could.
 
 use crate::durable::{Staged, create_dirs, parent};
-use nix::fcntl::OFlag;
+use crate::file::{FileError, open_regular};
 use std::{
-    fs::OpenOptions,
     io::{self, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -104,12 +103,11 @@ pub fn read_secret(path: &Path) -> Result<Vec<u8>, KeyFileError> {
         io::ErrorKind::NotFound => KeyFileError::Missing { path: path.to_owned() },
         _ => KeyFileError::Io { doing: "read", path: path.to_owned(), source },
     };
-    // A pipe would otherwise hold up whoever opens it.
-    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path).map_err(io)?;
+    let file = open_regular(path).map_err(|error| match error {
+        FileError::Io(source) => io(source),
+        _ => KeyFileError::NotAKeyFile { path: path.to_owned(), why: "it is no regular file" },
+    })?;
     let facts = file.metadata().map_err(io)?;
-    if !facts.is_file() {
-        return Err(KeyFileError::NotAKeyFile { path: path.to_owned(), why: "it is no regular file" });
-    }
     if facts.mode() & OTHERS != 0 {
         return Err(KeyFileError::OpenToOthers { path: path.to_owned(), mode: facts.mode() & 0o7777 });
     }

@@ -19,6 +19,7 @@
 mod config;
 mod durable;
 mod error;
+pub mod file;
 mod format;
 pub mod keyfile;
 mod lock;

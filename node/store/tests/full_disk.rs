@@ -29,12 +29,11 @@ fn in_namespace(name: &str) {
     match unshare(&["mount", "-t", "tmpfs", "tmpfs", probe]) {
         Ok(output) if output.status.success() => {}
         Ok(output) => {
-            eprintln!("skipped: this user may not mount: {}", String::from_utf8_lossy(&output.stderr).trim());
-            return;
+            let why = String::from_utf8_lossy(&output.stderr);
+            return althing_testing::lacking(&format!("this user may not mount: {}", why.trim()));
         }
         Err(error) => {
-            eprintln!("skipped: there is no `unshare`: {error}");
-            return;
+            return althing_testing::lacking(&format!("there is no `unshare`: {error}"));
         }
     }
     let this = std::env::current_exe().expect("this test");

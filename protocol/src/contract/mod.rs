@@ -356,6 +356,11 @@ impl Contract {
             let fix = format!("Write a budget of at most {}, or a later deadline", hrt.deadline_us);
             refuse("class.budget_us", "budget-within-deadline", message, fix);
         }
+        if hrt.budget_us > hrt.period_us {
+            let message = format!("a job of {} µs each {} µs is more than a core has", hrt.budget_us, hrt.period_us);
+            let fix = format!("Write a budget of at most {}, or a longer period", hrt.period_us);
+            refuse("class.budget_us", "budget-within-period", message, fix);
+        }
         if hrt.section_us.is_some_and(|section| section > hrt.budget_us) {
             let fix = format!("Write at most {}, the budget", hrt.budget_us);
             refuse("class.section_us", "section-within-budget", "a section is a part of a job".to_owned(), fix);

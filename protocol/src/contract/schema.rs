@@ -141,7 +141,7 @@ fn wanted_words(kind: &str) -> &'static str {
 /// The known word that a person may have meant, and all that are known.
 #[must_use]
 pub fn did_you_mean(written: &str, known: &[&str]) -> String {
-    let score = |word: &&str| strsim::jaro_winkler(&written.to_lowercase(), word);
+    let score = |word: &&str| strsim::jaro_winkler(&written.to_lowercase(), &word.to_lowercase());
     let best = known.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b)));
     match best.filter(|word| score(word) >= SIMILARITY_MIN) {
         Some(word) => format!("Did you mean {word:?}? Known: {}", known.join(", ")),

@@ -83,6 +83,9 @@ fn times_fit_each_other() {
         contract
     };
     assert_eq!(problems(&with("budget_us", 8_001)), [("class.budget_us".to_owned(), "budget-within-deadline")]);
+    let mut over = with("deadline_us", 30_000);
+    over["class"]["budget_us"] = json!(10_001);
+    assert_eq!(problems(&over), [("class.budget_us".to_owned(), "budget-within-period")], "no core can keep that");
     assert_eq!(problems(&with("section_us", 501)), [("class.section_us".to_owned(), "section-within-budget")]);
     assert_eq!(problems(&with("jitter_us", 8_001)), [("class.jitter_us".to_owned(), "jitter-within-deadline")]);
     let mut large = hrt();
@@ -181,7 +184,13 @@ proptest! {
         });
         match Contract::from_value(&contract) {
             Ok(read) => prop_assert_eq!(Contract::from_value(&serde_json::to_value(&read).expect("sound")).expect("sound"), read),
-            Err(problems) => prop_assert!(budget > deadline && problems[0].rule == "budget-within-deadline"),
+            Err(problems) => {
+                let late = (budget > deadline).then_some("budget-within-deadline");
+                let over = (budget > period).then_some("budget-within-period");
+                let expected: Vec<&str> = late.into_iter().chain(over).collect();
+                prop_assert!(!expected.is_empty());
+                prop_assert_eq!(problems.iter().map(|problem| problem.rule).collect::<Vec<_>>(), expected);
+            }
         }
     }
 }

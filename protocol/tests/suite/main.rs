@@ -3,6 +3,7 @@
 mod cbor_strict;
 mod envelopes;
 mod evidence;
+mod forks;
 mod frames;
 mod keylog;
 mod keyring;
@@ -12,6 +13,7 @@ mod names;
 mod objects;
 mod records;
 mod specification;
+mod stolen_keys;
 mod streams;
 mod support;
 mod vector_cases;

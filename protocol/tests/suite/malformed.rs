@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::object::{self, Description, Grant, Membership, Placement, Statement};
-use althing_protocol::{AgentId, Evidence, FrameOpener, Hello, KeyLog, PublicKey, cbor, sign1};
+use althing_protocol::{
+    AgentId, CallerId, Evidence, FrameOpener, Hello, KeyLog, OwnerProof, PublicKey, PublisherId, cbor, sign1,
+};
 use proptest::prelude::*;
 
 use crate::names::Name;
@@ -32,11 +34,15 @@ fn every_entry(bytes: &[u8]) -> Vec<Result<(), String>> {
         object::<KeyEvent>(bytes, ""),
         object::<Membership>(bytes, NETWORK),
         named(KeyLog::verify(&[bytes])),
+        named(OwnerProof { membership: bytes.to_vec().into(), ..proof() }.verify(NETWORK)),
+        named(OwnerProof { inception: bytes.to_vec().into(), ..proof() }.verify(NETWORK)),
         named(evidence),
         named(verified),
         named(PublicKey::from_did(&text)),
         named(PublicKey::from_peer_id(&text)),
         named(text.parse::<AgentId>()),
+        named(text.parse::<PublisherId>()),
+        named(text.parse::<CallerId>()),
         PublicKey::from_peer_id_bytes(bytes).map_or(Err(String::new()), named),
     ]
 }
@@ -50,8 +56,9 @@ fn samples() -> Vec<Vec<u8>> {
         membership().bytes,
         rotated().to_bytes().remove(1),
         evidence().encode(),
-        Hello { version: 1, challenge: [7; 32], network: NETWORK.to_owned(), membership: None }.encode(),
+        Hello { version: 1, challenge: [7; 32], network: NETWORK.to_owned(), owner: Some(proof()) }.encode(),
         agent().to_string().into_bytes(),
+        publisher().to_string().into_bytes(),
         public(NODE).did().into_bytes(),
         public(NODE).peer_id().into_bytes(),
     ]
@@ -66,7 +73,7 @@ fn ten_thousand_malformed_frames_and_objects_are_refused_with_a_reason() {
     for round in 0..10_000 {
         let bytes = dice.mutate(&samples[round % samples.len()]);
         // Without the validator, the header, the text and the opening: those may well accept what is no frame.
-        for result in &every_entry(&bytes)[3..10] {
+        for result in &every_entry(&bytes)[3..12] {
             let reason = result.clone().expect_err("a signature holds for one spelling only");
             *reasons.entry(reason).or_default() += 1;
         }
@@ -111,7 +118,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic_and_are_no_frame_or_object(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        prop_assert!(every_entry(&bytes)[3..12].iter().all(Result::is_err));
+        prop_assert!(every_entry(&bytes)[3..14].iter().all(Result::is_err));
     }
 
     #[test]
@@ -121,6 +128,6 @@ proptest! {
         let (a, b) = (&samples[a.index(samples.len())], &samples[b.index(samples.len())]);
         let bytes = [&a[..cut.index(a.len())], &b[cut.index(a.len()).min(b.len())..]].concat();
         let whole = samples.contains(&bytes);
-        prop_assert!(whole || every_entry(&bytes)[3..10].iter().all(Result::is_err));
+        prop_assert!(whole || every_entry(&bytes)[3..12].iter().all(Result::is_err));
     }
 }

@@ -6,7 +6,7 @@ use althing_protocol::inquiry::InquiryError;
 use althing_protocol::keyring::KeyringError;
 use althing_protocol::record::RecordError;
 use althing_protocol::sign1::Sign1Error as S;
-use althing_protocol::stream::HelloError as H;
+use althing_protocol::stream::{HelloError as H, OwnerProofError};
 use althing_protocol::{EvidenceError as E, FrameError as F, IdentityError as I, KeyLogError as K, ObjectError as O};
 
 pub trait Name {
@@ -63,6 +63,9 @@ impl Name for I {
             I::Did(_) => "Did",
             I::PeerId(_) => "PeerId",
             I::NotAPoint => "NotAPoint",
+            I::PublisherId(_) => "PublisherId",
+            I::AgentNotCaller(..) => "AgentNotCaller",
+            I::CallerId(_) => "CallerId",
             I::AgentId(_) => "AgentId",
             I::AgentName(_) => "AgentName",
         };
@@ -107,6 +110,8 @@ impl Name for K {
             K::Chain { .. } => "KeyLogError::Chain".to_owned(),
             K::Revoked(_) => "KeyLogError::Revoked".to_owned(),
             K::NotItsKey { .. } => "KeyLogError::NotItsKey".to_owned(),
+            K::Outdated(_) => "KeyLogError::Outdated".to_owned(),
+            K::Unknown(_) => "KeyLogError::Unknown".to_owned(),
         }
     }
 }
@@ -143,9 +148,20 @@ impl Name for KeyringError {
             KeyringError::Shape(_) => "KeyringError::Shape".to_owned(),
             KeyringError::KeyLog(inner) => format!("KeyringError::KeyLog({})", inner.name()),
             KeyringError::Forked(_) => "KeyringError::Forked".to_owned(),
+            KeyringError::NotInUse(_) => "KeyringError::NotInUse".to_owned(),
             KeyringError::Object(inner) => format!("KeyringError::Object({})", inner.name()),
             KeyringError::Withdrawn { .. } => "KeyringError::Withdrawn".to_owned(),
             KeyringError::Full => "KeyringError::Full".to_owned(),
+        }
+    }
+}
+
+impl Name for OwnerProofError {
+    fn name(&self) -> String {
+        match self {
+            OwnerProofError::Membership(inner) => format!("OwnerProofError::Membership({})", inner.name()),
+            OwnerProofError::Inception(inner) => format!("OwnerProofError::Inception({})", inner.name()),
+            OwnerProofError::Mismatch { .. } => "OwnerProofError::Mismatch".to_owned(),
         }
     }
 }

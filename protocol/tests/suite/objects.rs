@@ -2,7 +2,7 @@
 
 use althing_protocol::limits::*;
 use althing_protocol::object::{self, Description, Grant, Hosted, Membership, Placement};
-use althing_protocol::{AgentId, Authored, ObjectError};
+use althing_protocol::{AgentId, Authored, ObjectError, PublisherId};
 use proptest::prelude::*;
 
 use crate::names::reason;
@@ -50,7 +50,7 @@ fn objects_built_by_hand_are_what_the_crate_builds() {
     assert_eq!(by_hand("althing/placement/1", &placement_members(), NODE), placement().bytes);
     let mut members = grant_members();
     members[0].1 = uint(5);
-    members[1].1 = bstr(public(PUBLISHER).as_bytes());
+    members[1].1 = bstr(publisher().as_bytes());
     assert_eq!(by_hand("althing/membership/1", &members, PUBLISHER), membership().bytes);
     let members = [
         (0, uint(1)),
@@ -136,7 +136,7 @@ fn a_life_above_a_day_or_below_nothing_is_refused_when_signing_and_when_reading(
         let opened = open_grant(&cose(&map(&members), &object_aad(GRANT, NETWORK, ""), &key(PUBLISHER)));
         assert_eq!(opened.err().map(|error| reason::<(), _>(Err(error))).as_deref(), expected);
     }
-    let backwards = Membership::new(public(PUBLISHER), public(NODE), NOW_MS, NOW_MS - 1);
+    let backwards = Membership::new(publisher(), public(NODE), NOW_MS, NOW_MS - 1);
     assert_eq!(reason(object::sign(backwards, NETWORK, "", &key(PUBLISHER))), "ObjectError::Shape");
 }
 
@@ -144,7 +144,7 @@ fn a_life_above_a_day_or_below_nothing_is_refused_when_signing_and_when_reading(
 fn a_grant_is_in_force_from_its_beginning_less_the_skew_to_its_end() {
     // P-39
     let grant = Grant::new(agent(), public(NODE), NOW_MS, NOW_MS + HOUR_MS);
-    let membership = Membership::new(public(PUBLISHER), public(NODE), NOW_MS, NOW_MS + HOUR_MS);
+    let membership = Membership::new(publisher(), public(NODE), NOW_MS, NOW_MS + HOUR_MS);
     for (now_ms, expected) in [
         (NOW_MS - CLOCK_SKEW_MAX_MS - 1, Err(ObjectError::NotYetValid { in_ms: CLOCK_SKEW_MAX_MS + 1 })),
         (NOW_MS - CLOCK_SKEW_MAX_MS, Ok(())),
@@ -208,11 +208,7 @@ fn the_largest_placement_stays_below_the_limits_of_cbor() {
     // P-40, P-8: 500 agents with names of 63 characters.
     let mut body = placement_body();
     let name = |at: usize| format!("{at:0>63}");
-    let hosted = |at| Hosted {
-        agent: AgentId::new(public(PUBLISHER), &name(at)).expect("a good name"),
-        description: [0xff; 32],
-        grant: [0xff; 32],
-    };
+    let hosted = |at| Hosted { agent: named(&name(at)), description: [0xff; 32], grant: [0xff; 32] };
     body.agents = (0..PLACEMENT_AGENTS_MAX).map(hosted).collect();
     let signed = object::sign(body, NETWORK, "", &key(NODE)).expect("a good placement");
     assert!(signed.bytes.len() < 100 << 10, "{}", signed.bytes.len());
@@ -242,10 +238,12 @@ proptest! {
 
     #[test]
     fn agents_sort_as_the_bytes_of_their_printed_ids(
-        a in (1..200u8, any_name()), b in (1..200u8, any_name()),
+        a in (any::<[u8; 32]>(), any_name()), b in (any::<[u8; 32]>(), any_name()),
     ) {
         // P-40: another implementation sorts the text.
-        let id = |(seed, name): &(u8, String)| AgentId::new(public(*seed), name).expect("a good name");
+        let id = |(digest, name): &([u8; 32], String)| {
+            AgentId::new(PublisherId::from_digest(*digest), name).expect("a good name")
+        };
         let (a, b) = (id(&a), id(&b));
         prop_assert_eq!(a.cmp(&b), a.to_string().cmp(&b.to_string()));
     }
@@ -257,8 +255,7 @@ proptest! {
         edit in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
     ) {
         // P-18: the publisher signs whatever it likes.
-        let agent = AgentId::new(public(PUBLISHER), &name).expect("a good name");
-        let body = Description::new(agent, sequence, at_ms, td);
+        let body = Description::new(named(&name), sequence, at_ms, td);
         let signed = object::sign(body, NETWORK, "", &key(PUBLISHER)).expect("a good description");
         let mut bytes = signed.bytes.clone();
         if let Some((at, byte)) = edit {

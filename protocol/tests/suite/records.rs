@@ -50,14 +50,14 @@ fn keys_are_digests_of_what_they_stand_for() {
         let text = array(&[tstr("althing/record/1"), tstr(NETWORK), tstr(what), tstr(which)]);
         althing_protocol::digest(&text)
     };
-    let did = public(NODE).did();
+    let (did, urn) = (public(NODE).did(), publisher().to_string());
     for (key, what, which) in [
         (RecordKey::capability(NETWORK, "billing.view"), "capability", "billing.view"),
         (RecordKey::action(NETWORK, "View"), "action", "view"),
         (RecordKey::target(NETWORK, "Bill"), "target", "bill"),
         (RecordKey::agent(NETWORK, &agent()), "agent", agent().to_string().as_str()),
         (mine(), "contact", did.as_str()),
-        (RecordKey::key_log(NETWORK, public(NODE)), "key-log", did.as_str()),
+        (RecordKey::key_log(NETWORK, publisher()), "key-log", urn.as_str()),
     ] {
         assert_eq!(*key.as_bytes(), digest(what, which), "{what}");
         assert_eq!(RecordKey::from_multihash(&key.to_multihash()), Some(key));
@@ -76,9 +76,9 @@ fn a_value_holds_only_as_what_it_is_where_it_belongs_and_in_its_time() {
     let open = |key: RecordKey, bytes: &[u8]| Value::open(key, bytes, NETWORK, NOW_MS);
     assert_eq!(open(mine(), &value).expect("a good value").encode(), value);
     assert_eq!(reason(open(RecordKey::contact(NETWORK, public(STRANGER)), &value)), "RecordError::WrongKey");
-    assert_eq!(reason(open(RecordKey::key_log(NETWORK, public(NODE)), &value)), "RecordError::WrongKey");
+    assert_eq!(reason(open(RecordKey::key_log(NETWORK, publisher()), &value)), "RecordError::WrongKey");
     let log = wrapped_log(&rotated().to_bytes());
-    let key_of_log = RecordKey::key_log(NETWORK, public(PUBLISHER));
+    let key_of_log = RecordKey::key_log(NETWORK, publisher());
     assert!(open(key_of_log, &log).is_ok());
     assert_eq!(reason(open(mine(), &log)), "RecordError::WrongKey");
     let long = wrapped(&vec![0; RECORD_BYTES_MAX]);
@@ -103,10 +103,15 @@ fn only_what_is_newer_takes_the_place_of_what_is_kept() {
     let short = Value::KeyLog(log());
     assert!(long.replaces(&short) && !short.replaces(&long) && !long.replaces(&long));
     assert!(!long.replaces(&contact(1)) && !contact(1).replaces(&long));
-    // A log that begins alike and goes another way is a fork, however long.
-    let fork = log().revoke(&key(NEXT), NOW_MS).expect("it may");
-    let longer_fork = Value::KeyLog(fork);
-    assert!(!longer_fork.replaces(&long) && !long.replaces(&longer_fork));
+    // P-48: of two that go different ways with one event each, neither outdoes the other; with a second event one does.
+    let fork = Value::KeyLog(log().revoke(&key(NEXT), NOW_MS).expect("it may"));
+    assert!(!fork.replaces(&long) && !long.replaces(&fork));
+    let longest = Value::KeyLog(rotated_twice());
+    assert!(longest.replaces(&fork) && !fork.replaces(&longest));
+    // Logs of two publishers have nothing to do with each other, whatever their lengths.
+    let other = begun(STRANGER, [NEXT, AFTER_NEXT], NOW_MS).revoke(&key(NEXT), NOW_MS).expect("it may");
+    assert!(!longest.replaces(&Value::KeyLog(other.inception())));
+    assert!(!Value::KeyLog(other).replaces(&short));
 }
 
 #[test]
@@ -136,12 +141,11 @@ fn inquiries_and_their_answers_are_read_strictly() {
 /// The vectors of values.
 pub fn vectors() -> Vec<Case> {
     let of = |name: &str, what: &str, whose: u8, value: &[u8], now_ms: u64, error: Option<&'static str>| {
-        let did = public(whose).did();
-        let key = match what {
-            "contact" => RecordKey::contact(NETWORK, public(whose)),
-            _ => RecordKey::key_log(NETWORK, public(whose)),
+        let (key, which) = match what {
+            "contact" => (RecordKey::contact(NETWORK, public(whose)), public(whose).did()),
+            _ => (RecordKey::key_log(NETWORK, publisher()), publisher().to_string()),
         };
-        let input = json!({ "network": NETWORK, "what": what, "which": did, "key": hex(&key.to_multihash()),
+        let input = json!({ "network": NETWORK, "what": what, "which": which, "key": hex(&key.to_multihash()),
             "now_ms": now_ms, "value": hex(value) });
         case(name, input, error)
     };
@@ -206,8 +210,16 @@ pub fn vectors() -> Vec<Case> {
             Some("RecordError::Contact(ObjectError::WrongKey)"),
         ),
         of("a contact under another's key", "contact", STRANGER, &good, NOW_MS, Some("RecordError::WrongKey")),
-        of("a contact under the key of a key log", "key-log", NODE, &good, NOW_MS, Some("RecordError::WrongKey")),
+        of("a contact under the key of a key log", "key-log", PUBLISHER, &good, NOW_MS, Some("RecordError::WrongKey")),
         of("a key log", "key-log", PUBLISHER, &wrapped_log(&rotated().to_bytes()), NOW_MS, None),
+        of(
+            "a second beginning by the same first key",
+            "key-log",
+            PUBLISHER,
+            &wrapped_log(&begun(PUBLISHER, [STRANGER, STRANGER], NOW_MS).to_bytes()),
+            NOW_MS,
+            Some("RecordError::WrongKey"),
+        ),
         of(
             "a key log whose second event is missing its first",
             "key-log",
@@ -239,6 +251,6 @@ pub fn run(input: &serde_json::Value) -> Result<serde_json::Value, String> {
         Value::Contact(contact) => Ok(json!({ "node": hex(contact.body.node.as_bytes()),
             "sequence": contact.body.sequence, "issued_at_ms": contact.body.issued_at_ms,
             "not_after_ms": contact.body.not_after_ms, "addresses": contact.body.addresses })),
-        Value::KeyLog(log) => Ok(json!({ "publisher": hex(log.publisher().as_bytes()), "events": log.len() })),
+        Value::KeyLog(log) => Ok(json!({ "publisher": log.publisher().to_string(), "events": log.len() })),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rules that a transport or an A2A face obeys, not this crate: the tests of those crates cite them.
-const OBEYED_ELSEWHERE: [u32; 17] = [19, 20, 33, 34, 42, 53, 55, 56, 57, 59, 60, 61, 70, 71, 72, 75, 76];
+const OBEYED_ELSEWHERE: [u32; 18] = [19, 20, 33, 34, 42, 53, 55, 56, 57, 59, 60, 61, 70, 71, 72, 75, 76, 77];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -84,6 +84,8 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         INQUIRY_AGENTS_MAX,
         KEYRING_LOGS_MAX,
         KEYRING_WITHDRAWALS_MAX,
+        KEYRING_STRANGERS_BYTES_MAX,
+        KEYRING_FORGOTTEN_MAX,
     ]
     .map(|value| value as u64)
     .into_iter()

@@ -1,10 +1,13 @@
 //! Fixed keys, one good sample of everything, and an encoder of CBOR and COSE that shares no code with the crate.
 
+use std::sync::LazyLock;
+
 use althing_protocol::Contract;
 use althing_protocol::binding::{Binding, Candidates, Manifest, Model, Runtime, Tool};
 use althing_protocol::object::{self, Authored, Description, Grant, Hosted, Membership, Placement};
 use althing_protocol::{
-    AgentId, Evidence, Frame, FrameKind, FrameOpener, FrameSealer, KeyLog, PublicKey, SecretKey, StreamBinding, keylog,
+    AgentId, Evidence, Frame, FrameKind, FrameOpener, FrameSealer, KeyLog, OwnerProof, PublicKey, PublisherId,
+    SecretKey, StreamBinding, keylog,
 };
 use ed25519_dalek::Signer as _;
 
@@ -14,13 +17,16 @@ pub const HOUR_MS: u64 = 3_600_000;
 /// One size for all property tests: small, so that the suite stays quick, and the same everywhere.
 pub const CASES: u32 = 256;
 
-/// Who is who, by the byte that fills the seed.
+/// Who is who, by the byte that fills the seed. The publisher's keys are `PUBLISHER`, `NEXT`, `AFTER_NEXT`, `FOURTH` and
+/// `FIFTH`, in the order in which they sign.
 pub const OPENER: u8 = 1;
 pub const ACCEPTOR: u8 = 2;
 pub const PUBLISHER: u8 = 3;
 pub const NEXT: u8 = 4;
 pub const AFTER_NEXT: u8 = 5;
 pub const NODE: u8 = 6;
+pub const FOURTH: u8 = 7;
+pub const FIFTH: u8 = 8;
 pub const STRANGER: u8 = 9;
 
 pub fn key(seed: u8) -> SecretKey {
@@ -32,7 +38,17 @@ pub fn public(seed: u8) -> PublicKey {
 }
 
 pub fn agent() -> AgentId {
-    AgentId::new(public(PUBLISHER), "echo").expect("a good name")
+    named("echo")
+}
+
+/// An agent of the publisher.
+pub fn named(name: &str) -> AgentId {
+    AgentId::new(publisher(), name).expect("a good name")
+}
+
+/// The publisher's id: the digest of its signed inception.
+pub fn publisher() -> PublisherId {
+    LOG.publisher()
 }
 
 pub fn binding() -> StreamBinding {
@@ -87,7 +103,7 @@ pub fn grant() -> Authored<Grant> {
 }
 
 pub fn membership() -> Authored<Membership> {
-    let body = Membership::new(public(PUBLISHER), public(NODE), NOW_MS - HOUR_MS, NOW_MS + HOUR_MS);
+    let body = Membership::new(publisher(), public(NODE), NOW_MS - HOUR_MS, NOW_MS + HOUR_MS);
     object::sign(body, NETWORK, "", &key(PUBLISHER)).expect("a good membership")
 }
 
@@ -129,11 +145,8 @@ pub fn sealed_binding() -> Authored<Binding> {
 }
 
 pub fn placement_body() -> Placement {
-    let hosted = |name: &str| Hosted {
-        agent: AgentId::new(public(PUBLISHER), name).expect("a good name"),
-        description: description().digest(),
-        grant: grant().digest(),
-    };
+    let hosted =
+        |name: &str| Hosted { agent: named(name), description: description().digest(), grant: grant().digest() };
     let mut body = Placement::new(public(NODE), 42, NOW_MS, 6_000);
     body.load_permille = 250;
     body.agents = vec![hosted("echo"), hosted("echo-2")];
@@ -144,13 +157,32 @@ pub fn placement() -> Authored<Placement> {
     object::sign(placement_body(), NETWORK, "", &key(NODE)).expect("a good placement")
 }
 
-pub fn log() -> KeyLog {
-    let first = keylog::inception(&key(PUBLISHER), public(NEXT), NOW_MS - 2 * HOUR_MS);
-    KeyLog::verify(&[first.bytes]).expect("a good log")
+static LOG: LazyLock<KeyLog> = LazyLock::new(|| begun(PUBLISHER, [NEXT, AFTER_NEXT], NOW_MS - 2 * HOUR_MS));
+
+/// A log of one event, signed by `first`, that commits to the `next` two keys.
+pub fn begun(first: u8, next: [u8; 2], at_ms: u64) -> KeyLog {
+    let event = keylog::inception(&key(first), next.map(public), at_ms);
+    KeyLog::verify(&[event.bytes]).expect("a good inception")
 }
 
+pub fn log() -> KeyLog {
+    LOG.clone()
+}
+
+/// The log after its first rotation, whose overlap lasts until an hour after now.
 pub fn rotated() -> KeyLog {
-    log().rotate(&key(NEXT), public(AFTER_NEXT), NOW_MS - HOUR_MS, 2 * HOUR_MS).expect("a good rotation")
+    log().rotate(&key(NEXT), public(FOURTH), NOW_MS - HOUR_MS, 2 * HOUR_MS).expect("a good rotation")
+}
+
+/// The log after its second rotation, without an overlap.
+pub fn rotated_twice() -> KeyLog {
+    rotated().rotate(&key(AFTER_NEXT), public(FIFTH), NOW_MS, 0).expect("a good rotation")
+}
+
+/// What the node shows of its owner.
+pub fn proof() -> OwnerProof {
+    static PROOF: LazyLock<OwnerProof> = LazyLock::new(|| OwnerProof::new(membership().bytes, &LOG));
+    PROOF.clone()
 }
 
 pub fn evidence() -> Evidence {

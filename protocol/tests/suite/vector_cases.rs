@@ -84,7 +84,13 @@ fn identity() -> Vec<Case> {
     let form = |form: &str, text: &str| json!({ "form": form, "text": text });
     let raw = |bytes: &str| json!({ "form": "public_key", "public_key": bytes });
     let (ones, zeros) = ("ff".repeat(30), "00".repeat(31));
-    let agent = |name: &str| form("agent", &format!("urn:althing:{}:{name}", key.multibase()));
+    let urn = publisher().to_string();
+    let agent = |name: &str| form("agent", &format!("{urn}:{name}"));
+    let digest = |bytes: &str| json!({ "form": "digest", "digest": bytes });
+    // "abc" by SHA-512, and the first 20 bytes of it by SHA-256: other codes and lengths of a multihash.
+    let sha_512 =
+        "urn:althing:z8VxDbq4MtJpdapHPC2SxLkUEJVMxZBxmgg176BpaBtsVFnqsQNoYyrgdJ2W7WgTfX2W8iWjjcvPd49wGeXCybtrX8z";
+    let short = "urn:althing:z5udQdVVUccwPewps9veZWxXNLrnQ1p";
     vec![
         case("the key of RFC 8032, section 7.1, test 1", json!({ "form": "seed", "seed": rfc8032 }), None),
         case("the key of the seed 0303…", json!({ "form": "seed", "seed": "03".repeat(32) }), None),
@@ -112,7 +118,25 @@ fn identity() -> Vec<Case> {
         case("an agent's name in capitals", agent("Echo"), "IdentityError::AgentName"),
         case("an agent's name that ends with a hyphen", agent("echo-"), "IdentityError::AgentName"),
         case("an agent's name of 64 characters", agent(&"a".repeat(64)), "IdentityError::AgentName"),
-        case("an agent of another scheme", form("agent", "urn:other:z6Mk:echo"), "IdentityError::AgentId"),
+        case("an agent of another scheme", form("agent", "urn:other:zQm:echo"), "IdentityError::AgentId"),
+        case(
+            "an agent of a key",
+            form("agent", &format!("urn:althing:{}:echo", key.multibase())),
+            "IdentityError::AgentId",
+        ),
+        case("a digest as a publisher", digest(&hex(publisher().as_bytes())), None),
+        case("the digest of abc, FIPS 180-4, as a publisher", digest(&hex(&althing_protocol::digest(b"abc"))), None),
+        case("a publisher", form("publisher", &urn), None),
+        case("a publisher in base64", form("publisher", &urn.replace(":z", ":m")), "IdentityError::PublisherId"),
+        case("a publisher without its scheme", form("publisher", &urn[12..]), "IdentityError::PublisherId"),
+        case("a publisher and a name", form("publisher", &format!("{urn}:echo")), "IdentityError::PublisherId"),
+        case("a key as a publisher", form("publisher", &key.did()), "IdentityError::PublisherId"),
+        case("a publisher by SHA-512", form("publisher", sha_512), "IdentityError::PublisherId"),
+        case("a publisher by a shorter digest", form("publisher", short), "IdentityError::PublisherId"),
+        case("a caller that is a node", form("caller", &key.did()), None),
+        case("a caller that is a publisher", form("caller", &urn), None),
+        case("a caller that is an agent", form("caller", &format!("{urn}:echo")), "IdentityError::AgentNotCaller"),
+        case("a caller that is neither", form("caller", "local"), "IdentityError::CallerId"),
     ]
 }
 
@@ -120,19 +144,34 @@ fn hello() -> Vec<Case> {
     let of = |name: &str, bytes: Vec<u8>, error: Option<&'static str>| {
         case(name, json!({ "bytes": hex(&bytes), "network": NETWORK }), error)
     };
-    let good = Hello { version: 1, challenge: [0xa0; 32], network: NETWORK.to_owned(), membership: None };
-    let owned = Hello { membership: Some(membership().bytes), ..good.clone() };
+    let good = Hello { version: 1, challenge: [0xa0; 32], network: NETWORK.to_owned(), owner: None };
+    let owned = Hello { owner: Some(proof()), ..good.clone() };
+    let inception = log().to_bytes().remove(0);
     let with = |version: u64, challenge: Vec<u8>, more: Vec<(u64, Vec<u8>)>| {
         map(&[vec![(0, uint(version)), (1, challenge), (2, tstr(NETWORK))], more].concat())
     };
     vec![
-        of("without a membership", good.encode(), None),
-        of("with a membership", owned.encode(), None),
+        of("without an owner", good.encode(), None),
+        of("with proof of an owner", owned.encode(), None),
         of("version 2", with(2, bstr(&[0xa0; 32]), vec![(9, uint(0))]), Some("HelloError::Version")),
         of("another network", Hello { network: "othernet".to_owned(), ..good }.encode(), Some("HelloError::Network")),
         of("a challenge of 31 bytes", with(1, bstr(&[0xa0; 31]), vec![]), Some("HelloError::Shape")),
         of("an unknown member", with(1, bstr(&[0xa0; 32]), vec![(4, uint(0))]), Some("HelloError::Shape")),
-        of("a null membership", with(1, bstr(&[0xa0; 32]), vec![(3, vec![0xf6])]), Some("HelloError::Shape")),
+        of("a null owner", with(1, bstr(&[0xa0; 32]), vec![(3, vec![0xf6])]), Some("HelloError::Shape")),
+        of(
+            "a membership without its owner's inception",
+            with(1, bstr(&[0xa0; 32]), vec![(3, map(&[(0, bstr(&membership().bytes))]))]),
+            Some("HelloError::Shape"),
+        ),
+        of(
+            "proof of an owner with an unknown member",
+            with(
+                1,
+                bstr(&[0xa0; 32]),
+                vec![(3, map(&[(0, bstr(&membership().bytes)), (1, bstr(&inception)), (2, uint(0))]))],
+            ),
+            Some("HelloError::Shape"),
+        ),
         of("a key that is not minimal", vec![0xa1, 0x18, 0x00, 0x01], Some("HelloError::Cbor(CborError::NonMinimal)")),
         of(
             "longer than 2048 bytes",

@@ -6,7 +6,7 @@ use althing_protocol::object::Machine;
 use althing_protocol::object::{self, Grant};
 use serde_json::json;
 
-use crate::keylog::Event;
+use crate::keylog::{Event, committed};
 use crate::support;
 use crate::support::*;
 use crate::vector_cases::{Case, case, flipped};
@@ -130,7 +130,7 @@ fn shaped_objects() -> Vec<Case> {
     let shape = Some("ObjectError::Shape");
     let relabelled = map(&[
         (0, uint(2)),
-        (1, bstr(public(PUBLISHER).as_bytes())),
+        (1, bstr(publisher().as_bytes())),
         (2, bstr(public(NODE).as_bytes())),
         (3, uint(NOW_MS)),
         (4, uint(NOW_MS)),
@@ -171,7 +171,7 @@ fn shaped_objects() -> Vec<Case> {
 pub fn keylogs() -> Vec<Case> {
     let of = |name: &str, events: Vec<Vec<u8>>, by: u8, now_ms: u64, error: Option<&'static str>| {
         let events: Vec<_> = events.iter().map(|event| hex(event)).collect();
-        let seeds: Vec<_> = [PUBLISHER, NEXT, AFTER_NEXT].iter().map(|seed| hex(&[*seed; 32])).collect();
+        let seeds: Vec<_> = [PUBLISHER, NEXT, AFTER_NEXT, FOURTH, FIFTH].iter().map(|seed| hex(&[*seed; 32])).collect();
         let input = json!({ "events": events, "seeds": seeds, "key": hex(public(by).as_bytes()), "now_ms": now_ms });
         case(name, input, error)
     };
@@ -182,6 +182,8 @@ pub fn keylogs() -> Vec<Case> {
     let (short, long) = (log().to_bytes(), rotated().to_bytes());
     let revoked = rotated().revoke(&key(AFTER_NEXT), NOW_MS).expect("a good revocation").to_bytes();
     let fork = log().rotate(&key(NEXT), public(STRANGER), NOW_MS, 0).expect("a good rotation");
+    let twice = rotated_twice().to_bytes();
+    let stolen = log().revoke(&key(NEXT), NOW_MS).expect("it holds by itself");
     let mixed = vec![short[0].clone(), fork.to_bytes().remove(1), revoked[2].clone()];
     let event = |change: &dyn Fn(&mut Event), signer: u8| {
         let mut event = Event::rotation(&log());
@@ -191,6 +193,8 @@ pub fn keylogs() -> Vec<Case> {
     let overlong = event(&|it| it.previous_until_ms = Some(it.issued_at_ms + 24 * HOUR_MS + 1), NEXT);
     let backdated = event(&|it| it.issued_at_ms = NOW_MS - 2 * HOUR_MS - 1, NEXT);
     let uncommitted = event(&|it| it.key = public(STRANGER), STRANGER);
+    let unrepeated = event(&|it| it.next = Some([STRANGER, FOURTH]), NEXT);
+    let one_digest = Event::rotation(&log()).with_next(array(&[committed(AFTER_NEXT)]), &key(NEXT));
     let chain = Some("KeyLogError::Chain");
     let swapped = vec![long[1].clone(), long[0].clone()];
     vec![
@@ -213,13 +217,25 @@ pub fn keylogs() -> Vec<Case> {
         ),
         of("a revocation", revoked.clone(), AFTER_NEXT, NOW_MS, Some("KeyLogError::Revoked")),
         seen(of("a log that continues what was seen", long.clone(), NEXT, NOW_MS, None), &log()),
-        seen(of("a log that forks from what was seen", long.clone(), NEXT, NOW_MS, None), &fork),
+        seen(of("a log that parts from what was seen, each with one event", long.clone(), NEXT, NOW_MS, None), &fork),
+        seen(of("a log that displaces a rotation", twice.clone(), AFTER_NEXT, NOW_MS, None), &fork),
+        seen(of("a log that displaces a revocation", twice.clone(), AFTER_NEXT, NOW_MS, None), &stolen),
+        seen(of("a log that is displaced", fork.to_bytes(), NEXT, NOW_MS, None), &rotated_twice()),
+        seen(of("the log that was seen", long.clone(), NEXT, NOW_MS, None), &rotated()),
         seen(of("a log older than what was seen", short.clone(), PUBLISHER, NOW_MS, None), &rotated()),
         of("no event", vec![], PUBLISHER, NOW_MS, Some("KeyLogError::Empty")),
         of("events exchanged", swapped, NEXT, NOW_MS, chain),
         of("an event left out", vec![revoked[0].clone(), revoked[2].clone()], NEXT, NOW_MS, chain),
         of("an event of a fork between", mixed, NEXT, NOW_MS, chain),
         of("a second event that was not committed to", uncommitted, STRANGER, NOW_MS, chain),
+        of("a second event that does not repeat a key that the first committed to", unrepeated, NEXT, NOW_MS, chain),
+        of(
+            "an event that commits to one key",
+            vec![short[0].clone(), one_digest],
+            NEXT,
+            NOW_MS,
+            Some("KeyLogError::Event(ObjectError::Shape)"),
+        ),
         of("a rotation older than the inception", backdated, NEXT, NOW_MS, chain),
         of("an overlap of more than 24 h", overlong, NEXT, NOW_MS, chain),
         of(

@@ -2,12 +2,12 @@
 //! implementation writes to run the vectors.
 
 use althing_protocol::binding::Binding;
-use althing_protocol::keylog::KeyEvent;
+use althing_protocol::keylog::{KeyEvent, Relation};
 use althing_protocol::object::{self, Description, Grant, Membership, Placement, Statement};
 use althing_protocol::stream::Challenge;
 use althing_protocol::{
-    AgentId, Authored, Evidence, Frame, FrameKind, FrameOpener, Hello, IdentityError, KeyLog, ObjectError, PublicKey,
-    SecretKey, StreamBinding, cbor,
+    AgentId, Authored, CallerId, Evidence, Frame, FrameKind, FrameOpener, Hello, IdentityError, KeyLog, ObjectError,
+    PublicKey, PublisherId, SecretKey, StreamBinding, cbor,
 };
 use serde_json::{Value, json};
 
@@ -78,7 +78,22 @@ fn identity(input: &Value) -> Result<Value, IdentityError> {
         "peer_id" => PublicKey::from_peer_id(text(input, "text"))?,
         "agent" => {
             let agent: AgentId = text(input, "text").parse()?;
-            return Ok(json!({ "publisher": hex(agent.publisher().as_bytes()), "name": agent.name() }));
+            let (publisher, digest) = (agent.publisher(), hex(agent.publisher().as_bytes()));
+            return Ok(json!({ "publisher": publisher.to_string(), "digest": digest, "name": agent.name() }));
+        }
+        "publisher" => {
+            let publisher: PublisherId = text(input, "text").parse()?;
+            return Ok(json!({ "digest": hex(publisher.as_bytes()) }));
+        }
+        "digest" => {
+            let publisher = PublisherId::from_digest(thirty_two(input, "digest"));
+            return Ok(json!({ "publisher": publisher.to_string() }));
+        }
+        "caller" => {
+            return Ok(match text(input, "text").parse()? {
+                CallerId::Node(node) => json!({ "node": hex(node.as_bytes()) }),
+                CallerId::Publisher(publisher) => json!({ "publisher": hex(publisher.as_bytes()) }),
+            });
         }
         other => panic!("no identity is called {other}"),
     };
@@ -91,7 +106,7 @@ fn hello(input: &Value) -> Outcome {
         "version": hello.version,
         "challenge": hex(&hello.challenge),
         "network": hello.network,
-        "membership": hello.membership.as_deref().map(hex),
+        "owner": hello.owner.map(|owner| json!({ "membership": hex(&owner.membership), "inception": hex(&owner.inception) })),
     }))
 }
 
@@ -167,7 +182,7 @@ fn objects(input: &Value) -> Outcome {
             input,
             |it| it.body.in_force(now_ms),
             |it| {
-                json!({ "owner": hex(it.owner.as_bytes()), "node": hex(it.node.as_bytes()),
+                json!({ "owner": it.owner.to_string(), "node": hex(it.node.as_bytes()),
                 "not_before_ms": it.not_before_ms, "not_after_ms": it.not_after_ms })
             },
         ),
@@ -186,7 +201,8 @@ fn objects(input: &Value) -> Outcome {
             |_| Ok(()),
             |it| {
                 json!({ "change": it.change as u8 + 1, "sequence": it.sequence, "previous": it.previous.map(|it| hex(&it)),
-                "key": hex(it.key.as_bytes()), "next": it.next.map(|it| hex(&it)), "issued_at_ms": it.issued_at_ms,
+                "key": hex(it.key.as_bytes()), "next": it.next.map(|it| [hex(&it.first), hex(&it.second)]),
+                "issued_at_ms": it.issued_at_ms,
                 "previous_until_ms": it.previous_until_ms })
             },
         ),
@@ -226,12 +242,23 @@ fn keylogs(input: &Value) -> Outcome {
         Ok(log)
     });
     let log = verified.map_err(|error| error.name())?;
-    let mut shown = json!({ "publisher": hex(log.publisher().as_bytes()), "events": log.len() });
+    let mut shown = json!({ "publisher": log.publisher().to_string(), "events": log.len() });
     if input.get("seen").is_some() {
         let seen = KeyLog::verify(&list(input, "seen")).expect("what was seen is good");
-        shown["continues_seen"] = log.continues(&seen).into();
+        shown["relation_to_seen"] = relation(log.relation(&seen)).into();
     }
     Ok(shown)
+}
+
+fn relation(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Same => "same",
+        Relation::Continues => "continues",
+        Relation::IsContinued => "is continued",
+        Relation::Displaces => "displaces",
+        Relation::IsDisplaced => "is displaced",
+        Relation::Contradicts => "contradicts",
+    }
 }
 
 fn evidence(input: &Value) -> Outcome {

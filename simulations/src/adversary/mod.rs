@@ -3,9 +3,12 @@
 mod equivocator;
 mod faces;
 mod flooder;
+mod hoarder;
 mod impersonator;
 mod poisoner;
 mod replayer;
+mod squatter;
+mod staller;
 mod sybil;
 mod thief;
 
@@ -63,9 +66,12 @@ type Start = fn(Target, u32, Option<IpAddr>) -> BoxFuture<'static, Loose>;
 const ALL: &[(&str, Start)] = &[
     ("equivocator", equivocator::start),
     ("flooder", flooder::start),
+    ("hoarder", hoarder::start),
     ("impersonator", impersonator::start),
     ("poisoner", poisoner::start),
     ("replayer", replayer::start),
+    ("squatter", squatter::start),
+    ("staller", staller::start),
     ("sybil", sybil::start),
     ("thief", thief::start),
 ];

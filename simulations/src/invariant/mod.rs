@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use althing_discovery::Sought;
 use althing_protocol::record::RecordKey;
-use althing_protocol::{AgentId, Digest, PublicKey};
+use althing_protocol::{AgentId, Digest, PublicKey, PublisherId};
 
 /// Who asks waits for a minute at most; looking for whom to ask takes a moment too.
 pub(crate) const LONGEST_MS: u64 = 65_000;
@@ -69,7 +69,7 @@ pub struct Truth {
     /// When each node that is gone went, milliseconds.
     pub gone_ms: BTreeMap<PublicKey, u64>,
     /// When each owner that revoked its keys did so, milliseconds.
-    pub revoked_ms: BTreeMap<PublicKey, u64>,
+    pub revoked_ms: BTreeMap<PublisherId, u64>,
 }
 
 /// Something that must hold.
@@ -134,8 +134,12 @@ mod tests {
         key(number).public()
     }
 
+    fn owner(number: u32) -> PublisherId {
+        crate::mesh::Owner::new(key(number)).id()
+    }
+
     fn agent(number: u32) -> AgentId {
-        AgentId::new(node(100), &format!("agent-{number}")).expect("a name")
+        AgentId::new(owner(100), &format!("agent-{number}")).expect("a name")
     }
 
     /// A find of node 1's agent by node 2, at 20 s.
@@ -196,9 +200,9 @@ mod tests {
         gone.gone_ms.insert(node(1), 12_000);
         assert_eq!(broken(&look(), &gone), [""; 0], "for eight seconds it may be");
         let mut revoked = truth();
-        revoked.revoked_ms.insert(node(100), 9_999);
+        revoked.revoked_ms.insert(owner(100), 9_999);
         assert_eq!(broken(&look(), &revoked), ["the-revoked-are-gone"]);
-        revoked.revoked_ms.insert(node(100), 10_000);
+        revoked.revoked_ms.insert(owner(100), 10_000);
         assert_eq!(broken(&look(), &revoked), [""; 0], "for ten seconds it may be");
     }
 

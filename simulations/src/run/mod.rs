@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use althing_communication::WallClock;
 use althing_communication::sim::{LinkConfig, SimNet};
-use althing_discovery::DiscoveryConfig;
-use althing_protocol::PublicKey;
+use althing_discovery::{Bounds, DiscoveryConfig};
+use althing_protocol::{CallerId, PublicKey};
 use althing_store::MemoryStore;
 use althing_td::AgentFile;
 use rand::rngs::StdRng;
@@ -335,7 +335,7 @@ impl<'a> World<'a> {
         }
         let mut setup = Setup::new(&self.net, number + 1, OWNER);
         setup.owner = self.owners[self.owner_of(number)].clone();
-        setup.trusted = self.owners.iter().map(Owner::public).collect();
+        setup.trusted = self.owners.iter().map(|owner| CallerId::Publisher(owner.id())).collect();
         let through = self.scenario.join.through;
         let known: Vec<u32> = (0..through).filter(|known| *known != number).collect();
         // A node knows all of the first ones, as its configuration names them.
@@ -343,6 +343,7 @@ impl<'a> World<'a> {
         setup.discovery = DiscoveryConfig {
             bootstrap: known.into_iter().map(address).collect(),
             push_peers_max: PUSH_PEERS,
+            bounds: Bounds { bytes: self.scenario.catalogue.bytes, ..Bounds::for_nodes(self.scenario.catalogue.nodes) },
             ..DiscoveryConfig::default()
         };
         let (clock, skew) = (self.net.clock(), self.place(number).skew_ms.clone());
@@ -451,7 +452,7 @@ impl<'a> World<'a> {
         let settled = |place: &&Place| place.since_ms + SETTLED_MS <= now_ms && place.away == away;
         let has = self.places.iter().filter(|place| place.capability.as_deref() == Some(capability)).filter(settled);
         let nodes = has.filter_map(|place| place.node.as_ref());
-        nodes.filter(|node| !self.truth.revoked_ms.contains_key(&node.owner.public())).map(Node::id).collect()
+        nodes.filter(|node| !self.truth.revoked_ms.contains_key(&node.owner.id())).map(Node::id).collect()
     }
 }
 

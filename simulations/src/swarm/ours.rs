@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use althing_communication::{Communication, CommunicationConfig, Network, Routing as _, WallClock};
-use althing_discovery::{Discovery, DiscoveryConfig, Facts, Query};
+use althing_discovery::{Discovery, DiscoveryConfig, Facts, Query, Relations};
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_protocol::object;
 use althing_protocol::record::{Contact, RecordKey, Value};
@@ -41,8 +41,9 @@ async fn node(number: usize, first: Option<String>) -> Result<Node, String> {
         entropy(number as u64),
     );
     let config = DiscoveryConfig { bootstrap: first.into_iter().collect(), ..DiscoveryConfig::default() };
-    let discovery = Discovery::start(communication, key.clone(), config, clock, |_| false, Facts::default, None)
-        .map_err(|error| error.to_string())?;
+    let discovery =
+        Discovery::start(communication, key.clone(), config, clock, Relations::none(), Facts::default, None)
+            .map_err(|error| error.to_string())?;
     let capability = capability(number);
     let file = file(&format!("agent-{number}"), "does its thing", &capability, "do", &capability);
     let owner = crate::key(OWNER);

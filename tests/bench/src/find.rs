@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use althing_discovery::Query;
 use althing_discovery::machine::catalogue::{Candidate, Catalogue, Learned, Now};
 use althing_discovery::machine::index::Index;
+use althing_discovery::machine::room::{Bounds, Rank, Source};
 use althing_protocol::object::{self, Description, Grant, Hosted, Placement};
 use althing_protocol::{AgentId, SecretKey, VerifiedAgent, keylog};
 
@@ -31,9 +32,9 @@ fn file(node: u16, number: u16) -> althing_td::AgentFile {
 
 fn fill(catalogue: &mut Catalogue, index: &mut Index) {
     let owner = SecretKey::from_seed(&[1; 32]);
-    let next = SecretKey::from_seed(&[2; 32]).public();
+    let next = [2, 3].map(|seed| SecretKey::from_seed(&[seed; 32]).public());
     let log = keylog::inception(&owner, next, NOW_MS);
-    let key_log = althing_protocol::KeyLog::verify(&[log.bytes]).expect("a key log");
+    let key_log = Arc::new(althing_protocol::KeyLog::verify(&[log.bytes]).expect("a key log"));
     let now = Now { monotonic_ms: 0, wall_ms: NOW_MS };
     for node in 0..NODES {
         let mut seed = [3; 32];
@@ -44,7 +45,7 @@ fn fill(catalogue: &mut Catalogue, index: &mut Index) {
         let mut candidates = Vec::new();
         for number in 0..AGENTS {
             let file = file(node, number);
-            let id = AgentId::new(owner.public(), &format!("agent-{node}-{number}")).expect("a name");
+            let id = AgentId::new(key_log.publisher(), &format!("agent-{node}-{number}")).expect("a name");
             let td = althing_td::describe(&file, &id.to_string());
             let body = Description::new(id.clone(), 1, NOW_MS, td.bytes().to_vec());
             let description = object::sign(body, "bench", "", &owner).expect("a description");
@@ -55,14 +56,17 @@ fn fill(catalogue: &mut Catalogue, index: &mut Index) {
             let verified =
                 VerifiedAgent { agent: id, node: key.public(), description, grant, key_log: key_log.clone() };
             let candidate = Candidate { verified: Arc::new(verified), description: Arc::new(td) };
-            index.add(candidate.clone());
+            let words = index.words(&candidate.description);
+            index.add(candidate.clone(), words);
             candidates.push(candidate);
         }
         placement.agents.sort_by(|a, b| a.agent.cmp(&b.agent));
         let placement = object::sign(placement, "bench", "", &key).expect("a placement");
-        catalogue.place(now, &placement, Learned::Push).expect("a believable placement");
+        catalogue
+            .place(now, &placement, Learned::Push, Source::stranger(key.public()))
+            .expect("a believable placement");
         for candidate in candidates {
-            catalogue.admit(candidate).expect("every agent is admitted");
+            catalogue.admit(candidate, Rank::Stranger).expect("every agent is admitted");
         }
     }
 }
@@ -80,7 +84,7 @@ fn measure(mut work: impl FnMut(usize) -> usize) -> (Duration, Duration, usize) 
 
 /// Prints times for each kind of question.
 pub fn run() {
-    let (mut catalogue, mut index) = (Catalogue::new(1_000), Index::default());
+    let (mut catalogue, mut index) = (Catalogue::new(Bounds::for_nodes(1_000)), Index::default());
     fill(&mut catalogue, &mut index);
     let text = |at: usize| format!("{} my {} please", ACTIONS[at % ACTIONS.len()], TARGETS[at % TARGETS.len()]);
     println!("find among {} agents, 50 results at most (wanted: p99 below 2 ms)", catalogue.len());

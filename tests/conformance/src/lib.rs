@@ -1,11 +1,12 @@
 //! One suite for every implementation of a port; see `tests/`. Here is what its cases are made of.
 
+pub mod disk;
 pub mod hostile;
 pub mod origins;
 pub mod probe;
 pub mod world;
 
-pub use althing_simulations::{NETWORK, NOW_MS, entropy, mesh};
+pub use althing_simulations::{NETWORK, NOW_MS, entropy, mesh, program};
 
 /// The stream protocol on which probes answer.
 pub const PROTOCOL: &str = "/althing/call/1";

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use althing_communication::{Answer, Caller, Inbound, Request};
 use futures::future::BoxFuture;
@@ -11,12 +12,16 @@ use tokio::sync::{Semaphore, watch};
 /// Bytes of each event of `endless`.
 pub const EVENT_BYTES: usize = 16 << 10;
 
+/// Between two events of `ticks`.
+pub const TICK: Duration = Duration::from_millis(100);
+
 /// Answers by operation:
 ///
 /// - `echo` says the body again, `who` the caller's owner, `refuse` refuses with the body;
 /// - `gate` answers once [`Probe::gate`] has a permit for it;
 /// - `stuck` never answers, `stuck-stream` gives one event and then nothing;
-/// - `three` streams 1, 2, 3; `breaks` streams one event and an error; `endless` streams without end.
+/// - `three` streams 1, 2, 3; `breaks` streams one event and an error; `endless` streams without end,
+///   and `ticks` an event each [`TICK`].
 #[derive(Clone)]
 pub struct Probe {
     /// Calls that came in.
@@ -68,7 +73,7 @@ impl Inbound for Probe {
             probe.asked.send_modify(|count| *count += 1);
             match request.operation.as_str() {
                 "echo" => Answer::Response(request.body),
-                "who" => Answer::Response(caller.owner.map(|owner| owner.did()).unwrap_or_default().into_bytes()),
+                "who" => Answer::Response(caller.owner.map(|owner| owner.to_string()).unwrap_or_default().into_bytes()),
                 "refuse" => Answer::Error(request.body),
                 "gate" => {
                     probe.gate.acquire().await.expect("the gate is never closed").forget();
@@ -88,6 +93,13 @@ impl Inbound for Probe {
                     futures::stream::unfold(gone, move |gone| {
                         probe.made.fetch_add(1, Ordering::SeqCst);
                         async move { Some((Ok(vec![7; EVENT_BYTES]), gone)) }
+                    })
+                    .boxed(),
+                ),
+                "ticks" => Answer::Events(
+                    futures::stream::unfold(gone, |gone| async move {
+                        tokio::time::sleep(TICK).await;
+                        Some((Ok(b"tick".to_vec()), gone))
                     })
                     .boxed(),
                 ),

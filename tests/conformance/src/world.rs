@@ -1,18 +1,19 @@
 //! Networks of either implementation, and L2 on them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
+use althing_communication::admission::Origin;
 use althing_communication::network::Incoming;
 use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{
-    AcceptError, BoxedStream, Communication, CommunicationConfig, DialError, Network, OpenError, PeerEvent, PeerInfo,
-    Routing, WallClock,
+    AcceptError, BoxedStream, Communication, CommunicationConfig, DialError, Nearness, Network, OpenError, PeerEvent,
+    PeerInfo, Routing, WallClock,
 };
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
-use althing_protocol::{PublicKey, SecretKey};
+use althing_protocol::{OwnerProof, PublicKey, SecretKey};
 use futures::future::BoxFuture;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::probe::Probe;
 use crate::{NETWORK, NOW_MS, PROTOCOL, entropy};
@@ -76,7 +77,7 @@ impl Peer {
         network: Arc<dyn Network>,
         key: &SecretKey,
         config: CommunicationConfig,
-        membership: Option<Vec<u8>>,
+        membership: Option<Arc<OwnerProof>>,
     ) -> Peer {
         Peer::start_at(network, key, config, watch::channel(membership).1, WallClock::new(|| NOW_MS))
     }
@@ -87,7 +88,7 @@ impl Peer {
         network: Arc<dyn Network>,
         key: &SecretKey,
         config: CommunicationConfig,
-        membership: watch::Receiver<Option<Vec<u8>>>,
+        membership: watch::Receiver<Option<Arc<OwnerProof>>>,
         clock: WallClock,
     ) -> Peer {
         let seed = u64::from(key.seed()[0]);
@@ -145,10 +146,42 @@ impl Counting {
     }
 }
 
+/// What a network that wraps another leaves as it is.
+macro_rules! forwarded {
+    () => {
+        fn local(&self) -> PublicKey {
+            self.inner.local()
+        }
+        fn dial(&self, peer: Option<PublicKey>, addresses: Vec<String>) -> BoxFuture<'_, Result<PublicKey, DialError>> {
+            self.inner.dial(peer, addresses)
+        }
+        fn disconnect(&self, peer: PublicKey) {
+            self.inner.disconnect(peer);
+        }
+        fn events(&self) -> broadcast::Receiver<PeerEvent> {
+            self.inner.events()
+        }
+        fn peers(&self) -> Vec<PeerInfo> {
+            self.inner.peers()
+        }
+        fn origin(&self, peer: PublicKey) -> Option<Origin> {
+            self.inner.origin(peer)
+        }
+        fn regard(&self, peer: PublicKey, nearness: Nearness) {
+            self.inner.regard(peer, nearness);
+        }
+        fn listening(&self) -> Vec<String> {
+            self.inner.listening()
+        }
+        fn routing(&self) -> &dyn Routing {
+            self.inner.routing()
+        }
+    };
+}
+
 impl Network for Counting {
-    fn local(&self) -> PublicKey {
-        self.inner.local()
-    }
+    forwarded!();
+
     fn open(&self, peer: PublicKey, protocol: &'static str) -> BoxFuture<'_, Result<BoxedStream, OpenError>> {
         if protocol == PROTOCOL {
             self.opened.fetch_add(1, Ordering::Relaxed);
@@ -158,22 +191,55 @@ impl Network for Counting {
     fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError> {
         self.inner.accept(protocol)
     }
-    fn dial(&self, peer: Option<PublicKey>, addresses: Vec<String>) -> BoxFuture<'_, Result<PublicKey, DialError>> {
-        self.inner.dial(peer, addresses)
+}
+
+/// A network where streams of [`PROTOCOL`] also come in from the test itself, in the name of any peer: what is written to
+/// them and not taken is in no network's buffers.
+pub struct Injecting {
+    /// The network itself.
+    pub inner: Arc<dyn Network>,
+    sender: mpsc::Sender<(PublicKey, BoxedStream)>,
+    incoming: Mutex<Option<Incoming>>,
+}
+
+impl Injecting {
+    /// Nothing came yet.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Network>) -> Arc<Injecting> {
+        let (sender, incoming) = mpsc::channel(1);
+        Arc::new(Injecting { inner, sender, incoming: Mutex::new(Some(incoming)) })
     }
-    fn disconnect(&self, peer: PublicKey) {
-        self.inner.disconnect(peer);
+
+    /// A stream that `peer` opens; so many bytes lie in it that are not taken.
+    pub async fn open_as(&self, peer: PublicKey, bytes: usize) -> BoxedStream {
+        let (theirs, ours) = tokio::io::duplex(bytes);
+        assert!(self.sender.send((peer, Box::new(ours))).await.is_ok(), "it is accepted");
+        Box::new(theirs)
     }
-    fn events(&self) -> broadcast::Receiver<PeerEvent> {
-        self.inner.events()
+}
+
+impl Network for Injecting {
+    forwarded!();
+
+    fn open(&self, peer: PublicKey, protocol: &'static str) -> BoxFuture<'_, Result<BoxedStream, OpenError>> {
+        self.inner.open(peer, protocol)
     }
-    fn peers(&self) -> Vec<PeerInfo> {
-        self.inner.peers()
-    }
-    fn listening(&self) -> Vec<String> {
-        self.inner.listening()
-    }
-    fn routing(&self) -> &dyn Routing {
-        self.inner.routing()
+
+    fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError> {
+        let real = self.inner.accept(protocol)?;
+        if protocol != PROTOCOL {
+            return Ok(real);
+        }
+        let incoming = self.incoming.lock().expect("no panic").take().ok_or(AcceptError::Taken(protocol))?;
+        // Both come in.
+        let (mut real, sender) = (real, self.sender.clone());
+        tokio::spawn(async move {
+            while let Some(stream) = real.recv().await {
+                if sender.send(stream).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(incoming)
     }
 }

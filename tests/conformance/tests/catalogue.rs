@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use althing_conformance::mesh::{Owner, agent, file};
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_discovery::machine::catalogue::{Candidate, Catalogue, Learned, Now};
+use althing_discovery::machine::room::{Bounds, Rank, Source};
 use althing_discovery::{LocalAgent, Query};
 use althing_protocol::object::{self, Health, Hosted, Placement};
 use althing_protocol::{AgentId, Authored, PublicKey};
@@ -14,6 +15,11 @@ use proptest::prelude::*;
 const NODES: u8 = 4;
 const AGENTS: usize = 3;
 const TTL_MS: u64 = 6_000;
+
+/// A stranger.
+fn from(node: u8) -> Source {
+    Source::stranger(key(node).public())
+}
 
 /// Two versions of each agent on each node.
 static EVIDENCE: LazyLock<BTreeMap<(u8, usize, u64), LocalAgent>> = LazyLock::new(|| {
@@ -92,8 +98,12 @@ impl Model {
         let now = Now { monotonic_ms: self.now_ms, wall_ms: NOW_MS + self.now_ms };
         match *step {
             Step::Place { node, sequence, hosts, leaving } => {
-                let placed =
-                    catalogue.place(now, &placement(node, sequence, hosts, leaving, self.now_ms), Learned::Push);
+                let placed = catalogue.place(
+                    now,
+                    &placement(node, sequence, hosts, leaving, self.now_ms),
+                    Learned::Push,
+                    from(node),
+                );
                 let newer = self.seen.get(&node).is_none_or(|seen| sequence > *seen);
                 prop_assert_eq!(placed.is_ok(), newer, "newer always wins, and nothing else does");
                 if !newer {
@@ -115,7 +125,7 @@ impl Model {
                 prop_assert_eq!(placed.expect("taken").len(), wanted);
             }
             Step::Admit { node, number, version } => {
-                let admitted = catalogue.admit(candidate(&EVIDENCE[&(node, number, version)]));
+                let admitted = catalogue.admit(candidate(&EVIDENCE[&(node, number, version)]), Rank::Stranger);
                 let hosted = self.nodes.get(&node).is_some_and(|entry| entry.hosts[number] == version);
                 // P-42: an older description does not come back.
                 prop_assert_eq!(
@@ -190,7 +200,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
     fn what_is_found_is_what_was_said_last_and_proven(steps in prop::collection::vec(step(), 1..60)) {
-        let (mut model, mut catalogue) = (Model::default(), Catalogue::new(100));
+        let (mut model, mut catalogue) = (Model::default(), Catalogue::new(Bounds::for_nodes(100)));
         for step in &steps {
             model.take(&mut catalogue, step)?;
             model.check(&catalogue)?;
@@ -200,19 +210,22 @@ proptest! {
 
 #[test]
 fn an_agent_whose_grant_is_over_is_gone() {
-    let mut catalogue = Catalogue::new(8);
+    let mut catalogue = Catalogue::new(Bounds::for_nodes(8));
     let now = |ms: u64| Now { monotonic_ms: ms, wall_ms: NOW_MS + ms };
-    catalogue.place(now(0), &placement(1, 1, [1, 0, 0], false, 0), Learned::Push).expect("taken");
-    catalogue.admit(candidate(&EVIDENCE[&(1, 0, 1)])).expect("admitted");
+    catalogue.place(now(0), &placement(1, 1, [1, 0, 0], false, 0), Learned::Push, from(1)).expect("taken");
+    catalogue.admit(candidate(&EVIDENCE[&(1, 0, 1)]), Rank::Stranger).expect("admitted");
     for minutes in 1..58 {
         let ms = minutes * 60_000;
-        catalogue.place(now(ms), &placement(1, 1 + minutes, [1, 0, 0], false, ms), Learned::Push).expect("taken");
+        catalogue
+            .place(now(ms), &placement(1, 1 + minutes, [1, 0, 0], false, ms), Learned::Push, from(1))
+            .expect("taken");
         catalogue.sweep(now(ms));
         assert_eq!(catalogue.len(), 1, "after {minutes} minutes");
     }
     // Granted for an hour; the clocks may differ by two minutes.
     let ms = 63 * 60_000;
-    let wanted = catalogue.place(now(ms), &placement(1, 100, [1, 0, 0], false, ms), Learned::Push).expect("taken");
+    let wanted =
+        catalogue.place(now(ms), &placement(1, 100, [1, 0, 0], false, ms), Learned::Push, from(1)).expect("taken");
     assert_eq!(wanted.len(), 0, "it is known");
     catalogue.sweep(now(ms));
     assert_eq!(catalogue.len(), 0);
@@ -220,32 +233,38 @@ fn an_agent_whose_grant_is_over_is_gone() {
 
 #[test]
 fn what_was_revoked_while_its_node_was_silent_does_not_come_back() {
-    let mut catalogue = Catalogue::new(8);
+    let mut catalogue = Catalogue::new(Bounds::for_nodes(8));
     let now = |ms: u64| Now { monotonic_ms: ms, wall_ms: NOW_MS + ms };
     for node in [1, 2] {
-        catalogue.place(now(0), &placement(node, 1, [1, 0, 0], false, 0), Learned::Push).expect("taken");
-        catalogue.admit(candidate(&EVIDENCE[&(node, 0, 1)])).expect("admitted");
+        catalogue.place(now(0), &placement(node, 1, [1, 0, 0], false, 0), Learned::Push, from(1)).expect("taken");
+        catalogue.admit(candidate(&EVIDENCE[&(node, 0, 1)]), Rank::Stranger).expect("admitted");
     }
     assert_eq!(catalogue.sweep(now(10_000)).len(), 2);
     catalogue.drop_agents(|agent| agent.node == key(1).public());
     let back = |catalogue: &mut Catalogue, node: u8, ms: u64| {
-        catalogue.place(now(ms), &placement(node, 2, [1, 0, 0], false, ms), Learned::Push).expect("taken").len()
+        catalogue
+            .place(now(ms), &placement(node, 2, [1, 0, 0], false, ms), Learned::Push, from(1))
+            .expect("taken")
+            .len()
     };
     assert_eq!((back(&mut catalogue, 1, 11_000), catalogue.len()), (1, 0), "it is asked for anew");
     assert_eq!((back(&mut catalogue, 2, 11_000), catalogue.len()), (0, 1), "that one was as it is");
     // Nor does what ended meanwhile.
     catalogue.sweep(now(20_000));
     let ms = 63 * 60_000;
-    let again = catalogue.place(now(ms), &placement(2, 3, [1, 0, 0], false, ms), Learned::Push).expect("taken");
+    let again =
+        catalogue.place(now(ms), &placement(2, 3, [1, 0, 0], false, ms), Learned::Push, from(1)).expect("taken");
     assert_eq!((again.len(), catalogue.len()), (1, 0));
 }
 
 #[test]
 fn what_is_not_believed_is_not_asked_for_again_at_once() {
-    let mut catalogue = Catalogue::new(8);
+    let mut catalogue = Catalogue::new(Bounds::for_nodes(8));
     let now = |ms: u64| Now { monotonic_ms: ms, wall_ms: NOW_MS + ms };
     let place = |catalogue: &mut Catalogue, sequence: u64, version: u64, ms: u64| {
-        catalogue.place(now(ms), &placement(1, sequence, [version, 0, 0], false, ms), Learned::Push).expect("taken")
+        catalogue
+            .place(now(ms), &placement(1, sequence, [version, 0, 0], false, ms), Learned::Push, from(1))
+            .expect("taken")
     };
     let wanted = place(&mut catalogue, 1, 1, 0);
     catalogue.spurn(key(1).public(), &wanted[0], 10_000);
@@ -281,31 +300,35 @@ fn placed(node: u8, sequence: u64, locals: &[LocalAgent], now_ms: u64) -> Author
 
 #[test]
 fn descriptions_of_others_have_a_budget() {
-    use althing_discovery::machine::catalogue::{AdmitRefused, NODE_BYTES_MAX};
-    let mut catalogue = Catalogue::new(8);
+    use althing_discovery::machine::catalogue::AdmitRefused;
+    use althing_discovery::machine::room::NODE_BYTES_MAX;
+    let mut catalogue = Catalogue::new(Bounds::for_nodes(8));
     let now = Now { monotonic_ms: 0, wall_ms: NOW_MS };
     let locals = laden(1, 450);
-    catalogue.place(now, &placed(1, 1, &locals, NOW_MS), Learned::Push).expect("taken");
+    catalogue.place(now, &placed(1, 1, &locals, NOW_MS), Learned::Push, from(1)).expect("taken");
     let refused: Vec<AdmitRefused> =
-        locals.iter().filter_map(|local| catalogue.admit(candidate(local)).err()).collect();
+        locals.iter().filter_map(|local| catalogue.admit(candidate(local), Rank::Stranger).err()).collect();
     assert!(!refused.is_empty() && catalogue.len() * 4_000 <= NODE_BYTES_MAX, "{} taken", catalogue.len());
     assert!(refused.iter().all(|reason| matches!(reason, AdmitRefused::NoRoom { of: "one node", .. })), "{refused:?}");
-    // It leaves, and comes back with less: the room is there again.
-    catalogue.forget(key(1).public());
-    assert!(catalogue.is_empty());
+    // It leaves: the room is there again.
+    let mut leaving = Placement::new(key(1).public(), 2, NOW_MS, TTL_MS);
+    leaving.health = Health::Leaving;
+    let leaving = object::sign(leaving, NETWORK, "", &key(1)).expect("a placement");
+    catalogue.place(now, &leaving, Learned::Push, from(1)).expect("taken");
+    assert!(catalogue.is_empty() && catalogue.bytes() == [0, 0]);
 }
 
 #[test]
 fn what_is_kept_of_silent_nodes_has_a_budget() {
     const NODES: u8 = 6;
-    let mut catalogue = Catalogue::new(8);
+    let mut catalogue = Catalogue::new(Bounds::for_nodes(8));
     let now = |ms: u64| Now { monotonic_ms: ms, wall_ms: NOW_MS + ms };
     let all: Vec<Vec<LocalAgent>> = (1..=NODES).map(|node| laden(node, 300)).collect();
     for (node, locals) in (1..).zip(&all) {
         // Each later than the one before: so they fall silent one after the other.
         let ms = u64::from(node) * 1_000;
-        catalogue.place(now(ms), &placed(node, 1, locals, NOW_MS + ms), Learned::Push).expect("taken");
-        locals.iter().for_each(|local| catalogue.admit(candidate(local)).expect("there is room"));
+        catalogue.place(now(ms), &placed(node, 1, locals, NOW_MS + ms), Learned::Push, from(1)).expect("taken");
+        locals.iter().for_each(|local| catalogue.admit(candidate(local), Rank::Stranger).expect("there is room"));
         catalogue.sweep(now(ms));
     }
     let silent: usize = (0..20).map(|second| catalogue.sweep(now(7_000 + second * 1_000)).len()).sum();
@@ -314,7 +337,7 @@ fn what_is_kept_of_silent_nodes_has_a_budget() {
         .zip(&all)
         .map(|(node, locals)| {
             let back = placed(node, 2, locals, NOW_MS + 30_000);
-            catalogue.place(now(30_000), &back, Learned::Push).expect("taken").len()
+            catalogue.place(now(30_000), &back, Learned::Push, from(1)).expect("taken").len()
         })
         .collect();
     // Of those that were gone longest nothing was kept, of the others all.

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_communication::{Network, WallClock};
+use althing_communication::{CommunicationConfig, Network, PeerEvent, Request, WallClock};
 use althing_conformance::origins::{by_way_of, socket};
-use althing_conformance::world::until;
-use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_conformance::world::{Peer, until};
+use althing_conformance::{NETWORK, NOW_MS, PROTOCOL, key};
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
@@ -89,6 +89,10 @@ async fn silent_sockets_of_one_address_end_each_other_and_nobody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_takes_half_of_the_places_until_others_want_theirs() {
     const PLACES: usize = 16;
+    /// Of strangers: an eighth is kept for nearer peers, and for who comes to show who it is.
+    const STRANGERS: usize = 14;
+    /// Of one address: half of those, and one that has just come.
+    const HALF: usize = STRANGERS / 2 + 1;
     let door = node(1, Libp2pConfig { incoming_max: PLACES, ..config() }).await;
     let theirs = |of: &str| {
         let here = format!("/ip4/{of}/");
@@ -103,7 +107,7 @@ async fn one_address_takes_half_of_the_places_until_others_want_theirs() {
         let _ = one.dial(Some(door.local()), at.clone()).await;
         crowd.push(one);
     }
-    until("half of the places are taken", || theirs("127.0.0.2") == PLACES / 2).await;
+    until("half of the places are taken", || theirs("127.0.0.2") == HALF).await;
     for (number, of) in (0..).zip(["127.0.0.3", "127.0.0.4", "127.0.0.5"]) {
         let newcomer = node(100 + number, config()).await;
         let at = by_way_of(of, &listening).await;
@@ -111,7 +115,7 @@ async fn one_address_takes_half_of_the_places_until_others_want_theirs() {
         until("it has a place", || theirs(of) == 1).await;
         crowd.push(newcomer);
     }
-    assert_eq!(theirs("127.0.0.2"), PLACES / 2, "there is room for all of them");
+    assert_eq!(theirs("127.0.0.2"), HALF, "there is room for all of them");
     // The rest of the places, and those that were lent.
     let mut others: Vec<&str> = vec!["127.0.0.3", "127.0.0.4", "127.0.0.5"];
     let more =
@@ -124,7 +128,7 @@ async fn one_address_takes_half_of_the_places_until_others_want_theirs() {
         crowd.push(newcomer);
         others.push(of);
     }
-    until("what was lent is taken back", || theirs("127.0.0.2") == PLACES - others.len()).await;
+    until("what was lent is taken back", || theirs("127.0.0.2") <= STRANGERS - others.len() + 1).await;
     assert!(others.iter().all(|of| theirs(of) == 1));
     // And the crowd does not come back.
     let _ = crowd[0].dial(Some(door.local()), at).await;
@@ -133,5 +137,42 @@ async fn one_address_takes_half_of_the_places_until_others_want_theirs() {
     let last = node(151, config()).await;
     last.dial(Some(door.local()), by_way_of("127.0.0.14", &listening).await).await.expect("it comes through");
     until("it has a place", || theirs("127.0.0.14") == 1).await;
-    assert_eq!(theirs("127.0.0.2"), PLACES - others.len() - 1);
+    until("the crowd made room for it", || theirs("127.0.0.2") <= STRANGERS - others.len()).await;
+}
+
+/// On a LAN addresses are free, too: whoever has as many as there are places shuts out no node that is trusted, wherever that
+/// comes from.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trusted_node_comes_through_and_stays_when_strangers_at_many_addresses_have_all_places() {
+    const PLACES: usize = 16;
+    let network = node(1, Libp2pConfig { incoming_max: PLACES, ..config() }).await;
+    let door = Peer::start_on(network, &key(1), CommunicationConfig::default(), None);
+    let trusted = key(100).public();
+    door.communication.trusts(move |caller| caller.node == trusted);
+    let listening = door.network().listening().remove(0);
+    let mut crowd = Vec::new();
+    let come = async |crowd: &mut Vec<Arc<dyn Network>>, number: u8| {
+        let one = node(number, config()).await;
+        let from: &'static str = Box::leak(format!("127.0.0.{number}").into_boxed_str());
+        // Whether it is refused shows later.
+        let _ = one.dial(Some(door.id()), by_way_of(from, &listening).await).await;
+        crowd.push(one);
+    };
+    for number in 10..30 {
+        come(&mut crowd, number).await;
+    }
+    until("all places are taken", || door.network().peers().len() >= PLACES - 1).await;
+    let friend = Peer::start_on(node(100, config()).await, &key(100), CommunicationConfig::default(), None);
+    friend.network().dial(Some(door.id()), by_way_of("127.0.0.100", &listening).await).await.expect("it comes through");
+    until("it is known", || door.network().is_connected(trusted)).await;
+    let mut events = door.network().events();
+    for number in 30..60 {
+        come(&mut crowd, number).await;
+    }
+    let answer = friend.communication.call(door.id(), PROTOCOL, Request::new("echo", b"hi".to_vec())).await;
+    assert_eq!(answer.expect("an answer"), b"hi");
+    let lost = std::iter::from_fn(|| events.try_recv().ok()).any(|event| event == PeerEvent::Disconnected(trusted));
+    assert!(!lost, "its connection stood all the time");
+    // Who is ended for another is connected a moment longer.
+    until("no more are there than have places", || door.network().peers().len() <= PLACES).await;
 }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{Operation, OperationError, Reply};
+use althing_calls::{Among, Operation, OperationError, Reply};
 use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{CallerRule, Priority, Request};
 use althing_conformance::mesh::{Node, Owner, agent, file, message, store};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_discovery::{Learned, Query};
-use althing_protocol::AgentId;
 use althing_protocol::object::{self, Hosted, Placement};
+use althing_protocol::{AgentId, CallerId};
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
 
@@ -457,7 +457,7 @@ async fn hidden_agents_are_seen_by_nobody_and_trusted_ones_by_friends() {
     until("a friend sees two, a stranger one", || (count(&a), count(&stranger)) == (2, 1)).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!((count(&a), count(&stranger), count(&b)), (2, 1, 3));
-    let described = Arc::new(AgentId::new(b.owner.public(), "secret").expect("a name"));
+    let described = Arc::new(AgentId::new(b.owner.id(), "secret").expect("a name"));
     assert!([&a, &stranger].iter().all(|node| node.discovery.describe(&described).is_none()));
 }
 
@@ -620,29 +620,62 @@ async fn a_name_belongs_to_the_nearest_publisher_and_no_stranger_takes_it() {
     let lone = stranger.host(&file("lone", "is alone", "alone.be", "be", "alone"));
     stranger.connect(&a).await;
     found(&a, &theirs).await;
-    assert_eq!(a.calls.resolve("actor").await, Ok(id.clone()), "the owner's own comes first");
+    assert_eq!(a.calls.resolve("actor", Among::Anyone).await, Ok(id.clone()), "the owner's own comes first");
     assert_eq!(
-        a.calls.resolve("lone").await,
+        a.calls.resolve("lone", Among::Anyone).await,
         Ok(lone.clone()),
-        "a stranger's may be called by a name that nobody near has"
+        "a stranger's may be called by a name that nobody near has, where that is asked for"
     );
     net.crash(b.id());
     until("the owner's is gone", || nodes_of(&a, &id) == 0).await;
-    let gone = a.calls.resolve("actor").await.expect_err("it is not replaced by the stranger's");
+    let gone = a.calls.resolve("actor", Among::Anyone).await.expect_err("it is not replaced by the stranger's");
     assert!(gone.message.contains(&id.to_string()), "{gone}");
-    assert_eq!(a.calls.resolve(&theirs.to_string()).await, Ok(theirs));
+    assert_eq!(a.calls.resolve(&theirs.to_string(), Among::Near).await, Ok(theirs));
     // A name that its owner gave up is free.
     let own = a.host(&file("lone", "is ours", "alone.be", "be", "alone"));
-    assert_eq!(a.calls.resolve("lone").await, Ok(own.clone()));
+    assert_eq!(a.calls.resolve("lone", Among::Near).await, Ok(own.clone()));
     a.discovery.unhost(&own);
-    assert_eq!(a.calls.resolve("lone").await, Ok(lone.clone()));
+    assert_eq!(a.calls.resolve("lone", Among::Anyone).await, Ok(lone.clone()));
 
     // Among strangers a name must be one agent's.
     let other = Node::start(&net, 4, 102, &[], store()).await;
     let second = other.host(&file("lone", "is not alone", "alone.be", "be", "alone"));
     other.connect(&a).await;
     found(&a, &second).await;
-    assert_eq!(a.calls.resolve("lone").await.expect_err("two of them").reason, "AGENT_UNKNOWN");
+    assert_eq!(a.calls.resolve("lone", Among::Anyone).await.expect_err("two of them").reason, "AGENT_UNKNOWN");
+}
+
+/// Threat 6, finding 12: whether that name was ever resolved before, and whether the node was started anew since, makes no
+/// difference.
+#[tokio::test(start_paused = true)]
+async fn a_bare_name_never_leads_to_a_stranger_s_agent_when_its_host_is_down() {
+    let net = calm();
+    let (a, b, id) = pair(&net).await;
+    let stranger = Node::start(&net, 3, STRANGER, &[], store()).await;
+    let theirs = stranger.host(&actor());
+    stranger.connect(&a).await;
+    found(&a, &theirs).await;
+    // Nobody has asked for it by its name yet.
+    net.crash(b.id());
+    until("the owner's is gone", || nodes_of(&a, &id) == 0).await;
+    let refused = a.calls.resolve("actor", Among::Near).await.expect_err("the stranger's is not meant");
+    assert_eq!(refused.reason, "AGENT_UNKNOWN");
+    assert!(refused.message.contains(&theirs.to_string()) && refused.message.contains("--anyone"), "{refused}");
+    assert_eq!(a.calls.resolve("actor", Among::Anyone).await, Ok(theirs.clone()), "it was asked for");
+    assert_eq!(a.calls.resolve(&theirs.to_string(), Among::Near).await, Ok(theirs.clone()));
+
+    // A node that was started anew remembers nothing of the name.
+    net.crash(a.id());
+    drop(a);
+    let a = Node::start(&net, 1, OWNER, &[], store()).await;
+    stranger.connect(&a).await;
+    found(&a, &theirs).await;
+    assert!(a.calls.resolve("actor", Among::Near).await.is_err());
+    // Who is trusted is meant.
+    let trusting = Node::start(&net, 5, OWNER, &[CallerId::Publisher(stranger.owner.id())], store()).await;
+    stranger.connect(&trusting).await;
+    found(&trusting, &theirs).await;
+    assert_eq!(trusting.calls.resolve("actor", Among::Near).await, Ok(theirs));
 }
 
 /// Nodes of which each knows the first; the last hosts `actor`. More than a node's heartbeats reach.
@@ -677,8 +710,8 @@ async fn what_was_never_heard_of_is_found_through_the_table_and_called() {
     assert_eq!(state(&seeker.send(&id, "hello").await), "TASK_STATE_COMPLETED");
     // By name it is looked for among the owner's own.
     let other = nodes.iter().rfind(unheard).expect("somebody else");
-    assert_eq!(other.calls.resolve("actor").await, Ok(id.clone()));
-    let nobody = other.calls.resolve("nobody").await.expect_err("there is none");
+    assert_eq!(other.calls.resolve("actor", Among::Near).await, Ok(id.clone()));
+    let nobody = other.calls.resolve("nobody", Among::Anyone).await.expect_err("there is none");
     assert_eq!(nobody.reason, "AGENT_UNKNOWN");
 }
 

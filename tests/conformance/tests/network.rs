@@ -12,6 +12,7 @@ use althing_conformance::mesh::{Owner, membership};
 use althing_conformance::probe::EVENT_BYTES;
 use althing_conformance::world::{Counting, Peer, World, connect, pair, until};
 use althing_conformance::{NOW_MS, PROTOCOL, key};
+use althing_protocol::OwnerProof;
 use althing_protocol::stream::HelloError;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
@@ -66,6 +67,7 @@ suite![
     more_calls_than_streams_queue,
     streams_beyond_the_limit_are_refused_without_harm,
     calls_reuse_a_stream,
+    calls_reuse_a_stream_while_others_come_and_go,
     owners_are_proven_by_memberships,
     a_membership_ends_on_open_streams_too_and_a_new_one_is_shown,
     networks_of_other_names_refuse_each_other,
@@ -370,14 +372,44 @@ async fn calls_reuse_a_stream(world: World) {
     assert_eq!(counting.opened.load(Ordering::Relaxed), 1);
 }
 
+async fn calls_reuse_a_stream_while_others_come_and_go(world: World) {
+    let counting = Counting::new(world.join(&key(1)).await);
+    let a = Peer::start_on(counting.clone(), &key(1), CommunicationConfig::default(), None);
+    let b = Peer::start(&world, &key(2), CommunicationConfig::default()).await;
+    let c = world.join(&key(3)).await;
+    connect(a.network(), b.network()).await;
+    let mut heard = [a.network().events(), c.events()];
+    for number in 1..=10 {
+        let call = {
+            let (communication, to) = (a.communication.clone(), b.id());
+            tokio::spawn(async move { communication.call(to, PROTOCOL, ask("gate")).await })
+        };
+        b.probe.asked(number).await;
+        connect(&c, a.network()).await;
+        // Until both have heard of it, dialling finds the old connection.
+        for (events, other) in heard.iter_mut().zip([c.local(), a.id()]) {
+            assert_eq!(events.recv().await, Ok(PeerEvent::Connected(other)));
+        }
+        c.disconnect(a.id());
+        for (events, other) in heard.iter_mut().zip([c.local(), a.id()]) {
+            assert_eq!(events.recv().await, Ok(PeerEvent::Disconnected(other)));
+        }
+        b.probe.gate.add_permits(1);
+        assert_eq!(call.await.expect("no panic").expect("an answer"), b"body");
+    }
+    assert_eq!(counting.opened.load(Ordering::Relaxed), 1, "of all the calls from one peer to another");
+}
+
 async fn owners_are_proven_by_memberships(world: World) {
     let node = |number: u8| key(number).public();
+    let owner = |number: u8| Owner::new(key(number)).id();
+    let nonsense = OwnerProof { membership: b"nonsense".to_vec().into(), inception: Vec::new().into() };
     let shown = [
-        (1, Some(membership(&Owner::new(key(50)), node(1), NOW_MS)), Some(node(50))),
-        (2, Some(membership(&Owner::new(key(51)), node(2), NOW_MS)), Some(node(51))),
+        (1, Some(membership(&Owner::new(key(50)), node(1), NOW_MS)), Some(owner(50))),
+        (2, Some(membership(&Owner::new(key(51)), node(2), NOW_MS)), Some(owner(51))),
         (3, Some(membership(&Owner::new(key(50)), node(1), NOW_MS)), None),
         (4, Some(membership(&Owner::new(key(50)), node(4), NOW_MS - 7_200_000)), None),
-        (5, Some(b"nonsense".to_vec()), None),
+        (5, Some(Arc::new(nonsense)), None),
         (6, None, None),
     ];
     let mut peers = Vec::new();
@@ -390,11 +422,11 @@ async fn owners_are_proven_by_memberships(world: World) {
         connect(first.network(), other.network()).await;
         // P-24
         let said = first.communication.call(other.id(), PROTOCOL, ask("who")).await.expect("an answer");
-        assert_eq!(said, owner.expect("it has one").did().into_bytes());
+        assert_eq!(said, owner.expect("it has one").to_string().into_bytes());
         assert_eq!(first.communication.owner(other.id()), *expected);
         assert_eq!(other.communication.owner(first.id()), owner);
         let said = other.communication.call(first.id(), PROTOCOL, ask("who")).await.expect("an answer");
-        assert_eq!(said, expected.map(|owner| owner.did()).unwrap_or_default().into_bytes());
+        assert_eq!(said, expected.map(|owner| owner.to_string()).unwrap_or_default().into_bytes());
     }
     let second = &peers[1].0;
     first.network().disconnect(second.id());
@@ -413,7 +445,7 @@ async fn a_membership_ends_on_open_streams_too_and_a_new_one_is_shown(world: Wor
     let b = Peer::start_at(two, &key(2), CommunicationConfig::default(), watch::channel(None).1, clock());
     connect(a.network(), b.network()).await;
     let who = async || a.communication.call(b.id(), PROTOCOL, ask("who")).await.expect("an answer");
-    let owner = key(50).public().did().into_bytes();
+    let owner = Owner::new(key(50)).id().to_string().into_bytes();
     assert_eq!(who().await, owner);
     now_ms.fetch_add(2 * 3_600_000, Ordering::SeqCst);
     // P-24: the same stream, whose membership is over.

@@ -11,7 +11,7 @@ use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, entropy, key};
 use althing_discovery::{DESCRIBE, DiscoveryConfig, LocalAgent, PLACEMENTS, Query};
 use althing_protocol::PublicKey;
-use althing_protocol::object::{self, Hosted, Placement};
+use althing_protocol::object::{self, Health, Hosted, Placement};
 use althing_td::Exposure;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
@@ -186,6 +186,35 @@ async fn who_watches_is_told_by_events_and_nothing_is_pushed_to_it() {
     until("it is pushed to again", || peer.counts().0 > pushed).await;
 }
 
+/// What a node does decides what it says: its load, and from four fifths on that it is busy, each change with the next
+/// heartbeat; on the way down too.
+#[tokio::test(start_paused = true)]
+async fn a_load_that_changes_is_told_and_a_node_is_busy_while_it_is() {
+    let net = calm();
+    let setup = Setup::new(&net, 1, u32::from(OWNER));
+    let load = setup.load_permille.clone();
+    let host = Node::assemble(&net, setup, store()).await;
+    let seeker = Node::start(&net, 2, OWNER, &[], store()).await;
+    seeker.connect(&host).await;
+    host.host(&file("actor", "does as it is told", "acting.do", "do", "play"));
+    let sees = |permille: u16, health: Health| {
+        let (found, _) = seeker.discovery.find(&Query::default());
+        found.iter().any(|found| (found.load_permille, found.health) == (permille, health))
+    };
+    until("it is found idle", || sees(0, Health::Healthy)).await;
+    sleep(5 * BEAT).await;
+    for (permille, health) in
+        [(799, Health::Healthy), (800, Health::Busy), (1_000, Health::Busy), (10, Health::Healthy)]
+    {
+        load.store(permille, Ordering::Relaxed);
+        let begun = Instant::now();
+        until("the change is told", || sees(permille, health)).await;
+        assert!(begun.elapsed() <= BEAT + Duration::from_millis(200), "{:?}", begun.elapsed());
+    }
+    host.discovery.leave().await;
+    until("leaving is more than being busy", || seeker.discovery.find(&Query::default()).0.is_empty()).await;
+}
+
 /// P-75: it need not be offered to those who are not pushed to.
 #[tokio::test(start_paused = true)]
 async fn who_is_not_told_may_not_watch() {
@@ -200,6 +229,48 @@ async fn who_is_not_told_may_not_watch() {
     assert!(second.watch(&node).await.next().await.is_err());
     assert!(first.watch(&node).await.next().await.is_ok());
     assert_eq!(second.counts().0, 0);
+}
+
+/// Strangers who were there first, as many as are told, keep no own node from being pushed to and from watching.
+#[tokio::test(start_paused = true)]
+async fn an_own_node_is_told_although_32_strangers_were_there_first() {
+    const STRANGERS: u8 = 32;
+    let net = calm();
+    let node = Node::start(&net, 1, OWNER, &[], store()).await;
+    assert_eq!(DiscoveryConfig::default().push_peers_max, usize::from(STRANGERS));
+    let mut strangers = Vec::new();
+    for number in 2..2 + STRANGERS {
+        let stranger = Peer::join(&net, number);
+        stranger.connect(&node).await;
+        strangers.push(stranger);
+    }
+    until("all of them are pushed to", || strangers.iter().all(|stranger| stranger.counts().0 >= 1)).await;
+    let mut watches = Vec::new();
+    for stranger in &strangers {
+        watches.push(stranger.watch(&node).await);
+    }
+    let own = Node::start(&net, 60, OWNER, &[], store()).await;
+    own.connect(&node).await;
+    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play"));
+    until("it is told", || !own.discovery.hosts(&id).is_empty()).await;
+    sleep(5 * BEAT).await;
+    assert_eq!(own.discovery.hosts(&id), [node.id()], "and goes on to be told");
+    // One of the strangers made room: its watch ended, and it may not begin another.
+    let over = strangers.iter().zip(&mut watches).map(|(stranger, watch)| async move {
+        loop {
+            match timeout(2 * BEAT, watch.next()).await {
+                Ok(Ok(Some(_))) => {}
+                Ok(_) => return Some(stranger),
+                Err(_) => return None,
+            }
+        }
+    });
+    // Those that go on never end: so all are looked at for as long.
+    let over =
+        timeout(10 * BEAT, futures::future::select_ok(over.map(|over| Box::pin(over.map(|over| over.ok_or(()))))))
+            .await;
+    let (gone, _) = over.expect("in time").expect("one watch is over");
+    assert!(gone.watch(&node).await.next().await.is_err());
 }
 
 /// P-76: an empty event keeps what is believed, for the ttl; it brings nothing back; a stale placement says no more than

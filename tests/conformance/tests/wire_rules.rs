@@ -12,13 +12,15 @@ use althing_communication::{
     Request, Trust, WallClock,
 };
 use althing_conformance::hostile::{self, read, write};
+use althing_conformance::mesh::Owner;
 use althing_conformance::{NETWORK, PROTOCOL, key};
 use althing_discovery::Learned;
 use althing_discovery::machine::catalogue::{Catalogue, Now, PlacementRefused};
+use althing_discovery::machine::room::{Bounds, Source};
 use althing_execution::process::ProcessConfig;
 use althing_execution::{Builtins, Echo, Host};
 use althing_protocol::object::{self, Placement};
-use althing_protocol::{AgentId, Frame, FrameKind, FrameSealer, Hello, PublicKey};
+use althing_protocol::{AgentId, CallerId, Frame, FrameKind, FrameSealer, Hello, PublicKey};
 use althing_store::MemoryStore;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -150,16 +152,16 @@ async fn hosting() -> (Incoming, AgentId) {
     host.start(&file, std::path::Path::new("/")).expect("a native agent");
     let trust = Trust {
         node: key(1).public(),
-        owner: key(3).public(),
-        trusted: BTreeSet::from([key(2).public()]),
+        owner: Owner::new(key(3)).id(),
+        trusted: BTreeSet::from([CallerId::Node(key(2).public())]),
         private: false,
     };
-    let store = Arc::new(MemoryStore::new(&[althing_calls::TASKS]));
+    let store = Arc::new(MemoryStore::new(&[althing_calls::TASKS, althing_calls::TASK_SUMMARIES]));
     let entropy = std::sync::atomic::AtomicU8::new(0);
     let entropy = Entropy::new(move |bytes| bytes.fill(entropy.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
     let hosting = Hosting::open(store, host, watch::channel(trust).1, WallClock::new(|| 1_700_000_000_000), entropy);
     let hosting = hosting.await.expect("an empty store");
-    let id = AgentId::new(key(3).public(), "echo").expect("a name");
+    let id = AgentId::new(Owner::new(key(3)).id(), "echo").expect("a name");
     hosting.add(HostedAgent {
         id: id.clone(),
         callers: CallerRule::Trusted,
@@ -215,7 +217,17 @@ async fn operations_and_errors_are_those_of_the_binding() {
             "a2a-protocol.org",
             "PUSH_NOTIFICATION_NOT_SUPPORTED",
         ),
-        (who, "ListTasks", AgentId::new(who, "other").ok(), "{}", -32_000, "althing.dev", "AGENT_NOT_HERE"),
+        // P-53: no card declares an extended one.
+        (who, "GetExtendedAgentCard", agent(), "{}", -32_004, "a2a-protocol.org", "UNSUPPORTED_OPERATION"),
+        (
+            who,
+            "ListTasks",
+            AgentId::new(Owner::new(key(3)).id(), "other").ok(),
+            "{}",
+            -32_000,
+            "althing.dev",
+            "AGENT_NOT_HERE",
+        ),
         (stranger, "ListTasks", agent(), "{}", -32_000, "althing.dev", "CALLER_NOT_ALLOWED"),
     ];
     for (who, operation, agent, body, code, domain, reason) in refusals {
@@ -230,7 +242,7 @@ async fn operations_and_errors_are_those_of_the_binding() {
 /// P-42: the higher sequence wins, whatever the order of arrival, and a placement is believed for its ttl from receipt.
 #[test]
 fn newer_placements_win_and_silence_ends_belief() {
-    let mut catalogue = Catalogue::new(8);
+    let mut catalogue = Catalogue::new(Bounds::for_nodes(8));
     let wall_ms = 1_700_000_000_000;
     let placed = |sequence: u64| {
         let mut placement = Placement::new(key(4).public(), sequence, wall_ms, 6_000);
@@ -238,13 +250,14 @@ fn newer_placements_win_and_silence_ends_belief() {
         object::sign(placement, NETWORK, "", &key(4)).expect("a placement")
     };
     let at = |monotonic_ms| Now { monotonic_ms, wall_ms };
-    assert!(catalogue.place(at(1_000), &placed(5), Learned::Push).is_ok());
+    let source = Source::stranger(key(4).public());
+    assert!(catalogue.place(at(1_000), &placed(5), Learned::Push, source).is_ok());
     for old in [5, 4] {
-        let refused = catalogue.place(at(2_000), &placed(old), Learned::Push);
+        let refused = catalogue.place(at(2_000), &placed(old), Learned::Push, source);
         assert!(matches!(refused, Err(PlacementRefused::Stale { seen: 5, .. })), "{old}");
     }
     assert_eq!(catalogue.sweep(at(6_999)), []);
     assert_eq!(catalogue.sweep(at(7_000)), [key(4).public()], "the refused ones did not prolong it");
-    assert!(catalogue.place(at(8_000), &placed(5), Learned::Push).is_err(), "nor does it come back");
-    assert!(catalogue.place(at(8_000), &placed(6), Learned::Push).is_ok());
+    assert!(catalogue.place(at(8_000), &placed(5), Learned::Push, source).is_err(), "nor does it come back");
+    assert!(catalogue.place(at(8_000), &placed(6), Learned::Push, source).is_ok());
 }

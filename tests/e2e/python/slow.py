@@ -2,8 +2,8 @@
 It starts a child, to see that the child goes with it. Told "quick", it says one word and is done; told "late", it says nothing for a second, but notes
 in the file `asked` that it was asked."""
 import json
-import os
 import pathlib
+import socket
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -56,4 +56,7 @@ class Agent(BaseHTTPRequestHandler):
 
 
 subprocess.Popen(["sleep", "600"])
-ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Agent).serve_forever()
+server = ThreadingHTTPServer(("", 0), Agent, bind_and_activate=False)
+# The socket that the node listens on already, and hands over (LISTEN_FDS).
+server.socket = socket.socket(fileno=3)
+server.serve_forever()

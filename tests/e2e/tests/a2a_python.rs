@@ -31,6 +31,8 @@ impl Pair {
         let host = two.up_alone(&["--peer", &caller.address("/ip4/127.0.0.1/")]);
         let pair = Pair { one, two, caller, host };
         pair.two.json(&["trust", &pair.caller.owner()]);
+        // So a name leads to its agents, over the gateway too.
+        pair.one.json(&["trust", &pair.host.owner()]);
         pair.two.write("agent.py", AGENT);
         pair.add(python);
         until(SOON, "the agent is found on the other node", || pair.one.finds("counter"));

@@ -156,7 +156,7 @@ fn a_strangers_agent_is_asked_by_nobody() {
     assert!(!said.contains("heard: hi") && said.contains("no tool"), "{said}");
     scene.add_model("named", &["agents/far"]);
     let said = scene.says("named", r#"call agents__far {"message": "hi"}"#);
-    assert!(said.contains("stranger") && said.contains(&format!("althing trust {owner}")), "{said}");
+    assert!(said.contains("stranger") && said.contains(&owner), "{said}");
     // A task is gone on with by whoever began it.
     assert_eq!(scene.here.run(&["trust", &owner]).code, 0);
     let said = scene.says("named", r#"call agents__far {"message": "hi", "task": "0199"}"#);
@@ -243,13 +243,17 @@ fn a_chain_goes_over_three_nodes() {
         let port = model.line(SOON).expect("the endpoint says its port");
         models.push(model);
         let endpoint = json!({ "url": format!("http://127.0.0.1:{}/v1", port.trim()), "model": "stub" });
-        let file = json!({
+        let mut file = json!({
             "name": name,
             "description": "One of a chain",
             "skills": [{ "id": format!("chain.{name}"), "name": name, "description": "One of a chain" }],
             "runtime": { "model": { "prompt": "Help.", "endpoints": [endpoint] } },
             "contract": { "class": { "latency": "srt" }, "capabilities": [format!("agents/{asks}")] },
         });
+        // The last one trusts the second only: whom the writer works for may not call it.
+        if name == "writer" {
+            file["asks_as"] = "itself".into();
+        }
         machine.add(name, &file.to_string());
     }
     third.add("printer", &cast::echo("printer", "trusted"));
@@ -258,7 +262,7 @@ fn a_chain_goes_over_three_nodes() {
     let said = first.run(&["call", "planner", &format!("call agents__writer {inner}")]);
     assert_eq!((said.code, said.stdout.starts_with("heard: heard: the end")), (0, true), "{said:?}");
     // The last one was asked by the second, and would not have heard the first.
-    assert_eq!(first.run(&["call", "printer", "hello"]).code, 5);
+    assert_eq!(first.run(&["call", "--anyone", "printer", "hello"]).code, 5);
 }
 
 /// D2: what is advised from elsewhere is followed as long as the link carries it, and after that the contract says what.
@@ -272,7 +276,7 @@ fn a_control_loop_goes_on_as_declared_when_its_link_is_lost() {
     device.add("arm", &file.to_string());
     assert_eq!(device.run(&["trust", &there.owner()]).code, 0);
     until(SOON, "the cloud finds it", || cloud.finds("arm"));
-    let advise = || cloud.run(&["call", "arm", &json!({ "inputs": { "advice": 5.5 } }).to_string()]).code;
+    let advise = || cloud.run(&["call", "--anyone", "arm", &json!({ "inputs": { "advice": 5.5 } }).to_string()]).code;
     let speed = || device.run(&["call", "arm", ""]).stdout;
     let follows = || {
         advise();

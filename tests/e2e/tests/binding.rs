@@ -126,16 +126,17 @@ fn a_clause_that_nothing_satisfies_is_named() {
     configured(&machine, &url, &["1.2.0"]);
     let config = machine.home().join("althing.toml");
     let _node = machine.up_alone(&["--config", config.to_str().expect("a plain path")]);
-    for (more, clause) in [
-        (json!({ "placement": { "labels": ["moon"] } }), "placement.labels[0]"),
-        (json!({ "binding": "strict", "model": { "models": ["small@^3"] } }), "model.models"),
-        (json!({ "model": { "models": ["large"] } }), "model.models"),
-        (json!({ "binding": "strict", "capabilities": ["calc/add"] }), "capabilities[0]"),
+    for (more, clause, adding) in [
+        (json!({ "placement": { "labels": ["moon"] } }), "placement.labels[0]", 5),
+        (json!({ "binding": "strict", "model": { "models": ["small@^3"] } }), "model.models", 5),
+        (json!({ "model": { "models": ["large"] } }), "model.models", 5),
+        (json!({ "binding": "strict", "capabilities": ["calc/add"] }), "capabilities[0]", 2),
     ] {
         machine.write("clerk.yaml", &clerk(&more));
-        for command in [["bind", "clerk.yaml"].as_slice(), &["agent", "add", "clerk.yaml"]] {
+        // What the agent file itself shows to be wrong is refused as the file is.
+        for (command, code) in [(["bind", "clerk.yaml"].as_slice(), 5), (&["agent", "add", "clerk.yaml"], adding)] {
             let refused = machine.run(command);
-            assert!(refused.code == 5 && refused.stderr.contains(clause), "{command:?} {clause}: {refused:?}");
+            assert!(refused.code == code && refused.stderr.contains(clause), "{command:?} {clause}: {refused:?}");
         }
     }
     // A role that is not there, and a template with a typo, are named too.

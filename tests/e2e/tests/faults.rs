@@ -35,7 +35,7 @@ fn all_find_all(world: &World) -> bool {
 }
 
 fn call(machine: &Machine, at: usize) -> Outcome {
-    machine.run(&["call", &name(at), "hello"])
+    machine.run(&["call", "--anyone", &name(at), "hello"])
 }
 
 fn answers(machine: &Machine, at: usize) -> bool {
@@ -89,7 +89,7 @@ fn lossy_and_narrow_links_are_slow_and_lose_nothing() {
     }
     world.narrow(0, 1_000);
     let long = "x".repeat(60_000);
-    let called = one.run(&["call", &name(1), &long]);
+    let called = one.run(&["call", "--anyone", &name(1), &long]);
     assert_eq!((called.code, called.stdout.contains(&long)), (0, true), "{} bytes came", called.stdout.len());
 }
 

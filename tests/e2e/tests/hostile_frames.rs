@@ -81,7 +81,7 @@ impl Attacker {
     /// Opens a stream and says hello on it honestly.
     async fn greeted(&self) -> (BoxedStream, FrameSealer) {
         let mut raw = self.network.open(self.victim, CALL).await.expect("a stream");
-        let hello = Hello { version: FRAME_VERSION, challenge: [9; 32], network: NETWORK.to_owned(), membership: None };
+        let hello = Hello { version: FRAME_VERSION, challenge: [9; 32], network: NETWORK.to_owned(), owner: None };
         raw.write_all(&prefixed(&hello.encode())).await.expect("a write");
         raw.flush().await.expect("a flush");
         let theirs = read(&mut raw).await.expect("their hello");
@@ -103,8 +103,7 @@ impl Attacker {
         let mut raw;
         if number.is_multiple_of(4) {
             raw = self.network.open(self.victim, CALL).await.expect("a stream");
-            let hello =
-                Hello { version: FRAME_VERSION, challenge: [7; 32], network: NETWORK.to_owned(), membership: None };
+            let hello = Hello { version: FRAME_VERSION, challenge: [7; 32], network: NETWORK.to_owned(), owner: None };
             bad = match number % 3 {
                 0 => chance.bytes(400),
                 1 => prefixed(&chance.spoil(&hello.encode())),

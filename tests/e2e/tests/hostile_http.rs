@@ -4,6 +4,8 @@
 mod attack;
 mod support;
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use attack::{Attack, honest, judge};
 use support::http::{HONEST, ask, authority, get, raw, request, says};
 use support::{Machine, Node, cast};
@@ -49,6 +51,13 @@ fn thousands_of_malformed_requests() {
 fn a_token_is_asked_for_where_one_is_set() {
     let machine = Machine::new();
     machine.write("config/althing/althing.toml", &format!("[gateway]\ntoken = {TOKEN:?}\n"));
+    let config = machine.config().join("althing.toml");
+    let mode = |mode| std::fs::set_permissions(&config, std::fs::Permissions::from_mode(mode)).expect("its mode");
+    mode(0o644);
+    let refused = machine.run(&["up"]);
+    assert!(refused.code != 0 && refused.stderr.contains("chmod 600"), "a token that others may read: {refused:?}");
+    assert!(!refused.stderr.contains(TOKEN), "{refused:?}");
+    mode(0o600);
     let node = machine.up_alone(&[]);
     machine.add("echo", &cast::echo("echo", "trusted"));
     let gateway = node.gateway();

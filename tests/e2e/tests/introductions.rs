@@ -88,7 +88,7 @@ fn avahi(machine: &Machine) -> Option<Avahi> {
         found.is_ok_and(|found| found.status.success())
     };
     if !["avahi-daemon", "avahi-browse", "dbus-daemon"].iter().all(|program| there(program)) {
-        eprintln!("skipped: avahi-daemon, avahi-browse and dbus-daemon are not all installed here");
+        althing_testing::lacking("avahi-daemon, avahi-browse and dbus-daemon are not all installed here");
         return None;
     }
     // A system bus of its own: nothing of this machine's is touched.

@@ -39,7 +39,7 @@ fn mesh(others: usize) -> Mesh {
 }
 
 fn call(machine: &Machine) -> Outcome {
-    machine.run(&["call", "teller", "hello"])
+    machine.run(&["call", "--anyone", "teller", "hello"])
 }
 
 fn copy(from: &Path, to: &Path, names: &[&str]) {
@@ -58,7 +58,7 @@ fn a_rotation_loses_no_call_and_no_name() {
     for round in 0..2 {
         let mut calls = Vec::new();
         for at in 0..12 {
-            calls.push(Running::start(&mut caller.althing(&["call", "teller", "hello"])));
+            calls.push(Running::start(&mut caller.althing(&["call", "--anyone", "teller", "hello"])));
             if at == 4 {
                 let rotated = caller.run(&["key", "rotate", "--overlap-minutes", if round == 0 { "0" } else { "60" }]);
                 assert_eq!(rotated.code, 0, "{rotated:?}");
@@ -76,7 +76,7 @@ fn a_rotation_loses_no_call_and_no_name() {
     until(SOON, "the running node follows", || caller.json(&["status"])["ownerKeys"]["key"] == after["key"]);
     // The agents' descriptions and grants are signed anew; those who hear of it find them as before.
     until(SOON, "its agents are still found", || {
-        let called = mesh.host.run(&["call", "pong", "hello"]);
+        let called = mesh.host.run(&["call", "--anyone", "pong", "hello"]);
         called.code == 0
     });
     assert_eq!(call(caller).code, 0);
@@ -188,4 +188,50 @@ fn a_node_that_its_owner_took_back_is_a_stranger_everywhere() {
     let shown = mesh.host.json(&["key", "show"]);
     assert_eq!((&shown["state"], &shown["withdrawn"][0]["node"]), (&"active".into(), &mesh.node.did().into()));
     assert!(mesh.host.run(&["key", "show"]).stdout.contains(&mesh.node.did()));
+}
+
+#[test]
+fn a_stolen_owner_key_worn_as_a_node_s_key_opens_nothing() {
+    let mesh = mesh(1);
+    let (owner, _) = &mesh.others[0];
+    assert_eq!(call(owner).code, 0);
+    // A node whose own key is the owner's: its did:key is not the owner's id, before a rotation and after it.
+    let thief = Machine::new();
+    std::fs::create_dir_all(thief.data()).expect("a folder");
+    std::fs::copy(owner.config().join("owner.key"), thief.data().join("node.key")).expect("the key is stolen");
+    let address = mesh.node.address("/ip4/127.0.0.1/tcp/");
+    let thieving = thief.up_alone(&["--peer", &address]);
+    assert_ne!(thieving.owner(), mesh.others[0].1.owner());
+    until(SOON, "the agent is found", || thief.finds("teller"));
+    assert_eq!(call(&thief).code, REFUSED);
+    assert_eq!(owner.run(&["key", "rotate", "--overlap-minutes", "0"]).code, 0);
+    assert_eq!(call(&thief).code, REFUSED);
+    assert_eq!(call(owner).code, 0);
+}
+
+#[test]
+fn who_has_an_owner_s_key_and_not_its_log_is_refused_and_makes_no_second_one() {
+    let owner = Machine::new();
+    drop(owner.up_alone(&[]));
+    let thief = Machine::new();
+    std::fs::create_dir_all(thief.config()).expect("a folder");
+    copy(&owner.config(), &thief.config(), &["owner.key"]);
+    let refused = thief.run(&["up", "--no-lan"]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.stderr.contains("owner.log is missing") && refused.stderr.contains("key import"), "{refused:?}");
+    assert!(!thief.config().join("owner.log").exists());
+}
+
+#[test]
+fn trust_takes_an_owner_or_a_node_and_refuses_an_agent() {
+    let machine = Machine::new();
+    let node = machine.up_alone(&[]);
+    for id in [node.did(), node.owner()] {
+        assert_eq!(machine.run(&["trust", &id]).code, 0, "{id}");
+    }
+    assert_eq!(machine.json(&["trust"])["trusted"], serde_json::json!([node.owner(), node.did()]));
+    let agent = format!("{}:echo", node.owner());
+    let refused = machine.run(&["trust", &agent]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("is an agent; name its publisher"), "{refused:?}");
 }

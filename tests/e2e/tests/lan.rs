@@ -57,15 +57,15 @@ fn two_machines_meet_are_cut_off_and_meet_again() {
 
     // Other people's nodes are strangers until they are trusted.
     assert_ne!(nodes[0].owner(), nodes[1].owner());
-    let refused = one.run(&["call", "pong", "hello"]);
+    let refused = one.run(&["call", "--anyone", "pong", "hello"]);
     assert_eq!(refused.code, 5, "{refused:?}");
     two.json(&["trust", &nodes[0].owner()]);
-    let answered = one.run(&["call", "pong", "hello"]);
+    let answered = one.run(&["call", "--anyone", "pong", "hello"]);
     assert_eq!((answered.code, answered.stdout.contains("hello")), (0, true), "{answered:?}");
     two.json(&["trust", "--remove", &nodes[0].owner()]);
-    assert_eq!(one.run(&["call", "pong", "hello"]).code, 5);
+    assert_eq!(one.run(&["call", "--anyone", "pong", "hello"]).code, 5);
     two.json(&["trust", &nodes[0].did()]);
-    assert_eq!(one.run(&["call", "pong", "hello"]).code, 0, "a node can be trusted as well as an owner");
+    assert_eq!(one.run(&["call", "--anyone", "pong", "hello"]).code, 0, "a node can be trusted as well as an owner");
 
     world.cut(1);
     until(PATIENCE, "a machine without a cable is not found", || !one.finds("pong") && !two.finds("ping"));
@@ -97,7 +97,7 @@ fn two_machines_meet_are_cut_off_and_meet_again() {
     let again = two.up(&[]);
     until(PATIENCE, "a node that came back is found", || one.finds("pong"));
     within(again.ready.elapsed(), 5, "found again, from ready after kill -9");
-    assert_eq!(one.run(&["call", "pong", "hello"]).code, 0, "trust is kept");
+    assert_eq!(one.run(&["call", "--anyone", "pong", "hello"]).code, 0, "trust is kept");
 
     again.running.signal(Signal::SIGTERM);
     let told = Instant::now();

@@ -42,7 +42,7 @@ fn what_is_taken_from_one_layer_is_missed_by_that_one_only() {
     // Who calls it while it does not start is told so after that.
     one.add("beside", &program.replace("startup_timeout_ms: 30000", "startup_timeout_ms: 5000"));
     until(SOON, "all find all", || one.finds("far") && two.finds("native") && two.finds("beside"));
-    assert_eq!(two.run(&["call", "beside", "quick"]).code, 0);
+    assert_eq!(two.run(&["call", "--anyone", "beside", "quick"]).code, 0);
     let all = layers(one);
 
     // L1: an agent's program cannot be run any more.
@@ -53,18 +53,24 @@ fn what_is_taken_from_one_layer_is_missed_by_that_one_only() {
     let pid = Pid::from_raw(i32::try_from(beside["pid"].as_i64().expect("a pid")).expect("a pid"));
     kill(pid, Signal::SIGKILL).expect("it runs");
     until(SOON, "the doctor names the layer", || wrong(one, "L1").contains("beside"));
-    let called = two.run(&["call", "beside", "quick"]);
+    let called = two.run(&["call", "--anyone", "beside", "quick"]);
     assert!(called.code == 4 || called.code == 6 || called.code == 1, "{called:?}");
-    assert_eq!((two.run(&["call", "native", "hello"]).code, one.run(&["call", "far", "hello"]).code), (0, 0));
+    assert_eq!(
+        (two.run(&["call", "--anyone", "native", "hello"]).code, one.run(&["call", "--anyone", "far", "hello"]).code),
+        (0, 0)
+    );
 
     // Nothing is heard of others by multicast any more, and what is connected stays so.
     world.quiet();
-    assert_eq!((two.run(&["call", "native", "hello"]).code, one.run(&["call", "far", "hello"]).code), (0, 0));
+    assert_eq!(
+        (two.run(&["call", "--anyone", "native", "hello"]).code, one.run(&["call", "--anyone", "far", "hello"]).code),
+        (0, 0)
+    );
 
     // L2: no connection.
     world.cut(1);
     until(SOON, "it is found no more", || !one.finds("far"));
-    let called = one.run(&["call", "far", "hello"]);
+    let called = one.run(&["call", "--anyone", "far", "hello"]);
     assert!(called.code == 4 || called.code == 6, "{called:?}");
     assert_eq!(one.run(&["call", "native", "hello"]).code, 0);
     assert!(one.finds("native"));
@@ -78,7 +84,7 @@ fn what_is_taken_from_one_layer_is_missed_by_that_one_only() {
     until(SOON, "the doctor names the layer", || !wrong(one, "L3").is_empty());
     assert!(one.finds("native") && !one.finds("far"));
     assert_eq!(one.run(&["call", "native", "hello"]).code, 0);
-    let called = one.run(&["call", "far", "hello"]);
+    let called = one.run(&["call", "--anyone", "far", "hello"]);
     assert!(called.code == 4 && called.stderr.contains("far"), "{called:?}");
     assert_eq!(layers(one), all);
 }

@@ -36,7 +36,7 @@ fn two_machines_behind_routers_call_each_other() {
     let number = |name: &str| sought[name].as_u64().expect("a number");
     assert!(number("requests") >= number("answered") && number("answered") > 0, "{sought}");
     assert!(number("lookupMicroseconds") > 0 && number("tookMicroseconds") >= number("lookupMicroseconds"), "{sought}");
-    let called = two.run(&["call", "hidden", "through the routers"]);
+    let called = two.run(&["call", "--anyone", "hidden", "through the routers"]);
     assert!(called.code == 0 && called.stdout.contains("through the routers"), "{called:?}");
     let peers = || two.json(&["peers"])["peers"].as_array().expect("a list").clone();
     let address = || {
@@ -48,7 +48,7 @@ fn two_machines_behind_routers_call_each_other() {
         let address = address();
         address.starts_with("/ip4/5.0.1.1/") && !address.contains("p2p-circuit")
     });
-    let called = two.run(&["call", "hidden", "directly"]);
+    let called = two.run(&["call", "--anyone", "hidden", "directly"]);
     assert!(called.code == 0 && called.stdout.contains("directly"), "{called:?}");
 }
 
@@ -102,7 +102,7 @@ fn a_port_that_the_operator_names_is_where_others_dial() {
     assert_eq!(reach(one)["announced"][0], NAMED);
     let _other = two.up(&["--no-lan", "--peer", VPS]);
     until(SOON, "it is found", || two.run(&["find", "behind"]).stdout.contains("behind"));
-    let called = two.run(&["call", "behind", "hello"]);
+    let called = two.run(&["call", "--anyone", "behind", "hello"]);
     assert_eq!((called.code, called.stdout.contains("hello")), (0, true), "{called:?}");
     let peers = two.json(&["peers"]);
     let there = peers["peers"].as_array().expect("a list").iter().find(|peer| peer["node"] == node.did());

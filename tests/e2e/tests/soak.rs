@@ -179,6 +179,11 @@ fn what_lives_long_stays_as_it_is() {
     for (at, machine) in world.machines.iter().enumerate() {
         machine.add(&name(at), &cast::echo(&name(at), "anyone"));
     }
+    // They call each other by name, over gateways.
+    for (at, machine) in world.machines.iter().enumerate() {
+        let others = nodes.iter().enumerate().filter(|(other, _)| *other != at);
+        others.for_each(|(_, node)| drop(machine.json(&["trust", &node.owner()])));
+    }
     until(SOON, "all find all", || whole(&world));
     let steady: Vec<Node> = nodes.drain(..2).collect();
     let (tally, over) = (Tally::default(), AtomicBool::new(false));

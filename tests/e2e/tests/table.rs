@@ -33,14 +33,14 @@ fn who_knows_one_address_finds_and_calls_agents_of_all() {
     let (two, three) = (&world.machines[1], &world.machines[2]);
     two.add("pong", &cast::echo("pong", "anyone"));
     until(SOON, "an agent of a node whose address nobody gave is found", || three.finds("pong"));
-    let called = three.run(&["call", "pong", "hello"]);
+    let called = three.run(&["call", "--anyone", "pong", "hello"]);
     assert_eq!((called.code, called.stdout.contains("hello")), (0, true), "{called:?}");
     // The one that they know goes; they still know each other.
     let first = nodes.remove(0);
     let did = first.did();
     first.running.kill();
     until(SOON, "it is gone", || !peers(three).contains(&did));
-    assert_eq!(three.run(&["call", "pong", "hello again"]).code, 0);
+    assert_eq!(three.run(&["call", "--anyone", "pong", "hello again"]).code, 0);
     assert!(peers(three).contains(&nodes[0].did()));
 }
 

@@ -176,6 +176,8 @@ fn a_call_is_one_trace_from_the_client_through_both_nodes() {
     let mut serving = host.up_alone(&["--name", "host"]);
     let mut asking = caller.up_alone(&["--name", "caller", "--peer", &serving.address("/ip4/127.0.0.1")]);
     host.add("echo", &cast::echo("echo", "anyone"));
+    // So its name leads to it, over the gateway too.
+    assert_eq!(caller.run(&["--name", "caller", "trust", &serving.owner()]).code, 0);
     until(SOON, "it is found", || caller.finds("echo"));
     let binding =
         host.json(&["--name", "host", "bind", "--running", "echo"])["hash"].as_str().expect("a hash").to_owned();

@@ -36,7 +36,7 @@ fn did(node: &Node) -> PublicKey {
 }
 
 fn hello(version: u8) -> Vec<u8> {
-    let hello = Hello { version, challenge: [9; 32], network: NETWORK.to_owned(), membership: None }.encode();
+    let hello = Hello { version, challenge: [9; 32], network: NETWORK.to_owned(), owner: None }.encode();
     [&u32::try_from(hello.len()).expect("a length").to_be_bytes()[..], &hello].concat()
 }
 
@@ -101,7 +101,7 @@ fn versions_that_do_not_fit_are_named_and_harm_nobody() {
     let peers = machine.json(&["peers"]);
     assert_eq!(peers["peers"].as_array().map(Vec::len), Some(4), "{peers}");
     assert_eq!(machine.found().len(), 2);
-    assert_eq!(machine.run(&["call", "there", "hello"]).code, 0);
-    assert_eq!(other.run(&["call", "here", "hello"]).code, 0);
+    assert_eq!(machine.run(&["call", "--anyone", "there", "hello"]).code, 0);
+    assert_eq!(other.run(&["call", "--anyone", "here", "hello"]).code, 0);
     drop((newer, framed, both, honest));
 }

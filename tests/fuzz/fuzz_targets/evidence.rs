@@ -3,16 +3,18 @@
 
 use std::sync::LazyLock;
 
-use althing_protocol::{AgentId, Evidence, KeyLog, PublicKey, SecretKey, sign1};
+use althing_protocol::{AgentId, Evidence, KeyLog, PublicKey, PublisherId, SecretKey, digest, keylog, sign1};
 use libfuzzer_sys::fuzz_target;
 
 const NOW_MS: u64 = 1_700_000_000_000;
 
 /// The agent, its node and its publisher of `protocol/vectors/evidence.json`.
 static ASKED: LazyLock<(AgentId, PublicKey, SecretKey)> = LazyLock::new(|| {
-    let publisher = SecretKey::from_seed(&[3; 32]);
-    let agent = AgentId::new(publisher.public(), "echo").expect("a good name");
-    (agent, SecretKey::from_seed(&[6; 32]).public(), publisher)
+    let key = |seed: u8| SecretKey::from_seed(&[seed; 32]);
+    let first = keylog::inception(&key(3), [key(4).public(), key(5).public()], NOW_MS - 2 * 3_600_000);
+    let log = KeyLog::verify(&[first.bytes]).expect("a good inception");
+    let agent = AgentId::new(log.publisher(), "echo").expect("a good name");
+    (agent, key(6).public(), key(3))
 });
 
 /// The contexts of a description and of a grant: domain, network, scope.
@@ -39,6 +41,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(evidence.encode(), data, "accepted bytes encode to themselves");
     if let Ok(log) = KeyLog::verify(&evidence.key_log.iter().map(|event| event.as_slice()).collect::<Vec<_>>()) {
         assert_eq!(log.to_bytes().len(), evidence.key_log.len());
+        assert_eq!(log.publisher(), PublisherId::from_digest(digest(&evidence.key_log[0])));
     }
     verified_is_what_was_sent(&evidence);
     verified_is_what_was_sent(&Evidence {

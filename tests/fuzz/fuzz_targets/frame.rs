@@ -39,6 +39,9 @@ fuzz_target!(|data: &[u8]| {
     let Stream { binding, opener, acceptor } = &*STREAM;
     if let Ok(hello) = Hello::decode(data, &binding.network) {
         assert_eq!(hello.encode(), data, "an accepted opening encodes to itself");
+        if let Some(shown) = hello.owner.and_then(|owner| owner.verify(&binding.network).ok()) {
+            assert_eq!(shown.membership.body.owner, shown.inception.publisher(), "one owner");
+        }
     }
     accepted_seals_to_itself(data, opener, acceptor);
     accepted_seals_to_itself(data, acceptor, opener);

@@ -58,7 +58,7 @@ fn every_kind(bytes: &[u8]) -> usize {
         let _ = grant.body.in_force(NOW_MS);
     }
     if let Ok(log) = KeyLog::verify(&[bytes]) {
-        let _ = log.accepts(log.publisher(), NOW_MS);
+        let _ = log.accepts(log.current(), NOW_MS);
     }
     [
         accepted_signs_to_itself::<Description>(bytes, NETWORK),

@@ -6,16 +6,18 @@ use std::sync::LazyLock;
 
 use althing_protocol::inquiry::{Inquiry, Testimony};
 use althing_protocol::record::{RecordKey, Value};
-use althing_protocol::{SecretKey, sign1};
+use althing_protocol::{KeyLog, SecretKey, keylog, sign1};
 use libfuzzer_sys::fuzz_target;
 
 const NOW_MS: u64 = 1_700_000_000_000;
 
 /// The node and the publisher of `protocol/vectors/records.json`, and the keys of what they say.
 static KEYS: LazyLock<(SecretKey, [RecordKey; 2])> = LazyLock::new(|| {
-    let (node, publisher) = (SecretKey::from_seed(&[6; 32]), SecretKey::from_seed(&[3; 32]));
-    let keys = [RecordKey::contact("testnet", node.public()), RecordKey::key_log("testnet", publisher.public())];
-    (node, keys)
+    let key = |seed: u8| SecretKey::from_seed(&[seed; 32]);
+    let first = keylog::inception(&key(3), [key(4).public(), key(5).public()], NOW_MS - 2 * 3_600_000);
+    let publisher = KeyLog::verify(&[first.bytes]).expect("a good inception").publisher();
+    let keys = [RecordKey::contact("testnet", key(6).public()), RecordKey::key_log("testnet", publisher)];
+    (key(6), keys)
 });
 
 const CONTACT_AAD: &[u8] = b"\x83\x71althing/contact/1\x67testnet\x60";

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 mod support;
 
 const RULE: &str = "ARCHITECTURE.md: a layer may import the layers below it, `protocol`, `thing-descriptions` and `store`, and \
-nothing above: l1, l2, l3, then `calls`, then `gateway`, then `althing`. `protocol` and `store` import \
+nothing above: l1, l2, l3, then `calls`, then `gateway`, then `althing`. `protocol`, `store` and `fetch` import \
 no other crate of the workspace, `thing-descriptions` imports `protocol` (a contract stands in an agent file). A new edge is a decision: record it there, then list it in tests/tidy/tests/edges.rs";
 
 /// What production code imports: all of these, and no others.
@@ -15,14 +15,15 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-td", &["althing-protocol"]),
     ("althing-store", &[]),
     ("althing-execution", &["althing-protocol", "althing-store", "althing-td"]),
-    ("althing-knowledge", &["althing-execution"]),
+    ("althing-knowledge", &["althing-execution", "althing-store"]),
     ("althing-mcp", &["althing-execution", "althing-td"]),
     ("althing-wasm", &["althing-execution", "althing-protocol"]),
     ("althing-guest", &[]),
     ("counter-agent", &["althing-guest"]),
     ("althing-communication", &["althing-protocol"]),
     ("althing-libp2p", &["althing-communication", "althing-protocol"]),
-    ("althing-discovery", &["althing-communication", "althing-protocol", "althing-td"]),
+    ("althing-fetch", &[]),
+    ("althing-discovery", &["althing-communication", "althing-fetch", "althing-protocol", "althing-td"]),
     (
         "althing-calls",
         &["althing-communication", "althing-discovery", "althing-execution", "althing-protocol", "althing-store"],
@@ -52,17 +53,23 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-simulations",
             "althing-store",
             "althing-td",
+            "althing-testing",
         ],
     ),
     ("althing-gateway", &["althing-calls", "althing-protocol", "althing-td"]),
-    ("althing-tidy", &[]),
+    ("althing-testing", &[]),
+    ("althing-tidy", &["althing-testing"]),
 ];
 
 /// The composition root and the programs that test it whole: they may import everything, and nothing imports them.
 const ROOTS: &[&str] = &["althing", "althing-bench", "althing-e2e"];
 
 /// What tests import besides.
-const TEST_EDGES: &[(&str, &[&str])] = &[];
+const TEST_EDGES: &[(&str, &[&str])] = &[
+    ("althing-execution", &["althing-testing"]),
+    ("althing-store", &["althing-testing"]),
+    ("althing-td", &["althing-testing"]),
+];
 
 /// (importer, imported, whether for tests only), among the crates of the workspace.
 fn found() -> (BTreeSet<String>, Vec<(String, String, bool)>) {

@@ -3,11 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use althing_protocol::PublicKey;
+use althing_protocol::CallerId;
 use althing_protocol::contract::{Class, Dt, did_you_mean};
 
-use super::{AgentFile, AgentFileProblem, Callers, ModelEndpoint, RuntimeSpec, Skill, ToolServerSpec};
-use crate::json::{excerpt, is_hidden};
+use super::{
+    AgentFile, AgentFileProblem, BEARER_FIX, Callers, ModelEndpoint, RuntimeSpec, Skill, ToolServerSpec, keeps_bearer,
+};
+use crate::confusable::disguised;
+use crate::hidden::is_hidden;
+use crate::json::excerpt;
 
 /// The longest name, in characters (a DNS label, so that it can be announced by mDNS).
 pub const NAME_CHARS_MAX: usize = 63;
@@ -55,11 +59,12 @@ pub const CALLERS_MAX: usize = 256;
 /// Everything to change in the values, in the order of the fields; lines are not known here.
 pub(super) fn check(file: &AgentFile) -> Vec<AgentFileProblem> {
     let mut check = Check(Vec::new());
-    if !is_word(&file.name, NAME_CHARS_MAX, "-") {
-        let fix = "Use 1 to 63 of a-z, 0-9 and -, for example \"weather-berlin\"";
+    if !is_name(&file.name) {
+        let fix = "Use 1 to 63 of a-z, 0-9 and -, no - at either end, for example \"weather-berlin\"";
         check.refuse("name", "name-form", format!("{:?} is not a name", excerpt(&file.name, 80)), fix);
     }
     check.line("title", &file.title, TITLE_CHARS_MAX);
+    check.undisguised("title", &file.title);
     check.text("description", &file.description, DESCRIPTION_CHARS_MAX);
     check.version("version", &file.version);
     check.skills(&file.skills);
@@ -123,6 +128,14 @@ impl Check {
             self.refuse(field.as_str(), "one-line", message, "Write it on one line, without tabs");
         }
         self.text(field, text, chars_max);
+    }
+
+    /// A title that reads as another: whoever is shown it could take this agent for somebody else's.
+    fn undisguised(&mut self, field: &str, text: &str) {
+        if let Some(c) = disguised(text) {
+            let message = format!("it holds U+{:04X}, which is easily taken for another letter", u32::from(c));
+            self.refuse(field, "look-alike", message, "Write each word in one script");
+        }
     }
 
     fn version(&mut self, field: impl Into<String>, version: &str) {
@@ -195,12 +208,21 @@ impl Check {
         }
     }
 
+    /// A secret is shown to nobody on the way.
+    fn bearer(&mut self, field: String, url: &str, secret: Option<&str>) {
+        if secret.is_some() && !keeps_bearer(url) {
+            let message = "a secret would be sent there in the clear".to_owned();
+            self.refuse(field, "bearer-in-the-clear", message, BEARER_FIX);
+        }
+    }
+
     fn endpoint(&mut self, at: &str, endpoint: &ModelEndpoint) {
         let field = |key: &str| format!("{at}.{key}");
         self.line(field("url"), &endpoint.url, TEXT_BYTES_MAX);
         self.address(field("url"), &endpoint.url, "http://127.0.0.1:8000/v1");
         self.line(field("model"), &endpoint.model, TITLE_CHARS_MAX);
         self.secret(field("secret"), endpoint.secret.as_deref());
+        self.bearer(field("url"), &endpoint.url, endpoint.secret.as_deref());
         if let Some(name) = &endpoint.name {
             self.line(field("name"), name, TITLE_CHARS_MAX);
         }
@@ -223,10 +245,16 @@ impl Check {
             if !known.contains(&server) {
                 let message = format!("this agent has no server of tools {server:?}");
                 self.refuse(at.as_str(), "no-server", message, did_you_mean(server, &known));
-            } else if server == "agents" && tool != "*" && !is_word(tool, NAME_CHARS_MAX, "-") {
+            } else if server == "agents" && tool != "*" && !is_name(tool) {
                 let message = format!("{tool:?} is the name of no agent");
-                self.refuse(at.as_str(), "name-form", message, "Use 1 to 63 of a-z, 0-9 and -, or * for all");
+                let fix = "Use 1 to 63 of a-z, 0-9 and -, no - at either end, or * for all";
+                self.refuse(at.as_str(), "name-form", message, fix);
             }
+        }
+        if matches!(contract.class, Class::Hrt(_)) && !matches!(file.runtime, RuntimeSpec::Wasm { .. }) {
+            let message = "only a WebAssembly module can be stopped in time".to_owned();
+            let fix = "Write runtime.wasm with a module, or another class (srt, dt)";
+            self.refuse("contract.class.latency", "hrt-runtime", message, fix);
         }
         let Class::Dt(Dt { cost: Some(cost) }) = &contract.class else { return };
         let is_model = matches!(file.runtime, RuntimeSpec::Model { .. });
@@ -268,15 +296,22 @@ impl Check {
                     self.line(field("url"), url, TEXT_BYTES_MAX);
                     self.address(field("url"), url, "http://127.0.0.1:9000/mcp");
                     self.secret(field("secret"), secret.as_deref());
+                    self.bearer(field("url"), url, secret.as_deref());
                 }
             }
         }
     }
 
     fn process(&mut self, runtime: &RuntimeSpec) {
-        let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms } = runtime else { return };
+        let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port } = runtime else { return };
         let field = |key: &str| format!("runtime.process.{key}");
         self.program(&field, command, cwd.as_deref(), env);
+        if port.is_none() && command.iter().any(|item| item.contains("{port}")) {
+            let message = "it is handed a Unix socket, and no port".to_owned();
+            let fix = "Let it listen on the socket (LISTEN_FDS, or the path in ALTHING_SOCKET), or write `port: tcp`; \
+                       every account of this machine can then reach it";
+            self.refuse(field("command"), "no-port", message, fix);
+        }
         if !(STARTUP_TIMEOUT_MS_MIN..=STARTUP_TIMEOUT_MS_MAX).contains(startup_timeout_ms) {
             let message = format!("{startup_timeout_ms} ms is out of range");
             let fix = format!("Choose {STARTUP_TIMEOUT_MS_MIN} to {STARTUP_TIMEOUT_MS_MAX}");
@@ -315,6 +350,10 @@ impl Check {
                 let message = "the node itself sets PORT, to the port that it chose".to_owned();
                 self.refuse(field.as_str(), "env-port", message, "Remove it; the program reads PORT or {port}");
             }
+            if ["ALTHING_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"].contains(&name.as_str()) {
+                let message = format!("the node itself sets {name}, with the socket that it hands over");
+                self.refuse(field.as_str(), "env-socket", message, "Remove it");
+            }
             self.passed_on(field, value);
         }
     }
@@ -331,14 +370,14 @@ impl Check {
         let Callers::Listed(dids) = callers else { return };
         self.most("callers", dids.len(), CALLERS_MAX, "identities");
         if dids.is_empty() {
-            let fix = "List a did:key, or write this-node to keep others out";
+            let fix = "List an owner or a node, or write this-node to keep others out";
             self.refuse("callers", "empty", "the list is empty".to_owned(), fix);
         }
         for (n, did) in dids.iter().enumerate() {
-            if PublicKey::from_did(did).is_err() {
-                let message = format!("{:?} is not a did:key of an ed25519 key", excerpt(did, 80));
-                let fix = "Copy it from `althing id` on that node: did:key:z6Mk…";
-                self.refuse(format!("callers[{n}]"), "did-key", message, fix);
+            if did.parse::<CallerId>().is_err() {
+                let message = format!("{:?} is neither a node nor an owner", excerpt(did, 80));
+                let fix = "Copy one from `althing id` on that node: did:key:z6Mk… for it alone, urn:althing:zQm… for all its owner's nodes";
+                self.refuse(format!("callers[{n}]"), "caller-id", message, fix);
             }
         }
     }
@@ -357,6 +396,11 @@ impl Check {
             }
         }
     }
+}
+
+/// The name of an agent, as in its URN.
+fn is_name(text: &str) -> bool {
+    is_word(text, NAME_CHARS_MAX, "-") && !text.starts_with('-') && !text.ends_with('-')
 }
 
 fn is_word(text: &str, chars_max: usize, marks: &str) -> bool {

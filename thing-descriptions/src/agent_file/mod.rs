@@ -11,6 +11,7 @@ mod yaml;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use althing_protocol::Contract;
@@ -73,6 +74,9 @@ pub struct AgentFile {
     /// Who may see it. Local policy, not in the description.
     #[serde(default)]
     pub exposure: Exposure,
+    /// In whose name it asks other agents. Local policy, not in the description.
+    #[serde(default, skip_serializing_if = "AsksAs::is_default")]
+    pub asks_as: AsksAs,
     /// The media types that it reads.
     pub input_modes: Vec<String>,
     /// The media types that it writes.
@@ -133,8 +137,8 @@ pub enum RuntimeSpec {
         /// The file: `.wasm`, or `.wat` for the text format.
         module: PathBuf,
     },
-    /// A program that speaks A2A over HTTP on the port that it finds in the environment variable `PORT`, and as
-    /// `{port}` in its arguments.
+    /// A program that speaks A2A over HTTP on the Unix socket that it is handed (`LISTEN_FDS`; its path in
+    /// `ALTHING_SOCKET`), or on a port.
     Process {
         /// The program and its arguments; never a shell line.
         command: Vec<String>,
@@ -147,8 +151,42 @@ pub enum RuntimeSpec {
         /// How long it may take until it answers, in milliseconds.
         #[serde(default = "startup_timeout_ms_default")]
         startup_timeout_ms: u64,
+        /// The port that it listens on, for a program that cannot listen on a socket: every account of the machine can
+        /// reach it there. None: the socket.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<ProgramPort>,
     },
 }
+
+/// The port of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramPort {
+    /// One that the node chooses, on loopback: in the environment variable `PORT`, and as `{port}` in the arguments.
+    Tcp,
+}
+
+/// Whether a bearer token may be sent there: over https, or to this very machine.
+#[must_use]
+pub fn keeps_bearer(url: &str) -> bool {
+    if url.starts_with("https://") {
+        return true;
+    }
+    let Some(rest) = url.strip_prefix("http://") else { return false };
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    if let Some(v6) = authority.strip_prefix('[') {
+        let host = v6.split_once(']').map(|(host, _)| host);
+        return host.and_then(|host| host.parse::<Ipv6Addr>().ok()).is_some_and(|host| host.is_loopback());
+    }
+    let host = authority.split_once(':').map_or(authority, |(host, _)| host);
+    // Whoever writes a user in front of the host may mean another host.
+    !authority.contains('@')
+        && (host.eq_ignore_ascii_case("localhost") || host.parse::<Ipv4Addr>().is_ok_and(|host| host.is_loopback()))
+}
+
+/// What to do where [`keeps_bearer`] says no.
+pub const BEARER_FIX: &str =
+    "Write https://, or an address of this machine (http://127.0.0.1:PORT); or leave `secret` out";
 
 /// Where a server of tools is; it speaks MCP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,7 +271,7 @@ pub enum Callers {
     Trusted,
     /// `anyone`: every peer.
     Anyone,
-    /// A list of `did:key` identities.
+    /// A list of owners (`urn:althing:zQm…`) and nodes (`did:key:z6Mk…`).
     Listed(Vec<String>),
 }
 
@@ -311,6 +349,34 @@ impl Exposure {
             "hidden" => Some(Exposure::Hidden),
             _ => None,
         }
+    }
+}
+
+/// In whose name an agent asks others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AsksAs {
+    /// In the name of whoever asked it: what those may not, it may not for them.
+    #[default]
+    Caller,
+    /// In nobody's name but its own: whom it asks does not see who asked it, and answers for it alone.
+    Itself,
+}
+
+impl AsksAs {
+    pub(crate) const WORDS: [&'static str; 2] = ["caller", "itself"];
+
+    pub(crate) fn from_word(word: &str) -> Option<AsksAs> {
+        match word {
+            "caller" => Some(AsksAs::Caller),
+            "itself" => Some(AsksAs::Itself),
+            _ => None,
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's `skip_serializing_if` passes a reference")]
+    fn is_default(&self) -> bool {
+        *self == AsksAs::default()
     }
 }
 

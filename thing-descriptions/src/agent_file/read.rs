@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::yaml::{At, Entry, Node};
 use super::{
-    AgentFile, AgentFileProblem, Callers, Exposure, MODE_DEFAULT, ModelEndpoint, RuntimeSpec,
+    AgentFile, AgentFileProblem, AsksAs, Callers, Exposure, MODE_DEFAULT, ModelEndpoint, ProgramPort, RuntimeSpec,
     STARTUP_TIMEOUT_MS_DEFAULT, Skill, ToolServerSpec, VERSION_DEFAULT,
 };
 use crate::json::excerpt;
 
-const FILE_KEYS: [&str; 14] = [
+const FILE_KEYS: [&str; 15] = [
     "name",
     "title",
     "description",
@@ -28,6 +28,7 @@ const FILE_KEYS: [&str; 14] = [
     "contract",
     "callers",
     "exposure",
+    "asks_as",
     "input_modes",
     "output_modes",
 ];
@@ -39,7 +40,7 @@ const ENDPOINT_KEYS: [&str; 10] =
     ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost", "clearance"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
-const PROCESS_KEYS: [&str; 4] = ["command", "cwd", "env", "startup_timeout_ms"];
+const PROCESS_KEYS: [&str; 5] = ["command", "cwd", "env", "startup_timeout_ms", "port"];
 
 /// The file as far as it has the right shape, and what has not. A file with problems is handed back only so that its
 /// values can be checked in the same go.
@@ -190,6 +191,7 @@ impl Reader {
         let (requested, contract, contract_file) = self.contract(&fields, role.is_some());
         let callers = self.callers(&fields);
         let exposure = self.exposure(&fields);
+        let asks_as = self.asks_as(&fields);
         let mode = || vec![MODE_DEFAULT.to_owned()];
         let input_modes = self.texts(&fields, "input_modes").unwrap_or_else(mode);
         let output_modes = self.texts(&fields, "output_modes").unwrap_or_else(mode);
@@ -208,6 +210,7 @@ impl Reader {
             contract_file,
             callers: callers?,
             exposure: exposure?,
+            asks_as: asks_as?,
             input_modes,
             output_modes,
         })
@@ -357,7 +360,23 @@ impl Reader {
         let cwd = self.text(&fields, "cwd").map(PathBuf::from);
         let env = self.env(&fields);
         let startup_timeout_ms = self.milliseconds(&fields, "startup_timeout_ms");
-        Some(RuntimeSpec::Process { command: command?, cwd, env: env?, startup_timeout_ms: startup_timeout_ms? })
+        let port = self.port(&fields);
+        Some(RuntimeSpec::Process {
+            command: command?,
+            cwd,
+            env: env?,
+            startup_timeout_ms: startup_timeout_ms?,
+            port: port?,
+        })
+    }
+
+    fn port(&mut self, fields: &Fields<'_>) -> Option<Option<ProgramPort>> {
+        let Some(at) = fields.value("port") else { return Some(None) };
+        if matches!(&at.node, Node::Text(word) if word == "tcp") {
+            return Some(Some(ProgramPort::Tcp));
+        }
+        self.wrong_type(fields.path_of("port"), at, "the word tcp; the node chooses the number");
+        None
     }
 
     fn env(&mut self, fields: &Fields<'_>) -> Option<BTreeMap<String, String>> {
@@ -417,6 +436,13 @@ impl Reader {
         self.word(fields, "exposure", &Exposure::WORDS, Exposure::from_word)
     }
 
+    fn asks_as(&mut self, fields: &Fields<'_>) -> Option<AsksAs> {
+        if fields.value("asks_as").is_none() {
+            return Some(AsksAs::default());
+        }
+        self.word(fields, "asks_as", &AsksAs::WORDS, AsksAs::from_word)
+    }
+
     fn word<T>(
         &mut self,
         fields: &Fields<'_>,
@@ -431,7 +457,7 @@ impl Reader {
             let message = format!("{:?} is not one of the words it may be", excerpt(&word, 80));
             let mut fix = did_you_mean(&word, known);
             if key == "callers" {
-                fix.push_str(", or a list of did:key identities");
+                fix.push_str(", or a list of owners (urn:althing:zQm…) and nodes (did:key:z6Mk…)");
             }
             self.problem(fields.path_of(key), line, "unknown-word", message, fix);
         }

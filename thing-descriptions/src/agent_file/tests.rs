@@ -26,6 +26,7 @@ fn a_small_file_gets_its_defaults() {
     assert_eq!((file.input_modes, file.output_modes), (vec!["text/plain".to_owned()], vec!["text/plain".to_owned()]));
     assert_eq!(file.runtime, RuntimeSpec::Native { builtin: "echo".to_owned(), config: Value::Null });
     assert!(file.skills.is_empty());
+    assert_eq!(file.asks_as, AsksAs::Caller, "nobody gets more through an agent than by itself");
 }
 
 #[test]
@@ -34,19 +35,21 @@ fn a_large_file_is_read_in_full() {
         "name: counter\ntitle: Zähler\ndescription: |\n  Counts.\n  Twice.\nversion: 2.1.0-rc.1\nskills:\n  - id: words.count\n    \
          name: Count\n    description: Counts words.\n    action: count\n    target: words\n    tags: [a, b]\n    \
          examples: [\"one two\"]\n    version: 3.0.0\nruntime:\n  process:\n    command: [python3, agent.py, --port, \
-         \"{{port}}\", -v, 2]\n    cwd: ./here\n    env: {{ DEBUG: true, N: 7, S: x }}\n    startup_timeout_ms: 500\n\
-         callers: [\"{DID}\"]\nexposure: hidden\ninput_modes: [application/json; charset=utf-8]\noutput_modes: [a/b]\n"
+         \"{{port}}\", -v, 2]\n    cwd: ./here\n    env: {{ DEBUG: true, N: 7, S: x }}\n    startup_timeout_ms: 500\n    port: tcp\n\
+         callers: [\"{DID}\"]\nexposure: hidden\nasks_as: itself\ninput_modes: [application/json; charset=utf-8]\noutput_modes: [a/b]\n"
     );
     let file = AgentFile::parse(&text).expect("is good");
     assert_eq!(file.description, "Counts.\nTwice.\n");
     assert_eq!(file.skills[0].version.as_deref(), Some("3.0.0"));
     assert_eq!(file.callers, Callers::Listed(vec![DID.to_owned()]));
-    assert_eq!(file.exposure, Exposure::Hidden);
-    let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms } = &file.runtime else { panic!("a process") };
+    assert_eq!((file.exposure, file.asks_as), (Exposure::Hidden, AsksAs::Itself));
+    let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port } = &file.runtime else {
+        panic!("a process")
+    };
     assert_eq!(command.last().map(String::as_str), Some("2"));
     assert_eq!(cwd.as_deref(), Some(std::path::Path::new("./here")));
     assert_eq!(env.get("DEBUG").map(String::as_str), Some("true"));
-    assert_eq!(*startup_timeout_ms, 500);
+    assert_eq!((*startup_timeout_ms, *port), (500, Some(super::ProgramPort::Tcp)));
 }
 
 #[test]
@@ -119,13 +122,16 @@ fn each_rule_about_values_is_reached() {
         (process("command: []"), "runtime.process.command", "empty"),
         (process("command: [\"a\\0b\"]"), "runtime.process.command[0]", "nul"),
         (process("command: [a], env: { PORT: 80 }"), "runtime.process.env.PORT", "env-port"),
+        (process("command: [a], env: { LISTEN_FDS: 1 }"), "runtime.process.env.LISTEN_FDS", "env-socket"),
+        (process("command: [a, \"{port}\"]"), "runtime.process.command", "no-port"),
+        (process("command: [a], port: 80"), "runtime.process.port", "wrong-type"),
         (process("command: [a], env: { a-b: x }"), "runtime.process.env.a-b", "env-name"),
         (process("command: [a], startup_timeout_ms: 1"), "runtime.process.startup_timeout_ms", "out-of-range"),
         (process("command: [a, 1.50]"), "runtime.process.command[1]", "wrong-type"),
         (process("command: [a], startup_timeout_ms: soon"), "runtime.process.startup_timeout_ms", "wrong-type"),
         (format!("{SMALL}callers: []\n"), "callers", "empty"),
-        (format!("{SMALL}callers: [did:web:example.com]\n"), "callers[0]", "did-key"),
-        (format!("{SMALL}callers: [\"{}x\"]\n", DID), "callers[0]", "did-key"),
+        (format!("{SMALL}callers: [did:web:example.com]\n"), "callers[0]", "caller-id"),
+        (format!("{SMALL}callers: [\"{}x\"]\n", DID), "callers[0]", "caller-id"),
         (format!("{SMALL}exposure: secret\n"), "exposure", "unknown-word"),
         (format!("{SMALL}input_modes: []\n"), "input_modes", "empty"),
         (format!("{SMALL}output_modes: [text]\n"), "output_modes[0]", "media-type"),
@@ -228,4 +234,92 @@ fn what_a_contract_names_is_there_and_held() {
     for (field, runtime) in [("cpu_ms", program), ("tokens", native), ("spend", program)] {
         assert_eq!(cost(field, runtime), Some("not-held"), "{field} of {runtime}");
     }
+}
+
+#[test]
+fn names_that_no_agent_can_have_are_refused_here_and_not_only_when_it_is_added() {
+    for name in ["-echo", "echo-", "-", "--"] {
+        let text = SMALL.replace("name: echo", &format!("name: {name:?}"));
+        assert_eq!(broken(&text), [("name".to_owned(), "name-form", Some(1))], "{name}");
+        let asks = format!("{SMALL}contract: {{ class: {{ latency: srt }}, capabilities: [\"agents/{name}\"] }}\n");
+        assert_eq!(broken(&asks)[0].1, "name-form", "{name}");
+    }
+    assert!(AgentFile::parse(&SMALL.replace("name: echo", "name: e-c-h-0")).is_ok());
+}
+
+#[test]
+fn a_hard_class_is_for_modules_only() {
+    let class = "contract: { class: { latency: hrt, period_us: 10000, deadline_us: 10000, budget_us: 500 } }\n";
+    for runtime in ["native: { builtin: echo }", "process: { command: [a] }", "model: { prompt: Answer. }"] {
+        let text = format!("{}{class}", SMALL.replace("native: { builtin: echo }", runtime));
+        let found = broken(&text);
+        assert_eq!((found.len(), found[0].0.as_str(), found[0].1), (1, "contract.class.latency", "hrt-runtime"));
+    }
+    let module = SMALL.replace("native: { builtin: echo }", "wasm: { module: a.wat }");
+    assert!(AgentFile::parse(&format!("{module}{class}")).is_ok());
+}
+
+/// What is no YAML is told in words for people, and nothing of the file is repeated at length.
+#[test]
+fn errors_of_syntax_are_in_our_words_and_short() {
+    let digits = "9".repeat(20_000);
+    let nested = "[".repeat(100);
+    for (text, told) in [
+        ("name: [".to_owned(), "close"),
+        ("name: \"a".to_owned(), "close"),
+        ("a: 1\na: 2\n".to_owned(), "\"a\" stands here twice"),
+        (format!("{digits}: 1\n{digits}: 2\n"), "in quotes"),
+        ("a: *x\n".to_owned(), "an alias"),
+        ("a: !other 1\n".to_owned(), "a tag"),
+        ("a: 1\n---\nb: 2\n".to_owned(), "a second document"),
+        (nested, "nested deeper than 32 levels|close"),
+        (format!("a: [{}]\n", "1,".repeat(30_000)), "more than 20000 values"),
+        (format!("a: {digits}.5\n"), "in quotes"),
+        ("a: .inf\n".to_owned(), "in quotes"),
+        ("? [a]\n: 1\n".to_owned(), "in quotes"),
+    ] {
+        let Err(AgentFileError::Yaml { message, .. }) = AgentFile::parse(&text) else { panic!("{text:.40}") };
+        assert!(told.split('|').any(|told| message.contains(told)), "{text:.40}: {message}");
+        assert!(message.len() < 400, "{text:.40}: {message}");
+    }
+    // A number of 20,000 digits is one that is not finite, or text of that length: never repeated in full.
+    let told = AgentFile::parse(&format!("{SMALL}version: {digits}\n")).expect_err("no version").to_string();
+    assert!(told.len() < 600, "{} bytes: {told:.200}", told.len());
+}
+
+#[test]
+fn a_secret_is_sent_over_https_or_to_this_machine_and_nowhere_else() {
+    for url in [
+        "https://models.example/v1",
+        "http://127.0.0.1:8000/v1",
+        "http://127.9.9.9",
+        "http://localhost:1/x",
+        "http://[::1]:9/mcp",
+    ] {
+        assert!(super::keeps_bearer(url), "{url}");
+    }
+    let leaking = [
+        "http://models.example/v1",
+        "http://192.168.1.7:8000/v1",
+        "http://localhost.example/v1",
+        "http://127.0.0.1.example/v1",
+        "http://127.0.0.1@models.example/v1",
+        "http://0.0.0.0:1",
+        "http://[::2]:9",
+        "http://[::1",
+        "ftp://127.0.0.1",
+        "",
+    ];
+    for url in leaking {
+        assert!(!super::keeps_bearer(url), "{url}");
+    }
+    let refused = |yaml: &str| broken(yaml).iter().any(|(_, rule, _)| *rule == "bearer-in-the-clear");
+    let model = "name: a\ndescription: b\ncontract: { class: { latency: srt } }\n";
+    let endpoint = "{ url: \"http://models.example/v1\", model: m, secret: K }";
+    assert!(refused(&format!("{model}runtime: {{ model: {{ prompt: p, endpoints: [{endpoint}] }} }}\n")));
+    let open = endpoint.replace(", secret: K", "");
+    assert!(AgentFile::parse(&format!("{model}runtime: {{ model: {{ prompt: p, endpoints: [{open}] }} }}\n")).is_ok());
+    let native = format!("{model}runtime: {{ native: {{ builtin: echo }} }}\n");
+    assert!(refused(&format!("{native}tools: {{ t: {{ url: \"http://tools.example/mcp\", secret: K }} }}\n")));
+    assert!(refused(&format!("{native}embeddings: {endpoint}\n")));
 }

@@ -5,13 +5,17 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
+use serde_saphyr::budget::BudgetBreach;
 
 use super::AgentFileError;
+use crate::json::excerpt;
 
 /// How deep an agent file may nest.
 const DEPTH_MAX: usize = 32;
 /// How many values an agent file may hold, aliases expanded.
 const NODES_MAX: usize = 20_000;
+/// Characters of a file's text that a message repeats.
+const EXCERPT_CHARS: usize = 80;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
@@ -59,9 +63,55 @@ pub(super) fn parse(text: &str) -> Result<At, AgentFileError> {
         AgentFileError::Yaml {
             line: place.map_or(0, |l| l.line()),
             column: place.map_or(0, |l| l.column()),
-            message: e.without_snippet().to_string(),
+            message: in_our_words(&e),
         }
     })
+}
+
+/// What is wrong and what to do. The library's own words are for programmers, and some repeat what was read in full.
+fn in_our_words(error: &serde_saphyr::Error) -> String {
+    use serde_saphyr::Error;
+    match error {
+        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => in_our_words(error),
+        Error::Eof { .. } => "the text ends before it is complete; close what is open, or write what is missing".into(),
+        Error::MultipleDocuments { .. } => "a second document begins (`---`); keep one of them".into(),
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("the key {:?} stands here twice; keep one of them", excerpt(key, EXCERPT_CHARS))
+        }
+        Error::DuplicateMappingKey { key: None, .. } => "a key stands here twice; keep one of them".into(),
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
+            format!("it is nested deeper than {DEPTH_MAX} levels; flatten it")
+        }
+        Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } | Error::AliasExpansionLimitExceeded { .. } => {
+            format!("it holds more than {NODES_MAX} values, aliases counted as often as they are used; shorten it")
+        }
+        Error::AliasReplayStackDepthExceeded { .. } => {
+            format!("aliases (`*name`) lead through more than {DEPTH_MAX} others; write out what they stand for")
+        }
+        Error::UnknownAnchor { .. } => {
+            "an alias (`*name`) stands for nothing; write `&name` where it is defined, before it is used".into()
+        }
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            "an alias (`*name`) stands for what it is a part of; write out what it stands for".into()
+        }
+        Error::UnsupportedTag { .. }
+        | Error::TaggedScalarCannotDeserializeIntoString { .. }
+        | Error::BytesNotSupportedMissingBinaryTag { .. }
+        | Error::BinaryNotUtf8 { .. }
+        | Error::InvalidBinaryBase64 { .. } => "a tag (`!name`) is not known here; leave it out".into(),
+        Error::NonFiniteFloat { .. }
+        | Error::InvalidScalar { .. }
+        | Error::SerdeInvalidType { .. }
+        | Error::SerdeInvalidValue { .. }
+        | Error::NullIntoString { .. }
+        | Error::Unexpected { .. }
+        | Error::Message { .. } => {
+            "this cannot stand here: keys are text, and numbers are finite and not too long; put it in quotes".into()
+        }
+        _ => "this is not YAML; look for a bracket or a quote that is not closed, a tab in the indentation, or a line \
+              that is indented otherwise than those around it"
+            .into(),
+    }
 }
 
 impl At {

@@ -1,5 +1,6 @@
 //! The A2A agent card (specification 1.0.1, §4.4.1 and §8) that is made from a description, for one serving gateway.
 
+mod defaults;
 mod signature;
 #[cfg(test)]
 mod tests;

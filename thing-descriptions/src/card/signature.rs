@@ -6,6 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde_json::{Map, Value, json};
 
+use super::defaults;
 use crate::json::{JsonError, excerpt, join, scan};
 
 /// The most signatures on one card; each known one costs a verification.
@@ -143,7 +144,7 @@ pub fn sign_card(card: &mut Value, key: &SigningKey, kid: &str) -> Result<(), Ca
         signable(&join("", name), value)?;
     }
     let protected = URL_SAFE_NO_PAD.encode(json!({ "alg": "EdDSA", "typ": "JOSE", "kid": kid }).to_string());
-    let signature = key.sign(&signing_input(&protected, members)?);
+    let signature = key.sign(&signing_input(&protected, &defaults::without(members))?);
     let signature = json!({ "protected": protected, "signature": URL_SAFE_NO_PAD.encode(signature.to_bytes()) });
     let signatures = signatures.into_iter().chain([signature]).collect();
     members.insert("signatures".to_owned(), Value::Array(signatures));
@@ -212,9 +213,13 @@ fn verify_one(
     let key = key_for(kid).ok_or_else(|| CardError::KeyUnknown { index, kid: shown() })?;
     let len = signature.len();
     let signature = Signature::from_slice(&signature).map_err(|_| CardError::Length { index, len })?;
-    key.verify_strict(&signing_input(protected, card)?, &signature)
-        .map_err(|_| CardError::Mismatch { index, kid: shown() })?;
-    Ok(kid.to_owned())
+    // A2A §8.4.3: members that have their defaults are not covered. Whoever signed them all the same signed no less.
+    for covered in [&defaults::without(card), card] {
+        if key.verify_strict(&signing_input(protected, covered)?, &signature).is_ok() {
+            return Ok(kid.to_owned());
+        }
+    }
+    Err(CardError::Mismatch { index, kid: shown() })
 }
 
 fn header(index: usize, bytes: &[u8]) -> Result<Map<String, Value>, CardError> {

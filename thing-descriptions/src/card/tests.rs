@@ -163,6 +163,59 @@ fn a_member_that_nobody_knows_is_covered_too() {
     assert!(matches!(refused, Err(CardError::Mismatch { index: 0, .. })), "{refused:?}");
 }
 
+/// A2A 1.0.1 §8.4.3: what has its default value is the same as what is absent.
+#[test]
+fn a_card_verifies_whether_defaults_are_written_or_left_out() {
+    let verified = |card: &Value| verify_card(card.to_string().as_bytes(), trusting(&key(1)));
+    let with_defaults = |mut card: Value| {
+        card["securityRequirements"] = json!([]);
+        card["supportedInterfaces"][0]["tenant"] = json!("");
+        card["capabilities"]["extensions"][0]["required"] = json!(false);
+        card["capabilities"]["extensions"][0]["description"] = json!("");
+        card["skills"][0]["outputModes"] = json!([]);
+        card["skills"][0]["securityRequirements"] = json!([]);
+        card["documentationUrl"] = json!(null);
+        card
+    };
+    let context = CardContext { token_required: false, ..context() };
+    let (mut plain, mut full) = (card(&echo(), &context), with_defaults(card(&echo(), &context)));
+    assert_ne!(plain, full);
+    for signed in [&mut plain, &mut full] {
+        sign_card(signed, &key(1), &kid(&key(1))).expect("a card of ours can be signed");
+    }
+    assert_eq!(plain["signatures"], full["signatures"], "both are one card");
+    assert_eq!(verified(&with_defaults(plain.clone())), Ok(kid(&key(1))), "written by somebody on the way");
+    assert_eq!(verified(&full), Ok(kid(&key(1))));
+    full["skills"][0].as_object_mut().expect("an object").remove("outputModes");
+    assert_eq!(verified(&full), Ok(kid(&key(1))), "left out by somebody on the way");
+
+    // What is REQUIRED or `optional` says something by being there, whatever its value.
+    for (pointer, name, value) in [
+        ("", "iconUrl", json!("")),
+        ("/capabilities", "pushNotifications", json!(false)),
+        ("/skills/0", "tags", json!([])),
+        ("", "unknown", json!([])),
+    ] {
+        let mut changed = plain.clone();
+        let owner = changed.pointer_mut(pointer).and_then(Value::as_object_mut).expect("an object");
+        let before = owner.insert(name.to_owned(), value.clone());
+        assert_ne!(before, Some(value));
+        assert!(matches!(verified(&changed), Err(CardError::Mismatch { .. })), "{name}");
+    }
+}
+
+/// A signer that does not know of that rule covers what it wrote.
+#[test]
+fn a_signature_over_the_card_as_it_was_sent_counts_too() {
+    let mut card = card(&echo(), &context());
+    card["skills"][0]["outputModes"] = json!([]);
+    let protected = URL_SAFE_NO_PAD.encode(json!({ "alg": "EdDSA", "kid": kid(&key(1)) }).to_string());
+    let payload = serde_json_canonicalizer::to_vec(&card).expect("it has a canonical form");
+    let signature = key(1).sign(format!("{protected}.{}", URL_SAFE_NO_PAD.encode(payload)).as_bytes());
+    card["signatures"] = json!([{ "protected": protected, "signature": URL_SAFE_NO_PAD.encode(signature.to_bytes()) }]);
+    assert_eq!(verify_card(card.to_string().as_bytes(), trusting(&key(1))), Ok(kid(&key(1))));
+}
+
 #[test]
 fn what_cannot_be_signed_safely_is_refused() {
     let kid1 = kid(&key(1));

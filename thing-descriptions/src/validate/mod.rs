@@ -16,7 +16,8 @@ pub(crate) use schema::CONTEXT_1_1;
 
 use report::Findings;
 
-use crate::json::{self, JsonError, Scanned, TD_BYTES_MAX, is_hidden, join};
+use crate::hidden::{is_hidden, joins};
+use crate::json::{self, JsonError, Scanned, TD_BYTES_MAX, join};
 
 /// Whose description it is, which decides how much is forgiven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +83,7 @@ pub(crate) fn parse(bytes: &[u8], strictness: Strictness) -> (Report, Option<Val
     out.extend(refused);
     duplicates(&scanned, strictness, &mut out);
     out.extend(lmos::check(&scanned.value, strictness, bytes.len()));
-    hidden_characters(td, &mut out);
+    HiddenCharacters { strictness, at: Vec::new() }.look(&scanned.value, Text::Other, &mut out);
     (out.report(), Some(scanned.value))
 }
 
@@ -95,7 +96,8 @@ fn unreadable(e: &JsonError) -> Finding {
     Finding::error(pointer, rule, e.to_string(), remedy)
 }
 
-/// A repeated member: the name of an affordance (one of the two is lost, and readers differ on which) or another.
+/// A repeated member: the name of an affordance or of a security scheme (one of the two is lost, and readers differ on
+/// which) or another.
 fn duplicates(scanned: &Scanned, strictness: Strictness, out: &mut Findings) {
     let finding = |pointer: &String| {
         Finding::error(
@@ -108,24 +110,80 @@ fn duplicates(scanned: &Scanned, strictness: Strictness, out: &mut Findings) {
     for pointer in &scanned.duplicates {
         let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
         let affordance = matches!(parent, "/properties" | "/actions" | "/events");
-        let severity = if affordance || strictness == Strictness::Own { Severity::Error } else { Severity::Warning };
+        // Readers that differ on these differ on how the thing is protected.
+        let security = parent == "/securityDefinitions" || pointer == "/securityDefinitions";
+        let severity =
+            if affordance || security || strictness == Strictness::Own { Severity::Error } else { Severity::Warning };
         out.add(severity, || finding(pointer));
     }
 }
 
-/// Characters in the texts for people that people cannot see (threat model, rows 6 and 7).
-fn hidden_characters(td: &serde_json::Map<String, Value>, out: &mut Findings) {
-    for name in ["title", "description"] {
-        let text = td.get(name).and_then(Value::as_str).unwrap_or_default();
-        if let Some(c) = text.chars().find(|c| is_hidden(*c)) {
-            out.warning(|| {
-                Finding::warning(
-                    join("", name),
-                    "hidden-character",
-                    format!("the text holds the invisible character U+{:04X}", u32::from(c)),
-                    "Remove it: it can make one name look like another",
-                )
-            });
+/// Which strings below a value are texts for people.
+#[derive(Clone, Copy, PartialEq)]
+enum Text {
+    /// This one, or all that it holds, names of members too.
+    All,
+    /// The values of members, one for each language.
+    Languages,
+    /// Members of these names.
+    Other,
+}
+
+/// Looks for characters that people cannot see in the texts that are meant for them, wherever these stand (threat model,
+/// rows 6 and 7): titles and descriptions, names of affordances, what is said of capabilities.
+struct HiddenCharacters<'a> {
+    strictness: Strictness,
+    /// The members and places that lead to where it looks.
+    at: Vec<std::borrow::Cow<'a, str>>,
+}
+
+impl<'a> HiddenCharacters<'a> {
+    /// It goes no deeper than the text, which [`crate::DEPTH_MAX`] bounds.
+    fn look(&mut self, value: &'a Value, text: Text, out: &mut Findings) {
+        match value {
+            Value::String(string) if text != Text::Other => self.judge(string, out),
+            Value::Array(items) => {
+                for (n, item) in items.iter().enumerate() {
+                    self.at.push(n.to_string().into());
+                    self.look(item, text, out);
+                    self.at.pop();
+                }
+            }
+            Value::Object(members) => {
+                let affordances = self.at.len() == 1 && matches!(&*self.at[0], "properties" | "actions" | "events");
+                for (name, value) in members {
+                    self.at.push(name.into());
+                    if affordances || text == Text::All {
+                        self.judge(name, out);
+                    }
+                    let below = match (text, name.as_str()) {
+                        (Text::All, _) | (_, "lmos:capabilities") => Text::All,
+                        (Text::Languages, _) | (_, "title" | "description" | "titles" | "descriptions") => {
+                            Text::Languages
+                        }
+                        _ => Text::Other,
+                    };
+                    self.look(value, below, out);
+                    self.at.pop();
+                }
+            }
+            _ => {}
         }
+    }
+
+    fn judge(&self, text: &str, out: &mut Findings) {
+        let hidden = |c: &char| is_hidden(*c);
+        let own = self.strictness == Strictness::Own;
+        let refused = text.chars().filter(hidden).find(|c| own || !joins(*c));
+        let Some(c) = refused.or_else(|| text.chars().find(hidden)) else { return };
+        let severity = if refused.is_some() { Severity::Error } else { Severity::Warning };
+        out.add(severity, || {
+            Finding::error(
+                self.at.iter().fold(String::new(), |pointer, token| join(&pointer, token)),
+                "hidden-character",
+                format!("the text holds the invisible character U+{:04X}", u32::from(c)),
+                "Remove it: it can make one name look like another, or tell a model what nobody reads",
+            )
+        });
     }
 }

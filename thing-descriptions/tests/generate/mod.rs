@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use althing_td::{AgentFile, Callers, Exposure, RuntimeSpec, Skill};
+use althing_td::{AgentFile, AsksAs, Callers, Exposure, ProgramPort, RuntimeSpec, Skill};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -34,11 +34,13 @@ fn runtime() -> impl Strategy<Value = RuntimeSpec> {
         .prop_map(|(builtin, n)| RuntimeSpec::Native { builtin, config: serde_json::json!({ "n": [n, null, "x"] }) });
     let env = btree_map("[A-OQ-Z_][A-Z0-9_]{0,8}", "[ -~ä漢]{0,10}", 0..3);
     let process = (vec("[a-z./{}-]{1,12}", 1..4), option::of("[a-z/.]{1,10}"), env, 100_u64..=600_000);
-    let process = process.prop_map(|(command, cwd, env, startup_timeout_ms)| RuntimeSpec::Process {
+    let process = (process, option::of(Just(ProgramPort::Tcp)));
+    let process = process.prop_map(|((command, cwd, env, startup_timeout_ms), port)| RuntimeSpec::Process {
         command,
         cwd: cwd.map(PathBuf::from),
         env: env as BTreeMap<String, String>,
         startup_timeout_ms,
+        port,
     });
     prop_oneof![native, process]
 }
@@ -58,7 +60,7 @@ fn callers() -> impl Strategy<Value = Callers> {
 pub fn agent_file() -> impl Strategy<Value = AgentFile> {
     let exposure = prop_oneof![Just(Exposure::Public), Just(Exposure::Trusted), Just(Exposure::Hidden)];
     let modes = || vec(prop_oneof![Just("text/plain".to_owned()), Just("application/a2a+json".to_owned())], 1..3);
-    let head = ("[a-z0-9-]{1,63}", text(), text(), version(), skills());
+    let head = ("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text(), text(), version(), skills());
     (head, runtime(), callers(), exposure, modes(), modes()).prop_map(
         |((name, title, description, version, skills), runtime, callers, exposure, input_modes, output_modes)| {
             AgentFile {
@@ -76,6 +78,7 @@ pub fn agent_file() -> impl Strategy<Value = AgentFile> {
                 contract_file: None,
                 callers,
                 exposure,
+                asks_as: AsksAs::default(),
                 input_modes,
                 output_modes,
             }

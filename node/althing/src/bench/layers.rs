@@ -156,8 +156,13 @@ fn binding(rounds: usize) -> Result<Row, Failure> {
 struct Nothing;
 
 impl ToolServer for Nothing {
+    // Its definition does not change: what is measured is not the listing.
+    fn is_own(&self) -> bool {
+        true
+    }
+
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
-        let tool = Definition { name: "nothing".to_owned(), description: String::new(), input_schema: json!({}) };
+        let tool = Definition::new("nothing", "", json!({}));
         Box::pin(async { Ok(vec![tool]) })
     }
 
@@ -191,7 +196,7 @@ async fn memory(folder: &Path, rounds: usize) -> Result<Vec<Row>, Failure> {
     let store = RocksStore::open(&folder.join("store"), &[MEMORY], StoreConfig::default());
     let store: Arc<dyn Store> = Arc::new(store.map_err(|error| failed(&error))?);
     let clock = crate::node::clock();
-    let memories = Memories::new(store, Arc::new(move || clock.now_ms()), Arc::new(|_| {}), Arc::new(|_| None));
+    let memories = Memories::new(store, Arc::new(move || clock.now_ms()), Arc::new(|_| {}), Arc::new(|_| Ok(None)));
     let terms = Memory::default();
     let memory = memories.open("bench", &terms, Arc::new(Embedder::Words)).map_err(|error| failed(&error))?;
     for place in 0..PASSAGES {

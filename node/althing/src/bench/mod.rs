@@ -20,12 +20,17 @@ use crate::exit::{Failure, code};
 
 /// Measures one class, writes the report, and says what does not hold.
 pub async fn run(bench: &Bench, out: &Out) -> Result<(), Failure> {
-    let report = match &bench.class {
+    let mut report = match &bench.class {
         BenchClass::Hrt(hrt) => hrt::run(hrt, out).await?,
         BenchClass::Srt(srt) => srt::run(srt, out).await?,
         BenchClass::Dt(dt) => dt::run(dt, out).await?,
         BenchClass::Layers(layers) => layers::run(layers, out).await?,
     };
+    if bench.no_goals
+        && let Some(report) = report.as_object_mut()
+    {
+        report.remove("goals");
+    }
     if let Some(path) = &bench.output {
         write(path, &format!("{report:#}"))?;
     }
@@ -33,9 +38,16 @@ pub async fn run(bench: &Bench, out: &Out) -> Result<(), Failure> {
         write(path, &plot::svg(&report))?;
     }
     out.show(&report, people);
-    let broken: Vec<String> =
-        goals(&report).filter(|goal| goal["holds"] == false).map(|goal| goal.to_string()).collect();
-    if broken.is_empty() { Ok(()) } else { Err(Failure::new(code::FAILED, "not every goal is met")) }
+    verdict(&report)
+}
+
+/// Exit code 8 where a goal was missed; what was not judged, for lack of jobs or of goals, was not missed.
+fn verdict(report: &Value) -> Result<(), Failure> {
+    let missed = goals(report).filter(|goal| goal["holds"] == false).count();
+    match missed {
+        0 => Ok(()),
+        missed => Err(Failure::new(code::GOAL_MISSED, format!("goals that were missed: {missed}"))),
+    }
 }
 
 fn goals(report: &Value) -> impl Iterator<Item = &Value> {
@@ -46,6 +58,11 @@ fn goals(report: &Value) -> impl Iterator<Item = &Value> {
 fn goal(name: &str, measured: f64, relation: &str, wanted: f64) -> Value {
     let holds = if relation == "≤" { measured <= wanted } else { measured >= wanted };
     json!({ "name": name, "measured": measured, "relation": relation, "wanted": wanted, "holds": holds })
+}
+
+/// A goal that so few jobs say nothing of: a single one would decide.
+fn not_judged(name: &str, measured: f64, relation: &str, wanted: f64, why: &str) -> Value {
+    json!({ "name": name, "measured": measured, "relation": relation, "wanted": wanted, "holds": null, "notJudged": why })
 }
 
 fn people(report: &Value) -> String {
@@ -72,9 +89,14 @@ fn people(report: &Value) -> String {
     }
     for goal in goals(report) {
         let number = |name: &str| goal[name].as_f64().unwrap_or_default();
-        let verdict = if goal["holds"] == true { "holds " } else { "MISSED" };
+        let verdict = match goal["holds"].as_bool() {
+            Some(true) => "holds ",
+            Some(false) => "MISSED",
+            None => "      ",
+        };
+        let why = goal["notJudged"].as_str().map(|why| format!("; not judged: {why}")).unwrap_or_default();
         shown.push_str(&format!(
-            "{verdict}  {}: {:.3} ({} {:.3})\n",
+            "{verdict}  {}: {:.3} ({} {:.3}){why}\n",
             goal["name"].as_str().unwrap_or_default(),
             number("measured"),
             goal["relation"].as_str().unwrap_or_default(),
@@ -93,5 +115,24 @@ fn progress(out: &Out, text: &str) {
     // Nobody looks on where it goes to a file.
     if !out.json && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         eprintln!("{text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missed_goal_is_exit_code_8_and_what_is_not_judged_is_not_missed() {
+        let holds = goal("fine", 1.0, "≤", 2.0);
+        let missed = goal("slow", 3.0, "≤", 2.0);
+        let few = not_judged("ratio", 9.0, "≤", 1.5, "too few jobs");
+        assert!(verdict(&json!({ "goals": [holds, few] })).is_ok());
+        assert!(verdict(&json!({})).is_ok(), "`--no-goals`");
+        let failure = verdict(&json!({ "goals": [holds, few, missed, missed] })).expect_err("missed");
+        assert_eq!((failure.code, failure.message.as_str()), (8, "goals that were missed: 2"));
+        let shown = people(&json!({ "goals": [holds, missed, few] }));
+        assert!(shown.contains("holds   fine") && shown.contains("MISSED  slow"), "{shown}");
+        assert!(shown.contains("not judged: too few jobs"), "{shown}");
     }
 }

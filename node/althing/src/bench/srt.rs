@@ -2,10 +2,11 @@
 //! delay-tolerant work beside them; and how soon a new message stops an answer.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use althing_execution::realtime::{Lateness, now_ns};
+use althing_protocol::contract::Srt;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 
@@ -23,12 +24,30 @@ const WORDS: u64 = 5;
 const MANY: u64 = 10_000;
 /// A stub notices that nobody reads it within this, or not at all.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// When the first word is to be there: a contract's aim where it names none.
+const AIM: Duration = Duration::from_millis(Srt::TTFT_MS_DEFAULT);
 /// Delay-tolerant turns at once.
 const PLANS: usize = 4;
 const PLANNER: [(&str, &str); 2] = [
     ("planner.yaml", include_str!("../../../../examples/city-planning/planner.yaml")),
     ("planner.wat", include_str!("../../../../examples/city-planning/planner.wat")),
 ];
+
+/// What was measured, nanoseconds.
+struct Measured {
+    direct: Vec<u64>,
+    through: Vec<u64>,
+    /// From a message to the first word of its answer, the endpoint's time included.
+    first: Vec<u64>,
+    refused: u64,
+    barge: Vec<u64>,
+}
+
+/// One answer through the node.
+struct Asked {
+    ours_ns: u64,
+    first_ns: u64,
+}
 
 /// Runs the benchmark with a node of its own.
 pub async fn run(args: &BenchSrt, out: &Out) -> Result<Value, Failure> {
@@ -38,32 +57,31 @@ pub async fn run(args: &BenchSrt, out: &Out) -> Result<Value, Failure> {
     let mut node = DemoNode::start(folder.path(), "bench", "us", "bench-srt").await?;
     let measured = measure(args, &node, &stub, folder.path(), out).await;
     node.stop().await;
-    let (direct, through, barge) = measured?;
+    let Measured { direct, through, first, refused, barge } = measured?;
+    let late = first.iter().filter(|ns| **ns > AIM.as_nanos() as u64).count() as u64 + refused;
+    let asked = first.len() as u64 + refused;
     let p = |ns: &[u64], permille| Lateness::of(ns.to_vec()).quantile(permille) as f64 / 1e6;
     Ok(json!({
         "benchmark": "althing-srt/1",
         "streams": args.streams,
         "endpoint": { "firstWordMs": crate::bench::stub::FIRST.as_millis() },
         "overheadUs": { "direct": times(direct.clone()), "throughTheNode": times(through.clone()) },
+        "firstWordUs": times(first),
+        "refused": refused,
         "bargeInUs": times(barge.clone()),
         "goals": [
             goal("our part until the first word, p50, ms over a direct client's", p(&through, 500) - p(&direct, 500), "≤", 5.0),
             goal("our part until the first word, p99, ms over a direct client's", p(&through, 990) - p(&direct, 990), "≤", 25.0),
+            goal("first words later than the contract's aim of 250 ms, or refused, share", late as f64 / asked.max(1) as f64, "≤", 0.01),
             goal("from a new message until the answer under way is stopped, p99, ms", p(&barge, 990), "≤", 50.0),
         ],
     }))
 }
 
-async fn measure(
-    args: &BenchSrt,
-    node: &DemoNode,
-    stub: &Stub,
-    folder: &Path,
-    out: &Out,
-) -> Result<(Vec<u64>, Vec<u64>, Vec<u64>), Failure> {
+async fn measure(args: &BenchSrt, node: &DemoNode, stub: &Stub, folder: &Path, out: &Out) -> Result<Measured, Failure> {
     deploy(node, stub, folder).await?;
     let http = reqwest::Client::builder().no_proxy().build().map_err(|error| Failure::failed(error.to_string()))?;
-    let (mut direct, mut through) = (Vec::new(), Vec::new());
+    let (mut direct, mut through) = (Vec::new(), Vec::<Option<Asked>>::new());
     let over = AtomicBool::new(false);
     let load = futures::future::join_all((0..PLANS).map(|_| plan(node, &http, &over)));
     let work = async {
@@ -85,11 +103,18 @@ async fn measure(
     let (_, barge) = tokio::join!(load, work);
     // The first answers open connections and compile nothing away: they are not what a user feels later.
     let warm = usize::try_from(args.streams).unwrap_or_default();
-    let kept = |all: Vec<u64>| if args.rounds > 1 { all[warm.min(all.len())..].to_vec() } else { all };
-    Ok((kept(direct), kept(through), barge?))
+    let warm = if args.rounds > 1 { warm } else { 0 };
+    let through: Vec<Option<Asked>> = through.into_iter().skip(warm).collect();
+    Ok(Measured {
+        direct: direct.into_iter().skip(warm).collect(),
+        refused: through.iter().filter(|asked| asked.is_none()).count() as u64,
+        first: through.iter().flatten().map(|asked| asked.first_ns).collect(),
+        through: through.iter().flatten().map(|asked| asked.ours_ns).collect(),
+        barge: barge?,
+    })
 }
 
-fn all(outcomes: Vec<Result<u64, Failure>>) -> Result<Vec<u64>, Failure> {
+fn all<T>(outcomes: Vec<Result<T, Failure>>) -> Result<Vec<T>, Failure> {
     outcomes.into_iter().collect()
 }
 
@@ -99,8 +124,8 @@ async fn deploy(node: &DemoNode, stub: &Stub, folder: &Path) -> Result<(), Failu
         "description": "Talks for as long as it is asked to",
         "runtime": { "model": { "prompt": "Talk.", "endpoints": [{ "url": stub.url, "model": "stub" }] } },
         "contract": {
-            // What is measured is our part; the endpoint's own time is known.
-            "class": { "latency": "srt", "ttft_ms": 60_000 },
+            // The aim of every contract that names no other.
+            "class": { "latency": "srt", "ttft_ms": AIM.as_millis() as u64 },
             "model": { "output_tokens": 2 * MANY },
         },
     });
@@ -115,7 +140,9 @@ async fn deploy(node: &DemoNode, stub: &Stub, folder: &Path) -> Result<(), Failu
 }
 
 fn message(agent: &str, said: &str, task: Option<&str>) -> Value {
-    let mut message = json!({ "messageId": said, "role": "ROLE_USER", "parts": [{ "text": said }] });
+    static MESSAGES: AtomicU64 = AtomicU64::new(0);
+    let id = format!("bench-{}", MESSAGES.fetch_add(1, Ordering::Relaxed));
+    let mut message = json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": said }] });
     if let Some(task) = task {
         message["taskId"] = json!(task);
     }
@@ -178,7 +205,13 @@ fn has_words(event: &Value) -> bool {
     event["result"]["artifactUpdate"]["artifact"]["parts"].as_array().is_some_and(|parts| !parts.is_empty())
 }
 
-async fn ask_node(node: &DemoNode, stub: &Stub, http: &reqwest::Client, asked: String) -> Result<u64, Failure> {
+/// Nothing where the node refused, since it would have come too late.
+async fn ask_node(
+    node: &DemoNode,
+    stub: &Stub,
+    http: &reqwest::Client,
+    asked: String,
+) -> Result<Option<Asked>, Failure> {
     let sent = now_ns();
     let mut events = Events::open(at_node(node, http, "talker", &message("talker", &asked, None))).await?;
     let mut first = None;
@@ -186,8 +219,19 @@ async fn ask_node(node: &DemoNode, stub: &Stub, http: &reqwest::Client, asked: S
         if has_words(&event) {
             first.get_or_insert_with(now_ns);
         }
+        if is_refusal(&event) {
+            return Ok(None);
+        }
     }
-    ours(stub, &asked, sent, first.ok_or_else(|| Failure::failed("the node did not answer"))?)
+    let first = first.ok_or_else(|| Failure::failed("the node did not answer"))?;
+    Ok(Some(Asked { ours_ns: ours(stub, &asked, sent, first)?, first_ns: first - sent }))
+}
+
+/// The stream ends with an error, or with a task that was not done.
+fn is_refusal(event: &Value) -> bool {
+    let failed = ["TASK_STATE_FAILED", "TASK_STATE_REJECTED"];
+    let state = event["result"]["statusUpdate"]["status"]["state"].as_str();
+    event["error"].is_object() || state.is_some_and(|state| failed.contains(&state))
 }
 
 /// From a new message until the endpoint is hung up on, nanoseconds.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use althing_protocol::Contract;
+use althing_store::file::read_text;
 use althing_td::{AgentFile, parse_contract, parse_partial_contract};
 use serde_json::{Value, json};
 
@@ -79,6 +80,7 @@ pub async fn hold(at: &Paths, run: &Run, out: &Out) -> Result<(), Failure> {
             if let Some(contract) = &run.contract {
                 request.file.contract = Some(read_contract(contract)?);
                 request.file.requested = Some(read_partial_contract(contract)?);
+                checked(&request.file, &run.file)?;
             }
             request
         }
@@ -122,16 +124,18 @@ fn module(run: &Run) -> Result<AddRequest, Failure> {
         parsed.map_err(|error| Failure::usage(format!("{}: {error}; choose a name with --as", path.display())))?;
     file.contract = run.contract.as_deref().map(read_contract).transpose()?;
     file.requested = run.contract.as_deref().map(read_partial_contract).transpose()?;
+    checked(&file, &path)?;
     Ok(AddRequest { file, folder: path.parent().unwrap_or(Path::new("/")).to_owned(), reservation: None })
 }
 
 fn content(path: &Path) -> Result<String, Failure> {
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
-    let meta = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
-    if meta.len() > FILE_BYTES_MAX {
-        return Err(wrong(format!("it may have at most {FILE_BYTES_MAX} bytes")));
-    }
-    std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))
+    read_text(path, FILE_BYTES_MAX).map_err(|error| wrong(error.to_string()))
+}
+
+/// What an agent file and its contract must fulfil together: for `contract lint` and `agent add` alike.
+fn checked(file: &AgentFile, path: &Path) -> Result<(), Failure> {
+    file.check().map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
 /// Reads and checks a contract.
@@ -147,8 +151,8 @@ fn read_partial_contract(path: &Path) -> Result<Value, Failure> {
 /// The contract of a file that is one, or of an agent file.
 pub fn read_any_contract(path: &Path) -> Result<Contract, Failure> {
     let text = content(path)?;
-    let is_agent = |text: &str| text.lines().any(|line| line.starts_with("runtime:") || line.contains("\"runtime\""));
-    if !is_agent(&text) {
+    let is_agent = |tree: Value| tree.get("runtime").is_some() || tree.get("name").is_some();
+    if !parse_partial_contract(&text).is_ok_and(is_agent) {
         return read_contract(path);
     }
     let request = read(path)?;
@@ -170,6 +174,7 @@ pub fn read(path: &Path) -> Result<AddRequest, Failure> {
             file.contract = Some(read_contract(&path)?);
         }
         file.requested = Some(read_partial_contract(&path)?);
+        checked(&file, &whole)?;
     }
     Ok(AddRequest { file, folder, reservation: None })
 }

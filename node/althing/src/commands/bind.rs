@@ -5,6 +5,7 @@ use std::path::Path;
 use althing_execution::binding::replay;
 use althing_protocol::binding::Binding;
 use althing_protocol::{hex, object};
+use althing_store::file::read_text;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -125,11 +126,7 @@ fn people(bound: &Value, explain: bool) -> String {
 fn verify(path: &Path) -> Result<Value, Failure> {
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let refused = |why: String| Failure::new(code::REFUSED, format!("{}: {why}", path.display()));
-    let meta = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
-    if meta.len() > SEALED_BYTES_MAX {
-        return Err(wrong(format!("it may have at most {SEALED_BYTES_MAX} bytes")));
-    }
-    let file = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let file = read_text(path, SEALED_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
     let file: Value = serde_json::from_str(&file).map_err(|error| wrong(error.to_string()))?;
     let sealed = STANDARD.decode(text(&file, "sealed")).map_err(|error| wrong(format!("`sealed`: {error}")))?;
     let opened = object::open::<Binding>(&sealed, &text(&file, "network"), "");

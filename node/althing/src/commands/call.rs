@@ -21,6 +21,7 @@ pub async fn run(at: &Paths, call: &Call, out: &Out) -> Result<(), Failure> {
         text: words(&call.text)?,
         task: call.task.clone(),
         explain: call.explain,
+        anyone: call.anyone,
     };
     let client = Client::connect(at).await?;
     let mut shown = Shown { json: out.json, ..Shown::default() };

@@ -1,48 +1,14 @@
 //! `althing contract admit`: the admission test on files of task sets, offline, so that anyone can check it.
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use althing_execution::admission::{Config, Hint, Partition, Reason, Task, partition};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::args::{Admit, Contract};
+use crate::commands::task_sets::{self, Set};
 use crate::commands::{Out, agent, rows, table, text};
 use crate::exit::{Failure, code};
-
-/// Bytes of one file.
-const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Tasks of one set.
-const TASKS_MAX: usize = 10_000;
-
-/// A set of tasks as files have it: the letters of the literature, times in any one unit.
-#[derive(Deserialize)]
-struct Set {
-    id: Option<String>,
-    ts: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-struct Row {
-    c: u64,
-    t: u64,
-    d: Option<u64>,
-    #[serde(default)]
-    j: u64,
-    #[serde(default)]
-    q: u64,
-    #[serde(default)]
-    b: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum File {
-    Many(Vec<Set>),
-    One(Set),
-}
 
 /// Runs `althing contract`.
 pub fn run(contract: &Contract, out: &Out) -> Result<(), Failure> {
@@ -81,7 +47,7 @@ fn run_admit(admit: &Admit, out: &Out) -> Result<(), Failure> {
     let config = Config { policy: admit.policy.into(), preemption: admit.preemption.into(), cap_ppm, platform_ns: 0 };
     let mut sets = Vec::new();
     for file in &admit.files {
-        sets.extend(read(file)?);
+        sets.extend(task_sets::read(file)?);
     }
     let mut refused = false;
     let mut told = Vec::with_capacity(sets.len());
@@ -92,33 +58,11 @@ fn run_admit(admit: &Admit, out: &Out) -> Result<(), Failure> {
         told.push(tell(&id, set, &placed));
     }
     out.show(&json!({ "sets": told }), people);
-    if refused { Err(Failure::new(code::REFUSED, "")) } else { Ok(()) }
-}
-
-fn read(path: &Path) -> Result<Vec<Set>, Failure> {
-    let shown = path.display();
-    let failed = |error: std::io::Error| Failure::usage(format!("cannot read {shown}: {error}"));
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(Failure::usage(format!("{shown} has more than {FILE_BYTES_MAX} bytes")));
-    }
-    match serde_json::from_str(&text) {
-        Ok(File::Many(sets)) => Ok(sets),
-        Ok(File::One(set)) => Ok(vec![set]),
-        Err(_) => Err(Failure::usage(format!(
-            "{shown} holds no task sets; one looks like {{\"id\": \"mine\", \"ts\": [{{\"C\": 2, \"T\": 10, \"D\": 8}}]}}, with \
-             J, q as Q, and B where they are not 0; several stand in a list"
-        ))),
-    }
+    if refused { Err(Failure::shown(code::REFUSED)) } else { Ok(()) }
 }
 
 fn place(set: &Set, id: &str, admit: &Admit, config: &Config) -> Result<Partition, Failure> {
-    if set.ts.len() > TASKS_MAX {
-        return Err(Failure::usage(format!("{id} has more than {TASKS_MAX} tasks")));
-    }
-    let tasks = set.ts.iter().enumerate().map(|(at, row)| {
+    let tasks = set.tasks.iter().enumerate().map(|(at, row)| {
         let task = Task {
             wcet_ns: row.c,
             period_ns: row.t,
@@ -135,7 +79,7 @@ fn place(set: &Set, id: &str, admit: &Admit, config: &Config) -> Result<Partitio
 }
 
 fn tell(id: &str, set: &Set, placed: &Partition) -> Value {
-    let verdicts = placed.verdicts.iter().zip(&set.ts).map(|(verdict, row)| {
+    let verdicts = placed.verdicts.iter().zip(&set.tasks).map(|(verdict, row)| {
         let mut told = match verdict {
             Ok(admitted) => json!({ "admitted": true, "core": admitted.core, "response": admitted.response_bound_ns,
                 "test": admitted.test }),

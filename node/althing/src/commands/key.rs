@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use althing_protocol::keylog::Change;
-use althing_protocol::{KeyLog, PublicKey, SecretKey};
+use althing_protocol::{KeyLog, PublicKey};
 use serde_json::{Value, json};
 
 use crate::args::Key;
 use crate::commands::{Out, rows, table, text};
 use crate::exit::Failure;
 use crate::node::{clock, entropy};
-use crate::owner::{self, Exported, Owner};
+use crate::owner::{self, Exported, NextKeys, Owner};
 use crate::paths::Paths;
 
 /// Characters of a passphrase.
@@ -37,7 +37,7 @@ pub fn run(at: &Paths, key: &Key, out: &Out) -> Result<(), Failure> {
                 };
                 // The key after it was made just now, and here.
                 let next = if from.is_some() {
-                    "\nits next key lies on this machine: `althing key export FILE --remove-next` moves it away again, and the \
+                    "\nits next keys lie on this machine: `althing key export FILE --remove-next` moves them away again, and the \
                      file that was used is of no more use"
                 } else {
                     ""
@@ -65,10 +65,10 @@ pub fn run(at: &Paths, key: &Key, out: &Out) -> Result<(), Failure> {
         }
         Key::Export { file, remove_next } => {
             let owner = owner::export(folder, file, &passphrase(true)?, *remove_next, &entropy())?;
-            let value = json!({ "owner": owner.id().did(), "file": file, "nextRemoved": remove_next });
+            let value = json!({ "owner": owner.id().to_string(), "file": file, "nextRemoved": remove_next });
             out.show(&value, |value| {
                 let next = if *remove_next {
-                    "\nthe next key now lies only there: `althing key rotate --from` and `revoke --from` need that file"
+                    "\nthe next keys now lie only there: `althing key rotate --from` and `revoke --from` need that file"
                 } else {
                     ""
                 };
@@ -85,9 +85,9 @@ pub fn run(at: &Paths, key: &Key, out: &Out) -> Result<(), Failure> {
     }
 }
 
-fn next_of(file: &Path) -> Result<SecretKey, Failure> {
+fn next_of(file: &Path) -> Result<NextKeys, Failure> {
     let exported = Exported::read(file, &passphrase(false)?)?;
-    exported.next.ok_or_else(|| Failure::usage(format!("{} holds no next key", file.display())))
+    exported.next.ok_or_else(|| Failure::usage(format!("{} holds no next keys", file.display())))
 }
 
 /// What a log says.
@@ -102,7 +102,7 @@ fn about(log: &KeyLog) -> Value {
             "oldKeyUntilMs": event.previous_until_ms })
     });
     json!({
-        "owner": log.publisher().did(),
+        "owner": log.publisher().to_string(),
         "key": log.current().did(),
         "state": state(log, clock().now_ms()),
         "events": events.collect::<Vec<_>>(),

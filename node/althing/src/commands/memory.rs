@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use althing_store::file::read_text;
 use serde_json::{Value, json};
 
 use crate::args::Memory;
@@ -10,6 +11,9 @@ use crate::control::MemoryRequest;
 use crate::control::client::Client;
 use crate::exit::Failure;
 use crate::paths::Paths;
+
+/// What the node takes in one request, bytes.
+const FILE_BYTES_MAX: u64 = 2 << 20;
 
 /// Looks at what agents keep, adds to it, or forgets it.
 pub async fn run(at: &Paths, memory: &Memory, out: &Out) -> Result<(), Failure> {
@@ -64,7 +68,7 @@ fn escape(namespace: &str) -> String {
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(file).map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))
+    read_text(file, FILE_BYTES_MAX).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
 }
 
 fn namespaces(all: &Value) -> String {

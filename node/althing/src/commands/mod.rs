@@ -13,10 +13,12 @@ mod panes;
 pub mod reserve;
 pub mod secret;
 pub mod show;
+mod task_sets;
 pub mod top;
 pub mod trust;
 pub mod up;
 
+use althing_td::is_hidden;
 use serde_json::Value;
 
 /// How results are printed.
@@ -57,11 +59,6 @@ fn harmless(text: &str) -> String {
         c => c.to_string(),
     };
     text.chars().map(shown).collect()
-}
-
-/// Characters that turn text around or hide in it (Unicode's Bidi_Control, and those of no width).
-fn is_hidden(c: char) -> bool {
-    matches!(c, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Columns of text, each as wide as its widest cell.

@@ -110,8 +110,9 @@ fn reached(reach: &Value) -> String {
 }
 
 /// An agent's description, byte for byte as its publisher signed it (with --json and without).
-pub async fn describe(at: &Paths, agent: &str, out: &Out) -> Result<(), Failure> {
-    let description = Client::connect(at).await?.get(&format!("/describe/{}", escape(agent))).await?;
+pub async fn describe(at: &Paths, agent: &str, anyone: bool, out: &Out) -> Result<(), Failure> {
+    let path = format!("/describe/{}?anyone={anyone}", escape(agent));
+    let description = Client::connect(at).await?.get(&path).await?;
     out.show(&description, |description| format!("{description:#}"));
     Ok(())
 }
@@ -125,7 +126,7 @@ pub fn id(at: &Paths, out: &Out) -> Result<(), Failure> {
     let key: SecretKey = owner::secret(&at.node_key(), &node::entropy())?;
     let owner = Owner::open(&at.owner, &node::clock(), &node::entropy())?;
     let key = key.public();
-    let value = json!({ "node": key.did(), "peerId": key.peer_id(), "owner": owner.id().did() });
+    let value = json!({ "node": key.did(), "peerId": key.peer_id(), "owner": owner.id().to_string() });
     out.show(&value, |value| {
         let lines = ["node", "peerId", "owner"].map(|name| format!("{name:7} {}", text(value, name)));
         lines.join("\n")

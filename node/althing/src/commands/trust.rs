@@ -1,5 +1,6 @@
 //! `althing trust`.
 
+use althing_protocol::{CallerId, IdentityError};
 use serde_json::Value;
 
 use crate::args::Trust;
@@ -11,20 +12,23 @@ use crate::paths::Paths;
 
 /// Gives or takes trust, or lists it.
 pub async fn run(at: &Paths, trust: &Trust, out: &Out) -> Result<(), Failure> {
+    // Before anything is asked of the node: what is mistyped is mistyped whether it runs or not.
+    let id: Option<Result<CallerId, IdentityError>> = trust.id.as_deref().map(str::parse);
+    let id = id.transpose().map_err(|error| Failure::usage(error.to_string()))?;
     let client = Client::connect(at).await?;
-    let Some(did) = &trust.did else {
+    let Some(id) = id else {
         let list = client.get("/trust").await?;
         out.show(&list, |list| {
-            let dids: Vec<&str> = rows(list, "trusted").iter().filter_map(Value::as_str).collect();
-            if dids.is_empty() { "nobody but the owner's own nodes".to_owned() } else { dids.join("\n") }
+            let ids: Vec<&str> = rows(list, "trusted").iter().filter_map(Value::as_str).collect();
+            if ids.is_empty() { "nobody but the owner's own nodes".to_owned() } else { ids.join("\n") }
         });
         return Ok(());
     };
-    let request = TrustRequest { did: did.clone(), trusted: !trust.remove };
+    let request = TrustRequest { id: id.to_string(), trusted: !trust.remove };
     let done = client.post("/trust", &request).await?;
     out.show(&done, |done| {
         let may = if done["trusted"] == true { "may call" } else { "may no longer call" };
-        format!("{} {may} this node's agents that answer trusted callers", text(done, "did"))
+        format!("{} {may} this node's agents that answer trusted callers", text(done, "id"))
     });
     Ok(())
 }

@@ -71,7 +71,7 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
     let listening = node.communication.network().listening();
     let value = json!({
         "node": node.key.public().did(),
-        "owner": node.owner().id().did(),
+        "owner": node.owner().id().to_string(),
         "gateway": format!("http://{}", node.gateway),
         "listening": listening,
         "introducing": node.introducing,
@@ -82,7 +82,7 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
         return;
     }
     print_line(&format!("node     {} ({})", node.key.public().did(), at.name));
-    print_line(&format!("owner    {}", node.owner().id().did()));
+    print_line(&format!("owner    {}", node.owner().id()));
     print_line(&format!("gateway  http://{}", node.gateway));
     for address in &node.introducing {
         print_line(&format!("intro    http://{address}/.well-known/wot"));

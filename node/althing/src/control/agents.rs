@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use althing_execution::definition::{Difference, Unfit};
 use althing_execution::realtime::{Machine, Privilege};
 use althing_execution::{AgentState, AgentStatus};
 use althing_protocol::AgentId;
@@ -17,6 +18,8 @@ use crate::control::{AddRequest, RunLine};
 use crate::exit::Failure;
 use crate::node::Node;
 
+/// Tools of one agent whose refusal is told of in words.
+const REFUSED_TOOLS_MAX: usize = 16;
 /// Between two looks at an agent that is run.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -48,7 +51,7 @@ pub fn machine(machine: &Machine) -> Value {
 
 fn row(agent: &AgentStatus) -> Value {
     let (state, why) = match &agent.state {
-        AgentState::Ready => ("ready", None),
+        AgentState::Ready => ("ready", (!agent.unfit.is_empty()).then(|| refused_tools(agent).join("; "))),
         AgentState::Starting => ("starting", None),
         AgentState::Restarting { why, restarts } => ("restarting", Some(format!("{why} (restarts: {restarts})"))),
         AgentState::Degraded { why } => ("degraded", Some(why.clone())),
@@ -83,7 +86,24 @@ fn row(agent: &AgentStatus) -> Value {
             "late": agent.turns.late,
         },
         "hrt": hard,
+        "toolsRefused": agent.unfit.iter().map(|(tool, unfit)| json!({
+            "tool": tool,
+            "reason": unfit.reason(),
+            "why": unfit.brief(),
+            "differences": unfit.differences(),
+        })).collect::<Vec<_>>(),
     })
+}
+
+/// The tools that an agent is not given, each with what is the matter, field by field.
+pub fn refused_tools(agent: &AgentStatus) -> Vec<String> {
+    let difference = |one: &Difference| format!("{}: was {:?}, is {:?}", one.field, one.old, one.new);
+    let told = |(tool, unfit): (&String, &Unfit)| {
+        let differences: Vec<String> = unfit.differences().iter().map(difference).collect();
+        let more = if differences.is_empty() { String::new() } else { format!(" ({})", differences.join(", ")) };
+        format!("{} {tool:?}: {}{more}", unfit.reason(), unfit.brief())
+    };
+    agent.unfit.iter().take(REFUSED_TOOLS_MAX).map(told).collect()
 }
 
 /// `GET /ps`

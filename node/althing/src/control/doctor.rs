@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use althing_execution::AgentState;
+use althing_execution::{AgentState, AgentStatus};
+use althing_td::RuntimeSpec;
 use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
 
 use crate::commands::short;
+use crate::control::agents::refused_tools;
 use crate::control::server::reach;
 use crate::doctor::{DialBack, Facts, diagnose, report};
 use crate::node::Node;
-use crate::publish;
+use crate::publish::{self, Added};
 
 /// Peers that are asked to dial back.
 const ASKED: usize = 3;
@@ -41,7 +43,12 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
         AgentState::Restarting { why, .. } | AgentState::Suspended { why } => Some((agent.name, why)),
         AgentState::Ready | AgentState::Starting | AgentState::Degraded { .. } => None,
     }));
+    let refused =
+        |agent: &AgentStatus| refused_tools(agent).into_iter().map(|why| (agent.name.clone(), why)).collect::<Vec<_>>();
+    let tools = node.host.status().iter().flat_map(refused).collect();
     let agents = publish::stored(node.store.as_ref()).unwrap_or_default();
+    let open = |added: &Added| matches!(added.file.runtime, RuntimeSpec::Process { port: Some(_), .. });
+    let open_ports = agents.iter().filter(|added| open(added)).map(|added| added.file.name.clone()).collect();
     let runs = |name: &str| !failed.iter().any(|(failed, _)| failed == name);
     let agents = agents.into_iter().filter(|added| runs(&added.file.name));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -49,6 +56,8 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
     Facts {
         agents: agents.map(|added| (added.file.name, format!("{:?}", added.file.exposure).to_lowercase())).collect(),
         failed,
+        tools,
+        open_ports,
         unwritable: unwritable(node).await,
         owner_keys: text(&node.key_state()["state"]),
         refused_by: troubles.refused_by.into_iter().map(|(peer, why)| (short(&peer.did()), why)).collect(),

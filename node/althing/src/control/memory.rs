@@ -20,6 +20,7 @@ fn failed(error: &MemoryError) -> Failure {
         MemoryError::Collision { .. }
         | MemoryError::Length { .. }
         | MemoryError::NoSecret(_)
+        | MemoryError::SecretRefused { .. }
         | MemoryError::Terms { .. } => code::USAGE,
         MemoryError::Embedding(_) | MemoryError::Damaged(_) | MemoryError::Read(_) | MemoryError::Write(_) => {
             code::FAILED

@@ -17,6 +17,9 @@ pub struct CallRequest {
     pub text: String,
     pub task: Option<String>,
     pub explain: bool,
+    /// A stranger's agent of that name will do.
+    #[serde(default)]
+    pub anyone: bool,
 }
 
 /// One line of a call's answer.
@@ -83,7 +86,8 @@ pub enum MemoryRequest {
 /// Asks for trust to be given or taken.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TrustRequest {
-    pub did: String,
+    /// A node's did:key, or a publisher's urn.
+    pub id: String,
     pub trusted: bool,
 }
 

@@ -4,11 +4,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_calls::{Ask, Operation, OperationError, Priority, Reply, Trace};
+use althing_calls::{Among, Ask, Operation, OperationError, Priority, Reply, Trace};
 use althing_discovery::{Found, Learned, Query};
-use althing_protocol::PublicKey;
+use althing_protocol::{CallerId, IdentityError, PublicKey};
 use axum::body::Body;
-use axum::extract::{Path as UrlPath, State};
+use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -78,7 +78,7 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
     let kept = network.routing().kept();
     Json(json!({
         "node": node.key.public().did(),
-        "owner": node.owner().id().did(),
+        "owner": node.owner().id().to_string(),
         "ownerKeys": node.key_state(),
         "network": node.config.network,
         "private": node.config.secret.is_some(),
@@ -140,7 +140,7 @@ async fn peers(State(node): State<Arc<Node>>) -> Json<Value> {
         json!({
             "node": info.peer.did(),
             "peerId": info.peer.peer_id(),
-            "owner": node.communication.owner(info.peer).map(|owner| owner.did()),
+            "owner": node.communication.owner(info.peer).map(|owner| owner.to_string()),
             "address": info.address,
             "dialled": info.dialled,
             "connections": info.connections,
@@ -229,9 +229,20 @@ fn row(found: &Found) -> Value {
     })
 }
 
-async fn describe(State(node): State<Arc<Node>>, UrlPath(agent): UrlPath<String>) -> Result<Response, Failure> {
+/// Whose agents a name may lead to.
+#[derive(serde::Deserialize)]
+struct Whose {
+    #[serde(default)]
+    anyone: bool,
+}
+
+async fn describe(
+    State(node): State<Arc<Node>>,
+    UrlPath(agent): UrlPath<String>,
+    UrlQuery(whose): UrlQuery<Whose>,
+) -> Result<Response, Failure> {
     let unknown = |message: String| Failure::new(code::NOT_FOUND, message);
-    let id = match node.calls.resolve(&agent).await {
+    let id = match node.calls.resolve(&agent, among(whose.anyone)).await {
         Ok(id) => id,
         Err(error) => {
             // By its identifier only: anybody may give a Thing an agent's title. As it was read; nobody here vouches for it.
@@ -297,28 +308,35 @@ async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -
 }
 
 async fn trusted(State(node): State<Arc<Node>>) -> Json<Value> {
-    let dids: Vec<String> = node.trusted().iter().map(PublicKey::did).collect();
-    Json(json!({ "trusted": dids }))
+    let ids: Vec<String> = node.trusted().iter().map(ToString::to_string).collect();
+    Json(json!({ "trusted": ids }))
 }
 
 async fn trust(State(node): State<Arc<Node>>, Json(request): Json<TrustRequest>) -> Answer {
-    let key = PublicKey::from_did(&request.did).map_err(|error| Failure::usage(error.to_string()))?;
-    node.set_trust(key, request.trusted).await?;
-    Ok(Json(json!({ "did": request.did, "trusted": request.trusted })))
+    let id: CallerId = request.id.parse().map_err(|error: IdentityError| Failure::usage(error.to_string()))?;
+    node.set_trust(id, request.trusted).await?;
+    Ok(Json(json!({ "id": request.id, "trusted": request.trusted })))
 }
 
 async fn cancel(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Answer {
     let params = json!({ "id": request.task });
-    match node.calls.ask(ask(&node, &request.agent, Operation::CancelTask, &params).await?).await {
+    match node.calls.ask(ask(&node, &request, Operation::CancelTask, &params).await?).await {
         Ok(_) => Ok(Json(json!({ "cancelled": request.task }))),
         Err(error) => Err(failure(&error)),
     }
 }
 
-async fn ask(node: &Node, agent: &str, operation: Operation, params: &Value) -> Result<Ask, Failure> {
+/// Whether a stranger's agent will do.
+fn among(anyone: bool) -> Among {
+    if anyone { Among::Anyone } else { Among::Near }
+}
+
+async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &Value) -> Result<Ask, Failure> {
+    let agent = request.agent.as_str();
+    let resolved = node.calls.resolve(agent, among(request.anyone)).await;
     Ok(Ask {
         operation,
-        agent: node.calls.resolve(agent).await.map_err(|error| match node.discovery.no_agent_but_thing(agent) {
+        agent: resolved.map_err(|error| match node.discovery.no_agent_but_thing(agent) {
             Some(thing) => Failure::new(
                 code::NOT_FOUND,
                 format!(
@@ -359,8 +377,8 @@ async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -
         message["taskId"] = json!(task);
     }
     let params = json!({ "message": message });
-    let ask = ask(&node, &request.agent, Operation::SendStreamingMessage, &params).await?;
-    let explained = if request.explain { Some(explain(&node, &request.agent).await) } else { None };
+    let ask = ask(&node, &request, Operation::SendStreamingMessage, &params).await?;
+    let explained = if request.explain { Some(explain(&node, &request).await) } else { None };
     let events = match node.calls.ask(ask).await.map_err(|error| failure(&error))? {
         Reply::Events(events) => events,
         Reply::One(body) => futures::stream::iter([Ok(body)]).boxed(),
@@ -389,8 +407,8 @@ pub fn ndjson<T: serde::Serialize>(lines: impl Stream<Item = T> + Send + 'static
 }
 
 /// Which nodes host the agent, in the order in which they are asked.
-async fn explain(node: &Node, agent: &str) -> Value {
-    match node.calls.resolve(agent).await {
+async fn explain(node: &Node, request: &CallRequest) -> Value {
+    match node.calls.resolve(&request.agent, among(request.anyone)).await {
         Ok(id) => {
             let hosts = node.discovery.hosts(&id);
             json!({

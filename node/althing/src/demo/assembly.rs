@@ -181,8 +181,14 @@ async fn ask(node: &DemoNode, question: &str, quiet: bool) -> Result<(Duration, 
 
 async fn strange(node: &DemoNode) -> Result<((), String), Failure> {
     find(node).await?;
-    let request =
-        CallRequest { agent: "knowledge".to_owned(), text: "Tell me.".to_owned(), task: None, explain: false };
+    let request = CallRequest {
+        agent: "knowledge".to_owned(),
+        text: "Tell me.".to_owned(),
+        task: None,
+        explain: false,
+        // The owner of the others is a stranger to this one.
+        anyone: true,
+    };
     let refused = |failure: Failure| match failure.code {
         code::REFUSED => Ok(((), "CALLER_NOT_ALLOWED, before anything ran".to_owned())),
         _ => Err(failure),

@@ -43,7 +43,7 @@ impl Intruder {
     async fn open(&self) -> Result<Opened, Failure> {
         let mut raw = self.network.open(self.target, althing_calls::CALL).await.map_err(failed)?;
         let challenge = node::entropy().bytes();
-        let hello = Hello { version: FRAME_VERSION, challenge, network: self.name.clone(), membership: None };
+        let hello = Hello { version: FRAME_VERSION, challenge, network: self.name.clone(), owner: None };
         send(&mut raw, &hello.encode()).await?;
         let theirs = Hello::decode(&receive(&mut raw).await?, &self.name).map_err(failed)?;
         let binding = StreamBinding {

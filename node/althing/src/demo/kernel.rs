@@ -113,7 +113,8 @@ async fn add(node: &DemoNode, folder: &Path, name: &str) -> Result<((), String),
 /// One call; the text and the data that came, and when the first of it did.
 async fn call(node: &DemoNode, agent: &str, said: &str) -> Result<(Value, Duration), Failure> {
     let begun = Instant::now();
-    let request = CallRequest { agent: agent.to_owned(), text: said.to_owned(), task: None, explain: false };
+    let request =
+        CallRequest { agent: agent.to_owned(), text: said.to_owned(), task: None, explain: false, anyone: false };
     let mut lines = node.client().await?.lines("/call", &request).await?;
     let (mut answer, mut first) = (Value::Null, None);
     while let Some(line) = lines.next().await? {

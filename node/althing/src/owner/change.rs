@@ -8,24 +8,28 @@ use althing_protocol::keyring::Withdrawal;
 use althing_protocol::{KeyLog, PublicKey, SecretKey, object};
 
 use super::Owner;
-use super::files::Files;
+use super::files::{Files, NextKeys};
 use crate::exit::Failure;
 
-/// The next key takes over; the old one is accepted for `overlap` more. `next` is the next key where it lies elsewhere.
+/// The next key takes over; the old one is accepted for `overlap` more. `next` are the next keys where they lie elsewhere.
 pub fn rotate(
     folder: &Path,
-    next: Option<SecretKey>,
+    next: Option<NextKeys>,
     overlap: Duration,
     clock: &WallClock,
     entropy: &Entropy,
 ) -> Result<KeyLog, Failure> {
     let (files, owner) = current(folder)?;
     let hint = hint(next.as_ref());
-    let key = next_key(&files, next)?;
-    let after = SecretKey::from_seed(&entropy.bytes());
+    let NextKeys { next: key, after_next } = next_keys(&files, next)?;
+    let newest = SecretKey::from_seed(&entropy.bytes());
     let overlap_ms = u64::try_from(overlap.as_millis()).unwrap_or(u64::MAX);
-    let log = owner.log.rotate(&key, after.public(), later(&owner.log, clock), overlap_ms);
+    let log = owner.log.rotate(&key, newest.public(), later(&owner.log, clock), overlap_ms);
     let log = log.map_err(|error| Failure::failed(format!("the keys cannot be rotated: {error}{hint}")))?;
+    let next = NextKeys { next: after_next, after_next: newest };
+    if !next.belong_to(&log) {
+        return Err(Failure::failed(format!("the keys to come are not those that the log commits to{hint}")));
+    }
     // What was taken back stays taken back, signed by a key that speaks.
     let mut withdrawals = Vec::new();
     for bytes in &owner.withdrawals {
@@ -34,13 +38,13 @@ pub fn rotate(
             withdrawals.push(signed(old.body, &key)?);
         }
     }
-    files.change(&log, &key, Some(&after))?;
+    files.change(&log, &key, Some(&next))?;
     files.keep_withdrawals(withdrawals)?;
     Ok(log)
 }
 
 /// What may be wrong with a key that was brought from elsewhere.
-fn hint(brought: Option<&SecretKey>) -> &'static str {
+fn hint(brought: Option<&NextKeys>) -> &'static str {
     if brought.is_some() {
         "; is the exported file from before the last rotation? the one after it is needed"
     } else {
@@ -49,10 +53,10 @@ fn hint(brought: Option<&SecretKey>) -> &'static str {
 }
 
 /// No key speaks for the owner any more, for ever.
-pub fn revoke(folder: &Path, next: Option<SecretKey>, clock: &WallClock) -> Result<KeyLog, Failure> {
+pub fn revoke(folder: &Path, next: Option<NextKeys>, clock: &WallClock) -> Result<KeyLog, Failure> {
     let (files, owner) = current(folder)?;
     let hint = hint(next.as_ref());
-    let key = next_key(&files, next)?;
+    let key = next_keys(&files, next)?.next;
     let log = owner.log.revoke(&key, later(&owner.log, clock));
     let log = log.map_err(|error| Failure::failed(format!("the keys cannot be revoked: {error}{hint}")))?;
     files.change(&log, &key, None)?;
@@ -85,7 +89,7 @@ fn signed(withdrawal: Withdrawal, key: &SecretKey) -> Result<Vec<u8>, Failure> {
 
 fn current(folder: &Path) -> Result<(Files, Owner), Failure> {
     let files = Files::lock(folder)?;
-    if !files.begun() {
+    if !files.begun()? {
         let message = format!("there is no owner in {} yet; `althing up` makes one", folder.display());
         return Err(Failure::new(crate::exit::code::NOT_FOUND, message));
     }
@@ -102,12 +106,12 @@ fn later(log: &KeyLog, clock: &WallClock) -> u64 {
     clock.now_ms().max(last_ms)
 }
 
-fn next_key(files: &Files, given: Option<SecretKey>) -> Result<SecretKey, Failure> {
+fn next_keys(files: &Files, given: Option<NextKeys>) -> Result<NextKeys, Failure> {
     match given {
-        Some(key) => Ok(key),
+        Some(keys) => Ok(keys),
         None => files.next()?.ok_or_else(|| {
             Failure::usage(
-                "the next key does not lie on this machine: name the file that it was exported to (--from FILE)",
+                "the next keys do not lie on this machine: name the file that they were exported to (--from FILE)",
             )
         }),
     }

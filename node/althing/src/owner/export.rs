@@ -1,29 +1,29 @@
 //! The owner's keys in one file under a passphrase: to be kept elsewhere, and brought back.
 //!
-//! `althing owner keys 1\n`, 16 bytes of salt, then XChaCha20-Poly1305 under a key that Argon2id makes of the passphrase
-//! over three byte strings: the key, the next key or nothing, the log.
+//! `althing owner keys 2\n`, 16 bytes of salt, then XChaCha20-Poly1305 under a key that Argon2id makes of the passphrase
+//! over four byte strings: the key, the next key and the one after it or nothing, the log.
 
-use std::fs;
 use std::path::Path;
 
 use althing_communication::Entropy;
 use althing_protocol::{KeyLog, SecretKey};
+use althing_store::file::read_bytes;
 use althing_store::keyfile;
 use althing_store::seal::{SALT_BYTES, Seal};
 
 use super::Owner;
-use super::files::{Files, decode, encode};
+use super::files::{Files, NextKeys, decode, encode};
 use crate::exit::{Failure, code};
 
 /// What an exported file begins with.
-const HEAD: &[u8] = b"althing owner keys 1\n";
+const HEAD: &[u8] = b"althing owner keys 2\n";
 
 /// What an exported file holds.
 pub struct Exported {
     /// Speaks for the owner.
     pub key: SecretKey,
-    /// The next key.
-    pub next: Option<SecretKey>,
+    /// The next keys.
+    pub next: Option<NextKeys>,
     /// The log as it was then.
     pub log: KeyLog,
 }
@@ -39,7 +39,7 @@ pub fn into_a_folder(file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes the owner's keys to a new file; with `remove_next` the next key then lies nowhere else.
+/// Writes the owner's keys to a new file; with `remove_next` the next keys then lie nowhere else.
 pub fn export(
     folder: &Path,
     to: &Path,
@@ -49,18 +49,18 @@ pub fn export(
 ) -> Result<Owner, Failure> {
     into_a_folder(to)?;
     let files = Files::lock(folder)?;
-    if !files.begun() {
+    if !files.begun()? {
         let message = format!("there is no owner in {} yet; `althing up` makes one", folder.display());
         return Err(Failure::new(code::NOT_FOUND, message));
     }
     let owner = files.read()?;
     let next = files.next()?;
     if remove_next && next.is_none() {
-        return Err(Failure::usage("the next key does not lie on this machine, so it cannot be moved away"));
+        return Err(Failure::usage("the next keys do not lie on this machine, so they cannot be moved away"));
     }
     let log = encode(owner.log.to_bytes());
-    let plain =
-        encode(vec![owner.key.seed().to_vec(), next.as_ref().map_or_else(Vec::new, |next| next.seed().to_vec()), log]);
+    let seed = |of: fn(&NextKeys) -> &SecretKey| next.as_ref().map_or_else(Vec::new, |next| of(next).seed().to_vec());
+    let plain = encode(vec![owner.key.seed().to_vec(), seed(|keys| &keys.next), seed(|keys| &keys.after_next), log]);
     let salt: [u8; SALT_BYTES] = entropy.bytes();
     let sealed = Seal::new(passphrase, &salt).close(entropy.bytes(), HEAD, &plain);
     let written = keyfile::write_secret(to, &[HEAD, &salt, &sealed].concat());
@@ -77,11 +77,10 @@ impl Exported {
     /// Reads an exported file.
     pub fn read(from: &Path, passphrase: &str) -> Result<Exported, Failure> {
         let refused = |why: &str| Failure::usage(format!("{}: {why}", from.display()));
-        let facts = fs::metadata(from).map_err(|error| refused(&error.to_string()))?;
-        if facts.len() > keyfile::SECRET_BYTES_MAX {
-            return Err(refused("it is far longer than exported keys"));
+        let bytes = read_bytes(from, keyfile::SECRET_BYTES_MAX).map_err(|error| refused(&error.to_string()))?;
+        if bytes.starts_with(b"althing owner keys 1\n") {
+            return Err(refused("an earlier version of althing wrote it, whose owners were named by their keys"));
         }
-        let bytes = fs::read(from).map_err(|error| refused(&error.to_string()))?;
         let rest =
             bytes.strip_prefix(HEAD).ok_or_else(|| refused("these are no keys that `althing key export` wrote"))?;
         let (salt, sealed) =
@@ -90,10 +89,14 @@ impl Exported {
         let plain = plain.ok_or_else(|| refused("the passphrase is another one, or the file is damaged"))?;
         let damaged = || refused("it is damaged");
         let parts = decode(&plain).map_err(|_| damaged())?;
-        let [key, next, log] = &parts[..] else { return Err(damaged()) };
+        let [key, next, after_next, log] = &parts[..] else { return Err(damaged()) };
         let secret = |bytes: &[u8]| bytes.try_into().map(|seed| SecretKey::from_seed(&seed)).map_err(|_| damaged());
         let log = KeyLog::verify(&decode(log).map_err(|_| damaged())?).map_err(|error| refused(&error.to_string()))?;
-        let next = if next.is_empty() { None } else { Some(secret(next)?) };
+        let next = if next.is_empty() {
+            None
+        } else {
+            Some(NextKeys { next: secret(next)?, after_next: secret(after_next)? })
+        };
         Ok(Exported { key: secret(key)?, next, log })
     }
 }
@@ -104,7 +107,8 @@ pub fn import(folder: &Path, exported: &Exported) -> Result<(), Failure> {
     if exported.log.current() != exported.key.public() {
         return Err(Failure::usage("the exported key is not the one that its log names last; export it anew"));
     }
-    if files.begun() {
+    // A key without its log is what the copy is for, too.
+    if files.has_log() {
         // The keys may be lost; that is what the copy is for.
         let there = files.log()?;
         if !exported.log.continues(&there) {

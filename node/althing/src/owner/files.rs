@@ -7,15 +7,37 @@ use std::time::SystemTime;
 
 use althing_communication::{Entropy, WallClock};
 use althing_protocol::{KeyLog, SecretKey, keylog};
+use althing_store::file::read_bytes;
 use althing_store::keyfile;
 use minicbor::bytes::ByteVec;
 use nix::fcntl::{Flock, FlockArg};
 
-use super::{Owner, secret};
+use super::Owner;
 use crate::exit::Failure;
 
 /// Bytes of the files that are no keys: a log of 208 events has a twentieth of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The key that the log commits to.
+const NEXT: &str = "owner-next.key";
+/// The one after it, which the log commits to as well.
+const AFTER_NEXT: &str = "owner-after-next.key";
+
+/// The two keys that a log commits to.
+#[derive(Debug, Clone)]
+pub struct NextKeys {
+    /// Signs the next event.
+    pub next: SecretKey,
+    /// Signs the one after that.
+    pub after_next: SecretKey,
+}
+
+impl NextKeys {
+    /// Are these the ones that the log commits to?
+    pub fn belong_to(&self, log: &KeyLog) -> bool {
+        log.commits_to(self.next.public()) && log.commits_later_to(self.after_next.public())
+    }
+}
 
 /// The files, while nobody else changes them.
 pub struct Files {
@@ -51,18 +73,39 @@ impl Files {
         self.folder.join(name)
     }
 
-    /// Is there an owner?
-    pub fn begun(&self) -> bool {
+    /// Is there a log?
+    pub fn has_log(&self) -> bool {
         self.path("owner.log").exists()
     }
 
-    /// Makes an owner.
+    /// Is there an owner?
+    ///
+    /// # Errors
+    /// A key without its log: a new log would silently be a new owner.
+    pub fn begun(&self) -> Result<bool, Failure> {
+        let (log, key) = (self.path("owner.log"), self.path("owner.key"));
+        if self.has_log() {
+            return Ok(true);
+        }
+        if key.exists() {
+            return Err(Failure::failed(format!(
+                "{} is missing beside {}: without it nobody knows whose key that is; put your copy of it back (`althing \
+                 key import`), or move the files owner* in {} away, and be somebody new",
+                log.display(),
+                key.display(),
+                self.folder.display()
+            )));
+        }
+        Ok(false)
+    }
+
+    /// Makes an owner. What is cut off before the log is written leaves no owner.
     pub fn begin(&self, clock: &WallClock, entropy: &Entropy) -> Result<(), Failure> {
-        let key = secret(&self.path("owner.key"), entropy)?;
-        // The next key is made now because the log commits to it from the start.
-        let next = secret(&self.path("owner-next.key"), entropy)?;
-        let inception = keylog::inception(&key, next.public(), clock.now_ms());
-        self.replace("owner.log", &encode(vec![inception.bytes]))
+        let [key, next, after_next] = std::array::from_fn(|_| SecretKey::from_seed(&entropy.bytes()));
+        // The keys to come are made now because the log commits to them from the start.
+        let inception = keylog::inception(&key, [next.public(), after_next.public()], clock.now_ms());
+        let log = KeyLog::verify(&[inception.bytes]).map_err(|error| Failure::failed(error.to_string()))?;
+        self.change(&log, &key, Some(&NextKeys { next, after_next }))
     }
 
     /// The log, whatever became of the keys.
@@ -77,6 +120,14 @@ impl Files {
             ))
         };
         let events = decode(&self.bytes("owner.log")?).map_err(|error| refused(&error))?;
+        if events.first().is_some_and(|event| keylog::is_of_an_earlier_version(event)) {
+            return Err(Failure::failed(format!(
+                "{} was written by an earlier version of althing, whose owners were named by their keys; this version \
+                 cannot go on with it: move the files owner* in {} away, and be somebody new",
+                path.display(),
+                self.folder.display()
+            )));
+        }
         KeyLog::verify(&events).map_err(|error| refused(&error))
     }
 
@@ -102,27 +153,35 @@ impl Files {
         } else {
             Vec::new()
         };
-        let has_next = self.next()?.is_some_and(|next| log.commits_to(next.public()));
+        let has_next = self.next()?.is_some_and(|keys| keys.belong_to(&log));
         Ok(Owner { key: read_secret(&key)?, log, withdrawals, has_next, stamp })
     }
 
-    /// The key that the log commits to, where it lies here.
-    pub fn next(&self) -> Result<Option<SecretKey>, Failure> {
-        let path = self.path("owner-next.key");
-        if path.exists() { read_secret(&path).map(Some) } else { Ok(None) }
+    /// The keys that the log commits to, where they lie here.
+    pub fn next(&self) -> Result<Option<NextKeys>, Failure> {
+        let (next, after_next) = (self.path(NEXT), self.path(AFTER_NEXT));
+        if next.exists() && after_next.exists() {
+            Ok(Some(NextKeys { next: read_secret(&next)?, after_next: read_secret(&after_next)? }))
+        } else {
+            Ok(None)
+        }
     }
 
-    /// Takes the next key away; a copy of it lies elsewhere.
+    /// Takes the next keys away; a copy of them lies elsewhere.
     pub fn remove_next(&self) -> Result<(), Failure> {
-        let path = self.path("owner-next.key");
-        fs::remove_file(&path).map_err(|error| Failure::failed(format!("cannot remove {}: {error}", path.display())))
+        for path in [NEXT, AFTER_NEXT].map(|name| self.path(name)) {
+            let removed = fs::remove_file(&path);
+            removed.map_err(|error| Failure::failed(format!("cannot remove {}: {error}", path.display())))?;
+        }
+        Ok(())
     }
 
-    /// Puts a log and its keys in the place of what there is. `key` speaks by the log, `next` is what it commits to.
-    pub fn change(&self, log: &KeyLog, key: &SecretKey, next: Option<&SecretKey>) -> Result<(), Failure> {
-        for (name, secret) in [("owner.key.new", Some(key)), ("owner-next.key.new", next)] {
+    /// Puts a log and its keys in the place of what there is. `key` speaks by the log, `next` are those it commits to.
+    pub fn change(&self, log: &KeyLog, key: &SecretKey, next: Option<&NextKeys>) -> Result<(), Failure> {
+        let (next, after_next) = (next.map(|keys| &keys.next), next.map(|keys| &keys.after_next));
+        for (name, secret) in [("owner.key", Some(key)), (NEXT, next), (AFTER_NEXT, after_next)] {
             if let Some(secret) = secret {
-                let written = keyfile::replace_secret(&self.path(name), &secret.seed());
+                let written = keyfile::replace_secret(&self.path(&format!("{name}.new")), &secret.seed());
                 written.map_err(|error| Failure::failed(error.to_string()))?;
             }
         }
@@ -137,14 +196,18 @@ impl Files {
 
     /// Staged keys that belong to the log take their places, others are of a change that was cut off before it began.
     fn settle(&self, log: &KeyLog) -> Result<(), Failure> {
-        for name in ["owner.key", "owner-next.key"] {
+        for name in ["owner.key", NEXT, AFTER_NEXT] {
             let staged = self.path(&format!("{name}.new"));
             if !staged.exists() {
                 continue;
             }
             let failed = |error: std::io::Error| Failure::failed(format!("cannot move {}: {error}", staged.display()));
             let key = read_secret(&staged)?.public();
-            let belongs = if name == "owner.key" { log.current() == key } else { log.commits_to(key) };
+            let belongs = match name {
+                NEXT => log.commits_to(key),
+                AFTER_NEXT => log.commits_later_to(key),
+                _ => log.current() == key,
+            };
             if belongs {
                 fs::rename(&staged, self.path(name)).map_err(failed)?;
             } else {
@@ -159,11 +222,7 @@ impl Files {
         let path = self.path(name);
         let failed =
             |error: &dyn std::fmt::Display| Failure::failed(format!("cannot read {}: {error}", path.display()));
-        let facts = fs::metadata(&path).map_err(|error| failed(&error))?;
-        if facts.len() > FILE_BYTES_MAX {
-            return Err(failed(&"it is far too long"));
-        }
-        fs::read(&path).map_err(|error| failed(&error))
+        read_bytes(&path, FILE_BYTES_MAX).map_err(|error| failed(&error))
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {

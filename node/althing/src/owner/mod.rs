@@ -8,14 +8,14 @@ use std::path::Path;
 
 use althing_communication::{Entropy, WallClock};
 use althing_protocol::keyring::Withdrawal;
-use althing_protocol::{KeyLog, PublicKey, SecretKey, object};
+use althing_protocol::{KeyLog, PublicKey, PublisherId, SecretKey, object};
 use althing_store::keyfile;
 
 use crate::exit::Failure;
 pub use change::{revoke, rotate, withdraw, withdrawn};
 pub use export::{Exported, export, import, into_a_folder};
 use files::Files;
-pub use files::{Stamp, decode, encode, stamp};
+pub use files::{NextKeys, Stamp, decode, encode, stamp};
 
 /// The owner's keys.
 #[derive(Debug, Clone)]
@@ -26,15 +26,15 @@ pub struct Owner {
     pub log: KeyLog,
     /// What the owner has taken back from nodes, each as signed.
     pub withdrawals: Vec<Vec<u8>>,
-    /// Whether the key that the log commits to lies here too.
+    /// Whether the keys that the log commits to lie here too.
     pub has_next: bool,
     /// The state of the files that this was read from.
     pub stamp: Stamp,
 }
 
 impl Owner {
-    /// The owner's inception key: who the owner is.
-    pub fn id(&self) -> PublicKey {
+    /// Who the owner is.
+    pub fn id(&self) -> PublisherId {
         self.log.publisher()
     }
 
@@ -49,7 +49,7 @@ impl Owner {
     /// Reads the owner's keys from `folder`, or makes them on first use. They must speak for the owner.
     pub fn open(folder: &Path, clock: &WallClock, entropy: &Entropy) -> Result<Owner, Failure> {
         let files = Files::lock(folder)?;
-        if !files.begun() {
+        if !files.begun()? {
             files.begin(clock, entropy)?;
         }
         let owner = files.read()?;
@@ -71,7 +71,7 @@ impl Owner {
     /// Reads the owner's keys as they are, revoked or not.
     pub fn read(folder: &Path) -> Result<Owner, Failure> {
         let files = Files::lock(folder)?;
-        if !files.begun() {
+        if !files.begun()? {
             let message = format!("there is no owner in {} yet; `althing up` makes one", folder.display());
             return Err(Failure::new(crate::exit::code::NOT_FOUND, message));
         }

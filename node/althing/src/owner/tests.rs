@@ -1,6 +1,9 @@
 use std::fs;
 
+use std::sync::Arc;
+
 use althing_protocol::Keyring;
+use althing_protocol::keyring::Origin;
 use tempfile::TempDir;
 
 use super::*;
@@ -34,9 +37,8 @@ fn a_rotation_changes_the_key_and_not_the_name() {
     let second = Owner::open(folder.path(), &clock(), &entropy).expect("the rotated owner");
     assert_eq!(second.id(), first.id());
     assert_ne!(second.key.public(), first.key.public());
-    assert!(
-        second.log.commits_to(Files::lock(folder.path()).expect("free").next().expect("read").expect("made").public())
-    );
+    let next = Files::lock(folder.path()).expect("free").next().expect("read").expect("made");
+    assert!(next.belong_to(&second.log));
     rotate(folder.path(), None, HOUR, &clock(), &entropy).expect("rotated again");
     assert_eq!(Owner::open(folder.path(), &clock(), &entropy).expect("once more").log.len(), 3);
 }
@@ -44,19 +46,22 @@ fn a_rotation_changes_the_key_and_not_the_name() {
 #[test]
 fn a_rotation_that_is_cut_off_is_either_done_or_not() {
     let (folder, first, entropy) = begun();
-    let before: Vec<(std::path::PathBuf, Vec<u8>)> = ["owner.key", "owner-next.key", "owner.log"]
-        .map(|name| (folder.path().join(name), fs::read(folder.path().join(name)).expect("a file")))
-        .to_vec();
+    let before: Vec<(std::path::PathBuf, Vec<u8>)> =
+        ["owner.key", "owner-next.key", "owner-after-next.key", "owner.log"]
+            .map(|name| (folder.path().join(name), fs::read(folder.path().join(name)).expect("a file")))
+            .to_vec();
     rotate(folder.path(), None, HOUR, &clock(), &entropy).expect("rotated");
     let after = |name: &str| fs::read(folder.path().join(name)).expect("a file");
     let (key, next, log) = (after("owner.key"), after("owner-next.key"), after("owner.log"));
+    let after_next = after("owner-after-next.key");
     let put = |name: &str, bytes: &[u8]| keyfile::replace_secret(&folder.path().join(name), bytes).expect("written");
     // Which files were written when it was cut off, in the order in which they are written.
-    for (staged, logged, settled) in [(1, false, 0), (2, false, 0), (2, true, 0), (2, true, 1)] {
+    for (staged, logged, settled) in [(1, false, 0), (2, false, 0), (3, false, 0), (3, true, 0), (3, true, 1)] {
         for (path, bytes) in &before {
             keyfile::replace_secret(path, bytes).expect("written");
         }
-        for (name, bytes) in [("owner.key.new", &key), ("owner-next.key.new", &next)].into_iter().take(staged) {
+        let all = [("owner.key.new", &key), ("owner-next.key.new", &next), ("owner-after-next.key.new", &after_next)];
+        for (name, bytes) in all.into_iter().take(staged) {
             put(name, bytes);
         }
         if logged {
@@ -68,8 +73,53 @@ fn a_rotation_that_is_cut_off_is_either_done_or_not() {
         let owner = Owner::open(folder.path(), &clock(), &entropy).expect("it can always be opened");
         assert_eq!(owner.key.public() == first.key.public(), !logged, "{staged} {logged} {settled}");
         assert!(owner.has_next, "{staged} {logged} {settled}");
-        assert!(!folder.path().join("owner.key.new").exists() && !folder.path().join("owner-next.key.new").exists());
+        for (name, _) in all {
+            assert!(!folder.path().join(name).exists(), "{name}");
+        }
     }
+}
+
+#[test]
+fn a_key_without_its_log_is_refused_and_no_second_owner_is_made() {
+    let (folder, _, entropy) = begun();
+    let key = fs::read(folder.path().join("owner.key")).expect("a file");
+    fs::remove_file(folder.path().join("owner.log")).expect("it was there");
+    for _ in 0..2 {
+        let refused = Owner::open(folder.path(), &clock(), &entropy).expect_err("whose key is that?").message;
+        assert!(refused.contains("owner.log is missing") && refused.contains("althing key import"), "{refused}");
+    }
+    assert!(!folder.path().join("owner.log").exists(), "no other beginning was written");
+    assert_eq!(fs::read(folder.path().join("owner.key")).expect("a file"), key);
+}
+
+#[test]
+fn a_first_start_that_is_cut_off_is_begun_again() {
+    let folder = TempDir::new().expect("a folder");
+    // The keys were staged, and the log was not written.
+    for name in ["owner.key.new", "owner-next.key.new"] {
+        keyfile::replace_secret(&folder.path().join(name), &[9; 32]).expect("written");
+    }
+    let owner = Owner::open(folder.path(), &clock(), &entropy()).expect("a new owner");
+    assert!(owner.has_next && owner.key.seed() != [9; 32]);
+}
+
+#[test]
+fn an_owner_of_an_earlier_version_is_refused_with_what_to_do() {
+    // An inception as it was: a map whose member 5 is one digest, in the envelope that has not changed.
+    let mut e = minicbor::Encoder::new(Vec::new());
+    e.map(5)
+        .and_then(|e| e.u8(0)?.u8(4)?.u8(1)?.u8(1)?.u8(2)?.u8(0)?.u8(4)?.bytes(&[1; 32])?.u8(5)?.bytes(&[2; 32]))
+        .expect("writing to a vector cannot fail");
+    let payload = e.into_writer();
+    let mut e = minicbor::Encoder::new(Vec::new());
+    e.array(4)
+        .and_then(|e| e.bytes(&[0; 38])?.map(0)?.bytes(&payload)?.bytes(&[0; 64]))
+        .expect("writing to a vector cannot fail");
+    let folder = TempDir::new().expect("a folder");
+    keyfile::write_secret(&folder.path().join("owner.key"), &[1; 32]).expect("written");
+    keyfile::write_secret(&folder.path().join("owner.log"), &encode(vec![e.into_writer()])).expect("written");
+    let refused = Owner::open(folder.path(), &clock(), &entropy()).expect_err("another kind of owner").message;
+    assert!(refused.contains("an earlier version") && refused.contains("move the files owner*"), "{refused}");
 }
 
 #[test]
@@ -156,10 +206,12 @@ fn what_was_taken_back_stays_taken_back_across_a_rotation() {
     let rotated = Owner::open(folder.path(), &clock(), &entropy).expect("the rotated owner");
     assert_eq!(rotated.withdrawals.len(), 1);
     let now_ms = clock().now_ms();
-    assert!(rotated.withdrew(node, now_ms) && !rotated.withdrew(owner.id(), now_ms));
+    assert!(rotated.withdrew(node, now_ms) && !rotated.withdrew(owner.key.public(), now_ms));
     assert!(!rotated.withdrew(node, now_ms + 25 * 3_600_000), "there is nothing left to withdraw");
     let mut ring = Keyring::default();
-    ring.learn(rotated.log).expect("a good log");
-    assert_eq!(ring.withdraw(&rotated.withdrawals[0], clock().now_ms() + 1), Ok(true));
+    ring.watch([owner.id()]);
+    ring.learn(Arc::new(rotated.log), &Origin::default()).expect("a good log");
+    let withdrawal = object::open::<Withdrawal>(&rotated.withdrawals[0], "", "").expect("as it was signed");
+    assert_eq!(ring.withdraw(withdrawal, None, clock().now_ms() + 1), Ok(true));
     assert!(ring.stands(owner.id(), node, clock().now_ms(), clock().now_ms()).is_err());
 }

@@ -5,25 +5,96 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use a2a::TaskState;
-use althing_protocol::PublicKey;
+use althing_protocol::CallerId;
+use serde::{Deserialize, Serialize};
 
-use crate::tasks::{PublicKeyText, Record};
+use crate::tasks::{Record, Scope};
 
-/// Tasks that are kept; beyond, the oldest go.
-const KEPT_MAX: usize = 20_000;
-/// Tasks of one owner.
-const KEPT_OF_ONE_MAX: usize = 10_000;
+/// How many tasks are kept, and how many bytes they take on the disk; beyond, the oldest go. A quarter of it for one
+/// caller and half of it for one agent, so that neither one fills the store; the bytes are what a small machine can
+/// spare, and hold 10,000 tasks of 26 KB for one caller.
+const LIMITS: Limits = Limits {
+    all: Amount { tasks: 20_000, bytes: 1 << 30 },
+    of_agent: Amount { tasks: 20_000, bytes: 512 << 20 },
+    of_scope: Amount { tasks: 10_000, bytes: 256 << 20 },
+};
+/// Tasks that one write forgets: their keys must fit into its batch. What is still too much goes with the next write.
+pub(crate) const FORGOTTEN_AT_ONCE: usize = 1_024;
 
 /// Whose tasks of which agent stand in one list.
-type List = (String, PublicKeyText);
+type List = (String, Scope);
 
-/// What tasks are listed by.
+/// What is known of a task without reading it: the row that stands beside the task's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Summary {
+    /// The agent's name.
+    pub agent: String,
+    /// Whose task it is.
+    pub scope: Scope,
+    pub context_id: String,
+    pub state: TaskState,
+    pub changed_ms: i64,
+    /// Bytes that the task takes as it is stored.
+    pub bytes: u64,
+    /// The id of the message that began it.
+    pub message_id: String,
+    /// A failure that the stored task does not tell of, since it was not written again.
+    pub failure: Option<NotedFailure>,
+}
+
+/// Why a task failed that could not, or need not, be written again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum NotedFailure {
+    /// The node ended while the task's turn ran.
+    NodeEnded,
+    /// What the turn came to could not be written.
+    ResultNotKept,
+}
+
+impl NotedFailure {
+    /// What the task's status says of it.
+    pub fn message(self) -> &'static str {
+        match self {
+            NotedFailure::NodeEnded => "the node ended while the task was running; send the message again",
+            NotedFailure::ResultNotKept => "this node could not keep the result; send the message again later",
+        }
+    }
+}
+
+impl Summary {
+    /// Of a task that takes `bytes` as it is stored.
+    pub fn of(record: &Record, bytes: usize) -> Summary {
+        let task = &record.task;
+        let began = task.history.iter().flatten().next();
+        Summary {
+            agent: record.agent.clone(),
+            scope: record.scope,
+            context_id: task.context_id.clone(),
+            state: task.status.state.clone(),
+            changed_ms: task.status.timestamp.map_or(0, |at| at.timestamp_millis()),
+            bytes: bytes as u64,
+            message_id: began.map_or_else(String::new, |message| message.message_id.clone()),
+            failure: None,
+        }
+    }
+}
+
+/// A task as it is held here: a summary that shares what many have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Meta {
     list: Arc<List>,
     context_id: Arc<str>,
     state: TaskState,
     changed_ms: i64,
+    bytes: u64,
+    message_id: Arc<str>,
+    failure: Option<NotedFailure>,
+}
+
+impl Meta {
+    fn age(&self, id: &Arc<str>) -> Age {
+        (!self.state.is_terminal(), self.changed_ms, id.clone())
+    }
 }
 
 /// A task's place in a list, the newest first.
@@ -56,85 +127,191 @@ pub(crate) struct Page {
 /// What a page is chosen by.
 pub(crate) struct Filter<'a> {
     pub agent: &'a str,
-    pub scope: PublicKey,
+    pub scope: CallerId,
     pub context_id: Option<&'a str>,
     pub state: Option<&'a TaskState>,
     pub after_ms: Option<i64>,
 }
 
-/// How many tasks are kept.
+/// Tasks, and what they take as they are stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Amount {
+    tasks: usize,
+    bytes: u64,
+}
+
+impl Amount {
+    fn and(self, other: Amount) -> Amount {
+        Amount { tasks: self.tasks + other.tasks, bytes: self.bytes + other.bytes }
+    }
+
+    fn without(self, other: Amount) -> Amount {
+        Amount { tasks: self.tasks.saturating_sub(other.tasks), bytes: self.bytes.saturating_sub(other.bytes) }
+    }
+
+    fn passes(self, limit: Amount) -> bool {
+        self.tasks > limit.tasks || self.bytes > limit.bytes
+    }
+}
+
+/// How much is kept.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    all: usize,
-    of_one: usize,
+    all: Amount,
+    of_agent: Amount,
+    of_scope: Amount,
+}
+
+/// Tasks of which the oldest are forgotten first.
+#[derive(Debug, Default)]
+struct Aged {
+    ages: BTreeSet<Age>,
+    amount: Amount,
+}
+
+impl Aged {
+    fn add(&mut self, age: Age, bytes: u64) {
+        self.ages.insert(age);
+        self.amount = self.amount.and(Amount { tasks: 1, bytes });
+    }
+
+    /// True when nothing is left.
+    fn remove(&mut self, age: &Age, bytes: u64) -> bool {
+        self.ages.remove(age);
+        self.amount = self.amount.without(Amount { tasks: 1, bytes });
+        self.ages.is_empty()
+    }
 }
 
 /// The tasks of a node.
 pub(crate) struct Listing {
     limits: Limits,
+    /// This node's owner, whose tasks others' never push out.
+    own: Scope,
     metas: BTreeMap<Arc<str>, Meta>,
-    /// Newest first, for each agent and owner.
+    /// Newest first, for each agent and scope.
     orders: BTreeMap<Arc<List>, BTreeSet<Order>>,
-    /// What is forgotten first, for each owner.
-    ages: BTreeMap<PublicKeyText, BTreeSet<Age>>,
-}
-
-impl Default for Listing {
-    fn default() -> Listing {
-        Listing::limited(Limits { all: KEPT_MAX, of_one: KEPT_OF_ONE_MAX })
-    }
+    /// What is forgotten first, for each agent and scope, and for each scope.
+    lists: BTreeMap<Arc<List>, Aged>,
+    scopes: BTreeMap<Scope, Aged>,
+    /// Which task a message began.
+    began: BTreeMap<(Arc<List>, Arc<str>), Arc<str>>,
+    all: Amount,
 }
 
 impl Listing {
-    fn limited(limits: Limits) -> Listing {
-        Listing { limits, metas: BTreeMap::new(), orders: BTreeMap::new(), ages: BTreeMap::new() }
+    pub fn new(own: Scope) -> Listing {
+        Listing::limited(own, LIMITS)
+    }
+
+    fn limited(own: Scope, limits: Limits) -> Listing {
+        Listing {
+            limits,
+            own,
+            metas: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            scopes: BTreeMap::new(),
+            began: BTreeMap::new(),
+            all: Amount::default(),
+        }
     }
 
     /// Notes a task as it is now.
-    pub fn note(&mut self, record: &Record) {
-        let (task, scope) = (&record.task, record.scope);
-        self.forget(&task.id);
-        let id: Arc<str> = task.id.as_str().into();
-        let list = (record.agent.clone(), scope);
+    pub fn note(&mut self, id: &str, summary: &Summary) {
+        self.forget(id);
+        let id: Arc<str> = id.into();
+        let list = (summary.agent.clone(), summary.scope);
         let list = self.orders.get_key_value(&list).map_or_else(|| Arc::new(list), |(list, _)| list.clone());
         let meta = Meta {
             list: list.clone(),
-            context_id: task.context_id.as_str().into(),
-            state: task.status.state.clone(),
-            changed_ms: task.status.timestamp.map_or(0, |at| at.timestamp_millis()),
+            context_id: summary.context_id.as_str().into(),
+            state: summary.state.clone(),
+            changed_ms: summary.changed_ms,
+            bytes: summary.bytes,
+            message_id: summary.message_id.as_str().into(),
+            failure: summary.failure,
         };
-        self.orders.entry(list).or_default().insert((Reverse(meta.changed_ms), id.clone()));
-        self.ages.entry(scope).or_default().insert((!meta.state.is_terminal(), meta.changed_ms, id.clone()));
+        self.orders.entry(list.clone()).or_default().insert((Reverse(meta.changed_ms), id.clone()));
+        self.scopes.entry(summary.scope).or_default().add(meta.age(&id), meta.bytes);
+        self.lists.entry(list.clone()).or_default().add(meta.age(&id), meta.bytes);
+        self.began.insert((list, meta.message_id.clone()), id.clone());
+        self.all = self.all.and(Amount { tasks: 1, bytes: meta.bytes });
         self.metas.insert(id, meta);
     }
 
-    /// The tasks that are forgotten to make room for a new one: of its owner the oldest, those that are over first, so
-    /// that nobody's tasks push out somebody else's; and of all, of the owner with the most. Several tasks may come at
-    /// one time, and each take the same for the oldest: what is too much then goes with the next.
-    pub fn surplus(&self, record: &Record) -> Vec<Arc<str>> {
-        if self.metas.contains_key(record.task.id.as_str()) {
-            return Vec::new();
+    /// What is known of a task.
+    pub fn summary(&self, id: &str) -> Option<Summary> {
+        let meta = self.metas.get(id)?;
+        let (agent, scope) = &*meta.list;
+        Some(Summary {
+            agent: agent.clone(),
+            scope: *scope,
+            context_id: meta.context_id.to_string(),
+            state: meta.state.clone(),
+            changed_ms: meta.changed_ms,
+            bytes: meta.bytes,
+            message_id: meta.message_id.to_string(),
+            failure: meta.failure,
+        })
+    }
+
+    /// The task that a message of this id began.
+    pub fn began_by(&self, agent: &str, scope: Scope, message_id: &str) -> Option<&str> {
+        self.began.get(&(Arc::new((agent.to_owned(), scope)), message_id.into())).map(|id| &**id)
+    }
+
+    /// The tasks that are forgotten to make room for one as it is to be written: of its scope the oldest, those that
+    /// are over first, so that nobody's tasks push out somebody else's; of its agent, and of all, those of the scope
+    /// that takes most, of this node's owner last. Several tasks may come at one time, and each take the same for the
+    /// oldest: what is too much then goes with the next.
+    pub fn surplus(&self, id: &str, wanted: &Summary) -> Vec<Arc<str>> {
+        let before = self.metas.get(id).map_or(Amount::default(), |meta| Amount { tasks: 1, bytes: meta.bytes });
+        let more = |amount: Amount| amount.without(before).and(Amount { tasks: 1, bytes: wanted.bytes });
+        let mut room = Room {
+            listing: self,
+            spared: id,
+            gone: BTreeSet::new(),
+            of_agent: Amount::default(),
+            all: Amount::default(),
+        };
+
+        let own = self.scopes.get(&wanted.scope);
+        let too_much = more(own.map_or(Amount::default(), |own| own.amount));
+        room.make(too_much, self.limits.of_scope, own.into_iter(), &wanted.agent);
+
+        let mut of_agent: Vec<(&Arc<List>, &Aged)> =
+            self.lists.iter().filter(|(list, _)| list.0 == wanted.agent).collect();
+        let amount = of_agent.iter().fold(Amount::default(), |sum, (_, aged)| sum.and(aged.amount));
+        of_agent.sort_by_key(|(list, aged)| (list.1 == self.own, Reverse((aged.amount.bytes, aged.amount.tasks))));
+        let too_much = more(amount).without(room.of_agent);
+        room.make(too_much, self.limits.of_agent, of_agent.into_iter().map(|(_, aged)| aged), &wanted.agent);
+
+        let too_much = more(self.all).without(room.all);
+        if too_much.passes(self.limits.all) {
+            let by_bytes = too_much.bytes > self.limits.all.bytes;
+            let mut scopes: Vec<(&Scope, &Aged)> = self.scopes.iter().collect();
+            let size = |aged: &Aged| if by_bytes { aged.amount.bytes } else { aged.amount.tasks as u64 };
+            scopes.sort_by_key(|(scope, aged)| (**scope == self.own, Reverse(size(aged))));
+            room.make(too_much, self.limits.all, scopes.into_iter().map(|(_, aged)| aged), &wanted.agent);
         }
-        let own = self.ages.get(&record.scope);
-        let too_many = (own.map_or(0, BTreeSet::len) + 1).saturating_sub(self.limits.of_one);
-        let mut gone: Vec<Arc<str>> = own.into_iter().flatten().take(too_many).map(|(_, _, id)| id.clone()).collect();
-        let too_many = (self.metas.len() + 1).saturating_sub(gone.len() + self.limits.all);
-        let most = self.ages.values().max_by_key(|tasks| tasks.len());
-        let others = most.into_iter().flatten().map(|(_, _, id)| id).filter(|id| !gone.contains(id));
-        let others: Vec<Arc<str>> = others.take(too_many).cloned().collect();
-        gone.extend(others);
-        gone
+        room.gone.into_iter().collect()
     }
 
     /// Forgets a task.
     pub fn forget(&mut self, id: &str) {
         let Some((id, meta)) = self.metas.remove_entry(id) else { return };
-        let scope = meta.list.1;
-        if let Some(ages) = self.ages.get_mut(&scope) {
-            ages.remove(&(!meta.state.is_terminal(), meta.changed_ms, id.clone()));
-            if ages.is_empty() {
-                self.ages.remove(&scope);
-            }
+        let (scope, age) = (meta.list.1, meta.age(&id));
+        self.all = self.all.without(Amount { tasks: 1, bytes: meta.bytes });
+        if self.scopes.get_mut(&scope).is_some_and(|aged| aged.remove(&age, meta.bytes)) {
+            self.scopes.remove(&scope);
+        }
+        if self.lists.get_mut(&meta.list).is_some_and(|aged| aged.remove(&age, meta.bytes)) {
+            self.lists.remove(&meta.list);
+        }
+        let began = (meta.list.clone(), meta.message_id);
+        if self.began.get(&began) == Some(&id) {
+            self.began.remove(&began);
         }
         if let Some(order) = self.orders.get_mut(&meta.list) {
             order.remove(&(Reverse(meta.changed_ms), id));
@@ -147,7 +324,7 @@ impl Listing {
     /// The page behind a token; `None` when that is none.
     pub fn page(&self, filter: &Filter<'_>, token: Option<&str>, size: usize) -> Option<Page> {
         let none = BTreeSet::new();
-        let order = self.orders.get(&(filter.agent.to_owned(), PublicKeyText(filter.scope))).unwrap_or(&none);
+        let order = self.orders.get(&(filter.agent.to_owned(), Scope(filter.scope))).unwrap_or(&none);
         let from = match token {
             None => None,
             Some(token) => Some(read_token(token)?),
@@ -168,66 +345,38 @@ impl Listing {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use a2a::{Task, TaskStatus};
-    use althing_protocol::SecretKey;
-    use proptest::prelude::*;
+/// What is being forgotten to make room.
+struct Room<'a> {
+    listing: &'a Listing,
+    /// The task that the room is for.
+    spared: &'a str,
+    gone: BTreeSet<Arc<str>>,
+    /// What of that was the agent's, and all of it.
+    of_agent: Amount,
+    all: Amount,
+}
 
-    fn record(number: u32, owner: u8) -> Record {
-        let timestamp = chrono::DateTime::from_timestamp_millis(i64::from(number));
-        let status = TaskStatus { state: TaskState::Completed, message: None, timestamp };
-        let (id, context_id) = (number.to_string(), "c".to_owned());
-        let task = Task { id, context_id, status, artifacts: None, history: None, metadata: None };
-        let scope = PublicKeyText(SecretKey::from_seed(&[owner; 32]).public());
-        Record { task, agent: "echo".to_owned(), scope, remembered: None }
-    }
-
-    proptest! {
-        /// Tasks come in groups, of which each chooses what is forgotten before any of them is noted.
-        #[test]
-        fn however_many_come_at_one_time_no_more_are_kept_than_may_be(
-            groups in prop::collection::vec(prop::collection::vec(1u8..4, 1..5), 1..60)
-        ) {
-            let mut listing = Listing::limited(Limits { all: 20, of_one: 10 });
-            let (mut number, mut most) = (0, 0);
-            for owners in groups {
-                let group: Vec<Record> = owners.iter().map(|owner| { number += 1; record(number, *owner) }).collect();
-                let forgotten: Vec<Vec<Arc<str>>> = group.iter().map(|record| listing.surplus(record)).collect();
-                for (record, forgotten) in group.iter().zip(forgotten) {
-                    forgotten.iter().for_each(|id| listing.forget(id));
-                    listing.note(record);
-                    prop_assert!(listing.metas.contains_key(record.task.id.as_str()), "the newest is kept");
-                }
-                let room = group.len() - 1;
-                prop_assert!(listing.metas.len() <= 20 + room);
-                // Of one owner what is too much goes with its own next.
-                most = most.max(room);
-                prop_assert!(listing.ages.values().all(|of_one| of_one.len() <= 10 + most));
-                // All three say the same.
-                let listed: usize = listing.orders.values().map(BTreeSet::len).sum();
-                let aged: usize = listing.ages.values().map(BTreeSet::len).sum();
-                prop_assert_eq!((listed, aged), (listing.metas.len(), listing.metas.len()));
+impl<'a> Room<'a> {
+    /// Takes the oldest of `from`, one after the other, until what is `too_much` is within the limit.
+    fn make(&mut self, mut too_much: Amount, limit: Amount, from: impl Iterator<Item = &'a Aged>, agent: &str) {
+        for (_, _, id) in from.flat_map(|aged| &aged.ages) {
+            if !too_much.passes(limit) || self.gone.len() == FORGOTTEN_AT_ONCE {
+                return;
             }
+            if **id == *self.spared || self.gone.contains(id) {
+                continue;
+            }
+            let Some(meta) = self.listing.metas.get(id) else { continue };
+            let amount = Amount { tasks: 1, bytes: meta.bytes };
+            too_much = too_much.without(amount);
+            self.all = self.all.and(amount);
+            if meta.list.0 == agent {
+                self.of_agent = self.of_agent.and(amount);
+            }
+            self.gone.insert(id.clone());
         }
-    }
-
-    #[test]
-    fn the_oldest_of_the_same_owner_goes_first() {
-        let mut listing = Listing::limited(Limits { all: 4, of_one: 3 });
-        let mut keep = |number, owner| {
-            let record = record(number, owner);
-            let gone = listing.surplus(&record);
-            gone.iter().for_each(|id| listing.forget(id));
-            listing.note(&record);
-            gone.iter().map(|id| id.to_string()).collect::<Vec<_>>()
-        };
-        for number in 1..=3 {
-            assert_eq!(keep(number, 1), [""; 0]);
-        }
-        assert_eq!(keep(4, 1), ["1"], "its own oldest");
-        assert_eq!(keep(5, 2), [""; 0]);
-        assert_eq!(keep(6, 2), ["2"], "the oldest of who has most");
     }
 }
+
+#[cfg(test)]
+mod tests;

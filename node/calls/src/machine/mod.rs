@@ -1,4 +1,6 @@
 //! What decides in `calls`: plain data in, plain data out.
 
+pub mod chain;
 pub(crate) mod listing;
+pub mod shares;
 pub mod task;

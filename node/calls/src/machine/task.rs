@@ -1,10 +1,14 @@
 //! The life of a task: what its agent makes of it, step by step, and the events that follow.
 
 use a2a::{
-    Artifact, Message, StreamResponse, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus, TaskStatusUpdateEvent,
+    Artifact, Message, Part, PartContent, Role, StreamResponse, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus,
+    TaskStatusUpdateEvent,
 };
-use althing_execution::agent::Made;
+use althing_execution::agent::{Made, Metadata};
 use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use crate::tasks::stored_bytes;
 
 /// Artifacts of one task.
 const ARTIFACTS_MAX: usize = 256;
@@ -14,6 +18,16 @@ pub const ANSWER_BYTES_MAX: usize = althing_protocol::limits::BODY_BYTES_MAX;
 pub const ARTIFACT_BYTES_MAX: usize = ANSWER_BYTES_MAX - (192 << 10);
 /// Bytes of a message that an agent says with a state, as JSON.
 pub const WORD_BYTES_MAX: usize = 64 << 10;
+/// The same as it is stored: nothing takes more than 9 bytes for 4 of JSON (`0.1,`).
+pub const WORD_STORED_BYTES_MAX: usize = WORD_BYTES_MAX * 5 / 2;
+/// Bytes of what a runtime has kept for a task's next turn.
+pub const REMEMBERED_BYTES_MAX: usize = 64 << 10;
+/// Bytes of why a turn failed; what is longer is cut.
+pub const REASON_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a task's metadata, as JSON.
+pub const METADATA_BYTES_MAX: usize = 64 << 10;
+/// The same as it is stored.
+pub const METADATA_STORED_BYTES_MAX: usize = METADATA_BYTES_MAX * 5 / 2;
 /// Bytes of all that was said in one task, as JSON.
 pub const HISTORY_BYTES_MAX: usize = 2 << 20;
 
@@ -29,6 +43,66 @@ pub enum StepError {
     /// The agent makes more than a task may hold.
     #[error("the task holds {0}, and takes no more")]
     TooMuch(String),
+}
+
+/// How much an output takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Size {
+    /// Bytes of what is said with a state, or kept by the runtime, as JSON.
+    pub word_bytes: usize,
+    /// The same as it is stored.
+    pub word_stored_bytes: usize,
+    /// Bytes of what is part of the answer, as JSON.
+    pub artifact_bytes: usize,
+    /// The same as it is stored.
+    pub stored_bytes: usize,
+    /// Bytes of memory that the task takes more.
+    pub held_bytes: usize,
+}
+
+/// How much an output takes. Words, and the metadata of a task, replace those before: each has a bound of its own.
+#[must_use]
+pub fn size(made: &Made) -> Size {
+    let answer =
+        |artifact_bytes, stored_bytes, held_bytes| Size { artifact_bytes, stored_bytes, held_bytes, ..Size::default() };
+    let word = |word_bytes, word_stored_bytes| Size { word_bytes, word_stored_bytes, ..Size::default() };
+    match made {
+        Made::Artifact { artifact, .. } => {
+            answer(bytes(artifact), stored_bytes(artifact), held_artifact_bytes(artifact))
+        }
+        Made::Reply(message) => answer(bytes(message), stored_bytes(message), held_message_bytes(message)),
+        Made::Status(_, Some(message)) => word(bytes(message), stored_bytes(message)),
+        Made::Begun { metadata: Some(metadata), .. } => {
+            Size { held_bytes: members_bytes(metadata.iter()), ..word(bytes(metadata), stored_bytes(metadata)) }
+        }
+        Made::Remember(kept) => word(kept.len(), kept.len()),
+        Made::Status(_, None) | Made::Begun { metadata: None, .. } => Size::default(),
+        Made::Annotated(made, metadata) => {
+            let mut size = size(made);
+            if size.artifact_bytes > 0 {
+                // It stands in the event, and in nothing that is stored.
+                size.artifact_bytes = size.artifact_bytes.saturating_add(bytes(metadata));
+            } else {
+                size.word_bytes = size.word_bytes.saturating_add(bytes(metadata));
+                size.word_stored_bytes = size.word_stored_bytes.saturating_add(stored_bytes(metadata));
+            }
+            size
+        }
+    }
+}
+
+/// Is that more than may be said with a state, or kept by the runtime?
+#[must_use]
+pub fn says_too_much(made: &Made, size: &Size) -> bool {
+    match made {
+        Made::Remember(kept) => kept.len() > REMEMBERED_BYTES_MAX,
+        _ => size.word_bytes > WORD_BYTES_MAX || size.word_stored_bytes > WORD_STORED_BYTES_MAX,
+    }
+}
+
+/// How many bytes of JSON that is.
+pub fn bytes(value: &impl serde::Serialize) -> usize {
+    serde_json::to_vec(value).map_or(usize::MAX, |json| json.len())
 }
 
 /// A new task for `message`.
@@ -56,11 +130,28 @@ pub fn continued(task: &mut Task, mut message: Message, now: DateTime<Utc>) -> R
     }
     message.task_id = Some(task.id.clone());
     message.context_id = Some(task.context_id.clone());
-    // What the agent asked is part of what was said.
-    let asked = task.status.message.take();
-    task.history.get_or_insert_default().extend(asked.into_iter().chain([message]));
+    keep_question(task);
+    task.history.get_or_insert_default().push(message);
     task.status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(now) };
     Ok(())
+}
+
+/// The message that continued a task was refused by its agent: the task is as it was `before`.
+pub fn take_back(task: &mut Task, before: TaskStatus) {
+    let history = task.history.get_or_insert_default();
+    history.pop();
+    if before.message.is_some() {
+        history.pop();
+    }
+    task.status = before;
+}
+
+/// What the agent asked is part of what was said.
+fn keep_question(task: &mut Task) {
+    if rests(&task.status.state) {
+        let asked = task.status.message.take();
+        task.history.get_or_insert_default().extend(asked);
+    }
 }
 
 /// True where a turn ends and the task waits: for the person, or for ever.
@@ -79,6 +170,19 @@ pub fn step(task: &mut Task, made: Made, now: DateTime<Utc>) -> Result<Option<St
     }
     match made {
         Made::Remember(_) => Ok(None),
+        Made::Reply(message) => Ok(Some(set(task, TaskState::Completed, Some(message), now))),
+        Made::Begun { state, metadata } => {
+            if matches!(state, TaskState::Submitted | TaskState::Working) {
+                task.status.state = state;
+            }
+            merge(&mut task.metadata, metadata).map(|()| None)
+        }
+        Made::Annotated(made, metadata) => {
+            if matches!(*made, Made::Status(..)) {
+                merge(&mut task.metadata, Some(metadata.clone()))?;
+            }
+            Ok(step(task, *made, now)?.map(|event| annotated(event, Some(metadata))))
+        }
         Made::Status(TaskState::Unspecified | TaskState::Submitted, _) => Err(StepError::State(TaskState::Submitted)),
         Made::Status(state, message) => Ok(Some(set(task, state, message, now))),
         Made::Artifact { artifact, append, last } => {
@@ -102,6 +206,7 @@ pub fn set(task: &mut Task, state: TaskState, message: Option<Message>, now: Dat
         message.context_id = Some(task.context_id.clone());
         message
     });
+    keep_question(task);
     task.status = TaskStatus { state, message, timestamp: Some(now) };
     StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
         task_id: task.id.clone(),
@@ -109,6 +214,31 @@ pub fn set(task: &mut Task, state: TaskState, message: Option<Message>, now: Dat
         status: task.status.clone(),
         metadata: None,
     })
+}
+
+/// The event with the metadata that its agent gave it.
+pub fn annotated(mut event: StreamResponse, metadata: Option<Metadata>) -> StreamResponse {
+    match &mut event {
+        StreamResponse::StatusUpdate(update) => update.metadata = metadata,
+        StreamResponse::ArtifactUpdate(update) => update.metadata = metadata,
+        StreamResponse::Task(_) | StreamResponse::Message(_) => {}
+    }
+    event
+}
+
+/// What is new replaces what has the same name; what is too much changes nothing.
+///
+/// # Errors
+/// [`StepError::TooMuch`].
+pub fn merge(known: &mut Option<Metadata>, new: Option<Metadata>) -> Result<(), StepError> {
+    let Some(new) = new else { return Ok(()) };
+    let mut merged = known.clone().unwrap_or_default();
+    merged.extend(new);
+    if bytes(&merged) > METADATA_BYTES_MAX {
+        return Err(StepError::TooMuch(format!("{METADATA_BYTES_MAX} bytes of metadata")));
+    }
+    *known = Some(merged);
+    Ok(())
 }
 
 fn add(artifacts: &mut Vec<Artifact>, artifact: Artifact, append: bool) -> Result<(), StepError> {
@@ -119,6 +249,7 @@ fn add(artifacts: &mut Vec<Artifact>, artifact: Artifact, append: bool) -> Resul
             for part in artifact.parts {
                 join(&mut whole.parts, part);
             }
+            merge(&mut whole.metadata, artifact.metadata)?;
         }
         Some(at) => artifacts[at] = artifact,
         None if artifacts.len() == ARTIFACTS_MAX => {
@@ -185,6 +316,80 @@ pub fn fitted(mut task: Task, max: usize) -> Task {
     task
 }
 
+/// What an earlier message of the same id makes of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// There is none: it is new.
+    Never,
+    /// It is the same, sent once more.
+    Same,
+    /// It is another one.
+    Other,
+}
+
+/// Was the message said in the task already? Of its ids those count that it names: the node fills in the others.
+#[must_use]
+pub fn heard(task: &Task, message: &Message) -> Heard {
+    let mut said = task.history.iter().flatten().filter(|said| said.role != Role::Agent);
+    let Some(earlier) = said.find(|said| said.message_id == message.message_id) else { return Heard::Never };
+    let mut again = message.clone();
+    again.task_id = again.task_id.or_else(|| earlier.task_id.clone());
+    again.context_id = again.context_id.or_else(|| earlier.context_id.clone());
+    // As they are written: what is empty and what is absent are one.
+    let same = serde_json::to_value(&again).ok() == serde_json::to_value(earlier).ok();
+    if same { Heard::Same } else { Heard::Other }
+}
+
+/// Bytes of memory that a task takes, about: a number in a list takes 2 bytes of JSON, and here as much as any value.
+#[must_use]
+pub fn held_bytes(task: &Task) -> usize {
+    let messages = task.history.iter().flatten().chain(&task.status.message).map(held_message_bytes);
+    let artifacts = task.artifacts.iter().flatten().map(held_artifact_bytes);
+    let task = OBJECT_BYTES + members_bytes(task.metadata.iter().flatten());
+    messages.chain(artifacts).fold(task, usize::saturating_add)
+}
+
+fn held_message_bytes(message: &Message) -> usize {
+    OBJECT_BYTES + parts_bytes(&message.parts) + members_bytes(message.metadata.iter().flatten())
+}
+
+/// The same of one artifact.
+fn held_artifact_bytes(artifact: &Artifact) -> usize {
+    OBJECT_BYTES + parts_bytes(&artifact.parts) + members_bytes(artifact.metadata.iter().flatten())
+}
+
+/// What a message, a part or an artifact takes that is empty.
+const OBJECT_BYTES: usize = 256;
+/// What a JSON value takes, and the key of a member beside its letters.
+const VALUE_BYTES: usize = size_of::<Value>();
+const KEY_BYTES: usize = size_of::<String>();
+
+fn parts_bytes(parts: &[Part]) -> usize {
+    let bytes = |part: &Part| {
+        let content = match &part.content {
+            PartContent::Text(text) | PartContent::Url(text) => text.len(),
+            PartContent::Raw(bytes) => bytes.len(),
+            PartContent::Data(value) => value_bytes(value),
+        };
+        OBJECT_BYTES + content + members_bytes(part.metadata.iter().flatten())
+    };
+    parts.iter().map(bytes).sum()
+}
+
+fn members_bytes<'a>(members: impl Iterator<Item = (&'a String, &'a Value)>) -> usize {
+    members.map(|(key, value)| key.len() + KEY_BYTES + value_bytes(value)).sum()
+}
+
+fn value_bytes(value: &Value) -> usize {
+    let inside: usize = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(value_bytes).sum(),
+        Value::Object(members) => members.iter().map(|(key, value)| key.len() + KEY_BYTES + value_bytes(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    VALUE_BYTES + inside
+}
+
 /// Has the task room for another message?
 #[must_use]
 pub fn takes(task: &Task, message: &Message) -> bool {
@@ -196,7 +401,6 @@ pub fn takes(task: &Task, message: &Message) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use a2a::{Part, Role};
 
     fn now() -> DateTime<Utc> {
         DateTime::from_timestamp_millis(1_700_000_000_000).expect("a time")
@@ -229,6 +433,42 @@ mod tests {
         }
         let artifacts = task.artifacts.expect("artifacts");
         assert_eq!((artifacts.len(), artifacts[0].parts[0].as_text()), (1, Some("one two")));
+    }
+
+    #[test]
+    fn a_message_is_the_same_when_all_that_it_says_is() {
+        let mut first = Message::new(Role::User, vec![Part::text("hi")]);
+        first.metadata = Some(Default::default());
+        let mut task = submitted("t".to_owned(), "c".to_owned(), first.clone(), now());
+        assert_eq!(heard(&task, &first), Heard::Same);
+        let changes: [fn(&mut Message); 4] = [
+            |message| message.parts.push(Part::text("more")),
+            |message| message.metadata = Some([("a".to_owned(), Value::from(1))].into()),
+            |message| message.context_id = Some("another".to_owned()),
+            |message| message.reference_task_ids = Some(vec!["x".to_owned()]),
+        ];
+        for change in changes {
+            let mut other = first.clone();
+            change(&mut other);
+            assert_eq!(heard(&task, &other), Heard::Other, "{other:?}");
+            other.message_id.push('2');
+            assert_eq!(heard(&task, &other), Heard::Never);
+        }
+        let second = Message::new(Role::User, vec![Part::text("and?")]);
+        continued(&mut task, second.clone(), now()).expect("another message");
+        assert_eq!((heard(&task, &second), heard(&task, &first)), (Heard::Same, Heard::Same));
+    }
+
+    #[test]
+    fn memory_is_counted_by_what_values_take_and_not_by_their_json() {
+        let of = |part: Part| {
+            held_bytes(&submitted("t".to_owned(), "c".to_owned(), Message::new(Role::User, vec![part]), now()))
+        };
+        let empty = of(Part::text(""));
+        assert_eq!(of(Part::text("x".repeat(1_000))), empty + 1_000);
+        let numbers = Value::Array(vec![Value::from(1); 1_000]);
+        assert!(of(Part::data(numbers.clone())) >= empty + 1_000 * size_of::<Value>(), "2 bytes of JSON each");
+        assert!(of(Part::data(serde_json::json!({ "a": { "b": numbers } }))) > of(Part::data(Value::Null)) + 32_000);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use althing_store::file::FileError;
+
 /// How much of a folder is taken.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -46,6 +48,14 @@ pub enum FolderError {
         /// The limit, in words.
         what: String,
     },
+    /// One of its files changed into something that is not read.
+    #[error("cannot read {path}: {reason}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: FileError,
+    },
     /// The index failed.
     #[error("the index failed: {0}")]
     Index(#[from] tantivy::TantivyError),
@@ -68,7 +78,8 @@ pub(crate) fn left_out(files: &[PathBuf]) -> Option<String> {
 /// What counts as text. A file without an ending counts too (README, LICENSE).
 const ENDINGS: [&str; 12] = ["md", "txt", "rst", "adoc", "org", "html", "htm", "csv", "json", "yaml", "yml", "toml"];
 
-/// Looks which files there are. Hidden ones, links and other endings are left out.
+/// Looks which files there are. Hidden ones, links, other endings, and what is no regular file (a pipe would hold up
+/// whoever reads it) are left out.
 pub(crate) fn look(folder: &Path, limits: &Limits) -> Result<State, FolderError> {
     let mut state = State::new();
     let mut bytes = 0;
@@ -90,10 +101,10 @@ pub(crate) fn look(folder: &Path, limits: &Limits) -> Result<State, FolderError>
                 }
                 continue;
             }
-            let meta = entry.metadata().map_err(failed)?;
-            if !is_text(&entry.path()) {
+            if !kind.is_file() || !is_text(&entry.path()) {
                 continue;
             }
+            let meta = entry.metadata().map_err(failed)?;
             // A file that is too large has no bytes that are read, and is told as left out.
             bytes += if meta.len() > limits.file_bytes { 0 } else { meta.len() };
             if state.len() == limits.files || bytes > limits.bytes {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use althing_store::file::{FileError, read_bytes};
 use tantivy::collector::TopDocs;
 use tantivy::query::{BooleanQuery, BoostQuery, Occur, Query, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions, Value as _};
@@ -87,13 +88,23 @@ impl Index {
         index.tokenizers().register("althing", analyzer());
         let mut writer = index.writer_with_num_threads(1, WRITER_BYTES)?;
         let mut left_out = Vec::new();
+        let Limits { file_bytes, bytes: mut bytes_left, .. } = Limits::default();
         for (file, (size, _)) in state {
-            if *size > Limits::default().file_bytes {
+            if *size > file_bytes {
                 left_out.push(file.clone());
                 continue;
             }
             let path = folder.join(file);
-            let bytes = std::fs::read(&path).map_err(|reason| FolderError::Read { path, reason })?;
+            // It may have grown, or become something else, since the folder was looked at.
+            let bytes = match read_bytes(&path, file_bytes.min(bytes_left)) {
+                Ok(bytes) => bytes,
+                Err(FileError::TooLong(_) | FileError::NotRegular(_)) => {
+                    left_out.push(file.clone());
+                    continue;
+                }
+                Err(reason) => return Err(FolderError::File { path, reason }),
+            };
+            bytes_left -= bytes.len() as u64;
             if bytes.contains(&0) {
                 left_out.push(file.clone());
                 continue;
@@ -218,5 +229,23 @@ mod tests {
         assert_eq!(index.search("zebra", 3).expect("a search"), []);
         assert_eq!(index.search("the of and", 3).expect("a search"), []);
         assert_eq!(index.search("", 3).expect("a search"), []);
+    }
+
+    #[test]
+    fn a_file_that_became_a_pipe_or_grew_since_it_was_seen_is_left_out_and_holds_up_nobody() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = |name: &str| folder.path().join(name);
+        for name in ["good.md", "grows.md", "pipe.md"] {
+            std::fs::write(file(name), "The heron fishes.\n").expect("a written file");
+        }
+        let state = look(folder.path(), &Limits::default()).expect("a folder of text");
+        std::fs::remove_file(file("pipe.md")).expect("removed");
+        nix::unistd::mkfifo(&file("pipe.md"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let grown = std::fs::File::options().write(true).open(file("grows.md")).expect("open");
+        grown.set_len(1 << 40).expect("a sparse file");
+        let index = Index::build(folder.path(), &state).expect("an index");
+        let left_out: Vec<String> = index.left_out.iter().map(|file| file.display().to_string()).collect();
+        assert_eq!(left_out, ["grows.md", "pipe.md"]);
+        assert_eq!(index.search("heron", 3).expect("a search").len(), 1);
     }
 }

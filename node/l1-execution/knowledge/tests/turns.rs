@@ -85,3 +85,21 @@ async fn what_cannot_be_read_is_told_and_other_encodings_are_read_as_far_as_they
     let nothing = asked(&agent, "tide").await.expect("an answer");
     assert!(nothing.contains("large.txt") && nothing.contains("noise.txt"), "{nothing}");
 }
+
+#[tokio::test]
+async fn pipes_sockets_and_links_among_the_files_hold_up_neither_the_start_nor_a_turn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name);
+    let pipe = |name: &str| nix::unistd::mkfifo(&file(name), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    write(file("birds.md"), "The heron fishes at dawn.\n").expect("a file");
+    pipe("before.md");
+    let _listener = std::os::unix::net::UnixListener::bind(file("socket.txt")).expect("a socket");
+    for (name, target) in [("zero.md", "/dev/zero"), ("pipe-link.md", "before.md")] {
+        std::os::unix::fs::symlink(target, file(name)).expect("a link");
+    }
+    let agent = agent(folder.path());
+    assert!(asked(&agent, "heron").await.expect("an answer").contains("birds.md:1"));
+    pipe("after");
+    write(file("more.md"), "The heron sleeps.\n").expect("a new file, so that the folder is read anew");
+    assert!(asked(&agent, "heron").await.expect("an answer").contains("more.md:1"));
+}

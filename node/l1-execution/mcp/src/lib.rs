@@ -3,21 +3,28 @@
 //! **Inputs**: where a server is, what is called on it. **Outputs**: its tools, and what they answer.
 //!
 //! **Invariants**: a program that was started ends with the node, and its children with it; a connection that broke is
-//! made anew with the next call; everything is bounded in time and size.
+//! made anew with the next listing, never with a call; what was announced before an answer is heeded before it
+//! ([`watched`]); everything is bounded in time and size.
 //!
 //! **Never knows**: who calls, and whether it may.
+
+mod watched;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use althing_execution::process::environment;
 use althing_execution::tools::{Definition, Fault, ToolServer};
 use althing_td::ToolServerSpec;
 use futures::future::BoxFuture;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use rmcp::model::{CallToolRequestParams, ClientConfig, PaginatedRequestParams};
+use rmcp::model::{
+    CallToolRequestParams, ClientConfig, ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult,
+};
 use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
@@ -25,6 +32,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
+use watched::Watched;
 
 /// How long a server may take until it speaks.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -52,6 +60,8 @@ struct Server {
     folder: PathBuf,
     secret: Option<String>,
     now: Mutex<Option<Connection>>,
+    /// Another number whenever its tools may have changed: with each connection, and each time that it says so.
+    epoch: Arc<AtomicU64>,
 }
 
 struct Connection {
@@ -75,7 +85,13 @@ impl Drop for Program {
 /// A server that an agent file names; relative paths start at `folder`.
 #[must_use]
 pub fn server(spec: &ToolServerSpec, folder: &Path, secret: Option<String>) -> Arc<dyn ToolServer> {
-    Arc::new(Server { spec: spec.clone(), folder: folder.to_owned(), secret, now: Mutex::new(None) })
+    Arc::new(Server {
+        spec: spec.clone(),
+        folder: folder.to_owned(),
+        secret,
+        now: Mutex::new(None),
+        epoch: Arc::default(),
+    })
 }
 
 fn introduction() -> ClientConfig {
@@ -86,19 +102,20 @@ fn introduction() -> ClientConfig {
 }
 
 impl Server {
-    /// The connection that stands, or a new one.
-    async fn client(&self) -> Result<Arc<Client>, Fault> {
+    /// The connection that stands, or a new one; and whether it stood already.
+    async fn client(&self) -> Result<(Arc<Client>, bool), Fault> {
         let mut now = self.now.lock().await;
         if let Some(connection) = now.as_ref().filter(|connection| !connection.client.is_transport_closed()) {
-            return Ok(connection.client.clone());
+            return Ok((connection.client.clone(), true));
         }
         // What is left of the one before ends first.
         *now = None;
+        self.epoch.fetch_add(1, Ordering::SeqCst);
         let connecting = timeout(CONNECT, self.connect());
         let connection = connecting.await.map_err(|_| Fault::Silent(CONNECT))??;
         let client = connection.client.clone();
         *now = Some(connection);
-        Ok(client)
+        Ok((client, false))
     }
 
     async fn connect(&self) -> Result<Connection, Fault> {
@@ -110,6 +127,8 @@ impl Server {
                     .args(["-c", KEEPER, "althing-tools"])
                     .args(command)
                     .current_dir(folder)
+                    .env_clear()
+                    .envs(environment())
                     .envs(env)
                     .stdin(Stdio::piped())
                     .stdout(Stdio::piped())
@@ -124,13 +143,18 @@ impl Server {
                 let program = Program { keeper, group };
                 let transport =
                     AsyncRwTransport::<RoleClient, _, _>::new(read, write).with_max_line_length(MESSAGE_BYTES_MAX);
-                let client = rmcp::serve_client(introduction(), transport).await.map_err(|error| failed(&error))?;
-                Ok(Connection { client: Arc::new(client), program: Some(program) })
+                let client = self.introduce(transport).await?;
+                Ok(Connection { client, program: Some(program) })
             }
             ToolServerSpec::Url { url, .. } => {
+                if self.secret.is_some() && !althing_td::keeps_bearer(url) {
+                    let why = format!("its secret would be sent in the clear. {}", althing_td::BEARER_FIX);
+                    return Err(Fault::Unreachable(why));
+                }
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_sse_event_size(MESSAGE_BYTES_MAX)
-                    .reinit_on_expired_session(true);
+                    // Whoever begins a session anew may have other tools: they are listed anew first.
+                    .reinit_on_expired_session(false);
                 if let Some(secret) = &self.secret {
                     config = config.auth_header(secret.trim());
                 }
@@ -140,25 +164,71 @@ impl Server {
                     .build()
                     .map_err(|error| failed(&error))?;
                 let transport = StreamableHttpClientTransport::with_client(http, config);
-                let client = rmcp::serve_client(introduction(), transport).await.map_err(|error| failed(&error))?;
-                Ok(Connection { client: Arc::new(client), program: None })
+                let client = self.introduce(transport).await?;
+                Ok(Connection { client, program: None })
             }
         }
     }
 
-    async fn list(&self) -> Result<Vec<Definition>, Fault> {
-        let client = self.client().await?;
-        let tools = timeout(LIST, pages(&client)).await.map_err(|_| Fault::Silent(LIST))??;
-        let define = |tool: &rmcp::model::Tool| Definition {
-            name: tool.name.to_string(),
-            description: tool.description.as_deref().unwrap_or_default().to_owned(),
-            input_schema: Value::Object(tool.input_schema.as_ref().clone()),
-        };
-        Ok(tools.iter().take(TOOLS_MAX).map(define).collect())
+    async fn introduce<T>(&self, transport: T) -> Result<Arc<Client>, Fault>
+    where
+        T: rmcp::transport::Transport<RoleClient> + 'static,
+    {
+        let watched = Watched::new(transport, self.epoch.clone());
+        let client = rmcp::serve_client(introduction(), watched).await;
+        client.map(Arc::new).map_err(|error| Fault::Unreachable(error.to_string()))
     }
 
-    async fn invoke(&self, tool: &str, arguments: Value) -> Result<Value, Fault> {
-        let client = self.client().await?;
+    /// The tools, and the epoch in which they were asked for.
+    async fn list(&self) -> Result<(Vec<Definition>, u64), Fault> {
+        let (client, stood) = self.client().await?;
+        match self.list_on(&client).await {
+            // It may have ended, or its session expired, without a word: once it is made anew.
+            Err(Fault::Failed(_)) if stood => {
+                let (client, _) = self.client().await?;
+                self.list_on(&client).await
+            }
+            listed => listed,
+        }
+    }
+
+    async fn list_on(&self, client: &Arc<Client>) -> Result<(Vec<Definition>, u64), Fault> {
+        let epoch = self.epoch.load(Ordering::SeqCst);
+        let tools = match timeout(LIST, pages(client)).await {
+            Ok(Ok(tools)) => tools,
+            failed => {
+                self.give_up(client).await;
+                return Err(failed.map_or(Fault::Silent(LIST), |failed| failed.err().unwrap_or(Fault::Stale)));
+            }
+        };
+        let define = |tool: &rmcp::model::Tool| {
+            let whole = serde_json::to_value(tool).unwrap_or_default();
+            serde_json::from_value(whole).map_err(|error| Fault::Failed(error.to_string()))
+        };
+        let tools: Result<Vec<Definition>, Fault> = tools.iter().take(TOOLS_MAX).map(define).collect();
+        Ok((tools?, epoch))
+    }
+
+    /// Ends a connection that does not answer as it must, unless another stands already.
+    async fn give_up(&self, client: &Arc<Client>) {
+        let mut now = self.now.lock().await;
+        if now.as_ref().is_some_and(|standing| Arc::ptr_eq(&standing.client, client)) {
+            *now = None;
+        }
+    }
+
+    /// The connection on which the tools were listed in `epoch`, if nothing has changed since.
+    async fn listed_on(&self, epoch: u64) -> Result<Arc<Client>, Fault> {
+        let now = self.now.lock().await;
+        let standing = now.as_ref().filter(|connection| !connection.client.is_transport_closed());
+        match standing {
+            Some(connection) if self.epoch.load(Ordering::SeqCst) == epoch => Ok(connection.client.clone()),
+            _ => Err(Fault::Stale),
+        }
+    }
+
+    async fn invoke(&self, tool: &str, arguments: Value, epoch: u64) -> Result<Value, Fault> {
+        let client = self.listed_on(epoch).await?;
         let mut params = CallToolRequestParams::new(tool.to_owned());
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments);
@@ -173,13 +243,22 @@ impl Server {
     }
 }
 
-/// Page after page, until there are enough.
+/// Page after page, until there are enough. Not through the client's own `list_tools`, which answers from a cache for as
+/// long as the server pleases.
 async fn pages(client: &Client) -> Result<Vec<rmcp::model::Tool>, Fault> {
     let (mut tools, mut cursor) = (Vec::new(), None);
     for _ in 0..PAGES_MAX {
         let mut params = PaginatedRequestParams::default();
         params.cursor = cursor;
-        let page = client.list_tools(Some(params)).await.map_err(|error| Fault::Failed(error.to_string()))?;
+        let request = ClientRequest::ListToolsRequest(ListToolsRequest {
+            method: Default::default(),
+            params: Some(params),
+            extensions: Default::default(),
+        });
+        let page = match client.send_request(request).await.map_err(|error| Fault::Failed(error.to_string()))? {
+            ServerResult::ListToolsResult(page) => page,
+            _ => return Err(Fault::Failed("it answered something else than a list of tools".to_owned())),
+        };
         tools.extend(page.tools);
         cursor = page.next_cursor;
         if cursor.is_none() || tools.len() >= TOOLS_MAX {
@@ -191,11 +270,19 @@ async fn pages(client: &Client) -> Result<Vec<rmcp::model::Tool>, Fault> {
 
 impl ToolServer for Server {
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        Box::pin(async { Ok(self.list().await?.0) })
+    }
+
+    fn listing(&self) -> BoxFuture<'_, Result<(Vec<Definition>, u64), Fault>> {
         Box::pin(self.list())
     }
 
     fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>> {
-        Box::pin(self.invoke(tool, arguments))
+        Box::pin(async move { self.invoke(tool, arguments, self.epoch.load(Ordering::SeqCst)).await })
+    }
+
+    fn call_listed<'a>(&'a self, tool: &'a str, arguments: Value, epoch: u64) -> BoxFuture<'a, Result<Value, Fault>> {
+        Box::pin(self.invoke(tool, arguments, epoch))
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {

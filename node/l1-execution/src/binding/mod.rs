@@ -8,11 +8,14 @@
 
 mod normalise;
 
+use std::collections::BTreeMap;
+
 use althing_protocol::binding::{Candidates, MANIFEST_BYTES_MAX, Manifest, Model, Runtime, Tool, VERSION};
 use althing_protocol::contract::{BindingMode, Class, Cost, Dt, covers};
 use althing_protocol::{Contract, hex};
 use semver::{Version, VersionReq};
 
+use crate::definition::{Definition, PINS_BYTES_MAX, Pins, Unfit};
 pub use normalise::{Layer, Normalised, normalise};
 
 /// Why a candidate was chosen, or not.
@@ -329,6 +332,35 @@ fn tools(contract: &Contract, listed: &[Tool]) -> Result<(Vec<Tool>, Vec<Why>), 
     };
     let whys = listed.iter().map(why).collect();
     Ok((listed.iter().filter(|tool| allowed(tool)).cloned().collect(), whys))
+}
+
+/// The definitions of what was bound, where they can be kept.
+///
+/// # Errors
+/// [`Unmet`].
+pub fn pinnable(pins: Pins) -> Result<Pins, Unmet> {
+    let bytes: usize = pins.values().map(Definition::bytes).sum();
+    if bytes <= PINS_BYTES_MAX {
+        return Ok(pins);
+    }
+    let reason =
+        format!("the definitions of its tools have {bytes} bytes, and {PINS_BYTES_MAX} is the most; name fewer tools");
+    Err(Unmet { clause: "capabilities".to_owned(), reason, candidates: Vec::new() })
+}
+
+/// A strict binding is to what was bound before, or to nothing.
+///
+/// # Errors
+/// [`Unmet`], for a tool that is another one now.
+pub fn unchanged(contract: &Contract, unfit: &BTreeMap<String, Unfit>) -> Result<(), Unmet> {
+    match unfit.iter().find(|(_, unfit)| matches!(unfit, Unfit::Changed(_))) {
+        Some((tool, unfit)) if contract.binding == BindingMode::Strict => Err(Unmet {
+            clause: "capabilities".to_owned(),
+            reason: format!("{} {tool:?}: {}", unfit.reason(), unfit.brief()),
+            candidates: Vec::new(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Host;
 use super::start::read;
 use crate::agents::{self, AgentServer};
-use crate::binding::{Bindable, Bound, bind};
+use crate::binding::{Bindable, Bound, Unmet, bind, pinnable, unchanged};
 use crate::error::StartError;
 use crate::memory;
 use crate::syscalls::SystemCalls;
@@ -60,7 +60,8 @@ impl Host {
             tools: self.known(tools),
             labels: self.ports.labels.clone(),
         };
-        bind(contract, what, candidates).map_err(|reason| StartError::Unbound { name: file.name.clone(), reason })
+        let bound = unchanged(contract, &tools.unfit()).and_then(|()| bind(contract, what, candidates));
+        bound.map_err(|reason| StartError::Unbound { name: file.name.clone(), reason })
     }
 
     /// The models that an agent may be bound to: its file's, and the node's.
@@ -154,10 +155,10 @@ impl Binding {
     }
 }
 
-/// Pins what strict bindings bound: another definition is another tool.
-pub(super) fn pin(contract: &Contract, calls: &SystemCalls, bound: &Bound) {
-    if contract.binding == althing_protocol::contract::BindingMode::Strict {
-        let tools = bound.manifest.tools.iter().map(|tool| (tool.name.clone(), tool.definition.clone()));
-        calls.tools.pin(tools.collect());
+/// Pins what was bound, where nothing is pinned yet: another definition is another tool, in every binding mode.
+pub(super) fn pin(calls: &SystemCalls, bound: &Bound) -> Result<(), Unmet> {
+    if calls.tools.pins().is_none() {
+        calls.tools.pin(pinnable(calls.tools.pinnable(&bound.manifest.tools))?);
     }
+    Ok(())
 }

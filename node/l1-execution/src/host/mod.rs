@@ -1,7 +1,7 @@
 //! The agents that run on this node.
 
 mod bind;
-mod ports;
+
 mod start;
 mod status;
 mod turns;
@@ -12,9 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use althing_protocol::Contract;
+use althing_protocol::contract::{Class, Srt};
 use althing_td::AgentFile;
 
 use crate::agent::{Agent, Output, Turn};
+use crate::definition::Pins;
 use crate::error::{AgentError, StartError};
 use crate::hard::HardStatus;
 use crate::hrt::Histogram;
@@ -23,8 +25,8 @@ use crate::kernel::slots::Server;
 use crate::process::{ProcessAgent, ProcessConfig};
 use crate::syscalls::SystemCalls;
 
+pub use crate::ports::{Connect, Loaded, Ports, Scheduling, SoftRuntime};
 pub use bind::Binding;
-pub use ports::{Connect, Loaded, Ports, Scheduling, SoftRuntime};
 pub use status::{AgentState, AgentStatus, TurnStatus};
 
 /// Makes a native agent from the `config` of its agent file; relative paths in it start at the given folder.
@@ -66,6 +68,8 @@ struct Running {
     total: AtomicU64,
     late: AtomicU64,
     first: Histogram,
+    /// Whether somebody wrote down how soon the first output is to come.
+    aim_is_stated: bool,
     /// What it had of the processors.
     server: Server,
 }
@@ -76,6 +80,13 @@ enum Runtime {
     Wasm(Arc<dyn Agent>),
     Model(Arc<dyn Agent>),
     Hard(Arc<Hard>),
+}
+
+/// Whether the file, or what it was made whole with, says how soon the first output is to come.
+fn aim_is_stated(file: &AgentFile) -> bool {
+    let written = file.requested.as_ref().is_some_and(|requested| requested.pointer("/class/ttft_ms").is_some());
+    let Some(Class::Srt(srt)) = file.contract.as_ref().map(|contract| &contract.class) else { return false };
+    written || srt.ttft_ms != Srt::TTFT_MS_DEFAULT
 }
 
 impl Host {
@@ -111,6 +122,14 @@ impl Host {
     /// # Errors
     /// See [`StartError`].
     pub fn start(&self, file: &AgentFile, folder: &Path) -> Result<(), StartError> {
+        self.start_pinned(file, folder, None)
+    }
+
+    /// The same, with the definitions of tools that the agent was bound to before; else it is bound to what there is.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start_pinned(&self, file: &AgentFile, folder: &Path, pins: Option<Pins>) -> Result<(), StartError> {
         let contract = file.contract.clone().ok_or_else(|| StartError::NoContract(file.name.clone()))?;
         // Whoever made the file: what is promised is only what the schema allows.
         let written = serde_json::to_value(&contract).unwrap_or_default();
@@ -121,8 +140,11 @@ impl Host {
         // Compiling a module takes seconds, in which the others go on; the name is taken meanwhile.
         let _starting = self.claim(&file.name)?;
         let calls = self.calls(file, folder, &contract)?;
+        if let Some(pins) = pins {
+            calls.tools.pin(pins);
+        }
         let bound = self.bound(file, folder, &contract, &calls.tools)?;
-        bind::pin(&contract, &calls, &bound);
+        bind::pin(&calls, &bound).map_err(|reason| StartError::Unbound { name: file.name.clone(), reason })?;
         let runtime = self.runtime(file, folder, &contract, &calls, &bound)?;
         let binding = Binding::new(bound);
         if let Some(memory) = calls.memory.clone()
@@ -141,6 +163,7 @@ impl Host {
             total,
             late,
             first: Histogram::default(),
+            aim_is_stated: aim_is_stated(file),
             server: Server::default(),
         };
         self.lock().insert(file.name.clone(), Arc::new(agent));
@@ -203,6 +226,21 @@ impl Host {
     #[must_use]
     pub fn binding(&self, name: &str) -> Option<Binding> {
         self.lock().get(name).map(|agent| agent.binding.clone())
+    }
+
+    /// The definitions of tools that an agent was bound to.
+    #[must_use]
+    pub fn pins(&self, name: &str) -> Option<Pins> {
+        self.lock().get(name)?.calls.tools.pins()
+    }
+
+    /// Turns that an agent's runtime runs at once, where it has a bound of its own.
+    #[must_use]
+    pub fn turns_max(&self, name: &str) -> Option<usize> {
+        match &self.lock().get(name)?.runtime {
+            Runtime::Native(agent) | Runtime::Model(agent) | Runtime::Wasm(agent) => agent.turns_max(),
+            Runtime::Process(_) | Runtime::Hard(_) => None,
+        }
     }
 
     /// Every agent and what it does.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use althing_protocol::Contract;
 use althing_protocol::contract::{self, Class};
+use althing_store::file::read_bytes;
 use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
 
 use super::{Host, Loaded, Runtime, Scheduling};
@@ -166,12 +167,42 @@ impl Host {
 const MODULE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 pub(super) fn read(module: &Path) -> Result<Vec<u8>, String> {
-    use std::io::Read as _;
-    let file = std::fs::File::open(module).map_err(|error| error.to_string())?;
-    let mut code = Vec::new();
-    file.take(MODULE_BYTES_MAX + 1).read_to_end(&mut code).map_err(|error| error.to_string())?;
-    if code.len() as u64 > MODULE_BYTES_MAX {
-        return Err(format!("it has more than {MODULE_BYTES_MAX} bytes"));
+    read_bytes(module, MODULE_BYTES_MAX).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+
+    use althing_td::AgentFile;
+
+    use crate::error::StartError;
+    use crate::process::ProcessConfig;
+    use crate::{Builtins, Host};
+
+    #[test]
+    fn a_module_that_is_no_regular_file_is_refused_and_the_next_agent_starts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe.wasm");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let socket = folder.path().join("socket.wasm");
+        let _listener = UnixListener::bind(&socket).expect("a socket");
+        let linked = folder.path().join("link.wasm");
+        std::os::unix::fs::symlink(&pipe, &linked).expect("a link");
+        let host = Host::new(Builtins::new(), ProcessConfig::default());
+        for module in [pipe, socket, linked, folder.path().to_owned(), PathBuf::from("/dev/zero")] {
+            let text = format!(
+                "name: guest\ndescription: Runs it.\nruntime: {{ wasm: {{ module: {} }} }}\n\
+                 contract: {{ class: {{ latency: srt }} }}\n",
+                module.display()
+            );
+            let file = AgentFile::parse(&text).expect("an agent file");
+            for refused in [host.start(&file, folder.path()).err(), host.bind(&file, folder.path()).err()] {
+                let Some(StartError::Module { reason, .. }) = refused else { panic!("{refused:?}") };
+                assert!(reason.contains("only regular files are read"), "{}: {reason}", module.display());
+            }
+        }
+        assert!(host.status().is_empty());
     }
-    Ok(code)
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::definition::Unfit;
 use crate::hrt::Standing;
 
 /// How an agent is.
@@ -48,6 +49,8 @@ pub struct AgentStatus {
     pub turns: TurnStatus,
     /// Its jobs, when it is one of hard real-time.
     pub hard: Option<HardStatus>,
+    /// Tools that its contract names and that are not called, by `server/tool`.
+    pub unfit: BTreeMap<String, Unfit>,
 }
 
 /// Turns of an agent.
@@ -93,6 +96,7 @@ impl Running {
                 late: read(&self.late),
             },
             hard,
+            unfit: self.calls.tools.unfit(),
         }
     }
 }

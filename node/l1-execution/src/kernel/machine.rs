@@ -154,6 +154,23 @@ pub fn grade_wanted(contract: &Contract) -> Grade {
     contract.placement.min_grade.unwrap_or(least)
 }
 
+/// The worst grade that a machine was seen to have. One that flips between two under load is told of once.
+#[derive(Debug, Default)]
+pub struct Worst(Option<Grade>);
+
+impl Worst {
+    /// Takes the newest grade, and tells the log when it is worse than all before.
+    pub fn note(&mut self, grade: Grade) {
+        let fell = self.0.is_some_and(|worst| grade > worst);
+        if fell {
+            tracing::warn!(%grade, "this machine has a worse grade than before: it wakes threads later under load");
+        }
+        if fell || self.0.is_none() {
+            self.0 = Some(grade);
+        }
+    }
+}
+
 /// Nanoseconds as a person reads them.
 #[must_use]
 pub fn time(ns: u64) -> String {
@@ -232,5 +249,44 @@ impl fmt::Display for Refused {
             }
         };
         write!(f, "\n  what now   {hint}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("a log").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_grade_that_flips_under_load_is_told_of_once() {
+        let log = Log::default();
+        let to = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
+        let told = |grades: &[Grade]| {
+            let mut worst = Worst::default();
+            tracing::subscriber::with_default(subscriber, || grades.iter().for_each(|grade| worst.note(*grade)));
+            let bytes = log.0.lock().expect("a log").clone();
+            String::from_utf8(bytes).expect("text").lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let lines = told(&[Grade::A, Grade::B, Grade::A, Grade::B, Grade::B, Grade::A, Grade::C, Grade::B, Grade::C]);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].contains("WARN") && lines[0].contains("grade=B"), "{lines:?}");
+        assert!(lines[1].contains("grade=C"), "{lines:?}");
     }
 }

@@ -62,7 +62,7 @@ pub trait HardRuntime: Interrupt {
 }
 
 /// Makes the runtime of one executor.
-pub type MakeHard = fn() -> Result<Arc<dyn HardRuntime>, String>;
+pub type MakeHard = Arc<dyn Fn() -> Result<Arc<dyn HardRuntime>, String> + Send + Sync>;
 
 /// Why an agent is not admitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -158,7 +158,11 @@ impl Kernel {
     ///
     /// # Errors
     /// When no threads can be had.
-    pub fn start(config: KernelConfig, make: MakeHard) -> io::Result<Arc<Kernel>> {
+    pub fn start(
+        config: KernelConfig,
+        make: impl Fn() -> Result<Arc<dyn HardRuntime>, String> + Send + Sync + 'static,
+    ) -> io::Result<Arc<Kernel>> {
+        let make: MakeHard = Arc::new(make);
         let ladder = Ladder::find()?;
         let all = cores();
         let hrt_cores: Vec<usize> = all.iter().rev().take(config.hrt_cores).copied().collect();
@@ -188,13 +192,12 @@ impl Kernel {
         let kernel = Arc::downgrade(self);
         let body = move || {
             let mut samples = PROBE_SAMPLES;
+            let mut worst = machine::Worst::default();
             while let Ok(machine) = probe(ladder, core, samples) {
                 let Some(kernel) = kernel.upgrade() else { return };
-                let before = kernel.machine.send_replace(Some(machine));
+                kernel.machine.send_replace(Some(machine));
                 drop(kernel);
-                if before.is_some_and(|before| before.grade != machine.grade) {
-                    tracing::warn!(grade = %machine.grade, "this machine's grade changed");
-                }
+                worst.note(machine.grade);
                 samples = PROBE_AGAIN;
                 std::thread::park_timeout(PROBE_EVERY);
             }

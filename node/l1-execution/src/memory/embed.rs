@@ -70,7 +70,7 @@ impl Embedder {
     /// # Errors
     /// The reason, for people.
     pub fn endpoint(url: &str, model: &str, secret: Option<String>) -> Result<Embedder, String> {
-        let authorization = secret.map(|secret| bearer(&secret)).transpose()?;
+        let authorization = secret.map(|secret| bearer(url, &secret)).transpose()?;
         let http = client()?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Embedder::Endpoint { model: model.to_owned(), url, http, authorization })

@@ -35,6 +35,14 @@ pub enum MemoryError {
     /// The node lacks a secret.
     #[error("this node has no secret {0:?}; `althing secret set {0}` keeps one")]
     NoSecret(String),
+    /// The node has the secret, and does not use it.
+    #[error("the secret {name:?} is not used: {why}")]
+    SecretRefused {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// The contract wants other terms than what is kept was kept under.
     #[error(
         "the namespace {namespace:?} is {was}, and the contract wants it {wants}; remove the namespace, or change the contract"

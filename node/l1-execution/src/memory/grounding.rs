@@ -42,12 +42,20 @@ pub(crate) struct Rule {
 impl Held {
     /// Holds back what would be an answer, or a part of one; gives back what passes.
     pub fn hold(&self, made: Made) -> Result<Option<Made>, AgentError> {
+        let made = match made {
+            Made::Annotated(made, _) => *made,
+            made => made,
+        };
         let bytes = match &made {
             // What the runtime keeps is for nobody to read; a word on progress would be a part of an answer.
             Made::Remember(_) => return Ok(Some(made)),
+            // Metadata says something that nobody can cite.
+            Made::Begun { state, .. } => return Ok(Some(Made::Begun { state: state.clone(), metadata: None })),
             Made::Status(TaskState::Working, _) => return Ok(None),
             Made::Status(_, message) => serde_json::to_vec(message).map_or(0, |json| json.len()),
+            Made::Reply(message) => serde_json::to_vec(message).map_or(0, |json| json.len()),
             Made::Artifact { artifact, .. } => serde_json::to_vec(artifact).map_or(0, |json| json.len()),
+            Made::Annotated(..) => return Err(AgentError::Failed("metadata has metadata".to_owned())),
         };
         let mut held = self.0.lock().expect("no holder of what is held panics");
         held.bytes += bytes;
@@ -89,7 +97,8 @@ impl Held {
             }
         }
         if !cited.is_empty() {
-            let ending = held.iter().position(|made| matches!(made, Made::Status(..))).unwrap_or(held.len());
+            let ending = held.iter().position(|made| matches!(made, Made::Status(..) | Made::Reply(_)));
+            let ending = ending.unwrap_or(held.len());
             held.insert(ending, told(&cited, rule.turn));
         }
         Ok(held)
@@ -138,8 +147,11 @@ fn said(held: &[Made], notes: bool) -> Result<Vec<String>, &'static str> {
                 }
                 add(text, &artifact.parts, notes)?;
             }
-            Made::Status(TaskState::InputRequired | TaskState::AuthRequired, _) | Made::Remember(_) => {}
-            Made::Status(_, Some(message)) => add(&mut ending, &message.parts, notes)?,
+            Made::Status(TaskState::InputRequired | TaskState::AuthRequired, _)
+            | Made::Remember(_)
+            | Made::Begun { .. }
+            | Made::Annotated(..) => {}
+            Made::Status(_, Some(message)) | Made::Reply(message) => add(&mut ending, &message.parts, notes)?,
             Made::Status(_, None) => {}
         }
     }

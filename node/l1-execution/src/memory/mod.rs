@@ -284,7 +284,8 @@ impl Memories {
     }
 
     fn secret(&self, name: &str) -> Result<String, MemoryError> {
-        (self.secrets)(name).ok_or_else(|| MemoryError::NoSecret(name.to_owned()))
+        let secret = (self.secrets)(name).map_err(|why| MemoryError::SecretRefused { name: name.to_owned(), why })?;
+        secret.ok_or_else(|| MemoryError::NoSecret(name.to_owned()))
     }
 
     fn new_seal(&self, secret: Option<&str>) -> Result<Option<Sealed>, MemoryError> {

@@ -73,10 +73,10 @@ pub(crate) fn passage(recalled: &Recalled) -> Value {
 }
 
 fn definitions() -> Vec<Definition> {
-    let tool = |name: &str, description: &str, properties: Value, required: &[&str]| Definition {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        input_schema: json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false }),
+    let tool = |name: &str, description: &str, properties: Value, required: &[&str]| {
+        let schema =
+            json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
+        Definition::new(name, description, schema)
     };
     let text = json!({ "type": "string" });
     vec![
@@ -108,6 +108,10 @@ fn arguments<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, Fault> {
 pub struct Offered;
 
 impl ToolServer for Offered {
+    fn is_own(&self) -> bool {
+        true
+    }
+
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
         Box::pin(async { Ok(definitions()) })
     }
@@ -163,6 +167,10 @@ impl MemoryServer {
 }
 
 impl ToolServer for MemoryServer {
+    fn is_own(&self) -> bool {
+        true
+    }
+
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
         Box::pin(async { Ok(definitions()) })
     }

@@ -138,8 +138,11 @@ struct Usage {
     completion_tokens: u64,
 }
 
-/// The header that shows a secret.
-pub(crate) fn bearer(secret: &str) -> Result<HeaderValue, String> {
+/// The header that shows a secret to whoever is at `url`, where nobody on the way reads it.
+pub(crate) fn bearer(url: &str, secret: &str) -> Result<HeaderValue, String> {
+    if !althing_td::keeps_bearer(url) {
+        return Err(format!("a secret would be sent to {url:?} in the clear. {}", althing_td::BEARER_FIX));
+    }
     let value = HeaderValue::from_str(&format!("Bearer {}", secret.trim()));
     let mut value = value.map_err(|_| "the secret holds what no header may".to_owned())?;
     value.set_sensitive(true);
@@ -154,7 +157,7 @@ pub(crate) fn client() -> Result<reqwest::Client, String> {
 
 impl Endpoint {
     pub fn new(url: &str, model: &str, secret: Option<String>) -> Result<Endpoint, String> {
-        let authorization = secret.map(|secret| bearer(&secret)).transpose()?;
+        let authorization = secret.map(|secret| bearer(url, &secret)).transpose()?;
         let http = client()?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Endpoint { http, url, model: model.to_owned(), authorization })

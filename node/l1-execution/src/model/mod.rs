@@ -36,8 +36,8 @@ use machine::{Expected, Pace};
 /// Answers that one endpoint works on at once; the others wait.
 const SLOTS: usize = 32;
 
-/// Looks up a secret of the node's by its name.
-pub type Secrets = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+/// Looks up a secret of the node's by its name; an error is why there is one that is not used.
+pub type Secrets = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync>;
 
 /// Why a model agent cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +56,14 @@ pub enum ModelError {
     /// The node does not have a secret.
     #[error("this node has no secret {0:?}; `althing secret set {0}` keeps one")]
     NoSecret(String),
+    /// The node has it, and does not use it.
+    #[error("the secret {name:?} is not used: {why}")]
+    SecretRefused {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// The model that makes vectors is not allowed.
     #[error("its contract allows the models {allowed}, and its embeddings are made by {model}")]
     NoEmbeddings {
@@ -353,7 +361,8 @@ pub(crate) fn granted(contract: &Contract, secrets: &Secrets, name: &str) -> Res
     if !contract.security.secrets.iter().any(|granted| granted == name) {
         return Err(ModelError::NotGranted(name.to_owned()));
     }
-    secrets(name).ok_or_else(|| ModelError::NoSecret(name.to_owned()))
+    let secret = secrets(name).map_err(|why| ModelError::SecretRefused { name: name.to_owned(), why })?;
+    secret.ok_or_else(|| ModelError::NoSecret(name.to_owned()))
 }
 
 impl Agent for Model {

@@ -1,15 +1,20 @@
-//! The `process` runtime: any program that speaks A2A over HTTP, started, kept running and stopped with its children.
+//! The `process` runtime: any program that speaks A2A over HTTP, started, kept running and stopped with its children. It
+//! is handed a listening socket that no other account can reach, and no variable of the node's but those of
+//! [`environment`].
 //!
 //! Whoever uses it has installed a crypto provider for `rustls`, as reqwest wants it, although nothing here uses TLS.
 
 mod client;
+mod environment;
+mod socket;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_td::{AgentFile, RuntimeSpec};
+use a2a::Message;
+use althing_td::{AgentFile, ProgramPort, RuntimeSpec};
 use futures::future::BoxFuture;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -17,31 +22,44 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Agent, Output, Turn};
+use crate::agent::{Agent, Output, OwnCard, Parameters, Turn};
 use crate::error::{AgentError, StartError};
 use crate::host::AgentState;
 use althing_protocol::Contract;
 use althing_protocol::contract::Class;
-use client::Client;
+use client::{Client, Place};
+pub use environment::environment;
+use socket::Folder;
 
 /// Runs the program in front of its own process group and kills the group when the node's end of standard input
 /// closes, which it does however the node ends: `kill -9` included. The node itself kills what the program leaves.
 ///
 /// Before the program stand the KiB of memory that each of its processes may write to (0: any; `RLIMIT_DATA`), and
-/// `idle` for a program that runs when nothing else does; where the system cannot do that, it is as nice as can be.
+/// `idle` for a program that runs when nothing else does; where the system cannot do that, it is as nice as can be; and
+/// `socket` where standard output is the listening socket: the program gets that as its descriptor 3, and what it prints
+/// goes where its errors go.
 const KEEPER: &str = r#"exec 3<&0
+[ "$3" = socket ] && exec 4<&1 1>&2
 (
     [ "$1" = 0 ] || ulimit -d "$1" || exit 126
     idle=$2
-    shift 2
+    socket=$3
+    shift 3
+    if [ "$socket" = socket ]; then
+        exec 3<&4 4<&-
+        set -- /bin/sh -c 'LISTEN_PID=$$; export LISTEN_PID; exec "$@"' althing-agent "$@"
+    fi
     [ "$idle" = idle ] || exec "$@"
     chrt -i 0 true 2>/dev/null && exec chrt -i 0 "$@"
     exec nice -n 19 "$@"
 ) </dev/null 3<&- &
 child=$!
-(cat <&3 >/dev/null; kill -KILL 0) &
-exec 3<&-
+(cat <&3 >/dev/null; kill -KILL 0) 4<&- &
+exec 3<&- 4<&-
 wait "$child""#;
+
+/// How long a killed program may take until it runs no more.
+const KILLED_WITHIN: Duration = Duration::from_secs(5);
 
 /// How programs are kept running.
 #[derive(Debug, Clone)]
@@ -54,6 +72,8 @@ pub struct ProcessConfig {
     pub steady_after: Duration,
     /// How long a program may take to end by itself before it is killed.
     pub stop_grace: Duration,
+    /// Where folders for the sockets of programs are made; the system's place for such where there is none.
+    pub sockets: Option<PathBuf>,
 }
 
 impl Default for ProcessConfig {
@@ -63,6 +83,7 @@ impl Default for ProcessConfig {
             backoff_max: Duration::from_secs(30),
             steady_after: Duration::from_secs(30),
             stop_grace: Duration::from_secs(3),
+            sockets: None,
         }
     }
 }
@@ -82,6 +103,9 @@ struct Shared {
     /// KiB of memory that each of its processes may write to; 0 for any.
     memory_kib: u64,
     delay_tolerant: bool,
+    port: Option<ProgramPort>,
+    /// Where its socket is.
+    folder: Folder,
     startup_timeout: Duration,
     config: ProcessConfig,
     now: Mutex<Now>,
@@ -98,6 +122,29 @@ impl Agent for ProcessAgent {
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
         Box::pin(self.relay(turn, out))
     }
+
+    fn may_reply(&self) -> bool {
+        true
+    }
+
+    fn own_card(&self) -> Option<OwnCard> {
+        self.shared.now().client.as_ref().map(Client::own_card)
+    }
+
+    fn cancel<'a>(
+        &'a self,
+        remembered: &'a str,
+        beside: &'a Parameters,
+    ) -> BoxFuture<'a, Result<Option<Message>, AgentError>> {
+        let client = self.shared.now().client.clone();
+        Box::pin(async move {
+            match client {
+                Some(client) => client.cancel(remembered, beside).await,
+                // What does not run has nothing to stop.
+                None => Ok(None),
+            }
+        })
+    }
 }
 
 impl ProcessAgent {
@@ -108,9 +155,12 @@ impl ProcessAgent {
         contract: &Contract,
         config: &ProcessConfig,
     ) -> Result<ProcessAgent, StartError> {
-        let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms } = &file.runtime else {
+        let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port } = &file.runtime else {
             return Err(StartError::Config { name: file.name.clone(), reason: "it is no process agent".to_owned() });
         };
+        let program = || command.first().cloned().unwrap_or_default();
+        let folder_for_socket = Folder::new(config.sockets.as_deref())
+            .map_err(|reason| StartError::Spawn { program: program(), reason })?;
         let shared = Arc::new(Shared {
             name: file.name.clone(),
             command: command.clone(),
@@ -118,6 +168,8 @@ impl ProcessAgent {
             env: env.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
             memory_kib: contract.compute.memory_bytes.unwrap_or_default() / 1_024,
             delay_tolerant: matches!(contract.class, Class::Dt(_)),
+            port: *port,
+            folder: folder_for_socket,
             startup_timeout: Duration::from_millis(*startup_timeout_ms),
             config: config.clone(),
             now: Mutex::new(Now { state: AgentState::Starting, pid: None, client: None }),
@@ -166,13 +218,13 @@ impl Drop for ProcessAgent {
     }
 }
 
-/// A started program: the keeper, and the port that it was told to listen on.
+/// A started program: the keeper, and where the program listens.
 struct Program {
     keeper: Child,
     /// Open for as long as the program shall run. Not left in `keeper`: waiting for a child closes its standard input.
     _alive: ChildStdin,
     group: Pid,
-    port: u16,
+    place: Place,
 }
 
 impl Shared {
@@ -206,23 +258,31 @@ impl Shared {
             return Err(failed(std::io::Error::new(std::io::ErrorKind::NotFound, reason)));
         }
         find(&program, &self.cwd).map_err(failed)?;
-        // A port that is free now; should another program take it first, the start fails and is tried with another.
-        let port = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).map_err(failed)?.port();
-        let mut keeper = Command::new("/bin/sh")
-            .args(["-c", KEEPER, "althing-agent", &self.memory_kib.to_string()])
-            .arg(if self.delay_tolerant { "idle" } else { "" })
-            .args(self.command.iter().map(|argument| argument.replace("{port}", &port.to_string())))
-            .current_dir(&self.cwd)
-            .envs(self.env.iter().map(|(key, value)| (key, value)))
-            .env("PORT", port.to_string())
-            .stdin(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
+        let mut keeper = Command::new("/bin/sh");
+        keeper.args(["-c", KEEPER, "althing-agent", &self.memory_kib.to_string()]);
+        keeper.arg(if self.delay_tolerant { "idle" } else { "" });
+        keeper.env_clear().envs(environment()).envs(self.env.iter().map(|(key, value)| (key, value)));
+        let place = match self.port {
+            None => {
+                let (listener, path) = self.folder.listen().map_err(failed)?;
+                keeper.arg("socket").args(&self.command).stdout(Stdio::from(listener));
+                keeper.env("ALTHING_SOCKET", &path).env("LISTEN_FDS", "1").env("LISTEN_FDNAMES", "a2a");
+                Place::Socket(path)
+            }
+            Some(ProgramPort::Tcp) => {
+                // One that is free now; should another program take it first, the start fails and is tried with another.
+                let free = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr());
+                let port = free.map_err(failed)?.port();
+                keeper.arg("port").env("PORT", port.to_string());
+                keeper.args(self.command.iter().map(|argument| argument.replace("{port}", &port.to_string())));
+                Place::Port(port)
+            }
+        };
+        keeper.current_dir(&self.cwd).stdin(Stdio::piped()).process_group(0).kill_on_drop(true);
+        let mut keeper = keeper.spawn().map_err(failed)?;
         let id = keeper.id().and_then(|id| i32::try_from(id).ok()).expect("a started child has an id");
         let alive = keeper.stdin.take().expect("standard input is piped");
-        Ok(Program { keeper, _alive: alive, group: Pid::from_raw(id), port })
+        Ok(Program { keeper, _alive: alive, group: Pid::from_raw(id), place })
     }
 
     async fn supervise(self: Arc<Self>, first: Program, stop: CancellationToken) {
@@ -263,15 +323,15 @@ impl Shared {
     async fn watch(&self, program: &mut Program) -> String {
         let pid = program.keeper.id();
         let ready = async {
-            let client = timeout(self.startup_timeout, Client::connect(program.port)).await;
+            let client = timeout(self.startup_timeout, Client::connect(&program.place)).await;
             match client {
                 Ok(client) => {
                     self.set(AgentState::Ready, pid, Some(client));
                     std::future::pending().await
                 }
                 Err(_) => format!(
-                    "it showed no agent card on http://127.0.0.1:{} within {} ms; is it an A2A server on $PORT?",
-                    program.port,
+                    "it showed no agent card on {} within {} ms",
+                    program.place,
                     self.startup_timeout.as_millis()
                 ),
             }
@@ -297,15 +357,22 @@ impl Program {
         let _ = killpg(self.group, Signal::SIGTERM);
         let gone = async {
             let _ = self.keeper.wait().await;
-            // Children of the program are not ours to wait for: the system only tells whether the group still exists.
-            while killpg(self.group, None).is_ok() && lives(self.group) {
-                sleep(Duration::from_millis(10)).await;
-            }
+            vanished(self.group).await;
         };
         if timeout(grace, gone).await.is_err() {
             let _ = killpg(self.group, Signal::SIGKILL);
             let _ = self.keeper.wait().await;
+            // The system takes a moment to end what was killed; one that hangs in a device is not waited for.
+            let _ = timeout(KILLED_WITHIN, vanished(self.group)).await;
         }
+    }
+}
+
+/// Waits until nobody of a group runs. Children of the program are not ours to wait for: the system only tells whether the
+/// group still exists.
+async fn vanished(group: Pid) {
+    while killpg(group, None).is_ok() && lives(group) {
+        sleep(Duration::from_millis(10)).await;
     }
 }
 

@@ -227,8 +227,7 @@ mod tests {
         assert_eq!((soft.sched_policy, below.sched_policy), (0, 0));
         assert_eq!(soft.sched_nice, below.sched_nice, "a nice value stays");
         if soft.sched_runtime == 0 {
-            println!("skipped: this kernel knows no slices (before 6.12)");
-            return;
+            return althing_testing::kernel_without("slices of its own for a thread (before 6.12)");
         }
         assert_eq!(u128::from(soft.sched_runtime), SLICE.as_nanos());
         assert_ne!(u128::from(below.sched_runtime), SLICE.as_nanos());
@@ -240,8 +239,7 @@ mod tests {
             let mut given = attributes().expect("its attributes");
             (given.sched_nice, given.sched_runtime) = (-1, 0);
             if set_attributes(&given).is_err() {
-                println!("skipped: this account may not raise a priority");
-                return;
+                return althing_testing::lacking("this account may not raise a priority");
             }
             assert!(!Ladder::without().take(Level::Soft));
             let below = std::thread::spawn(|| attributes().expect("its attributes").sched_nice);

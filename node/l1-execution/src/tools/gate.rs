@@ -88,3 +88,26 @@ impl ToolGate for ContractGate {
         Err(Denied { reason })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_tools_of_a_server_are_none_of_a_server_whose_name_begins_like_it() {
+        let gate = ContractGate::new(vec!["files/*".to_owned(), "mail/send".to_owned()]);
+        let may = |tool: &str| {
+            let call = ToolCall { agent: "a", tool, definition: "", arguments: &Value::Null };
+            assert_eq!(gate.check(&call).is_ok(), gate.lists("a", tool), "{tool}");
+            gate.lists("a", tool)
+        };
+        for tool in ["files/read", "files/rm", "files/a/b", "mail/send"] {
+            assert!(may(tool), "{tool}");
+        }
+        let others =
+            ["files-admin/rm", "filesystem/rm", "files", "files__rm", "xfiles/rm", "mail/send-all", "mail/sen"];
+        for tool in others.into_iter().chain(["mail/*", "Files/rm", "/files/rm", ""]) {
+            assert!(!may(tool), "{tool}");
+        }
+    }
+}

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::compiled::Compiled;
+use crate::compiler::{CompileError, Compiler};
 use althing_execution::hrt::{Fiber, Interrupt, Progress, SIGNALS_MAX, Template, Values};
 use althing_execution::kernel::HardRuntime;
 use wasmtime::{
@@ -18,7 +19,7 @@ use wasmtime::{
     TypedFunc, UpdateDeadline,
 };
 
-/// The longest module of a hard real-time agent, bytes.
+/// The longest module, bytes; components are bounded by themselves.
 pub const MODULE_BYTES_MAX: usize = 1024 * 1024;
 /// The stack of a guest, bytes.
 const STACK_BYTES: usize = 128 * 1024;
@@ -34,13 +35,19 @@ const PAGE: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModuleError {
     /// It is too long.
-    #[error("the module has {0} bytes; a hard real-time agent's has at most {MODULE_BYTES_MAX}")]
+    #[error("the module has {0} bytes, and at most {MODULE_BYTES_MAX} are taken; shorten it, or make it a component")]
     TooLarge(usize),
     /// It is none.
     #[error("this is not a WebAssembly module that can be run: {0}")]
     Compile(String),
+    /// Compiling it took more than it may, or is not possible here.
+    #[error("the module is not compiled: {0}")]
+    Compiler(CompileError),
     /// It wants something that it is not given.
-    #[error("the module imports what a hard real-time agent is not given: {0}")]
+    #[error(
+        "the module imports what no module is given: {0}; there are `input`, `output` and `time_us` of `althing`, and what \
+         needs more is built as a component"
+    )]
     Import(String),
     /// It has no jobs.
     #[error("the module exports no function `turn` without parameters and results")]
@@ -53,26 +60,49 @@ pub enum ModuleError {
     Start(String),
 }
 
+impl From<CompileError> for ModuleError {
+    fn from(error: CompileError) -> ModuleError {
+        match error {
+            CompileError::Refused(why) => ModuleError::Compile(why),
+            error => ModuleError::Compiler(error),
+        }
+    }
+}
+
 /// The engine of one executor's guests; its epoch is what interrupts them.
 #[derive(Clone)]
 pub struct Hard {
     engine: Engine,
+    compiler: Compiler,
     compiled: Arc<Compiled<Module>>,
 }
 
+/// How engines of hard real-time guests are, where they compile as where they run.
+pub(crate) fn config() -> Config {
+    let mut config = Config::new();
+    config.epoch_interruption(true);
+    // A trap must be quick, and copying on the first write is a page fault within a job.
+    config.wasm_backtrace_max_frames(None).memory_init_cow(false);
+    config.max_wasm_stack(STACK_BYTES).async_stack_size(STACK_BYTES + STACK_SPARE_BYTES);
+    config
+}
+
 impl Hard {
-    /// An engine of its own.
+    /// An engine of its own, which compiles in this process.
     ///
     /// # Errors
     /// When this machine cannot run WebAssembly.
     pub fn new() -> Result<Hard, ModuleError> {
-        let mut config = Config::new();
-        config.epoch_interruption(true);
-        // A trap must be quick, and copying on the first write is a page fault within a job.
-        config.wasm_backtrace_max_frames(None).memory_init_cow(false);
-        config.max_wasm_stack(STACK_BYTES).async_stack_size(STACK_BYTES + STACK_SPARE_BYTES);
-        let engine = Engine::new(&config).map_err(|error| ModuleError::Compile(error.to_string()))?;
-        Ok(Hard { engine, compiled: Arc::default() })
+        Hard::compiled_by(Compiler::in_process())
+    }
+
+    /// An engine of its own.
+    ///
+    /// # Errors
+    /// When this machine cannot run WebAssembly.
+    pub fn compiled_by(compiler: Compiler) -> Result<Hard, ModuleError> {
+        let engine = Engine::new(&config()).map_err(|error| ModuleError::Compile(error.to_string()))?;
+        Ok(Hard { engine, compiler, compiled: Arc::default() })
     }
 
     /// The engine, as long as it is used.
@@ -90,7 +120,7 @@ impl Hard {
             return Err(ModuleError::TooLarge(module.len()));
         }
         let compiled = |error: wasmtime::Error| ModuleError::Compile(format!("{error:#}"));
-        let module = self.compiled.get(module, || Module::new(&self.engine, module)).map_err(compiled)?;
+        let module = self.compiled.get(module, || self.compiler.module(&self.engine, module))?;
         let mut linker = Linker::new(&self.engine);
         imports(&mut linker).map_err(compiled)?;
         let linked = linker.instantiate_pre(&module).map_err(|error| ModuleError::Import(format!("{error:#}")))?;

@@ -7,12 +7,13 @@ use althing_protocol::Contract;
 
 use wasmtime::EngineWeak;
 
+use crate::compiler::Compiler;
 use crate::component::{Components, TICK};
 use crate::hrt::Hard;
 
 /// Runs guests of the soft real-time and delay-tolerant classes. Its engines start with the first that needs them.
-#[derive(Default)]
 pub struct Soft {
+    compiler: Compiler,
     control: OnceLock<Result<Hard, String>>,
     components: OnceLock<Result<Components, String>>,
 }
@@ -30,10 +31,22 @@ fn tick(engine: EngineWeak) -> Result<(), String> {
     spawned.map(drop).map_err(|error| error.to_string())
 }
 
+impl Default for Soft {
+    fn default() -> Soft {
+        Soft::compiled_by(Compiler::in_process())
+    }
+}
+
 impl Soft {
+    /// Its modules are compiled there.
+    #[must_use]
+    pub fn compiled_by(compiler: Compiler) -> Soft {
+        Soft { compiler, control: OnceLock::new(), components: OnceLock::new() }
+    }
+
     fn control(&self) -> Result<&Hard, String> {
         let start = || {
-            let control = Hard::new().map_err(|error| error.to_string())?;
+            let control = Hard::compiled_by(self.compiler.clone()).map_err(|error| error.to_string())?;
             tick(control.weak())?;
             Ok(control)
         };
@@ -42,7 +55,7 @@ impl Soft {
 
     fn components(&self) -> Result<&Components, String> {
         let start = || {
-            let components = Components::new()?;
+            let components = Components::new(self.compiler.clone())?;
             tick(components.weak())?;
             Ok(components)
         };
@@ -58,7 +71,7 @@ fn is_component(code: &[u8]) -> bool {
 impl SoftRuntime for Soft {
     fn load(&self, module: &[u8], contract: &Contract, calls: &SystemCalls) -> Result<Loaded, String> {
         // Text tells which of both it is only when it is read.
-        let module = &*wat::parse_bytes(module).map_err(|error| error.to_string())?;
+        let module = &*self.compiler.binary(module).map_err(|error| error.to_string())?;
         if is_component(module) {
             return self.components()?.agent(module, contract, calls).map(Loaded::Agent);
         }
@@ -72,5 +85,13 @@ impl SoftRuntime for Soft {
 /// # Errors
 /// When this machine cannot run WebAssembly.
 pub fn make_hard() -> Result<Arc<dyn althing_execution::kernel::HardRuntime>, String> {
-    Hard::new().map(|hard| Arc::new(hard) as Arc<_>).map_err(|error| error.to_string())
+    make_hard_compiled_by(Compiler::in_process())
+}
+
+/// The same, compiled there.
+///
+/// # Errors
+/// When this machine cannot run WebAssembly.
+pub fn make_hard_compiled_by(compiler: Compiler) -> Result<Arc<dyn althing_execution::kernel::HardRuntime>, String> {
+    Hard::compiled_by(compiler).map(|hard| Arc::new(hard) as Arc<_>).map_err(|error| error.to_string())
 }

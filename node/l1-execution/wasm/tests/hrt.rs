@@ -182,3 +182,15 @@ async fn memory_does_not_grow_in_a_job() {
     let (_, outputs) = tokio::time::timeout(LONG, agent.cell.watch().next()).await.expect("in time").expect("a job");
     assert_eq!(outputs[0], -1.0);
 }
+
+/// Soft real-time agents may be modules too: what they lack is not what a hard class forbids.
+#[test]
+fn what_a_module_is_not_given_is_told_in_the_same_words_for_every_class() {
+    let hard = Hard::new().expect("an engine");
+    let asks = r#"(module (import "wasi_snapshot_preview1" "fd_write" (func)) (func (export "turn")))"#;
+    let long = format!("(module (func (export \"turn\"))) ;; {}", "x".repeat(1024 * 1024));
+    for (module, told) in [(asks, "component"), (&long, "component")] {
+        let refused = hard.template(module.as_bytes(), MIB).err().expect("refused").to_string();
+        assert!(refused.contains(told) && !refused.contains("real-time"), "{refused}");
+    }
+}

@@ -34,7 +34,7 @@ const CIRCUIT_BYTES: u64 = 64 << 20;
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
-    crowd: Crowd,
+    pub crowd: Crowd,
     /// Who is shut out.
     pub out: allow_block_list::Behaviour<BlockedPeers>,
     streams: Slim<streams::Behaviour>,

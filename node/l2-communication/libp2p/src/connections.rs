@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use althing_communication::{PeerEvent, PeerInfo};
+use althing_communication::{Nearness, PeerEvent, PeerInfo};
 use althing_protocol::PublicKey;
 use libp2p::Multiaddr;
 
@@ -12,6 +12,8 @@ use libp2p::Multiaddr;
 pub(crate) struct Connections<Id> {
     local: PublicKey,
     peers: BTreeMap<PublicKey, Vec<Connection<Id>>>,
+    /// How near those are that are no strangers.
+    near: BTreeMap<PublicKey, Nearness>,
 }
 
 #[derive(Debug)]
@@ -26,7 +28,7 @@ struct Connection<Id> {
 
 impl<Id: Copy + PartialEq> Connections<Id> {
     pub fn new(local: PublicKey) -> Self {
-        Connections { local, peers: BTreeMap::new() }
+        Connections { local, peers: BTreeMap::new(), near: BTreeMap::new() }
     }
 
     /// A connection is up. Says whether the peer is new, or better reached now.
@@ -59,6 +61,7 @@ impl<Id: Copy + PartialEq> Connections<Id> {
         held.retain(|connection| connection.id != id);
         if held.is_empty() {
             self.peers.remove(&peer);
+            self.near.remove(&peer);
             return Some(PeerEvent::Disconnected(peer));
         }
         None
@@ -92,6 +95,20 @@ impl<Id: Copy + PartialEq> Connections<Id> {
     /// The address at the other end of the first connection.
     pub fn remote(&self, peer: PublicKey) -> Option<Multiaddr> {
         self.peers.get(&peer)?.first()?.address.parse().ok()
+    }
+
+    /// How near a connected peer is, as far as it was said.
+    pub fn nearness(&self, peer: PublicKey) -> Option<Nearness> {
+        self.contains(peer).then(|| self.near.get(&peer).copied().unwrap_or(Nearness::Stranger))
+    }
+
+    /// A connected peer is this near.
+    pub fn regard(&mut self, peer: PublicKey, nearness: Nearness) {
+        if nearness == Nearness::Stranger || !self.contains(peer) {
+            self.near.remove(&peer);
+        } else {
+            self.near.insert(peer, nearness);
+        }
     }
 
     pub fn contains(&self, peer: PublicKey) -> bool {

@@ -4,13 +4,14 @@
 //! libp2p's own limits refuse whoever comes when all places are taken, and who says nothing holds a place until its time is
 //! over: one machine with as many sockets as there are places shuts out all others.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
+use althing_communication::Nearness;
 use althing_communication::admission::{Coming, Origin, Standing};
 use futures::FutureExt as _;
 use futures::future::{AbortHandle, AbortRegistration, Abortable, BoxFuture};
@@ -21,8 +22,14 @@ use libp2p::swarm::{
     THandlerOutEvent, ToSwarm, dummy,
 };
 use libp2p::{Multiaddr, PeerId};
+use tokio::time::Instant;
 
 use crate::lookups::ip;
+
+/// Where the connection to that address leads, which is a relay's where that passes it on.
+pub(crate) fn origin_of(address: &Multiaddr) -> Option<Origin> {
+    if crate::is_passed_on(address) { Some(Origin::PassedOn(ip(address))) } else { ip(address).map(Origin::of) }
+}
 
 /// Where a connection comes from that arrived at `local`; what a relay passes on has that relay there.
 fn origin(local: &Multiaddr, remote: &Multiaddr) -> Origin {
@@ -137,9 +144,12 @@ where
 }
 
 /// Refuses connections that others made where there are too many, or too many of their origin, and ends those that an
-/// origin has beyond its share when others want theirs.
+/// origin has beyond its share when others want theirs, or nearer peers need the places.
 pub(crate) struct Crowd {
-    standing: Standing<(PeerId, ConnectionId)>,
+    standing: Standing<ConnectionId>,
+    /// Whose they are, and how near it is.
+    peers: BTreeMap<PeerId, (Nearness, BTreeSet<ConnectionId>)>,
+    begun: Instant,
     /// To be ended.
     gone: VecDeque<(PeerId, ConnectionId)>,
     task: Option<Waker>,
@@ -148,11 +158,17 @@ pub(crate) struct Crowd {
 impl Crowd {
     /// At most `max` of them stand at one time.
     pub fn new(max: usize) -> Crowd {
-        Crowd { standing: Standing::new(max), gone: VecDeque::new(), task: None }
+        Crowd {
+            standing: Standing::new(max),
+            peers: BTreeMap::new(),
+            begun: Instant::now(),
+            gone: VecDeque::new(),
+            task: None,
+        }
     }
 
     fn admit(&self, local: &Multiaddr, remote: &Multiaddr) -> Result<(), ConnectionDenied> {
-        if self.standing.has_room(origin(local, remote)) {
+        if self.standing.has_room(origin(local, remote), self.begun.elapsed()) {
             return Ok(());
         }
         tracing::debug!(%remote, "connection refused: {Crowded}");
@@ -161,12 +177,48 @@ impl Crowd {
 
     fn established(&mut self, peer: PeerId, id: ConnectionId, endpoint: &ConnectedPoint) {
         let ConnectedPoint::Listener { local_addr, send_back_addr } = endpoint else { return };
-        let Some(gone) = self.standing.add((peer, id), origin(local_addr, send_back_addr)) else { return };
-        tracing::debug!(peer = %gone.0, "connection ended: its network has more than its share, and others come");
-        self.standing.remove(gone);
-        self.gone.push_back(gone);
+        let (nearness, ids) = self.peers.entry(peer).or_insert((Nearness::Stranger, BTreeSet::new()));
+        ids.insert(id);
+        let nearness = *nearness;
+        let ended = self.standing.add(id, origin(local_addr, send_back_addr), self.begun.elapsed());
+        self.end(ended);
+        self.regard_one(id, nearness);
+    }
+
+    /// A peer with connections is this near.
+    pub fn regard(&mut self, peer: PeerId, nearness: Nearness) {
+        let Some((held, ids)) = self.peers.get_mut(&peer) else { return };
+        *held = nearness;
+        for id in ids.clone() {
+            self.regard_one(id, nearness);
+        }
+    }
+
+    fn regard_one(&mut self, id: ConnectionId, nearness: Nearness) {
+        let ended = self.standing.regard(id, nearness, self.begun.elapsed());
+        self.end(ended);
+    }
+
+    fn end(&mut self, ended: Option<ConnectionId>) {
+        let Some(id) = ended else { return };
+        self.standing.remove(id);
+        let Some(peer) = self.peers.iter().find(|(_, (_, ids))| ids.contains(&id)).map(|(peer, _)| *peer) else {
+            return;
+        };
+        tracing::debug!(%peer, "connection ended: others have more claim to its place");
+        self.gone.push_back((peer, id));
         if let Some(task) = self.task.take() {
             task.wake();
+        }
+    }
+
+    fn closed(&mut self, peer: PeerId, id: ConnectionId) {
+        self.standing.remove(id);
+        if let Some((_, ids)) = self.peers.get_mut(&peer) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.peers.remove(&peer);
+            }
         }
     }
 }
@@ -217,7 +269,7 @@ impl NetworkBehaviour for Crowd {
             FromSwarm::ConnectionEstablished(made) => {
                 self.established(made.peer_id, made.connection_id, made.endpoint);
             }
-            FromSwarm::ConnectionClosed(closed) => self.standing.remove((closed.peer_id, closed.connection_id)),
+            FromSwarm::ConnectionClosed(closed) => self.closed(closed.peer_id, closed.connection_id),
             _ => {}
         }
     }

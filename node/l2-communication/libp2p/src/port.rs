@@ -1,8 +1,9 @@
 //! The [`Network`] port, by commands to the swarm's task and by what that shows of itself.
 
+use althing_communication::admission::Origin;
 use althing_communication::network::Incoming;
 use althing_communication::{
-    AcceptError, BoxedStream, DialError, Network, OpenError, PeerEvent, PeerInfo, Routing, Standing,
+    AcceptError, BoxedStream, DialError, Nearness, Network, OpenError, PeerEvent, PeerInfo, Routing, Standing,
 };
 use althing_protocol::PublicKey;
 use futures::FutureExt as _;
@@ -11,6 +12,7 @@ use libp2p::core::Multiaddr;
 use tokio::sync::{broadcast, oneshot};
 use tokio::time::Instant;
 
+use crate::doors::origin_of;
 use crate::swarm::{Command, Libp2pNetwork};
 
 impl Libp2pNetwork {
@@ -74,6 +76,23 @@ impl Network for Libp2pNetwork {
 
     fn connected(&self) -> Vec<PublicKey> {
         self.shared.connections().peers()
+    }
+
+    fn is_connected(&self, peer: PublicKey) -> bool {
+        self.shared.connections().contains(peer)
+    }
+
+    fn origin(&self, peer: PublicKey) -> Option<Origin> {
+        origin_of(&self.shared.connections().remote(peer)?)
+    }
+
+    fn regard(&self, peer: PublicKey, nearness: Nearness) {
+        if self.shared.connections().nearness(peer).is_some_and(|before| before != nearness)
+            // A full queue means that the swarm is drowning in dials; what is known of peers is told again soon.
+            && self.commands.try_send(Command::Regard(peer, nearness)).is_ok()
+        {
+            self.shared.connections().regard(peer, nearness);
+        }
     }
 
     fn listening(&self) -> Vec<String> {

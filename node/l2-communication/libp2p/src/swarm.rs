@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use althing_communication::{DialError, Kept, PeerEvent, Standing};
+use althing_communication::{DialError, Kept, Nearness, PeerEvent, Standing};
 use althing_protocol::record::RecordKey;
 use althing_protocol::{PublicKey, SecretKey};
 use futures::StreamExt as _;
@@ -61,6 +61,7 @@ pub(crate) struct Shared {
 pub(crate) enum Command {
     Look(Wanted, Done),
     Withdraw(RecordKey),
+    Regard(PublicKey, Nearness),
     Dial { peer: Option<PublicKey>, addresses: Vec<Multiaddr>, done: oneshot::Sender<Result<PublicKey, DialError>> },
     Disconnect(PublicKey),
     Probe { peer: PublicKey, address: Multiaddr, done: oneshot::Sender<Result<PublicKey, DialError>> },
@@ -188,6 +189,7 @@ impl Task {
         match command {
             Command::Look(wanted, done) => self.lookups.begin(&mut self.swarm.behaviour_mut().kad.0, wanted, done),
             Command::Withdraw(key) => self.swarm.behaviour_mut().kad.0.stop_providing(&key.to_multihash().into()),
+            Command::Regard(peer, nearness) => self.swarm.behaviour_mut().crowd.regard(peer_id(peer), nearness),
             Command::Disconnect(peer) => {
                 // An error means that it was not connected.
                 let _ = self.swarm.disconnect_peer_id(peer_id(peer));
@@ -412,7 +414,11 @@ impl Task {
         };
         // Of two that punch a hole both dial, and one of them acts as if it had not.
         let dialled = matches!(endpoint, ConnectedPoint::Dialer { role_override: Endpoint::Dialer, .. });
-        let connected = self.shared.connections().contains(peer);
+        let nearness = self.shared.connections().nearness(peer);
+        let connected = nearness.is_some();
+        if let Some(nearness) = nearness {
+            self.swarm.behaviour_mut().crowd.regard(peer_id, nearness);
+        }
         let address = address_of(endpoint).to_string();
         let expectable = !dialled && connected && !endpoint.is_relayed();
         if self.shared.probes().established(id, peer, &address, expectable, Instant::now()) {

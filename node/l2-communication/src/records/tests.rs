@@ -188,3 +188,33 @@ proptest::proptest! {
         }
     }
 }
+
+/// Threat row 2: of what is invalid, somebody else's, too long or of another network not one byte is kept, however much of
+/// it comes, and what was kept before is found.
+#[test]
+fn a_hundred_thousand_invalid_puts_keep_not_one_byte() {
+    let mut records = records(RecordLimits::default());
+    let (honest, value) = contact(1, 1);
+    let good = value.encode();
+    records.put(500, (node(1), group(1)), honest, value, 1_000).expect("room");
+    let before = records.value_bytes;
+    let too_long = vec![0x5a; 128 << 10];
+    let mut kept = 0;
+    for number in 0..100_000_u32 {
+        let at = number as usize / 5 % good.len();
+        let mut changed = good.clone();
+        changed[at] ^= 1 << (number % 8);
+        let (key, bytes, network) = match number % 5 {
+            0 => (honest, &changed[..], NETWORK),
+            1 => (capability(number), &good[..], NETWORK),
+            2 => (RecordKey::contact(NETWORK, node(2 + number % 64)), &good[..], NETWORK),
+            3 => (honest, &too_long[..], NETWORK),
+            _ => (honest, &good[..at], NETWORK),
+        };
+        let opened = Value::open(key, bytes, network, 500);
+        kept += usize::from(opened.is_ok_and(|value| records.put(500, (node(3), group(3)), key, value, 1_000).is_ok()));
+    }
+    assert_eq!(kept, 0);
+    assert_eq!((records.len(), records.value_bytes), ((1, 0), before), "bytes kept");
+    assert_eq!(records.value(500, honest), Some(&good[..]), "an honest GET is answered");
+}

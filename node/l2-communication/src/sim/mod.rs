@@ -92,6 +92,8 @@ struct State {
 struct Node {
     /// Its part of the table.
     part: Part,
+    /// Its address on the internet.
+    ip: Option<IpAddr>,
     /// It looks itself up.
     joining: bool,
     /// Ends what runs for it when it is taken away.
@@ -175,6 +177,7 @@ impl SimNet {
         let gone = CancellationToken::new();
         let node = Node {
             part: Part::new(local, ip.and_then(Group::of)),
+            ip,
             joining: false,
             _gone: gone.clone().drop_guard(),
             events: broadcast::Sender::new(EVENTS),

@@ -7,6 +7,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::sleep_until;
 
 use super::{ACCEPT_QUEUE, SEGMENT, SimNetwork, pair};
+use crate::admission::Origin;
 use crate::network::{AcceptError, BoxedStream, DialError, Incoming, Network, OpenError, PeerEvent, PeerInfo};
 use crate::routing::Routing;
 
@@ -109,6 +110,14 @@ impl Network for SimNetwork {
                 round_trip: None,
             })
             .collect()
+    }
+
+    fn is_connected(&self, peer: PublicKey) -> bool {
+        self.net.connected(self.local, peer)
+    }
+
+    fn origin(&self, peer: PublicKey) -> Option<Origin> {
+        self.net.lock().nodes.get(&peer)?.ip.map(Origin::of)
     }
 
     fn listening(&self) -> Vec<String> {

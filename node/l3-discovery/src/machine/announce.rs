@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_family_of_capabilities_is_looked_for_under_its_name() {
-        let id = AgentId::new(althing_protocol::SecretKey::from_seed(&[1; 32]).public(), "biller").expect("a name");
+        let id = AgentId::new(althing_protocol::PublisherId::from_digest([1; 32]), "biller").expect("a name");
         let capability = Capability { id: "billing.view.eu".to_owned(), ..Capability::default() };
         let keys = keys("net", &id, &[capability]);
         for wanted in ["billing.view.eu", "billing.view.*", "billing.*"] {

@@ -1,14 +1,16 @@
 //! The catalogue: which agents are where, as the nodes themselves say it, and for how long that is believed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use althing_protocol::object::{Health, Hosted, Machine, ObjectError, Placement};
-use althing_protocol::{AgentId, Authored, Digest, PublicKey, VerifiedAgent};
+use althing_protocol::object::{Health, Hosted, ObjectError, Placement};
+use althing_protocol::{AgentId, Authored, Digest, KeyLog, PublicKey, PublisherId, VerifiedAgent};
 use althing_td::Description;
 
 use crate::machine::gone::Gone;
 use crate::machine::index::Index;
+use crate::machine::node::{Departed, Held, LogName, Node, list_bytes};
+use crate::machine::room::{AGENT_BYTES, Bounds, DESCRIPTION_COPIES, Rank, Source, WORD_BYTES};
 
 /// Times at which something is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +55,12 @@ pub enum PlacementRefused {
         /// The highest seen.
         seen: u64,
     },
-    /// The catalogue is full.
+    /// The catalogue is full of nodes that are as near.
     #[error("the catalogue holds {0} nodes and takes no more")]
     Full(usize),
+    /// There is no room for what it says.
+    #[error("the catalogue has no room for a list of {0} agents")]
+    NoRoom(usize),
 }
 
 /// Why an agent is not taken although its evidence holds.
@@ -72,8 +77,8 @@ pub enum AdmitRefused {
         /// The highest seen.
         seen: u64,
     },
-    /// Descriptions of one node, or of all, take more room than is given to them.
-    #[error("the descriptions of {of} pass {max} bytes")]
+    /// What is kept of one node, or of all, takes more room than is given to it.
+    #[error("what is kept of {of} passes {max} bytes")]
     NoRoom {
         /// Of whom.
         of: &'static str,
@@ -82,73 +87,45 @@ pub enum AdmitRefused {
     },
 }
 
-/// Bytes of the descriptions of one other node, and of all of them: 10,000 agents of 4 KiB have room. In memory each
-/// takes several times as much.
-pub const NODE_BYTES_MAX: usize = 4 << 20;
-/// See [`NODE_BYTES_MAX`].
-pub const BYTES_MAX: usize = 48 << 20;
 /// Agents whose newest description is remembered when they are gone.
 const NEWEST_MAX: usize = 65_536;
-
-/// A node and what it hosts.
-#[derive(Debug)]
-pub(crate) struct Node {
-    pub load_permille: u16,
-    pub machine: Option<Machine>,
-    pub health: Health,
-    pub learned: Learned,
-    pub heard_ms: u64,
-    ttl_ms: u64,
-    expires_ms: u64,
-    hosted: Vec<Hosted>,
-    agents: BTreeMap<AgentId, (Candidate, u32)>,
-    /// Bytes of their descriptions.
-    bytes: usize,
-    /// Agents that were refused as they are, and until when they are not asked for again.
-    spurned: BTreeMap<AgentId, (Hosted, u64)>,
-}
-
-impl Node {
-    fn heard(&mut self, now: Now) {
-        self.heard_ms = now.monotonic_ms;
-        self.expires_ms = now.monotonic_ms + self.ttl_ms;
-        self.spurned.retain(|_, (_, until_ms)| *until_ms > now.monotonic_ms);
-    }
-
-    /// Agents without evidence, but for those that are not to be asked for.
-    fn wanted(&self) -> Vec<Hosted> {
-        let missing =
-            |hosted: &&Hosted| !self.agents.contains_key(&hosted.agent) && !self.spurned.contains_key(&hosted.agent);
-        self.hosted.iter().filter(missing).cloned().collect()
-    }
-}
+/// An agent that had to give way is not asked for again within this, unless it changes.
+const GAVE_WAY_MS: u64 = 60_000;
 
 /// Nodes, their agents, and the index over these.
 pub struct Catalogue {
-    nodes: BTreeMap<PublicKey, Node>,
-    /// The highest sequence of each node, also of those that are gone, so that an old placement never comes back.
-    sequences: BTreeMap<PublicKey, u64>,
-    /// Sequence and digest of the newest description of each agent that a node showed, also of those that are gone.
-    newest: BTreeMap<(AgentId, PublicKey), (u64, Digest)>,
+    pub(super) nodes: BTreeMap<PublicKey, Node>,
+    /// The highest sequence of each node, also of those that are gone, so that an old placement never comes back; and how
+    /// near it was.
+    sequences: BTreeMap<PublicKey, (u64, Rank)>,
+    /// Sequence and digest of the newest description of each agent that a node showed, also of those that are gone, and how
+    /// near it was.
+    newest: BTreeMap<(AgentId, PublicKey), (u64, Digest, Rank)>,
     pub(crate) index: Index,
+    /// Each key log once, by its last event, and how many agents have it.
+    logs: BTreeMap<Digest, (Arc<KeyLog>, usize)>,
     gone: Gone,
-    nodes_max: usize,
-    /// Bytes of all descriptions of other nodes.
-    bytes: usize,
+    pub(super) bounds: Bounds,
+    /// Bytes of all that is kept of other nodes.
+    pub(super) bytes: usize,
+    /// How many nodes came so far.
+    count: u64,
 }
 
 impl Catalogue {
-    /// An empty catalogue for at most `nodes_max` nodes.
+    /// An empty catalogue that holds as much as `bounds` says.
     #[must_use]
-    pub fn new(nodes_max: usize) -> Catalogue {
+    pub fn new(bounds: Bounds) -> Catalogue {
         Catalogue {
             nodes: BTreeMap::new(),
             sequences: BTreeMap::new(),
             newest: BTreeMap::new(),
             index: Index::default(),
-            gone: Gone::default(),
-            nodes_max,
+            logs: BTreeMap::new(),
+            gone: Gone::new(bounds.gone_bytes),
+            bounds,
             bytes: 0,
+            count: 0,
         }
     }
 
@@ -161,95 +138,100 @@ impl Catalogue {
         now: Now,
         placement: &Authored<Placement>,
         learned: Learned,
+        source: Source,
     ) -> Result<Vec<Hosted>, PlacementRefused> {
         placement.believable(now.wall_ms)?;
         let body = &placement.body;
-        match self.sequences.get(&body.node) {
-            Some(seen) if *seen >= body.sequence => {
-                return Err(PlacementRefused::Stale { got: body.sequence, seen: *seen });
-            }
-            None => self.make_room()?,
-            Some(_) => {}
+        if let Some((seen, _)) = self.sequences.get(&body.node)
+            && *seen >= body.sequence
+        {
+            return Err(PlacementRefused::Stale { got: body.sequence, seen: *seen });
         }
-        self.sequences.insert(body.node, body.sequence);
         if body.health == Health::Leaving {
-            self.forget(body.node);
+            self.note_sequence(body.node, body.sequence, source.rank);
+            self.remove_node(body.node);
             self.gone.take(body.node);
             return Ok(Vec::new());
         }
+        if learned != Learned::Local {
+            self.make_room_for_node(body.node, source, list_bytes(body.agents.len()))?;
+        }
+        self.note_sequence(body.node, body.sequence, source.rank);
         let back = self.gone.take(body.node);
-        let index = &mut self.index;
-        let node = self.nodes.entry(body.node).or_insert_with(|| Node {
-            load_permille: 0,
-            machine: None,
-            health: Health::Healthy,
-            learned,
-            heard_ms: 0,
-            ttl_ms: 0,
-            expires_ms: 0,
-            hosted: Vec::new(),
-            agents: BTreeMap::new(),
-            bytes: 0,
-            spurned: BTreeMap::new(),
-        });
+        self.describe_node(now, body, learned, source);
+        for departed in back {
+            if departed.candidate.verified.grant.body.in_force(now.wall_ms).is_ok() {
+                // What it does not host any more, or otherwise, is asked for.
+                let _ = self.admit(departed.candidate, departed.publisher);
+            }
+        }
+        Ok(self.nodes.get(&body.node).map(Node::wanted).unwrap_or_default())
+    }
+
+    /// Takes over what a placement says.
+    fn describe_node(&mut self, now: Now, body: &Placement, learned: Learned, source: Source) {
+        self.count += 1;
+        let (number, counted) = (self.count, learned != Learned::Local);
+        let before = self.nodes.get(&body.node).map_or(0, Node::total);
+        let node = self.nodes.entry(body.node).or_insert_with(|| Node::new(learned, source, number));
         node.load_permille = body.load_permille;
         node.machine = body.machine;
         node.health = body.health;
         node.learned = learned;
         node.ttl_ms = body.ttl_ms;
         node.heard(now);
-        if node.hosted != body.agents {
+        if node.hosted != body.agents || node.source != source {
+            node.source = source;
             node.hosted.clone_from(&body.agents);
             let hosted = &node.hosted;
-            node.agents.retain(|agent, (candidate, document)| {
-                let stays = entry(hosted, agent).is_some_and(|entry| names(entry, &candidate.verified));
-                if !stays {
-                    index.remove(*document);
-                }
-                stays
-            });
-            node.spurned.retain(|agent, (as_was, _)| entry(hosted, agent) == Some(as_was));
-            let before = std::mem::replace(&mut node.bytes, node.agents.values().map(|(held, _)| size(held)).sum());
-            if node.learned != Learned::Local {
-                self.bytes = self.bytes - before + node.bytes;
+            let leave = |agent: &AgentId, held: &mut Held| {
+                entry(hosted, agent).is_none_or(|entry| !names(entry, &held.candidate.verified))
+            };
+            for (_, held) in node.agents.extract_if(.., leave) {
+                self.index.remove(held.document);
+                release(&mut self.logs, held.log);
             }
+            node.spurned.retain(|agent, (as_was, _)| entry(hosted, agent) == Some(as_was));
+            node.count();
         }
-        for held in back.into_iter().filter(|held| held.verified.grant.body.in_force(now.wall_ms).is_ok()) {
-            // What it does not host any more, or otherwise, is asked for.
-            let _ = self.admit(held);
+        if counted {
+            self.bytes = self.bytes - before + node.total();
         }
-        Ok(self.nodes.get(&body.node).map(Node::wanted).unwrap_or_default())
     }
 
     /// What `node` said last still holds, as it says itself; says which of its agents still need evidence. `None` when
     /// nothing that it said is believed any more.
-    pub fn renew(&mut self, now: Now, node: PublicKey) -> Option<Vec<Hosted>> {
+    pub fn renew(&mut self, now: Now, node: PublicKey, rank: Rank) -> Option<Vec<Hosted>> {
         let node = self.nodes.get_mut(&node).filter(|node| node.expires_ms > now.monotonic_ms)?;
         node.learned = Learned::Push;
         node.heard(now);
+        if node.source.rank != rank {
+            // Whatever its rank, it takes as much as before.
+            node.source.rank = rank;
+            node.count();
+        }
         Some(node.wanted())
     }
 
-    /// Room for one more node: of those that are gone, the sequence that was seen longest ago is forgotten.
-    fn make_room(&mut self) -> Result<(), PlacementRefused> {
-        if self.nodes.len() >= self.nodes_max {
-            return Err(PlacementRefused::Full(self.nodes.len()));
-        }
-        if self.sequences.len() >= self.nodes_max * 4 {
+    /// Notes the highest sequence of a node. Of those that are gone, the farthest that was seen longest ago is forgotten
+    /// where there are too many.
+    fn note_sequence(&mut self, node: PublicKey, sequence: u64, rank: Rank) {
+        if self.sequences.len() >= self.bounds.nodes * 4 && !self.sequences.contains_key(&node) {
             // Sequences grow with time of day, so the smallest is the oldest.
             let gone = self.sequences.iter().filter(|(node, _)| !self.nodes.contains_key(node));
-            if let Some(oldest) = gone.min_by_key(|(_, sequence)| **sequence).map(|(node, _)| *node) {
+            let oldest = gone.max_by_key(|(_, (sequence, rank))| (*rank, std::cmp::Reverse(*sequence)));
+            if let Some(oldest) = oldest.map(|(node, _)| *node) {
                 self.sequences.remove(&oldest);
             }
         }
-        Ok(())
+        self.sequences.insert(node, (sequence, rank));
     }
 
     /// Adds an agent whose evidence was verified.
     ///
     /// # Errors
     /// See [`AdmitRefused`].
-    pub fn admit(&mut self, candidate: Candidate) -> Result<(), AdmitRefused> {
+    pub fn admit(&mut self, mut candidate: Candidate, publisher: Rank) -> Result<(), AdmitRefused> {
         let verified = candidate.verified.clone();
         let Some(node) = self.nodes.get(&verified.node) else { return Err(AdmitRefused::NotHosted) };
         if !entry(&node.hosted, &verified.agent).is_some_and(|entry| names(entry, &verified)) {
@@ -257,52 +239,70 @@ impl Catalogue {
         }
         let description = &verified.description;
         let (sequence, digest) = (description.body.sequence, description.digest());
-        if let Some((seen, as_seen)) = self.newest.get(&(verified.agent.clone(), verified.node))
+        if let Some((seen, as_seen, _)) = self.newest.get(&(verified.agent.clone(), verified.node))
             && (*seen > sequence || *seen == sequence && *as_seen != digest)
         {
             return Err(AdmitRefused::OldDescription { got: sequence, seen: *seen });
         }
-        let replaced = node.agents.get(&verified.agent).map_or(0, |(old, _)| size(old));
-        let more = size(&candidate);
-        if node.learned != Learned::Local {
-            for (of, held, max) in [("one node", node.bytes, NODE_BYTES_MAX), ("all nodes", self.bytes, BYTES_MAX)] {
-                if held - replaced + more > max {
-                    return Err(AdmitRefused::NoRoom { of, max });
-                }
-            }
-        }
-        self.remember(&verified);
+        // Of what it hosts, only that which it says is kept: so what is there is the same.
         self.take_out(verified.node, &verified.agent);
-        let document = self.index.add(candidate.clone());
-        if let Some(node) = self.nodes.get_mut(&verified.node) {
-            node.agents.insert(verified.agent.clone(), (candidate, document));
-            node.bytes += more;
-            self.bytes += if node.learned == Learned::Local { 0 } else { more };
+        let Some(node) = self.nodes.get(&verified.node) else { return Err(AdmitRefused::NotHosted) };
+        let words = self.index.words(&candidate.description);
+        let log = LogName::of(&verified.key_log);
+        let bytes = DESCRIPTION_COPIES * description.bytes.len()
+            + verified.grant.bytes.len()
+            + AGENT_BYTES
+            + words.len() * WORD_BYTES;
+        let (rank, more, counted) = (node.rank(publisher), node.more(log, bytes), node.learned != Learned::Local);
+        if counted {
+            self.make_room_for_agent(verified.node, rank, more)?;
+        }
+        self.remember(&verified, rank);
+        let shared = share(&mut self.logs, log, &verified.key_log);
+        drop(verified);
+        Arc::make_mut(&mut candidate.verified).key_log = shared;
+        let document = self.index.add(candidate.clone(), words);
+        let (of, agent) = (candidate.verified.node, candidate.verified.agent.clone());
+        if let Some(node) = self.nodes.get_mut(&of) {
+            let before = node.total();
+            node.add(agent, Held { candidate, document, publisher, log, bytes });
+            self.bytes += if counted { node.total() - before } else { 0 };
         }
         Ok(())
     }
 
     /// Notes what is newest of an agent.
-    fn remember(&mut self, verified: &VerifiedAgent) {
+    fn remember(&mut self, verified: &VerifiedAgent, rank: Rank) {
         let description = &verified.description;
         if self.newest.len() >= NEWEST_MAX {
             let here = |(agent, node): &(AgentId, PublicKey)| self.candidate(*node, agent).is_some();
-            let gone = self.newest.keys().find(|known| !here(known)).cloned();
-            if let Some(gone) = gone {
+            let mut gone = self.newest.iter().filter(|(known, _)| !here(known));
+            let farthest = gone.clone().find(|(_, (_, _, rank))| *rank == Rank::Stranger).or_else(|| gone.next());
+            if let Some(gone) = farthest.map(|(known, _)| known.clone()) {
                 self.newest.remove(&gone);
             }
         }
-        let newest = (description.body.sequence, description.digest());
+        let newest = (description.body.sequence, description.digest(), rank);
         self.newest.insert((verified.agent.clone(), verified.node), newest);
     }
 
     /// Drops one agent of a node.
     fn take_out(&mut self, node: PublicKey, agent: &AgentId) {
         let Some(node) = self.nodes.get_mut(&node) else { return };
-        if let Some((old, document)) = node.agents.remove(agent) {
-            self.index.remove(document);
-            node.bytes -= size(&old);
-            self.bytes -= if node.learned == Learned::Local { 0 } else { size(&old) };
+        let before = node.total();
+        if let Some(held) = node.take(agent) {
+            self.bytes -= if node.learned == Learned::Local { 0 } else { before - node.total() };
+            self.index.remove(held.document);
+            release(&mut self.logs, held.log);
+        }
+    }
+
+    /// An agent that is kept gives way to another.
+    pub(super) fn give_way(&mut self, node: PublicKey, agent: &AgentId) {
+        self.take_out(node, agent);
+        let Some(node) = self.nodes.get_mut(&node) else { return };
+        if let Some(hosted) = entry(&node.hosted, agent) {
+            node.spurned.insert(agent.clone(), (hosted.clone(), node.heard_ms + GAVE_WAY_MS));
         }
     }
 
@@ -320,7 +320,7 @@ impl Catalogue {
         let silent = self.nodes.iter().filter(|(_, node)| node.expires_ms <= now.monotonic_ms);
         let silent: Vec<PublicKey> = silent.map(|(node, _)| *node).collect();
         for node in &silent {
-            let agents = self.forget(*node);
+            let agents = self.remove_node(*node);
             self.gone.keep(*node, agents);
         }
         // Of those that are gone that is looked at when they are back.
@@ -334,12 +334,17 @@ impl Catalogue {
         self.drop_here(over)
     }
 
+    /// Whose agents are listed.
+    pub fn publishers(&self) -> BTreeSet<PublisherId> {
+        self.nodes.values().flat_map(|node| node.agents.keys()).map(AgentId::publisher).collect()
+    }
+
     fn drop_here(&mut self, over: impl Fn(&VerifiedAgent) -> bool) -> usize {
         let lapsed: Vec<(PublicKey, AgentId)> = self
             .nodes
             .iter()
             .flat_map(|(key, node)| node.agents.iter().map(move |(agent, held)| (*key, agent, held)))
-            .filter(|(_, _, (held, _))| over(&held.verified))
+            .filter(|(_, _, held)| over(&held.candidate.verified))
             .map(|(node, agent, _)| (node, agent.clone()))
             .collect();
         lapsed.iter().for_each(|(node, agent)| self.take_out(*node, agent));
@@ -347,14 +352,23 @@ impl Catalogue {
     }
 
     /// Drops a node and its agents, and gives these. Its sequence stays known.
-    pub fn forget(&mut self, node: PublicKey) -> Vec<Candidate> {
+    pub(super) fn remove_node(&mut self, node: PublicKey) -> Vec<Departed> {
         let Some(node) = self.nodes.remove(&node) else { return Vec::new() };
-        self.bytes -= if node.learned == Learned::Local { 0 } else { node.bytes };
-        let agents = node.agents.into_values().map(|(held, document)| {
-            self.index.remove(document);
-            held
+        self.bytes -= if node.learned == Learned::Local { 0 } else { node.total() };
+        let rank = |publisher: Rank| publisher.min(node.source.rank);
+        let agents = node.agents.into_values().map(|held| {
+            self.index.remove(held.document);
+            release(&mut self.logs, held.log);
+            let Held { candidate, publisher, log, bytes, .. } = held;
+            Departed { candidate, publisher, rank: rank(publisher), log, bytes }
         });
         agents.collect()
+    }
+
+    /// Bytes of all that is kept of other nodes, of those that are there and of those that went silent.
+    #[must_use]
+    pub fn bytes(&self) -> [usize; 2] {
+        [self.bytes, self.gone.bytes()]
     }
 
     /// How many agents are known, counted once for each node that hosts them.
@@ -395,7 +409,7 @@ impl Catalogue {
     /// The agent on that node.
     #[must_use]
     pub fn candidate(&self, node: PublicKey, agent: &AgentId) -> Option<&Candidate> {
-        self.nodes.get(&node)?.agents.get(agent).map(|(candidate, _)| candidate)
+        self.nodes.get(&node)?.agents.get(agent).map(|held| &held.candidate)
     }
 
     /// The nodes that host `agent`.
@@ -409,9 +423,21 @@ fn entry<'a>(hosted: &'a [Hosted], agent: &AgentId) -> Option<&'a Hosted> {
     hosted.binary_search_by(|entry| entry.agent.cmp(agent)).ok().map(|at| &hosted[at])
 }
 
-/// Bytes of a description.
-pub(super) fn size(candidate: &Candidate) -> usize {
-    candidate.verified.description.bytes.len()
+/// The log as others have it already, or else this one.
+fn share(logs: &mut BTreeMap<Digest, (Arc<KeyLog>, usize)>, name: LogName, log: &Arc<KeyLog>) -> Arc<KeyLog> {
+    let (shared, count) = logs.entry(name.head).or_insert_with(|| (log.clone(), 0));
+    *count += 1;
+    shared.clone()
+}
+
+/// One agent less has it.
+fn release(logs: &mut BTreeMap<Digest, (Arc<KeyLog>, usize)>, name: LogName) {
+    if let Some((_, count)) = logs.get_mut(&name.head) {
+        *count -= 1;
+        if *count == 0 {
+            logs.remove(&name.head);
+        }
+    }
 }
 
 fn names(hosted: &Hosted, verified: &VerifiedAgent) -> bool {

@@ -1,62 +1,78 @@
 //! What was verified of nodes that went silent: when one is back as it was, its agents need not be asked for and verified
 //! again. Where many are late at once, that would make all of them later still.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::{PublicKey, VerifiedAgent};
 
-use super::catalogue::{Candidate, size};
-
-/// Bytes that are kept so; of more, those of the nodes that are gone longest are dropped.
-const BYTES_MAX: usize = 16 << 20;
-/// What an agent takes beside its description: grant, key log, what was read.
-const AGENT_BYTES: usize = 4 << 10;
+use super::node::Departed;
+use super::room::Rank;
 
 /// Agents of nodes that are gone.
-#[derive(Default)]
 pub(super) struct Gone {
-    nodes: BTreeMap<PublicKey, Vec<Candidate>>,
-    /// The longest gone first.
-    order: VecDeque<PublicKey>,
+    nodes: BTreeMap<PublicKey, Kept>,
+    /// How many were kept so far.
+    count: u64,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+struct Kept {
+    agents: Vec<Departed>,
+    /// Of the nearest of them.
+    rank: Rank,
+    number: u64,
     bytes: usize,
 }
 
 impl Gone {
+    /// Nothing, and at most so many bytes of it: of more, those of the farthest that are gone longest are dropped.
+    pub fn new(bytes_max: usize) -> Gone {
+        Gone { nodes: BTreeMap::new(), count: 0, bytes: 0, bytes_max }
+    }
+
     /// A node went silent.
-    pub fn keep(&mut self, node: PublicKey, agents: Vec<Candidate>) {
+    pub fn keep(&mut self, node: PublicKey, agents: Vec<Departed>) {
         self.take(node);
-        if agents.is_empty() {
-            return;
-        }
-        self.bytes += weight(&agents);
-        self.nodes.insert(node, agents);
-        self.order.push_back(node);
-        while self.bytes > BYTES_MAX {
-            let Some(longest) = self.order.front().copied() else { break };
-            self.take(longest);
+        let Some(rank) = agents.iter().map(|departed| departed.rank).min() else { return };
+        self.count += 1;
+        let bytes = weight(&agents);
+        self.bytes += bytes;
+        self.nodes.insert(node, Kept { agents, rank, number: self.count, bytes });
+        while self.bytes > self.bytes_max {
+            let drops = self.nodes.iter().max_by_key(|(_, kept)| (kept.rank, Reverse(kept.number)));
+            let Some(node) = drops.map(|(node, _)| *node) else { break };
+            self.take(node);
         }
     }
 
     /// It is back, or will never be: what was kept of it is kept no longer.
-    pub fn take(&mut self, node: PublicKey) -> Vec<Candidate> {
-        let Some(agents) = self.nodes.remove(&node) else { return Vec::new() };
-        self.order.retain(|kept| *kept != node);
-        self.bytes -= weight(&agents);
-        agents
+    pub fn take(&mut self, node: PublicKey) -> Vec<Departed> {
+        let Some(kept) = self.nodes.remove(&node) else { return Vec::new() };
+        self.bytes -= kept.bytes;
+        kept.agents
     }
 
     /// Drops the agents that are `over`.
     pub fn drop_agents(&mut self, over: impl Fn(&VerifiedAgent) -> bool) {
-        for agents in self.nodes.values_mut() {
-            let before = weight(agents);
-            agents.retain(|held| !over(&held.verified));
-            self.bytes -= before - weight(agents);
+        for kept in self.nodes.values_mut() {
+            kept.agents.retain(|departed| !over(&departed.candidate.verified));
+            let bytes = weight(&kept.agents);
+            self.bytes -= std::mem::replace(&mut kept.bytes, bytes) - bytes;
         }
-        self.nodes.retain(|_, agents| !agents.is_empty());
-        self.order.retain(|node| self.nodes.contains_key(node));
+        self.nodes.retain(|_, kept| !kept.agents.is_empty());
+    }
+
+    /// Bytes that are kept.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
-fn weight(agents: &[Candidate]) -> usize {
-    agents.iter().map(|held| size(held) + AGENT_BYTES).sum()
+/// All that is kept of these agents of one node; key logs that they share once.
+fn weight(agents: &[Departed]) -> usize {
+    let mut logs = BTreeSet::new();
+    let keys = |departed: &Departed| if logs.insert(departed.log.head) { departed.log.bytes() } else { 0 };
+    agents.iter().map(|departed| departed.bytes).sum::<usize>() + agents.iter().map(keys).sum::<usize>()
 }

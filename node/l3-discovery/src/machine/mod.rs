@@ -1,11 +1,16 @@
 //! What decides in L3: plain data in, plain data out, time as an argument.
 
+pub mod allowance;
 pub mod announce;
 pub mod audience;
 pub mod catalogue;
 pub(crate) mod contacts;
 pub mod dialling;
 pub(crate) mod gone;
+pub mod in_use;
 pub mod index;
+mod making_room;
+pub(crate) mod node;
 pub mod query;
+pub mod room;
 pub mod things;

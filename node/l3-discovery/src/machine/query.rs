@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use althing_protocol::contract::Grade;
 use althing_protocol::object::{Health, Machine};
-use althing_protocol::{AgentId, PublicKey};
+use althing_protocol::{AgentId, PublicKey, PublisherId};
 use althing_td::Capability;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FindError;
-use crate::machine::catalogue::{Candidate, Catalogue, Learned, Node};
+use crate::machine::catalogue::{Candidate, Catalogue, Learned};
 use crate::machine::index::Numbers;
+use crate::machine::node::Node;
 
 /// Results of one `find` at most.
 pub const RESULTS_MAX: usize = 1_000;
@@ -24,6 +25,15 @@ pub enum Nearness {
     Trusted,
     /// Anybody else.
     Stranger,
+}
+
+/// Whose agents a name may lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Among {
+    /// The owner's, and those of whom it trusts.
+    Near,
+    /// Strangers' too, when nobody near has one of that name: whoever asks for it knows that a name is anybody's.
+    Anyone,
 }
 
 /// What is looked for. Every member that is given must hold.
@@ -243,14 +253,24 @@ impl Catalogue {
         hosts.into_iter().map(|(_, _, _, key)| key).collect()
     }
 
-    /// The agent of that name. Of several those of the nearest publisher count, and there must be one.
+    /// The agent of that name. Of several those of the nearest publisher count, and there must be one; a stranger's only
+    /// where that is asked for.
     ///
     /// # Errors
     /// See [`FindError`].
-    pub fn resolve(&self, text: &str, nearness: impl Fn(PublicKey) -> Nearness) -> Result<AgentId, FindError> {
+    pub fn resolve(
+        &self,
+        text: &str,
+        among: Among,
+        nearness: impl Fn(PublisherId) -> Nearness,
+    ) -> Result<AgentId, FindError> {
         let mut ids = self.index.named(text);
         let nearest = ids.iter().map(|id| nearness(id.publisher())).min();
         ids.retain(|id| Some(nearness(id.publisher())) == nearest);
+        if among == Among::Near && nearest == Some(Nearness::Stranger) {
+            let ids = ids.iter().map(AgentId::to_string).collect();
+            return Err(FindError::OnlyStrangers { name: text.to_owned(), ids });
+        }
         match ids.len() {
             0 => Err(FindError::Unknown(text.to_owned())),
             1 => ids.pop_first().ok_or_else(|| FindError::Unknown(text.to_owned())),

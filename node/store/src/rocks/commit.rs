@@ -217,3 +217,53 @@ fn add(database: &Database, batch: &mut WriteBatch, op: &Op) {
         None => batch.delete_cf(handle, &op.key),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Family, Store as _, lock::StoreLock, rocks::RocksStore, rocks::damage::Damage};
+    use std::collections::BTreeSet;
+
+    const FAMILY: Family = Family("rows");
+
+    /// The database of a store, which takes no writes.
+    fn read_only(dir: &Path) -> Database {
+        drop(RocksStore::open(dir, &[FAMILY], StoreConfig::default()).expect("a new store opens"));
+        let options = rocksdb::Options::default();
+        let names = [rocksdb::DEFAULT_COLUMN_FAMILY_NAME, FAMILY.0];
+        let db = rocksdb::DB::open_cf_for_read_only(&options, dir.join("db"), names, false).expect("it can be read");
+        Database {
+            db,
+            families: BTreeSet::from([FAMILY]),
+            damage: Damage::default(),
+            dir: dir.to_owned(),
+            torn_bytes: 0,
+            _lock: StoreLock::acquire(dir).expect("nobody else has it"),
+        }
+    }
+
+    #[test]
+    fn every_writer_of_a_group_hears_that_its_commit_failed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let database = read_only(dir.path());
+        let queue = Queue::new(dir.path(), &StoreConfig::default());
+        let (mut group, mut answers) = (Vec::new(), Vec::new());
+        for number in 0..5u8 {
+            let mut batch = Batch::new();
+            batch.put(FAMILY, vec![number], vec![number]);
+            let (done, answer) = oneshot::channel();
+            let room = queue.room.clone().try_acquire_many_owned(1).expect("there is room");
+            group.push(Job { batch, durability: Durability::Synced, done, _room: room });
+            answers.push(answer);
+        }
+        commit(&queue, &database, group);
+        for (number, mut answer) in answers.into_iter().enumerate() {
+            let outcome = answer.try_recv().expect("answered");
+            assert!(matches!(outcome, Err(WriteError::Stopped { .. })), "writer {number}: {outcome:?}");
+        }
+        assert_eq!(queue.stats(), StoreStats::default(), "nothing was committed");
+        drop(database);
+        let store = RocksStore::open(dir.path(), &[FAMILY], StoreConfig::default()).expect("a sound store opens");
+        assert_eq!(store.scan(FAMILY, crate::Range::all(9)).expect("readable"), []);
+    }
+}

@@ -220,7 +220,7 @@ impl Attack {
             self.headers("content type", &[("Content-Type", kind), ("A2A-Version", "1.0")], &body, code(-32005));
         }
         self.headers("no content type", &[("A2A-Version", "1.0")], "{", code(-32005));
-        for version in ["", "0.3", "2.0", "1", "1.0.1", "one", "1.0, 0.3"].into_iter().cycle().take(140) {
+        for version in ["", "0.3", "2.0", "1", "1.1", "one", "1.0, 0.3"].into_iter().cycle().take(140) {
             let headers = [("Content-Type", "application/json"), ("A2A-Version", version)];
             self.headers("version", &headers, &body, code(-32009));
         }

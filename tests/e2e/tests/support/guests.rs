@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::python::{cache, done, python};
-use super::world::in_ci;
 
 const WIT: &str = include_str!("../../../../node/l1-execution/wasm/wit/agent.wit");
 const BUILD: &str = include_str!("../../../../examples/counter-agent/build.mjs");
@@ -28,8 +27,7 @@ pub fn from_python(source: &str) -> Option<PathBuf> {
 /// The same, from a module of JavaScript.
 pub fn from_javascript(source: &str) -> Option<PathBuf> {
     if done(Command::new("npm").arg("--version")).is_err() {
-        assert!(!in_ci(), "there is no npm");
-        eprintln!("skipped: there is no npm");
+        althing_testing::lacking("there is no npm");
         return None;
     }
     Some(kept("js", source, |folder| {
@@ -90,7 +88,7 @@ pub fn from_rust(source: &str) -> Option<PathBuf> {
     let library = installed.ok().filter(|told| told.status.success()).map(|told| told.stdout).unwrap_or_default();
     let library = String::from_utf8_lossy(&library).trim().to_owned();
     if library.is_empty() || !Path::new(&library).exists() {
-        println!("skipped: this Rust has no target {TARGET} (`rustup target add {TARGET}`)");
+        althing_testing::lacking(&format!("this Rust has no target {TARGET} (`rustup target add {TARGET}`)"));
         return None;
     }
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/counter-agent/rust/Cargo.toml");

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -83,7 +84,9 @@ pub fn ask(gateway: &str, agent: &str, method: &str, params: &Value) -> Value {
     value["result"].take()
 }
 
-/// The parameters of a message of one text.
+/// The parameters of a message of one text, with an id of its own.
 pub fn says(text: &str) -> Value {
-    json!({ "message": { "messageId": "m-1", "role": "ROLE_USER", "parts": [{ "text": text }] } })
+    static MESSAGES: AtomicU32 = AtomicU32::new(0);
+    let id = format!("m-{}-{}", std::process::id(), MESSAGES.fetch_add(1, Ordering::Relaxed));
+    json!({ "message": { "messageId": id, "role": "ROLE_USER", "parts": [{ "text": text }] } })
 }

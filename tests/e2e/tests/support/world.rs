@@ -28,7 +28,7 @@ impl World {
     /// A LAN of `count` machines; `None`, with the reason printed, where this process may not make one.
     pub fn new(count: usize, multicast: Multicast) -> Option<World> {
         if !nix::unistd::geteuid().is_root() {
-            eprintln!("skipped: network namespaces need root");
+            althing_testing::lacking("network namespaces need root");
             return None;
         }
         sweep();
@@ -37,8 +37,7 @@ impl World {
         // From here on, drop cleans up what was made.
         let mut world = World { prefix, machines: Vec::new() };
         if let Err(reason) = world.build(count, multicast) {
-            assert!(!in_ci(), "no network namespaces: {reason}");
-            eprintln!("skipped: no network namespaces: {reason}");
+            althing_testing::lacking(&format!("no network namespaces: {reason}"));
             return None;
         }
         Some(world)
@@ -71,8 +70,7 @@ impl World {
     pub fn behind_routers(count: usize) -> Option<World> {
         let mut world = World::new(1, Multicast::Dropped)?;
         if let Err(reason) = world.build_routers(count) {
-            assert!(!in_ci(), "no routers: {reason}");
-            eprintln!("skipped: no routers: {reason}");
+            althing_testing::lacking(&format!("no routers: {reason}"));
             return None;
         }
         Some(world)
@@ -235,11 +233,6 @@ impl Drop for World {
         self.machines.clear();
         remove(&format!("{}-", self.prefix));
     }
-}
-
-/// Is a skip a failure here?
-pub fn in_ci() -> bool {
-    std::env::var("CI").is_ok_and(|ci| ci == "true")
 }
 
 fn ip(arguments: &str) -> Result<String, String> {

@@ -5,6 +5,7 @@
 mod data;
 mod forms;
 mod security;
+mod titles;
 
 use serde_json::{Map, Value};
 
@@ -21,6 +22,7 @@ pub(super) fn check(td: &Object, out: &mut Findings) {
     forms::check(td, out);
     data::check(td, out);
     link_types(td, out);
+    titles::check(td, out);
 }
 
 /// TD 1.1 or TD 1.0 is named (TD 1.1 §5.3.1.1, `@context`).

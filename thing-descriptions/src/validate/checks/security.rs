@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{Findings, Name, Object, affordances, forms, names, objects};
 use crate::json::{excerpt, join};
 use crate::validate::Finding;
+use crate::validate::schema::CONTEXT_1_0;
 
 /// How many schemes are looked at for the URI variables of one form, parts of combos included: forms and combos that
 /// name each other by the thousand must not take the square of the text's length.
@@ -14,9 +15,15 @@ const PARTS_MAX: usize = 64;
 
 const DEFINITIONS: &str = "/securityDefinitions";
 
+/// The schemes of TD 1.1.
+const SCHEMES: [&str; 9] = ["nosec", "auto", "combo", "basic", "digest", "apikey", "bearer", "psk", "oauth2"];
+/// Those that TD 1.0 had beside them.
+const SCHEMES_1_0: [&str; 3] = ["cert", "public", "pop"];
+
 pub(super) fn check(td: &Object, out: &mut Findings) {
     let schemes = Schemes { td, by_name: objects(td, "securityDefinitions").collect() };
     schemes.names_exist(out);
+    schemes.kinds(out);
     schemes.combos(out);
     schemes.oauth2(out);
     schemes.uri_variables_are_distinct(out);
@@ -54,6 +61,23 @@ impl<'a> Schemes<'a> {
         }
     }
 
+    /// Each scheme is one of TD 1.1 §5.3.3 (or of 1.0, which had some more), or of another vocabulary and has a prefix.
+    fn kinds(&self, out: &mut Findings) {
+        for (name, scheme) in &self.by_name {
+            let Some(kind) = scheme.get("scheme").and_then(Value::as_str) else { continue };
+            if !kind.contains(':') && !SCHEMES.contains(&kind) && !SCHEMES_1_0.contains(&kind) {
+                out.error(|| {
+                    Finding::error(
+                        join(&join(DEFINITIONS, name), "scheme"),
+                        "security-scheme-unknown",
+                        format!("{:?} is no security scheme", excerpt(kind, 80)),
+                        format!("Choose one of {}, or one of another vocabulary, with its prefix", SCHEMES.join(", ")),
+                    )
+                });
+            }
+        }
+    }
+
     /// A combo names its parts by exactly one of oneOf and allOf, and the parts are defined (TD 1.1 §5.3.3.4).
     fn combos(&self, out: &mut Findings) {
         for (name, scheme) in self.of_kind("combo") {
@@ -80,7 +104,16 @@ impl<'a> Schemes<'a> {
             let (needed, refused): (&[&str], &[&str]) = match flow {
                 "code" | "device" => (&["authorization", "token"], &[]),
                 "client" => (&["token"], &["authorization"]),
-                _ => continue,
+                // TD 1.1 leaves room for more; of those that TD 1.0 has its schema says nothing.
+                "implicit" | "password" => continue,
+                _ if !names(self.td, "@context").any(|context| context.text == CONTEXT_1_0) => continue,
+                _ => {
+                    let message = || format!("{:?} is no flow of OAuth 2.0", excerpt(flow, 80));
+                    let pointer = || join(&join(DEFINITIONS, name), "flow");
+                    let remedy = "Write \"code\", \"client\" or \"device\"";
+                    out.error(|| Finding::error(pointer(), "oauth2-flow", message(), remedy));
+                    continue;
+                }
             };
             let pointer = || join(DEFINITIONS, name);
             for member in needed.iter().filter(|m| !scheme.contains_key(**m)) {

@@ -18,12 +18,13 @@ use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Semaphore;
-use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
+use wasmtime::component::{HasSelf, Linker, ResourceTable};
 use wasmtime::{Config, Engine, EngineWeak, PoolingAllocationConfig, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::p2::pipe::SinkOutputStream;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::compiled::Compiled;
+use crate::compiler::Compiler;
 use bindings::AgentPre;
 use bindings::althing::agent::kernel::Said;
 use bindings::althing::agent::turns::Reply;
@@ -56,8 +57,9 @@ const TABLE_MAX: usize = 1_000_000;
 const ELEMENT_BYTES: usize = 16;
 /// How long a turn may take, waiting included.
 const TURN_MAX: Duration = Duration::from_secs(600);
-/// Turns of components that run at once.
+/// Turns of components that run at once, and of one component, so that none has the room of all.
 const TURNS_MAX: u32 = 256;
+const TURNS_OF_ONE_MAX: usize = 128;
 /// Core instances, memories and tables of one component.
 const PARTS_MAX: usize = 256;
 
@@ -78,14 +80,21 @@ pub(crate) struct Components {
     engine: Engine,
     room: Arc<Semaphore>,
     linker: Linker<Data>,
+    compiler: Compiler,
     compiled: Compiled<AgentPre<Data>>,
 }
 
+/// How engines of components are, where they compile as where they run.
+pub(crate) fn config() -> Config {
+    let mut config = Config::new();
+    config.epoch_interruption(true).wasm_component_model(true).wasm_backtrace_max_frames(None);
+    config.max_wasm_stack(STACK_BYTES).async_stack_size(STACK_BYTES + STACK_SPARE_BYTES);
+    config
+}
+
 impl Components {
-    pub fn new() -> Result<Components, String> {
-        let mut config = Config::new();
-        config.epoch_interruption(true).wasm_component_model(true).wasm_backtrace_max_frames(None);
-        config.max_wasm_stack(STACK_BYTES).async_stack_size(STACK_BYTES + STACK_SPARE_BYTES);
+    pub fn new(compiler: Compiler) -> Result<Components, String> {
+        let config = config();
         // Room is kept for instances, which is made anew in microseconds; where a machine gives no room, each is made by
         // itself.
         let engine = Engine::new(config.clone().allocation_strategy(pool()));
@@ -98,6 +107,7 @@ impl Components {
             engine,
             room: Arc::new(Semaphore::new(TURNS_MAX as usize)),
             linker,
+            compiler,
             compiled: Compiled::default(),
         })
     }
@@ -107,7 +117,7 @@ impl Components {
     }
 
     fn compile(&self, code: &[u8]) -> Result<AgentPre<Data>, String> {
-        let component = Component::new(&self.engine, code).map_err(|error| format!("{error:#}"))?;
+        let component = self.compiler.component(&self.engine, code).map_err(|error| error.to_string())?;
         let linked = self.linker.instantiate_pre(&component).map_err(|error| format!("{error:#}"))?;
         AgentPre::new(linked).map_err(|error| format!("it is no component of the world `agent`: {error:#}"))
     }
@@ -118,6 +128,7 @@ impl Components {
         Ok(Arc::new(Guests {
             engine: self.engine.clone(),
             room: self.room.clone(),
+            own_room: Semaphore::new(TURNS_OF_ONE_MAX),
             linked,
             memory_bytes: contract.memory_bytes(),
             budget: contract.compute.cpu_ms_per_turn.map_or(BUDGET_DEFAULT, Duration::from_millis),
@@ -132,6 +143,8 @@ struct Guests {
     engine: Engine,
     /// Room in the engine's pool.
     room: Arc<Semaphore>,
+    /// Its share of that.
+    own_room: Semaphore,
     linked: AgentPre<Data>,
     memory_bytes: u64,
     budget: Duration,
@@ -295,8 +308,10 @@ impl Guests {
 
     async fn run(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
         // Nobody waits here: who waits for an answer holds room himself.
-        let Ok(_room) = self.room.try_acquire() else {
-            let reason = format!("this node is crowded: it runs {TURNS_MAX} turns of components; try again");
+        let (Ok(_own_room), Ok(_room)) = (self.own_room.try_acquire(), self.room.try_acquire()) else {
+            let reason = format!(
+                "this node is crowded: it runs {TURNS_MAX} turns of components, {TURNS_OF_ONE_MAX} of one; try again"
+            );
             return Err(AgentError::Failed(reason));
         };
         let artifact = format!("answer-{}", turn.history.len() + 1);
@@ -379,5 +394,9 @@ async fn close(data: Data, last: String) -> Result<(), AgentError> {
 impl Agent for Guests {
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
         Box::pin(self.run(turn, out))
+    }
+
+    fn turns_max(&self) -> Option<usize> {
+        Some(TURNS_OF_ONE_MAX)
     }
 }

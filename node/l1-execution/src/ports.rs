@@ -88,7 +88,7 @@ impl Ports {
     #[must_use]
     pub fn none() -> Ports {
         Ports {
-            secrets: Arc::new(|_| None),
+            secrets: Arc::new(|_| Ok(None)),
             connect: nowhere,
             memories: None,
             models: Vec::new(),

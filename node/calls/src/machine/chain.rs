@@ -1,0 +1,260 @@
+//! The principal chain of a call: on whose behalf it is made, the origin first (SPEC P-54). A node proves who it is and
+//! whose; everything else in a chain is the word of the node that sent it.
+
+use std::collections::BTreeSet;
+use std::str::FromStr as _;
+
+use althing_communication::{Caller, CallerRefused, CallerRule, Trust};
+use althing_protocol::limits::PRINCIPALS_MAX;
+use althing_protocol::{AgentId, CallerId};
+
+/// Why an agent is not asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChainError {
+    /// It waits for the answer itself.
+    #[error("{0} waits for this answer already")]
+    Loop(AgentId),
+    /// Too many wait.
+    #[error("{PRINCIPALS_MAX} wait for each other already, and that is the most")]
+    TooLong,
+}
+
+/// Why a call is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChainRefused {
+    /// Its caller may not call.
+    #[error(transparent)]
+    Caller(#[from] CallerRefused),
+    /// Its caller may, and somebody behind it may not.
+    #[error(
+        "{who:?} stands behind this call and may not call this agent itself; its owner can allow that, and an agent whose \
+         file says `asks_as: itself` asks in its own name"
+    )]
+    Behind {
+        /// Who.
+        who: String,
+    },
+}
+
+/// What whoever sits at a node, or holds the token of its gateway, is called there.
+const AT_A_NODE: [&str; 2] = ["local", "token"];
+/// Characters of a principal that are shown.
+const SHOWN_CHARS_MAX: usize = 100;
+
+/// The chain as the receiver has it: its last principal is who proved to call, the node's owner, or else the node. An
+/// agent of that owner says as much.
+#[must_use]
+pub fn received(mut principals: Vec<String>, caller: &Caller) -> Vec<String> {
+    let verified = caller.id().to_string();
+    let last = principals.last();
+    let of_the_owner = last.and_then(|last| AgentId::from_str(last).ok()).map(|agent| agent.publisher());
+    let is_said = last == Some(&verified) || of_the_owner.is_some() && of_the_owner == caller.owner;
+    if !is_said {
+        principals.push(verified);
+    }
+    principals
+}
+
+/// The chain with which `from`, an agent of this node that works for `principals`, asks `to`.
+///
+/// An agent that waits for itself would wait for ever. Only an agent whose own publisher's node said that it waits
+/// counts: anybody can write any agent's id into a chain. What is not seen so ends with the length of the chain.
+///
+/// # Errors
+/// See [`ChainError`].
+pub fn asked_by(principals: &[String], from: &AgentId, to: &AgentId) -> Result<Vec<String>, ChainError> {
+    let waiting = principals.iter().rev().map_while(|who| AgentId::from_str(who).ok());
+    let mut proven = waiting.take_while(|agent| agent.publisher() == to.publisher());
+    if to == from || proven.any(|agent| agent == *to) {
+        return Err(ChainError::Loop(to.clone()));
+    }
+    if principals.len() >= PRINCIPALS_MAX {
+        return Err(ChainError::TooLong);
+    }
+    Ok(principals.iter().cloned().chain([from.to_string()]).collect())
+}
+
+/// Who stands behind a principal, as a rule of callers knows it: a node or an owner, itself or by one of its agents.
+fn known(principal: &str) -> Option<CallerId> {
+    let publisher = AgentId::from_str(principal).map(|agent| CallerId::Publisher(agent.publisher()));
+    publisher.or_else(|_| principal.parse()).ok()
+}
+
+/// Who stands behind each principal; none for a name that says nothing to a rule. Whoever sits at a node counts as the
+/// owner of that node, who is the next in the chain.
+fn behind(principals: &[String], caller: &Caller) -> Vec<Option<CallerId>> {
+    let mut writer = caller.id();
+    let mut behind: Vec<_> = principals
+        .iter()
+        .rev()
+        .map(|principal| {
+            if AT_A_NODE.contains(&principal.as_str()) {
+                return Some(writer);
+            }
+            let known = known(principal)?;
+            writer = known;
+            Some(known)
+        })
+        .collect();
+    behind.reverse();
+    behind
+}
+
+/// May `caller` call an agent with this rule, for all who stand behind the call? The rule must allow the caller, and
+/// each principal before it: nobody gets through another's agent what it may not have itself.
+///
+/// # Errors
+/// [`ChainRefused`].
+pub fn check(trust: &Trust, rule: &CallerRule, caller: &Caller, principals: &[String]) -> Result<(), ChainRefused> {
+    trust.check(rule, caller)?;
+    let allows = |who: Option<CallerId>| {
+        let own = who == Some(CallerId::Publisher(trust.owner)) || who == Some(CallerId::Node(trust.node));
+        // Whoever sits at a node that is trusted, and its owner's agents there, are as good as the node.
+        if who == Some(caller.id()) {
+            return true;
+        }
+        let among = |set: &BTreeSet<CallerId>| who.is_some_and(|who| set.contains(&who));
+        match rule {
+            CallerRule::ThisNode | CallerRule::Own => own,
+            CallerRule::Trusted => own || trust.private && who.is_some() || among(&trust.trusted),
+            CallerRule::Anyone => true,
+            CallerRule::Listed(set) => own || among(set),
+        }
+    };
+    let refused = behind(principals, caller).into_iter().zip(principals).find(|(who, _)| !allows(*who));
+    match refused {
+        None => Ok(()),
+        Some((who, principal)) => Err(ChainRefused::Behind {
+            who: who.map_or_else(|| principal.chars().take(SHOWN_CHARS_MAX).collect(), |who| who.to_string()),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use althing_protocol::{PublisherId, SecretKey};
+
+    fn caller(node: u8, owner: Option<u8>) -> Caller {
+        let key = |seed: u8| SecretKey::from_seed(&[seed; 32]).public();
+        let agent = |seed: u8| id(seed, "any").publisher();
+        Caller { node: key(node), owner: owner.map(agent) }
+    }
+
+    fn id(owner: u8, name: &str) -> AgentId {
+        AgentId::new(PublisherId::from_digest([owner; 32]), name).expect("a name")
+    }
+
+    fn owner(seed: u8) -> String {
+        id(seed, "any").publisher().to_string()
+    }
+
+    #[test]
+    fn the_last_principal_is_who_proved_to_call() {
+        let node = caller(1, None).node.to_string();
+        let agent = |owner: u8| id(owner, "a").to_string();
+        let cases = [
+            (vec![], caller(1, Some(9)), vec![owner(9)]),
+            (vec![], caller(1, None), vec![node.clone()]),
+            (vec!["local".to_owned()], caller(1, Some(9)), vec!["local".to_owned(), owner(9)]),
+            (vec![agent(9)], caller(1, Some(9)), vec![agent(9)]),
+            (vec![owner(9)], caller(1, Some(9)), vec![owner(9)]),
+            // Another owner's agent is only said to be behind it.
+            (vec![agent(8)], caller(1, Some(9)), vec![agent(8), owner(9)]),
+            (vec![agent(9)], caller(1, None), vec![agent(9), node]),
+        ];
+        for (said, caller, chain) in cases {
+            assert_eq!(received(said.clone(), &caller), chain, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_but_an_agents_own_node_says_that_it_waits() {
+        let (a, b) = (id(1, "a"), id(2, "b"));
+        let asks = |said: &[&str], by: &Caller| {
+            let said = said.iter().map(|&who| who.to_owned()).collect();
+            asked_by(&received(said, by), &a, &b)
+        };
+        let b_says = b.to_string();
+        assert_eq!(asks(&["local", &b_says], &caller(7, Some(2))), Err(ChainError::Loop(b.clone())));
+        let sibling = id(2, "c").to_string();
+        assert_eq!(asks(&["local", &b_says, &sibling], &caller(7, Some(2))), Err(ChainError::Loop(b.clone())));
+        for liar in [caller(7, Some(9)), caller(7, None)] {
+            let chain = asks(&["local", &b_says], &liar).expect("the liar's word does not count");
+            assert_eq!(chain.last(), Some(&a.to_string()));
+            assert!(chain.contains(&b_says), "it is kept for whoever decides on the chain");
+        }
+        assert_eq!(asked_by(&[], &a, &a), Err(ChainError::Loop(a.clone())));
+    }
+
+    /// The deputy matrix (threat row 9): X asks A, and A asks B on another node.
+    #[test]
+    fn nobody_gets_through_an_agent_what_it_may_not_have_itself() {
+        let owner_of = |seed: u8| PublisherId::from_digest([seed; 32]);
+        let trusted = |seed: &u8| CallerId::Publisher(owner_of(*seed));
+        let (x, a, b, friend) = (1, 2, 3, 4);
+        let chains = [
+            ("X's person, by A", vec!["local".to_owned(), owner(x), id(a, "a").to_string()]),
+            ("X's agent, by A", vec!["local".to_owned(), id(x, "x").to_string(), id(a, "a").to_string()]),
+            ("A's person", vec!["local".to_owned(), id(a, "a").to_string()]),
+            ("A itself", vec![id(a, "a").to_string()]),
+            ("a friend, by A", vec![owner(friend), id(a, "a").to_string()]),
+            ("nobody that is known, by A", vec!["alice".to_owned(), id(a, "a").to_string()]),
+        ];
+        let everything = ["X's person, by A", "X's agent, by A", "A's person", "A itself", "a friend, by A"];
+        let trusting = |seeds: &[u8]| Trust {
+            node: caller(30, None).node,
+            owner: owner_of(b),
+            trusted: seeds.iter().map(trusted).collect(),
+            private: false,
+        };
+        let listed = |seeds: &[u8]| CallerRule::Listed(seeds.iter().map(trusted).collect());
+        let cases = [
+            (trusting(&[a]), CallerRule::Trusted, vec!["A's person", "A itself"]),
+            (trusting(&[a, friend]), CallerRule::Trusted, vec!["A's person", "A itself", "a friend, by A"]),
+            (trusting(&[a, x, friend]), CallerRule::Trusted, everything.to_vec()),
+            (trusting(&[x]), CallerRule::Trusted, vec![]),
+            (trusting(&[]), listed(&[a]), vec!["A's person", "A itself"]),
+            (trusting(&[x, a]), listed(&[x]), vec![]),
+            (trusting(&[a, x]), CallerRule::Own, vec![]),
+            (trusting(&[a, x]), CallerRule::ThisNode, vec![]),
+            (Trust { private: true, ..trusting(&[]) }, CallerRule::Trusted, everything.to_vec()),
+        ];
+        let by_a = caller(20, Some(a));
+        for (trust, rule, allowed) in cases {
+            for (name, chain) in &chains {
+                let chain = received(chain.clone(), &by_a);
+                let may = check(&trust, &rule, &by_a, &chain);
+                assert_eq!(may.is_ok(), allowed.contains(name), "{rule:?} {name}: {may:?}");
+            }
+        }
+        assert!(chains.iter().all(|(_, chain)| check(&trusting(&[]), &CallerRule::Anyone, &by_a, chain).is_ok()));
+
+        // Trusting a node lets it speak for its owner, and for nobody else.
+        let node_trusted = Trust { trusted: BTreeSet::from([CallerId::Node(by_a.node)]), ..trusting(&[]) };
+        for (name, chain) in &chains {
+            let chain = received(chain.clone(), &by_a);
+            let may = check(&node_trusted, &CallerRule::Trusted, &by_a, &chain);
+            assert_eq!(may.is_ok(), ["A's person", "A itself"].contains(name), "{name}: {may:?}");
+        }
+
+        // On one node, and between an owner's own nodes, whoever sits there is the owner.
+        for (by, said) in [
+            (Caller { node: caller(30, None).node, owner: Some(owner_of(b)) }, "local"),
+            (caller(31, Some(b)), "token"),
+        ] {
+            let chain = received(vec![said.to_owned(), id(b, "c").to_string()], &by);
+            assert_eq!(check(&trusting(&[]), &CallerRule::Own, &by, &chain), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_chain_ends() {
+        let (a, b) = (id(1, "a"), id(2, "b"));
+        let long = |length: usize| vec!["local".to_owned(); length];
+        assert_eq!(asked_by(&long(PRINCIPALS_MAX - 1), &a, &b).map(|chain| chain.len()), Ok(PRINCIPALS_MAX));
+        for length in [PRINCIPALS_MAX, PRINCIPALS_MAX + 1] {
+            assert_eq!(asked_by(&long(length), &a, &b), Err(ChainError::TooLong));
+        }
+    }
+}

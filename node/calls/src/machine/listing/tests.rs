@@ -1,0 +1,166 @@
+use althing_protocol::SecretKey;
+use proptest::prelude::*;
+
+use super::*;
+
+fn scope(owner: u8) -> Scope {
+    Scope(CallerId::Node(SecretKey::from_seed(&[owner; 32]).public()))
+}
+
+fn summary(number: u32, owner: u8, bytes: u64) -> Summary {
+    Summary {
+        agent: "echo".to_owned(),
+        scope: scope(owner),
+        context_id: "c".to_owned(),
+        state: TaskState::Completed,
+        changed_ms: i64::from(number),
+        bytes,
+        message_id: format!("m-{number}"),
+        failure: None,
+    }
+}
+
+/// Room for 20 tasks, 10 of one scope, and for as many bytes as `bytes` says.
+fn small(bytes: u64) -> Listing {
+    Listing::limited(
+        scope(9),
+        Limits {
+            all: Amount { tasks: 20, bytes: bytes * 4 },
+            of_agent: Amount { tasks: 20, bytes: bytes * 2 },
+            of_scope: Amount { tasks: 10, bytes },
+        },
+    )
+}
+
+/// Writes a task as the store does; gives what was forgotten for it.
+fn keep(listing: &mut Listing, number: u32, summary: &Summary) -> Vec<String> {
+    let id = number.to_string();
+    let gone = listing.surplus(&id, summary);
+    gone.iter().for_each(|id| listing.forget(id));
+    listing.note(&id, summary);
+    gone.iter().map(|id| id.to_string()).collect()
+}
+
+proptest! {
+    /// Tasks come in groups, of which each chooses what is forgotten before any of them is noted.
+    #[test]
+    fn however_many_come_at_one_time_no_more_are_kept_than_may_be(
+        groups in prop::collection::vec(prop::collection::vec(1u8..4, 1..5), 1..60)
+    ) {
+        let mut listing = small(u64::MAX / 8);
+        let (mut number, mut most) = (0, 0);
+        for owners in groups {
+            let group: Vec<(String, Summary)> = owners
+                .iter()
+                .map(|owner| { number += 1; (number.to_string(), summary(number, *owner, 100)) })
+                .collect();
+            let forgotten: Vec<Vec<Arc<str>>> = group.iter().map(|(id, summary)| listing.surplus(id, summary)).collect();
+            for ((id, summary), forgotten) in group.iter().zip(forgotten) {
+                forgotten.iter().for_each(|id| listing.forget(id));
+                listing.note(id, summary);
+                prop_assert!(listing.metas.contains_key(id.as_str()), "the newest is kept");
+            }
+            let room = group.len() - 1;
+            prop_assert!(listing.metas.len() <= 20 + room);
+            // Of one scope what is too much goes with its own next.
+            most = most.max(room);
+            prop_assert!(listing.scopes.values().all(|of_one| of_one.ages.len() <= 10 + most));
+            // All say the same.
+            let listed: usize = listing.orders.values().map(BTreeSet::len).sum();
+            let aged: usize = listing.scopes.values().map(|aged| aged.ages.len()).sum();
+            prop_assert_eq!((listed, aged), (listing.metas.len(), listing.metas.len()));
+            prop_assert_eq!(listing.began.len(), listing.metas.len());
+        }
+    }
+
+    /// Tasks of any size come one after the other, and some grow when their turn ends.
+    #[test]
+    fn however_large_tasks_are_no_more_bytes_are_kept_than_may_be(
+        tasks in prop::collection::vec((1u8..6, 0u64..900, any::<bool>(), 0u32..40), 1..120)
+    ) {
+        let mut listing = small(1_000);
+        for (number, (owner, bytes, other_agent, again)) in (0u32..).zip(tasks) {
+            let number = if listing.metas.contains_key(again.to_string().as_str()) { again } else { 100 + number };
+            let known = listing.summary(&number.to_string());
+            let mut wanted = known.unwrap_or_else(|| summary(number, owner, bytes));
+            wanted.bytes = bytes;
+            if other_agent && !listing.metas.contains_key(number.to_string().as_str()) {
+                wanted.agent = "other".to_owned();
+            }
+            keep(&mut listing, number, &wanted);
+            prop_assert_eq!(listing.summary(&number.to_string()), Some(wanted), "what is written is kept");
+            let sum = |chosen: &dyn Fn(&Meta) -> bool| -> u64 {
+                listing.metas.values().filter(|meta| chosen(meta)).map(|meta| meta.bytes).sum()
+            };
+            prop_assert_eq!(sum(&|_| true), listing.all.bytes);
+            prop_assert!(listing.all.bytes <= 4_000);
+            for owner in 1..6 {
+                prop_assert!(sum(&|meta| meta.list.1 == scope(owner)) <= 1_000);
+            }
+            for agent in ["echo", "other"] {
+                prop_assert!(sum(&|meta| meta.list.0 == agent) <= 2_000);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_oldest_of_the_same_scope_goes_first() {
+    let mut listing = Listing::limited(
+        scope(9),
+        Limits {
+            all: Amount { tasks: 4, bytes: u64::MAX },
+            of_agent: Amount { tasks: 4, bytes: u64::MAX },
+            of_scope: Amount { tasks: 3, bytes: u64::MAX },
+        },
+    );
+    for number in 1..=3 {
+        assert_eq!(keep(&mut listing, number, &summary(number, 1, 1)), [""; 0]);
+    }
+    assert_eq!(keep(&mut listing, 4, &summary(4, 1, 1)), ["1"], "its own oldest");
+    assert_eq!(keep(&mut listing, 5, &summary(5, 2, 1)), [""; 0]);
+    assert_eq!(keep(&mut listing, 6, &summary(6, 2, 1)), ["2"], "the oldest of who has most");
+}
+
+#[test]
+fn large_tasks_push_out_only_their_own_scopes() {
+    let mut listing = small(1_000);
+    for number in 1..=5 {
+        keep(&mut listing, number, &summary(number, 1, 100));
+    }
+    for number in 10..=12 {
+        keep(&mut listing, number, &summary(number, 2, 300));
+    }
+    let mut grown = summary(12, 2, 500);
+    grown.changed_ms = 20;
+    assert_eq!(keep(&mut listing, 12, &grown), ["10"], "also when a task grows while it is worked on");
+    assert_eq!(keep(&mut listing, 13, &summary(13, 2, 1_000)), ["11", "12"]);
+    assert_eq!(listing.scopes[&scope(1)].amount, Amount { tasks: 5, bytes: 500 });
+}
+
+#[test]
+fn others_tasks_never_push_out_those_of_this_nodes_owner() {
+    let mut listing = small(1_000);
+    let mut own = summary(1, 9, 900);
+    own.agent = "mine".to_owned();
+    keep(&mut listing, 1, &own);
+    for number in 10..60 {
+        let mut theirs = summary(number, 10 + u8::try_from(number % 20).expect("small"), 400);
+        theirs.agent = format!("agent-{}", number % 5);
+        keep(&mut listing, number, &theirs);
+    }
+    assert!(listing.metas.contains_key("1"), "it is the oldest, and its scope takes most");
+    assert!(listing.all.bytes <= 4_000);
+}
+
+#[test]
+fn a_message_leads_to_the_task_that_it_began_until_that_is_forgotten() {
+    let mut listing = small(1_000);
+    keep(&mut listing, 1, &summary(1, 1, 10));
+    assert_eq!(listing.began_by("echo", scope(1), "m-1"), Some("1"));
+    assert_eq!(listing.began_by("echo", scope(2), "m-1"), None, "another's message");
+    assert_eq!(listing.began_by("other", scope(1), "m-1"), None, "another agent's");
+    listing.forget("1");
+    assert_eq!(listing.began_by("echo", scope(1), "m-1"), None);
+    assert!(listing.began.is_empty());
+}

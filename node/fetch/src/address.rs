@@ -1,0 +1,53 @@
+//! What a URL must be before anything is connected to.
+
+use std::net::IpAddr;
+
+use reqwest::Url;
+
+use crate::error::FetchError;
+
+/// The longest URL, bytes.
+pub const URL_BYTES_MAX: usize = 2_048;
+/// Ports on which something else than HTTP listens, so that a request could be mistaken for another protocol's: those
+/// that browsers refuse (WHATWG Fetch, "bad port").
+const BAD_PORTS: [u16; 82] = [
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
+    110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531,
+    532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060,
+    5061, 6000, 6379, 6566, 6665, 6667, 6669, 6679, 6697, 10080,
+];
+
+/// Where a URL leads, as far as it says so itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// An address stands in it, however it is written.
+    Address(IpAddr),
+    /// A name, which has to be resolved.
+    Name(String),
+}
+
+/// Checks what can be checked without the network.
+///
+/// # Errors
+/// See [`FetchError`].
+pub fn host_of(url: &Url) -> Result<Host, FetchError> {
+    if url.as_str().len() > URL_BYTES_MAX {
+        return Err(FetchError::Url("it is longer than 2,048 bytes"));
+    }
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(FetchError::Url("only http and https are followed"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(FetchError::Url("a name and password stand in it, which can make one host look like another"));
+    }
+    let port = url.port_or_known_default().unwrap_or_default();
+    if BAD_PORTS.contains(&port) {
+        return Err(FetchError::Url("its port belongs to another protocol"));
+    }
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or(FetchError::Url("it names no host"))?;
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    match bare.parse() {
+        Ok(address) => Ok(Host::Address(address)),
+        Err(_) => Ok(Host::Name(host.to_owned())),
+    }
+}

@@ -1,0 +1,51 @@
+//! A connection whose announcements are heeded in the order in which they came: the client of the SDK hands them to a task
+//! of its own, and an answer that came after one may be used before it is noted.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rmcp::model::{JsonRpcMessage, ServerNotification};
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+
+/// Counts the announcements of changed tools before anything that follows them is handed on.
+pub(crate) struct Watched<T> {
+    inner: T,
+    epoch: Arc<AtomicU64>,
+}
+
+impl<T> Watched<T> {
+    pub fn new(inner: T, epoch: Arc<AtomicU64>) -> Watched<T> {
+        Watched { inner, epoch }
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
+    type Error = T::Error;
+
+    fn name() -> Cow<'static, str> {
+        T::name()
+    }
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.inner.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let received = self.inner.receive().await?;
+        if let JsonRpcMessage::Notification(told) = &received
+            && matches!(told.notification, ServerNotification::ToolListChangedNotification(_))
+        {
+            self.epoch.fetch_add(1, Ordering::SeqCst);
+        }
+        Some(received)
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}

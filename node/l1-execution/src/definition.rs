@@ -1,0 +1,340 @@
+//! What a tool is, as its server describes it, and how two descriptions of it differ. Pure.
+//!
+//! A definition is pinned when an agent is bound: from then on only a tool whose whole definition is the same, every
+//! member of it, is called (threat model, row 7).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use althing_protocol::{digest, hex};
+use althing_td::is_hidden;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The longest definition, bytes of canonical JSON: models are told of it with every question, and it is kept.
+pub const DEFINITION_BYTES_MAX: usize = 64 << 10;
+/// What all pinned definitions of one agent may have, bytes of canonical JSON; they are one row of the node's store.
+pub const PINS_BYTES_MAX: usize = 1 << 20;
+/// Characters of an excerpt, from a little before the first difference.
+const EXCERPT_CHARS_MAX: usize = 160;
+/// Characters of it that stand before the first difference.
+const EXCERPT_CHARS_BEFORE: usize = 20;
+/// Characters of a field's name that are shown.
+const FIELD_CHARS_MAX: usize = 80;
+
+/// The definitions that an agent was bound to, by `server/tool`.
+pub type Pins = BTreeMap<String, Definition>;
+
+/// A tool, as its server describes it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Definition {
+    /// Its name on the server.
+    pub name: String,
+    /// What it does.
+    #[serde(default)]
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub input_schema: Value,
+    /// Everything else that its server says of it: title, output schema, annotations, icons, `_meta`.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// A member of a definition that is not what it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Which: `description`.
+    pub field: String,
+    /// As it was bound, from a little before the first difference, with invisible characters escaped; empty where the
+    /// member was not there.
+    pub old: String,
+    /// As it is now.
+    pub new: String,
+}
+
+/// Why a tool is not called, nor told of to a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unfit {
+    /// It is not the tool that was bound.
+    Changed(Vec<Difference>),
+    /// It was not there when the agent was bound.
+    Unbound,
+    /// It hides something, or is too long.
+    Refused(String),
+}
+
+impl Unfit {
+    /// The typed reason.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Unfit::Changed(_) | Unfit::Unbound => "TOOL_CHANGED",
+            Unfit::Refused(_) => "TOOL_REFUSED",
+        }
+    }
+
+    /// What is the matter, without a word of the tool's own text: whoever made that may want it to be read.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        match self {
+            Unfit::Changed(differences) => {
+                let fields: Vec<&str> = differences.iter().map(|one| one.field.as_str()).collect();
+                format!("its definition is not the one that was bound ({})", fields.join(", "))
+            }
+            Unfit::Unbound => "it was not there when the agent was bound".to_owned(),
+            Unfit::Refused(why) => why.clone(),
+        }
+    }
+
+    /// Field by field.
+    #[must_use]
+    pub fn differences(&self) -> &[Difference] {
+        match self {
+            Unfit::Changed(differences) => differences,
+            Unfit::Unbound | Unfit::Refused(_) => &[],
+        }
+    }
+}
+
+impl Definition {
+    /// A definition with nothing but what a tool must have.
+    #[must_use]
+    pub fn new(name: &str, description: &str, input_schema: Value) -> Definition {
+        Definition { name: name.to_owned(), description: description.to_owned(), input_schema, rest: Map::new() }
+    }
+
+    /// All of it, as a server lists it.
+    #[must_use]
+    pub fn whole(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// The canonical JSON (RFC 8785) of all of it.
+    fn canonical(&self) -> Vec<u8> {
+        serde_json_canonicalizer::to_vec(self).unwrap_or_default()
+    }
+
+    /// SHA-256 of the definition's canonical JSON: another one is another tool.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        hex(&digest(&self.canonical()))
+    }
+
+    /// Bytes of its canonical JSON.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.canonical().len()
+    }
+
+    /// Whether it may be told of to a model at all.
+    ///
+    /// # Errors
+    /// [`Unfit::Refused`].
+    pub fn check(&self) -> Result<(), Unfit> {
+        let bytes = self.bytes();
+        if bytes > DEFINITION_BYTES_MAX {
+            let why = format!("its definition has {bytes} bytes, and {DEFINITION_BYTES_MAX} is the most");
+            return Err(Unfit::Refused(why));
+        }
+        match hidden(&self.whole()) {
+            None => Ok(()),
+            Some((field, c)) => Err(Unfit::Refused(format!(
+                "its {field} holds the invisible character U+{:04X}, which can hide instructions; its author must \
+                 remove that",
+                u32::from(c)
+            ))),
+        }
+    }
+
+    /// Whether it is the one that was pinned.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn check_pin(&self, pinned: Option<&Definition>) -> Result<(), Unfit> {
+        match pinned {
+            None => Err(Unfit::Unbound),
+            Some(pinned) if pinned.hash() == self.hash() => Ok(()),
+            Some(pinned) => Err(Unfit::Changed(pinned.differences(self))),
+        }
+    }
+
+    /// What is other in `now`, member by member.
+    #[must_use]
+    pub fn differences(&self, now: &Definition) -> Vec<Difference> {
+        let (old, new) = (self.whole(), now.whole());
+        let keys = |value: &Value| value.as_object().map(|all| all.keys().cloned().collect::<BTreeSet<String>>());
+        let fields: BTreeSet<String> = keys(&old).into_iter().chain(keys(&new)).flatten().collect();
+        let differs = |field: &String| {
+            let (old, new) = (text(old.get(field)), text(new.get(field)));
+            if old == new {
+                return None;
+            }
+            let (old, new) = excerpts(&old, &new);
+            Some(Difference { field: escaped(field.chars().take(FIELD_CHARS_MAX)), old, new })
+        };
+        fields.iter().filter_map(differs).collect()
+    }
+}
+
+/// The first character in a value that people cannot see, and the member of the value that it is in.
+fn hidden(whole: &Value) -> Option<(String, char)> {
+    let members = whole.as_object()?;
+    members.iter().find_map(|(name, value)| {
+        let c = name.chars().find(|c| is_hidden(*c)).or_else(|| hidden_in(value))?;
+        Some((escaped(name.chars().take(FIELD_CHARS_MAX)), c))
+    })
+}
+
+/// Values come from a parser that bounds their depth.
+fn hidden_in(value: &Value) -> Option<char> {
+    match value {
+        Value::String(text) => text.chars().find(|c| is_hidden(*c)),
+        Value::Array(items) => items.iter().find_map(hidden_in),
+        Value::Object(members) => {
+            members.iter().find_map(|(name, value)| name.chars().find(|c| is_hidden(*c)).or_else(|| hidden_in(value)))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// A member for comparing: canonical JSON; nothing where there is none.
+fn text(value: Option<&Value>) -> String {
+    let canonical = value.map(|value| serde_json_canonicalizer::to_vec(value).unwrap_or_default());
+    canonical.map_or_else(String::new, |bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Both texts from a little before the first difference.
+fn excerpts(old: &str, new: &str) -> (String, String) {
+    let same = old.chars().zip(new.chars()).take_while(|(one, other)| one == other).count();
+    let skipped = same.saturating_sub(EXCERPT_CHARS_BEFORE);
+    let excerpt = |text: &str| {
+        let mut shown = if skipped > 0 && !text.is_empty() { "…".to_owned() } else { String::new() };
+        shown += &escaped(text.chars().skip(skipped).take(EXCERPT_CHARS_MAX));
+        if text.chars().nth(skipped + EXCERPT_CHARS_MAX).is_some() {
+            shown.push('…');
+        }
+        shown
+    };
+    (excerpt(old), excerpt(new))
+}
+
+/// Everything that people cannot see, written out.
+fn escaped(text: impl Iterator<Item = char>) -> String {
+    let mut shown = String::new();
+    for c in text {
+        if is_hidden(c) || c.is_control() {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn full() -> Value {
+        json!({
+            "name": "read",
+            "title": "Read a file",
+            "description": "Reads the file at a path.",
+            "inputSchema": { "type": "object", "properties": { "path": { "type": "string" } } },
+            "outputSchema": { "type": "object" },
+            "annotations": { "readOnlyHint": true },
+            "icons": [{ "src": "https://example.com/i.png" }],
+            "_meta": { "example.com/x": 1 },
+            "somethingNew": [true],
+        })
+    }
+
+    fn read(value: &Value) -> Definition {
+        serde_json::from_value(value.clone()).expect("a definition")
+    }
+
+    #[test]
+    fn a_definition_keeps_every_member_that_its_server_wrote() {
+        assert_eq!(read(&full()).whole(), full());
+    }
+
+    #[test]
+    fn another_value_of_any_member_is_another_tool_and_is_shown() {
+        let bound = read(&full());
+        assert_eq!(bound.check_pin(Some(&read(&full()))), Ok(()));
+        for field in full().as_object().expect("an object").keys() {
+            for other in [json!("changed \u{202e}now"), json!({ "changed": 1 }), Value::Null] {
+                let mut changed = full();
+                changed[field] = other.clone();
+                // Name and description are texts.
+                let Ok(now) = serde_json::from_value::<Definition>(changed) else { continue };
+                let Err(Unfit::Changed(differences)) = now.check_pin(Some(&bound)) else { panic!("{field} {other}") };
+                assert_eq!(differences.len(), 1, "{differences:?}");
+                assert_eq!(&differences[0].field, field);
+                assert!(!differences[0].new.contains('\u{202e}'), "{differences:?}");
+                assert_ne!(differences[0].old, differences[0].new);
+            }
+        }
+        let mut more = full();
+        more["added"] = json!(1);
+        let differences = bound.differences(&read(&more));
+        assert_eq!((differences[0].old.as_str(), differences[0].new.as_str()), ("", "1"));
+        assert_eq!(read(&full()).check_pin(None), Err(Unfit::Unbound));
+    }
+
+    #[test]
+    fn every_byte_of_a_definition_counts() {
+        let whole = serde_json::to_string(&full()).expect("JSON");
+        let bound = read(&full());
+        let mut tried = 0;
+        for (at, _) in whole.char_indices() {
+            let mut mutated = whole.clone().into_bytes();
+            mutated[at] ^= 1;
+            // What is no definition any more, or the same one (1 and 0x31 in a number's notation), is none to test.
+            let Ok(now) = serde_json::from_slice::<Definition>(&mutated) else { continue };
+            tried += 1;
+            assert!(matches!(now.check_pin(Some(&bound)), Err(Unfit::Changed(_))), "{at}");
+        }
+        assert!(tried > whole.len() / 2, "{tried} of {}", whole.len());
+    }
+
+    #[test]
+    fn the_order_of_members_does_not_count() {
+        let one = Definition::new("a", "b", json!({ "x": 1, "y": 2 }));
+        let same = Definition::new("a", "b", json!({ "y": 2, "x": 1 }));
+        assert_eq!(one.hash(), same.hash());
+    }
+
+    #[test]
+    fn what_hides_a_character_anywhere_is_refused() {
+        assert_eq!(read(&full()).check(), Ok(()));
+        let places: [fn(&mut Value, String); 5] = [
+            |tool, text| tool["description"] = json!(text),
+            |tool, text| tool["title"] = json!(text),
+            |tool, text| tool["inputSchema"]["properties"]["path"]["description"] = json!(text),
+            |tool, text| tool["inputSchema"]["properties"][text] = json!({}),
+            |tool, text| tool["annotations"]["title"] = json!(text),
+        ];
+        for place in places {
+            for c in ['\u{200b}', '\u{202e}', '\u{e0041}', '\u{1b}', '\u{feff}'] {
+                let mut tool = full();
+                place(&mut tool, format!("do{c}this"));
+                let Err(Unfit::Refused(why)) = read(&tool).check() else { panic!("{tool}") };
+                assert!(why.contains(&format!("U+{:04X}", u32::from(c))) && !why.contains(c), "{why}");
+            }
+        }
+        let lines = Definition::new("a", "two\nlines\tand a tab", json!({}));
+        assert_eq!(lines.check(), Ok(()));
+        let long = Definition::new("a", &"x".repeat(DEFINITION_BYTES_MAX), json!({}));
+        assert!(matches!(long.check(), Err(Unfit::Refused(_))));
+    }
+
+    #[test]
+    fn excerpts_begin_where_the_difference_is() {
+        let (old, new) = excerpts(&format!("{}b", "a".repeat(1_000)), &format!("{}c", "a".repeat(1_000)));
+        assert!(old.starts_with('…') && old.ends_with("aab") && new.ends_with("aac"), "{old} {new}");
+        assert!(excerpts("", &"x".repeat(1_000)).1.chars().count() <= EXCERPT_CHARS_MAX + 1);
+    }
+}

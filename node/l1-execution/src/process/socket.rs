@@ -1,0 +1,91 @@
+//! The socket on which a program is asked: in a folder that only this account can enter, so that nobody else can connect,
+//! and nobody else can be connected to.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The longest path of a folder in which sockets are made, bytes: a socket's whole path has at most 103 on some systems.
+const FOLDER_BYTES_MAX: usize = 60;
+/// The name of a socket in its folder.
+const NAME: &str = "agent.sock";
+/// Names that are tried for a folder before it is given up: others may have taken some.
+const TRIES_MAX: u64 = 1_000;
+
+/// A folder with mode 0700 that is removed with what is in it.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    /// A new one in `place`, or where the system has such things.
+    pub fn new(place: Option<&Path>) -> io::Result<Folder> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let place = place.filter(|place| place.as_os_str().len() <= FOLDER_BYTES_MAX).map(Path::to_owned);
+        if let Some(place) = &place {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(place)?;
+        }
+        let runtime = || std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_dir());
+        let place = place.or_else(runtime).unwrap_or_else(std::env::temp_dir);
+        for _ in 0..TRIES_MAX {
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            let folder = place.join(format!("althing-{}-{n}", std::process::id()));
+            // Made by this call or not used: whoever took the name first could enter it.
+            match fs::DirBuilder::new().mode(0o700).create(&folder) {
+                Ok(()) => return Ok(Folder(folder)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::other(format!("no name is free for a folder in {}", place.display())))
+    }
+
+    /// A new listening socket, in the place of the one before.
+    pub fn listen(&self) -> io::Result<(OwnedFd, PathBuf)> {
+        let path = self.0.join(NAME);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        Ok((UnixListener::bind(&path)?.into(), path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed holds nothing but a socket that nobody listens on.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn nobody_else_can_enter_the_folder_and_it_goes_when_it_is_not_needed() {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = Folder::new(Some(&place.path().join("run"))).expect("a folder");
+        let (_listener, path) = folder.listen().expect("a socket");
+        let (_other, again) = folder.listen().expect("another in its place");
+        assert_eq!(path, again);
+        let mode = fs::metadata(&folder.0).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let at = folder.0.clone();
+        drop(folder);
+        assert!(!at.exists());
+    }
+
+    #[test]
+    fn a_place_whose_path_is_too_long_for_a_socket_is_not_used() {
+        let place = tempfile::tempdir().expect("a folder");
+        let long = place.path().join("x".repeat(FOLDER_BYTES_MAX));
+        let folder = Folder::new(Some(&long)).expect("a folder elsewhere");
+        assert!(!folder.0.starts_with(place.path()));
+        folder.listen().expect("a socket");
+    }
+}

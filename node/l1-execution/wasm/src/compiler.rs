@@ -1,0 +1,404 @@
+//! Modules become code in a process of its own, with limits: the compiler is the one part of the sandbox that reads all of
+//! a hostile module, and a small module can ask for hours and gigabytes of it.
+//!
+//! What the process makes is kept in a folder that only this account can enter, each file with a MAC under a key of the
+//! node's: code is run as it is, so nothing is taken that this node did not write. Without such a process (simulations,
+//! tests) modules are compiled where they are asked for, without limits.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{Read, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use althing_protocol::{Digest, digest, hex};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
+use wasmtime::component::Component;
+use wasmtime::{Engine, Module};
+
+/// The variable that tells a process what it compiles: what, how many bytes, where to, and its limits.
+pub const JOB: &str = "ALTHING_COMPILE";
+/// Bytes of an artifact.
+const ARTIFACT_BYTES_MAX: u64 = 1 << 30;
+/// What is kept in the folder; beyond, the oldest go.
+const KEPT_BYTES_MAX: u64 = 2 << 30;
+/// Bytes of what a process says of a module.
+const SAID_BYTES_MAX: u64 = 4 << 10;
+/// A MAC, bytes.
+const MAC_BYTES: usize = 32;
+const MIB: u64 = 1 << 20;
+
+/// What a process that compiles may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Processor time, seconds.
+    pub cpu_s: u64,
+    /// Address space, bytes.
+    pub memory_bytes: u64,
+    /// Time by the clock, however busy the machine is.
+    pub patience: Duration,
+}
+
+impl Limits {
+    /// For a module of that many bytes: cranelift makes code of about a mebibyte in a second, for which it takes some tens
+    /// of mebibytes; five times that is allowed, and what a process takes to begin.
+    #[must_use]
+    pub fn of(bytes: usize) -> Limits {
+        let mebibytes = (bytes as u64).div_ceil(MIB);
+        Limits {
+            cpu_s: 10 + 5 * mebibytes,
+            memory_bytes: (2_048 + 64 * mebibytes) * MIB,
+            patience: Duration::from_secs(120 + 30 * mebibytes),
+        }
+    }
+}
+
+/// Why a module was not compiled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// It is none that can be run.
+    #[error("{0}")]
+    Refused(String),
+    /// It took more processor time than it may.
+    #[error(
+        "compiling it took more than {0} s of a processor, which is the most for its length; make its functions smaller"
+    )]
+    Cpu(u64),
+    /// It took more memory than it may.
+    #[error(
+        "compiling it took more than {0} MiB of memory, which is the most for its length; make its functions smaller"
+    )]
+    Memory(u64),
+    /// It did not come to an end.
+    #[error("compiling it did not end within {} s", .0.as_secs())]
+    Late(Duration),
+    /// The compiler ended as it must not.
+    #[error("the process that compiles ended with {0}")]
+    Broken(String),
+    /// There is no process to compile in.
+    #[error("no process can be started to compile it: {0}")]
+    NoProcess(String),
+}
+
+/// What is made of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The text format, to the binary one.
+    Text,
+    /// A module of hard real-time agents and control loops.
+    Module,
+    /// A component.
+    Component,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Text, Kind::Module, Kind::Component];
+
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Text => "text",
+            Kind::Module => "module",
+            Kind::Component => "component",
+        }
+    }
+}
+
+/// Where modules are compiled.
+#[derive(Debug, Clone)]
+pub struct Compiler(Option<Process>);
+
+/// A program that calls [`compile_here`], and where its work is kept.
+#[derive(Debug, Clone)]
+struct Process {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    folder: PathBuf,
+    key: [u8; 32],
+    limits: fn(usize) -> Limits,
+}
+
+impl Compiler {
+    /// In this process, without limits: for simulations and tests, which compile their own modules.
+    #[must_use]
+    pub fn in_process() -> Compiler {
+        Compiler(None)
+    }
+
+    /// In a process of its own: `program` with these arguments calls [`compile_here`]. What it makes is kept in `folder`,
+    /// sealed with `key`.
+    #[must_use]
+    pub fn in_child(program: PathBuf, arguments: Vec<OsString>, folder: PathBuf, key: [u8; 32]) -> Compiler {
+        Compiler(Some(Process { program, arguments, folder, key, limits: Limits::of }))
+    }
+
+    /// The same, with other limits.
+    #[must_use]
+    pub fn limited(self, limits: fn(usize) -> Limits) -> Compiler {
+        Compiler(self.0.map(|process| Process { limits, ..process }))
+    }
+
+    /// The binary format of what may be text.
+    ///
+    /// # Errors
+    /// See [`CompileError`].
+    pub fn binary<'a>(&self, code: &'a [u8]) -> Result<Cow<'a, [u8]>, CompileError> {
+        match &self.0 {
+            _ if code.starts_with(b"\0asm") => Ok(Cow::Borrowed(code)),
+            None => wat::parse_bytes(code).map_err(|error| CompileError::Refused(error.to_string())),
+            Some(process) => process.made(Kind::Text, code).map(Cow::Owned),
+        }
+    }
+
+    /// Compiles a module for an engine of hard real-time guests.
+    ///
+    /// # Errors
+    /// See [`CompileError`].
+    pub fn module(&self, engine: &Engine, code: &[u8]) -> Result<Module, CompileError> {
+        let refused = |error: wasmtime::Error| CompileError::Refused(format!("{error:#}"));
+        match &self.0 {
+            None => Module::new(engine, code).map_err(refused),
+            Some(process) => {
+                let code = self.binary(code)?;
+                process.loaded(Kind::Module, &code, |artifact| load_module(engine, artifact))
+            }
+        }
+    }
+
+    /// Compiles a component for an engine of such.
+    ///
+    /// # Errors
+    /// See [`CompileError`].
+    pub fn component(&self, engine: &Engine, code: &[u8]) -> Result<Component, CompileError> {
+        let refused = |error: wasmtime::Error| CompileError::Refused(format!("{error:#}"));
+        match &self.0 {
+            None => Component::new(engine, code).map_err(refused),
+            Some(process) => {
+                let code = self.binary(code)?;
+                process.loaded(Kind::Component, &code, |artifact| load_component(engine, artifact))
+            }
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "code of our own compiler is mapped as it is")]
+fn load_module(engine: &Engine, artifact: &[u8]) -> wasmtime::Result<Module> {
+    // SAFETY: the bytes are what a process of this very program made with `Engine::precompile_module`, either just now or
+    // earlier: then their MAC under the node's key holds. The engine refuses those of another version or configuration.
+    unsafe { Module::deserialize(engine, artifact) }
+}
+
+#[expect(unsafe_code, reason = "code of our own compiler is mapped as it is")]
+fn load_component(engine: &Engine, artifact: &[u8]) -> wasmtime::Result<Component> {
+    // SAFETY: as in `load_module`, with `Engine::precompile_component`.
+    unsafe { Component::deserialize(engine, artifact) }
+}
+
+impl Process {
+    /// What was made of `code`, kept or new, as `load` takes it.
+    fn loaded<T>(
+        &self,
+        kind: Kind,
+        code: &[u8],
+        load: impl Fn(&[u8]) -> wasmtime::Result<T>,
+    ) -> Result<T, CompileError> {
+        // What another version of this program made is made anew.
+        if let Some(loaded) = self.kept(kind, code).and_then(|artifact| load(&artifact).ok()) {
+            return Ok(loaded);
+        }
+        let artifact = self.made(kind, code)?;
+        let loaded =
+            load(&artifact).map_err(|error| CompileError::Broken(format!("an artifact of no use: {error:#}")))?;
+        self.keep(kind, code, &artifact);
+        Ok(loaded)
+    }
+
+    /// What code of that kind is kept under.
+    fn name(kind: Kind, code: &[u8]) -> Digest {
+        digest(&[kind.word().as_bytes(), b"\0", &digest(code)].concat())
+    }
+
+    /// What only this node can write in front of an artifact.
+    fn mac(&self, name: &Digest, artifact: &[u8]) -> Digest {
+        // Of fixed length, so that nothing can be put behind it.
+        digest(&[self.key.as_slice(), name, &digest(artifact)].concat())
+    }
+
+    fn kept(&self, kind: Kind, code: &[u8]) -> Option<Vec<u8>> {
+        let name = Process::name(kind, code);
+        let file = fs::File::open(self.folder.join(hex(&name))).ok()?;
+        let mut bytes = Vec::new();
+        file.take(ARTIFACT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        let (mac, artifact) = bytes.split_at_checked(MAC_BYTES)?;
+        if mac != self.mac(&name, artifact) {
+            tracing::warn!(name = hex(&name), "a compiled module is not as this node wrote it; it is compiled anew");
+            return None;
+        }
+        Some(artifact.to_vec())
+    }
+
+    /// Keeps an artifact for the next time; without it that only takes longer.
+    fn keep(&self, kind: Kind, code: &[u8], artifact: &[u8]) {
+        let name = Process::name(kind, code);
+        let kept = self.scratch().and_then(|(path, mut file)| {
+            file.write_all(&self.mac(&name, artifact)).and_then(|()| file.write_all(artifact))?;
+            fs::rename(path, self.folder.join(hex(&name)))
+        });
+        if let Err(error) = kept.and_then(|()| self.sweep()) {
+            tracing::warn!(%error, folder = %self.folder.display(), "a compiled module cannot be kept");
+        }
+    }
+
+    /// Takes the oldest away when there is too much.
+    fn sweep(&self) -> std::io::Result<()> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let facts = entry.metadata()?;
+            all.push((facts.modified()?, facts.len(), entry.path()));
+        }
+        all.sort();
+        let mut bytes: u64 = all.iter().map(|(_, bytes, _)| bytes).sum();
+        for (_, length, path) in all {
+            if bytes <= KEPT_BYTES_MAX {
+                break;
+            }
+            fs::remove_file(path)?;
+            bytes = bytes.saturating_sub(length);
+        }
+        Ok(())
+    }
+
+    /// A new file in the folder that nobody else reads or writes.
+    fn scratch(&self) -> std::io::Result<(PathBuf, fs::File)> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join(format!(".{}-{n}", std::process::id()));
+        let file = fs::OpenOptions::new().write(true).read(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        Ok((path, file))
+    }
+
+    /// Has a process make something of `code`.
+    fn made(&self, kind: Kind, code: &[u8]) -> Result<Vec<u8>, CompileError> {
+        let nowhere = |error: std::io::Error| CompileError::NoProcess(error.to_string());
+        let (path, file) = self.scratch().map_err(nowhere)?;
+        let made = self.run(kind, code, &path).and_then(|()| {
+            let mut artifact = Vec::new();
+            (&file).take(ARTIFACT_BYTES_MAX).read_to_end(&mut artifact).map_err(nowhere)?;
+            Ok(artifact)
+        });
+        // What is left of it is of no use to anybody.
+        let _ = fs::remove_file(path);
+        made
+    }
+
+    fn run(&self, kind: Kind, code: &[u8], to: &Path) -> Result<(), CompileError> {
+        let nowhere = |error: std::io::Error| CompileError::NoProcess(error.to_string());
+        let limits = (self.limits)(code.len());
+        let job = format!("{} {} {} {}", kind.word(), limits.cpu_s, limits.memory_bytes, to.display());
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .env_clear()
+            .env(JOB, job)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(nowhere)?;
+        let (Some(mut input), Some(said)) = (child.stdin.take(), child.stderr.take()) else {
+            return Err(CompileError::NoProcess("it has no input".to_owned()));
+        };
+        std::thread::scope(|scope| {
+            // One that is killed does not read to the end, and whoever asks learns of that below.
+            scope.spawn(move || drop(input.write_all(code)));
+            let (done, ended) = std::sync::mpsc::sync_channel(1);
+            scope.spawn(move || {
+                let (mut text, mut said) = (Vec::new(), said);
+                let _ = (&mut said).take(SAID_BYTES_MAX).read_to_end(&mut text);
+                // Nobody waits for it any more only when it came too late. What it says beyond is not kept, only read.
+                let _ = std::io::copy(&mut said, &mut std::io::sink());
+                let _ = done.send(String::from_utf8_lossy(&text).into_owned());
+            });
+            match ended.recv_timeout(limits.patience) {
+                Ok(said) => outcome(&mut child, &said, limits),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    // An error means that it has ended.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    Err(CompileError::Late(limits.patience))
+                }
+            }
+        })
+    }
+}
+
+/// How a process ended that has nothing more to say.
+fn outcome(child: &mut Child, said: &str, limits: Limits) -> Result<(), CompileError> {
+    let status = child.wait().map_err(|error| CompileError::Broken(error.to_string()))?;
+    let signal = status.signal().and_then(|signal| Signal::try_from(signal).ok());
+    match (status.code(), signal) {
+        (Some(0), _) => Ok(()),
+        (Some(REFUSED), _) => Err(CompileError::Refused(said.trim().to_owned())),
+        (_, Some(Signal::SIGXCPU | Signal::SIGKILL)) => Err(CompileError::Cpu(limits.cpu_s)),
+        // Allocators end a process that gets no memory; so does a stack that cannot grow.
+        (_, Some(Signal::SIGABRT | Signal::SIGSEGV | Signal::SIGBUS)) => {
+            Err(CompileError::Memory(limits.memory_bytes / MIB))
+        }
+        _ => Err(CompileError::Broken(format!("{status}: {}", said.trim()))),
+    }
+}
+
+/// The exit code of a process that was given what cannot be compiled.
+const REFUSED: i32 = 3;
+
+/// The whole life of a process that compiles: limits itself, reads a module from standard input, and writes what it makes of
+/// it where it was told. Gives its exit code; none where the process was not started for that.
+#[must_use]
+pub fn compile_here() -> Option<u8> {
+    let job = std::env::var(JOB).ok()?;
+    let outcome = work(&job);
+    if let Err(why) = &outcome {
+        eprintln!("{why}");
+    }
+    Some(if outcome.is_ok() { 0 } else { REFUSED as u8 })
+}
+
+fn work(job: &str) -> Result<(), String> {
+    let mut words = job.splitn(4, ' ');
+    let mut word = || words.next().ok_or("a part of the job is missing");
+    let wanted = word()?;
+    let kind = Kind::ALL.into_iter().find(|kind| kind.word() == wanted).ok_or("there is no such job")?;
+    let number = |text: &str| text.parse::<u64>().map_err(|error| error.to_string());
+    let (cpu_s, memory_bytes, to) = (number(word()?)?, number(word()?)?, PathBuf::from(word()?));
+    let limit = |resource, most| setrlimit(resource, most, most).map_err(|error| error.to_string());
+    limit(Resource::RLIMIT_CPU, cpu_s)?;
+    limit(Resource::RLIMIT_AS, memory_bytes)?;
+    limit(Resource::RLIMIT_CORE, 0)?;
+    limit(Resource::RLIMIT_FSIZE, ARTIFACT_BYTES_MAX)?;
+    let mut code = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut code).map_err(|error| error.to_string())?;
+    let failed = |error: wasmtime::Error| format!("{error:#}");
+    let made = match kind {
+        Kind::Text => wat::parse_bytes(&code).map_err(|error| error.to_string())?.into_owned(),
+        Kind::Module => {
+            let engine = Engine::new(&crate::hrt::config()).map_err(failed)?;
+            engine.precompile_module(&code).map_err(failed)?
+        }
+        Kind::Component => {
+            let engine = Engine::new(&crate::component::config()).map_err(failed)?;
+            engine.precompile_component(&code).map_err(failed)?
+        }
+    };
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&to)
+        .and_then(|mut file| file.write_all(&made))
+        .map_err(|error| error.to_string())
+}

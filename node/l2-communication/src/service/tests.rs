@@ -1,0 +1,99 @@
+use althing_protocol::object::{self, Membership};
+use althing_protocol::{KeyLog, SecretKey, keylog};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use super::*;
+use crate::inbound::Answer;
+use crate::sim::{LinkConfig, SimNet};
+
+const ECHO: &str = "/test/echo/1";
+
+struct Echo;
+
+impl Inbound for Echo {
+    fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        std::future::ready(Answer::Response(request.body)).boxed()
+    }
+}
+
+fn start(net: &SimNet, seed: u8, config: CommunicationConfig) -> Communication {
+    let key = SecretKey::from_seed(&[seed; 32]);
+    let shown = watch::channel(None).1;
+    let entropy = Entropy::new(move |bytes| bytes.fill(seed));
+    let communication = Communication::start(net.join(key.public()), key, shown, config, net.clock(), entropy);
+    communication.serve(ECHO, Arc::new(Echo)).expect("nobody else serves it");
+    communication
+}
+
+/// Peers for which something is kept.
+fn kept(communication: &Communication) -> [usize; 4] {
+    let shared = &communication.shared;
+    [shared.owners().len(), shared.lanes().len(), shared.places.peers(), shared.pool.peers()]
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_for_a_peer_that_left_while_its_streams_waited() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let config = CommunicationConfig { stranger_rate: 1, ..CommunicationConfig::default() };
+    let node = start(&net, 1, config);
+    node.trusts(|_| false);
+    let (to, at) = (node.network().local(), node.network().listening());
+    let mut streams = Vec::new();
+    for seed in 2..10 {
+        let stranger = net.join(SecretKey::from_seed(&[seed; 32]).public());
+        stranger.dial(Some(to), at.clone()).await.expect("a connection");
+        for _ in 0..10 {
+            // Beyond the first two they wait for their turn, and open when their peer is gone.
+            streams.push(stranger.open(to, ECHO).await.expect("a stream"));
+        }
+        sleep(Duration::from_millis(100)).await;
+        assert!(kept(&node)[1..3].iter().all(|kept| *kept > 0), "{:?}", kept(&node));
+        stranger.disconnect(to);
+    }
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(kept(&node), [0; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_whose_agent_is_called_is_in_use_and_no_stranger() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let (a, b) = (start(&net, 1, CommunicationConfig::default()), start(&net, 2, CommunicationConfig::default()));
+    let peer = b.network().local();
+    a.network().dial(Some(peer), b.network().listening()).await.expect("a connection");
+    let nearness = || a.shared.nearness(&Caller { node: peer, owner: None });
+    assert_eq!(nearness(), Nearness::Trusted, "nobody has said whom it trusts");
+    a.trusts(|_| false);
+    a.call(peer, ECHO, Request::new("echo", Vec::new())).await.expect("an answer");
+    assert_eq!(nearness(), Nearness::Stranger, "what nodes ask each other is no use of agents");
+    let agent = AgentId::new(PublisherId::from_digest([9; 32]), "helper").expect("a name");
+    let ask = Request { agent: Some(agent), ..Request::new("echo", Vec::new()) };
+    a.call(peer, ECHO, ask).await.expect("an answer");
+    assert_eq!(nearness(), Nearness::InUse);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_peer_shows_is_not_kept_once_it_has_left() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let node = start(&net, 1, CommunicationConfig::default());
+    let (owner, peer) = (SecretKey::from_seed(&[50; 32]), SecretKey::from_seed(&[2; 32]).public());
+    let next = [51, 52].map(|seed| SecretKey::from_seed(&[seed; 32]).public());
+    let log = KeyLog::verify(&[keylog::inception(&owner, next, net.now_ms()).bytes]).expect("an inception");
+    let body = Membership::new(log.publisher(), peer, net.now_ms(), net.now_ms() + 3_600_000);
+    let membership = object::sign(body, "althing", "", &owner).expect("a membership").bytes;
+    let hello = Hello {
+        version: 1,
+        challenge: [9; 32],
+        network: "althing".to_owned(),
+        owner: Some(OwnerProof::new(membership, &log)),
+    };
+    let there = net.join(peer);
+    there.dial(Some(node.network().local()), node.network().listening()).await.expect("a connection");
+    assert!(node.shared.note_owner(peer, &hello).is_some());
+    assert_eq!(kept(&node)[0], 1);
+    there.disconnect(node.network().local());
+    sleep(Duration::from_millis(10)).await;
+    // Read of a stream that was being opened when its connection ended.
+    assert!(node.shared.note_owner(peer, &hello).is_some());
+    assert_eq!(kept(&node)[0], 0);
+}

@@ -1,0 +1,91 @@
+//! Who may call one agent has a share of the turns that run, and shuts out nobody else.
+
+use althing_calls::{HostedAgent, Operation};
+use althing_communication::sim::{LinkConfig, SimNet};
+use althing_communication::{CallerRule, Priority};
+use althing_conformance::mesh::{Node, file, message, store};
+use althing_conformance::world::until;
+use althing_protocol::AgentId;
+use serde_json::{Value, json};
+
+fn open(node: &Node, name: &str) -> AgentId {
+    let id = node.host(&file(name, "does as it is told", "acting.do", "do", "play"));
+    node.hosting.add(HostedAgent {
+        id: id.clone(),
+        callers: CallerRule::Anyone,
+        input_modes: vec!["text/plain".to_owned()],
+        barge_in: false,
+        priority: Priority::default(),
+    });
+    id
+}
+
+fn at_once(text: &str) -> Value {
+    let mut params = message(text);
+    params["configuration"] = json!({ "returnImmediately": true });
+    params
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_fills_a_slow_agent_shuts_out_no_other_agent_and_no_other_caller() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let host = Node::start(&net, 1, 100, &[], store()).await;
+    let (slow, echo) = (open(&host, "slow"), open(&host, "echo"));
+    let mut strangers = Vec::new();
+    for number in 2..=3u8 {
+        let stranger = Node::start(&net, number, 100 + number, &[], store()).await;
+        stranger.connect(&host).await;
+        let found = || [&slow, &echo].iter().all(|agent| stranger.discovery.hosts(agent).len() == 1);
+        until("the agents are found", found).await;
+        strangers.push(stranger);
+    }
+    let greedy = &strangers[0];
+    let mut begun = Vec::new();
+    let refused = loop {
+        match greedy.one(&slow, Operation::SendMessage, at_once("stuck")).await {
+            Ok(sent) => begun.push(sent["task"]["id"].clone()),
+            Err(refused) => break refused,
+        }
+        assert!(begun.len() < 4_096, "one caller has all turns");
+    };
+    assert_eq!(refused.reason, "OVERLOADED");
+    assert_eq!(host.hosting.live_tasks(), begun.len());
+    let works = |task: Value| assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED");
+    for agent in [&slow, &echo] {
+        works(strangers[1].send(agent, "hello").await);
+        works(host.send(agent, "hello").await);
+    }
+    // What ends is given back, and a refusal left nothing behind.
+    let cancelled = greedy.one(&slow, Operation::CancelTask, json!({ "id": begun[0] })).await;
+    assert_eq!(cancelled.expect("the task")["status"]["state"], "TASK_STATE_CANCELED");
+    works(greedy.send(&slow, "hello").await);
+    assert_eq!(host.hosting.live_tasks(), begun.len() - 1);
+}
+
+/// Numbers in a list take many times as much memory as JSON.
+#[tokio::test(start_paused = true)]
+async fn what_tasks_take_in_memory_is_bounded_for_each_caller() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let host = Node::start(&net, 1, 100, &[], store()).await;
+    let slow = open(&host, "slow");
+    let stranger = Node::start(&net, 2, 101, &[], store()).await;
+    stranger.connect(&host).await;
+    until("the agent is found", || stranger.discovery.hosts(&slow).len() == 1).await;
+    let large = || {
+        let mut params = at_once("stuck");
+        let parts = params["message"]["parts"].as_array_mut().expect("parts");
+        parts.push(json!({ "data": vec![1; 200_000] }));
+        params
+    };
+    let mut begun = 0;
+    let refused = loop {
+        match stranger.one(&slow, Operation::SendMessage, large()).await {
+            Ok(_) => begun += 1,
+            Err(refused) => break refused,
+        }
+        assert!(begun < 100, "{begun} tasks of 200,000 values");
+    };
+    assert_eq!(refused.reason, "OVERLOADED");
+    assert!((1..=2).contains(&begun), "{begun} tasks of 200,000 values");
+    assert_eq!(host.send(&slow, "hello").await["status"]["state"], "TASK_STATE_COMPLETED");
+}

@@ -1,0 +1,153 @@
+//! Who is behind a call: three nodes of three owners, of which the first asks the second's agent, and that the third's.
+
+use althing_calls::{Asking, HostedAgent, Operation};
+use althing_communication::sim::{LinkConfig, SimNet};
+use althing_communication::{CallerRule, Priority};
+use althing_conformance::mesh::{Node, Owner, ask, file, message, store};
+use althing_conformance::program::heard_beside;
+use althing_conformance::world::until;
+use althing_discovery::Query;
+use althing_execution::agents::{AgentCalls as _, Question};
+use althing_protocol::{AgentId, CallerId};
+use serde_json::json;
+
+const X: u8 = 101;
+const A: u8 = 102;
+const B: u8 = 103;
+
+struct Scene {
+    x: Node,
+    a: Node,
+    b: Node,
+    agent_a: AgentId,
+    agent_b: AgentId,
+    asking: Asking,
+}
+
+/// An agent for everybody, which says what it heard.
+fn host(node: &Node, name: &str) -> AgentId {
+    let mut program = file(name, "does as it is told", "acting.do", "do", "play");
+    program.runtime = althing_td::RuntimeSpec::Native { builtin: "program".to_owned(), config: json!({}) };
+    let id = node.host(&program);
+    node.hosting.add(HostedAgent {
+        id: id.clone(),
+        callers: CallerRule::Anyone,
+        input_modes: vec!["text/plain".to_owned()],
+        barge_in: false,
+        priority: Priority::default(),
+    });
+    id
+}
+
+async fn scene() -> Scene {
+    let net = SimNet::new(1, LinkConfig::default());
+    let owner = |number: u8| CallerId::Publisher(Owner::new(althing_conformance::key(number)).id());
+    let x = Node::start(&net, 1, X, &[], store()).await;
+    let a = Node::start(&net, 2, A, &[owner(B)], store()).await;
+    let b = Node::start(&net, 3, B, &[owner(A)], store()).await;
+    let (agent_a, agent_b) = (host(&a, "a"), host(&b, "b"));
+    x.connect(&a).await;
+    a.connect(&b).await;
+    x.connect(&b).await;
+    let knows = |node: &Node, id: &AgentId| {
+        let (all, _) = node.discovery.find(&Query::default());
+        all.iter().any(|found| found.candidate.verified.agent == *id)
+    };
+    until("they know each other", || knows(&x, &agent_a) && knows(&a, &agent_b) && knows(&b, &agent_a)).await;
+    let asking = Asking::default();
+    asking.tie(&a.calls);
+    Scene { x, a, b, agent_a, agent_b, asking }
+}
+
+fn question(to: &AgentId, text: &str, principals: Vec<String>, as_itself: bool) -> Question {
+    Question {
+        from: "a".to_owned(),
+        to: to.to_string(),
+        message: text.to_owned(),
+        task: None,
+        delay_tolerant: false,
+        principals,
+        as_itself,
+    }
+}
+
+fn principals(text: &str) -> Vec<String> {
+    let [heard] = &heard_beside(text)[..] else { panic!("{text:?} was heard once") };
+    heard.principals.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_behind_a_call_is_seen_by_the_agent_at_its_end() {
+    let scene = scene().await;
+    scene.x.one(&scene.agent_a, Operation::SendMessage, message("message to a")).await.expect("an answer");
+    let x = scene.x.owner.id().to_string();
+    assert_eq!(principals("message to a"), ["local".to_owned(), x.clone()]);
+
+    let asked = question(&scene.agent_b, "message to b", principals("message to a"), false);
+    scene.asking.ask(asked).await.expect("an answer");
+    assert_eq!(principals("message to b"), ["local".to_owned(), x, scene.agent_a.to_string()]);
+
+    let asked = question(&scene.agent_b, "message as itself", principals("message to a"), true);
+    scene.asking.ask(asked).await.expect("an answer");
+    assert_eq!(principals("message as itself"), [scene.agent_a.to_string()], "a new chain, which the other side sees");
+}
+
+/// Threat row 9: X may call A, and A may call B, which X may not.
+#[tokio::test(start_paused = true)]
+async fn nobody_gets_through_an_agent_what_it_may_not_have_itself() {
+    let scene = scene().await;
+    scene.b.hosting.add(HostedAgent {
+        id: scene.agent_b.clone(),
+        callers: CallerRule::Trusted,
+        input_modes: vec!["text/plain".to_owned()],
+        barge_in: false,
+        priority: Priority::default(),
+    });
+    let directly = scene.x.one(&scene.agent_b, Operation::SendMessage, message("message directly")).await;
+    assert_eq!(directly.expect_err("a refusal").reason, "CALLER_NOT_ALLOWED");
+    scene.x.one(&scene.agent_a, Operation::SendMessage, message("message deputy")).await.expect("an answer");
+    let behind = principals("message deputy");
+    let refused = scene.asking.ask(question(&scene.agent_b, "message by a", behind.clone(), false)).await;
+    let why = refused.expect_err("a refusal");
+    assert!(why.contains(&scene.x.owner.id().to_string()), "{why}");
+    assert_eq!(heard_beside("message by a"), []);
+
+    // A may, for its own people and in its own name.
+    let local = vec!["local".to_owned()];
+    scene.asking.ask(question(&scene.agent_b, "message of a's", local, false)).await.expect("an answer");
+    scene.asking.ask(question(&scene.agent_b, "message of a", behind, true)).await.expect("an answer");
+    assert_eq!(principals("message of a"), [scene.agent_a.to_string()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_can_hide_others_but_not_itself() {
+    let scene = scene().await;
+    let x = scene.x.owner.id().to_string();
+    let a_node = scene.a.id().to_string();
+    for (number, said) in
+        [vec![], vec!["local".to_owned()], vec![a_node], vec![scene.agent_b.to_string()]].into_iter().enumerate()
+    {
+        let text = format!("message hiding {number}");
+        let mut lie = ask(&scene.agent_a, Operation::SendMessage, &message(&text));
+        lie.principals = said.clone();
+        scene.x.calls.ask(lie).await.expect("an answer");
+        assert_eq!(principals(&text), [said, vec![x.clone()]].concat());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agents_id_that_a_caller_wrote_makes_no_call_a_loop() {
+    let scene = scene().await;
+    let mut lie = ask(&scene.agent_a, Operation::SendMessage, &message("message with a lie"));
+    lie.principals = vec![scene.agent_b.to_string()];
+    scene.x.calls.ask(lie).await.expect("an answer");
+    let asked = question(&scene.agent_b, "message despite it", principals("message with a lie"), false);
+    scene.asking.ask(asked).await.expect("it is no loop");
+
+    // What B's own node says of B is one.
+    let mut truth = ask(&scene.agent_a, Operation::SendMessage, &message("message of b"));
+    truth.principals = vec!["local".to_owned(), scene.agent_b.to_string()];
+    scene.b.calls.ask(truth).await.expect("an answer");
+    let asked = question(&scene.agent_b, "message back", principals("message of b"), false);
+    assert!(scene.asking.ask(asked).await.expect_err("a loop").contains("waits for this answer already"));
+}
