@@ -1,4 +1,5 @@
-//! Crashes and bit-rot on real files: what was acknowledged is there, and damage is said.
+//! Crashes, and bit-rot in tables, on real files: what was acknowledged is there, and damage is said. The write-ahead
+//! log has a file of its own, `log_faults`.
 
 mod support;
 
@@ -6,10 +7,10 @@ use althing_store::{Batch, Durability, OpenError, Range, ReadError, RocksStore, 
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
-use support::{CHILD, FAMILIES, LEFT, RIGHT, copy_tree, files, flip, key, open, put, try_put, value, wait};
+use support::{CHILD, FAMILIES, LEFT, RIGHT, copy_tree, files, flip, key, logged, open, put, try_put, value, wait};
 
 /// Not a test: the process that `rows_acknowledged_before_kill_9_are_there` kills.
 #[test]
@@ -66,83 +67,8 @@ fn rows_acknowledged_before_kill_9_are_there() {
     assert_eq!(left, right);
 }
 
-/// A store whose write-ahead log holds `rows`; returns the log's only file.
-fn logged(dir: &Path, rows: u32) -> std::path::PathBuf {
-    let store = open(dir);
-    for number in 0..rows {
-        put(&store, LEFT, key(number), value(number));
-    }
-    drop(store);
-    let mut logs = files(dir, "log");
-    logs.retain(|log| fs::metadata(log).expect("it exists").len() > 0);
-    assert_eq!(logs.len(), 1, "one log holds everything: {logs:?}");
-    logs.remove(0)
-}
-
-fn keys(store: &RocksStore) -> Vec<Vec<u8>> {
-    store.scan(LEFT, Range::all(usize::MAX)).expect("the scan succeeds").into_iter().map(|(key, _)| key).collect()
-}
-
-#[test]
-fn a_flipped_byte_in_the_last_write_drops_that_write_only() {
-    let good = tempfile::tempdir().expect("a temporary directory");
-    let log = logged(good.path(), 50);
-    let end = fs::metadata(&log).expect("it exists").len() as usize;
-    for back in [1, 3, 100, 196] {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        copy_tree(good.path(), dir.path());
-        flip(&dir.path().join("db").join(log.file_name().expect("named")), end - back);
-        let store = open(dir.path());
-        assert_eq!(keys(&store), (0..49).map(key).collect::<Vec<_>>(), "flipped {back} bytes before the end");
-        assert!(store.stats().torn_bytes > 196);
-        put(&store, LEFT, key(49), value(49));
-        drop(store);
-        let store = open(dir.path());
-        assert_eq!((keys(&store).len(), store.stats().torn_bytes), (50, 0));
-    }
-}
-
-#[test]
-fn a_last_write_cut_short_is_dropped() {
-    let good = tempfile::tempdir().expect("a temporary directory");
-    let log = logged(good.path(), 50);
-    let bytes = fs::read(&log).expect("readable");
-    for cut in [1, 50, 200] {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        copy_tree(good.path(), dir.path());
-        fs::write(dir.path().join("db").join(log.file_name().expect("named")), &bytes[..bytes.len() - cut])
-            .expect("writable");
-        assert_eq!(keys(&open(dir.path())), (0..49).map(key).collect::<Vec<_>>(), "cut {cut} bytes");
-    }
-}
-
-#[test]
-fn a_flipped_byte_before_other_writes_is_damage_and_nothing_is_dropped() {
-    let good = tempfile::tempdir().expect("a temporary directory");
-    // Several blocks of 32 KiB, so that damage hides a whole block from RocksDB.
-    let log = logged(good.path(), 500);
-    let end = fs::metadata(&log).expect("it exists").len() as usize;
-    assert!(end > 3 * (32 << 10));
-    for at in [0, 5, 6, 100, end / 3, end / 2, end - 300] {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        copy_tree(good.path(), dir.path());
-        let log = dir.path().join("db").join(log.file_name().expect("named"));
-        flip(&log, at);
-        match RocksStore::open(dir.path(), &FAMILIES, StoreConfig::default()) {
-            Err(OpenError::Damaged { path, detail }) => {
-                assert_eq!(path, log, "{detail}");
-                assert!(detail.contains("damaged at byte"), "{detail}");
-            }
-            Err(error) => panic!("flipped at {at}: {error}"),
-            Ok(store) => panic!("flipped at {at}: opened with {} of 500 rows", keys(&store).len()),
-        }
-        flip(&log, at);
-        assert_eq!(keys(&open(dir.path())).len(), 500, "the refusal changed nothing");
-    }
-}
-
 /// A store with one table file in `LEFT` that holds `rows`, and one in `RIGHT`.
-fn tabled(dir: &Path, rows: u32) -> std::path::PathBuf {
+fn tabled(dir: &Path, rows: u32) -> PathBuf {
     logged(dir, rows);
     let before = files(dir, "sst");
     // Opening replays the log and writes tables.

@@ -43,7 +43,7 @@ pub struct StoreStats {
     /// Those commits that were synced to disk.
     pub syncs: u64,
     /// Bytes at the end of the write-ahead log that held a torn last write and were dropped when the store was
-    /// opened. A write that was cut short without damage is dropped by RocksDB and not counted.
+    /// opened. Fewer bytes than the header of a record are dropped by RocksDB and not counted.
     pub torn_bytes: u64,
 }
 
@@ -62,7 +62,7 @@ impl RocksStore {
     /// Families that are on disk but not named are kept untouched. Blocks while the write-ahead log is replayed.
     ///
     /// # Errors
-    /// [`OpenError`]; the store on disk is then as it was.
+    /// [`OpenError`]; the store on disk is then as it was, but for a torn last write, which may have been cut off.
     pub fn open(dir: &Path, families: &[Family], config: StoreConfig) -> Result<RocksStore, OpenError> {
         let database = Arc::new(open::open(dir, families, &config)?);
         let queue = Arc::new(Queue::new(dir, &config));

@@ -54,26 +54,23 @@ impl Place<'_> {
         let mut options = database_options(config);
         options.create_if_missing(state == State::Creating);
         let names = self.names(state, families, &options)?;
-        let try_open = |options: &Options| {
-            let cache = Cache::new_lru_cache(config.cache_bytes);
-            let family = |name: &String| ColumnFamilyDescriptor::new(name, family_options(config, &cache));
-            DB::open_cf_descriptors(options, &self.database, names.iter().map(family))
-        };
-        let error = match try_open(&options) {
-            Ok(db) => return Ok((db, 0)),
-            Err(error) => error.into_string(),
-        };
-        if !error.starts_with("Corruption") {
-            return Err(self.failed(error));
-        }
+        let torn_bytes = self.mend_log()?;
+        let cache = Cache::new_lru_cache(config.cache_bytes);
+        let family = |name: &String| ColumnFamilyDescriptor::new(name, family_options(config, &cache));
+        DB::open_cf_descriptors(&options, &self.database, names.iter().map(family))
+            .map(|db| (db, torn_bytes))
+            .map_err(|error| self.failed(error.into_string()))
+    }
+
+    /// Refuses a damaged write-ahead log, and cuts off a torn last write; returns how many bytes that was.
+    fn mend_log(&self) -> Result<u64, OpenError> {
         match wal::inspect(&self.database).map_err(|source| self.io("read", source))? {
-            Tail::Sound => Err(self.failed(error)),
+            Tail::Sound => Ok(0),
             Tail::Damaged { path, detail } => Err(OpenError::Damaged { path, detail }),
-            Tail::Torn { path, bytes } => {
+            Tail::Torn { path, offset, bytes } => {
                 tracing::warn!(path = %path.display(), bytes, "the last write to the store was torn and is dropped");
-                // Stops at the torn write, which is proven to be the last: nothing after it is lost.
-                options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
-                try_open(&options).map(|db| (db, bytes)).map_err(|error| self.failed(error.into_string()))
+                wal::cut(&path, offset).map_err(|source| OpenError::Io { doing: "shorten", path, source })?;
+                Ok(bytes)
             }
         }
     }
@@ -116,7 +113,7 @@ impl Place<'_> {
 fn database_options(config: &StoreConfig) -> Options {
     let mut options = Options::default();
     options.create_missing_column_families(true);
-    // The default (point in time) opens with whatever lies before a damaged byte and says nothing.
+    // The log is sound when RocksDB reads it; the default (point in time) would pass over what is not, and say nothing.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_paranoid_checks(true);
     options.set_db_write_buffer_size(config.write_buffers_bytes);

@@ -1,7 +1,7 @@
 //! What several test files need.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
-use althing_store::{Batch, Durability, Family, RocksStore, Store, StoreConfig, WriteError};
+use althing_store::{Batch, Durability, Family, Range, RocksStore, Store, StoreConfig, WriteError};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -80,4 +80,33 @@ pub fn copy_tree(from: &Path, to: &Path) {
             fs::copy(&path, &target).expect("copied");
         }
     }
+}
+
+/// A store whose write-ahead log holds `rows`; returns the log's only file.
+pub fn logged(dir: &Path, rows: u32) -> PathBuf {
+    let store = open(dir);
+    for number in 0..rows {
+        put(&store, LEFT, key(number), value(number));
+    }
+    drop(store);
+    only_log(dir)
+}
+
+pub fn only_log(dir: &Path) -> PathBuf {
+    let mut logs = files(dir, "log");
+    logs.retain(|log| fs::metadata(log).expect("it exists").len() > 0);
+    assert_eq!(logs.len(), 1, "one log holds everything: {logs:?}");
+    logs.remove(0)
+}
+
+/// A copy of a store, and the path of one of its files in it.
+pub fn copied(good: &Path, file: &Path) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    copy_tree(good, dir.path());
+    let file = dir.path().join("db").join(file.file_name().expect("named"));
+    (dir, file)
+}
+
+pub fn keys(store: &RocksStore) -> Vec<Vec<u8>> {
+    store.scan(LEFT, Range::all(usize::MAX)).expect("the scan succeeds").into_iter().map(|(key, _)| key).collect()
 }
