@@ -3,16 +3,17 @@
 //! The context of a signature (`external_aad`) is kind ‖ network ‖ scope, so that an object of one kind, network or
 //! group never passes as one of another.
 
+mod placement;
+
 use std::sync::Arc;
+
+pub use placement::{AgentLoad, Health, Hosted, Machine, Placement};
 
 use minicbor::{Decode, Encode};
 
 use crate::Digest;
-use crate::contract::Grade;
 use crate::identity::{AgentId, PublicKey, PublisherId, SecretKey};
-use crate::limits::{
-    CLOCK_SKEW_MAX_MS, GRANT_LIFE_MAX_MS, OBJECT_BYTES_MAX, PLACEMENT_AGENTS_MAX, PLACEMENT_TTL_MAX_MS,
-};
+use crate::limits::{CLOCK_SKEW_MAX_MS, GRANT_LIFE_MAX_MS, OBJECT_BYTES_MAX};
 use crate::sign1::{self, Sign1Error};
 
 /// The kinds of authored objects.
@@ -184,86 +185,6 @@ pub struct Membership {
     pub not_after_ms: u64,
 }
 
-/// One agent that a node hosts, in its placement.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct Hosted {
-    /// The agent.
-    #[n(0)]
-    pub agent: AgentId,
-    /// Digest of the signed description.
-    #[cbor(n(1), with = "minicbor::bytes")]
-    pub description: Digest,
-    /// Digest of the signed grant.
-    #[cbor(n(2), with = "minicbor::bytes")]
-    pub grant: Digest,
-}
-
-/// How a node is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-#[cbor(index_only)]
-pub enum Health {
-    /// Serves.
-    #[n(0)]
-    Healthy,
-    /// Serves, and would rather not have more.
-    #[n(1)]
-    Busy,
-    /// Leaves: its entries are to be dropped at once.
-    #[n(2)]
-    Leaving,
-}
-
-/// What a node hosts, and how busy it is.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct Placement {
-    #[n(0)]
-    kind: Kind,
-    /// The node, which signs it.
-    #[n(1)]
-    pub node: PublicKey,
-    /// Rises with each placement, also across restarts.
-    #[n(2)]
-    pub sequence: u64,
-    /// Unix milliseconds.
-    #[n(3)]
-    pub issued_at_ms: u64,
-    /// How long it may be believed after it was received, milliseconds.
-    #[n(4)]
-    pub ttl_ms: u64,
-    /// Share of the node that is in use, thousandths.
-    #[n(5)]
-    pub load_permille: u16,
-    /// How the node is.
-    #[n(6)]
-    pub health: Health,
-    /// What it hosts.
-    #[n(7)]
-    pub agents: Vec<Hosted>,
-    /// What its machine can do; absent until it is known.
-    #[n(8)]
-    pub machine: Option<Machine>,
-}
-
-/// What a node says of its machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct Machine {
-    /// How well it keeps time.
-    #[n(0)]
-    pub grade: Grade,
-    /// Processor cores.
-    #[n(1)]
-    pub cores: u16,
-    /// Memory, MiB.
-    #[n(2)]
-    pub memory_mib: u32,
-    /// Share of a core that is promised to hard real-time agents, of the core that has most to give; thousandths.
-    #[n(3)]
-    pub promised_permille: u16,
-}
-
 /// A kind of authored object.
 pub trait Statement: Encode<()> + for<'b> Decode<'b, ()> {
     /// Which kind it is.
@@ -420,39 +341,6 @@ impl Membership {
     }
 }
 
-impl Placement {
-    /// An empty placement of `node`, to be filled and signed by that node.
-    #[must_use]
-    pub fn new(node: PublicKey, sequence: u64, issued_at_ms: u64, ttl_ms: u64) -> Placement {
-        Placement {
-            kind: Kind::Placement,
-            node,
-            sequence,
-            issued_at_ms,
-            ttl_ms,
-            load_permille: 0,
-            health: Health::Healthy,
-            agents: Vec::new(),
-            machine: None,
-        }
-    }
-}
-
-impl Authored<Placement> {
-    /// Was it made by the node that it speaks of, and is it of this time?
-    ///
-    /// # Errors
-    /// [`ObjectError::WrongKey`], [`ObjectError::Expired`] or [`ObjectError::NotYetValid`].
-    pub fn believable(&self, now_ms: u64) -> Result<(), ObjectError> {
-        let body = &self.body;
-        if self.signer != body.node {
-            return Err(ObjectError::WrongKey { signer: self.signer, expected: body.node });
-        }
-        let until_ms = body.issued_at_ms.saturating_add(body.ttl_ms).saturating_add(CLOCK_SKEW_MAX_MS);
-        in_time(body.issued_at_ms, until_ms, now_ms)
-    }
-}
-
 impl Statement for Description {
     const KIND: Kind = Kind::Description;
     fn kind(&self) -> Kind {
@@ -477,29 +365,5 @@ impl Statement for Membership {
     }
     fn check(&self) -> Result<(), ObjectError> {
         life(self.not_before_ms, self.not_after_ms, GRANT_LIFE_MAX_MS)
-    }
-}
-
-impl Statement for Placement {
-    const KIND: Kind = Kind::Placement;
-    fn kind(&self) -> Kind {
-        self.kind
-    }
-    fn check(&self) -> Result<(), ObjectError> {
-        if self.agents.len() > PLACEMENT_AGENTS_MAX {
-            return Err(ObjectError::Shape(format!("more than {PLACEMENT_AGENTS_MAX} agents in a placement")));
-        }
-        if !self.agents.is_sorted_by(|a, b| a.agent < b.agent) {
-            return Err(ObjectError::Shape("agents of a placement are sorted, each named once".to_owned()));
-        }
-        if self.load_permille > 1_000 {
-            return Err(ObjectError::Shape("load is 0 to 1000 thousandths".to_owned()));
-        }
-        if self.machine.is_some_and(|machine| machine.cores == 0 || machine.promised_permille > 1_000) {
-            return Err(ObjectError::Shape(
-                "a machine has a core, and promises 0 to 1000 thousandths of one".to_owned(),
-            ));
-        }
-        life(0, self.ttl_ms, PLACEMENT_TTL_MAX_MS)
     }
 }

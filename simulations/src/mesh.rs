@@ -277,7 +277,7 @@ impl Node {
                 };
                 Relations::new(of_node, of_publisher)
             },
-            move || Facts { load_permille: load_permille.load(Ordering::Relaxed), machine: None },
+            move || Facts { load_permille: load_permille.load(Ordering::Relaxed), ..Facts::default() },
             None,
         )
         .expect("nobody else serves it");

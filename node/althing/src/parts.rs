@@ -17,7 +17,7 @@ use althing_execution::{Builtins, Echo, Host, Ports, Scheduling};
 use althing_gateway::Access;
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
-use althing_protocol::object::Machine;
+use althing_protocol::object::{AgentLoad, Machine};
 use althing_protocol::{AgentId, CallerId, SecretKey};
 use althing_store::{OpenError, RocksStore, Store, StoreConfig, keyfile};
 use althing_wasm::Compiler;
@@ -301,18 +301,24 @@ pub fn discover(
 /// What this node tells of itself.
 pub fn facts(host: &Arc<Host>, kernel: &Arc<Kernel>) -> impl Fn() -> Facts + Send + Sync + use<> {
     let (working, kernel, memory_mib) = (host.clone(), kernel.clone(), memory_mib());
-    move || Facts {
-        load_permille: u16::try_from(working.turns().min(TASKS_FULL) * 1_000 / TASKS_FULL).unwrap_or(1_000),
-        machine: kernel.machine().map(|machine| Machine {
-            grade: machine.grade,
-            cores: u16::try_from(kernel.cores()).unwrap_or(u16::MAX),
-            memory_mib,
-            promised_permille: kernel
-                .shares_ppm()
-                .iter()
-                .min()
-                .map_or(1_000, |ppm| u16::try_from(ppm / 1_000).unwrap_or(1_000)),
-        }),
+    move || {
+        let turns = working.turns();
+        let all: u64 = turns.values().map(|(_, turns)| turns).sum();
+        let load = |(latency, turns)| AgentLoad { latency, turns: u32::try_from(turns).unwrap_or(u32::MAX) };
+        Facts {
+            loads: turns.into_iter().map(|(name, now)| (name, load(now))).collect(),
+            load_permille: u16::try_from(all.min(TASKS_FULL) * 1_000 / TASKS_FULL).unwrap_or(1_000),
+            machine: kernel.machine().map(|machine| Machine {
+                grade: machine.grade,
+                cores: u16::try_from(kernel.cores()).unwrap_or(u16::MAX),
+                memory_mib,
+                promised_permille: kernel
+                    .shares_ppm()
+                    .iter()
+                    .min()
+                    .map_or(1_000, |ppm| u16::try_from(ppm / 1_000).unwrap_or(1_000)),
+            }),
+        }
     }
 }
 

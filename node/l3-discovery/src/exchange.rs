@@ -316,11 +316,14 @@ impl Discovery {
     fn evidence(&self, caller: PublicKey, body: &[u8]) -> Result<Vec<u8>, String> {
         althing_protocol::cbor::check(body, 1_024).map_err(|error| error.to_string())?;
         let agent: AgentId = minicbor::decode(body).map_err(|error| error.to_string())?;
-        let state = self.lock();
         let trusted = self.trusts(caller);
-        let local = state.local.get(&agent).filter(|local| seen(local.exposure, trusted));
-        let local = local.ok_or_else(|| format!("{agent} is not hosted here"))?;
-        Ok(local.verified.evidence().encode())
+        let verified = {
+            let state = self.lock();
+            let local = state.local.get(&agent).filter(|local| seen(local.exposure, trusted));
+            local.map(|local| local.verified.clone())
+        };
+        // Encoded when nobody waits for the lock any more.
+        verified.map(|verified| verified.evidence().encode()).ok_or_else(|| format!("{agent} is not hosted here"))
     }
 }
 

@@ -51,6 +51,8 @@ impl Discovery {
             Hosted { agent: local.verified.agent.clone(), description, grant }
         });
         placement.agents = hosted.take(althing_protocol::limits::PLACEMENT_AGENTS_MAX).collect();
+        let loads = placement.agents.iter().map(|hosted| facts.loads.get(hosted.agent.name()).copied());
+        placement.loads = loads.collect();
         placement
     }
 

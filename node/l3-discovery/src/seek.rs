@@ -311,18 +311,23 @@ impl Discovery {
             ..Query::default()
         };
         let trusted = self.trusts(caller);
-        let mut state = self.lock();
-        let placement = self.placement(&mut state, |exposure| crate::placement::seen(exposure, trusted));
+        let (placement, matching) = {
+            let mut state = self.lock();
+            let placement = self.placement(&mut state, |exposure| crate::placement::seen(exposure, trusted));
+            let matching = state.local.iter().filter(|(id, local)| {
+                crate::placement::seen(local.exposure, trusted)
+                    && inquiry.agent.as_ref().is_none_or(|wanted| wanted == *id)
+                    && query.matches(local.description.capabilities())
+            });
+            let verified = matching.map(|(_, local)| local.verified.clone());
+            (placement, verified.take(INQUIRY_AGENTS_MAX).collect::<Vec<_>>())
+        };
+        // Encoded when nobody waits for the lock any more.
         let mut room = BODY_BYTES_MAX - PLACEMENT_BYTES;
-        let matching = state.local.iter().filter(|(id, local)| {
-            crate::placement::seen(local.exposure, trusted)
-                && inquiry.agent.as_ref().is_none_or(|wanted| wanted == *id)
-                && query.matches(local.description.capabilities())
-        });
         let mut evidence: Vec<ByteVec> = Vec::new();
-        for (_, local) in matching {
-            let bytes = local.verified.evidence().encode();
-            if evidence.len() == INQUIRY_AGENTS_MAX || bytes.len() + 16 > room {
+        for verified in matching {
+            let bytes = verified.evidence().encode();
+            if bytes.len() + 16 > room {
                 break;
             }
             room -= bytes.len() + 16;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use althing_communication::{Communication, WallClock};
-use althing_protocol::object::{Health, Machine};
+use althing_protocol::object::{AgentLoad, Health, Machine};
 use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey, VerifiedAgent};
 use althing_td::{Description, Exposure};
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -78,12 +78,14 @@ pub struct Discovery {
 }
 
 /// What a node tells of itself.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Share of the node that is in use, thousandths.
     pub load_permille: u16,
     /// What its machine can do, once that is known.
     pub machine: Option<Machine>,
+    /// What its agents do, by name.
+    pub loads: BTreeMap<String, AgentLoad>,
 }
 
 pub(crate) struct Shared {

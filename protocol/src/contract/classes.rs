@@ -156,14 +156,43 @@ impl Signals {
     }
 }
 
+/// The latency class by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Latency {
+    /// Hard real-time.
+    Hrt = 0,
+    /// Soft real-time.
+    Srt = 1,
+    /// Delay-tolerant.
+    Dt = 2,
+}
+
+impl Latency {
+    /// `hrt`, `srt` or `dt`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Latency::Hrt => "hrt",
+            Latency::Srt => "srt",
+            Latency::Dt => "dt",
+        }
+    }
+}
+
 impl Class {
+    /// Which of the three it is.
+    #[must_use]
+    pub fn latency(&self) -> Latency {
+        match self {
+            Class::Hrt(_) => Latency::Hrt,
+            Class::Srt(_) => Latency::Srt,
+            Class::Dt(_) => Latency::Dt,
+        }
+    }
+
     /// `hrt`, `srt` or `dt`.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match self {
-            Class::Hrt(_) => "hrt",
-            Class::Srt(_) => "srt",
-            Class::Dt(_) => "dt",
-        }
+        self.latency().name()
     }
 }

@@ -13,7 +13,7 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use classes::{Arrival, Class, Cost, Dt, Fallback, Hrt, OnOverrun, Signals, Srt};
+pub use classes::{Arrival, Class, Cost, Dt, Fallback, Hrt, Latency, OnOverrun, Signals, Srt};
 pub use problem::ContractProblem;
 pub use schema::{SCHEMA, did_you_mean};
 

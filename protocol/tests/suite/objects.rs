@@ -1,7 +1,8 @@
 //! Authored objects: each reason to refuse.
 
+use althing_protocol::contract::Latency;
 use althing_protocol::limits::*;
-use althing_protocol::object::{self, Description, Grant, Hosted, Membership, Placement};
+use althing_protocol::object::{self, AgentLoad, Description, Grant, Hosted, Membership, Placement};
 use althing_protocol::{AgentId, Authored, ObjectError, PublisherId};
 use proptest::prelude::*;
 
@@ -186,6 +187,13 @@ fn a_placement_that_breaks_a_rule_is_refused() {
     };
     let entry = |name: &str| map(&[(0, tstr(&format!("{}{name}", agent()))), (1, bstr(&[0; 32])), (2, bstr(&[0; 32]))]);
     assert!(open_placement(&changed(7, array(&[entry(""), entry("-2")]))).is_ok());
+    let load = |class: u8, turns: u32| [&[class][..], &turns.to_be_bytes()].concat();
+    let with_loads = |loads: &[Vec<u8>]| {
+        let mut members = changed(7, array(&[entry(""), entry("-2")]));
+        members.push((9, bstr(&loads.concat())));
+        members
+    };
+    assert!(open_placement(&with_loads(&[load(0, 0), load(2, u32::MAX)])).is_ok());
     let many: Vec<_> = (0..=PLACEMENT_AGENTS_MAX).map(|at| entry(&format!("{at:03}"))).collect();
     let cases = [
         ("unsorted", changed(7, array(&[entry("-2"), entry("")])), "ObjectError::Shape"),
@@ -194,6 +202,10 @@ fn a_placement_that_breaks_a_rule_is_refused() {
         ("load 1001", changed(5, uint(1_001)), "ObjectError::Shape"),
         ("load 65536", changed(5, uint(65_536)), "ObjectError::Shape"),
         ("health 3", changed(6, uint(3)), "ObjectError::Shape"),
+        ("loads of other agents", with_loads(&[load(1, 0)]), "ObjectError::Shape"),
+        ("loads of more agents", with_loads(&[load(0, 0), load(1, 0), load(2, 0)]), "ObjectError::Shape"),
+        ("a class of none", with_loads(&[load(1, 0), load(3, 0)]), "ObjectError::Shape"),
+        ("a part of a load", with_loads(&[load(1, 0), vec![2, 0, 0, 0]]), "ObjectError::Shape"),
         ("long life", changed(4, uint(PLACEMENT_TTL_MAX_MS + 1)), "ObjectError::LivesTooLong"),
     ];
     for (name, members, expected) in cases {
@@ -210,6 +222,7 @@ fn the_largest_placement_stays_below_the_limits_of_cbor() {
     let name = |at: usize| format!("{at:0>63}");
     let hosted = |at| Hosted { agent: named(&name(at)), description: [0xff; 32], grant: [0xff; 32] };
     body.agents = (0..PLACEMENT_AGENTS_MAX).map(hosted).collect();
+    body.loads = Some(vec![AgentLoad { latency: Latency::Dt, turns: u32::MAX }; PLACEMENT_AGENTS_MAX]);
     let signed = object::sign(body, NETWORK, "", &key(NODE)).expect("a good placement");
     assert!(signed.bytes.len() < 100 << 10, "{}", signed.bytes.len());
     assert_eq!(object::open::<Placement>(&signed.bytes, NETWORK, "").as_ref(), Ok(&signed));

@@ -2,8 +2,9 @@
 
 use althing_protocol::KeyLog;
 use althing_protocol::contract::Grade;
-use althing_protocol::object::Machine;
+use althing_protocol::contract::Latency;
 use althing_protocol::object::{self, Grant};
+use althing_protocol::object::{AgentLoad, Machine};
 use serde_json::json;
 
 use crate::keylog::{Event, committed};
@@ -143,7 +144,14 @@ fn shaped_objects() -> Vec<Case> {
         body.machine = Some(Machine { grade: Grade::B, cores, memory_mib: 24_020, promised_permille });
         cose(&minicbor::to_vec(&body).expect("it encodes"), &object_aad("althing/placement/1", NETWORK, ""), &key(NODE))
     };
+    let loaded = |loads: usize| {
+        let mut body = placement_body();
+        body.loads = Some(vec![AgentLoad { latency: Latency::Srt, turns: 3 }; loads]);
+        cose(&minicbor::to_vec(&body).expect("it encodes"), &object_aad("althing/placement/1", NETWORK, ""), &key(NODE))
+    };
     vec![
+        of("a placement that tells what its agents do", "placement", &loaded(2), NOW_MS, None),
+        of("a placement that tells so of some of its agents", "placement", &loaded(1), NOW_MS, shape),
         of("a placement that tells of its machine", "placement", &on(2, 590), NOW_MS, None),
         of("a placement on a machine without a core", "placement", &on(0, 0), NOW_MS, shape),
         of("a placement that promises more than a core", "placement", &on(2, 1_001), NOW_MS, shape),

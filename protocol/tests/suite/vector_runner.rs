@@ -232,6 +232,8 @@ fn placement(it: &Placement) -> Value {
     json!({ "node": hex(it.node.as_bytes()), "sequence": it.sequence, "issued_at_ms": it.issued_at_ms,
         "ttl_ms": it.ttl_ms, "load_permille": it.load_permille, "health": it.health as u8,
         "agents": agents.collect::<Vec<_>>(),
+        "loads": it.loads.as_ref().map(|loads| loads.iter()
+            .map(|load| json!({ "class": load.latency.name(), "turns": load.turns })).collect::<Vec<_>>()),
         "machine": it.machine.map(|machine| json!({ "grade": machine.grade, "cores": machine.cores,
             "memory_mib": machine.memory_mib, "promised_permille": machine.promised_permille })) })
 }

@@ -54,6 +54,8 @@ fn people(found: &Value) -> String {
             text(agent, "name"),
             capabilities.collect::<Vec<_>>().join(" "),
             short(&text(agent, "node")),
+            text(agent, "class"),
+            agent["turns"].as_u64().map_or_else(String::new, |turns| turns.to_string()),
             format!("{:.2}", agent["load"].as_f64().unwrap_or(0.0)),
             text(&agent["machine"], "grade"),
             text(agent, "status"),
@@ -65,7 +67,10 @@ fn people(found: &Value) -> String {
     let mut shown = if all.is_empty() {
         String::new()
     } else {
-        table(&["name", "can", "node", "load", "grade", "its node is", "learned", "score"], &all)
+        table(
+            &["name", "can", "node", "class", "turns", "its node's load", "grade", "its node is", "learned", "score"],
+            &all,
+        )
     };
     let cells = |thing: &Value| {
         let can: Vec<&str> = rows(thing, "can").iter().filter_map(Value::as_str).collect();

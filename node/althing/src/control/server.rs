@@ -88,7 +88,7 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
         "layers": {
             "l1Execution": {
                 "agents": node.host.status().len(),
-                "turns": node.host.turns(),
+                "turns": node.host.turns().values().map(|(_, turns)| turns).sum::<u64>(),
                 "machine": node.kernel.machine().map(|machine| agents::machine(&machine)),
                 "reserved": node.kernel.reserved(),
                 "promised": node.kernel.shares_ppm().iter().map(|ppm| *ppm as f64 / 1e6).collect::<Vec<_>>(),
@@ -214,6 +214,8 @@ fn row(found: &Found) -> Value {
             "memoryMib": machine.memory_mib,
             "promised": f64::from(machine.promised_permille) / 1_000.0,
         })),
+        "class": found.load.map(|load| load.latency.name()),
+        "turns": found.load.map(|load| load.turns),
         "status": match found.health {
             Health::Healthy => "healthy",
             Health::Busy => "busy",

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use althing_protocol::Contract;
-use althing_protocol::contract::{Class, Srt};
+use althing_protocol::contract::{Class, Latency, Srt};
 use althing_td::AgentFile;
 
 use crate::agent::{Agent, Output, Turn};
@@ -250,10 +250,11 @@ impl Host {
         running.iter().map(|(name, agent)| agent.status(name, self.scheduling.as_ref())).collect()
     }
 
-    /// Turns that run now, of all agents.
+    /// Turns that run or wait to, of each agent by name, with its latency class.
     #[must_use]
-    pub fn turns(&self) -> u64 {
-        self.lock().values().map(|agent| agent.turns.load(Ordering::Relaxed)).sum()
+    pub fn turns(&self) -> BTreeMap<String, (Latency, u64)> {
+        let of = |agent: &Running| (agent.contract.class.latency(), agent.turns.load(Ordering::Relaxed));
+        self.lock().iter().map(|(name, agent)| (name.clone(), of(agent))).collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Running>>> {

@@ -92,15 +92,24 @@ const NEWEST_MAX: usize = 65_536;
 /// An agent that had to give way is not asked for again within this, unless it changes.
 const GAVE_WAY_MS: u64 = 60_000;
 
+/// The newest description of an agent.
+struct Newest {
+    sequence: u64,
+    digest: Digest,
+    /// How near the node was.
+    rank: Rank,
+    /// Which of all that came it was.
+    number: u64,
+}
+
 /// Nodes, their agents, and the index over these.
 pub struct Catalogue {
     pub(super) nodes: BTreeMap<PublicKey, Node>,
     /// The highest sequence of each node, also of those that are gone, so that an old placement never comes back; and how
     /// near it was.
     sequences: BTreeMap<PublicKey, (u64, Rank)>,
-    /// Sequence and digest of the newest description of each agent that a node showed, also of those that are gone, and how
-    /// near it was.
-    newest: BTreeMap<(AgentId, PublicKey), (u64, Digest, Rank)>,
+    /// The newest description of each agent that a node showed, also of those that are gone.
+    newest: BTreeMap<(AgentId, PublicKey), Newest>,
     pub(crate) index: Index,
     /// Each key log once, by its last event, and how many agents have it.
     logs: BTreeMap<Digest, (Arc<KeyLog>, usize)>,
@@ -108,7 +117,7 @@ pub struct Catalogue {
     pub(super) bounds: Bounds,
     /// Bytes of all that is kept of other nodes.
     pub(super) bytes: usize,
-    /// How many nodes came so far.
+    /// How many placements and descriptions came so far.
     count: u64,
 }
 
@@ -176,6 +185,7 @@ impl Catalogue {
         let node = self.nodes.entry(body.node).or_insert_with(|| Node::new(learned, source, number));
         node.load_permille = body.load_permille;
         node.machine = body.machine;
+        node.loads = body.loads.clone().unwrap_or_default();
         node.health = body.health;
         node.learned = learned;
         node.ttl_ms = body.ttl_ms;
@@ -239,10 +249,10 @@ impl Catalogue {
         }
         let description = &verified.description;
         let (sequence, digest) = (description.body.sequence, description.digest());
-        if let Some((seen, as_seen, _)) = self.newest.get(&(verified.agent.clone(), verified.node))
-            && (*seen > sequence || *seen == sequence && *as_seen != digest)
+        if let Some(seen) = self.newest.get(&(verified.agent.clone(), verified.node))
+            && (seen.sequence > sequence || seen.sequence == sequence && seen.digest != digest)
         {
-            return Err(AdmitRefused::OldDescription { got: sequence, seen: *seen });
+            return Err(AdmitRefused::OldDescription { got: sequence, seen: seen.sequence });
         }
         // Of what it hosts, only that which it says is kept: so what is there is the same.
         self.take_out(verified.node, &verified.agent);
@@ -273,17 +283,18 @@ impl Catalogue {
 
     /// Notes what is newest of an agent.
     fn remember(&mut self, verified: &VerifiedAgent, rank: Rank) {
-        let description = &verified.description;
-        if self.newest.len() >= NEWEST_MAX {
+        let (description, about) = (&verified.description, (verified.agent.clone(), verified.node));
+        if self.newest.len() >= NEWEST_MAX && !self.newest.contains_key(&about) {
             let here = |(agent, node): &(AgentId, PublicKey)| self.candidate(*node, agent).is_some();
-            let mut gone = self.newest.iter().filter(|(known, _)| !here(known));
-            let farthest = gone.clone().find(|(_, (_, _, rank))| *rank == Rank::Stranger).or_else(|| gone.next());
+            let gone = self.newest.iter().filter(|(known, _)| !here(known));
+            let farthest = gone.max_by_key(|(_, newest)| (newest.rank, std::cmp::Reverse(newest.number)));
             if let Some(gone) = farthest.map(|(known, _)| known.clone()) {
                 self.newest.remove(&gone);
             }
         }
-        let newest = (description.body.sequence, description.digest(), rank);
-        self.newest.insert((verified.agent.clone(), verified.node), newest);
+        self.count += 1;
+        let (sequence, digest, number) = (description.body.sequence, description.digest(), self.count);
+        self.newest.insert(about, Newest { sequence, digest, rank, number });
     }
 
     /// Drops one agent of a node.

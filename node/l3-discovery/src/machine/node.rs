@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use althing_protocol::object::{Health, Hosted, Machine};
+use althing_protocol::object::{AgentLoad, Health, Hosted, Machine};
 use althing_protocol::{AgentId, Digest, KeyLog};
 
 use crate::machine::catalogue::{Candidate, Learned, Now};
@@ -13,6 +13,8 @@ use crate::machine::room::{EVENT_BYTES, HOSTED_BYTES, NODE_BYTES, RANKS, Rank, S
 pub(crate) struct Node {
     pub load_permille: u16,
     pub machine: Option<Machine>,
+    /// What each of `hosted` does; empty where the node does not say.
+    pub(super) loads: Vec<AgentLoad>,
     pub health: Health,
     pub learned: Learned,
     pub heard_ms: u64,
@@ -81,6 +83,7 @@ impl Node {
         let mut node = Node {
             load_permille: 0,
             machine: None,
+            loads: Vec::new(),
             health: Health::Healthy,
             learned,
             heard_ms: 0,
@@ -109,6 +112,12 @@ impl Node {
         let missing =
             |hosted: &&Hosted| !self.agents.contains_key(&hosted.agent) && !self.spurned.contains_key(&hosted.agent);
         self.hosted.iter().filter(missing).cloned().collect()
+    }
+
+    /// What an agent of it does, as it says.
+    pub(super) fn load(&self, agent: &AgentId) -> Option<AgentLoad> {
+        let at = self.hosted.binary_search_by(|hosted| hosted.agent.cmp(agent)).ok()?;
+        self.loads.get(at).copied()
     }
 
     /// Bytes of all that is kept of it.

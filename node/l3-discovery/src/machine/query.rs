@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use althing_protocol::contract::Grade;
-use althing_protocol::object::{Health, Machine};
+use althing_protocol::object::{AgentLoad, Health, Machine};
 use althing_protocol::{AgentId, PublicKey, PublisherId};
 use althing_td::Capability;
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,8 @@ pub struct Found {
     pub load_permille: u16,
     /// What its machine can do, as it says.
     pub machine: Option<Machine>,
+    /// What the agent does there, as the node says.
+    pub load: Option<AgentLoad>,
     /// How the node is.
     pub health: Health,
     /// Where that was learned.
@@ -174,6 +176,7 @@ impl Hit<'_> {
             candidate: self.candidate.clone(),
             load_permille: self.node.load_permille,
             machine: self.node.machine,
+            load: self.node.load(&self.candidate.verified.agent),
             health: self.node.health,
             learned: self.node.learned,
             heard_ms_ago: monotonic_ms.saturating_sub(self.node.heard_ms),
@@ -236,21 +239,22 @@ impl Catalogue {
     }
 
     /// The nodes that host `agent`: those whose description says what the newest says come first; of these this one,
-    /// then the least loaded.
+    /// then the least loaded, then those where the agent has the fewest turns under way.
     #[must_use]
     pub fn hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
         let description = |node: PublicKey| self.candidate(node, agent).map(|held| &held.verified.description.body);
         let hosting: Vec<_> =
             self.hosting(agent).filter_map(|(key, node)| Some((key, node, description(key)?))).collect();
         let newest = hosting.iter().max_by_key(|(_, _, shown)| shown.sequence).map(|(_, _, shown)| &shown.td);
-        let mut hosts: Vec<(bool, bool, u16, PublicKey)> = hosting
+        let mut hosts: Vec<(bool, bool, u16, u32, PublicKey)> = hosting
             .iter()
             .map(|(key, node, shown)| {
-                (Some(&shown.td) != newest, node.learned != Learned::Local, node.load_permille, *key)
+                let turns = node.load(agent).map_or(0, |load| load.turns);
+                (Some(&shown.td) != newest, node.learned != Learned::Local, node.load_permille, turns, *key)
             })
             .collect();
         hosts.sort_unstable();
-        hosts.into_iter().map(|(_, _, _, key)| key).collect()
+        hosts.into_iter().map(|(.., key)| key).collect()
     }
 
     /// The agent of that name. Of several those of the nearest publisher count, and there must be one; a stranger's only

@@ -1,0 +1,202 @@
+//! Placements: what a node says of itself and of the agents that it hosts.
+
+use minicbor::{Decode, Encode};
+
+use super::{Authored, Kind, ObjectError, Statement, in_time, life};
+use crate::Digest;
+use crate::contract::{Grade, Latency};
+use crate::identity::{AgentId, PublicKey};
+use crate::limits::{CLOCK_SKEW_MAX_MS, PLACEMENT_AGENTS_MAX, PLACEMENT_TTL_MAX_MS};
+
+/// One agent that a node hosts, in its placement.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Hosted {
+    /// The agent.
+    #[n(0)]
+    pub agent: AgentId,
+    /// Digest of the signed description.
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub description: Digest,
+    /// Digest of the signed grant.
+    #[cbor(n(2), with = "minicbor::bytes")]
+    pub grant: Digest,
+}
+
+/// How a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Health {
+    /// Serves.
+    #[n(0)]
+    Healthy,
+    /// Serves, and would rather not have more.
+    #[n(1)]
+    Busy,
+    /// Leaves: its entries are to be dropped at once.
+    #[n(2)]
+    Leaving,
+}
+
+/// What a node hosts, and how busy it is.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Placement {
+    #[n(0)]
+    kind: Kind,
+    /// The node, which signs it.
+    #[n(1)]
+    pub node: PublicKey,
+    /// Rises with each placement, also across restarts.
+    #[n(2)]
+    pub sequence: u64,
+    /// Unix milliseconds.
+    #[n(3)]
+    pub issued_at_ms: u64,
+    /// How long it may be believed after it was received, milliseconds.
+    #[n(4)]
+    pub ttl_ms: u64,
+    /// Share of the node that is in use, thousandths.
+    #[n(5)]
+    pub load_permille: u16,
+    /// How the node is.
+    #[n(6)]
+    pub health: Health,
+    /// What it hosts.
+    #[n(7)]
+    pub agents: Vec<Hosted>,
+    /// What its machine can do; absent until it is known.
+    #[n(8)]
+    pub machine: Option<Machine>,
+    /// What each of `agents` does, in the same order; absent where the node does not say.
+    #[cbor(n(9), with = "packed")]
+    pub loads: Option<Vec<AgentLoad>>,
+}
+
+/// How busy an agent is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentLoad {
+    /// The latency class of its contract.
+    pub latency: Latency,
+    /// Its turns that run, or wait to.
+    pub turns: u32,
+}
+
+/// Loads as one byte string, five bytes each: of maps there would be more than a message may have.
+mod packed {
+    use minicbor::decode::Error as DecodeError;
+    use minicbor::encode::{Error as EncodeError, Write};
+    use minicbor::{Decoder, Encoder};
+
+    use super::{AgentLoad, Latency};
+
+    pub fn encode<C, W: Write>(
+        loads: &Option<Vec<AgentLoad>>,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), EncodeError<W::Error>> {
+        let of = |load: &AgentLoad| {
+            let [a, b, c, d] = load.turns.to_be_bytes();
+            [load.latency as u8, a, b, c, d]
+        };
+        let bytes: Vec<u8> = loads.iter().flatten().flat_map(of).collect();
+        e.bytes(&bytes)?;
+        Ok(())
+    }
+
+    pub fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Option<Vec<AgentLoad>>, DecodeError> {
+        let (loads, rest) = d.bytes()?.as_chunks::<5>();
+        let of = |[latency, turns @ ..]: &[u8; 5]| {
+            let latency = match latency {
+                0 => Latency::Hrt,
+                1 => Latency::Srt,
+                2 => Latency::Dt,
+                _ => return Err(DecodeError::message("there is no such latency class")),
+            };
+            Ok(AgentLoad { latency, turns: u32::from_be_bytes(*turns) })
+        };
+        if !rest.is_empty() {
+            return Err(DecodeError::message("a load has five bytes"));
+        }
+        loads.iter().map(of).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// What a node says of its machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Machine {
+    /// How well it keeps time.
+    #[n(0)]
+    pub grade: Grade,
+    /// Processor cores.
+    #[n(1)]
+    pub cores: u16,
+    /// Memory, MiB.
+    #[n(2)]
+    pub memory_mib: u32,
+    /// Share of a core that is promised to hard real-time agents, of the core that has most to give; thousandths.
+    #[n(3)]
+    pub promised_permille: u16,
+}
+
+impl Placement {
+    /// An empty placement of `node`, to be filled and signed by that node.
+    #[must_use]
+    pub fn new(node: PublicKey, sequence: u64, issued_at_ms: u64, ttl_ms: u64) -> Placement {
+        Placement {
+            kind: Kind::Placement,
+            node,
+            sequence,
+            issued_at_ms,
+            ttl_ms,
+            load_permille: 0,
+            health: Health::Healthy,
+            agents: Vec::new(),
+            machine: None,
+            loads: None,
+        }
+    }
+}
+
+impl Authored<Placement> {
+    /// Was it made by the node that it speaks of, and is it of this time?
+    ///
+    /// # Errors
+    /// [`ObjectError::WrongKey`], [`ObjectError::Expired`] or [`ObjectError::NotYetValid`].
+    pub fn believable(&self, now_ms: u64) -> Result<(), ObjectError> {
+        let body = &self.body;
+        if self.signer != body.node {
+            return Err(ObjectError::WrongKey { signer: self.signer, expected: body.node });
+        }
+        let until_ms = body.issued_at_ms.saturating_add(body.ttl_ms).saturating_add(CLOCK_SKEW_MAX_MS);
+        in_time(body.issued_at_ms, until_ms, now_ms)
+    }
+}
+
+impl Statement for Placement {
+    const KIND: Kind = Kind::Placement;
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+    fn check(&self) -> Result<(), ObjectError> {
+        if self.agents.len() > PLACEMENT_AGENTS_MAX {
+            return Err(ObjectError::Shape(format!("more than {PLACEMENT_AGENTS_MAX} agents in a placement")));
+        }
+        if !self.agents.is_sorted_by(|a, b| a.agent < b.agent) {
+            return Err(ObjectError::Shape("agents of a placement are sorted, each named once".to_owned()));
+        }
+        if self.load_permille > 1_000 {
+            return Err(ObjectError::Shape("load is 0 to 1000 thousandths".to_owned()));
+        }
+        if self.machine.is_some_and(|machine| machine.cores == 0 || machine.promised_permille > 1_000) {
+            return Err(ObjectError::Shape(
+                "a machine has a core, and promises 0 to 1000 thousandths of one".to_owned(),
+            ));
+        }
+        if self.loads.as_ref().is_some_and(|loads| loads.len() != self.agents.len()) {
+            return Err(ObjectError::Shape("loads are of each agent of the placement, or of none".to_owned()));
+        }
+        life(0, self.ttl_ms, PLACEMENT_TTL_MAX_MS)
+    }
+}
