@@ -202,6 +202,16 @@ impl KeyLog {
         events.len() - same
     }
 
+    /// Does each event name the one before it by its digest, and the first one none? Then the digest of the last one names
+    /// all of them, whoever signed what; no signature is verified here.
+    #[must_use]
+    pub fn is_chained<B: AsRef<[u8]>>(events: &[B]) -> bool {
+        let previous = |event: &B| member(event.as_ref(), 3)?.bytes().ok().map(<[u8]>::to_vec);
+        let begins = events.first().is_some_and(|first| member(first.as_ref(), 3).is_none());
+        begins
+            && events.windows(2).all(|pair| previous(&pair[1]).is_some_and(|named| named == digest(pair[0].as_ref())))
+    }
+
     fn append(&mut self, event: Authored<KeyEvent>) -> Result<(), KeyLogError> {
         let at = self.events.len();
         if at == KEYLOG_EVENTS_MAX {
@@ -395,21 +405,24 @@ impl KeyLog {
 /// Is this an event of an earlier version of the protocol, which committed to one key only? Nothing else of it is looked at.
 #[must_use]
 pub fn is_of_an_earlier_version(event: &[u8]) -> bool {
-    fn next_is_bytes(event: &[u8]) -> Result<bool, minicbor::decode::Error> {
-        let mut envelope = minicbor::Decoder::new(event);
-        envelope.array()?;
-        envelope.skip()?;
-        envelope.skip()?;
-        let mut payload = minicbor::Decoder::new(envelope.bytes()?);
-        for _ in 0..payload.map()?.unwrap_or_default() {
-            if payload.u8()? == 5 {
-                return Ok(payload.datatype()? == minicbor::data::Type::Bytes);
-            }
-            payload.skip()?;
+    let next = member(event, 5).and_then(|next| next.datatype().ok());
+    next == Some(minicbor::data::Type::Bytes)
+}
+
+/// The member of that number in an event that nobody has verified.
+fn member(event: &[u8], wanted: u8) -> Option<minicbor::Decoder<'_>> {
+    let mut envelope = minicbor::Decoder::new(event);
+    envelope.array().ok()?;
+    envelope.skip().ok()?;
+    envelope.skip().ok()?;
+    let mut payload = minicbor::Decoder::new(envelope.bytes().ok()?);
+    for _ in 0..payload.map().ok()?.unwrap_or_default() {
+        if payload.u8().ok()? == wanted {
+            return Some(payload);
         }
-        Ok(false)
+        payload.skip().ok()?;
     }
-    next_is_bytes(event).unwrap_or(false)
+    None
 }
 
 /// The rule that `event` breaks as the successor of `last`, if any.

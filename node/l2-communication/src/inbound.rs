@@ -11,6 +11,7 @@ use crate::caller::Caller;
 use crate::error::StreamError;
 use crate::keys::{self, KEYS};
 use crate::lanes::Priority;
+use crate::machine::nearness::Holder;
 use crate::network::{BoxedStream, Incoming};
 use crate::places::StreamPlace;
 use crate::service::{Request, Shared};
@@ -97,7 +98,8 @@ async fn serve(
         // Nothing more is read of this stream meanwhile.
         shared.pace(&caller).await;
         place.busy(nearness);
-        let request = Request::from_frame(frame);
+        let holder = Holder { peer, nearness, origin: shared.network.origin(peer) };
+        let request = Request { holder: Some(holder), ..Request::from_frame(frame) };
         let priority = to.priority(&request);
         let answering = to.call(caller, request);
         drop(reserved);

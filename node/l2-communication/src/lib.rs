@@ -41,7 +41,7 @@ pub use inbound::{Answer, Inbound};
 pub use keys::{KEYS, Keys};
 pub use lanes::Priority;
 pub use machine::frame_budget::FrameLimits;
-pub use machine::nearness::Nearness;
+pub use machine::nearness::{Crowd, Holder, Nearness};
 pub use machine::reachability::Verdict;
 pub use network::{AcceptError, BoxedStream, DialError, Network, OpenError, PeerEvent, PeerInfo, Standing};
 pub use outbound::Events;

@@ -54,6 +54,8 @@ pub struct Request {
     pub extensions: Vec<String>,
     /// How soon it is to be there; not told to the peer, who has an opinion of its own.
     pub priority: Priority,
+    /// Of a call that came in: where its caller stands. Nobody tells that; the receiver knows it.
+    pub holder: Option<Holder>,
     /// What is asked.
     pub body: Vec<u8>,
 }
@@ -75,6 +77,7 @@ impl Request {
             principals: frame.principals.unwrap_or_default(),
             extensions: frame.extensions.unwrap_or_default(),
             priority: Priority::default(),
+            holder: None,
             body: frame.body,
         }
     }
@@ -176,7 +179,7 @@ impl Communication {
         let _ = communication.serve_limited(REACH, REACH_LIMITS, Arc::new(reach::Serving(Arc::downgrade(&shared))));
         let serving = Arc::new(keys::Serving(Arc::downgrade(&shared)));
         if communication.serve_limited(KEYS, KEYS_LIMITS, serving).is_ok() {
-            tokio::spawn(keys::spread(Arc::downgrade(&shared), shared.network.events()));
+            tokio::spawn(keys::run(Arc::downgrade(&shared), shared.network.events()));
         }
         communication
     }
@@ -380,6 +383,11 @@ impl Shared {
     pub async fn queue(&self, peer: PublicKey, protocol: &'static str) -> OwnedSemaphorePermit {
         let of_peer = self.places.outbound(peer, protocol);
         of_peer.acquire_owned().await.expect("these semaphores are never closed")
+    }
+
+    /// What a connected peer showed of its owner before.
+    pub fn shown_owner(&self, peer: PublicKey) -> Option<VerifiedOwner> {
+        self.owners().get(&peer).cloned()
     }
 
     /// What the peer showed of its owner in its opening; whether it holds is judged when it matters.

@@ -20,16 +20,14 @@ pub use withdrawal::Withdrawal;
 use crate::cbor::CborError;
 use crate::identity::{PublicKey, PublisherId};
 use crate::keylog::{KeyLog, KeyLogError, Relation};
-use crate::limits::{
-    GRANT_LIFE_MAX_MS, KEYRING_FORGOTTEN_MAX, KEYRING_LOGS_MAX, KEYRING_STRANGERS_BYTES_MAX, KEYRING_WITHDRAWALS_MAX,
-};
+use crate::limits::{GRANT_LIFE_MAX_MS, KEYRING_LOGS_MAX, KEYRING_STRANGERS_BYTES_MAX, KEYRING_WITHDRAWALS_MAX};
 use crate::object::{self, Authored, ObjectError};
 use crate::stream::VerifiedOwner;
 use crate::{Digest, VerifiedAgent};
 
 /// Part of the room for logs that only those have whom the node was told to watch.
 const KEPT_FOR_WATCHED: usize = KEYRING_LOGS_MAX / 4;
-/// Origins that can fill the room for strangers' logs together: each has that part of it.
+/// Origins that can fill the room for what strangers do with their keys together: each has that part of it.
 const ORIGIN_SHARES: usize = 16;
 /// Withdrawals of one publisher; more of one that is watched.
 const STRANGERS_WITHDRAWALS: usize = 16;
@@ -92,16 +90,22 @@ pub struct Taken {
     pub shown: Arc<KeyLog>,
 }
 
+#[derive(Debug, Clone)]
+struct Withdrawn {
+    taken: Taken,
+    origin: Origin,
+}
+
 /// What is known of keys.
 #[derive(Debug, Clone, Default)]
 pub struct Keyring {
     logs: BTreeMap<PublisherId, Kept>,
     /// The digests of their last events.
     heads: BTreeSet<Digest>,
-    withdrawals: BTreeMap<(PublisherId, PublicKey), Taken>,
+    withdrawals: BTreeMap<(PublisherId, PublicKey), Withdrawn>,
     watched: BTreeSet<PublisherId>,
     in_use: BTreeSet<PublisherId>,
-    forgotten: BTreeMap<PublisherId, Forgotten>,
+    forgotten: forgotten::Memory,
     /// What changed and was not asked for by [`Keyring::take_changed`].
     changed: BTreeSet<Row>,
 }
@@ -162,16 +166,17 @@ impl Keyring {
         let Some(kept) = self.logs.remove(&publisher) else { return };
         self.heads.remove(&kept.log.head());
         self.changed.insert(Row::Log(publisher));
-        self.recall(Forgotten::of(&kept.log));
+        self.recall(Forgotten::of(&kept.log, &kept.origin));
     }
 
-    /// Takes what is remembered of a publisher whose log is not kept.
+    /// Takes what is remembered of a publisher whose log is not kept. Where there is no room, the oldest of the origin that
+    /// has most is remembered no longer.
     pub fn recall(&mut self, forgotten: Forgotten) {
         // Of a log that never changed there is nothing that its name does not say.
-        let room = self.forgotten.len() < KEYRING_FORGOTTEN_MAX || self.forgotten.contains_key(&forgotten.publisher);
-        if forgotten.events > 1 && room {
+        if forgotten.events > 1 {
             self.changed.insert(Row::Forgotten(forgotten.publisher));
-            self.forgotten.insert(forgotten.publisher, forgotten);
+            let evicted = self.forgotten.insert(forgotten);
+            self.changed.extend(evicted.map(Row::Forgotten));
         }
     }
 
@@ -190,7 +195,7 @@ impl Keyring {
                 Relation::IsDisplaced | Relation::Contradicts => return Err(KeyringError::Forked(publisher)),
                 Relation::Continues | Relation::Displaces => {}
             }
-        } else if self.forgotten.get(&publisher).is_some_and(|forgotten| !forgotten.allows(&log)) {
+        } else if self.forgotten.get(publisher).is_some_and(|forgotten| !forgotten.allows(&log)) {
             return Err(KeyringError::Forked(publisher));
         } else if log.len() == 1 {
             // The beginning alone says nothing that its name does not.
@@ -204,7 +209,7 @@ impl Keyring {
             self.heads.remove(&before.log.head());
         }
         self.changed.insert(Row::Log(publisher));
-        if self.forgotten.remove(&publisher).is_some() {
+        if self.forgotten.remove(publisher) {
             self.changed.insert(Row::Forgotten(publisher));
         }
         Ok(true)
@@ -228,8 +233,8 @@ impl Keyring {
             && of_origin().map(bytes).sum::<usize>() + log.size() <= bytes_max / ORIGIN_SHARES
     }
 
-    /// Takes a withdrawal whose signature was verified. True when it says more than was known (SPEC P-68). `shown` is the
-    /// log that came with it: of a publisher that never changed keys none is kept.
+    /// Takes a withdrawal whose signature was verified, and that came from `origin`. True when it says more than was known
+    /// (SPEC P-68). `shown` is the log that came with it: of a publisher that never changed keys none is kept.
     ///
     /// # Errors
     /// See [`KeyringError`].
@@ -237,6 +242,7 @@ impl Keyring {
         &mut self,
         withdrawal: Authored<Withdrawal>,
         shown: Option<&Arc<KeyLog>>,
+        origin: &Origin,
         now_ms: u64,
     ) -> Result<bool, KeyringError> {
         let body = &withdrawal.body;
@@ -244,48 +250,72 @@ impl Keyring {
         if !self.wants(publisher) {
             return Err(KeyringError::NotInUse(publisher));
         }
-        self.accepts(publisher, withdrawal.signer, shown.map(Arc::as_ref), now_ms)?;
-        object::in_time(body.until_ms, body.until_ms.saturating_add(GRANT_LIFE_MAX_MS), now_ms)?;
+        self.judge(&withdrawal, shown, now_ms)?;
         let about = (publisher, body.node);
-        if let Some(known) = self.withdrawals.get(&about) {
+        if let Some(Withdrawn { taken: known, .. }) = self.withdrawals.get(&about) {
             // What is a little newer would be news without end.
             let later_ms = known.withdrawal.body.until_ms.saturating_add(AGAIN_MS);
             if body.until_ms < later_ms && self.signer_speaks(known, now_ms) {
                 return Ok(false);
             }
         } else {
-            self.make_room_for_withdrawal(publisher, now_ms)?;
+            self.make_room_for_withdrawal(publisher, origin, now_ms)?;
         }
         let by = self.log(publisher).or(shown).ok_or(KeyLogError::Unknown(publisher))?;
         let shown = if self.logs.contains_key(&publisher) { Arc::new(by.inception()) } else { by.clone() };
         self.changed.insert(Row::Withdrawal(about.0, about.1));
-        self.withdrawals.insert(about, Taken { withdrawal: Arc::new(withdrawal), shown });
+        let taken = Taken { withdrawal: Arc::new(withdrawal), shown };
+        self.withdrawals.insert(about, Withdrawn { taken, origin: origin.clone() });
         Ok(true)
     }
 
-    fn make_room_for_withdrawal(&mut self, publisher: PublisherId, now_ms: u64) -> Result<(), KeyringError> {
-        let (max, most) = if self.watched.contains(&publisher) {
+    /// Does a withdrawal whose signature was verified hold now, by the log that was taken, or else by the one that is
+    /// `shown`?
+    ///
+    /// # Errors
+    /// See [`KeyringError`].
+    pub fn judge(
+        &self,
+        withdrawal: &Authored<Withdrawal>,
+        shown: Option<&Arc<KeyLog>>,
+        now_ms: u64,
+    ) -> Result<(), KeyringError> {
+        let body = &withdrawal.body;
+        self.accepts(body.publisher, withdrawal.signer, shown.map(Arc::as_ref), now_ms)?;
+        object::in_time(body.until_ms, body.until_ms.saturating_add(GRANT_LIFE_MAX_MS), now_ms)?;
+        Ok(())
+    }
+
+    fn make_room_for_withdrawal(
+        &mut self,
+        publisher: PublisherId,
+        origin: &Origin,
+        now_ms: u64,
+    ) -> Result<(), KeyringError> {
+        let is_watched = self.watched.contains(&publisher);
+        let (max, most) = if is_watched {
             (KEYRING_WITHDRAWALS_MAX, WATCHED_WITHDRAWALS)
         } else {
             (KEYRING_WITHDRAWALS_MAX - KEPT_FOR_WATCHED, STRANGERS_WITHDRAWALS)
         };
-        let of_publisher =
-            |((other, _), known): &(&_, &Taken)| *other == publisher && known.withdrawal.body.matters(now_ms);
-        let of_publisher = self.withdrawals.iter().filter(of_publisher).count();
+        let matter = self.withdrawals.iter().filter(|(_, known)| known.taken.withdrawal.body.matters(now_ms));
+        let of_publisher = matter.clone().filter(|((other, _), _)| *other == publisher).count();
+        let of_origin = matter.filter(|((other, _), known)| known.origin == *origin && !self.watched.contains(other));
+        let has_share = !is_watched && of_origin.count() >= max / ORIGIN_SHARES;
         if self.withdrawals.len() >= max {
             // Those whose publisher is not in use are kept as long as nobody needs the room: what they shut out is often the
             // last that was in use, and may come back.
             let Keyring { withdrawals, changed, watched, in_use, .. } = self;
             withdrawals.retain(|(publisher, node), known| {
                 let used = watched.contains(publisher) || in_use.contains(publisher);
-                let stays = used && known.withdrawal.body.matters(now_ms);
+                let stays = used && known.taken.withdrawal.body.matters(now_ms);
                 if !stays {
                     changed.insert(Row::Withdrawal(*publisher, *node));
                 }
                 stays
             });
         }
-        let full = self.withdrawals.len() >= max || of_publisher >= most;
+        let full = self.withdrawals.len() >= max || of_publisher >= most || has_share;
         if full { Err(KeyringError::Full) } else { Ok(()) }
     }
 
@@ -293,7 +323,8 @@ impl Keyring {
     pub fn restore(&mut self, taken: Taken, now_ms: u64) {
         let body = &taken.withdrawal.body;
         if body.matters(now_ms) && self.withdrawals.len() < KEYRING_WITHDRAWALS_MAX {
-            self.withdrawals.insert((body.publisher, body.node), taken);
+            let about = (body.publisher, body.node);
+            self.withdrawals.insert(about, Withdrawn { taken, origin: Origin::default() });
         } else {
             self.changed.insert(Row::Withdrawal(body.publisher, body.node));
         }
@@ -327,7 +358,7 @@ impl Keyring {
             return known.log.accepts(key, now_ms);
         }
         let shown = shown.filter(|shown| shown.publisher() == publisher).ok_or(KeyLogError::Unknown(publisher))?;
-        if self.forgotten.get(&publisher).is_some_and(|forgotten| !forgotten.allows(shown)) {
+        if self.forgotten.get(publisher).is_some_and(|forgotten| !forgotten.allows(shown)) {
             return Err(KeyLogError::Outdated(publisher));
         }
         shown.accepts(key, now_ms)
@@ -345,7 +376,9 @@ impl Keyring {
         now_ms: u64,
     ) -> Result<(), KeyringError> {
         match self.withdrawals.get(&(publisher, node)) {
-            Some(known) if begins_ms <= known.withdrawal.body.until_ms && self.signer_speaks(known, now_ms) => {
+            Some(Withdrawn { taken: known, .. })
+                if begins_ms <= known.withdrawal.body.until_ms && self.signer_speaks(known, now_ms) =>
+            {
                 Err(KeyringError::Withdrawn { publisher, node })
             }
             _ => Ok(()),
@@ -373,7 +406,7 @@ impl Keyring {
     /// See [`KeyringError`].
     pub fn holds(&self, agent: &VerifiedAgent, now_ms: u64) -> Result<(), KeyringError> {
         let publisher = agent.agent.publisher();
-        if self.logs.contains_key(&publisher) || self.forgotten.contains_key(&publisher) {
+        if self.logs.contains_key(&publisher) || self.forgotten.get(publisher).is_some() {
             self.accepts(publisher, agent.description.signer, Some(&agent.key_log), now_ms)?;
             self.accepts(publisher, agent.grant.signer, Some(&agent.key_log), now_ms)?;
         }
@@ -392,12 +425,12 @@ impl Keyring {
 
     /// What is remembered of publishers whose logs are not kept.
     pub fn forgotten(&self) -> impl Iterator<Item = &Forgotten> {
-        self.forgotten.values()
+        self.forgotten.iter()
     }
 
     /// What was withdrawn.
     pub fn withdrawals(&self) -> impl Iterator<Item = &Taken> {
-        self.withdrawals.values()
+        self.withdrawals.values().map(|known| &known.taken)
     }
 
     /// Up to `max` things that changed since they were asked for, with what is to be kept of each, or nothing. Nothing is
@@ -416,9 +449,9 @@ impl Keyring {
         match row {
             Row::Log(publisher) => self.log(publisher).cloned().map(Stored::Log),
             Row::Withdrawal(publisher, node) => {
-                self.withdrawals.get(&(publisher, node)).cloned().map(Stored::Withdrawal)
+                self.withdrawals.get(&(publisher, node)).map(|known| Stored::Withdrawal(known.taken.clone()))
             }
-            Row::Forgotten(publisher) => self.forgotten.get(&publisher).cloned().map(Stored::Forgotten),
+            Row::Forgotten(publisher) => self.forgotten.get(publisher).cloned().map(Stored::Forgotten),
         }
     }
 
@@ -431,7 +464,7 @@ impl Keyring {
     /// Names of all that is known: the digest of each log's last event and of each withdrawal.
     #[must_use]
     pub fn known(&self) -> BTreeSet<Digest> {
-        let withdrawals = self.withdrawals.values().map(|taken| taken.withdrawal.digest());
+        let withdrawals = self.withdrawals().map(|taken| taken.withdrawal.digest());
         self.heads.iter().copied().chain(withdrawals).collect()
     }
 
@@ -439,7 +472,7 @@ impl Keyring {
     #[must_use]
     pub fn news(&self, known: &BTreeSet<Digest>, now_ms: u64) -> Selected {
         let mut selected = Selected::default();
-        for Taken { withdrawal, shown } in self.withdrawals.values() {
+        for Taken { withdrawal, shown } in self.withdrawals() {
             if withdrawal.body.matters(now_ms) && !known.contains(&withdrawal.digest()) {
                 let by = self.log(withdrawal.body.publisher).unwrap_or(shown);
                 selected.withdrawal(withdrawal, (!known.contains(&by.head())).then_some(by));

@@ -44,8 +44,8 @@ impl Selected {
         }
     }
 
-    /// With the log that it is judged by, unless the other side knows that: both or neither.
-    pub(super) fn withdrawal(&mut self, withdrawal: &Arc<Authored<Withdrawal>>, with: Option<&Arc<KeyLog>>) {
+    /// Adds a withdrawal with the log that it is judged by, unless the other side knows that: both or neither.
+    pub fn withdrawal(&mut self, withdrawal: &Arc<Authored<Withdrawal>>, with: Option<&Arc<KeyLog>>) {
         let with = with.filter(|with| !self.logs.contains_key(&with.publisher()));
         let (items, bytes) = with.map_or((0, 0), |log| (log.len() + 1, log.size()));
         if self.fits(items + 1, bytes + withdrawal.bytes.len()) {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::SecretKey;
 use crate::keylog;
-use crate::limits::{BODY_BYTES_MAX, KEYLOG_EVENTS_MAX};
+use crate::limits::{BODY_BYTES_MAX, KEYLOG_EVENTS_MAX, KEYRING_FORGOTTEN_MAX};
 
 const NOW: u64 = 1_800_000_000_000;
 
@@ -94,11 +94,21 @@ fn withdrawals_of_those_who_are_not_in_use_give_way() {
         ring.use_publisher(log.publisher());
         let body = Withdrawal::new(log.publisher(), numbered(node, 2).public(), now_ms);
         let withdrawal = object::sign(body, "", "", &numbered(number * 1_000, 1)).expect("a good withdrawal");
-        ring.withdraw(withdrawal, Some(&log), now_ms)
+        ring.withdraw(withdrawal, Some(&log), &from(number / 6), now_ms)
     };
     let room = KEYRING_WITHDRAWALS_MAX - KEPT_FOR_WATCHED;
     let publishers = room / STRANGERS_WITHDRAWALS;
+    let of_origin = publishers / ORIGIN_SHARES;
+    assert_eq!(of_origin, 6, "as many come from one origin here");
     for number in 0..publishers {
+        if number == of_origin {
+            // All that one sender can make up takes no more than its share.
+            let log = log(publishers + 1, 1);
+            ring.use_publisher(log.publisher());
+            let body = Withdrawal::new(log.publisher(), numbered(0, 2).public(), NOW);
+            let more = object::sign(body, "", "", &numbered((publishers + 1) * 1_000, 1)).expect("a good withdrawal");
+            assert_eq!(ring.withdraw(more, Some(&log), &from(0), NOW), Err(KeyringError::Full));
+        }
         for node in 0..STRANGERS_WITHDRAWALS {
             assert_eq!(withdraw(&mut ring, number, node, NOW), Ok(true));
         }
@@ -120,15 +130,23 @@ fn no_more_is_remembered_of_what_was_forgotten_than_there_is_room_for() {
     let of = |number: u64| {
         let mut digest = [0; 32];
         digest[..8].copy_from_slice(&number.to_be_bytes());
-        Forgotten { publisher: PublisherId::from_digest(digest), events: 2, last: digest, before: digest }
+        let origin = Some("flood".to_owned());
+        Forgotten { publisher: PublisherId::from_digest(digest), events: 2, last: digest, before: digest, origin }
     };
+    let honest = |number: u64| Forgotten { origin: Some("honest".to_owned()), ..of(1 << 60 | number) };
     let room = KEYRING_FORGOTTEN_MAX as u64;
+    ring.recall(honest(0));
     (0..=room).for_each(|number| ring.recall(of(number)));
     assert_eq!(ring.forgotten().count() as u64, room);
+    let remembers = |ring: &Keyring, wanted: &Forgotten| ring.forgotten().any(|forgotten| forgotten == wanted);
+    assert!(remembers(&ring, &honest(0)), "who floods pushes out its own");
+    assert!(!remembers(&ring, &of(0)) && !remembers(&ring, &of(1)), "the oldest first");
+    ring.recall(honest(1));
+    assert!(remembers(&ring, &honest(1)) && !remembers(&ring, &of(2)), "there is always room for another origin");
     // Newer news of somebody who is remembered need no more room.
-    let newer = Forgotten { events: 3, ..of(0) };
+    let newer = Forgotten { events: 3, ..of(9) };
     ring.recall(newer.clone());
-    assert_eq!(ring.forgotten().next(), Some(&newer));
+    assert!(remembers(&ring, &newer) && remembers(&ring, &of(10)));
 }
 
 #[test]
@@ -154,7 +172,7 @@ fn a_withdrawal_is_told_with_the_log_to_judge_it_by_or_not_at_all() {
         assert_eq!(take(&mut ring, &log, number), Ok(true));
         let body = Withdrawal::new(log.publisher(), node, NOW);
         let withdrawal = object::sign(body, "", "", &numbered(number * 1_000 + 199, 1)).expect("a good withdrawal");
-        assert_eq!(ring.withdraw(withdrawal, None, NOW), Ok(true));
+        assert_eq!(ring.withdraw(withdrawal, None, &from(number), NOW), Ok(true));
     }
     let publishers = |news: &News| -> Vec<PublisherId> {
         let first = |events: &Vec<minicbor::bytes::ByteVec>| PublisherId::from_digest(crate::digest(&events[0]));

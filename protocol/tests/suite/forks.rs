@@ -1,7 +1,7 @@
 //! Two branches of one key log: which of them is the publisher's own, by what whoever stole a key can and cannot sign.
 
 use althing_protocol::keylog::Relation;
-use althing_protocol::keyring::Forgotten;
+use althing_protocol::keyring::{Forgotten, Origin};
 use althing_protocol::{KeyLog, KeyLogError};
 use proptest::prelude::*;
 
@@ -110,7 +110,7 @@ proptest! {
         let outdoes = matches!(seen.0, Relation::Continues | Relation::Displaces);
         prop_assert!(!outdoes || a.len() > b.len());
         // What is left of a log that is not kept decides the same (P-69).
-        prop_assert_eq!(Forgotten::of(&b).allows(&a), outdoes || seen.0 == Relation::Same);
+        prop_assert_eq!(Forgotten::of(&b, &Origin::default()).allows(&a), outdoes || seen.0 == Relation::Same);
     }
 
     #[test]

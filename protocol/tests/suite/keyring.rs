@@ -46,7 +46,7 @@ pub fn learn(ring: &mut Keyring, log: &KeyLog) -> Result<bool, KeyringError> {
 
 /// A withdrawal that came with the publisher's inception.
 pub fn withdraw(ring: &mut Keyring, withdrawal: Authored<Withdrawal>, now_ms: u64) -> Result<bool, KeyringError> {
-    ring.withdraw(withdrawal, Some(&Arc::new(log())), now_ms)
+    ring.withdraw(withdrawal, Some(&Arc::new(log())), &Origin::default(), now_ms)
 }
 
 /// What is in use changes to these publishers.
@@ -168,10 +168,10 @@ fn a_withdrawal_takes_back_what_began_before_it_and_nothing_else() {
 fn a_withdrawal_by_an_owner_that_never_rotated_is_judged_by_the_inception_that_came_with_it() {
     // P-68, P-67: a digest names no key.
     let mut ring = after(&[]);
-    let unknown = ring.withdraw(withdrawal(PUBLISHER, NOW_MS), None, NOW_MS);
+    let unknown = ring.withdraw(withdrawal(PUBLISHER, NOW_MS), None, &Origin::default(), NOW_MS);
     assert_eq!(unknown, Err(KeyringError::KeyLog(KeyLogError::Unknown(publisher()))));
     let thiefs = Arc::new(begun(STRANGER, [NEXT, AFTER_NEXT], NOW_MS));
-    let by_another = ring.withdraw(withdrawal(STRANGER, NOW_MS), Some(&thiefs), NOW_MS);
+    let by_another = ring.withdraw(withdrawal(STRANGER, NOW_MS), Some(&thiefs), &Origin::default(), NOW_MS);
     assert_eq!(by_another, Err(KeyringError::KeyLog(KeyLogError::Unknown(publisher()))), "the log of somebody else");
     assert_eq!(withdraw(&mut ring, withdrawal(PUBLISHER, NOW_MS), NOW_MS), Ok(true));
     assert_eq!(reason(ring.stands(publisher(), public(NODE), NOW_MS, NOW_MS)), "KeyringError::Withdrawn");
@@ -251,7 +251,7 @@ fn taken(ring: &mut Keyring, bytes: &[u8]) -> Result<(), KeyringError> {
     for withdrawal in &news.withdrawals {
         let withdrawal = object::open::<Withdrawal>(withdrawal, "", "")?;
         let by = shown.iter().find(|log| log.publisher() == withdrawal.body.publisher);
-        ring.withdraw(withdrawal, by, NOW_MS)?;
+        ring.withdraw(withdrawal, by, &Origin::default(), NOW_MS)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use althing_protocol::keyring::{Forgotten, Keyring, KeyringError};
+use althing_protocol::keyring::{Forgotten, Keyring, KeyringError, Origin};
 use althing_protocol::record::{RecordKey, Value};
 use althing_protocol::{KeyLog, KeyLogError, PublisherId};
 use proptest::prelude::*;
@@ -108,7 +108,7 @@ fn logs_of_publishers_that_are_not_in_use_are_not_kept() {
     assert_eq!(learn(&mut ring, &rotated()), Ok(true));
     assert!(ring.set_in_use(BTreeSet::from([PublisherId::from_digest([7; 32])])), "somebody else comes into use");
     assert!(ring.known().is_empty() && ring.logs().count() == 0);
-    assert_eq!(ring.forgotten().cloned().collect::<Vec<_>>(), [Forgotten::of(&rotated())]);
+    assert_eq!(ring.forgotten().cloned().collect::<Vec<_>>(), [Forgotten::of(&rotated(), &Origin::default())]);
     ring.watch([publisher()]);
     assert_eq!(learn(&mut ring, &rotated()), Ok(true), "what is watched is wanted whether it is in use or not");
     in_use(&mut ring, &[]);
@@ -142,7 +142,7 @@ fn what_was_forgotten_refuses_less_and_another_and_takes_the_same_more_and_what_
     ];
     for (name, log, taken) in cases {
         let mut ring = Keyring::default();
-        ring.recall(Forgotten::of(&rotated_twice()));
+        ring.recall(Forgotten::of(&rotated_twice(), &Origin::default()));
         let asked = ring.accepts(publisher(), log.current(), Some(&log), NOW_MS);
         assert_eq!(asked != Err(KeyLogError::Outdated(publisher())), taken, "shown {name}: {asked:?}");
         in_use(&mut ring, &[publisher()]);
@@ -157,7 +157,7 @@ fn what_was_forgotten_refuses_less_and_another_and_takes_the_same_more_and_what_
     }
     // An owner whose node shows its inception alone: the newer log is to be asked for.
     let mut ring = Keyring::default();
-    ring.recall(Forgotten::of(&rotated_twice()));
+    ring.recall(Forgotten::of(&rotated_twice(), &Origin::default()));
     let asked = ring.owns(&shown(AFTER_NEXT, NOW_MS), public(NODE), NOW_MS);
     assert_eq!(reason(asked), "KeyringError::KeyLog(KeyLogError::Outdated)");
     let verified = evidence().verify(NETWORK, &agent(), public(NODE), NOW_MS).expect("good evidence by itself");
@@ -169,12 +169,13 @@ fn what_is_forgotten_is_what_it_says_in_bytes() {
     // P-69: it is kept across restarts.
     let last = |log: &KeyLog| althing_protocol::digest(log.to_bytes().last().expect("an event"));
     let (before, end) = (last(&rotated()), last(&rotated_twice()));
-    let members = [(0, bstr(publisher().as_bytes())), (1, uint(3)), (2, bstr(&end)), (3, bstr(&before))];
-    let forgotten = Forgotten::of(&rotated_twice());
+    let members =
+        [(0, bstr(publisher().as_bytes())), (1, uint(3)), (2, bstr(&end)), (3, bstr(&before)), (4, tstr("here"))];
+    let forgotten = Forgotten::of(&rotated_twice(), &"here".into());
     assert_eq!(minicbor::to_vec(&forgotten).expect("it encodes"), map(&members));
     assert_eq!(minicbor::decode::<Forgotten>(&map(&members)).ok(), Some(forgotten));
     let mut ring = Keyring::default();
-    ring.recall(Forgotten::of(&log()));
+    ring.recall(Forgotten::of(&log(), &Origin::default()));
     assert_eq!(ring.forgotten().count(), 0, "the name says as much as an inception");
 }
 

@@ -77,6 +77,9 @@ on_both! {
     what_one_learns_all_who_can_be_reached_know,
     who_comes_later_hears_it_too,
     news_of_a_publisher_reach_those_who_use_it_through_those_who_do_not,
+    a_log_is_heard_although_somebody_told_its_last_event_as_one_of_its_own,
+    a_withdrawal_reaches_those_who_use_its_publisher_through_those_who_do_not,
+    who_shows_owner_after_owner_is_verified_at_a_bounded_rate,
     of_two_branches_the_owner_s_wins_everywhere_although_the_thief_s_was_heard_first,
     one_sender_cannot_make_others_verify_without_bound,
     a_withdrawn_node_is_nobodys_and_others_are_not_touched,
@@ -208,6 +211,77 @@ async fn what_does_not_hold_is_left_out_of_the_news(world: &World) {
     let refused =
         matches!(unknown, Err(CallError::Refused { ref body, .. }) if body.windows(6).any(|at| at == b"-32601"));
     assert!(refused, "{unknown:?}");
+}
+
+/// News of these logs, each as it is.
+fn news(logs: &[&KeyLog]) -> Vec<u8> {
+    let events = |log: &&KeyLog| log.to_bytes().into_iter().map(Into::into).collect();
+    News { logs: logs.iter().map(events).collect(), withdrawals: Vec::new() }.encode()
+}
+
+async fn a_log_is_heard_although_somebody_told_its_last_event_as_one_of_its_own(world: &World) {
+    let (hostile, other, friend) = (stranger(world, 1).await, stranger(world, 2).await, stranger(world, 3).await);
+    other.communication.keys().watch([owner_id()]);
+    connect(hostile.network(), other.network()).await;
+    connect(friend.network(), other.network()).await;
+    let own = long(1).to_bytes();
+    let theirs = rotated().to_bytes();
+    let last = theirs.last().expect("an event");
+    for beginning in [&own[..1], &own[..2], &theirs[..0]] {
+        let events = beginning.iter().chain([last]).cloned().map(Into::into).collect();
+        let poisoned = News { logs: vec![events], withdrawals: Vec::new() }.encode();
+        let told = hostile.communication.call(other.id(), KEYS, Request::new("news", poisoned)).await;
+        assert!(told.is_ok(), "it is left out: {told:?}");
+    }
+    let told = Request::new("news", news(&[&rotated()]));
+    friend.communication.call(other.id(), KEYS, told).await.expect("it is heard");
+    assert_eq!(other.communication.keys().log(owner_id()).map(|log| log.len()), Some(2));
+}
+
+async fn a_withdrawal_reaches_those_who_use_its_publisher_through_those_who_do_not(world: &World) {
+    // The first tells the second, which has no use for it, and is connected to the third, which has.
+    let (first, second, third) = (stranger(world, 1).await, stranger(world, 2).await, stranger(world, 3).await);
+    third.communication.keys().watch([owner_id()]);
+    connect(first.network(), second.network()).await;
+    connect(second.network(), third.network()).await;
+    let body = Withdrawal::new(owner_id(), key(9).public(), NOW_MS);
+    let signed = object::sign(body, "", "", &owner()).expect("a withdrawal");
+    let events = begun().to_bytes().into_iter().map(Into::into).collect();
+    let news = News { logs: vec![events], withdrawals: vec![signed.bytes.into()] }.encode();
+    first.communication.call(second.id(), KEYS, Request::new("news", news)).await.expect("it is heard");
+    until("it is passed on", || third.communication.keys().all().1.len() == 1).await;
+    assert_eq!(second.communication.keys().all().1.len(), 0, "it keeps nothing of those whom nobody uses there");
+}
+
+async fn who_shows_owner_after_owner_is_verified_at_a_bounded_rate(world: &World) {
+    let network = world.join(&key(1)).await;
+    let shows = watch::Sender::new(None);
+    let clock = || WallClock::new(|| NOW_MS + 1);
+    let hostile = Peer::start_at(network, &key(1), CommunicationConfig::default(), shows.subscribe(), clock());
+    let other = stranger(world, 2).await;
+    other.communication.trusts(|_| false);
+    connect(hostile.network(), other.network()).await;
+    let owned = |number: usize| {
+        let seed = |at: u8| {
+            let mut seed = [at; 32];
+            seed[..8].copy_from_slice(&(number as u64).to_be_bytes());
+            SecretKey::from_seed(&seed)
+        };
+        let event = keylog::inception(&seed(1), [seed(2).public(), seed(3).public()], NOW_MS);
+        let log = KeyLog::verify(&[event.bytes]).expect("an inception");
+        let body = Membership::new(log.publisher(), key(1).public(), NOW_MS, NOW_MS + HOUR_MS);
+        let signed = object::sign(body, NETWORK, "", &seed(1)).expect("a membership");
+        Arc::new(OwnerProof::new(signed.bytes, &log))
+    };
+    let (mut taken, tried) = (0, 600);
+    let began = tokio::time::Instant::now();
+    for number in 0..tried {
+        shows.send_replace(Some(owned(number)));
+        taken += usize::from(seen(&hostile, &other).await.is_some());
+    }
+    // A burst of 512 signatures, and 256 a second: two for each.
+    let bound = 257 + usize::try_from(began.elapsed().as_millis()).expect("a short time") * 128 / 1_000;
+    assert!(taken <= bound, "{taken} of {tried} in {:?}", began.elapsed());
 }
 
 async fn one_sender_cannot_make_others_verify_without_bound(world: &World) {

@@ -1,4 +1,5 @@
 use althing_communication::{Entropy, WallClock};
+use althing_protocol::limits::KEYLOG_EVENTS_MAX;
 use althing_protocol::{SecretKey, keylog};
 use althing_store::MemoryStore;
 use tempfile::TempDir;
@@ -55,8 +56,9 @@ async fn a_revocation_survives_a_restart_whatever_strangers_had_stored() {
     let store = MemoryStore::new(&[HEARD]);
     // More than one batch can hold: 80 of the longest logs, of publishers that are in use.
     let keys = started(&store, &owner, &friend);
-    let long = log(1, althing_protocol::limits::KEYLOG_EVENTS_MAX);
-    let strangers: Vec<KeyLog> = (2..82).map(|kind| log(kind, 60)).chain([long]).collect();
+    let strangers: Vec<KeyLog> = (2..82).map(|kind| log(kind, KEYLOG_EVENTS_MAX)).collect();
+    let bytes: usize = strangers.iter().map(KeyLog::size).sum();
+    assert!(bytes > althing_store::BATCH_BYTES_MAX, "{bytes} fit into one batch");
     keys.set_listed(strangers.iter().map(KeyLog::publisher).collect());
     let mut taken = 0;
     for (number, stranger) in strangers.iter().enumerate() {
@@ -74,7 +76,7 @@ async fn a_revocation_survives_a_restart_whatever_strangers_had_stored() {
     let keys = started(&store, &owner, &friend);
     assert!(keys.log(friend.publisher()).is_some_and(|log| log.revoked()), "it is known after the second restart");
     // And of strangers enough is left to refuse an older log.
-    let (longer, shorter) = (&strangers[0], log(2, 59));
+    let (longer, shorter) = (&strangers[0], log(2, KEYLOG_EVENTS_MAX - 1));
     assert_eq!(longer.publisher(), shorter.publisher());
     assert!(keys.learn_with_agent(Arc::new(shorter), &"".into()).is_err(), "a shorter log than was seen");
     assert_eq!(keys.learn_with_agent(Arc::new(longer.clone()), &"".into()), Ok(true));

@@ -212,6 +212,6 @@ fn what_was_taken_back_stays_taken_back_across_a_rotation() {
     ring.watch([owner.id()]);
     ring.learn(Arc::new(rotated.log), &Origin::default()).expect("a good log");
     let withdrawal = object::open::<Withdrawal>(&rotated.withdrawals[0], "", "").expect("as it was signed");
-    assert_eq!(ring.withdraw(withdrawal, None, clock().now_ms() + 1), Ok(true));
+    assert_eq!(ring.withdraw(withdrawal, None, &Default::default(), clock().now_ms() + 1), Ok(true));
     assert!(ring.stands(owner.id(), node, clock().now_ms(), clock().now_ms()).is_err());
 }

@@ -26,8 +26,10 @@ pub enum Nearness {
 
 /// Who holds something that is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Holder {
+pub struct Holder {
+    /// Who.
     pub peer: PublicKey,
+    /// How near it is.
     pub nearness: Nearness,
     /// Where its connection comes from, when that is known.
     pub origin: Option<Origin>,
@@ -35,7 +37,7 @@ pub(crate) struct Holder {
 
 /// Those who have one share among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Crowd {
+pub enum Crowd {
     /// All strangers of one origin: keys are free, addresses are not.
     Origin(Option<Origin>),
     /// A peer for itself.
@@ -44,6 +46,7 @@ pub(crate) enum Crowd {
 
 impl Holder {
     /// Whose share it uses.
+    #[must_use]
     pub fn crowd(&self) -> Crowd {
         match self.nearness {
             Nearness::Stranger => Crowd::Origin(self.origin),
