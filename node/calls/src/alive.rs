@@ -8,8 +8,8 @@ use a2a::{StreamResponse, Task};
 use tokio::sync::mpsc;
 
 use crate::error::OperationError;
-use crate::machine::shares::{Claim, Crowded, Load, Shares};
-use crate::tasks::{Record, Scope};
+use crate::machine::shares::{Claim, Crowded, Load, Shares, Whose};
+use crate::tasks::Record;
 use crate::turn::{Asked, LISTENERS_MAX, Listener, Live};
 
 /// Turns that may run at once, and the memory that their tasks take; beyond, new ones are refused. A task that is
@@ -27,8 +27,8 @@ pub(crate) struct Alive {
 
 struct Tasks {
     /// Those whose turn runs, and what it has of what there is.
-    live: BTreeMap<String, (Arc<Live>, Claim<Scope>)>,
-    shares: Shares<Scope>,
+    live: BTreeMap<String, (Arc<Live>, Claim<Whose>)>,
+    shares: Shares<Whose>,
     /// Who waits for the next turn of a task at rest.
     waiting: BTreeMap<String, Vec<Listener>>,
 }
@@ -76,7 +76,7 @@ impl Alive {
     pub fn begin(
         &self,
         record: &Record,
-        claim: Claim<Scope>,
+        claim: Claim<Whose>,
         stored_bytes: usize,
         asked: Asked,
     ) -> Result<Arc<Live>, OperationError> {

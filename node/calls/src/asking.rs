@@ -72,8 +72,8 @@ async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
         ));
     }
     let from = calls.own(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
-    let principals = chain::asked_by(&question.principals, &from, &to).map_err(|error| error.to_string())?;
-    let principals = if question.as_itself { vec![from.to_string()] } else { principals };
+    let chain = if question.as_itself { chain::asked_as_itself } else { chain::asked_by };
+    let principals = chain(&question.principals, &from, &to).map_err(|error| error.to_string())?;
     let mut message = Message::new(Role::User, vec![Part::text(question.message)]);
     message.message_id = calls.new_id();
     message.task_id = question.task;

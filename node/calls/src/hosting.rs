@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2a::{SendMessageResponse, StreamResponse, Task, TaskState};
-use althing_communication::{Caller, CallerRule, Entropy, Priority, Trust, WallClock};
+use althing_communication::{
+    Caller, CallerRule, Entropy, Holder, Nearness as CallerNearness, Priority, Trust, WallClock,
+};
 use althing_discovery::Nearness;
 use althing_execution::agent::{OwnCard, Parameters};
 use althing_execution::{AgentError, Host};
@@ -20,7 +22,7 @@ use crate::arrivals::Arrivals;
 use crate::error::OperationError;
 use crate::machine::chain;
 use crate::machine::listing::{Filter, page_token};
-use crate::machine::shares::Claim;
+use crate::machine::shares::{Claim, Whose};
 use crate::machine::task::{self, ANSWER_BYTES_MAX, HISTORY_BYTES_MAX, WORD_BYTES_MAX};
 use crate::opening::{Opening, Outcome};
 use crate::operation::{Beside, Operation, Reply};
@@ -324,7 +326,8 @@ impl Hosting {
             let message = "the task would hold more than one may; begin another, or send less";
             return Err(OperationError::unsupported(message));
         }
-        let live = self.alive().begin(&record, self.claim(&record), encoded.len(), asked)?;
+        let claim = self.claim(&record, asked.beside.holder);
+        let live = self.alive().begin(&record, claim, encoded.len(), asked)?;
         if let Err(error) = self.tasks().write(encoded).await {
             self.alive().put_to_rest(&record.task.id, Vec::new);
             return Err(internal(error));
@@ -333,10 +336,19 @@ impl Hosting {
     }
 
     /// What a turn of the task takes, and of whose share.
-    fn claim(&self, record: &Record) -> Claim<Scope> {
+    fn claim(&self, record: &Record, holder: Option<Holder>) -> Claim<Whose> {
+        let is_own = record.scope.0 == CallerId::Publisher(self.shared.trust.borrow().owner);
+        let nearness = match holder {
+            _ if is_own => CallerNearness::Own,
+            holder => holder.map_or(CallerNearness::Stranger, |holder| holder.nearness),
+        };
         Claim {
-            scope: record.scope,
-            own: record.scope.0 == CallerId::Publisher(self.shared.trust.borrow().owner),
+            whose: match holder {
+                // Keys are free: strangers of one origin have one share.
+                Some(holder) if nearness == CallerNearness::Stranger => Whose::Crowd(holder.crowd()),
+                _ => Whose::Scope(record.scope),
+            },
+            nearness,
             agent: record.agent.clone(),
             bytes: task::held_bytes(&record.task),
             agent_turns_max: self.host().turns_max(&record.agent),

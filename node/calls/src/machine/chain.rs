@@ -38,6 +38,9 @@ pub enum ChainRefused {
 
 /// What whoever sits at a node, or holds the token of its gateway, is called there.
 const AT_A_NODE: [&str; 2] = ["local", "token"];
+/// What a chain begins with that an agent began anew, and how many principals it left out, those that were left out before
+/// included.
+const BEGUN_ANEW: &str = "anew:";
 /// Characters of a principal that are shown.
 const SHOWN_CHARS_MAX: usize = 100;
 
@@ -68,10 +71,27 @@ pub fn asked_by(principals: &[String], from: &AgentId, to: &AgentId) -> Result<V
     if to == from || proven.any(|agent| agent == *to) {
         return Err(ChainError::Loop(to.clone()));
     }
-    if principals.len() >= PRINCIPALS_MAX {
+    if principals.len() + left_out(principals) >= PRINCIPALS_MAX {
         return Err(ChainError::TooLong);
     }
     Ok(principals.iter().cloned().chain([from.to_string()]).collect())
+}
+
+/// The chain with which `from`, whose file says that it asks as itself, asks `to`. It says how many it leaves out: agents
+/// that all ask as themselves, in a ring, would wait for each other for ever.
+///
+/// # Errors
+/// See [`ChainError`].
+pub fn asked_as_itself(principals: &[String], from: &AgentId, to: &AgentId) -> Result<Vec<String>, ChainError> {
+    let chain = asked_by(principals, from, to)?;
+    let named = chain.iter().filter(|who| !who.starts_with(BEGUN_ANEW)).count() - 1;
+    Ok(vec![format!("{BEGUN_ANEW}{}", named + left_out(principals)), from.to_string()])
+}
+
+/// How many principals whoever began the chain anew says that it left out.
+fn left_out(principals: &[String]) -> usize {
+    let said = principals.first().and_then(|first| first.strip_prefix(BEGUN_ANEW));
+    said.map_or(0, |count| count.parse().unwrap_or(PRINCIPALS_MAX))
 }
 
 /// Who stands behind a principal, as a rule of callers knows it: a node or an owner, itself or by one of its agents.
@@ -81,14 +101,14 @@ fn known(principal: &str) -> Option<CallerId> {
 }
 
 /// Who stands behind each principal; none for a name that says nothing to a rule. Whoever sits at a node counts as the
-/// owner of that node, who is the next in the chain.
+/// owner of that node, who is the next in the chain, and so does that an agent began the chain anew.
 fn behind(principals: &[String], caller: &Caller) -> Vec<Option<CallerId>> {
     let mut writer = caller.id();
     let mut behind: Vec<_> = principals
         .iter()
         .rev()
         .map(|principal| {
-            if AT_A_NODE.contains(&principal.as_str()) {
+            if AT_A_NODE.contains(&principal.as_str()) || principal.starts_with(BEGUN_ANEW) {
                 return Some(writer);
             }
             let known = known(principal)?;
@@ -255,6 +275,28 @@ mod tests {
         assert_eq!(asked_by(&long(PRINCIPALS_MAX - 1), &a, &b).map(|chain| chain.len()), Ok(PRINCIPALS_MAX));
         for length in [PRINCIPALS_MAX, PRINCIPALS_MAX + 1] {
             assert_eq!(asked_by(&long(length), &a, &b), Err(ChainError::TooLong));
+        }
+    }
+
+    #[test]
+    fn a_ring_of_agents_that_ask_as_themselves_ends() {
+        let ring = [id(1, "a"), id(2, "b"), id(3, "c")];
+        let mut chain = vec!["local".to_owned()];
+        let mut asked = 0;
+        let end = loop {
+            let (from, to) = (&ring[asked % 3], &ring[(asked + 1) % 3]);
+            match asked_as_itself(&chain, from, to) {
+                Ok(anew) => chain = received(anew, &caller(from.publisher().as_bytes()[0], None)),
+                Err(end) => break end,
+            }
+            asked += 1;
+            assert!(asked <= PRINCIPALS_MAX, "{chain:?}");
+        };
+        assert_eq!(end, ChainError::TooLong);
+        assert!(asked >= 3, "it may go round once: {asked}");
+        for lie in ["anew:", "anew:x", "anew:-1", "anew:99999999999999999999"] {
+            let chain = vec![lie.to_owned(), ring[0].to_string()];
+            assert_eq!(asked_by(&chain, &ring[1], &ring[2]), Err(ChainError::TooLong), "{lie}");
         }
     }
 }

@@ -1,9 +1,14 @@
 //! Who may have how many of the turns that run at once, and of the memory that their tasks take.
 //!
-//! Turns that were begun are never stopped for others, so that room must be kept: a part of everything for this node's
-//! owner, and no more than a part for one caller, for one agent, and for one caller with one agent.
+//! Turns that were begun are never stopped for others, so that room must be kept: a part of everything for each nearness
+//! that is nearer than a stranger's, and no more than a part for one caller, for one agent, and for one caller with one agent.
+//! Strangers of one origin are one caller here.
 
 use std::collections::BTreeMap;
+
+use althing_communication::{Crowd, Nearness};
+
+use crate::tasks::Scope;
 
 /// What turns take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,13 +37,22 @@ impl Load {
     }
 }
 
+/// Whose share a turn is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Whose {
+    /// A caller's.
+    Scope(Scope),
+    /// That of strangers who come from one place.
+    Crowd(Crowd),
+}
+
 /// Who wants a turn, and of which agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim<Scope> {
-    /// Whose call it is.
-    pub scope: Scope,
-    /// Whether that is this node's own owner.
-    pub own: bool,
+pub struct Claim<Key> {
+    /// Whose share it is of.
+    pub whose: Key,
+    /// How near that is to this node.
+    pub nearness: Nearness,
     /// The agent.
     pub agent: String,
     /// What its task takes so far.
@@ -50,7 +64,7 @@ pub struct Claim<Scope> {
 /// What is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Crowded {
-    /// All that there is, or all that there is for others than this node's owner.
+    /// All that there is, or all that there is for those who are no nearer.
     #[error("this node works on as much as it can; try again later")]
     Node,
     /// The agent's share.
@@ -63,49 +77,57 @@ pub enum Crowded {
 
 /// The turns that run.
 #[derive(Debug)]
-pub struct Shares<Scope: Ord> {
+pub struct Shares<Key: Ord> {
     most: Load,
-    all: Load,
-    /// Of others than this node's owner.
-    others: Load,
-    scopes: BTreeMap<Scope, Load>,
-    agents: BTreeMap<String, Load>,
-    /// Of others with one agent.
-    others_of: BTreeMap<String, Load>,
-    scopes_of: BTreeMap<(String, Scope), Load>,
+    /// By how near they are.
+    all: BTreeMap<Nearness, Load>,
+    callers: BTreeMap<Key, Load>,
+    /// Of one agent, by how near the callers are.
+    agents: BTreeMap<(String, Nearness), Load>,
+    callers_of: BTreeMap<(String, Key), Load>,
 }
+
+/// Eighths of all that callers so near, and all who are farther, may have together.
+fn eighths(nearness: Nearness) -> usize {
+    match nearness {
+        Nearness::Own => 8,
+        Nearness::Trusted => 6,
+        Nearness::InUse => 5,
+        Nearness::Stranger => 4,
+    }
+}
+
+const ALL: [Nearness; 4] = [Nearness::Stranger, Nearness::InUse, Nearness::Trusted, Nearness::Own];
 
 /// Something whose share is counted.
 fn held<K: Ord>(map: &BTreeMap<K, Load>, key: &K) -> Load {
     map.get(key).copied().unwrap_or_default()
 }
 
-impl<Scope: Ord + Clone> Shares<Scope> {
+impl<Key: Ord + Clone> Shares<Key> {
     /// For so many turns and bytes in all.
     #[must_use]
-    pub fn new(most: Load) -> Shares<Scope> {
+    pub fn new(most: Load) -> Shares<Key> {
         Shares {
             most,
-            all: Load::default(),
-            others: Load::default(),
-            scopes: BTreeMap::new(),
+            all: BTreeMap::new(),
+            callers: BTreeMap::new(),
             agents: BTreeMap::new(),
-            others_of: BTreeMap::new(),
-            scopes_of: BTreeMap::new(),
+            callers_of: BTreeMap::new(),
         }
     }
 
     /// What is taken.
     #[must_use]
     pub fn all(&self) -> Load {
-        self.all
+        self.all.values().fold(Load::default(), |sum, load| sum.and(*load))
     }
 
     /// Begins a turn.
     ///
     /// # Errors
     /// [`Crowded`]; nothing is taken then.
-    pub fn begin(&mut self, claim: &Claim<Scope>) -> Result<(), Crowded> {
+    pub fn begin(&mut self, claim: &Claim<Key>) -> Result<(), Crowded> {
         let more = Load { turns: 1, bytes: claim.bytes };
         self.check(claim, more)?;
         self.change(claim, |load| load.and(more));
@@ -116,7 +138,7 @@ impl<Scope: Ord + Clone> Shares<Scope> {
     ///
     /// # Errors
     /// [`Crowded`]; nothing is taken then.
-    pub fn grow(&mut self, claim: &mut Claim<Scope>, bytes: usize) -> Result<(), Crowded> {
+    pub fn grow(&mut self, claim: &mut Claim<Key>, bytes: usize) -> Result<(), Crowded> {
         let more = Load { turns: 0, bytes };
         self.check(claim, more)?;
         self.change(claim, |load| load.and(more));
@@ -125,39 +147,47 @@ impl<Scope: Ord + Clone> Shares<Scope> {
     }
 
     /// A turn ends.
-    pub fn end(&mut self, claim: &Claim<Scope>) {
+    pub fn end(&mut self, claim: &Claim<Key>) {
         let less = Load { turns: 1, bytes: claim.bytes };
         self.change(claim, |load| load.without(less));
     }
 
-    fn check(&self, claim: &Claim<Scope>, more: Load) -> Result<(), Crowded> {
-        let most = self.most;
+    fn check(&self, claim: &Claim<Key>, more: Load) -> Result<(), Crowded> {
+        let (most, is_own) = (self.most, claim.nearness == Nearness::Own);
         let mut of_agent = most.of(1, 2);
         of_agent.turns = of_agent.turns.min(claim.agent_turns_max.unwrap_or(usize::MAX)).max(1);
         // This node's owner may have three quarters, so that others are never shut out; another caller an eighth.
-        let of_scope = if claim.own { most.of(3, 4) } else { most.of(1, 8) };
-        let of_both = if claim.own { of_agent.of(3, 4) } else { of_agent.of(1, 4) };
-        let scope_of = (claim.agent.clone(), claim.scope.clone());
+        let of_caller = if is_own { most.of(3, 4) } else { most.of(1, 8) };
+        let of_both = if is_own { of_agent.of(3, 4) } else { of_agent.of(1, 4) };
         // A caller with nothing under way may always have one, however large its task is.
-        let first = held(&self.scopes, &claim.scope).turns <= usize::from(more.turns == 0);
+        let first = held(&self.callers, &claim.whose).turns <= usize::from(more.turns == 0);
         let within = |now: Load, limit: Load| {
             let limit = if first { Load { bytes: usize::MAX, ..limit } } else { limit };
             !now.and(more).passes(limit)
         };
-        if self.all.and(more).passes(most) || (!claim.own && self.others.and(more).passes(most.of(3, 4))) {
+        // Those who are nearer can take all that there is for others too; what others have is never theirs alone.
+        let no_nearer = |load: &dyn Fn(Nearness) -> Load| {
+            ALL.iter().filter(|other| **other <= claim.nearness).fold(Load::default(), |sum, at| sum.and(load(*at)))
+        };
+        let eighths = eighths(claim.nearness);
+        let farther = no_nearer(&|nearness| held(&self.all, &nearness));
+        if self.all().and(more).passes(most) || farther.and(more).passes(most.of(eighths, 8)) {
             return Err(Crowded::Node);
         }
-        if !within(held(&self.scopes, &claim.scope), of_scope) || !within(held(&self.scopes_of, &scope_of), of_both) {
+        let caller_of = (claim.agent.clone(), claim.whose.clone());
+        if !within(held(&self.callers, &claim.whose), of_caller) || !within(held(&self.callers_of, &caller_of), of_both)
+        {
             return Err(Crowded::Scope);
         }
-        let others = held(&self.others_of, &claim.agent);
-        if !within(held(&self.agents, &claim.agent), of_agent) || (!claim.own && !within(others, of_agent.of(3, 4))) {
+        let of = |nearness| held(&self.agents, &(claim.agent.clone(), nearness));
+        let all = ALL.iter().fold(Load::default(), |sum, nearness| sum.and(of(*nearness)));
+        if !within(all, of_agent) || !within(no_nearer(&of), of_agent.of(eighths, 8)) {
             return Err(Crowded::Agent);
         }
         Ok(())
     }
 
-    fn change(&mut self, claim: &Claim<Scope>, change: impl Fn(Load) -> Load) {
+    fn change(&mut self, claim: &Claim<Key>, change: impl Fn(Load) -> Load) {
         fn at<K: Ord>(map: &mut BTreeMap<K, Load>, key: K, change: impl Fn(Load) -> Load) {
             let load = change(held(map, &key));
             if load.turns == 0 {
@@ -166,14 +196,10 @@ impl<Scope: Ord + Clone> Shares<Scope> {
                 map.insert(key, load)
             };
         }
-        self.all = change(self.all);
-        at(&mut self.scopes, claim.scope.clone(), &change);
-        at(&mut self.agents, claim.agent.clone(), &change);
-        at(&mut self.scopes_of, (claim.agent.clone(), claim.scope.clone()), &change);
-        if !claim.own {
-            self.others = change(self.others);
-            at(&mut self.others_of, claim.agent.clone(), &change);
-        }
+        at(&mut self.all, claim.nearness, &change);
+        at(&mut self.callers, claim.whose.clone(), &change);
+        at(&mut self.agents, (claim.agent.clone(), claim.nearness), &change);
+        at(&mut self.callers_of, (claim.agent.clone(), claim.whose.clone()), &change);
     }
 }
 

@@ -4,8 +4,15 @@ use super::*;
 
 const OWN: u8 = 0;
 
-fn claim(scope: u8, agent: &str, bytes: usize) -> Claim<u8> {
-    Claim { scope, own: scope == OWN, agent: agent.to_owned(), bytes, agent_turns_max: None }
+/// Of a caller who is trusted, or of this node's owner.
+fn claim(whose: u8, agent: &str, bytes: usize) -> Claim<u8> {
+    let nearness = if whose == OWN { Nearness::Own } else { Nearness::Trusted };
+    Claim { whose, nearness, agent: agent.to_owned(), bytes, agent_turns_max: None }
+}
+
+/// Of strangers.
+fn stranger(whose: u8, agent: &str) -> Claim<u8> {
+    Claim { nearness: Nearness::Stranger, ..claim(whose, agent, 1) }
 }
 
 fn shares(turns: usize) -> Shares<u8> {
@@ -56,6 +63,32 @@ fn a_crowd_of_callers_leaves_room_for_other_agents_and_for_the_owner() {
     for agent in ["slow", "echo", "third", "fourth"] {
         assert_eq!(shares.begin(&claim(OWN, agent, 1)), Ok(()), "{agent}");
     }
+}
+
+#[test]
+fn strangers_of_however_many_origins_leave_room_for_those_who_are_nearer() {
+    let mut shares = shares(64);
+    for whose in 1..=100 {
+        for agent in ["slow", "echo", "third"] {
+            fill(&mut shares, &stranger(whose, agent));
+        }
+    }
+    assert_eq!(shares.all().turns, 32, "half of all");
+    let in_use = |agent| Claim { nearness: Nearness::InUse, ..claim(101, agent, 1) };
+    let nearer: [fn(u8) -> Claim<u8>; 2] = [|whose| claim(whose, "slow", 1), |whose| claim(whose, "fourth", 1)];
+    assert_eq!(shares.begin(&in_use("slow")), Ok(()), "an agent that is full of strangers, too");
+    for (whose, of) in [(102, nearer[0]), (103, nearer[1]), (OWN, nearer[0]), (OWN, nearer[1])] {
+        assert_eq!(shares.begin(&of(whose)), Ok(()), "{whose}");
+    }
+    assert_eq!(shares.begin(&stranger(104, "fifth")), Err(Crowded::Node));
+    // Those who are nearer may take what strangers do not use.
+    let mut shares = self::shares(64);
+    for whose in 1..=100 {
+        for agent in ["slow", "echo", "third"] {
+            fill(&mut shares, &claim(whose, agent, 1));
+        }
+    }
+    assert_eq!(shares.all().turns, 48);
 }
 
 #[test]
@@ -112,9 +145,9 @@ proptest! {
             let all = Load { turns: running.len(), bytes: running.iter().map(|claim| claim.bytes).sum() };
             prop_assert_eq!(shares.all(), all);
             prop_assert!(all.turns <= 64 && all.bytes <= 1_000_000);
-            prop_assert!(count(&|claim| !claim.own) <= 48);
+            prop_assert!(count(&|claim| claim.nearness != Nearness::Own) <= 48);
             for scope in 1..5 {
-                prop_assert!(count(&|claim| claim.scope == scope) <= 8);
+                prop_assert!(count(&|claim| claim.whose == scope) <= 8);
             }
             for agent in ["a", "b", "c", "d"] {
                 prop_assert!(count(&|claim| claim.agent == agent) <= 32);
@@ -124,7 +157,7 @@ proptest! {
             shares.end(&claim);
         }
         prop_assert_eq!(shares.all(), Load::default());
-        prop_assert!(shares.scopes.is_empty() && shares.agents.is_empty());
-        prop_assert!(shares.scopes_of.is_empty() && shares.others_of.is_empty());
+        prop_assert!(shares.callers.is_empty() && shares.agents.is_empty());
+        prop_assert!(shares.callers_of.is_empty() && shares.all.is_empty());
     }
 }
