@@ -112,6 +112,10 @@ pub enum AgentError {
     /// The agent failed.
     #[error("{0}")]
     Failed(String),
+    /// Something of this node that the agent works with failed. What exactly, with its paths and addresses, is the
+    /// operator's, and stands in the log.
+    #[error("{0}; the log of its node says why")]
+    Internal(&'static str),
     /// The agent answered with an error of A2A or of JSON-RPC.
     #[error("{message}")]
     Refused {
@@ -128,4 +132,13 @@ pub enum AgentError {
     /// Nobody takes the outputs any more: the turn was cancelled.
     #[error("the turn was cancelled")]
     Cancelled,
+}
+
+impl AgentError {
+    /// `what` failed, which whoever asked may know; `detail` goes to the log.
+    #[must_use]
+    pub fn internal(what: &'static str, detail: impl std::fmt::Display) -> AgentError {
+        tracing::warn!(%detail, "a turn failed: {what}");
+        AgentError::Internal(what)
+    }
 }

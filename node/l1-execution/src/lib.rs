@@ -20,6 +20,7 @@ mod error;
 mod hard;
 mod host;
 pub mod hrt;
+pub mod http;
 pub mod kernel;
 mod known;
 pub mod memory;

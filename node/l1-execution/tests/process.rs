@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, TaskState};
@@ -17,10 +17,15 @@ use althing_protocol::Contract;
 use althing_td::AgentFile;
 use serde_json::{Value, json};
 
+#[path = "process/said.rs"]
+mod said;
+
 /// How the program behaves.
 const BEHAVIOUR: &str = "ALTHING_TEST_BEHAVIOUR";
 /// Where it writes what it wants to be known.
 const NOTES: &str = "ALTHING_TEST_NOTES";
+/// The account that owns nothing.
+const NOBODY: u32 = 65_534;
 /// Nothing here takes longer.
 const SOON: Duration = Duration::from_secs(30);
 
@@ -38,10 +43,7 @@ fn program() {
         note(&format!("hoarded {}", hoard.len()));
     }
     if behaviour == "is nice" {
-        let stat = std::fs::read_to_string("/proc/self/stat").expect("what the system tells");
-        let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name").1.split(' ').collect();
-        // proc(5): 19 is the nice value, 41 the policy, of which the first two were cut off.
-        note(&format!("nice {} policy {}", fields[16], fields[38]));
+        note(&niceness());
     }
     if behaviour == "tells" {
         for (name, _) in std::env::vars_os() {
@@ -76,6 +78,14 @@ fn on_a_socket(behaviour: &str) {
         let mut out = stream.try_clone().expect("a handle");
         std::thread::spawn(move || serve(stream, &mut out, &behaviour));
     }
+}
+
+/// How this process is scheduled.
+fn niceness() -> String {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("what the system tells");
+    let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name").1.split(' ').collect();
+    // proc(5): 19 is the nice value, 41 the policy, of which the first two were cut off.
+    format!("nice {} policy {}", fields[16], fields[38])
 }
 
 fn note(line: &str) {
@@ -158,6 +168,7 @@ fn act(out: &mut dyn Write, behaviour: &str, request: &Value) {
         "status": { "state": state } } })
     };
     match behaviour {
+        says if says.starts_with(said::HERE) => said::act(out, says, request),
         "without streams" => {
             let result = json!({ "task": task("TASK_STATE_COMPLETED", Some(text)) });
             answer(
@@ -324,6 +335,12 @@ fn turn(text: &str, remembered: Option<String>) -> Turn {
         remembered,
         parameters,
     }
+}
+
+/// Where an agent's program runs and listens is nobody's but its operator's.
+fn tells_no_place(error: &AgentError) {
+    let told = error.to_string();
+    assert!(!told.contains('/') && !told.contains("127.0.0.1"), "{told}");
 }
 
 async fn until(what: &str, holds: impl Fn() -> bool) {
@@ -503,7 +520,7 @@ async fn a_program_that_dies_is_started_again_and_takes_turns() {
     until("it is ready", || scene.host.status()[0].state == AgentState::Ready).await;
     let first = scene.host.status()[0].pid;
     let (_, ended) = scene.turn("hello", None).await;
-    ended.expect_err("it died with the turn");
+    tells_no_place(&ended.expect_err("it died with the turn"));
     until("another runs", || {
         let status = &scene.host.status()[0];
         status.state == AgentState::Ready && status.pid != first
@@ -537,7 +554,13 @@ async fn a_program_that_shows_no_card_is_down_and_why_is_said() {
     host.start(&silent, folder.path()).expect("it starts");
     let (out, _made) = Output::channel();
     let down = host.turn("program", turn("hello", None), out).await.expect_err("it is down").to_string();
-    assert!(down.contains("does not answer yet") || down.contains("no agent card"), "{down}");
+    assert!(down.contains("does not answer yet") || down.contains("`ps`"), "{down}");
+    // Its operator is told where it should have been; who asks is not.
+    let restarting =
+        |state: &AgentState| matches!(state, AgentState::Restarting { why, .. } if why.contains("ALTHING_SOCKET"));
+    until("it is tried again", || restarting(&host.status()[0].state)).await;
+    let (out, _made) = Output::channel();
+    tells_no_place(&host.turn("program", turn("hello", None), out).await.expect_err("it is down"));
     assert!(host.stop("program").await);
 }
 
@@ -586,8 +609,9 @@ async fn a_program_has_the_memory_of_its_contract_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delay_tolerant_program_runs_on_what_is_left_over() {
-    for (class, policies) in [("srt", ["nice 0 policy 0", "nice 0 policy 0"]), ("dt", ["policy 5", "nice 19 policy 0"])]
-    {
+    // Another one runs as the node does, which whoever started it may have made nicer.
+    let own = niceness();
+    for (class, policies) in [("srt", [&*own, &own]), ("dt", ["policy 5", "nice 19 policy 0"])] {
         let scene = under("is nice", &json!({ "class": { "latency": class } }));
         scene.noted("policy").await;
         let notes = scene.notes();
@@ -632,25 +656,51 @@ async fn a_program_is_handed_a_socket_and_none_of_the_nodes_variables() {
     scene.host.stop_all().await;
 }
 
+/// Connects to a socket, as another account where one is named: in a process of its own, after it became that account
+/// and before it would run a program.
+#[expect(unsafe_code, reason = "std offers no other way to do something as another account")]
+fn connect(socket: &Path, uid: Option<u32>) -> std::io::Result<()> {
+    let mut command = std::process::Command::new("/bin/true");
+    if let Some(uid) = uid {
+        command.uid(uid).gid(uid);
+    }
+    let socket = socket.to_owned();
+    // SAFETY: between fork and exec it only calls socket, connect and close, and takes no lock and no memory.
+    unsafe { command.pre_exec(move || UnixStream::connect(&socket).map(drop)) };
+    command.status().map(drop)
+}
+
+/// The account `nobody` can connect, but not to that socket.
+fn not_for_nobody(socket: &Path) {
+    if !nix::unistd::geteuid().is_root() {
+        return althing_testing::lacking("who is not root cannot try a socket as another account");
+    }
+    let open = tempfile::tempdir().expect("a folder");
+    let everybody = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+    };
+    everybody(open.path(), 0o755);
+    let open_to_all = open.path().join("open.sock");
+    let _listener = UnixListener::bind(&open_to_all).expect("a socket");
+    everybody(&open_to_all, 0o777);
+    if let Err(error) = connect(&open_to_all, Some(NOBODY)) {
+        return althing_testing::lacking(&format!("another account cannot be tried here: {error}"));
+    }
+    let refused = connect(socket, Some(NOBODY)).expect_err("another account gets to it");
+    assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied, "{refused}");
+}
+
 #[tokio::test]
 async fn another_account_cannot_reach_a_program_on_its_socket() {
     let scene = scene("honest");
     scene.turn("hello", None).await.1.expect("it is reached by its node");
     let notes = scene.notes();
-    let socket = notes.lines().find_map(|line| line.strip_prefix("socket ")).expect("its path").to_owned();
-    let folder = Path::new(&socket).parent().expect("a folder");
+    let socket = PathBuf::from(notes.lines().find_map(|line| line.strip_prefix("socket ")).expect("its path"));
+    let folder = socket.parent().expect("a folder");
     let mode = std::fs::metadata(folder).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o700, "nobody else can enter {}", folder.display());
-    // Of this account, and of another where the test may be one.
-    let sees = |mut command: std::process::Command| command.args(["-S", &socket]).status().expect("test(1)").success();
-    assert!(sees(std::process::Command::new("test")));
-    if nix::unistd::geteuid().is_root() {
-        let mut nobody = std::process::Command::new("test");
-        nobody.uid(65_534).gid(65_534);
-        assert!(!sees(nobody), "another account gets to {socket}");
-    } else {
-        println!("not tried as another account: this test is not root");
-    }
+    connect(&socket, None).expect("its own account gets to it");
+    not_for_nobody(&socket);
     scene.host.stop_all().await;
     assert!(!folder.exists(), "the folder goes with the agent");
 }

@@ -88,7 +88,8 @@ impl Agent for Knowledge {
                 let index = current(&read, &folder)?;
                 Ok::<_, FolderError>((index.search(&question, most)?, folder::left_out(&index.left_out)))
             });
-            let (passages, left_out) = found.await?.map_err(|error| AgentError::Failed(error.to_string()))?;
+            let (passages, left_out) =
+                found.await?.map_err(|error| AgentError::internal("its folder cannot be searched", error))?;
             answer::write(&passages, left_out.as_deref(), &out).await
         })
     }
@@ -97,5 +98,5 @@ impl Agent for Knowledge {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, AgentError> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|error| AgentError::Failed(format!("reading the folder failed: {error}")))
+        .map_err(|error| AgentError::internal("its folder cannot be searched", error))
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use althing_execution::http::client;
 use althing_execution::process::environment;
 use althing_execution::tools::{Definition, Fault, ToolServer};
 use althing_td::ToolServerSpec;
@@ -36,6 +37,8 @@ use watched::Watched;
 
 /// How long a server may take until it speaks.
 const CONNECT: Duration = Duration::from_secs(30);
+/// How long a connection to it may take.
+const TCP_CONNECT: Duration = Duration::from_secs(5);
 /// How long it may take to list its tools.
 const LIST: Duration = Duration::from_secs(10);
 /// The longest message of a server, bytes.
@@ -158,11 +161,7 @@ impl Server {
                 if let Some(secret) = &self.secret {
                     config = config.auth_header(secret.trim());
                 }
-                let http = reqwest::Client::builder()
-                    .redirect(reqwest::redirect::Policy::none())
-                    .connect_timeout(Duration::from_secs(5))
-                    .build()
-                    .map_err(|error| failed(&error))?;
+                let http = client(url, TCP_CONNECT).map_err(Fault::Unreachable)?;
                 let transport = StreamableHttpClientTransport::with_client(http, config);
                 let client = self.introduce(transport).await?;
                 Ok(Connection { client, program: None })

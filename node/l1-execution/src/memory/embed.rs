@@ -71,7 +71,7 @@ impl Embedder {
     /// The reason, for people.
     pub fn endpoint(url: &str, model: &str, secret: Option<String>) -> Result<Embedder, String> {
         let authorization = secret.map(|secret| bearer(url, &secret)).transpose()?;
-        let http = client()?;
+        let http = client(url)?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Embedder::Endpoint { model: model.to_owned(), url, http, authorization })
     }

@@ -7,7 +7,7 @@ use a2a::{Artifact, Part, PartContent, TaskState};
 use serde_json::{Value, json};
 
 use super::machine::citations;
-use super::{Memory, MemoryError, Recalled};
+use super::{Memory, Recalled};
 use crate::agent::Made;
 use crate::error::AgentError;
 
@@ -86,9 +86,9 @@ impl Held {
                 if cited.len() >= CITATIONS_MAX {
                     return Err(refused(format!("it cites more than {CITATIONS_MAX} passages")));
                 }
-                let passage = memory.passage(&id).await.map_err(|error: MemoryError| {
-                    AgentError::Failed(format!("its citations cannot be looked up: {error}"))
-                })?;
+                let passage = memory.passage(&id).await;
+                let passage =
+                    passage.map_err(|error| AgentError::internal("its citations cannot be looked up", error))?;
                 match passage {
                     Some(passage) if passage.kept_ms < rule.begun_ms => drop(cited.insert(id, passage)),
                     Some(_) => return Err(refused(format!("it cites {id}, which was kept in the same turn"))),

@@ -149,16 +149,15 @@ pub(crate) fn bearer(url: &str, secret: &str) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-/// What endpoints are asked with; it follows no redirect, which could lead a secret elsewhere.
-pub(crate) fn client() -> Result<reqwest::Client, String> {
-    let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).connect_timeout(CONNECT);
-    builder.build().map_err(|error| error.to_string())
+/// What the endpoint at `url` is asked with.
+pub(crate) fn client(url: &str) -> Result<reqwest::Client, String> {
+    crate::http::client(url, CONNECT)
 }
 
 impl Endpoint {
     pub fn new(url: &str, model: &str, secret: Option<String>) -> Result<Endpoint, String> {
         let authorization = secret.map(|secret| bearer(url, &secret)).transpose()?;
-        let http = client()?;
+        let http = client(url)?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Endpoint { http, url, model: model.to_owned(), authorization })
     }

@@ -207,7 +207,7 @@ impl Model {
         let mut messages = chat::messages(&self.prompt, turn);
         if let Some(memory) = &self.memory {
             let recalled = memory.recall(&turn.text(), memory.recall_default()).await;
-            let recalled = recalled.map_err(|error| AgentError::Failed(error.to_string()))?;
+            let recalled = recalled.map_err(|error| AgentError::internal("its memory cannot be asked", error))?;
             if !recalled.is_empty() {
                 messages.insert(1, chat::kept(&recalled, self.must_cite));
             }

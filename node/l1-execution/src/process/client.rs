@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Made, Metadata, Output, OwnCard, Parameters, Turn};
 use crate::error::AgentError;
+use crate::process::said::Said;
 use crate::sse::Events;
 
 /// How often a program that does not answer yet is asked for its card.
@@ -132,7 +133,7 @@ impl Client {
     /// One message to the program, and what it makes of it.
     pub async fn turn(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
         let theirs: Option<Theirs> = turn.remembered.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
-        let mut message = turn.message;
+        let (mut message, said) = (turn.message, Said::of(&turn.history));
         message.context_id = Some(theirs.as_ref().map_or(turn.context_id, |theirs| theirs.context_id.clone()));
         message.task_id = theirs.map(|theirs| theirs.task_id);
         let (task, named) = (message.task_id.clone(), CancellationToken::new());
@@ -143,10 +144,10 @@ impl Client {
         let stop = CancellationToken::new();
         let dropped = stop.clone().drop_guard();
         let (client, parameters) = (self.clone(), turn.parameters);
-        let running = Running { client, parameters, task, begun: false, named };
+        let running = Running { client, parameters, task, begun: false, named, said };
         let ended = tokio::spawn(running.until_stopped(message, out, stop)).await;
         drop(dropped);
-        ended.unwrap_or_else(|error| Err(AgentError::Failed(format!("the turn broke off: {error}"))))
+        ended.unwrap_or_else(|error| Err(AgentError::internal("the turn broke off", error)))
     }
 
     /// Tells the program that its task is cancelled while no turn runs; gives its words. A program that does not know
@@ -189,7 +190,7 @@ impl Client {
                 sent = sent.header(name, value);
             }
         }
-        sent.send().await.map_err(|error| AgentError::Failed(format!("the agent's program did not answer: {error}")))
+        sent.send().await.map_err(|error| AgentError::internal("the agent's program did not answer", error))
     }
 }
 
@@ -203,6 +204,8 @@ struct Running {
     begun: bool,
     /// Cancelled as soon as the program named its task.
     named: CancellationToken,
+    /// What the program said in the task.
+    said: Said,
 }
 
 impl Running {
@@ -260,7 +263,7 @@ impl Running {
         let mut events = Events::default();
         let mut bytes = response.bytes_stream();
         while let Some(chunk) = bytes.next().await {
-            let chunk = chunk.map_err(|error| AgentError::Failed(format!("the agent's program broke off: {error}")))?;
+            let chunk = chunk.map_err(broke_off)?;
             let complete = events.push(&chunk).map_err(|_| AgentError::NotA2a("an endless event".to_owned()))?;
             for event in complete {
                 let answer = serde_json::from_slice(&event).map_err(not_a2a)?;
@@ -288,8 +291,10 @@ impl Running {
         }
     }
 
-    async fn put_task(&mut self, task: Task, out: &Output) -> Result<(), AgentError> {
+    async fn put_task(&mut self, mut task: Task, out: &Output) -> Result<(), AgentError> {
+        let unheard = self.said.unheard(&mut task);
         self.name(task.id, task.context_id, out).await?;
+        self.put_words(unheard, out).await?;
         for artifact in task.artifacts.into_iter().flatten() {
             out.put(Made::Artifact { artifact, append: false, last: true }).await?;
         }
@@ -303,6 +308,16 @@ impl Running {
             self.begin(state, task.metadata, out).await?;
         }
         Ok(())
+    }
+
+    /// Says what the program said before the state in which its task is.
+    async fn put_words(&mut self, words: Vec<Message>, out: &Output) -> Result<(), AgentError> {
+        let any = !words.is_empty();
+        for word in words {
+            out.put(Made::Status(TaskState::Working, Some(word))).await?;
+        }
+        // The last of them is what it said once, not what it says now.
+        if any { out.put(Made::Status(TaskState::Working, None)).await } else { Ok(()) }
     }
 
     /// Keeps the program's own names for the task, the first time that it says them in this turn.
@@ -329,15 +344,24 @@ impl Running {
         metadata: Option<Metadata>,
         out: &Output,
     ) -> Result<(), AgentError> {
-        match status.state {
-            TaskState::Unspecified | TaskState::Submitted => Ok(()),
-            state => {
-                if state.is_terminal() {
-                    self.task = None;
-                }
-                out.put(Made::Status(state, status.message).annotated(metadata)).await
-            }
+        if let Some(message) = &status.message {
+            self.said.hear(message);
         }
+        let state = match status.state {
+            // A task whose agent says something is worked on: no agent submits one.
+            TaskState::Unspecified | TaskState::Submitted if status.message.is_some() => TaskState::Working,
+            state => state,
+        };
+        if matches!(state, TaskState::Unspecified | TaskState::Submitted) {
+            return match metadata {
+                Some(_) => out.put(Made::Begun { state, metadata }).await,
+                None => Ok(()),
+            };
+        }
+        if state.is_terminal() {
+            self.task = None;
+        }
+        out.put(Made::Status(state, status.message).annotated(metadata)).await
     }
 }
 
@@ -393,12 +417,16 @@ async fn whole(response: reqwest::Response) -> Result<Vec<u8>, AgentError> {
     let mut body = Vec::new();
     let mut bytes = response.bytes_stream();
     while let Some(chunk) = bytes.next().await {
-        body.extend_from_slice(&chunk.map_err(not_a2a)?);
+        body.extend_from_slice(&chunk.map_err(broke_off)?);
         if body.len() > ANSWER_BYTES_MAX {
             return Err(AgentError::NotA2a(format!("more than {ANSWER_BYTES_MAX} bytes")));
         }
     }
     Ok(body)
+}
+
+fn broke_off(error: reqwest::Error) -> AgentError {
+    AgentError::internal("the agent's program broke off", error)
 }
 
 fn not_a2a(error: impl std::fmt::Display) -> AgentError {

@@ -6,6 +6,7 @@
 
 mod client;
 mod environment;
+mod said;
 mod socket;
 
 use std::path::{Path, PathBuf};
@@ -205,7 +206,8 @@ impl ProcessAgent {
         let waiting = timeout(self.shared.startup_timeout, self.shared.client());
         let down = |why| AgentError::Down { agent: self.shared.name.clone(), why };
         let client = waiting.await.map_err(|_| match self.state() {
-            AgentState::Restarting { why, restarts } => down(format!("{why} (started again {restarts} times)")),
+            // Why is the operator's: it names a path.
+            AgentState::Restarting { .. } => down("its program ended, and `ps` on its node says why".to_owned()),
             _ => down("its program does not answer yet".to_owned()),
         })?;
         client.turn(turn, out).await

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use a2a::{Message, Part, Role};
 use althing_execution::agent::{Made, Parameters};
+use althing_execution::realtime::ran_ns;
 use althing_execution::tools::Tools;
 use althing_execution::{Agent, AgentError, Loaded, Output, SoftRuntime as _, SystemCalls, Turn};
 use althing_protocol::Contract;
@@ -18,6 +19,9 @@ const INSTANCES: usize = 10_000;
 const GROWTH_KIB_MAX: u64 = 64 << 10;
 /// What a guest may have.
 const MEMORY_BYTES: u64 = 2 << 20;
+/// Processor time of a turn, milliseconds, and how much later its end may come.
+const CPU_MS: u64 = 50;
+const LATE_MS: u64 = 50;
 
 /// A component whose parts are given: what stands in its module, what its `on-message` and its `realloc` do.
 #[derive(Clone, Copy)]
@@ -76,16 +80,22 @@ impl Guest<'_> {
     }
 }
 
-fn contract(cpu_ms: u64) -> Contract {
-    let contract = json!({
-        "class": { "latency": "srt" },
-        "compute": { "memory_bytes": MEMORY_BYTES, "cpu_ms_per_turn": cpu_ms, "calls_per_turn": 1 },
-    });
+/// A contract of [`CPU_MS`], with so many calls of a turn, or as many as where nobody says.
+fn contract(calls: Option<u64>) -> Contract {
+    let mut compute = json!({ "memory_bytes": MEMORY_BYTES, "cpu_ms_per_turn": CPU_MS });
+    if let Some(calls) = calls {
+        compute["calls_per_turn"] = json!(calls);
+    }
+    let contract = json!({ "class": { "latency": "srt" }, "compute": compute });
     Contract::from_value(&contract).expect("a contract")
 }
 
 fn load(soft: &Soft, text: &str) -> Result<Arc<dyn Agent>, String> {
-    let contract = contract(50);
+    load_with(soft, text, Some(1))
+}
+
+fn load_with(soft: &Soft, text: &str, calls: Option<u64>) -> Result<Arc<dyn Agent>, String> {
+    let contract = contract(calls);
     let tools = Arc::new(Tools::of("guest", &contract, BTreeMap::new()));
     let calls = SystemCalls { tools, memory: None, allowance: Arc::default() };
     match soft.load(text.as_bytes(), &contract, &calls)? {
@@ -121,10 +131,121 @@ async fn turn(agent: &Arc<dyn Agent>) -> Result<String, AgentError> {
 
 /// How a hostile one must end.
 enum Ends<'a> {
-    /// It is not taken at all.
+    /// It is not taken at all, for a reason that begins so.
     Refused(&'a str),
-    /// Its turn fails.
+    /// It is taken, and each of its turns fails for exactly that reason.
     Failed(&'a str),
+}
+
+/// What it is, the component, and how it ends.
+type Case<'a> = (&'a str, Guest<'a>, Ends<'a>);
+
+const STOPPED: Ends<'static> = Ends::Failed("it was stopped: it used up its 50 ms");
+const UNREACHABLE: Ends<'static> = Ends::Failed("it broke down: wasm trap: wasm `unreachable` instruction executed");
+const NEVER: &str = "(loop $l (br $l))";
+
+/// Those that never end.
+fn endless(table: &str) -> Vec<Case<'_>> {
+    vec![
+        ("infinite loop", Guest { on_message: NEVER, ..HONEST }, STOPPED),
+        ("huge br_table", Guest { on_message: table, ..HONEST }, STOPPED),
+        (
+            "calls of the host without end",
+            Guest { on_message: "(loop $l (call $log (i32.const 0) (i32.const 1)) (br $l))", ..HONEST },
+            STOPPED,
+        ),
+        (
+            "start function that loops",
+            Guest { module: "(func $start (loop $l (br $l))) (start $start)", ..HONEST },
+            STOPPED,
+        ),
+    ]
+}
+
+/// Those that want more than there is, as they run.
+fn greedy(data: &str) -> Vec<Case<'_>> {
+    vec![
+        (
+            "memory grow",
+            Guest {
+                on_message: "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 1)) (i32.const -1)))) unreachable",
+                ..HONEST
+            },
+            Ends::Failed("it used up its 2097152 bytes of memory: wasm trap: wasm `unreachable` instruction executed"),
+        ),
+        (
+            "deep recursion",
+            Guest { module: "(func $deep (call $deep))", on_message: "(call $deep)", ..HONEST },
+            Ends::Failed("it broke down: wasm trap: call stack exhausted"),
+        ),
+        (
+            // It goes on until it is refused more, which the pool does before its memory is used up.
+            "table grow",
+            Guest {
+                module: "(table $t 0 funcref)",
+                on_message: "(loop $l (br_if $l (i32.ne (table.grow $t (ref.null func) (i32.const 4096)) \
+                             (i32.const -1)))) unreachable",
+                ..HONEST
+            },
+            UNREACHABLE,
+        ),
+        (
+            "huge data segment",
+            Guest { module: data, pages: 49, ..HONEST },
+            Ends::Failed(
+                "it used up its 2097152 bytes of memory: memory minimum size of 49 pages exceeds memory limits",
+            ),
+        ),
+    ]
+}
+
+/// Those that are larger than any may be.
+fn oversize<'a>(globals: &'a str, instances: &'a str) -> Vec<Case<'a>> {
+    vec![
+        (
+            "many globals",
+            Guest { module: globals, ..HONEST },
+            Ends::Refused(
+                "module instance size does not fit in pooling allocator requirements: instance allocation for this \
+                 module requires 1600400 bytes which exceeds the configured maximum of 1048576 bytes",
+            ),
+        ),
+        (
+            "many instances",
+            Guest { component: instances, ..HONEST },
+            Ends::Refused(
+                "The component transitively contains 302 core module instances, which exceeds the configured maximum \
+                 of 256 in the pooling allocator",
+            ),
+        ),
+    ]
+}
+
+/// Those that break the rules.
+fn unruly() -> Vec<Case<'static>> {
+    vec![
+        ("trap storm", Guest { on_message: "unreachable", ..HONEST }, UNREACHABLE),
+        (
+            "host re-entry",
+            Guest { realloc: "(call $log (i32.const 0) (i32.const 1))", ..HONEST },
+            Ends::Failed("it broke down: wasm trap: cannot leave component instance"),
+        ),
+        (
+            "a pointer out of range",
+            Guest { on_message: "(return (i32.const -16))", ..HONEST },
+            Ends::Failed("it broke down: pointer out of bounds of memory"),
+        ),
+        (
+            "an unaligned pointer",
+            Guest { on_message: "(return (i32.const 17))", ..HONEST },
+            Ends::Failed("it broke down: return pointer not aligned"),
+        ),
+        (
+            "room for the host out of range",
+            Guest { realloc: "(return (i32.const -8))", ..HONEST },
+            Ends::Failed("it broke down: realloc return: beyond end of memory"),
+        ),
+    ]
 }
 
 #[tokio::test]
@@ -136,78 +257,15 @@ async fn each_hostile_component_ends_with_a_typed_error_and_the_next_call_answer
     let globals = "(global (mut i64) (i64.const 1))".repeat(100_000);
     let instances = "(core instance (instantiate $room))".repeat(300);
     let data = format!("(data (i32.const 0) \"{}\")", "x".repeat(3 << 20));
-    let never = "(loop $l (br $l))";
-    let cpu = Ends::Failed("it used up its 50 ms");
-    let cases: Vec<(&str, Guest<'_>, Ends<'_>)> = vec![
-        ("infinite loop", Guest { on_message: never, ..HONEST }, cpu),
-        (
-            "memory grow",
-            Guest {
-                on_message: "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 1)) (i32.const -1)))) unreachable",
-                ..HONEST
-            },
-            Ends::Failed("bytes of memory"),
-        ),
-        (
-            "deep recursion",
-            Guest { module: "(func $deep (call $deep))", on_message: "(call $deep)", ..HONEST },
-            Ends::Failed("call stack exhausted"),
-        ),
-        ("huge br_table", Guest { on_message: &table, ..HONEST }, Ends::Failed("it used up its 50 ms")),
-        ("trap storm", Guest { on_message: "unreachable", ..HONEST }, Ends::Failed("unreachable")),
-        (
-            "host re-entry",
-            Guest { realloc: "(call $log (i32.const 0) (i32.const 1))", ..HONEST },
-            Ends::Failed("cannot leave component instance"),
-        ),
-        (
-            "calls of the host without end",
-            Guest { on_message: "(loop $l (call $log (i32.const 0) (i32.const 1)) (br $l))", ..HONEST },
-            Ends::Failed("it used up its 50 ms"),
-        ),
-        (
-            "table grow",
-            Guest {
-                module: "(table $t 0 funcref)",
-                on_message: "(loop $l (br_if $l (i32.ne (table.grow $t (ref.null func) (i32.const 4096)) \
-                             (i32.const -1)))) unreachable",
-                ..HONEST
-            },
-            Ends::Failed("it "),
-        ),
-        ("many globals", Guest { module: &globals, ..HONEST }, Ends::Refused("")),
-        (
-            "start function that loops",
-            Guest { module: "(func $start (loop $l (br $l))) (start $start)", ..HONEST },
-            Ends::Failed("it used up its 50 ms"),
-        ),
-        ("huge data segment", Guest { module: &data, pages: 49, ..HONEST }, Ends::Failed("memory")),
-        ("many instances", Guest { component: &instances, ..HONEST }, Ends::Refused("")),
-        (
-            "a pointer out of range",
-            Guest { on_message: "(return (i32.const -16))", ..HONEST },
-            Ends::Failed("out of bounds"),
-        ),
-        ("an unaligned pointer", Guest { on_message: "(return (i32.const 17))", ..HONEST }, Ends::Failed("align")),
-        (
-            "room for the host out of range",
-            Guest { realloc: "(return (i32.const -8))", ..HONEST },
-            Ends::Failed("end of memory"),
-        ),
-    ];
+    let cases = endless(&table).into_iter().chain(greedy(&data)).chain(oversize(&globals, &instances)).chain(unruly());
     for (name, guest, ends) in cases {
         match (load(&soft, &guest.text()), ends) {
-            (Err(why), Ends::Refused(expected)) => assert!(why.contains(expected) && !why.is_empty(), "{name}: {why}"),
+            (Err(why), Ends::Refused(expected)) => assert!(why.starts_with(expected), "{name}: {why}"),
             (Err(why), Ends::Failed(_)) => panic!("{name} is refused: {why}"),
-            // What is taken though it might have been refused must fail when it is run.
-            (Ok(agent), ends) => {
-                let expected = match ends {
-                    Ends::Refused(_) => "it ",
-                    Ends::Failed(expected) => expected,
-                };
+            (Ok(_), Ends::Refused(_)) => panic!("{name} is taken"),
+            (Ok(agent), Ends::Failed(expected)) => {
                 for _ in 0..3 {
-                    let Err(AgentError::Failed(why)) = turn(&agent).await else { panic!("{name} answers") };
-                    assert!(why.contains(expected), "{name}: {why}");
+                    assert_eq!(turn(&agent).await, Err(AgentError::Failed(expected.to_owned())), "{name}");
                 }
             }
         }
@@ -216,6 +274,26 @@ async fn each_hostile_component_ends_with_a_typed_error_and_the_next_call_answer
     let long = vec![b' '; althing_wasm::MODULE_BYTES_MAX + 1];
     let refused = Hard::new().expect("an engine").template(&long, MEMORY_BYTES).err();
     assert_eq!(refused, Some(ModuleError::TooLarge(long.len())), "an oversize module");
+}
+
+/// All of a turn runs on this thread, whose processor time does not pass while others run.
+#[tokio::test]
+async fn a_loop_is_stopped_when_its_time_is_over_however_many_calls_it_might_have_made() {
+    let soft = Soft::default();
+    let text = Guest { on_message: NEVER, ..HONEST }.text();
+    for calls in [None, Some(1), Some(1_000)] {
+        let agent = load_with(&soft, &text, calls).expect("a component");
+        let mut took_ms = Vec::new();
+        for _ in 0..5 {
+            let before = ran_ns();
+            let Err(AgentError::Failed(why)) = turn(&agent).await else { panic!("it answers") };
+            took_ms.push((ran_ns() - before) / 1_000_000);
+            assert_eq!(why, format!("it was stopped: it used up its {CPU_MS} ms"));
+        }
+        // The thread that ends epochs may itself wait for a processor, but not each time.
+        let least = *took_ms.iter().min().expect("some turns");
+        assert!((CPU_MS..=CPU_MS + LATE_MS).contains(&least), "with {calls:?} calls: {took_ms:?} ms");
+    }
 }
 
 fn resident_kib() -> u64 {

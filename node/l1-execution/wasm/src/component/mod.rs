@@ -3,6 +3,7 @@
 //! WASI is there, since ordinary compilers link it, and grants nothing: no files, no network, no environment, no
 //! arguments; what is printed goes nowhere. Clocks and randomness are as anywhere.
 
+mod budget;
 mod kept;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use bindings::AgentPre;
 use bindings::althing::agent::kernel::Said;
 use bindings::althing::agent::turns::Reply;
 use bindings::althing::agent::{kernel, memory};
+use budget::Spent;
 
 mod bindings {
     wasmtime::component::bindgen!({
@@ -271,7 +273,7 @@ impl Data {
 }
 
 impl Guests {
-    fn store(&self, artifact: String, out: Output) -> Store<Data> {
+    fn store(&self, artifact: String, out: Output, spent: Arc<Spent>) -> Store<Data> {
         let wasi = WasiCtx::builder()
             .stdout(SinkOutputStream)
             .stderr(SinkOutputStream)
@@ -295,13 +297,10 @@ impl Guests {
         let mut store = Store::new(&self.engine, data);
         store.limiter(|data| data);
         store.set_epoch_deadline(1);
-        // An epoch ends each tick. A guest that waits for a tool is not running; that its first tick afterwards comes at
-        // once is made up for.
-        let ticks_max = self.budget.as_millis().div_ceil(TICK.as_millis()) + u128::from(self.calls_max);
-        let mut ticks = 0;
+        // An epoch ends each tick, whoever ran in it. What decides is the guest's own processor time: waiting takes none.
+        let budget_ns = u64::try_from(self.budget.as_nanos()).unwrap_or(u64::MAX);
         store.epoch_deadline_callback(move |_| {
-            ticks += 1;
-            if ticks > ticks_max { Ok(UpdateDeadline::Interrupt) } else { Ok(UpdateDeadline::Yield(1)) }
+            if spent.ns() >= budget_ns { Ok(UpdateDeadline::Interrupt) } else { Ok(UpdateDeadline::Yield(1)) }
         });
         store
     }
@@ -315,8 +314,10 @@ impl Guests {
             return Err(AgentError::Failed(reason));
         };
         let artifact = format!("answer-{}", turn.history.len() + 1);
-        let mut store = self.store(artifact, out);
-        let Ok(outcome) = tokio::time::timeout(TURN_MAX, self.work(&mut store, &turn)).await else {
+        let spent = Arc::<Spent>::default();
+        let mut store = self.store(artifact, out, spent.clone());
+        let working = spent.on(self.work(&mut store, &turn));
+        let Ok(outcome) = tokio::time::timeout(TURN_MAX, working).await else {
             return Err(AgentError::Failed(format!("it was stopped: a turn takes {} s at most", TURN_MAX.as_secs())));
         };
         let data = store.into_data();

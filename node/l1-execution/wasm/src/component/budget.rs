@@ -1,0 +1,71 @@
+//! How much processor time a guest's turn had.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use althing_execution::realtime::ran_ns;
+
+/// What a turn ran, the node's own functions that it called included. While it waits, or others run, it costs nothing.
+#[derive(Debug, Default)]
+pub(super) struct Spent {
+    /// In polls that are over, nanoseconds.
+    before_ns: AtomicU64,
+    /// What its thread had run when the poll under way began, nanoseconds.
+    began_ns: AtomicU64,
+}
+
+impl Spent {
+    /// Does `work`, and counts what it takes.
+    pub async fn on<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            self.began_ns.store(ran_ns(), Ordering::Relaxed);
+            let polled = work.as_mut().poll(context);
+            self.before_ns.store(self.ns(), Ordering::Relaxed);
+            polled
+        })
+        .await
+    }
+
+    /// All until now, nanoseconds; asked within a poll, on its thread.
+    pub fn ns(&self) -> u64 {
+        let now = ran_ns().saturating_sub(self.began_ns.load(Ordering::Relaxed));
+        self.before_ns.load(Ordering::Relaxed).saturating_add(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const WORK_NS: u64 = 20_000_000;
+    const WAIT: Duration = Duration::from_millis(300);
+
+    fn work() {
+        let until = ran_ns() + WORK_NS;
+        while ran_ns() < until {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[tokio::test]
+    async fn what_it_runs_before_and_after_it_waits_is_counted_and_waiting_is_not() {
+        let spent = Spent::default();
+        let told = spent.on(async {
+            work();
+            tokio::time::sleep(WAIT).await;
+            work();
+            spent.ns()
+        });
+        let told = told.await;
+        let wait_ns = u64::try_from(WAIT.as_nanos()).expect("less than a second");
+        assert!((2 * WORK_NS..2 * WORK_NS + wait_ns / 2).contains(&told), "{told}");
+        work();
+        // A poll that comes later counts from where the last one ended.
+        let again = spent.on(async { spent.ns() }).await;
+        assert!((told..told + WORK_NS).contains(&again), "{told} became {again}");
+    }
+}
