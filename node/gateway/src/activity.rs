@@ -1,9 +1,9 @@
-//! Whether anything is asked or answered on a connection. HTTP/2 has no end of its own: a client that answers pings would
-//! keep its place for ever.
+//! Whether anything is asked, answered and taken on a connection. HTTP/2 has no end of its own: a client that answers pings
+//! would keep its place for ever, and so would one that asks once and lets no byte of the answer through.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,57 +12,106 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http_body::{Frame, SizeHint};
-use tokio::sync::Notify;
+use tokio::time::Instant;
 
-/// The requests of one connection that are under way, until the last byte of their answers.
-#[derive(Debug, Default)]
-pub struct Activity {
-    under_way: AtomicUsize,
-    changed: Notify,
+/// Bytes of an answer that are handed over at once. hyper asks for more when it could pass them on, which is how it is
+/// seen here that the client takes them.
+const PIECE_BYTES_MAX: usize = 16 << 10;
+
+/// The requests of one connection that are under way, until the last piece of their answers.
+#[derive(Debug)]
+pub struct Activity(Mutex<Requests>);
+
+#[derive(Debug)]
+struct Requests {
+    next: u64,
+    /// Since when each waits for the client to take what is there; none where the node itself has nothing yet.
+    under_way: BTreeMap<u64, Option<Instant>>,
+    /// When the last one ended.
+    ended: Instant,
+}
+
+impl Default for Activity {
+    fn default() -> Activity {
+        Activity(Mutex::new(Requests { next: 0, under_way: BTreeMap::new(), ended: Instant::now() }))
+    }
 }
 
 impl Activity {
     fn begin(self: &Arc<Self>) -> UnderWay {
-        self.under_way.fetch_add(1, Ordering::AcqRel);
-        self.changed.notify_one();
-        UnderWay(self.clone())
+        let mut requests = self.lock();
+        let number = requests.next;
+        requests.next += 1;
+        requests.under_way.insert(number, None);
+        UnderWay { activity: self.clone(), number }
     }
 
-    /// Waits until nothing has been under way for `limit`.
-    pub async fn idle_for(&self, limit: Duration) {
+    /// Waits until the client has left everything to the node for `limit`: it asked nothing, or did not take an answer.
+    pub async fn still_for(&self, limit: Duration) {
         loop {
-            if self.under_way.load(Ordering::Acquire) > 0 {
-                self.changed.notified().await;
-                continue;
-            }
-            tokio::select! {
-                () = tokio::time::sleep(limit) => return,
-                () = self.changed.notified() => {}
+            match self.still_since().map(|since| since + limit) {
+                Some(end) if end <= Instant::now() => return,
+                Some(end) => tokio::time::sleep_until(end).await,
+                // What begins to wait from now on does not have to be looked at before.
+                None => tokio::time::sleep(limit).await,
             }
         }
+    }
+
+    /// Since when it is the client's turn, if it is.
+    fn still_since(&self) -> Option<Instant> {
+        let requests = self.lock();
+        if requests.under_way.is_empty() {
+            return Some(requests.ended);
+        }
+        requests.under_way.values().flatten().min().copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Requests> {
+        self.0.lock().expect("no holder of the requests panics")
     }
 }
 
 /// A request that is under way; dropped, it is not any more.
-struct UnderWay(Arc<Activity>);
+struct UnderWay {
+    activity: Arc<Activity>,
+    number: u64,
+}
+
+impl UnderWay {
+    /// There is something to take, from now on.
+    fn offer(&self) {
+        self.activity.lock().under_way.insert(self.number, Some(Instant::now()));
+    }
+
+    /// All was taken, and more is still to come.
+    fn taken(&self) {
+        self.activity.lock().under_way.insert(self.number, None);
+    }
+}
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::AcqRel);
-        self.0.changed.notify_one();
+        let mut requests = self.activity.lock();
+        requests.under_way.remove(&self.number);
+        requests.ended = Instant::now();
     }
 }
 
 /// Counts a request until its answer has ended.
 pub async fn count(State(activity): State<Arc<Activity>>, request: Request, next: Next) -> Response {
     let under_way = activity.begin();
-    next.run(request).await.map(|body| Body::new(Counted { body, _under_way: under_way }))
+    let answer = next.run(request).await;
+    under_way.offer();
+    answer.map(|body| Body::new(Counted { body, rest: Bytes::new(), under_way }))
 }
 
-/// An answer's body.
+/// An answer's body, in pieces.
 struct Counted {
     body: Body,
-    _under_way: UnderWay,
+    /// What it gave and was not handed over yet.
+    rest: Bytes,
+    under_way: UnderWay,
 }
 
 impl HttpBody for Counted {
@@ -73,88 +122,41 @@ impl HttpBody for Counted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let this = &mut *self;
+        if this.rest.is_empty() {
+            let polled = Pin::new(&mut this.body).poll_frame(context);
+            let Poll::Ready(frame) = polled else {
+                this.under_way.taken();
+                return Poll::Pending;
+            };
+            this.under_way.offer();
+            match frame.map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => this.rest = data,
+                Some(Ok(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        } else {
+            this.under_way.offer();
+        }
+        let piece = this.rest.split_to(this.rest.len().min(PIECE_BYTES_MAX));
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (rest, of_body) = (self.rest.len() as u64, self.body.size_hint());
+        let mut hint = SizeHint::new();
+        if let Some(upper) = of_body.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint.set_lower(of_body.lower() + rest);
+        hint
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Limits, serve};
-    use axum::Router;
-    use axum::routing::get;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::{TcpListener, TcpStream};
-    use tokio_util::sync::CancellationToken;
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_under_way_or_just_ended_is_not_idle() {
-        let activity = Arc::<Activity>::default();
-        let limit = Duration::from_secs(60);
-        let begun = tokio::time::Instant::now();
-        let idle = tokio::spawn({
-            let activity = activity.clone();
-            async move { activity.idle_for(limit).await }
-        });
-        tokio::time::sleep(Duration::from_secs(50)).await;
-        let (one, two) = (activity.begin(), activity.begin());
-        drop(one);
-        tokio::time::sleep(Duration::from_secs(1_000)).await;
-        assert!(!idle.is_finished(), "an answer is under way");
-        drop(two);
-        idle.await.expect("it ends");
-        assert_eq!(begun.elapsed().as_secs(), 50 + 1_000 + 60);
-    }
-
-    /// On the old server this connection lasted for as long as the node.
-    #[tokio::test]
-    async fn a_connection_that_only_answers_pings_gives_its_place_back() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let at = listener.local_addr().expect("bound");
-        let stop = CancellationToken::new();
-        let limits = Limits { connections: 1, idle: Duration::from_millis(200), ..Limits::default() };
-        let slow = || async {
-            // Longer than a connection may be idle.
-            tokio::time::sleep(Duration::from_millis(600)).await;
-            "answered"
-        };
-        let router = Router::new().route("/", get(slow));
-        let server = tokio::spawn(serve(listener, router, limits, stop.clone()));
-        let silent = async {
-            let mut stream = TcpStream::connect(at).await.expect("connected");
-            // The preface and empty settings; then settings and pings are acknowledged for as long as they come.
-            stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("written");
-            loop {
-                let mut head = [0; 9];
-                if stream.read_exact(&mut head).await.is_err() {
-                    return;
-                }
-                let mut body = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
-                stream.read_exact(&mut body).await.expect("a frame");
-                if matches!(head[3], 4 | 6) && head[4] & 1 == 0 {
-                    let payload = if head[3] == 6 { body } else { Vec::new() };
-                    let answer = [&[0, 0, payload.len() as u8, head[3], 1, 0, 0, 0, 0][..], &payload].concat();
-                    // It may have hung up meanwhile.
-                    let _ = stream.write_all(&answer).await;
-                }
-            }
-        };
-        silent.await;
-        // Its place, the only one, is free; and who waits for an answer is not idle.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().expect("a client");
-        let answer = client.get(format!("http://{at}/")).send().await.expect("an answer").text().await;
-        assert_eq!(answer.expect("text"), "answered");
-        drop(client);
-        stop.cancel();
-        server.await.expect("it ends");
-    }
-}
+mod tests;

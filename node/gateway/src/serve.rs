@@ -1,4 +1,5 @@
-//! The server loop: connections are counted, headers must come in time, and who asks nothing for long has to leave.
+//! The server loop: connections are counted, headers must come in time, and who asks nothing for long, or does not take
+//! what it asked for, has to leave.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,8 @@ pub struct Limits {
     pub connections: usize,
     /// A request's head must be complete within this.
     pub header_timeout: Duration,
-    /// A connection on which nothing is asked or answered for this long ends: pings alone keep none.
+    /// A connection on which nothing is asked or answered for this long ends, and so does one on which an answer is not
+    /// taken for this long: pings alone keep none.
     pub idle: Duration,
     /// Requests under way get this long once the node stops.
     pub drain: Duration,
@@ -105,7 +107,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
                     connection.as_mut().graceful_shutdown();
                     connection.await
                 }
-                () = activity.idle_for(idle) => {
+                () = activity.still_for(idle) => {
                     connection.as_mut().graceful_shutdown();
                     // Whoever does not take leave is left.
                     tokio::time::timeout(header_timeout, connection).await.unwrap_or(Ok(()))
