@@ -5,6 +5,7 @@ use std::path::Path;
 use althing_calls::HostedAgent;
 use althing_communication::Priority;
 use althing_discovery::LocalAgent;
+use althing_execution::definition::Pins;
 use althing_execution::kernel::{AdmitError, LeaseError};
 use althing_execution::{AgentStatus, StartError};
 use althing_protocol::contract::Class;
@@ -21,14 +22,19 @@ impl Node {
     pub(crate) async fn start_stored(mut self) -> Result<Node, Failure> {
         self.watch_keys();
         self.read_things();
-        for added in publish::stored(self.store.as_ref())? {
-            let added = self.in_this_network(added).await?;
+        for added in publish::known(self.store.as_ref())? {
+            if added.once {
+                // Nobody looks on any more.
+                publish::forget(self.store.as_ref(), &added.file.name).await?;
+                continue;
+            }
+            let added = self.as_signed_now(added).await?;
             // What takes seconds is begun when the node is ready.
             if matches!(added.file.runtime, RuntimeSpec::Wasm { .. }) || !added.file.tools.is_empty() {
                 self.failed().insert(added.file.name, "it is being started".to_owned());
                 continue;
             }
-            if let Err(failure) = self.run_agent(&added).await {
+            if let Err(failure) = self.run_again(&added).await {
                 let name = added.file.name;
                 if failure.code == code::LATER {
                     self.failed().insert(name, failure.message);
@@ -41,15 +47,14 @@ impl Node {
         Ok(self)
     }
 
-    /// An agent that was described for another network is described anew: whose it is has not changed.
-    async fn in_this_network(&self, added: Added) -> Result<Added, Failure> {
+    /// An agent that was described for another network, or with a key that the owner has rotated away since, is described
+    /// anew: whose it is has not changed.
+    async fn as_signed_now(&self, added: Added) -> Result<Added, Failure> {
         let owner = self.owner();
-        if added.is_of(&self.config.network) || owner.log.revoked() {
+        if added.is_signed(&owner, &self.config.network) || owner.log.revoked() {
             return Ok(added);
         }
-        let pins = added.pins;
-        let mut anew = Added::new(added.file, added.folder, &owner, &self.config.network, self.clock.now_ms())?;
-        anew.pins = pins;
+        let anew = added.signed_anew(&owner, &self.config.network, self.clock.now_ms())?;
         publish::keep(self.store.as_ref(), &anew).await?;
         Ok(anew)
     }
@@ -65,7 +70,7 @@ impl Node {
                 self.failed().remove(&name);
                 continue;
             };
-            match self.run_agent(added).await {
+            match self.run_again(added).await {
                 Ok(()) => drop(self.failed().remove(&name)),
                 Err(failure) => drop(self.failed().insert(name, failure.message)),
             }
@@ -73,7 +78,7 @@ impl Node {
         Ok(())
     }
 
-    /// Adds an agent: it is started, and told to the peers; and kept, unless it is to run this once only.
+    /// Adds an agent: it is started, and told to the peers; and it stays, unless it is to run this once only.
     pub async fn add_agent(
         &self,
         file: AgentFile,
@@ -85,8 +90,8 @@ impl Node {
         // Nothing is promised by a machine that is not known.
         self.kernel.probed().await;
         let _changing = self.changing.lock().await;
-        let stored = publish::stored(self.store.as_ref())?;
-        if stored.iter().any(|added| added.file.name == file.name) {
+        let known = publish::known(self.store.as_ref())?;
+        if known.iter().any(|added| added.file.name == file.name && !added.once) {
             let name = &file.name;
             let message = format!("this node has an agent {name:?}; `althing agent remove {name}` takes it away first");
             return Err(Failure::failed(message));
@@ -94,7 +99,7 @@ impl Node {
         if self.host.status().iter().any(|running| running.name == file.name) {
             return Err(Failure::failed(format!("this node runs an agent {:?} already", file.name)));
         }
-        if stored.len() >= publish::AGENTS_MAX {
+        if known.len() >= publish::AGENTS_MAX {
             return Err(Failure::failed(format!("a node hosts at most {} agents", publish::AGENTS_MAX)));
         }
         let now_ms = self.clock.now_ms();
@@ -104,19 +109,20 @@ impl Node {
         }
         // What `althing contract lint` looks at, whoever sent the file, and with what role and policy filled in.
         file.check().map_err(|error| Failure::usage(error.to_string()))?;
-        let mut added = Added::new(file, folder.to_owned(), &self.owner(), &self.config.network, now_ms)?;
+        let mut added = Added::new(file, folder.to_owned(), !keep, &self.owner(), &self.config.network, now_ms)?;
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
             let refused = |error: LeaseError| Failure::new(code::REFUSED, error.to_string());
             self.kernel.claim(id, &added.file.name, contract).map_err(refused)?;
         }
-        if let Err(failure) = self.run_agent(&added).await {
+        // What its tools are now is what whoever adds it agrees to.
+        if let Err(failure) = self.run_agent(&added, None).await {
             self.kernel.unclaim(&added.file.name);
             self.drop_agent(&added.file.name).await?;
             return Err(failure);
         }
         // The tools that it was bound to now are the only ones that it will be given.
         added.pins = self.host.pins(&added.file.name);
-        if keep && let Err(failure) = publish::keep(self.store.as_ref(), &added).await {
+        if let Err(failure) = publish::keep(self.store.as_ref(), &added).await {
             self.drop_agent(&added.file.name).await?;
             return Err(failure);
         }
@@ -135,12 +141,17 @@ impl Node {
         Ok(())
     }
 
-    async fn run_agent(&self, added: &Added) -> Result<(), Failure> {
+    /// Starts an agent that was added before, with the tools that it had then.
+    async fn run_again(&self, added: &Added) -> Result<(), Failure> {
+        self.run_agent(added, Some(added.kept_pins()?)).await
+    }
+
+    /// Starts an agent with these tools, or else with what its servers have now.
+    async fn run_agent(&self, added: &Added, pins: Option<Pins>) -> Result<(), Failure> {
         self.may_run()?;
         let rule = added.rule()?;
-        let (host, again) = (self.host.clone(), added.clone());
-        let started =
-            tokio::task::spawn_blocking(move || host.start_pinned(&again.file, &again.folder, again.pins)).await;
+        let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
+        let started = tokio::task::spawn_blocking(move || host.start_pinned(&file, &folder, pins)).await;
         started.map_err(|error| Failure::failed(error.to_string()))?.map_err(|error| failed(&error))?;
         self.seal(&added.file.name).await?;
         // Before the peers are told, who may call at once.
@@ -171,7 +182,12 @@ impl Node {
     /// Takes away an agent that was to run once.
     pub async fn end_agent(&self, name: &str) -> Result<(), Failure> {
         let _changing = self.changing.lock().await;
-        self.drop_agent(name).await
+        self.drop_agent(name).await?;
+        let known = publish::known(self.store.as_ref())?;
+        if known.iter().any(|added| added.file.name == name && added.once) {
+            publish::forget(self.store.as_ref(), name).await?;
+        }
+        Ok(())
     }
 
     /// Takes an agent away.
@@ -230,3 +246,6 @@ pub fn failed(error: &StartError) -> Failure {
     };
     Failure::new(exit, error.to_string())
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

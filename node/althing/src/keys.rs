@@ -14,7 +14,7 @@ use crate::commands::key::state;
 use crate::exit::Failure;
 use crate::node::Node;
 use crate::owner::{self, Owner};
-use crate::publish::{self, Added};
+use crate::publish;
 
 /// Key logs and withdrawals that were heard of, each under a name of its own.
 pub const HEARD: Family = Family("althing.keys");
@@ -203,8 +203,8 @@ impl Node {
     async fn sign_agents_anew(&self, owner: &Owner, now_ms: u64) -> Result<(), Failure> {
         let _changing = self.changing.lock().await;
         let mut outcome = Ok(());
-        for added in publish::stored(self.store.as_ref())? {
-            let kept = match Added::new(added.file, added.folder, owner, &self.config.network, now_ms) {
+        for added in publish::known(self.store.as_ref())? {
+            let kept = match added.signed_anew(owner, &self.config.network, now_ms) {
                 Ok(anew) => publish::keep(self.store.as_ref(), &anew).await,
                 Err(failure) => Err(failure),
             };

@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, code};
 use crate::owner::Owner;
 
 /// Agents that were added to this node, by name.
@@ -37,22 +37,54 @@ pub struct Added {
     /// The definitions of tools that it was bound to when it was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pins: Option<Pins>,
+    /// Whether it runs only for as long as somebody looks on (`althing run`). It is known here meanwhile, and nothing starts
+    /// it again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
 }
 
 impl Added {
-    /// Describes and signs the agent of `file` for the first time, or anew.
-    pub fn new(file: AgentFile, folder: PathBuf, owner: &Owner, network: &str, now_ms: u64) -> Result<Added, Failure> {
-        let id = agent_id(owner, &file)?;
-        let td = althing_td::describe(&file, &id.to_string());
-        let body = object::Description::new(id, now_ms, now_ms, td.bytes().to_vec());
-        let signed = object::sign(body, network, "", &owner.key).map_err(refused)?;
-        Ok(Added { file, folder, description: STANDARD.encode(signed.bytes), pins: None })
+    /// Describes and signs the agent of `file` for the first time; `once` says for how long.
+    pub fn new(
+        file: AgentFile,
+        folder: PathBuf,
+        once: bool,
+        owner: &Owner,
+        network: &str,
+        now_ms: u64,
+    ) -> Result<Added, Failure> {
+        let description = describe(&file, owner, network, now_ms)?;
+        Ok(Added { file, folder, description, pins: None, once })
     }
 
-    /// Is it described for the network of that name? The operator may have given the node another name, or key, since.
-    pub fn is_of(&self, network: &str) -> bool {
-        let bytes = STANDARD.decode(&self.description);
-        bytes.is_ok_and(|bytes| object::open::<object::Description>(&bytes, network, "").is_ok())
+    /// The same agent, described and signed anew; all else about it stays.
+    pub fn signed_anew(self, owner: &Owner, network: &str, now_ms: u64) -> Result<Added, Failure> {
+        let description = describe(&self.file, owner, network, now_ms)?;
+        Ok(Added { description, ..self })
+    }
+
+    /// Is it described for the network of that name, with the owner's key of now? The operator may have given the node
+    /// another name, or key, since, and the owner may have rotated its keys while the node did not run.
+    pub fn is_signed(&self, owner: &Owner, network: &str) -> bool {
+        let bytes = STANDARD.decode(&self.description).unwrap_or_default();
+        let opened = object::open::<object::Description>(&bytes, network, "");
+        opened.is_ok_and(|description| description.signer == owner.key.public())
+    }
+
+    /// The definitions of tools that it was bound to when it was added, and the only ones that it is given again.
+    pub fn kept_pins(&self) -> Result<Pins, Failure> {
+        match &self.pins {
+            Some(pins) => Ok(pins.clone()),
+            None if self.file.tools.is_empty() => Ok(Pins::new()),
+            None => {
+                let name = &self.file.name;
+                let message = format!(
+                    "it is not known what its tools were when agent {name:?} was added, and as they are now they were \
+                     never agreed to: `althing agent remove {name}` and `althing agent add FILE` bind it to these"
+                );
+                Err(Failure::new(code::REFUSED, message))
+            }
+        }
     }
 
     /// The description, parsed, and the evidence for `node` with a fresh grant.
@@ -92,6 +124,15 @@ impl Added {
     }
 }
 
+/// The description of the agent of `file`, signed, base64.
+fn describe(file: &AgentFile, owner: &Owner, network: &str, now_ms: u64) -> Result<String, Failure> {
+    let id = agent_id(owner, file)?;
+    let td = althing_td::describe(file, &id.to_string());
+    let body = object::Description::new(id, now_ms, now_ms, td.bytes().to_vec());
+    let signed = object::sign(body, network, "", &owner.key).map_err(refused)?;
+    Ok(STANDARD.encode(signed.bytes))
+}
+
 /// The id of the owner's agent of that name.
 pub fn agent_id(owner: &Owner, file: &AgentFile) -> Result<AgentId, Failure> {
     AgentId::new(owner.id(), &file.name).map_err(|error| Failure::usage(error.to_string()))
@@ -120,8 +161,13 @@ fn refused(error: ObjectError) -> Failure {
     Failure::failed(error.to_string())
 }
 
-/// All agents that were added.
+/// All agents that were added to stay.
 pub fn stored(store: &dyn Store) -> Result<Vec<Added>, Failure> {
+    Ok(known(store)?.into_iter().filter(|added| !added.once).collect())
+}
+
+/// All agents that were added, to stay or for once.
+pub fn known(store: &dyn Store) -> Result<Vec<Added>, Failure> {
     let rows = store.scan(AGENTS, Range::all(AGENTS_MAX)).map_err(|error| Failure::failed(error.to_string()))?;
     let read = |(name, row): (Vec<u8>, Vec<u8>)| {
         serde_json::from_slice(&row).map_err(|error| {

@@ -82,6 +82,19 @@ fn a_rotation_loses_no_call_and_no_name() {
     assert_eq!(call(caller).code, 0);
 }
 
+/// What the old key signed ends at once; the node signs its agents anew when it starts.
+#[test]
+fn a_rotation_while_the_node_is_down_loses_no_agent() {
+    let Mesh { host, node, others } = mesh(1);
+    let (caller, calling) = &others[0];
+    assert_eq!(call(caller).code, 0);
+    node.running.kill();
+    let rotated = host.run(&["key", "rotate", "--overlap-minutes", "0"]);
+    assert_eq!(rotated.code, 0, "{rotated:?}");
+    let _again = host.up_alone(&["--peer", &calling.address("/ip4/127.0.0.1/tcp/")]);
+    until(SOON, "its agent is found and answers", || caller.finds("teller") && call(caller).code == 0);
+}
+
 #[test]
 fn who_stole_a_key_is_shut_out_by_a_rotation_also_after_a_restart() {
     let mut mesh = mesh(2);

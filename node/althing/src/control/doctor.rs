@@ -45,10 +45,13 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
     }));
     let refused =
         |agent: &AgentStatus| refused_tools(agent).into_iter().map(|why| (agent.name.clone(), why)).collect::<Vec<_>>();
-    let tools = node.host.status().iter().flat_map(refused).collect();
-    let agents = publish::stored(node.store.as_ref()).unwrap_or_default();
-    let open = |added: &Added| matches!(added.file.runtime, RuntimeSpec::Process { port: Some(_), .. });
-    let open_ports = agents.iter().filter(|added| open(added)).map(|added| added.file.name.clone()).collect();
+    let running = node.host.status();
+    let tools = running.iter().flat_map(refused).collect();
+    // What runs, however long it is to stay.
+    let mut agents = publish::known(node.store.as_ref()).unwrap_or_default();
+    agents.retain(|added| running.iter().any(|agent| agent.name == added.file.name));
+    let open = |added: &&Added| matches!(added.file.runtime, RuntimeSpec::Process { port: Some(_), .. });
+    let open_ports = agents.iter().filter(open).map(|added| added.file.name.clone()).collect();
     let runs = |name: &str| !failed.iter().any(|(failed, _)| failed == name);
     let agents = agents.into_iter().filter(|added| runs(&added.file.name));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -88,5 +91,28 @@ async fn unwritable(node: &Node) -> Option<String> {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(error.to_string()),
         Err(error) => Some(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::tests::{node_in, program};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_program_on_a_port_is_named_for_as_long_as_it_runs() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let node = node_in(folder.path()).await;
+        for (name, keep) in [("kept", true), ("looked-on", false)] {
+            node.add_agent(program(name, true), folder.path(), None, keep).await.expect("it is added");
+        }
+        node.add_agent(program("closed", false), folder.path(), None, false).await.expect("it is added");
+        let facts = gather(&node, Vec::new()).await;
+        assert_eq!(facts.open_ports, ["kept", "looked-on"]);
+        node.end_agent("looked-on").await.expect("it ends");
+        node.remove_agent("kept").await.expect("it is removed");
+        let facts = gather(&node, Vec::new()).await;
+        assert_eq!(facts.open_ports, [""; 0]);
+        node.shut_down().await;
     }
 }

@@ -1,0 +1,152 @@
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::Config;
+use crate::owner::{self, Owner};
+use crate::paths::Paths;
+
+/// A node that lives in `folder` and talks to nobody.
+pub(crate) async fn node_in(folder: &Path) -> Node {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let at = Paths {
+        name: "test".to_owned(),
+        data: folder.join("data"),
+        data_named: true,
+        owner: folder.join("owner"),
+        config: folder.join("althing.toml"),
+        config_named: false,
+    };
+    std::fs::create_dir_all(&at.data).expect("a folder");
+    let mut config = Config::default();
+    config.lan.enabled = false;
+    config.introduce.enabled = false;
+    config.gateway.listen = "127.0.0.1:0".to_owned();
+    config.node.listen = vec!["/ip4/127.0.0.1/tcp/0".to_owned()];
+    Node::start(&at, config).await.expect("it starts")
+}
+
+fn agent(name: &str, rest: serde_json::Value) -> AgentFile {
+    let mut file = json!({
+        "name": name,
+        "description": "Plays a part",
+        "contract": { "class": { "latency": "srt" } },
+    });
+    for (member, value) in rest.as_object().expect("an object") {
+        file[member] = value.clone();
+    }
+    AgentFile::parse(&file.to_string()).expect("an agent file")
+}
+
+/// An agent that is a program, on a port or not.
+pub(crate) fn program(name: &str, on_port: bool) -> AgentFile {
+    let mut process = json!({ "command": ["/bin/sleep", "60"] });
+    if on_port {
+        process["port"] = json!("tcp");
+    }
+    agent(name, json!({ "runtime": { "process": process } }))
+}
+
+/// An agent with a server of tools, which answers nothing.
+fn helper() -> AgentFile {
+    let endpoint = json!({ "url": "http://127.0.0.1:9/v1", "model": "none" });
+    agent(
+        "helper",
+        json!({
+            "runtime": { "model": { "prompt": "Help.", "endpoints": [endpoint] } },
+            "tools": { "calc": { "url": "http://127.0.0.1:9/mcp" } },
+            "contract": { "class": { "latency": "srt" }, "capabilities": ["calc/add"] },
+        }),
+    )
+}
+
+/// The agents as they are known, with what is on disk.
+fn known(node: &Node, name: &str) -> Option<Added> {
+    let known = publish::known(node.store.as_ref()).expect("readable");
+    known.into_iter().find(|added| added.file.name == name)
+}
+
+async fn until(what: &str, so: impl Fn() -> bool) {
+    let waited = async {
+        while !so() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waited).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+/// What runs once is known while it runs, and nothing of it is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_once_is_not_started_again() {
+    let folder = TempDir::new().expect("a folder");
+    let node = node_in(folder.path()).await;
+    for name in ["ended", "killed"] {
+        node.add_agent(program(name, false), folder.path(), None, false).await.expect("it is added");
+        assert!(known(&node, name).is_some_and(|added| added.once));
+    }
+    assert!(publish::stored(node.store.as_ref()).expect("readable").is_empty(), "it does not stay");
+    node.end_agent("ended").await.expect("it ends");
+    assert!(known(&node, "ended").is_none());
+    // As after a power cut: what was known of the other is still on disk.
+    let left = known(&node, "killed").expect("it runs");
+    node.end_agent("killed").await.expect("it ends");
+    publish::keep(node.store.as_ref(), &left).await.expect("written");
+    let node = node.start_stored().await.expect("as a new start does");
+    assert!(known(&node, "killed").is_none() && node.agent_status("killed").is_none() && node.failed().is_empty());
+    node.shut_down().await;
+}
+
+/// Nobody has agreed to what the servers of tools list now.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_tools_were_not_kept_is_not_given_those_of_now() {
+    let folder = TempDir::new().expect("a folder");
+    let node = node_in(folder.path()).await;
+    node.add_agent(helper(), folder.path(), None, true).await.expect("it is added");
+    let mut without = known(&node, "helper").expect("it is kept");
+    assert!(without.pins.is_some(), "also when there are none");
+    without.pins = None;
+    node.remove_agent("helper").await.expect("it is removed");
+    publish::keep(node.store.as_ref(), &without).await.expect("written");
+    let node = node.start_stored().await.expect("as a new start does");
+    node.retry_failed().await.expect("it is tried");
+    assert!(node.agent_status("helper").is_none(), "it does not run");
+    let why = node.failed()["helper"].clone();
+    assert!(why.contains("`althing agent remove helper` and `althing agent add FILE`"), "{why}");
+    node.shut_down().await;
+}
+
+/// An owner rotates its keys while the node does not run, and while it does.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_signed_anew_with_the_owner_s_key_of_now_and_keeps_its_tools() {
+    let folder = TempDir::new().expect("a folder");
+    let node = node_in(folder.path()).await;
+    node.add_agent(helper(), folder.path(), None, true).await.expect("it is added");
+    let mut before = known(&node, "helper").expect("it is kept");
+    let definition = serde_json::from_value(json!({ "name": "add", "inputSchema": { "type": "object" } }));
+    before.pins = Some(Pins::from([("calc/add".to_owned(), definition.expect("a definition"))]));
+    publish::keep(node.store.as_ref(), &before).await.expect("written");
+    let keys = folder.path().join("owner");
+    let rotate = |node: &Node| {
+        owner::rotate(&keys, None, Duration::ZERO, &crate::node::clock(), node.entropy()).expect("it rotates");
+    };
+    let is_signed = |node: &Node| {
+        let after = known(node, "helper").expect("it is kept");
+        assert_eq!(after.pins, before.pins);
+        after.is_signed(&node.owner(), &node.config.network)
+    };
+    rotate(&node);
+    node.owner.send_replace(Owner::read(&keys).expect("its keys"));
+    assert!(!is_signed(&node));
+    let node = node.start_stored().await.expect("as a new start does");
+    assert!(is_signed(&node));
+    // And while it runs.
+    let key = node.owner().key.public();
+    rotate(&node);
+    tokio::select! {
+        () = node.follow_owner_for_ever() => {}
+        () = until("its agents are signed anew", || node.owner().key.public() != key && is_signed(&node)) => {}
+    }
+    node.shut_down().await;
+}
