@@ -17,6 +17,7 @@
       (local.get $at))
     ;; ok(done(text)): two words that are 0, then where the text is and how long it is.
     (func (export "on-message") (param $at i32) (param $length i32) (result i32)
+      ;; a greedy one works here
       (i32.store (i32.const 16) (i32.const 0))
       (i32.store (i32.const 20) (i32.const 0))
       (i32.store (i32.const 24) (local.get $at))

@@ -1,6 +1,6 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle|wasm|hostile]`; all of them but `hostile`, which takes minutes, when none is named. The other words are its own child processes.
+//! `althing-bench [calls|link|find|idle|wasm|neighbour|hostile]`; all of them but `hostile`, which takes minutes, when none is named. The other words are its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
 mod calls;
@@ -9,6 +9,7 @@ mod find;
 mod hostile;
 mod idle;
 mod link;
+mod neighbour;
 mod wasm;
 
 use althing_execution::realtime::{Ladder, Level};
@@ -35,12 +36,8 @@ fn main() {
             "peer-link" => link::peer().await,
             "hosting" => wasm::hosting().await,
             "attack" => hostile::attack().await,
-            "hostile" => {
-                if !hostile::run().await {
-                    eprintln!("not all is as it is wanted");
-                    std::process::exit(1);
-                }
-            }
+            "hostile" => as_wanted(hostile::run().await),
+            "neighbour" => as_wanted(neighbour::run().await),
             "empty" => idle::empty().await,
             "calls" => calls::run().await,
             "find" => find::run(),
@@ -54,11 +51,22 @@ fn main() {
                 find::run();
                 idle::run().await;
                 wasm::run().await;
+                as_wanted(neighbour::run().await);
             }
             other => {
-                eprintln!("there is no benchmark {other:?}; there are calls, link, find, idle, wasm and hostile");
+                eprintln!(
+                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour and hostile"
+                );
                 std::process::exit(2);
             }
         }
     });
+}
+
+/// Ends the program with 1 when a figure is not as it is wanted.
+fn as_wanted(fine: bool) {
+    if !fine {
+        eprintln!("not all is as it is wanted");
+        std::process::exit(1);
+    }
 }

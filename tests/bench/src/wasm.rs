@@ -23,7 +23,7 @@ use wasmtime::{Config, Engine, PoolingAllocationConfig, Store};
 
 use crate::figures::{median, percentile, us};
 
-const ECHO: &str = include_str!("echo.wat");
+pub const ECHO: &str = include_str!("echo.wat");
 const ROUNDS: usize = 11;
 const TURNS: usize = 2_000;
 const AGENTS: usize = 1_000;
@@ -65,23 +65,23 @@ impl Bare {
     }
 }
 
-fn host() -> Host {
+pub fn host() -> Host {
     let kernel = Kernel::start(KernelConfig::default(), althing_wasm::make_hard).expect("threads");
     let scheduling = Scheduling { kernel, soft: Arc::new(althing_wasm::Soft::default()) };
     Host::scheduled(Builtins::new(), ProcessConfig::default(), scheduling, Ports::none())
 }
 
-fn file(name: &str) -> AgentFile {
+pub fn file(name: &str, module: &str, contract: &serde_json::Value) -> AgentFile {
     let file = json!({
         "name": name,
         "description": "Says back what it is told",
-        "runtime": { "wasm": { "module": "echo.wat" } },
-        "contract": { "class": { "latency": "srt" } },
+        "runtime": { "wasm": { "module": module } },
+        "contract": contract,
     });
     AgentFile::parse(&file.to_string()).expect("an agent file")
 }
 
-fn turn() -> Turn {
+pub fn turn() -> Turn {
     Turn {
         task_id: "t".to_owned(),
         context_id: "c".to_owned(),
@@ -98,10 +98,10 @@ pub async fn hosting() {
     let folder = std::env::args().nth(2).expect("a folder");
     let count: usize = std::env::args().nth(3).and_then(|count| count.parse().ok()).expect("a number");
     let folder = Path::new(&folder);
-    let host = host();
+    let (host, contract) = (host(), json!({ "class": { "latency": "srt" } }));
     for number in 0..count {
         let name = format!("idle-{number}");
-        tokio::task::block_in_place(|| host.start(&file(&name), folder)).expect("it starts");
+        tokio::task::block_in_place(|| host.start(&file(&name, "echo.wat", &contract), folder)).expect("it starts");
     }
     // Each of them works.
     for number in (0..count).step_by(count.max(10) / 10) {
@@ -112,7 +112,7 @@ pub async fn hosting() {
 }
 
 /// One turn; how much it made.
-async fn asked(host: &Host, name: &str) -> usize {
+pub async fn asked(host: &Host, name: &str) -> usize {
     let (out, mut made) = Output::channel();
     let taken = async {
         let mut count = 0;
