@@ -261,9 +261,9 @@ impl Node {
             return Ok(());
         }
         let running: BTreeSet<String> = self.host.status().into_iter().map(|status| status.name).collect();
-        let stored = publish::stored(self.store.as_ref())?;
+        let known = publish::known(self.store.as_ref())?;
         let shown =
-            stored.iter().filter(|added| running.contains(&added.file.name)).map(|added| self.show_agent(added));
+            known.iter().filter(|added| running.contains(&added.file.name)).map(|added| self.show_agent(added));
         // Every one is tried, whatever becomes of the others.
         let outcomes: Vec<Result<(), Failure>> = shown.collect();
         outcomes.into_iter().collect()

@@ -23,10 +23,11 @@ pub const TASK_SUMMARIES: Family = Family("calls.task-summaries");
 /// Bytes of a stored task: what a batch holds beside the summary (2 KiB at most) and the keys of the tasks that are
 /// forgotten with it (1,024 of 36 bytes, twice).
 pub(crate) const RECORD_BYTES_MAX: usize = BATCH_BYTES_MAX - (256 << 10);
-/// Bytes of a stored task when a turn begins, or makes an artifact: the turn's last word, or why it failed, the metadata
-/// that it gives the task, and what the runtime has kept must always fit beside it.
+/// Bytes of a stored task when a turn begins, or makes an artifact: the turn's last word, or why it failed, its words
+/// before that, the metadata that it gives the task, and what the runtime has kept must always fit beside it.
 pub(crate) const WORKING_BYTES_MAX: usize = RECORD_BYTES_MAX
     - task::WORD_STORED_BYTES_MAX
+    - task::WORDS_STORED_BYTES_MAX
     - task::METADATA_STORED_BYTES_MAX
     - task::REMEMBERED_BYTES_MAX
     - (4 << 10);

@@ -57,6 +57,12 @@ def kept(place):
     return [sent, place.ask("GetTask", by_id), place.ask("GetTask", {**by_id, "historyLength": 0})]
 
 
+def told(place, text):
+    """What is said on the way stands in the history, however it is asked for."""
+    seen = both(place, text)
+    return [*seen, place.ask("GetTask", {"id": task_of(seen[0])}), place.ask("GetTask", {"id": task_of(seen[1])})]
+
+
 def asked_and_answered(place):
     asked = place.says("ask me")
     answered = place.says("work that", message={"taskId": task_of(asked)})
@@ -109,6 +115,8 @@ CASES = {
     "a task that works": lambda place: both(place, "work a b c"),
     "a task that is kept": kept,
     "a task shown whole": lambda place: both(place, "whole answer"),
+    "a task shown whole, with what was said in it": lambda place: told(place, "told answer"),
+    "a task that says something on the way": lambda place: told(place, "think a b"),
     "a task that fails": lambda place: both(place, "fail a"),
     "a task that is rejected": lambda place: both(place, "reject a"),
     "a question": lambda place: both(place, "ask me"),

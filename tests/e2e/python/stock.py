@@ -46,10 +46,13 @@ class Stock(AgentExecutor):
             return await queue.enqueue_event(message)
         if verb == "refuse":
             raise REFUSALS[words[0]](f"refused: {words[0]}")
-        if verb == "whole":
+        if verb in ("whole", "told"):
             done = new_task(context.task_id, context.context_id, TaskState.TASK_STATE_COMPLETED)
             done.artifacts.append(new_text_artifact("answer", " ".join(words)))
             done.history.append(context.message)
+            if verb == "told":
+                done.history.extend(new_text_message(said, context_id=context.context_id, task_id=context.task_id)
+                                    for said in ("looking", "looking again"))
             done.metadata.update({"of": "task"})
             return await queue.enqueue_event(done)
         if context.current_task is None:
@@ -62,6 +65,9 @@ class Stock(AgentExecutor):
         if verb == "stuck":
             await task.start_work()
             return await asyncio.sleep(60)
+        if verb == "think":
+            thought = new_text_message("thinking", context_id=task.context_id, task_id=task.task_id)
+            await task.update_status(TaskState.TASK_STATE_WORKING, thought)
         await task.update_status(TaskState.TASK_STATE_WORKING, metadata={"of": "status"})
         for at, word in enumerate(words):
             part, last = new_text_part(word + " "), at + 1 == len(words)

@@ -82,41 +82,47 @@ fn people(found: &Value) -> String {
         shown.push_str(&format!("{gap}{}", table(&["thing", "can", "read at"], &things)));
     }
     if let Some(explain) = found.get("explain") {
-        let steps = &explain["steps"];
-        let step = |name: &str| steps[name].as_u64().unwrap_or(0);
-        shown.push_str(&format!(
-            "\nknown {}; left out: {} by text, {} by capability, {} by action or target, {} by load, {} by grade, {} by the limit\n\
-             ordered by {}; took {} µs; {} Things are known\n",
-            step("known"),
-            step("text"),
-            step("capability"),
-            step("action_target"),
-            step("load"),
-            step("grade"),
-            step("limit"),
-            text(steps, "order"),
-            text(explain, "tookMicroseconds"),
-            text(explain, "things"),
-        ));
-        let sought = &explain["sought"];
-        let number = |name: &str| sought[name].as_u64().unwrap_or(0);
-        shown.push_str(&if sought.is_null() {
-            "nothing was looked for beyond the nodes that are heard of\n".to_owned()
-        } else {
-            format!(
-                "looked further: {} nodes asked who has it, {} answered, {} ms; {} candidates asked: {} have it, {} do not, \
-                 {} are silent, {} are not believed; {} ms in all\n",
-                number("requests"),
-                number("answered"),
-                number("lookupMicroseconds") / 1_000,
-                number("asked"),
-                number("confirmed"),
-                number("without"),
-                number("silent"),
-                number("refused"),
-                number("tookMicroseconds") / 1_000,
-            )
-        });
+        shown.push_str(&explained(explain));
     }
+    shown
+}
+
+/// How the results came about.
+fn explained(explain: &Value) -> String {
+    let steps = &explain["steps"];
+    let step = |name: &str| steps[name].as_u64().unwrap_or(0);
+    let mut shown = format!(
+        "\nknown {}; left out: {} by text, {} by capability, {} by action or target, {} by load, {} by grade, {} by the limit\n\
+         ordered by {}; took {} µs; {} Things are known\n",
+        step("known"),
+        step("text"),
+        step("capability"),
+        step("action_target"),
+        step("load"),
+        step("grade"),
+        step("limit"),
+        text(steps, "order"),
+        text(explain, "tookMicroseconds"),
+        text(explain, "things"),
+    );
+    let sought = &explain["sought"];
+    let number = |name: &str| sought[name].as_u64().unwrap_or(0);
+    shown.push_str(&if sought.is_null() {
+        "nothing was looked for beyond the nodes that are heard of\n".to_owned()
+    } else {
+        format!(
+            "looked further: {} nodes asked who has it, {} answered, {} ms; {} candidates asked: {} have it, {} do not, \
+             {} are silent, {} are not believed; {} ms in all\n",
+            number("requests"),
+            number("answered"),
+            number("lookupMicroseconds") / 1_000,
+            number("asked"),
+            number("confirmed"),
+            number("without"),
+            number("silent"),
+            number("refused"),
+            number("tookMicroseconds") / 1_000,
+        )
+    });
     shown
 }

@@ -20,6 +20,12 @@ pub const ARTIFACT_BYTES_MAX: usize = ANSWER_BYTES_MAX - (192 << 10);
 pub const WORD_BYTES_MAX: usize = 64 << 10;
 /// The same as it is stored: nothing takes more than 9 bytes for 4 of JSON (`0.1,`).
 pub const WORD_STORED_BYTES_MAX: usize = WORD_BYTES_MAX * 5 / 2;
+/// Messages that an agent said in a task before what it says now, and their bytes as JSON: beyond, a word on the way is
+/// there until the next one.
+const WORDS_MAX: usize = 256;
+const WORDS_BYTES_MAX: usize = WORD_BYTES_MAX;
+/// The same as they are stored.
+pub const WORDS_STORED_BYTES_MAX: usize = WORD_STORED_BYTES_MAX;
 /// Bytes of what a runtime has kept for a task's next turn.
 pub const REMEMBERED_BYTES_MAX: usize = 64 << 10;
 /// Bytes of why a turn failed; what is longer is cut.
@@ -130,7 +136,7 @@ pub fn continued(task: &mut Task, mut message: Message, now: DateTime<Utc>) -> R
     }
     message.task_id = Some(task.id.clone());
     message.context_id = Some(task.context_id.clone());
-    keep_question(task);
+    keep_word(task);
     task.history.get_or_insert_default().push(message);
     task.status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(now) };
     Ok(())
@@ -140,18 +146,27 @@ pub fn continued(task: &mut Task, mut message: Message, now: DateTime<Utc>) -> R
 pub fn take_back(task: &mut Task, before: TaskStatus) {
     let history = task.history.get_or_insert_default();
     history.pop();
-    if before.message.is_some() {
+    let kept =
+        history.last().zip(before.message.as_ref()).is_some_and(|(last, word)| last.message_id == word.message_id);
+    if kept {
         history.pop();
     }
     task.status = before;
 }
 
-/// What the agent asked is part of what was said.
-fn keep_question(task: &mut Task) {
-    if rests(&task.status.state) {
-        let asked = task.status.message.take();
-        task.history.get_or_insert_default().extend(asked);
+/// What the agent said with a state is part of what was said: a question always, a word on the way while there is room.
+fn keep_word(task: &mut Task) {
+    let Some(word) = task.status.message.take() else { return };
+    let history = task.history.get_or_insert_default();
+    if rests(&task.status.state) || has_room(history, &word) {
+        history.push(word);
     }
+}
+
+fn has_room(history: &[Message], word: &Message) -> bool {
+    let said = || history.iter().filter(|message| message.role == Role::Agent);
+    let bytes = said().chain([word]).map(bytes).fold(0, usize::saturating_add);
+    said().count() < WORDS_MAX && bytes <= WORDS_BYTES_MAX
 }
 
 /// True where a turn ends and the task waits: for the person, or for ever.
@@ -206,7 +221,7 @@ pub fn set(task: &mut Task, state: TaskState, message: Option<Message>, now: Dat
         message.context_id = Some(task.context_id.clone());
         message
     });
-    keep_question(task);
+    keep_word(task);
     task.status = TaskStatus { state, message, timestamp: Some(now) };
     StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
         task_id: task.id.clone(),
@@ -513,5 +528,45 @@ mod tests {
         assert_eq!(said, [Some("hi"), Some("which?"), Some("that")]);
         assert_eq!(shown(task.clone(), Some(1), true).history.map(|history| history.len()), Some(1));
         assert_eq!(shown(task, Some(0), true).history, None);
+    }
+
+    #[test]
+    fn what_an_agent_said_on_the_way_stays_in_the_history_as_far_as_there_is_room() {
+        let word = |text: &str| Some(Message::new(Role::Agent, vec![Part::text(text)]));
+        let mut task = task();
+        for text in ["looking", "looking again"] {
+            step(&mut task, Made::Status(TaskState::Working, word(text)), now()).expect("a step");
+        }
+        step(&mut task, Made::Status(TaskState::Working, None), now()).expect("a step");
+        set(&mut task, TaskState::Completed, word("done"), now());
+        let said: Vec<Option<&str>> = task.history.as_ref().expect("history").iter().map(Message::text).collect();
+        assert_eq!(said, [Some("hi"), Some("looking"), Some("looking again")]);
+        assert_eq!(task.status.message.as_ref().and_then(Message::text), Some("done"));
+        let mut task = super::tests::task();
+        for _ in 0..2 * WORDS_MAX {
+            step(&mut task, Made::Status(TaskState::Working, word("x")), now()).expect("a step");
+        }
+        assert_eq!(task.history.as_ref().map(Vec::len), Some(1 + WORDS_MAX));
+        let mut task = super::tests::task();
+        for _ in 0..10 {
+            let long = word(&"x".repeat(WORDS_BYTES_MAX / 4));
+            step(&mut task, Made::Status(TaskState::Working, long), now()).expect("a step");
+        }
+        assert_eq!(task.history.as_ref().map(Vec::len), Some(1 + 3));
+    }
+
+    #[test]
+    fn a_message_that_is_taken_back_leaves_the_history_as_it_was() {
+        for (state, long) in
+            [(TaskState::InputRequired, false), (TaskState::Working, false), (TaskState::Working, true)]
+        {
+            let mut task = task();
+            let text = if long { "x".repeat(WORDS_BYTES_MAX) } else { "which?".to_owned() };
+            set(&mut task, state, Some(Message::new(Role::Agent, vec![Part::text(text)])), now());
+            let before = task.clone();
+            continued(&mut task, Message::new(Role::User, vec![Part::text("that")]), now()).expect("another message");
+            take_back(&mut task, before.status.clone());
+            assert_eq!(task, before);
+        }
     }
 }
