@@ -7,8 +7,8 @@ use althing_td::{AgentFile, Description, Strictness, describe, validate_as};
 
 /// Set to write the descriptions anew instead of comparing them.
 const WRITE: &str = "ALTHING_WRITE_EXAMPLES";
-/// The `did:key` test vector of the did:key method specification.
-const PUBLISHER: &str = "z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
+/// A publisher's id: what names SHA-256 of `an example`.
+const PUBLISHER: &str = "zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw";
 
 fn agent_files() -> Vec<PathBuf> {
     let dir = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where this is")).join("examples");

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use generate::agent_file;
 
-const PUBLISHER: &str = "z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
+const PUBLISHER: &str = "zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw";
 
 fn urn(file: &AgentFile) -> String {
     format!("urn:althing:{PUBLISHER}:{}", file.name)

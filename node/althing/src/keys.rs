@@ -10,7 +10,7 @@ use althing_protocol::{KeyLog, PublicKey, PublisherId, object};
 use althing_store::{Batch, Durability, Family, Range, Store, WriteError};
 use serde_json::{Value, json};
 
-use crate::commands::key::state;
+use crate::commands::key::{named, state};
 use crate::exit::Failure;
 use crate::node::Node;
 use crate::owner::{self, Owner};
@@ -154,7 +154,7 @@ impl Node {
         } else {
             state(&owner.log, now_ms)
         };
-        json!({ "state": state, "key": owner.key.public().did(), "events": owner.log.len() })
+        json!({ "state": state, "key": named(owner.key.public()), "events": owner.log.len() })
     }
 
     /// Follows the owner's keys on disk for as long as the node runs.

@@ -262,8 +262,7 @@ impl Node {
         }
         let running: BTreeSet<String> = self.host.status().into_iter().map(|status| status.name).collect();
         let known = publish::known(self.store.as_ref())?;
-        let shown =
-            known.iter().filter(|added| running.contains(&added.file.name)).map(|added| self.show_agent(added));
+        let shown = known.iter().filter(|added| running.contains(&added.file.name)).map(|added| self.show_agent(added));
         // Every one is tried, whatever becomes of the others.
         let outcomes: Vec<Result<(), Failure>> = shown.collect();
         outcomes.into_iter().collect()

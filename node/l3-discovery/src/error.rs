@@ -22,7 +22,7 @@ pub enum FindError {
     /// Only strangers have agents of that name, and whoever asked did not ask for a stranger's.
     #[error(
         "no agent of yours, nor of anybody you trust, is known that is called {name:?}; a name alone never leads to a \
-         stranger's. Strangers have {}{}: use the whole id of one (or `--anyone` on the command line)",
+         stranger's. Strangers have {}{}: use the whole id of one, or trust its owner (`althing trust`); on the command line also `--anyone`",
         .ids.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", "),
         if .ids.len() > NAMED_MAX { format!(" and {} more", .ids.len() - NAMED_MAX) } else { String::new() }
     )]

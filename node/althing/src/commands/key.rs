@@ -90,6 +90,11 @@ fn next_of(file: &Path) -> Result<NextKeys, Failure> {
     exported.next.ok_or_else(|| Failure::usage(format!("{} holds no next keys", file.display())))
 }
 
+/// One of the owner's keys. Not as `did:key`: that names a node, and neither trust nor revocation by node takes these.
+pub fn named(key: PublicKey) -> String {
+    key.did().trim_start_matches("did:key:").to_owned()
+}
+
 /// What a log says.
 fn about(log: &KeyLog) -> Value {
     let events = log.events().map(|event| {
@@ -98,12 +103,12 @@ fn about(log: &KeyLog) -> Value {
             Change::Rotation => "rotation",
             Change::Revocation => "revocation",
         };
-        json!({ "change": change, "key": event.key.did(), "atMs": event.issued_at_ms,
+        json!({ "change": change, "key": named(event.key), "atMs": event.issued_at_ms,
             "oldKeyUntilMs": event.previous_until_ms })
     });
     json!({
         "owner": log.publisher().to_string(),
-        "key": log.current().did(),
+        "key": named(log.current()),
         "state": state(log, clock().now_ms()),
         "events": events.collect::<Vec<_>>(),
     })
@@ -130,29 +135,36 @@ fn show(folder: &Path, out: &Out) -> Result<(), Failure> {
     out.show(&value, |value| {
         let rows: Vec<Vec<String>> = rows(value, "events")
             .iter()
-            .map(|event| ["change", "key", "atMs", "oldKeyUntilMs"].map(|name| text(event, name)).to_vec())
+            .map(|event| vec![text(event, "change"), text(event, "key"), time(&event["atMs"])])
             .collect();
+        // The next rotation ends it, whatever the one before had left.
+        let until =
+            owner.log.events().last().and_then(|last| last.previous_until_ms).filter(|until| *until > clock().now_ms());
+        let until =
+            until.map_or_else(String::new, |until| format!("\nold key   is accepted until {}", time(&json!(until))));
         let next = if owner.has_next { "here" } else { "elsewhere" };
         let taken: String = self::rows(value, "withdrawn")
             .iter()
             .map(|taken| {
-                format!(
-                    "\n{} may do nothing that it was let do until {} (ms)",
-                    text(taken, "node"),
-                    text(taken, "untilMs")
-                )
+                format!("\n{} may do nothing that it was let do until {}", text(taken, "node"), time(&taken["untilMs"]))
             })
             .collect();
         format!(
-            "owner     {}\nkey       {}\nstate     {}\nnext key  {next}\nfolder    {}\n\n{}{taken}",
+            "owner     {}\nkey       {}\nstate     {}{until}\nnext key  {next}\nfolder    {}\n\n{}{taken}",
             text(value, "owner"),
             text(value, "key"),
             text(value, "state"),
             folder.display(),
-            table(&["change", "key", "at (ms)", "old key until (ms)"], &rows)
+            table(&["change", "key", "at"], &rows)
         )
     });
     Ok(())
+}
+
+/// A time in milliseconds, for people.
+fn time(ms: &Value) -> String {
+    let at = ms.as_i64().and_then(chrono::DateTime::from_timestamp_millis);
+    at.map(|at| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)).unwrap_or_default()
 }
 
 /// From the terminal without showing it, or the first line of standard input.

@@ -22,6 +22,10 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
             format!("network  {}{}", text(status, "network"), if status["private"] == true { " (private)" } else { "" }),
             format!("gateway  {}", text(status, "gateway")),
         ];
+        let keys = text(&status["ownerKeys"], "state");
+        if !["active", "rotating"].contains(&keys.as_str()) {
+            lines.push(format!("keys     {keys}; `althing doctor` says what to do"));
+        }
         let layers = &status["layers"];
         let l1 = &layers["l1Execution"];
         lines.push(format!(

@@ -66,6 +66,13 @@ pub fn revoke(folder: &Path, next: Option<NextKeys>, clock: &WallClock) -> Resul
 /// What the owner has let `node` do until now, it may do no longer.
 pub fn withdraw(folder: &Path, node: PublicKey, clock: &WallClock) -> Result<(), Failure> {
     let (files, owner) = current(folder)?;
+    if owner.log.events().any(|event| event.key == node) {
+        let message = format!(
+            "{} is a key of this owner's, and no node; `althing key rotate --overlap-minutes 0` gives it up",
+            node.did()
+        );
+        return Err(Failure::usage(message));
+    }
     let now_ms = clock.now_ms();
     let mut withdrawals: Vec<Vec<u8>> = owner.withdrawals.clone();
     withdrawals.retain(|bytes| {

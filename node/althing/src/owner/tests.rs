@@ -197,6 +197,19 @@ fn a_lost_key_comes_back_from_its_copy() {
 }
 
 #[test]
+fn a_key_of_the_owner_s_own_is_no_node_to_take_anything_from() {
+    let (folder, owner, entropy) = begun();
+    rotate(folder.path(), None, std::time::Duration::ZERO, &clock(), &entropy).expect("rotated");
+    let rotated = Owner::open(folder.path(), &clock(), &entropy).expect("the rotated owner");
+    for key in [owner.key.public(), rotated.key.public()] {
+        let refused = withdraw(folder.path(), key, &clock()).expect_err("it is refused").message;
+        assert!(refused.contains("key rotate"), "{refused}");
+    }
+    let after = Owner::open(folder.path(), &clock(), &entropy).expect("as before");
+    assert!(after.withdrawals.is_empty());
+}
+
+#[test]
 fn what_was_taken_back_stays_taken_back_across_a_rotation() {
     let (folder, owner, entropy) = begun();
     let node = SecretKey::from_seed(&[77; 32]).public();
