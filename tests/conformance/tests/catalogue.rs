@@ -299,6 +299,54 @@ fn placed(node: u8, sequence: u64, locals: &[LocalAgent], now_ms: u64) -> Author
 }
 
 #[test]
+fn of_two_descriptions_of_one_sequence_the_one_that_was_seen_stays() {
+    use althing_discovery::machine::catalogue::AdmitRefused;
+    // P-42: neither is newer. The publisher, or the thief of its key, signed both.
+    let described = |about: &str| {
+        let file = file("agent", about, "skill.s", "do", "things");
+        agent(&Owner::new(key(100)), &key(100), key(1).public(), &file, 7, NOW_MS)
+    };
+    let (first, other) = (described("first"), described("other"));
+    let mut catalogue = Catalogue::new(Bounds::for_nodes(8));
+    let now = Now { monotonic_ms: 0, wall_ms: NOW_MS };
+    for (sequence, local, taken) in [(1, &first, true), (2, &other, false), (3, &first, true)] {
+        let placement = placed(1, sequence, std::slice::from_ref(local), NOW_MS);
+        catalogue.place(now, &placement, Learned::Push, from(1)).expect("taken");
+        let admitted = catalogue.admit(candidate(local), Rank::Stranger);
+        assert_eq!(admitted.is_ok(), taken, "{admitted:?}");
+        assert!(taken || matches!(admitted, Err(AdmitRefused::OldDescription { got: 7, seen: 7 })), "{admitted:?}");
+    }
+}
+
+#[test]
+fn of_nodes_with_one_load_the_one_where_the_agent_has_fewer_turns_is_called_first() {
+    use althing_protocol::contract::Latency;
+    use althing_protocol::object::AgentLoad;
+    let mut catalogue = Catalogue::new(Bounds::for_nodes(8));
+    let now = Now { monotonic_ms: 0, wall_ms: NOW_MS };
+    let id = EVIDENCE[&(1, 1, 1)].verified.agent.clone();
+    for (node, turns) in [(1, 5), (2, 0), (3, 2)] {
+        let locals = [0, 1].map(|number| EVIDENCE[&(node, number, 1)].clone());
+        let mut body = placed(node, 1, &locals, NOW_MS).body;
+        let of = |turns| AgentLoad { latency: Latency::Srt, turns };
+        // The other agent's are more, the other way round.
+        body.loads = Some(vec![of(9 - turns), of(turns)]);
+        let placement = object::sign(body, NETWORK, "", &key(node)).expect("a placement");
+        catalogue.place(now, &placement, Learned::Push, from(node)).expect("taken");
+        locals.iter().for_each(|local| catalogue.admit(candidate(local), Rank::Stranger).expect("there is room"));
+    }
+    assert_eq!(catalogue.hosts(&id), [2, 3, 1].map(|node| key(node).public()));
+    let (found, _) = catalogue.find(&Query { capability: Some("skill.s1".to_owned()), ..Query::default() }, 0);
+    let turns: Vec<Option<u32>> = found.iter().map(|found| found.load.map(|load| load.turns)).collect();
+    assert_eq!(turns.len(), 3);
+    assert!([5, 0, 2].iter().all(|of| turns.contains(&Some(*of))), "{turns:?}");
+    // A node that does not say is asked like one without work.
+    let silent = placed(1, 2, &[0, 1].map(|number| EVIDENCE[&(1, number, 1)].clone()), NOW_MS);
+    catalogue.place(now, &silent, Learned::Push, from(1)).expect("taken");
+    assert_eq!(catalogue.find(&Query::default(), 0).0.iter().filter(|found| found.load.is_none()).count(), 2);
+}
+
+#[test]
 fn descriptions_of_others_have_a_budget() {
     use althing_discovery::machine::catalogue::AdmitRefused;
     use althing_discovery::machine::room::NODE_BYTES_MAX;

@@ -1,6 +1,7 @@
 //! The command line's side of the control socket.
 
 use std::path::Path;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use serde::Serialize;
@@ -13,6 +14,9 @@ use crate::paths::Paths;
 
 /// Longest line of a streamed answer.
 const LINE_BYTES_MAX: usize = 4 << 20;
+
+/// What only reads is answered at once, or after what it measures; a node that takes longer is stopped, or stuck.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection to the node of these paths.
 pub struct Client {
@@ -34,7 +38,7 @@ impl Client {
 
     /// `GET path`.
     pub async fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.finish(self.http.get(url(path)).send().await).await
+        self.finish(self.http.get(url(path)).timeout(READ_TIMEOUT).send().await).await
     }
 
     /// `POST path` with a JSON body.
@@ -65,6 +69,11 @@ impl Client {
     }
 
     fn lost(&self, error: &reqwest::Error) -> Failure {
+        if error.is_timeout() {
+            let message =
+                format!("the node did not answer within {} s: it is stopped, or stuck", READ_TIMEOUT.as_secs());
+            return Failure::new(code::UNREACHABLE, message);
+        }
         Failure::new(code::NO_NODE, format!("the node went away ({error}); start it with `althing{} up`", self.flags))
     }
 }
