@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-const DID: &str = "did:key:zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw";
+const DID: &str = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
 const SMALL: &str = "name: echo\ndescription: Says it again.\nruntime: { native: { builtin: echo } }\n";
 
 fn problems(text: &str) -> Vec<AgentFileProblem> {

@@ -46,7 +46,7 @@ fn runtime() -> impl Strategy<Value = RuntimeSpec> {
 }
 
 fn callers() -> impl Strategy<Value = Callers> {
-    let did = "did:key:zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw".to_owned();
+    let did = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp".to_owned();
     prop_oneof![
         Just(Callers::ThisNode),
         Just(Callers::Own),
