@@ -11,6 +11,7 @@
 mod compiled;
 mod compiler;
 mod component;
+mod epochs;
 mod hrt;
 mod soft;
 

@@ -1,6 +1,7 @@
 //! Guests that are not hard real-time: they share an engine whose epoch goes on while any of them runs.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use althing_execution::{Loaded, SoftRuntime, SystemCalls};
 use althing_protocol::Contract;
@@ -8,8 +9,11 @@ use althing_protocol::Contract;
 use wasmtime::EngineWeak;
 
 use crate::compiler::Compiler;
-use crate::component::{Components, TICK};
+use crate::component::Components;
 use crate::hrt::Hard;
+
+/// Between two epochs of control loops, whose turns are short.
+const TICK: Duration = Duration::from_millis(10);
 
 /// Runs guests of the soft real-time and delay-tolerant classes. Its engines start with the first that needs them.
 pub struct Soft {
@@ -54,12 +58,7 @@ impl Soft {
     }
 
     fn components(&self) -> Result<&Components, String> {
-        let start = || {
-            let components = Components::new(self.compiler.clone())?;
-            tick(components.weak())?;
-            Ok(components)
-        };
-        self.components.get_or_init(start).as_ref().map_err(Clone::clone)
+        self.components.get_or_init(|| Components::new(self.compiler.clone())).as_ref().map_err(Clone::clone)
     }
 }
 

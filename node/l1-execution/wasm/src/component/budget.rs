@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use althing_execution::realtime::ran_ns;
 
+use crate::epochs::Epochs;
+
 /// What a turn ran, the node's own functions that it called included. While it waits, or others run, it costs nothing.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
@@ -16,11 +18,12 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    /// Does `work`, and counts what it takes.
-    pub async fn on<T>(&self, work: impl Future<Output = T>) -> T {
+    /// Does `work`, and counts what it takes; the epochs go on in its polls.
+    pub async fn on<T>(&self, epochs: &Epochs, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
             self.began_ns.store(ran_ns(), Ordering::Relaxed);
+            let _running = epochs.run();
             let polled = work.as_mut().poll(context);
             self.before_ns.store(self.ns(), Ordering::Relaxed);
             polled
@@ -53,8 +56,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_it_runs_before_and_after_it_waits_is_counted_and_waiting_is_not() {
-        let spent = Spent::default();
-        let told = spent.on(async {
+        let engine = wasmtime::Engine::default();
+        let (spent, epochs) = (Spent::default(), Epochs::of(engine.weak()).expect("a thread"));
+        let told = spent.on(&epochs, async {
             work();
             tokio::time::sleep(WAIT).await;
             work();
@@ -65,7 +69,7 @@ mod tests {
         assert!((2 * WORK_NS..2 * WORK_NS + wait_ns / 2).contains(&told), "{told}");
         work();
         // A poll that comes later counts from where the last one ended.
-        let again = spent.on(async { spent.ns() }).await;
+        let again = spent.on(&epochs, async { spent.ns() }).await;
         assert!((told..told + WORK_NS).contains(&again), "{told} became {again}");
     }
 }

@@ -20,12 +20,13 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
-use wasmtime::{Config, Engine, EngineWeak, PoolingAllocationConfig, ResourceLimiter, Store, UpdateDeadline};
+use wasmtime::{Config, Engine, PoolingAllocationConfig, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::p2::pipe::SinkOutputStream;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::compiled::Compiled;
 use crate::compiler::Compiler;
+use crate::epochs::Epochs;
 use bindings::AgentPre;
 use bindings::althing::agent::kernel::Said;
 use bindings::althing::agent::turns::Reply;
@@ -41,8 +42,6 @@ mod bindings {
     });
 }
 
-/// Between two epochs.
-pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// The stack of a guest, bytes: interpreters need some.
 const STACK_BYTES: usize = 2 * 1024 * 1024;
 /// What the host's own functions need beyond.
@@ -80,6 +79,7 @@ fn pool() -> PoolingAllocationConfig {
 /// The engine of components.
 pub(crate) struct Components {
     engine: Engine,
+    epochs: Arc<Epochs>,
     room: Arc<Semaphore>,
     linker: Linker<Data>,
     compiler: Compiler,
@@ -106,16 +106,13 @@ impl Components {
         kernel::add_to_linker::<_, HasSelf<Data>>(&mut linker, |data| data).map_err(|error| error.to_string())?;
         memory::add_to_linker::<_, HasSelf<Data>>(&mut linker, |data| data).map_err(|error| error.to_string())?;
         Ok(Components {
+            epochs: Arc::new(Epochs::of(engine.weak())?),
             engine,
             room: Arc::new(Semaphore::new(TURNS_MAX as usize)),
             linker,
             compiler,
             compiled: Compiled::default(),
         })
-    }
-
-    pub fn weak(&self) -> EngineWeak {
-        self.engine.weak()
     }
 
     fn compile(&self, code: &[u8]) -> Result<AgentPre<Data>, String> {
@@ -129,6 +126,7 @@ impl Components {
         let linked = self.compiled.get(code, || self.compile(code))?;
         Ok(Arc::new(Guests {
             engine: self.engine.clone(),
+            epochs: self.epochs.clone(),
             room: self.room.clone(),
             own_room: Semaphore::new(TURNS_OF_ONE_MAX),
             linked,
@@ -143,6 +141,7 @@ impl Components {
 /// Instances of one component.
 struct Guests {
     engine: Engine,
+    epochs: Arc<Epochs>,
     /// Room in the engine's pool.
     room: Arc<Semaphore>,
     /// Its share of that.
@@ -316,7 +315,7 @@ impl Guests {
         let artifact = format!("answer-{}", turn.history.len() + 1);
         let spent = Arc::<Spent>::default();
         let mut store = self.store(artifact, out, spent.clone());
-        let working = spent.on(self.work(&mut store, &turn));
+        let working = spent.on(&self.epochs, self.work(&mut store, &turn));
         let Ok(outcome) = tokio::time::timeout(TURN_MAX, working).await else {
             return Err(AgentError::Failed(format!("it was stopped: a turn takes {} s at most", TURN_MAX.as_secs())));
         };
