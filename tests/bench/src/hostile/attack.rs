@@ -20,7 +20,7 @@ use rand::{Rng as _, RngCore as _};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
 
-use super::{CROWD, CROWD_AT, HELD, NETWORK, PROVIDERS, SLOW_NODES, SLOW_STREAMS, WRITERS};
+use super::{ATTACKERS_AT, CROWD, CROWD_AT, HELD, NETWORK, PROVIDERS, SLOW_NODES, SLOW_STREAMS, WRITERS};
 use crate::calls::network;
 
 /// Writes of one node that are under way.
@@ -30,15 +30,16 @@ const IN_FLIGHT: usize = 64;
 /// is ended.
 pub async fn attack() {
     let words: Vec<String> = std::env::args().collect();
-    let (peer, address): (PeerId, Multiaddr) =
-        (words[2].parse().expect("a peer"), words[3].parse().expect("an address"));
+    let peer: PeerId = words[2].parse().expect("a peer");
+    let attackers = by_way_of(ATTACKERS_AT, &words[3]).await;
+    let address: Multiaddr = attackers[0].parse().expect("an address");
     let victim = PublicKey::from_peer_id(&words[2]).expect("a node's key");
     let (came, mut coming) = mpsc::channel(WRITERS + SLOW_NODES);
     for number in 0..WRITERS {
         tokio::spawn(write(number, peer, address.clone(), came.clone()));
     }
     for _ in 0..SLOW_NODES {
-        tokio::spawn(slow(victim, words[3].clone(), came.clone()));
+        tokio::spawn(slow(victim, attackers[0].clone(), came.clone()));
     }
     // First those who are to be heard: the others take the places of whoever comes later.
     for _ in 0..WRITERS + SLOW_NODES {

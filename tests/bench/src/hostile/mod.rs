@@ -41,6 +41,8 @@ const HELD: usize = 1_000;
 const CROWD: usize = 600;
 /// Where these and those that are held come from.
 const CROWD_AT: &str = "127.0.0.9";
+/// Where the others come from; the honest peer has 127.0.0.1 to itself.
+const ATTACKERS_AT: &str = "127.0.0.7";
 /// Nodes that say without end what they provide.
 const PROVIDERS: usize = 4;
 /// Provider records that the node may keep of all others, as `RecordLimits` has it.
@@ -246,7 +248,7 @@ pub async fn run() -> bool {
         table["values"], table["providers"]
     );
     let provided = table["providers"].as_u64().is_some_and(|provided| provided <= PROVIDED_MAX);
-    // Those from elsewhere; the crowd's own address has no place left.
+    // Those from the crowd's own address are counted only: they share its places.
     let all_came = newcomers[0].answered.len() == newcomers[0].came;
     let held = table["values"] == 1 && provided && all_came && most < RESIDENT_MAX;
     held && table["refused"].as_u64().is_some_and(|came| came >= WRITES) && felt.into_iter().all(|held| held)
