@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use althing_discovery::Net;
 use althing_execution::admission::Policy;
 use althing_execution::kernel::KernelConfig;
+use althing_node::network_key;
 use althing_protocol::NetworkKey;
 use althing_store::file::read_text;
 use althing_store::keyfile;
@@ -13,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::exit::Failure;
-use crate::network_key;
 
 /// Bytes of the file.
 const FILE_BYTES_MAX: u64 = 1 << 20;

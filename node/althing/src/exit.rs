@@ -1,5 +1,7 @@
 //! How commands fail: a sentence for people, a stable exit code for scripts.
 
+use althing_node::network_key::NetworkKeyFileError;
+use althing_node::{Kind, NodeError, OwnerError, SecretError};
 use serde_json::json;
 
 use crate::commands::plain;
@@ -31,6 +33,41 @@ pub mod code {
 pub struct Failure {
     pub code: u8,
     pub message: String,
+}
+
+/// The exit code of a node's failure.
+fn code_of(kind: Kind) -> u8 {
+    match kind {
+        Kind::Invalid => code::USAGE,
+        Kind::NotFound => code::NOT_FOUND,
+        Kind::Refused => code::REFUSED,
+        Kind::NotYet => code::LATER,
+        Kind::Failed => code::FAILED,
+    }
+}
+
+impl From<NodeError> for Failure {
+    fn from(error: NodeError) -> Failure {
+        Failure::new(code_of(error.kind()), error.to_string())
+    }
+}
+
+impl From<OwnerError> for Failure {
+    fn from(error: OwnerError) -> Failure {
+        Failure::new(code_of(error.kind()), error.to_string())
+    }
+}
+
+impl From<SecretError> for Failure {
+    fn from(error: SecretError) -> Failure {
+        Failure::new(code_of(error.kind()), error.to_string())
+    }
+}
+
+impl From<NetworkKeyFileError> for Failure {
+    fn from(error: NetworkKeyFileError) -> Failure {
+        Failure::new(code_of(error.kind()), error.to_string())
+    }
 }
 
 impl Failure {

@@ -1,24 +1,15 @@
 //! `althing`: a node of the mesh, and its command line.
 
-mod agents;
 mod args;
 mod bench;
-mod bindings;
 mod commands;
 mod config;
 mod control;
 mod demo;
-mod doctor;
 mod exit;
-mod introduce;
-mod keys;
-mod network_key;
-mod node;
-mod owner;
-mod parts;
+mod faces;
 mod paths;
-mod publish;
-mod secrets;
+mod ports;
 mod telemetry;
 
 use std::process::ExitCode;

@@ -56,6 +56,18 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-testing",
         ],
     ),
+    (
+        "althing-node",
+        &[
+            "althing-calls",
+            "althing-communication",
+            "althing-discovery",
+            "althing-execution",
+            "althing-protocol",
+            "althing-store",
+            "althing-td",
+        ],
+    ),
     ("althing-gateway", &["althing-calls", "althing-protocol", "althing-td"]),
     ("althing-testing", &[]),
     ("althing-tidy", &["althing-testing"]),

@@ -8,7 +8,7 @@ mod support;
 /// `#![expect(clippy::disallowed_methods, reason = "…")]`; tests may carry it unlisted.
 const SHELLS: &[(&str, &str)] = &[
     ("node/althing/src/demo/stage.rs", "the real clock, to measure what it shows"),
-    ("node/althing/src/node.rs", "the real clock and randomness, handed to the layers"),
+    ("node/althing/src/ports.rs", "the real clock and randomness, handed to the layers"),
 ];
 
 /// What deciding code may not even name: it is handed the time and an rng, and what it iterates has an order.

@@ -195,7 +195,7 @@ async fn memory(folder: &Path, rounds: usize) -> Result<Vec<Row>, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::failed(error.to_string());
     let store = RocksStore::open(&folder.join("store"), &[MEMORY], StoreConfig::default());
     let store: Arc<dyn Store> = Arc::new(store.map_err(|error| failed(&error))?);
-    let clock = crate::node::clock();
+    let clock = crate::ports::clock();
     let memories = Memories::new(store, Arc::new(move || clock.now_ms()), Arc::new(|_| {}), Arc::new(|_| Ok(None)));
     let terms = Memory::default();
     let memory = memories.open("bench", &terms, Arc::new(Embedder::Words)).map_err(|error| failed(&error))?;

@@ -4,16 +4,16 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use std::time::Duration;
 
+use althing_node::owner::{self, Exported, NextKeys, Owner, key_name, log_state};
+use althing_protocol::KeyLog;
 use althing_protocol::keylog::Change;
-use althing_protocol::{KeyLog, PublicKey};
 use serde_json::{Value, json};
 
 use crate::args::Key;
 use crate::commands::{Out, rows, table, text};
 use crate::exit::Failure;
-use crate::node::{clock, entropy};
-use crate::owner::{self, Exported, NextKeys, Owner};
 use crate::paths::Paths;
+use crate::ports::{clock, entropy};
 
 /// Characters of a passphrase.
 const PASSPHRASE_MIN: usize = 8;
@@ -90,11 +90,6 @@ fn next_of(file: &Path) -> Result<NextKeys, Failure> {
     exported.next.ok_or_else(|| Failure::usage(format!("{} holds no next keys", file.display())))
 }
 
-/// One of the owner's keys. Not as `did:key`: that names a node, and neither trust nor revocation by node takes these.
-pub fn named(key: PublicKey) -> String {
-    key.did().trim_start_matches("did:key:").to_owned()
-}
-
 /// What a log says.
 fn about(log: &KeyLog) -> Value {
     let events = log.events().map(|event| {
@@ -103,25 +98,15 @@ fn about(log: &KeyLog) -> Value {
             Change::Rotation => "rotation",
             Change::Revocation => "revocation",
         };
-        json!({ "change": change, "key": named(event.key), "atMs": event.issued_at_ms,
+        json!({ "change": change, "key": key_name(event.key), "atMs": event.issued_at_ms,
             "oldKeyUntilMs": event.previous_until_ms })
     });
     json!({
         "owner": log.publisher().to_string(),
-        "key": named(log.current()),
-        "state": state(log, clock().now_ms()),
+        "key": key_name(log.current()),
+        "state": log_state(log, clock().now_ms()),
         "events": events.collect::<Vec<_>>(),
     })
-}
-
-/// `active`, `rotating` while the old key is accepted too, or `revoked`.
-pub fn state(log: &KeyLog, now_ms: u64) -> &'static str {
-    if log.revoked() {
-        return "revoked";
-    }
-    let keys: Vec<PublicKey> = log.events().map(|event| event.key).collect();
-    let before = keys.len().checked_sub(2).map(|at| keys[at]);
-    if before.is_some_and(|key| log.accepts(key, now_ms).is_ok()) { "rotating" } else { "active" }
 }
 
 fn show(folder: &Path, out: &Out) -> Result<(), Failure> {

@@ -18,6 +18,7 @@ pub mod top;
 pub mod trust;
 pub mod up;
 
+pub use althing_node::doctor::short;
 use althing_td::is_hidden;
 use serde_json::Value;
 
@@ -83,12 +84,6 @@ pub fn text(value: &Value, name: &str) -> String {
         Value::Null => String::new(),
         other => other.to_string(),
     }
-}
-
-/// A DID short enough for a table.
-pub fn short(did: &str) -> String {
-    let key = did.strip_prefix("did:key:").unwrap_or(did);
-    if key.len() > 14 { format!("{}…{}", &key[..6], &key[key.len() - 6..]) } else { key.to_owned() }
 }
 
 /// The rows of a list.

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use althing_node::network_key;
 use serde_json::json;
 
 use crate::args::NetworkKey;
 use crate::commands::{Out, text};
 use crate::exit::Failure;
-use crate::network_key;
-use crate::node::entropy;
+use crate::ports::entropy;
 
 /// Makes a private network's key, or shows which one a file holds.
 pub fn run(asked: &NetworkKey, out: &Out) -> Result<(), Failure> {

@@ -2,17 +2,17 @@
 
 use std::io::Read as _;
 
+use althing_node::{SECRET_BYTES_MAX, Secrets};
 use serde_json::json;
 
 use crate::args::Secret;
 use crate::commands::{Out, rows, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
-use crate::secrets::{SECRET_BYTES_MAX, Secrets};
 
 /// Keeps, lists or removes secrets.
 pub fn run(at: &Paths, secret: &Secret, out: &Out) -> Result<(), Failure> {
-    let secrets = Secrets::of(at);
+    let secrets = Secrets::of(&at.data);
     match secret {
         Secret::Set { secret: name } => {
             secrets.set(name, read()?.trim_end_matches(['\n', '\r']))?;

@@ -1,5 +1,6 @@
 //! `althing status`, `ps`, `peers`, `describe`, `id`.
 
+use althing_node::{Owner, owner};
 use althing_protocol::SecretKey;
 use serde_json::{Value, json};
 
@@ -8,9 +9,8 @@ use crate::commands::panes::panes;
 use crate::commands::{Out, rows, short, table, text};
 use crate::control::client::Client;
 use crate::exit::{Failure, code};
-use crate::owner::Owner;
 use crate::paths::Paths;
-use crate::{node, owner};
+use crate::ports;
 
 /// How the node is.
 pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
@@ -127,8 +127,8 @@ pub fn id(at: &Paths, out: &Out) -> Result<(), Failure> {
         let message = format!("this node was never started; start it with `althing{} up`", at.flags());
         return Err(Failure::new(code::NO_NODE, message));
     }
-    let key: SecretKey = owner::secret(&at.node_key(), &node::entropy())?;
-    let owner = Owner::open(&at.owner, &node::clock(), &node::entropy())?;
+    let key: SecretKey = owner::secret(&at.node_key(), &ports::entropy())?;
+    let owner = Owner::open(&at.owner, &ports::clock(), &ports::entropy())?;
     let key = key.public();
     let value = json!({ "node": key.did(), "peerId": key.peer_id(), "owner": owner.id().to_string() });
     out.show(&value, |value| {

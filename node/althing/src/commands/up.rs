@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_node::{Node, owner};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -10,17 +11,21 @@ use crate::commands::{Out, print_line};
 use crate::config::Config;
 use crate::control::server;
 use crate::exit::Failure;
-use crate::node::Node;
 use crate::paths::Paths;
+use crate::ports::{self, Opened};
 use crate::telemetry;
 
 /// Runs a node until it is told to stop.
 pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     let config = configure(at, up)?;
     let exporting = telemetry::start(&config.telemetry, &at.name)?;
-    let node = Arc::new(Node::start(at, config).await?);
+    let Opened { node, owner: told, faces } = ports::open(at, &config).await?;
+    let node = Arc::new(node);
+    faces.serve(&node, &config);
     let listener = server::bind(&at.socket())?;
     tokio::spawn(server::serve(listener, node.clone()));
+    // As it was when the keys were read: they may have changed while the node started.
+    let known = told.borrow().stamp;
     announce(&node, at, out);
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::failed(error.to_string()))?;
     // The terminal was closed.
@@ -29,7 +34,8 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}
         _ = hung_up.recv() => {}
-        () = node.keep_for_ever() => {}
+        () = node.keep() => {}
+        () = owner::follow(&at.owner, known, &told) => {}
     }
     if !out.json {
         print_line("stopping");
@@ -72,9 +78,9 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
     let value = json!({
         "node": node.key.public().did(),
         "owner": node.owner().id().to_string(),
-        "gateway": format!("http://{}", node.gateway),
+        "gateway": node.gateway.map(|gateway| format!("http://{gateway}")),
         "listening": listening,
-        "introducing": node.introducing,
+        "introducing": node.introductions.addresses,
         "notes": node.notes,
     });
     if out.json {
@@ -83,8 +89,10 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
     }
     print_line(&format!("node     {} ({})", node.key.public().did(), at.name));
     print_line(&format!("owner    {}", node.owner().id()));
-    print_line(&format!("gateway  http://{}", node.gateway));
-    for address in &node.introducing {
+    if let Some(gateway) = node.gateway {
+        print_line(&format!("gateway  http://{gateway}"));
+    }
+    for address in &node.introductions.addresses {
         print_line(&format!("intro    http://{address}/.well-known/wot"));
     }
     for address in listening {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_execution::definition::{Difference, Unfit};
 use althing_execution::realtime::{Machine, Privilege};
 use althing_execution::{AgentState, AgentStatus};
+use althing_node::Node;
+use althing_node::doctor::refused_tools;
 use althing_protocol::AgentId;
 use axum::Json;
 use axum::extract::State;
@@ -16,16 +17,13 @@ use serde_json::{Value, json};
 use crate::control::server::ndjson;
 use crate::control::{AddRequest, RunLine};
 use crate::exit::Failure;
-use crate::node::Node;
 
-/// Tools of one agent whose refusal is told of in words.
-const REFUSED_TOOLS_MAX: usize = 16;
 /// Between two looks at an agent that is run.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// An agent that was added.
 pub fn added(node: &Node, id: &AgentId) -> Value {
-    let card = format!("http://{}/a2a/{}/.well-known/agent-card.json", node.gateway, id.name());
+    let card = node.gateway.map(|gateway| format!("http://{gateway}/a2a/{}/.well-known/agent-card.json", id.name()));
     let status = node.agent_status(id.name()).map(|status| row(&status));
     json!({ "id": id.to_string(), "name": id.name(), "card": card, "status": status })
 }
@@ -95,17 +93,6 @@ fn row(agent: &AgentStatus) -> Value {
     })
 }
 
-/// The tools that an agent is not given, each with what is the matter, field by field.
-pub fn refused_tools(agent: &AgentStatus) -> Vec<String> {
-    let difference = |one: &Difference| format!("{}: was {:?}, is {:?}", one.field, one.old, one.new);
-    let told = |(tool, unfit): (&String, &Unfit)| {
-        let differences: Vec<String> = unfit.differences().iter().map(difference).collect();
-        let more = if differences.is_empty() { String::new() } else { format!(" ({})", differences.join(", ")) };
-        format!("{} {tool:?}: {}{more}", unfit.reason(), unfit.brief())
-    };
-    agent.unfit.iter().take(REFUSED_TOOLS_MAX).map(told).collect()
-}
-
 /// `GET /ps`
 pub async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
     let agents = node.host.status();
@@ -124,8 +111,8 @@ impl Drop for Held {
     fn drop(&mut self) {
         let (node, name) = (self.node.clone(), std::mem::take(&mut self.name));
         tokio::spawn(async move {
-            if let Err(failure) = node.end_agent(&name).await {
-                tracing::error!(name, reason = failure.message, "an agent could not be taken away");
+            if let Err(error) = node.end_agent(&name).await {
+                tracing::error!(name, %error, "an agent could not be taken away");
             }
         });
     }

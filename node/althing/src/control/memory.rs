@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use althing_execution::memory::{Gone, Memory, MemoryError, Overview, Recalled};
+use althing_node::Node;
 use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
 use crate::control::MemoryRequest;
 use crate::exit::{Failure, code};
-use crate::node::Node;
 
 type Answer = Result<Json<Value>, Failure>;
 

@@ -2,7 +2,6 @@
 
 pub mod agents;
 pub mod client;
-pub mod doctor;
 mod memory;
 pub mod reserve;
 pub mod server;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_calls::{ReservationError, reserve};
+use althing_node::Node;
 use althing_protocol::PublicKey;
 use axum::Json;
 use axum::extract::State;
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 
 use crate::control::ReserveRequest;
 use crate::exit::{Failure, code};
-use crate::node::Node;
 
 /// Between the two phases.
 const PREPARED: Duration = Duration::from_secs(10);

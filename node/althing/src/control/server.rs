@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use althing_calls::{Among, Ask, Operation, OperationError, Priority, Reply, Trace};
 use althing_discovery::{Found, Learned, Query};
+use althing_node::{Node, doctor, publish};
 use althing_protocol::{CallerId, IdentityError, PublicKey};
 use axum::body::Body;
 use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
@@ -17,9 +18,8 @@ use futures::{Stream, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
-use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest, agents, doctor, memory, reserve};
+use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest, agents, memory, reserve};
 use crate::exit::{Failure, code};
-use crate::node::Node;
 
 type Answer = Result<Json<Value>, Failure>;
 
@@ -61,7 +61,7 @@ pub async fn serve(listener: UnixListener, node: Arc<Node>) {
         .route("/reserve", post(reserve::reserve))
         .route("/memory", get(memory::list))
         .route("/memory/{namespace}", post(memory::work).delete(memory::remove))
-        .route("/doctor", post(doctor::doctor))
+        .route("/doctor", post(examine))
         .route("/trust", get(trusted).post(trust))
         .route("/call", post(call))
         .route("/cancel", post(cancel))
@@ -80,18 +80,18 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
         "node": node.key.public().did(),
         "owner": node.owner().id().to_string(),
         "ownerKeys": node.key_state(),
-        "network": node.config.network,
-        "private": node.config.secret.is_some(),
+        "network": node.network(),
+        "private": node.config.private,
         "version": env!("CARGO_PKG_VERSION"),
-        "gateway": format!("http://{}", node.gateway),
+        "gateway": node.gateway.map(|gateway| format!("http://{gateway}")),
         "notes": node.notes,
         "layers": {
             "l1Execution": {
                 "agents": node.host.status().len(),
                 "turns": node.host.turns().values().map(|(_, turns)| turns).sum::<u64>(),
-                "machine": node.kernel.machine().map(|machine| agents::machine(&machine)),
-                "reserved": node.kernel.reserved(),
-                "promised": node.kernel.shares_ppm().iter().map(|ppm| *ppm as f64 / 1e6).collect::<Vec<_>>(),
+                "machine": node.kernel().and_then(|kernel| kernel.machine()).map(|machine| agents::machine(&machine)),
+                "reserved": node.kernel().map_or(0, |kernel| kernel.reserved()),
+                "promised": promised(&node),
             },
             "l2Communication": {
                 "peers": network.peers().len(),
@@ -111,27 +111,29 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
     }))
 }
 
-/// How others can reach this node: `internet`, `relayed`, `hidden` (nobody can, and no relay was found yet), `nearby` (from
-/// its own network; nobody on the internet has tried), `blocked` (not even from there) or `unknown` (nobody has tried).
-pub fn reach(node: &Node) -> Value {
+/// The share of each core that is promised.
+fn promised(node: &Node) -> Vec<f64> {
+    let shares = node.kernel().map(|kernel| kernel.shares_ppm()).unwrap_or_default();
+    shares.iter().map(|ppm| *ppm as f64 / 1e6).collect()
+}
+
+/// How others can reach this node, and where.
+fn reach(node: &Node) -> Value {
     let (network, verdict) = (node.communication.network(), node.communication.reach());
     let relays: Vec<String> = network.relays().iter().map(|relay| relay.did()).collect();
-    let state = match &verdict {
-        verdict if verdict.from_internet => "internet",
-        verdict if verdict.hidden && !relays.is_empty() => "relayed",
-        verdict if verdict.hidden => "hidden",
-        verdict if verdict.hidden_nearby => "blocked",
-        verdict if !verdict.confirmed.is_empty() => "nearby",
-        _ => "unknown",
-    };
     let failures = verdict.failures.iter().map(|(address, why)| json!({ "address": address, "why": why }));
     json!({
-        "state": state,
+        "state": node.reach(),
         "confirmed": verdict.confirmed,
         "relays": relays,
         "failures": failures.collect::<Vec<_>>(),
         "announced": network.announced(),
     })
+}
+
+/// `POST /doctor`
+async fn examine(State(node): State<Arc<Node>>) -> Json<Value> {
+    Json(doctor::examine(&node).await)
 }
 
 async fn peers(State(node): State<Arc<Node>>) -> Json<Value> {
@@ -270,11 +272,11 @@ fn td(bytes: Vec<u8>) -> Response {
 }
 
 async fn listed(State(node): State<Arc<Node>>) -> Answer {
-    let stored = crate::publish::stored(node.store.as_ref())?;
+    let stored = publish::stored(node.store.as_ref())?;
     let list = stored.iter().map(|added| {
         json!({
             "name": added.file.name,
-            "id": crate::publish::agent_id(&node.owner(), &added.file).map(|id| id.to_string()).ok(),
+            "id": publish::agent_id(&node.owner(), &added.file).map(|id| id.to_string()).ok(),
             "title": added.file.title,
             "callers": added.file.callers,
             "exposure": added.file.exposure,
@@ -294,11 +296,11 @@ async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> 
 }
 
 async fn bound(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
-    node.bind(request.file, &request.folder).await.map(Json)
+    Ok(Json(node.bind(request.file, &request.folder).await?))
 }
 
 async fn binding(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
-    node.binding(&name).map(Json)
+    Ok(Json(node.binding(&name)?))
 }
 
 async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 use crate::exit::Failure;
-use crate::node;
+use crate::ports;
 
 /// How long the attacked node may take to close a stream.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,9 +32,9 @@ struct Opened {
 impl Intruder {
     /// Connects to `target` at `address`, on the network `name`.
     pub async fn connect(target: PublicKey, address: &str, name: &str) -> Result<Intruder, Failure> {
-        let key = SecretKey::from_seed(&node::entropy().bytes());
+        let key = SecretKey::from_seed(&ports::entropy().bytes());
         let config =
-            Libp2pConfig { listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()], ..Libp2pConfig::new(name, node::clock()) };
+            Libp2pConfig { listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()], ..Libp2pConfig::new(name, ports::clock()) };
         let network = Libp2pNetwork::start(&key, config).await.map_err(failed)?;
         network.dial(Some(target), vec![address.to_owned()]).await.map_err(failed)?;
         Ok(Intruder { network, key, target, name: name.to_owned() })
@@ -42,7 +42,7 @@ impl Intruder {
 
     async fn open(&self) -> Result<Opened, Failure> {
         let mut raw = self.network.open(self.target, althing_calls::CALL).await.map_err(failed)?;
-        let challenge = node::entropy().bytes();
+        let challenge = ports::entropy().bytes();
         let hello = Hello { version: FRAME_VERSION, challenge, network: self.name.clone(), owner: None };
         send(&mut raw, &hello.encode()).await?;
         let theirs = Hello::decode(&receive(&mut raw).await?, &self.name).map_err(failed)?;
@@ -60,7 +60,7 @@ impl Intruder {
     /// Sends a call that is signed by a key other than the one that the connection proved.
     pub async fn forge(&self, agent: &AgentId) -> Result<(), Failure> {
         let Opened { mut raw, mut binding } = self.open().await?;
-        let other = SecretKey::from_seed(&node::entropy().bytes());
+        let other = SecretKey::from_seed(&ports::entropy().bytes());
         binding.opener = other.public();
         let forged = FrameSealer::new(&binding, other).seal(request(agent)).map_err(failed)?;
         send(&mut raw, &forged).await?;

@@ -103,6 +103,12 @@ impl Host {
         }
     }
 
+    /// The same host, with these ports.
+    #[must_use]
+    pub fn with_ports(self, ports: Ports) -> Host {
+        Host { ports, ..self }
+    }
+
     /// A host whose turns run as their contracts say.
     #[must_use]
     pub fn scheduled(builtins: Builtins, process: ProcessConfig, scheduling: Scheduling, ports: Ports) -> Host {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use althing_communication::CallerRule;
 use althing_execution::definition::Pins;
-use althing_protocol::object::{self, Grant, Membership, ObjectError};
+use althing_protocol::object::{self, Grant, Membership};
 use althing_protocol::{AgentId, Authored, IdentityError, OwnerProof, PublicKey, VerifiedAgent};
 use althing_store::{Batch, Durability, Family, Range, Store};
 use althing_td::{AgentFile, Callers, Description};
@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use crate::exit::{Failure, code};
+use crate::error::NodeError;
 use crate::owner::Owner;
 
 /// Agents that were added to this node, by name.
@@ -45,6 +45,9 @@ pub struct Added {
 
 impl Added {
     /// Describes and signs the agent of `file` for the first time; `once` says for how long.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
     pub fn new(
         file: AgentFile,
         folder: PathBuf,
@@ -52,19 +55,23 @@ impl Added {
         owner: &Owner,
         network: &str,
         now_ms: u64,
-    ) -> Result<Added, Failure> {
+    ) -> Result<Added, NodeError> {
         let description = describe(&file, owner, network, now_ms)?;
         Ok(Added { file, folder, description, pins: None, once })
     }
 
     /// The same agent, described and signed anew; all else about it stays.
-    pub fn signed_anew(self, owner: &Owner, network: &str, now_ms: u64) -> Result<Added, Failure> {
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub fn signed_anew(self, owner: &Owner, network: &str, now_ms: u64) -> Result<Added, NodeError> {
         let description = describe(&self.file, owner, network, now_ms)?;
         Ok(Added { description, ..self })
     }
 
     /// Is it described for the network of that name, with the owner's key of now? The operator may have given the node
     /// another name, or key, since, and the owner may have rotated its keys while the node did not run.
+    #[must_use]
     pub fn is_signed(&self, owner: &Owner, network: &str) -> bool {
         let bytes = STANDARD.decode(&self.description).unwrap_or_default();
         let opened = object::open::<object::Description>(&bytes, network, "");
@@ -72,44 +79,49 @@ impl Added {
     }
 
     /// The definitions of tools that it was bound to when it was added, and the only ones that it is given again.
-    pub fn kept_pins(&self) -> Result<Pins, Failure> {
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub fn kept_pins(&self) -> Result<Pins, NodeError> {
         match &self.pins {
             Some(pins) => Ok(pins.clone()),
             None if self.file.tools.is_empty() => Ok(Pins::new()),
-            None => {
-                let name = &self.file.name;
-                let message = format!(
-                    "it is not known what its tools were when agent {name:?} was added, and as they are now they were \
-                     never agreed to: `althing agent remove {name}` and `althing agent add FILE` bind it to these"
-                );
-                Err(Failure::new(code::REFUSED, message))
-            }
+            None => Err(NodeError::ToolsUnknown(self.file.name.clone())),
         }
     }
 
     /// The description, parsed, and the evidence for `node` with a fresh grant.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
     pub fn evidence(
         &self,
         owner: &Owner,
         node: PublicKey,
         network: &str,
         now_ms: u64,
-    ) -> Result<(Arc<VerifiedAgent>, Arc<Description>), Failure> {
-        let damaged = |why: String| Failure::failed(format!("agent {:?} as stored: {why}", self.file.name));
-        let bytes = STANDARD.decode(&self.description).map_err(|error| damaged(error.to_string()))?;
+    ) -> Result<(Arc<VerifiedAgent>, Arc<Description>), NodeError> {
+        let damaged = |error: &dyn std::fmt::Display| NodeError::StoredAgent {
+            name: self.file.name.clone(),
+            why: format!("is damaged: {error}"),
+        };
+        let bytes = STANDARD.decode(&self.description).map_err(|error| damaged(&error))?;
         let description: Authored<object::Description> =
-            object::open(&bytes, network, "").map_err(|error| damaged(error.to_string()))?;
+            object::open(&bytes, network, "").map_err(|error| damaged(&error))?;
         let id = description.body.agent.clone();
         let from_ms = now_ms.saturating_sub(BACKDATE_MS);
         let grant = Grant::new(id.clone(), node, from_ms, from_ms + GRANT_MS);
-        let grant = object::sign(grant, network, "", &owner.key).map_err(refused)?;
-        let td = Description::parse(&description.body.td).map_err(|error| damaged(error.to_string()))?;
+        let grant = object::sign(grant, network, "", &owner.key)?;
+        let td = Description::parse(&description.body.td).map_err(|error| damaged(&error))?;
         let verified = VerifiedAgent { agent: id, node, description, grant, key_log: Arc::new(owner.log.clone()) };
         Ok((Arc::new(verified), Arc::new(td)))
     }
 
     /// Who may call it.
-    pub fn rule(&self) -> Result<CallerRule, Failure> {
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub fn rule(&self) -> Result<CallerRule, NodeError> {
         Ok(match &self.file.callers {
             Callers::ThisNode => CallerRule::ThisNode,
             Callers::Own => CallerRule::Own,
@@ -118,76 +130,88 @@ impl Added {
             Callers::Listed(ids) => {
                 let ids = ids.iter().map(|id| id.parse());
                 let ids: Result<_, IdentityError> = ids.collect();
-                CallerRule::Listed(ids.map_err(|error| Failure::usage(error.to_string()))?)
+                CallerRule::Listed(ids?)
             }
         })
     }
 }
 
 /// The description of the agent of `file`, signed, base64.
-fn describe(file: &AgentFile, owner: &Owner, network: &str, now_ms: u64) -> Result<String, Failure> {
+fn describe(file: &AgentFile, owner: &Owner, network: &str, now_ms: u64) -> Result<String, NodeError> {
     let id = agent_id(owner, file)?;
     let td = althing_td::describe(file, &id.to_string());
     let body = object::Description::new(id, now_ms, now_ms, td.bytes().to_vec());
-    let signed = object::sign(body, network, "", &owner.key).map_err(refused)?;
+    let signed = object::sign(body, network, "", &owner.key)?;
     Ok(STANDARD.encode(signed.bytes))
 }
 
 /// The id of the owner's agent of that name.
-pub fn agent_id(owner: &Owner, file: &AgentFile) -> Result<AgentId, Failure> {
-    AgentId::new(owner.id(), &file.name).map_err(|error| Failure::usage(error.to_string()))
+///
+/// # Errors
+/// See [`NodeError`].
+pub fn agent_id(owner: &Owner, file: &AgentFile) -> Result<AgentId, NodeError> {
+    Ok(AgentId::new(owner.id(), &file.name)?)
 }
 
-/// Why a node signs nothing for itself.
-pub const TAKEN_BACK: &str = "the owner has taken back what it let this node do (`althing key revoke --node`)";
-
 /// The owner's word that `node` is its own; none where it was taken back.
+///
+/// # Errors
+/// See [`NodeError`].
 pub fn membership(
     owner: &Owner,
     node: PublicKey,
     network: &str,
     now_ms: u64,
-) -> Result<Option<Arc<OwnerProof>>, Failure> {
+) -> Result<Option<Arc<OwnerProof>>, NodeError> {
     if owner.withdrew(node, now_ms) {
         return Ok(None);
     }
     let from_ms = now_ms.saturating_sub(BACKDATE_MS);
     let body = Membership::new(owner.id(), node, from_ms, from_ms + GRANT_MS);
-    let membership = object::sign(body, network, "", &owner.key).map_err(refused)?;
+    let membership = object::sign(body, network, "", &owner.key)?;
     Ok(Some(Arc::new(OwnerProof::new(membership.bytes, &owner.log))))
 }
 
-fn refused(error: ObjectError) -> Failure {
-    Failure::failed(error.to_string())
-}
-
 /// All agents that were added to stay.
-pub fn stored(store: &dyn Store) -> Result<Vec<Added>, Failure> {
+///
+/// # Errors
+/// See [`NodeError`].
+pub fn stored(store: &dyn Store) -> Result<Vec<Added>, NodeError> {
     Ok(known(store)?.into_iter().filter(|added| !added.once).collect())
 }
 
 /// All agents that were added, to stay or for once.
-pub fn known(store: &dyn Store) -> Result<Vec<Added>, Failure> {
-    let rows = store.scan(AGENTS, Range::all(AGENTS_MAX)).map_err(|error| Failure::failed(error.to_string()))?;
+///
+/// # Errors
+/// See [`NodeError`].
+pub fn known(store: &dyn Store) -> Result<Vec<Added>, NodeError> {
+    let rows = store.scan(AGENTS, Range::all(AGENTS_MAX))?;
     let read = |(name, row): (Vec<u8>, Vec<u8>)| {
-        serde_json::from_slice(&row).map_err(|error| {
-            Failure::failed(format!("agent {:?} as stored cannot be read: {error}", String::from_utf8_lossy(&name)))
+        serde_json::from_slice(&row).map_err(|error| NodeError::StoredAgent {
+            name: String::from_utf8_lossy(&name).into_owned(),
+            why: format!("cannot be read: {error}"),
         })
     };
     rows.into_iter().map(read).collect()
 }
 
 /// Keeps an agent; it is on disk when this returns.
-pub async fn keep(store: &dyn Store, added: &Added) -> Result<(), Failure> {
-    let row = serde_json::to_vec(added).map_err(|error| Failure::failed(error.to_string()))?;
+///
+/// # Errors
+/// See [`NodeError`].
+pub async fn keep(store: &dyn Store, added: &Added) -> Result<(), NodeError> {
+    let row = serde_json::to_vec(added)?;
     let mut batch = Batch::new();
     batch.put(AGENTS, added.file.name.as_bytes(), row);
-    store.write(batch, Durability::Synced).await.map_err(|error| Failure::failed(error.to_string()))
+    Ok(store.write(batch, Durability::Synced).await?)
 }
 
 /// Forgets an agent.
-pub async fn forget(store: &dyn Store, name: &str) -> Result<(), Failure> {
+///
+/// # Errors
+/// See [`NodeError`].
+pub async fn forget(store: &dyn Store, name: &str) -> Result<(), NodeError> {
     let mut batch = Batch::new();
     batch.delete(AGENTS, name.as_bytes());
-    store.write(batch, Durability::Synced).await.map_err(|error| Failure::failed(error.to_string()))
+    Ok(store.write(batch, Durability::Synced).await?)
 }

@@ -1,33 +1,79 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use althing_calls::Asking;
+use althing_communication::sim::{LinkConfig, SimNet};
+use althing_communication::{Entropy, WallClock};
+use althing_execution::memory::Memories;
+use althing_execution::process::ProcessConfig;
+use althing_execution::{Builtins, Host};
+use althing_protocol::SecretKey;
+use althing_store::MemoryStore;
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::sync::watch;
 
 use super::*;
-use crate::config::Config;
+use crate::assemble::{Execution, LanPort, Ports};
+use crate::config::NodeConfig;
+use crate::introduce::Introductions;
+use crate::node::FAMILIES;
 use crate::owner::{self, Owner};
-use crate::paths::Paths;
 
-/// A node that lives in `folder` and talks to nobody.
-pub(crate) async fn node_in(folder: &Path) -> Node {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let at = Paths {
-        name: "test".to_owned(),
-        data: folder.join("data"),
-        data_named: true,
-        owner: folder.join("owner"),
-        config: folder.join("althing.toml"),
-        config_named: false,
-    };
-    std::fs::create_dir_all(&at.data).expect("a folder");
-    let mut config = Config::default();
-    config.lan.enabled = false;
-    config.introduce.enabled = false;
-    config.gateway.listen = "127.0.0.1:0".to_owned();
-    config.node.listen = vec!["/ip4/127.0.0.1/tcp/0".to_owned()];
-    Node::start(&at, config).await.expect("it starts")
+const NOW_MS: u64 = 1_800_000_000_000;
+
+fn clock() -> WallClock {
+    WallClock::new(|| NOW_MS)
 }
 
+/// A node that lives in `folder` and talks to nobody, and who can change its owner's keys.
+pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (clock, entropy, store) = (clock(), entropy(), Arc::new(MemoryStore::new(&FAMILIES)));
+    let (sender, owner) = watch::channel(Owner::open(&folder.join("owner"), &clock, &entropy).expect("a new owner"));
+    let key = SecretKey::from_seed(&[1; 32]);
+    let asking = Arc::<Asking>::default();
+    let ports = althing_execution::Ports { agents: Some(asking.clone()), ..althing_execution::Ports::none() };
+    let nothing: althing_execution::model::Secrets = Arc::new(|_| Ok(None));
+    let (now, random) = (clock.clone(), entropy.clone());
+    let memories = Memories::new(
+        store.clone(),
+        Arc::new(move || now.now_ms()),
+        Arc::new(move |bytes| random.fill(bytes)),
+        nothing,
+    );
+    let execution = Execution {
+        host: Arc::new(Host::new(Builtins::new(), ProcessConfig::default()).with_ports(ports)),
+        kernel: None,
+        memories: Arc::new(memories),
+        asking,
+        busy_permille: Arc::default(),
+    };
+    let ports = Ports {
+        network: SimNet::new(1, LinkConfig::default()).join(key.public()),
+        store,
+        clock,
+        entropy,
+        lan: LanPort::Off,
+        execution,
+        owner,
+        answers: None,
+        gateway: None,
+        introductions: Introductions::default(),
+    };
+    let config = NodeConfig { data: Some(folder.to_owned()), ..NodeConfig::default() };
+    (Node::assemble(key, config, ports).await.expect("it starts"), sender)
+}
+
+/// Numbers that differ with each draw.
+fn entropy() -> Entropy {
+    let drawn = AtomicU64::new(1);
+    Entropy::new(move |bytes| {
+        let number = drawn.fetch_add(1, Ordering::Relaxed);
+        bytes.iter_mut().zip(number.to_be_bytes().iter().cycle()).for_each(|(byte, drawn)| *byte = *drawn);
+    })
+}
 fn agent(name: &str, rest: serde_json::Value) -> AgentFile {
     let mut file = json!({
         "name": name,
@@ -81,7 +127,7 @@ async fn until(what: &str, so: impl Fn() -> bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_once_is_not_started_again() {
     let folder = TempDir::new().expect("a folder");
-    let node = node_in(folder.path()).await;
+    let (node, _owner) = started(folder.path()).await;
     for name in ["ended", "killed"] {
         node.add_agent(program(name, false), folder.path(), None, false).await.expect("it is added");
         assert!(known(&node, name).is_some_and(|added| added.once));
@@ -102,7 +148,7 @@ async fn what_runs_once_is_not_started_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_whose_tools_were_not_kept_is_not_given_those_of_now() {
     let folder = TempDir::new().expect("a folder");
-    let node = node_in(folder.path()).await;
+    let (node, _owner) = started(folder.path()).await;
     node.add_agent(helper(), folder.path(), None, true).await.expect("it is added");
     let mut without = known(&node, "helper").expect("it is kept");
     assert!(without.pins.is_some(), "also when there are none");
@@ -121,7 +167,7 @@ async fn an_agent_whose_tools_were_not_kept_is_not_given_those_of_now() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_is_signed_anew_with_the_owner_s_key_of_now_and_keeps_its_tools() {
     let folder = TempDir::new().expect("a folder");
-    let node = node_in(folder.path()).await;
+    let (node, told) = started(folder.path()).await;
     node.add_agent(helper(), folder.path(), None, true).await.expect("it is added");
     let mut before = known(&node, "helper").expect("it is kept");
     let definition = serde_json::from_value(json!({ "name": "add", "inputSchema": { "type": "object" } }));
@@ -129,15 +175,17 @@ async fn an_agent_is_signed_anew_with_the_owner_s_key_of_now_and_keeps_its_tools
     publish::keep(node.store.as_ref(), &before).await.expect("written");
     let keys = folder.path().join("owner");
     let rotate = |node: &Node| {
-        owner::rotate(&keys, None, Duration::ZERO, &crate::node::clock(), node.entropy()).expect("it rotates");
+        owner::rotate(&keys, None, Duration::ZERO, &clock(), node.entropy()).expect("it rotates");
     };
     let is_signed = |node: &Node| {
         let after = known(node, "helper").expect("it is kept");
         assert_eq!(after.pins, before.pins);
-        after.is_signed(&node.owner(), &node.config.network)
+        after.is_signed(&node.owner(), node.network())
     };
     rotate(&node);
-    node.owner.send_replace(Owner::read(&keys).expect("its keys"));
+    let read = Owner::read(&keys).expect("its keys");
+    let known = read.stamp;
+    told.send_replace(read);
     assert!(!is_signed(&node));
     let node = node.start_stored().await.expect("as a new start does");
     assert!(is_signed(&node));
@@ -145,7 +193,7 @@ async fn an_agent_is_signed_anew_with_the_owner_s_key_of_now_and_keeps_its_tools
     let key = node.owner().key.public();
     rotate(&node);
     tokio::select! {
-        () = node.follow_owner_for_ever() => {}
+        ((), ()) = async { tokio::join!(node.follow_owner(), owner::follow(&keys, known, &told)) } => {}
         () = until("its agents are signed anew", || node.owner().key.public() != key && is_signed(&node)) => {}
     }
     node.shut_down().await;

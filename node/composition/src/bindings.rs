@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::exit::Failure;
+use crate::error::{NodeError, PolicyError};
 use crate::node::Node;
 
 /// Manifests that were sealed here, by their hash.
@@ -27,8 +27,8 @@ const POLICY_BYTES_MAX: u64 = 256 << 10;
 impl Node {
     /// The contract of an agent file on top of its role and this node's policy; nothing where the file has neither
     /// contract nor role.
-    pub(crate) fn normalised(&self, file: &AgentFile) -> Result<Option<Normalised>, Failure> {
-        let binding = &self.config.binding;
+    pub fn normalised(&self, file: &AgentFile) -> Result<Option<Normalised>, NodeError> {
+        let policies = &self.config.policies;
         let nothing = json!({});
         let request = match (&file.requested, &file.contract) {
             (Some(requested), _) => requested.clone(),
@@ -38,34 +38,30 @@ impl Node {
         };
         let role = match &file.role {
             None => None,
-            Some(_) if binding.roles.as_os_str().is_empty() => {
-                return Err(Failure::usage(
-                    "the agent file names a role, and `[binding] roles` of this node names no folder",
-                ));
+            Some(role) => {
+                let folder = policies.roles.as_ref().ok_or(NodeError::NoRoles)?;
+                Some(read(&folder.join(format!("{role}.yaml")), "role")?)
             }
-            Some(role) => Some(read(&binding.roles.join(format!("{role}.yaml")), "role")?),
         };
-        let tenant = match binding.tenant.as_os_str().is_empty() {
-            true => None,
-            false => Some(read(&binding.tenant, "policy")?),
-        };
+        let tenant = policies.tenant.as_ref().map(|file| read(file, "policy")).transpose()?;
         let mut layers = vec![(Layer::Request, &request)];
         layers.extend(role.iter().map(|role| (Layer::Role, role)));
         layers.extend(tenant.iter().map(|tenant| (Layer::Tenant, tenant)));
         normalise(&layers).map(Some).map_err(|problems| {
             let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            Failure::usage(format!("the contract, with its role and this node's policy: {}", told.join("; ")))
+            NodeError::Contract(told.join("; "))
         })
     }
 
     /// Binds an agent file, and runs nothing.
-    pub async fn bind(&self, mut file: AgentFile, folder: &Path) -> Result<Value, Failure> {
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub async fn bind(&self, mut file: AgentFile, folder: &Path) -> Result<Value, NodeError> {
         let normalised = self.normalised(&file)?;
         file.contract = normalised.as_ref().map(|whole| whole.contract.clone());
         let (host, folder) = (self.host.clone(), folder.to_owned());
-        let bound = tokio::task::spawn_blocking(move || host.bind(&file, &folder)).await;
-        let bound = bound.map_err(|error| Failure::failed(error.to_string()))?;
-        let bound = bound.map_err(|error| crate::agents::failed(&error))?;
+        let bound = tokio::task::spawn_blocking(move || host.bind(&file, &folder)).await??;
         let mut told = self.told(&bound, &self.sealed(&bound)?)?;
         if let Some(normalised) = normalised {
             told["fields"] = fields(&normalised);
@@ -75,24 +71,22 @@ impl Node {
 
     /// Seals what an agent that was started is bound to, and keeps it under its hash: whoever finds that on a span later
     /// can ask what it stood for. The first seal of a manifest stays, in one network.
-    pub(crate) async fn seal(&self, name: &str) -> Result<(), Failure> {
-        let failed = |error: &dyn std::fmt::Display| Failure::failed(error.to_string());
+    pub(crate) async fn seal(&self, name: &str) -> Result<(), NodeError> {
         let Some(Binding { bound, .. }) = self.host.binding(name) else { return Ok(()) };
         let hash = bound.manifest.hash();
         // One that was sealed for another network is sealed for this one.
-        let kept = self.store.read(BINDINGS, &hash).map_err(|error| failed(&error))?;
-        let holds =
-            |row: &Vec<u8>| object::open::<Seal>(row.get(8..).unwrap_or_default(), &self.config.network, "").is_ok();
+        let kept = self.store.read(BINDINGS, &hash)?;
+        let holds = |row: &Vec<u8>| object::open::<Seal>(row.get(8..).unwrap_or_default(), self.network(), "").is_ok();
         if kept.as_ref().is_some_and(holds) {
             return Ok(());
         }
         let sealed = self.sealed(&bound)?;
         let mut batch = Batch::new();
         batch.put(BINDINGS, hash, [self.clock.now_ms().to_be_bytes().as_slice(), &sealed].concat());
-        for old in self.oldest().map_err(|error| failed(&error))? {
+        for old in self.oldest()? {
             batch.delete(BINDINGS, old);
         }
-        self.store.write(batch, Durability::Synced).await.map_err(|error| failed(&error))
+        Ok(self.store.write(batch, Durability::Synced).await?)
     }
 
     /// Seals beyond those that are kept.
@@ -106,20 +100,18 @@ impl Node {
     }
 
     /// What a running agent was bound to, by its name, or anything that was bound, by its hash; as it was sealed then.
-    pub fn binding(&self, wanted: &str) -> Result<Value, Failure> {
-        let none = || {
-            let message =
-                format!("no agent {wanted:?} runs on this node, and no manifest of that hash was sealed here");
-            Failure::new(crate::exit::code::NOT_FOUND, message)
-        };
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub fn binding(&self, wanted: &str) -> Result<Value, NodeError> {
+        let none = || NodeError::NoBinding(wanted.to_owned());
         let running = self.host.binding(wanted);
         let hash = running.as_ref().map_or(wanted, |running| &running.hash);
         let digest: Vec<u8> =
             (0..hash.len() / 2).filter_map(|at| u8::from_str_radix(hash.get(2 * at..2 * at + 2)?, 16).ok()).collect();
-        let row = self.store.read(BINDINGS, &digest).map_err(|error| Failure::failed(error.to_string()))?;
+        let row = self.store.read(BINDINGS, &digest)?;
         let sealed = row.as_deref().and_then(|row| row.get(8..)).ok_or_else(none)?;
-        let opened = object::open::<Seal>(sealed, &self.config.network, "");
-        let manifest = opened.and_then(|opened| opened.sealed()).map_err(|error| Failure::failed(error.to_string()))?;
+        let manifest = object::open::<Seal>(sealed, self.network(), "")?.sealed()?;
         let bound = match running {
             Some(Binding { bound, .. }) => bound,
             None => Arc::new(Bound { manifest, models: Vec::new(), tools: Vec::new() }),
@@ -127,19 +119,18 @@ impl Node {
         self.told(&bound, sealed)
     }
 
-    fn sealed(&self, bound: &Bound) -> Result<Vec<u8>, Failure> {
+    fn sealed(&self, bound: &Bound) -> Result<Vec<u8>, NodeError> {
         let seal = Seal::new(self.key.public(), self.clock.now_ms(), &bound.manifest);
-        let sealed = object::sign(seal, &self.config.network, "", &self.key);
-        Ok(sealed.map_err(|error| Failure::failed(error.to_string()))?.bytes)
+        Ok(object::sign(seal, self.network(), "", &self.key)?.bytes)
     }
 
-    fn told(&self, bound: &Bound, sealed: &[u8]) -> Result<Value, Failure> {
+    fn told(&self, bound: &Bound, sealed: &[u8]) -> Result<Value, NodeError> {
         let manifest = &bound.manifest;
         let why = |why: &Why| json!({ "candidate": why.candidate, "rank": why.rank, "reason": why.reason });
-        let manifest_json = serde_json::to_value(manifest).map_err(|error| Failure::failed(error.to_string()))?;
+        let manifest_json = serde_json::to_value(manifest)?;
         Ok(json!({
             "hash": hex(&manifest.hash()),
-            "network": self.config.network,
+            "network": self.network(),
             "manifest": manifest_json,
             "sealed": STANDARD.encode(sealed),
             "models": bound.models.iter().map(why).collect::<Vec<_>>(),
@@ -153,8 +144,8 @@ fn fields(normalised: &Normalised) -> Value {
     normalised.fields.iter().map(field).collect()
 }
 
-fn read(path: &Path, what: &str) -> Result<Value, Failure> {
-    let failed = |why: String| Failure::usage(format!("the {what} {}: {why}", path.display()));
-    let text = read_text(path, POLICY_BYTES_MAX).map_err(|error| failed(error.to_string()))?;
-    parse_partial_contract(&text).map_err(|error| failed(error.to_string()))
+fn read(path: &Path, what: &'static str) -> Result<Value, NodeError> {
+    let failed = |why| NodeError::Policy { what, path: path.to_owned(), why };
+    let text = read_text(path, POLICY_BYTES_MAX).map_err(|error| failed(PolicyError::File(error)))?;
+    parse_partial_contract(&text).map_err(|error| failed(PolicyError::Contract(error)))
 }

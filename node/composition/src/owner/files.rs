@@ -12,8 +12,7 @@ use althing_store::keyfile;
 use minicbor::bytes::ByteVec;
 use nix::fcntl::{Flock, FlockArg};
 
-use super::Owner;
-use crate::exit::Failure;
+use super::{Owner, OwnerError};
 
 /// Bytes of the files that are no keys: a log of 208 events has a twentieth of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -34,6 +33,7 @@ pub struct NextKeys {
 
 impl NextKeys {
     /// Are these the ones that the log commits to?
+    #[must_use]
     pub fn belong_to(&self, log: &KeyLog) -> bool {
         log.commits_to(self.next.public()) && log.commits_later_to(self.after_next.public())
     }
@@ -49,6 +49,7 @@ pub struct Files {
 pub type Stamp = [Option<(SystemTime, u64)>; 2];
 
 /// How that is now; to be looked at often.
+#[must_use]
 pub fn stamp(folder: &Path) -> Stamp {
     ["owner.log", "owner.withdrawn"].map(|name| {
         let facts = fs::metadata(folder.join(name)).ok()?;
@@ -58,14 +59,12 @@ pub fn stamp(folder: &Path) -> Stamp {
 
 impl Files {
     /// Waits until nobody else works on them.
-    pub fn lock(folder: &Path) -> Result<Files, Failure> {
-        let failed = |what: &str, error: &dyn std::fmt::Display| {
-            Failure::failed(format!("cannot {what} the owner's keys in {}: {error}", folder.display()))
-        };
-        fs::create_dir_all(folder).map_err(|error| failed("make a folder for", &error))?;
+    pub fn lock(folder: &Path) -> Result<Files, OwnerError> {
+        let failed = |doing, source| OwnerError::Folder { doing, folder: folder.to_owned(), source };
+        fs::create_dir_all(folder).map_err(|error| failed("make a folder for", error))?;
         // Several nodes may be started at once for the first time.
-        let lock = File::create(folder.join("owner.lock")).map_err(|error| failed("lock", &error))?;
-        let lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| failed("lock", &error))?;
+        let lock = File::create(folder.join("owner.lock")).map_err(|error| failed("lock", error))?;
+        let lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| failed("lock", error.into()))?;
         Ok(Files { folder: folder.to_owned(), _lock: lock })
     }
 
@@ -82,74 +81,49 @@ impl Files {
     ///
     /// # Errors
     /// A key without its log: a new log would silently be a new owner.
-    pub fn begun(&self) -> Result<bool, Failure> {
-        let (log, key) = (self.path("owner.log"), self.path("owner.key"));
+    pub fn begun(&self) -> Result<bool, OwnerError> {
         if self.has_log() {
             return Ok(true);
         }
-        if key.exists() {
-            return Err(Failure::failed(format!(
-                "{} is missing beside {}: without it nobody knows whose key that is; put your copy of it back (`althing \
-                 key import`), or move the files owner* in {} away, and be somebody new",
-                log.display(),
-                key.display(),
-                self.folder.display()
-            )));
+        if self.path("owner.key").exists() {
+            return Err(OwnerError::LogMissing { folder: self.folder.clone() });
         }
         Ok(false)
     }
 
     /// Makes an owner. What is cut off before the log is written leaves no owner.
-    pub fn begin(&self, clock: &WallClock, entropy: &Entropy) -> Result<(), Failure> {
+    pub fn begin(&self, clock: &WallClock, entropy: &Entropy) -> Result<(), OwnerError> {
         let [key, next, after_next] = std::array::from_fn(|_| SecretKey::from_seed(&entropy.bytes()));
         // The keys to come are made now because the log commits to them from the start.
         let inception = keylog::inception(&key, [next.public(), after_next.public()], clock.now_ms());
-        let log = KeyLog::verify(&[inception.bytes]).map_err(|error| Failure::failed(error.to_string()))?;
+        let log = KeyLog::verify(&[inception.bytes]);
+        let log = log.map_err(|source| OwnerError::Apart { folder: self.folder.clone(), source })?;
         self.change(&log, &key, Some(&NextKeys { next, after_next }))
     }
 
     /// The log, whatever became of the keys.
-    pub fn log(&self) -> Result<KeyLog, Failure> {
-        let path = self.path("owner.log");
-        let refused = |error: &dyn std::fmt::Display| {
-            Failure::failed(format!(
-                "{} cannot be read: {error}; put your copy of it back, or move the files owner* in {} away and bring the \
-                 keys back that you exported (`althing key import`)",
-                path.display(),
-                self.folder.display()
-            ))
-        };
-        let events = decode(&self.bytes("owner.log")?).map_err(|error| refused(&error))?;
+    pub fn log(&self) -> Result<KeyLog, OwnerError> {
+        let damaged = |why: String| OwnerError::LogDamaged { folder: self.folder.clone(), why };
+        let events = decode(&self.bytes("owner.log")?).map_err(|error| damaged(error.to_string()))?;
         if events.first().is_some_and(|event| keylog::is_of_an_earlier_version(event)) {
-            return Err(Failure::failed(format!(
-                "{} was written by an earlier version of althing, whose owners were named by their keys; this version \
-                 cannot go on with it: move the files owner* in {} away, and be somebody new",
-                path.display(),
-                self.folder.display()
-            )));
+            return Err(OwnerError::LogOfEarlierVersion { folder: self.folder.clone() });
         }
-        KeyLog::verify(&events).map_err(|error| refused(&error))
+        KeyLog::verify(&events).map_err(|error| damaged(error.to_string()))
     }
 
     /// Reads them, and finishes a change that was cut off.
-    pub fn read(&self) -> Result<Owner, Failure> {
+    pub fn read(&self) -> Result<Owner, OwnerError> {
         let stamp = stamp(&self.folder);
-        let path = self.path("owner.log");
-        let refused = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: {error}", path.display()));
         let log = self.log()?;
         self.settle(&log)?;
         let key = self.path("owner.key");
         if !key.exists() {
-            let message = format!(
-                "{} is missing, and without it nobody speaks for the owner of {}: put your copy of it back (`althing key \
-                 import`); or move that file away as well, and be somebody new",
-                key.display(),
-                path.display()
-            );
-            return Err(Failure::failed(message));
+            return Err(OwnerError::KeyMissing { folder: self.folder.clone() });
         }
-        let withdrawals = if self.path("owner.withdrawn").exists() {
-            decode(&self.bytes("owner.withdrawn")?).map_err(|error| refused(&error))?
+        let withdrawn = self.path("owner.withdrawn");
+        let withdrawals = if withdrawn.exists() {
+            let read = decode(&self.bytes("owner.withdrawn")?);
+            read.map_err(|why| OwnerError::WithdrawalsDamaged { path: withdrawn, why })?
         } else {
             Vec::new()
         };
@@ -158,7 +132,7 @@ impl Files {
     }
 
     /// The keys that the log commits to, where they lie here.
-    pub fn next(&self) -> Result<Option<NextKeys>, Failure> {
+    pub fn next(&self) -> Result<Option<NextKeys>, OwnerError> {
         let (next, after_next) = (self.path(NEXT), self.path(AFTER_NEXT));
         if next.exists() && after_next.exists() {
             Ok(Some(NextKeys { next: read_secret(&next)?, after_next: read_secret(&after_next)? }))
@@ -168,21 +142,20 @@ impl Files {
     }
 
     /// Takes the next keys away; a copy of them lies elsewhere.
-    pub fn remove_next(&self) -> Result<(), Failure> {
+    pub fn remove_next(&self) -> Result<(), OwnerError> {
         for path in [NEXT, AFTER_NEXT].map(|name| self.path(name)) {
             let removed = fs::remove_file(&path);
-            removed.map_err(|error| Failure::failed(format!("cannot remove {}: {error}", path.display())))?;
+            removed.map_err(|source| OwnerError::File { doing: "remove", path, source })?;
         }
         Ok(())
     }
 
     /// Puts a log and its keys in the place of what there is. `key` speaks by the log, `next` are those it commits to.
-    pub fn change(&self, log: &KeyLog, key: &SecretKey, next: Option<&NextKeys>) -> Result<(), Failure> {
+    pub fn change(&self, log: &KeyLog, key: &SecretKey, next: Option<&NextKeys>) -> Result<(), OwnerError> {
         let (next, after_next) = (next.map(|keys| &keys.next), next.map(|keys| &keys.after_next));
         for (name, secret) in [("owner.key", Some(key)), (NEXT, next), (AFTER_NEXT, after_next)] {
             if let Some(secret) = secret {
-                let written = keyfile::replace_secret(&self.path(&format!("{name}.new")), &secret.seed());
-                written.map_err(|error| Failure::failed(error.to_string()))?;
+                keyfile::replace_secret(&self.path(&format!("{name}.new")), &secret.seed())?;
             }
         }
         self.replace("owner.log", &encode(log.to_bytes()))?;
@@ -190,18 +163,18 @@ impl Files {
     }
 
     /// Keeps what was withdrawn.
-    pub fn keep_withdrawals(&self, withdrawals: Vec<Vec<u8>>) -> Result<(), Failure> {
+    pub fn keep_withdrawals(&self, withdrawals: Vec<Vec<u8>>) -> Result<(), OwnerError> {
         self.replace("owner.withdrawn", &encode(withdrawals))
     }
 
     /// Staged keys that belong to the log take their places, others are of a change that was cut off before it began.
-    fn settle(&self, log: &KeyLog) -> Result<(), Failure> {
+    fn settle(&self, log: &KeyLog) -> Result<(), OwnerError> {
         for name in ["owner.key", NEXT, AFTER_NEXT] {
             let staged = self.path(&format!("{name}.new"));
             if !staged.exists() {
                 continue;
             }
-            let failed = |error: std::io::Error| Failure::failed(format!("cannot move {}: {error}", staged.display()));
+            let failed = |source| OwnerError::File { doing: "move", path: staged.clone(), source };
             let key = read_secret(&staged)?.public();
             let belongs = match name {
                 NEXT => log.commits_to(key),
@@ -218,23 +191,21 @@ impl Files {
         Ok(())
     }
 
-    fn bytes(&self, name: &str) -> Result<Vec<u8>, Failure> {
+    fn bytes(&self, name: &str) -> Result<Vec<u8>, OwnerError> {
         let path = self.path(name);
-        let failed =
-            |error: &dyn std::fmt::Display| Failure::failed(format!("cannot read {}: {error}", path.display()));
-        read_bytes(&path, FILE_BYTES_MAX).map_err(|error| failed(&error))
+        read_bytes(&path, FILE_BYTES_MAX).map_err(|source| OwnerError::Read { path, source })
     }
 
-    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
-        keyfile::replace_secret(&self.path(name), bytes).map_err(|error| Failure::failed(error.to_string()))
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), OwnerError> {
+        Ok(keyfile::replace_secret(&self.path(name), bytes)?)
     }
 }
 
 /// The key in a file.
-pub fn read_secret(path: &Path) -> Result<SecretKey, Failure> {
-    let bytes = keyfile::read_secret(path).map_err(|error| Failure::failed(error.to_string()))?;
-    let seed = <[u8; 32]>::try_from(&bytes[..])
-        .map_err(|_| Failure::failed(format!("{} is no key: it has {} bytes, not 32", path.display(), bytes.len())))?;
+pub fn read_secret(path: &Path) -> Result<SecretKey, OwnerError> {
+    let bytes = keyfile::read_secret(path)?;
+    let len = bytes.len();
+    let seed: [u8; 32] = bytes.try_into().map_err(|_| OwnerError::NoKey { path: path.to_owned(), len })?;
     Ok(SecretKey::from_seed(&seed))
 }
 

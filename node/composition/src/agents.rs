@@ -5,21 +5,21 @@ use std::path::Path;
 use althing_calls::HostedAgent;
 use althing_communication::Priority;
 use althing_discovery::LocalAgent;
+use althing_execution::AgentStatus;
 use althing_execution::definition::Pins;
-use althing_execution::kernel::{AdmitError, LeaseError};
-use althing_execution::{AgentStatus, StartError};
+use althing_execution::kernel::LeaseError;
 use althing_protocol::contract::Class;
 use althing_protocol::{AgentId, Contract};
 use althing_td::{AgentFile, RuntimeSpec};
 
-use crate::exit::{Failure, code};
+use crate::error::{Kind, NodeError};
 use crate::node::Node;
 use crate::publish::{self, Added};
 
 impl Node {
     /// Begins its work: whose keys it watches, which Things it reads; and starts the agents that were added before. One
     /// that fails does not keep the others from starting.
-    pub(crate) async fn start_stored(mut self) -> Result<Node, Failure> {
+    pub(crate) async fn start_stored(mut self) -> Result<Node, NodeError> {
         self.watch_keys();
         self.read_things();
         for added in publish::known(self.store.as_ref())? {
@@ -36,12 +36,10 @@ impl Node {
             }
             if let Err(failure) = self.run_again(&added).await {
                 let name = added.file.name;
-                if failure.code == code::LATER {
-                    self.failed().insert(name, failure.message);
-                    continue;
+                if failure.kind() != Kind::NotYet {
+                    self.notes.push(format!("agent {name:?} does not start: {failure}; it is tried again"));
                 }
-                self.notes.push(format!("agent {name:?} does not start: {}; it is tried again", failure.message));
-                self.failed().insert(name, failure.message);
+                self.failed().insert(name, failure.to_string());
             }
         }
         Ok(self)
@@ -49,18 +47,18 @@ impl Node {
 
     /// An agent that was described for another network, or with a key that the owner has rotated away since, is described
     /// anew: whose it is has not changed.
-    async fn as_signed_now(&self, added: Added) -> Result<Added, Failure> {
+    async fn as_signed_now(&self, added: Added) -> Result<Added, NodeError> {
         let owner = self.owner();
-        if added.is_signed(&owner, &self.config.network) || owner.log.revoked() {
+        if added.is_signed(&owner, self.network()) || owner.log.revoked() {
             return Ok(added);
         }
-        let anew = added.signed_anew(&owner, &self.config.network, self.clock.now_ms())?;
+        let anew = added.signed_anew(&owner, self.network(), self.clock.now_ms())?;
         publish::keep(self.store.as_ref(), &anew).await?;
         Ok(anew)
     }
 
     /// Starts agents that did not start before: what they lacked may be there now.
-    pub(crate) async fn retry_failed(&self) -> Result<(), Failure> {
+    pub(crate) async fn retry_failed(&self) -> Result<(), NodeError> {
         let names: Vec<String> = self.failed().keys().cloned().collect();
         for name in names {
             let _changing = self.changing.lock().await;
@@ -72,35 +70,36 @@ impl Node {
             };
             match self.run_again(added).await {
                 Ok(()) => drop(self.failed().remove(&name)),
-                Err(failure) => drop(self.failed().insert(name, failure.message)),
+                Err(failure) => drop(self.failed().insert(name, failure.to_string())),
             }
         }
         Ok(())
     }
 
     /// Adds an agent: it is started, and told to the peers; and it stays, unless it is to run this once only.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
     pub async fn add_agent(
         &self,
         file: AgentFile,
         folder: &Path,
         reservation: Option<&str>,
         keep: bool,
-    ) -> Result<AgentId, Failure> {
+    ) -> Result<AgentId, NodeError> {
         self.may_run()?;
         // Nothing is promised by a machine that is not known.
-        self.kernel.probed().await;
+        self.probed().await;
         let _changing = self.changing.lock().await;
         let known = publish::known(self.store.as_ref())?;
         if known.iter().any(|added| added.file.name == file.name && !added.once) {
-            let name = &file.name;
-            let message = format!("this node has an agent {name:?}; `althing agent remove {name}` takes it away first");
-            return Err(Failure::failed(message));
+            return Err(NodeError::AgentExists(file.name));
         }
         if self.host.status().iter().any(|running| running.name == file.name) {
-            return Err(Failure::failed(format!("this node runs an agent {:?} already", file.name)));
+            return Err(NodeError::AgentRuns(file.name));
         }
         if known.len() >= publish::AGENTS_MAX {
-            return Err(Failure::failed(format!("a node hosts at most {} agents", publish::AGENTS_MAX)));
+            return Err(NodeError::TooManyAgents(publish::AGENTS_MAX));
         }
         let now_ms = self.clock.now_ms();
         let mut file = file;
@@ -108,15 +107,14 @@ impl Node {
             file.contract = Some(normalised.contract);
         }
         // What `althing contract lint` looks at, whoever sent the file, and with what role and policy filled in.
-        file.check().map_err(|error| Failure::usage(error.to_string()))?;
-        let mut added = Added::new(file, folder.to_owned(), !keep, &self.owner(), &self.config.network, now_ms)?;
+        file.check()?;
+        let mut added = Added::new(file, folder.to_owned(), !keep, &self.owner(), self.network(), now_ms)?;
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
-            let refused = |error: LeaseError| Failure::new(code::REFUSED, error.to_string());
-            self.kernel.claim(id, &added.file.name, contract).map_err(refused)?;
+            self.kernel().ok_or(LeaseError::Unknown)?.claim(id, &added.file.name, contract)?;
         }
         // What its tools are now is what whoever adds it agrees to.
         if let Err(failure) = self.run_agent(&added, None).await {
-            self.kernel.unclaim(&added.file.name);
+            self.kernel().into_iter().for_each(|kernel| kernel.unclaim(&added.file.name));
             self.drop_agent(&added.file.name).await?;
             return Err(failure);
         }
@@ -130,29 +128,28 @@ impl Node {
     }
 
     /// Nobody can let an agent run on a node whose owner is no more.
-    fn may_run(&self) -> Result<(), Failure> {
+    fn may_run(&self) -> Result<(), NodeError> {
         let owner = self.owner();
         if owner.log.revoked() {
-            return Err(Failure::new(code::REFUSED, "the owner revoked its keys: nobody can let agents run here"));
+            return Err(NodeError::OwnerRevoked);
         }
         if owner.withdrew(self.key.public(), self.clock.now_ms()) {
-            return Err(Failure::new(code::REFUSED, publish::TAKEN_BACK));
+            return Err(NodeError::NodeWithdrawn);
         }
         Ok(())
     }
 
     /// Starts an agent that was added before, with the tools that it had then.
-    async fn run_again(&self, added: &Added) -> Result<(), Failure> {
+    async fn run_again(&self, added: &Added) -> Result<(), NodeError> {
         self.run_agent(added, Some(added.kept_pins()?)).await
     }
 
     /// Starts an agent with these tools, or else with what its servers have now.
-    async fn run_agent(&self, added: &Added, pins: Option<Pins>) -> Result<(), Failure> {
+    async fn run_agent(&self, added: &Added, pins: Option<Pins>) -> Result<(), NodeError> {
         self.may_run()?;
         let rule = added.rule()?;
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
-        let started = tokio::task::spawn_blocking(move || host.start_pinned(&file, &folder, pins)).await;
-        started.map_err(|error| Failure::failed(error.to_string()))?.map_err(|error| failed(&error))?;
+        tokio::task::spawn_blocking(move || host.start_pinned(&file, &folder, pins)).await??;
         self.seal(&added.file.name).await?;
         // Before the peers are told, who may call at once.
         let id = publish::agent_id(&self.owner(), &added.file)?;
@@ -167,20 +164,24 @@ impl Node {
     }
 
     /// Makes fresh evidence for an agent and hands it to L3.
-    pub(crate) fn show_agent(&self, added: &Added) -> Result<(), Failure> {
+    pub(crate) fn show_agent(&self, added: &Added) -> Result<(), NodeError> {
         let (verified, description) =
-            added.evidence(&self.owner(), self.key.public(), &self.config.network, self.clock.now_ms())?;
+            added.evidence(&self.owner(), self.key.public(), self.network(), self.clock.now_ms())?;
         self.discovery.host(LocalAgent { verified, description, exposure: added.file.exposure });
         Ok(())
     }
 
     /// How an agent is.
+    #[must_use]
     pub fn agent_status(&self, name: &str) -> Option<AgentStatus> {
         self.host.status().into_iter().find(|status| status.name == name)
     }
 
     /// Takes away an agent that was to run once.
-    pub async fn end_agent(&self, name: &str) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub async fn end_agent(&self, name: &str) -> Result<(), NodeError> {
         let _changing = self.changing.lock().await;
         self.drop_agent(name).await?;
         let known = publish::known(self.store.as_ref())?;
@@ -191,12 +192,14 @@ impl Node {
     }
 
     /// Takes an agent away.
-    pub async fn remove_agent(&self, name: &str) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub async fn remove_agent(&self, name: &str) -> Result<(), NodeError> {
         let _changing = self.changing.lock().await;
         let stored = publish::stored(self.store.as_ref())?;
         if !stored.iter().any(|added| added.file.name == name) {
-            let message = format!("this node has no agent {name:?}; `althing agent list` shows those it has");
-            return Err(Failure::new(code::NOT_FOUND, message));
+            return Err(NodeError::NoAgent(name.to_owned()));
         }
         publish::forget(self.store.as_ref(), name).await?;
         self.failed().remove(name);
@@ -204,7 +207,7 @@ impl Node {
     }
 
     /// Ends all agents; they stay added.
-    pub(crate) async fn end_all_agents(&self, why: &str) -> Result<(), Failure> {
+    pub(crate) async fn end_all_agents(&self, why: &str) -> Result<(), NodeError> {
         let _changing = self.changing.lock().await;
         for status in self.host.status() {
             self.drop_agent(&status.name).await?;
@@ -213,8 +216,8 @@ impl Node {
         Ok(())
     }
 
-    async fn drop_agent(&self, name: &str) -> Result<(), Failure> {
-        let id = AgentId::new(self.owner().id(), name).map_err(|error| Failure::usage(error.to_string()))?;
+    async fn drop_agent(&self, name: &str) -> Result<(), NodeError> {
+        let id = AgentId::new(self.owner().id(), name)?;
         self.discovery.unhost(&id);
         self.hosting.remove(&id);
         self.host.stop(name).await;
@@ -235,16 +238,6 @@ fn priority(file: &AgentFile) -> Priority {
 fn takes_interruptions(file: &AgentFile) -> bool {
     let wanted = |contract: &Contract| matches!(&contract.class, Class::Srt(srt) if srt.barge_in);
     !matches!(file.runtime, RuntimeSpec::Process { .. }) && file.contract.as_ref().is_some_and(wanted)
-}
-
-/// The exit code of a start that failed.
-pub fn failed(error: &StartError) -> Failure {
-    let exit = match error {
-        StartError::Admission { reason: AdmitError::NotProbed, .. } => code::LATER,
-        StartError::Admission { .. } | StartError::Unbound { .. } => code::REFUSED,
-        _ => code::USAGE,
-    };
-    Failure::new(exit, error.to_string())
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ fn a_key_without_its_log_is_refused_and_no_second_owner_is_made() {
     let key = fs::read(folder.path().join("owner.key")).expect("a file");
     fs::remove_file(folder.path().join("owner.log")).expect("it was there");
     for _ in 0..2 {
-        let refused = Owner::open(folder.path(), &clock(), &entropy).expect_err("whose key is that?").message;
+        let refused = Owner::open(folder.path(), &clock(), &entropy).expect_err("whose key is that?").to_string();
         assert!(refused.contains("owner.log is missing") && refused.contains("althing key import"), "{refused}");
     }
     assert!(!folder.path().join("owner.log").exists(), "no other beginning was written");
@@ -118,7 +118,7 @@ fn an_owner_of_an_earlier_version_is_refused_with_what_to_do() {
     let folder = TempDir::new().expect("a folder");
     keyfile::write_secret(&folder.path().join("owner.key"), &[1; 32]).expect("written");
     keyfile::write_secret(&folder.path().join("owner.log"), &encode(vec![e.into_writer()])).expect("written");
-    let refused = Owner::open(folder.path(), &clock(), &entropy()).expect_err("another kind of owner").message;
+    let refused = Owner::open(folder.path(), &clock(), &entropy()).expect_err("another kind of owner").to_string();
     assert!(refused.contains("an earlier version") && refused.contains("move the files owner*"), "{refused}");
 }
 
@@ -126,13 +126,13 @@ fn an_owner_of_an_earlier_version_is_refused_with_what_to_do() {
 fn a_revoked_owner_is_nobody_any_more() {
     let (folder, _, entropy) = begun();
     revoke(folder.path(), None, &clock()).expect("revoked");
-    let refused = Owner::open(folder.path(), &clock(), &entropy).expect_err("revoked").message;
+    let refused = Owner::open(folder.path(), &clock(), &entropy).expect_err("revoked").to_string();
     assert!(refused.contains("revoked its keys"), "{refused}");
     assert!(Owner::read(folder.path()).expect("readable").log.revoked());
     for again in
         [revoke(folder.path(), None, &clock()).err(), rotate(folder.path(), None, HOUR, &clock(), &entropy).err()]
     {
-        assert!(again.is_some_and(|failure| failure.message.contains("final")));
+        assert!(again.is_some_and(|failure| failure.to_string().contains("final")));
     }
 }
 
@@ -142,13 +142,13 @@ fn exported_keys_come_back_and_the_next_one_can_live_elsewhere() {
     let file = folder.path().join("kept.keys");
     let unmounted = folder.path().join("stick/kept.keys");
     let refused =
-        export(folder.path(), &unmounted, "correct horse", true, &entropy).expect_err("no such folder").message;
+        export(folder.path(), &unmounted, "correct horse", true, &entropy).expect_err("no such folder").to_string();
     assert!(refused.contains("there is no folder") && !folder.path().join("stick").exists(), "{refused}");
     assert!(Owner::open(folder.path(), &clock(), &entropy).expect("nothing changed").has_next);
     export(folder.path(), &file, "correct horse", true, &entropy).expect("exported");
     assert!(!Owner::open(folder.path(), &clock(), &entropy).expect("still there").has_next);
     let refused = rotate(folder.path(), None, HOUR, &clock(), &entropy).expect_err("the next key is elsewhere");
-    assert!(refused.message.contains("--from"), "{}", refused.message);
+    assert!(refused.to_string().contains("--from"), "{}", refused);
     assert!(Exported::read(&file, "correct horsf").is_err());
     let mut bent = fs::read(&file).expect("a file");
     let last = bent.len() - 1;
@@ -166,11 +166,11 @@ fn exported_keys_come_back_and_the_next_one_can_live_elsewhere() {
     for refused in
         [rotate(folder.path(), outdated.clone(), HOUR, &clock(), &entropy), revoke(folder.path(), outdated, &clock())]
     {
-        let refused = refused.expect_err("that key has had its turn").message;
+        let refused = refused.expect_err("that key has had its turn").to_string();
         assert!(refused.contains("before the last rotation"), "{refused}");
     }
     let newer = Exported::read(&file, "correct horse").expect("read");
-    let refused = import(folder.path(), &newer).expect_err("what is here is newer").message;
+    let refused = import(folder.path(), &newer).expect_err("what is here is newer").to_string();
     assert!(refused.contains("newer"), "{refused}");
     let (stranger, _, _) = begun();
     rotate(stranger.path(), None, HOUR, &clock(), &self::entropy()).expect("rotated");
@@ -178,7 +178,7 @@ fn exported_keys_come_back_and_the_next_one_can_live_elsewhere() {
     let third = TempDir::new().expect("a folder");
     let elsewhere = Entropy::new(|bytes| bytes.fill(9));
     assert!(Owner::open(third.path(), &clock(), &elsewhere).is_ok());
-    let refused = import(third.path(), &newer).expect_err("it is somebody else's").message;
+    let refused = import(third.path(), &newer).expect_err("it is somebody else's").to_string();
     assert!(refused.contains("another owner"), "{refused}");
 }
 
@@ -188,7 +188,7 @@ fn a_lost_key_comes_back_from_its_copy() {
     let file = folder.path().join("kept.keys");
     export(folder.path(), &file, "correct horse", false, &entropy).expect("exported");
     fs::remove_file(folder.path().join("owner.key")).expect("it was there");
-    let refused = Owner::open(folder.path(), &clock(), &entropy).expect_err("the key is lost").message;
+    let refused = Owner::open(folder.path(), &clock(), &entropy).expect_err("the key is lost").to_string();
     assert!(refused.contains("althing key import"), "{refused}");
     let exported = Exported::read(&file, "correct horse").expect("read");
     import(folder.path(), &exported).expect("that is what it was kept for");
@@ -202,7 +202,7 @@ fn a_key_of_the_owner_s_own_is_no_node_to_take_anything_from() {
     rotate(folder.path(), None, std::time::Duration::ZERO, &clock(), &entropy).expect("rotated");
     let rotated = Owner::open(folder.path(), &clock(), &entropy).expect("the rotated owner");
     for key in [owner.key.public(), rotated.key.public()] {
-        let refused = withdraw(folder.path(), key, &clock()).expect_err("it is refused").message;
+        let refused = withdraw(folder.path(), key, &clock()).expect_err("it is refused").to_string();
         assert!(refused.contains("key rotate"), "{refused}");
     }
     let after = Owner::open(folder.path(), &clock(), &entropy).expect("as before");

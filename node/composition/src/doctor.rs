@@ -1,6 +1,9 @@
-//! `althing doctor`: why something does not work, by the layer that it lies in (the seven of the Agent OSI model). What is
-//! known is gathered by the node, and judged here without one.
+//! Why something does not work, by the layer that it lies in (the seven of the Agent OSI model). What is known is gathered
+//! from the node ([`gather`]), and judged without one ([`diagnose`]).
 
+mod gather;
+
+pub use gather::{examine, refused_tools, short};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -74,6 +77,7 @@ fn wrong(layer: &'static str, what: impl Into<String>, remedy: impl Into<String>
 }
 
 /// What is wrong, and what is not.
+#[must_use]
 pub fn diagnose(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     runtime(facts, &mut findings);
@@ -231,6 +235,7 @@ fn visibility(facts: &Facts, findings: &mut Vec<Finding>) {
 }
 
 /// As JSON.
+#[must_use]
 pub fn report(findings: &[Finding], dialled_back: &[DialBack]) -> Value {
     let asked = dialled_back.iter().map(|asked| match &asked.outcome {
         Ok(dials) => {

@@ -1,36 +1,35 @@
-//! The composition root: makes one node of all layers.
-#![expect(clippy::disallowed_methods, reason = "shell: hands the real clock and randomness to the layers")]
+//! A running node: whom it trusts, what it renews, how it leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use althing_calls::{Calls, Hosting};
+use althing_calls::{Calls, Hosting, REMOTE_TASKS, TASK_SUMMARIES, TASKS};
 use althing_communication::{Communication, Entropy, Trust, WallClock};
 use althing_discovery::Discovery;
 use althing_discovery::lan::Lan;
 use althing_execution::Host;
 use althing_execution::kernel::Kernel;
-use althing_execution::memory::Memories;
+use althing_execution::memory::{MEMORY, Memories};
 use althing_protocol::{CallerId, OwnerProof, SecretKey};
 use althing_store::{Batch, Durability, Family, Range, Store};
-use rand::Rng as _;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
-use crate::exit::Failure;
-use crate::introduce;
-use crate::keys;
-use crate::owner::{self, Owner};
-use crate::parts::{self, Execution};
-use crate::paths::Paths;
-use crate::publish;
+use crate::bindings::BINDINGS;
+use crate::config::NodeConfig;
+use crate::error::NodeError;
+use crate::introduce::Introductions;
+use crate::keys::HEARD;
+use crate::owner::Owner;
+use crate::publish::{self, AGENTS};
 
 /// Nodes and owners that this node trusts, by their printed ids.
 pub const TRUSTED: Family = Family("althing.trusted");
+/// All that a node's store keeps.
+pub const FAMILIES: [Family; 8] = [TASKS, TASK_SUMMARIES, REMOTE_TASKS, AGENTS, TRUSTED, MEMORY, BINDINGS, HEARD];
 /// Nodes and owners that may be trusted.
 const TRUSTED_MAX: usize = 10_000;
 /// Grants and memberships are renewed at half of their life.
@@ -42,140 +41,112 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// How long calls that are under way when the node stops may take to end.
 const LET_END: Duration = Duration::from_secs(5);
 
-/// The real clock.
-pub fn clock() -> WallClock {
-    WallClock::new(|| {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
-}
-
-/// The operating system's randomness.
-pub fn entropy() -> Entropy {
-    Entropy::new(|bytes| rand::rng().fill(bytes))
-}
-
-/// A running node.
+/// A running node. [`Node::keep`] keeps it in order; without that nothing of it is renewed.
 pub struct Node {
-    pub(crate) owner: watch::Sender<Owner>,
-    /// Where the owner's keys lie.
-    pub(crate) owner_folder: PathBuf,
+    pub(crate) owner: watch::Receiver<Owner>,
+    /// Its key.
     pub key: SecretKey,
-    pub config: Config,
+    /// What it is like.
+    pub config: NodeConfig,
+    /// L2.
     pub communication: Communication,
+    /// L3.
     pub discovery: Discovery,
+    /// The hosting side of calls.
     pub hosting: Hosting,
+    /// The calling side.
     pub calls: Calls,
+    /// L1.
     pub host: Arc<Host>,
-    pub kernel: Arc<Kernel>,
+    pub(crate) kernel: Option<Arc<Kernel>>,
+    /// What agents keep.
     pub memories: Arc<Memories>,
+    /// What the node keeps.
     pub store: Arc<dyn Store>,
-    pub gateway: SocketAddr,
+    /// Where its agents are called over HTTP.
+    pub gateway: Option<SocketAddr>,
     /// Where strangers read of public agents.
-    pub introducing: Vec<SocketAddr>,
-    /// Where the node keeps its data.
-    pub data: PathBuf,
+    pub introductions: Introductions,
     /// What the user should know about how the node came up.
     pub notes: Vec<String>,
+    /// Cancelled when the node stops; faces stop with it.
     pub stop: CancellationToken,
     pub(crate) clock: WallClock,
-    entropy: Entropy,
-    trust: watch::Sender<Trust>,
-    membership: watch::Sender<Option<Arc<OwnerProof>>>,
+    pub(crate) entropy: Entropy,
+    pub(crate) trust: watch::Sender<Trust>,
+    pub(crate) membership: watch::Sender<Option<Arc<OwnerProof>>>,
     pub(crate) lan: Mutex<Option<Lan>>,
+    /// Why it is not on the LAN, where it should be.
+    pub(crate) lan_trouble: Option<String>,
+    /// Whether it should be.
+    pub(crate) lan_wanted: bool,
     /// Held while agents are added, started or taken away, so that names and promises belong to one at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Agents that were added and do not run, and why.
-    failed: Mutex<BTreeMap<String, String>>,
+    pub(crate) failed: Mutex<BTreeMap<String, String>>,
 }
 
 impl Node {
-    /// Starts every layer, from the ground up.
-    pub async fn start(at: &Paths, config: Config) -> Result<Node, Failure> {
-        let (clock, entropy) = (clock(), entropy());
-        let owner = Owner::open(&at.owner, &clock, &entropy)?;
-        let store = parts::open_store(at)?;
-        let key = owner::secret(&at.node_key(), &entropy)?;
-        let mut notes = Vec::new();
-        let (listener, gateway) = parts::bind_gateway(&config.gateway.listen, config.gateway.fixed, &mut notes).await?;
-        let network = parts::listen(&key, &config, &clock, &mut notes).await?;
-        let membership = publish::membership(&owner, key.public(), &config.network, clock.now_ms())?;
-        let (membership, shown) = watch::channel(membership);
-        let (trust, trusting) = watch::channel(whom_to_trust(&key, &owner, store.as_ref(), &config)?);
-        let communication = Communication::start(
-            network.clone(),
-            key.clone(),
-            shown,
-            parts::communicating(&config),
-            clock.clone(),
-            entropy.clone(),
-        );
-        let near = trust.borrow().publishers().chain([owner.id()]).collect();
-        keys::recall(store.as_ref(), communication.keys(), &owner, near, clock.now_ms())?;
-        let Execution { kernel, host, memories, asking } = parts::execute(at, &config, &store, &clock, &entropy)?;
-        let (lan, sightings) = parts::join_lan(&key, network.as_ref(), &config, &mut notes);
-        let facts = parts::facts(&host, &kernel);
-        let discovery = parts::discover(&communication, &key, &config, &clock, &trust, facts, sightings)?;
-        let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone())
-            .await
-            .map_err(|error| Failure::failed(error.to_string()))?;
-        parts::serve_peers(&communication, &hosting, &kernel, trust.subscribe(), &entropy, &config)?;
-        let calls = Calls::new(
-            communication.clone(),
-            discovery.clone(),
-            hosting.clone(),
-            store.clone(),
-            clock.clone(),
-            owner.id(),
-        );
-        asking.tie(&calls);
-        let stop = CancellationToken::new();
-        parts::open_gateway(listener, &calls, &key, parts::access(&config, gateway), &stop);
-        let introducing = introduce::open(&calls, &key, &config, gateway, &stop, &mut notes).await;
-        let node = Node {
-            owner: watch::Sender::new(owner),
-            owner_folder: at.owner.clone(),
-            key,
-            config,
-            communication,
-            discovery,
-            hosting,
-            calls,
-            host,
-            kernel,
-            memories,
-            store,
-            gateway,
-            introducing,
-            data: at.data.clone(),
-            notes,
-            stop,
-            clock,
-            entropy,
-            trust,
-            membership,
-            lan: Mutex::new(lan),
-            changing: tokio::sync::Mutex::default(),
-            failed: Mutex::default(),
-        };
-        node.start_stored().await
+    /// The network's name.
+    #[must_use]
+    pub fn network(&self) -> &str {
+        &self.config.communication.network
+    }
+
+    /// The folder in which the node keeps its data, if it has one.
+    #[must_use]
+    pub fn data(&self) -> Option<&Path> {
+        self.config.data.as_deref()
+    }
+
+    /// What schedules its agents, where they are scheduled.
+    #[must_use]
+    pub fn kernel(&self) -> Option<&Arc<Kernel>> {
+        self.kernel.as_ref()
+    }
+
+    /// How others can reach this node: `internet`, `relayed`, `hidden` (nobody can, and no relay was found yet), `nearby` (from
+    /// its own network; nobody on the internet has tried), `blocked` (not even from there) or `unknown` (nobody has tried).
+    #[must_use]
+    pub fn reach(&self) -> &'static str {
+        let verdict = self.communication.reach();
+        match &verdict {
+            verdict if verdict.from_internet => "internet",
+            verdict if verdict.hidden && !self.communication.network().relays().is_empty() => "relayed",
+            verdict if verdict.hidden => "hidden",
+            verdict if verdict.hidden_nearby => "blocked",
+            verdict if !verdict.confirmed.is_empty() => "nearby",
+            _ => "unknown",
+        }
+    }
+
+    /// Waits until the machine is known, where that matters.
+    pub(crate) async fn probed(&self) {
+        if let Some(kernel) = &self.kernel {
+            kernel.probed().await;
+        }
     }
 
     /// Agents that were added and do not run, and why.
+    ///
+    /// # Panics
+    /// When another holder has.
     pub fn failed(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
         self.failed.lock().expect("no holder of the failed agents panics")
     }
 
     /// Trusts a node or an owner, or trusts it no longer.
-    pub async fn set_trust(&self, id: CallerId, trusted: bool) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// [`NodeError::Write`].
+    pub async fn set_trust(&self, id: CallerId, trusted: bool) -> Result<(), NodeError> {
         let mut batch = Batch::new();
         if trusted {
             batch.put(TRUSTED, id.to_string(), Vec::new());
         } else {
             batch.delete(TRUSTED, id.to_string());
         }
-        let written = self.store.write(batch, Durability::Synced).await;
-        written.map_err(|error| Failure::failed(error.to_string()))?;
+        self.store.write(batch, Durability::Synced).await?;
         self.trust.send_modify(|trust| {
             if trusted {
                 trust.trusted.insert(id);
@@ -188,6 +159,7 @@ impl Node {
     }
 
     /// This node's randomness.
+    #[must_use]
     pub fn entropy(&self) -> &Entropy {
         &self.entropy
     }
@@ -197,19 +169,26 @@ impl Node {
         self.trust.borrow()
     }
 
+    /// Its time of day.
+    #[must_use]
+    pub fn clock(&self) -> &WallClock {
+        &self.clock
+    }
+
     /// Whom this node trusts.
+    #[must_use]
     pub fn trusted(&self) -> BTreeSet<CallerId> {
         self.trust.borrow().trusted.clone()
     }
 
     /// Keeps the node in order for as long as it runs.
-    pub async fn keep_for_ever(&self) {
-        let keys = async { tokio::join!(self.follow_owner_for_ever(), self.keep_heard_for_ever()) };
-        tokio::join!(self.renew_for_ever(), self.sweep_for_ever(), keys, self.introduce_for_ever());
+    pub async fn keep(&self) {
+        let keys = async { tokio::join!(self.follow_owner(), self.keep_heard_keys()) };
+        tokio::join!(self.keep_renewing(), self.keep_sweeping(), keys, self.keep_introducing());
     }
 
     /// Takes away what agents kept and has passed its retention.
-    async fn sweep_for_ever(&self) {
+    async fn keep_sweeping(&self) {
         loop {
             match self.memories.sweep().await {
                 Ok(0) => {}
@@ -221,19 +200,19 @@ impl Node {
     }
 
     /// Renews grants and the membership.
-    async fn renew_for_ever(&self) {
+    async fn keep_renewing(&self) {
         let renew_ms = u64::try_from(RENEW.as_millis()).unwrap_or(u64::MAX);
         let mut renewed_ms = self.clock.now_ms();
         // What waits for the machine to be known is started as soon as it is.
-        self.kernel.probed().await;
-        if let Err(failure) = self.retry_failed().await {
-            tracing::error!(reason = failure.message, "agents could not be started");
+        self.probed().await;
+        if let Err(error) = self.retry_failed().await {
+            tracing::error!(%error, "agents could not be started");
         }
         loop {
             // By the time of day, which goes on while a machine sleeps.
             tokio::time::sleep(RENEW_LOOK).await;
-            if let Err(failure) = self.retry_failed().await {
-                tracing::error!(reason = failure.message, "agents could not be started again");
+            if let Err(error) = self.retry_failed().await {
+                tracing::error!(%error, "agents could not be started again");
             }
             let now_ms = self.clock.now_ms();
             if now_ms.abs_diff(renewed_ms) < renew_ms {
@@ -242,29 +221,29 @@ impl Node {
             // What fails is tried again with the next look.
             match self.renew(now_ms) {
                 Ok(()) => renewed_ms = now_ms,
-                Err(failure) => tracing::error!(reason = failure.message, "not all grants could be renewed"),
+                Err(error) => tracing::error!(%error, "not all grants could be renewed"),
             }
         }
     }
 
     /// Renews the membership and the grants of the agents that run, as many as can be; gives the first failure.
-    pub(crate) fn renew(&self, now_ms: u64) -> Result<(), Failure> {
+    pub(crate) fn renew(&self, now_ms: u64) -> Result<(), NodeError> {
         let owner = self.owner();
         if owner.log.revoked() {
             return Ok(());
         }
-        let membership = publish::membership(&owner, self.key.public(), &self.config.network, now_ms)?;
+        let membership = publish::membership(&owner, self.key.public(), self.network(), now_ms)?;
         let is_own = membership.is_some();
         self.show_membership(membership);
         if !is_own {
-            tracing::error!(reason = publish::TAKEN_BACK, "nothing is signed for this node");
+            tracing::error!(reason = %NodeError::NodeWithdrawn, "nothing is signed for this node");
             return Ok(());
         }
         let running: BTreeSet<String> = self.host.status().into_iter().map(|status| status.name).collect();
         let known = publish::known(self.store.as_ref())?;
         let shown = known.iter().filter(|added| running.contains(&added.file.name)).map(|added| self.show_agent(added));
         // Every one is tried, whatever becomes of the others.
-        let outcomes: Vec<Result<(), Failure>> = shown.collect();
+        let outcomes: Vec<Result<(), NodeError>> = shown.collect();
         outcomes.into_iter().collect()
     }
 
@@ -300,13 +279,8 @@ impl Node {
     }
 }
 
-/// What this node begins with.
-fn whom_to_trust(key: &SecretKey, owner: &Owner, store: &dyn Store, config: &Config) -> Result<Trust, Failure> {
-    let (trusted, private) = (read_trusted(store)?, config.secret.is_some());
-    Ok(Trust { node: key.public(), owner: owner.id(), trusted, private })
-}
-
-fn read_trusted(store: &dyn Store) -> Result<BTreeSet<CallerId>, Failure> {
-    let rows = store.scan(TRUSTED, Range::all(TRUSTED_MAX)).map_err(|error| Failure::failed(error.to_string()))?;
+/// Nodes and owners that are trusted, as the store has them.
+pub(crate) fn read_trusted(store: &dyn Store) -> Result<BTreeSet<CallerId>, NodeError> {
+    let rows = store.scan(TRUSTED, Range::all(TRUSTED_MAX))?;
     Ok(rows.into_iter().filter_map(|(id, _)| String::from_utf8(id).ok()?.parse().ok()).collect())
 }

@@ -10,8 +10,7 @@ use althing_protocol::{KeyLog, PublicKey, PublisherId, object};
 use althing_store::{Batch, Durability, Family, Range, Store, WriteError};
 use serde_json::{Value, json};
 
-use crate::commands::key::{named, state};
-use crate::exit::Failure;
+use crate::error::NodeError;
 use crate::node::Node;
 use crate::owner::{self, Owner};
 use crate::publish;
@@ -35,14 +34,14 @@ pub fn recall(
     owner: &Owner,
     near: BTreeSet<PublisherId>,
     now_ms: u64,
-) -> Result<(), Failure> {
+) -> Result<(), NodeError> {
     // Before all: what these have done with their keys has room kept for it.
     keys.watch(near.iter().copied());
     // The owner's own word comes first: what was heard may be a thief's.
     speak(keys, owner, now_ms);
     let mut range = Range::all(ROWS_AT_ONCE);
     loop {
-        let rows = store.scan(HEARD, range).map_err(|error| Failure::failed(error.to_string()))?;
+        let rows = store.scan(HEARD, range)?;
         let Some((last, _)) = rows.last() else { break };
         range = Range::all(ROWS_AT_ONCE).after(last.clone());
         for (name, row) in &rows {
@@ -131,6 +130,7 @@ fn bytes_of(stored: &Stored) -> Vec<u8> {
 
 impl Node {
     /// The owner as it is now.
+    #[must_use]
     pub fn owner(&self) -> Owner {
         self.owner.borrow().clone()
     }
@@ -141,7 +141,8 @@ impl Node {
         self.communication.keys().watch(near);
     }
 
-    /// How the owner's keys are.
+    /// How the owner's keys are: `state` (`active`, `rotating`, `revoked`, `outdated` or `withdrawn`), `key`, `events`.
+    #[must_use]
     pub fn key_state(&self) -> Value {
         let (owner, now_ms) = (self.owner(), self.clock.now_ms());
         let heard = self.communication.keys().log(owner.id());
@@ -152,40 +153,29 @@ impl Node {
         } else if owner.withdrew(self.key.public(), now_ms) {
             "withdrawn"
         } else {
-            state(&owner.log, now_ms)
+            owner.state(now_ms)
         };
-        json!({ "state": state, "key": named(owner.key.public()), "events": owner.log.len() })
+        json!({ "state": state, "key": owner::key_name(owner.key.public()), "events": owner.log.len() })
     }
 
-    /// Follows the owner's keys on disk for as long as the node runs.
-    pub(crate) async fn follow_owner_for_ever(&self) {
-        // As it was when the keys were read: they may have changed while the node started.
-        let mut followed = self.owner().stamp;
-        loop {
-            tokio::time::sleep(LOOK).await;
-            if owner::stamp(&self.owner_folder) == followed {
-                continue;
-            }
-            // What fails is tried again with the next look.
-            match Owner::read(&self.owner_folder) {
-                Ok(owner) => {
-                    let stamp = owner.stamp;
-                    match self.owner_changed(owner).await {
-                        Ok(()) => followed = stamp,
-                        Err(failure) => {
-                            tracing::error!(reason = failure.message, "not all agents follow the owner's new key");
-                        }
-                    }
-                }
-                Err(failure) => tracing::error!(reason = failure.message, "the owner's keys cannot be read"),
+    /// Follows the owner's keys for as long as the node runs.
+    pub(crate) async fn follow_owner(&self) {
+        let mut owners = self.owner.clone();
+        while owners.changed().await.is_ok() {
+            let owner = owners.borrow_and_update().clone();
+            if let Err(error) = self.owner_changed(owner).await {
+                tracing::error!(%error, "not all agents follow the owner's new key; it is tried again");
+                tokio::time::sleep(LOOK).await;
+                owners.mark_changed();
             }
         }
+        // Nobody can change it any more.
+        std::future::pending().await
     }
 
-    async fn owner_changed(&self, owner: Owner) -> Result<(), Failure> {
+    async fn owner_changed(&self, owner: Owner) -> Result<(), NodeError> {
         let now_ms = self.clock.now_ms();
         let revoked = owner.log.revoked();
-        self.owner.send_replace(owner.clone());
         speak(self.communication.keys(), &owner, now_ms);
         if revoked {
             tracing::error!(owner = %owner.id(), "the owner revoked its keys; its agents end");
@@ -200,11 +190,11 @@ impl Node {
     }
 
     /// Descriptions that an old key signed end with its time.
-    async fn sign_agents_anew(&self, owner: &Owner, now_ms: u64) -> Result<(), Failure> {
+    async fn sign_agents_anew(&self, owner: &Owner, now_ms: u64) -> Result<(), NodeError> {
         let _changing = self.changing.lock().await;
         let mut outcome = Ok(());
         for added in publish::known(self.store.as_ref())? {
-            let kept = match added.signed_anew(owner, &self.config.network, now_ms) {
+            let kept = match added.signed_anew(owner, self.network(), now_ms) {
                 Ok(anew) => publish::keep(self.store.as_ref(), &anew).await,
                 Err(failure) => Err(failure),
             };
@@ -214,7 +204,7 @@ impl Node {
     }
 
     /// Keeps what is heard of keys, for as long as the node runs.
-    pub(crate) async fn keep_heard_for_ever(&self) {
+    pub(crate) async fn keep_heard_keys(&self) {
         keep_heard(self.store.as_ref(), self.communication.keys()).await;
     }
 }

@@ -11,9 +11,8 @@ use althing_store::file::read_bytes;
 use althing_store::keyfile;
 use althing_store::seal::{SALT_BYTES, Seal};
 
-use super::Owner;
 use super::files::{Files, NextKeys, decode, encode};
-use crate::exit::{Failure, code};
+use super::{Owner, OwnerError};
 
 /// What an exported file begins with.
 const HEAD: &[u8] = b"althing owner keys 2\n";
@@ -29,42 +28,40 @@ pub struct Exported {
 }
 
 /// Refuses a file in a folder that is not there: a medium that is not mounted, or a mistyped path, is no place for a key.
-pub fn into_a_folder(file: &Path) -> Result<(), Failure> {
+pub(crate) fn into_a_folder(file: &Path) -> Result<(), OwnerError> {
     match file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
         None => Ok(()),
-        Some(folder) => Err(Failure::usage(format!(
-            "there is no folder {}; make it first, or mount the medium that it is on",
-            folder.display()
-        ))),
+        Some(folder) => Err(OwnerError::NoFolder(folder.to_owned())),
     }
 }
 
 /// Writes the owner's keys to a new file; with `remove_next` the next keys then lie nowhere else.
+///
+/// # Errors
+/// See [`OwnerError`].
 pub fn export(
     folder: &Path,
     to: &Path,
     passphrase: &str,
     remove_next: bool,
     entropy: &Entropy,
-) -> Result<Owner, Failure> {
+) -> Result<Owner, OwnerError> {
     into_a_folder(to)?;
     let files = Files::lock(folder)?;
     if !files.begun()? {
-        let message = format!("there is no owner in {} yet; `althing up` makes one", folder.display());
-        return Err(Failure::new(code::NOT_FOUND, message));
+        return Err(OwnerError::None(folder.to_owned()));
     }
     let owner = files.read()?;
     let next = files.next()?;
     if remove_next && next.is_none() {
-        return Err(Failure::usage("the next keys do not lie on this machine, so they cannot be moved away"));
+        return Err(OwnerError::NextKeysGone);
     }
     let log = encode(owner.log.to_bytes());
     let seed = |of: fn(&NextKeys) -> &SecretKey| next.as_ref().map_or_else(Vec::new, |next| of(next).seed().to_vec());
     let plain = encode(vec![owner.key.seed().to_vec(), seed(|keys| &keys.next), seed(|keys| &keys.after_next), log]);
     let salt: [u8; SALT_BYTES] = entropy.bytes();
     let sealed = Seal::new(passphrase, &salt).close(entropy.bytes(), HEAD, &plain);
-    let written = keyfile::write_secret(to, &[HEAD, &salt, &sealed].concat());
-    written.map_err(|error| Failure::failed(error.to_string()))?;
+    keyfile::write_secret(to, &[HEAD, &salt, &sealed].concat())?;
     // Not before it can be read again.
     Exported::read(to, passphrase)?;
     if remove_next {
@@ -75,8 +72,11 @@ pub fn export(
 
 impl Exported {
     /// Reads an exported file.
-    pub fn read(from: &Path, passphrase: &str) -> Result<Exported, Failure> {
-        let refused = |why: &str| Failure::usage(format!("{}: {why}", from.display()));
+    ///
+    /// # Errors
+    /// See [`OwnerError`].
+    pub fn read(from: &Path, passphrase: &str) -> Result<Exported, OwnerError> {
+        let refused = |why: &str| OwnerError::Exported { path: from.to_owned(), why: why.to_owned() };
         let bytes = read_bytes(from, keyfile::SECRET_BYTES_MAX).map_err(|error| refused(&error.to_string()))?;
         if bytes.starts_with(b"althing owner keys 1\n") {
             return Err(refused("an earlier version of althing wrote it, whose owners were named by their keys"));
@@ -102,26 +102,22 @@ impl Exported {
 }
 
 /// Puts exported keys into a folder that has none, or has the same owner's of before.
-pub fn import(folder: &Path, exported: &Exported) -> Result<(), Failure> {
+///
+/// # Errors
+/// See [`OwnerError`].
+pub fn import(folder: &Path, exported: &Exported) -> Result<(), OwnerError> {
     let files = Files::lock(folder)?;
     if exported.log.current() != exported.key.public() {
-        return Err(Failure::usage("the exported key is not the one that its log names last; export it anew"));
+        return Err(OwnerError::ExportedApart);
     }
     // A key without its log is what the copy is for, too.
     if files.has_log() {
         // The keys may be lost; that is what the copy is for.
         let there = files.log()?;
         if !exported.log.continues(&there) {
-            let message = if there.publisher() == exported.log.publisher() {
-                "the keys here are newer than the exported ones".to_owned()
-            } else {
-                format!(
-                    "{} holds the keys of another owner, {}; move the files owner* away first if you do not need them",
-                    folder.display(),
-                    there.publisher()
-                )
-            };
-            return Err(Failure::new(code::REFUSED, message));
+            let same = there.publisher() == exported.log.publisher();
+            let other = || OwnerError::OtherOwner { folder: folder.to_owned(), owner: there.publisher() };
+            return Err(if same { OwnerError::ExportedOlder } else { other() });
         }
     }
     files.change(&exported.log, &exported.key, exported.next.as_ref())

@@ -7,28 +7,30 @@ use althing_communication::{Entropy, WallClock};
 use althing_protocol::keyring::Withdrawal;
 use althing_protocol::{KeyLog, PublicKey, SecretKey, object};
 
-use super::Owner;
 use super::files::{Files, NextKeys};
-use crate::exit::Failure;
+use super::{Owner, OwnerError};
 
 /// The next key takes over; the old one is accepted for `overlap` more. `next` are the next keys where they lie elsewhere.
+///
+/// # Errors
+/// See [`OwnerError`].
 pub fn rotate(
     folder: &Path,
     next: Option<NextKeys>,
     overlap: Duration,
     clock: &WallClock,
     entropy: &Entropy,
-) -> Result<KeyLog, Failure> {
+) -> Result<KeyLog, OwnerError> {
     let (files, owner) = current(folder)?;
-    let hint = hint(next.as_ref());
+    let brought = next.is_some();
     let NextKeys { next: key, after_next } = next_keys(&files, next)?;
     let newest = SecretKey::from_seed(&entropy.bytes());
     let overlap_ms = u64::try_from(overlap.as_millis()).unwrap_or(u64::MAX);
     let log = owner.log.rotate(&key, newest.public(), later(&owner.log, clock), overlap_ms);
-    let log = log.map_err(|error| Failure::failed(format!("the keys cannot be rotated: {error}{hint}")))?;
+    let log = log.map_err(|source| OwnerError::Event { what: "rotated", source, brought })?;
     let next = NextKeys { next: after_next, after_next: newest };
     if !next.belong_to(&log) {
-        return Err(Failure::failed(format!("the keys to come are not those that the log commits to{hint}")));
+        return Err(OwnerError::OtherNextKeys { brought });
     }
     // What was taken back stays taken back, signed by a key that speaks.
     let mut withdrawals = Vec::new();
@@ -43,35 +45,28 @@ pub fn rotate(
     Ok(log)
 }
 
-/// What may be wrong with a key that was brought from elsewhere.
-fn hint(brought: Option<&NextKeys>) -> &'static str {
-    if brought.is_some() {
-        "; is the exported file from before the last rotation? the one after it is needed"
-    } else {
-        ""
-    }
-}
-
 /// No key speaks for the owner any more, for ever.
-pub fn revoke(folder: &Path, next: Option<NextKeys>, clock: &WallClock) -> Result<KeyLog, Failure> {
+///
+/// # Errors
+/// See [`OwnerError`].
+pub fn revoke(folder: &Path, next: Option<NextKeys>, clock: &WallClock) -> Result<KeyLog, OwnerError> {
     let (files, owner) = current(folder)?;
-    let hint = hint(next.as_ref());
+    let brought = next.is_some();
     let key = next_keys(&files, next)?.next;
     let log = owner.log.revoke(&key, later(&owner.log, clock));
-    let log = log.map_err(|error| Failure::failed(format!("the keys cannot be revoked: {error}{hint}")))?;
+    let log = log.map_err(|source| OwnerError::Event { what: "revoked", source, brought })?;
     files.change(&log, &key, None)?;
     Ok(log)
 }
 
 /// What the owner has let `node` do until now, it may do no longer.
-pub fn withdraw(folder: &Path, node: PublicKey, clock: &WallClock) -> Result<(), Failure> {
+///
+/// # Errors
+/// See [`OwnerError`].
+pub fn withdraw(folder: &Path, node: PublicKey, clock: &WallClock) -> Result<(), OwnerError> {
     let (files, owner) = current(folder)?;
     if owner.log.events().any(|event| event.key == node) {
-        let message = format!(
-            "{} is a key of this owner's, and no node; `althing key rotate --overlap-minutes 0` gives it up",
-            node.did()
-        );
-        return Err(Failure::usage(message));
+        return Err(OwnerError::OwnKey(node));
     }
     let now_ms = clock.now_ms();
     let mut withdrawals: Vec<Vec<u8>> = owner.withdrawals.clone();
@@ -84,25 +79,24 @@ pub fn withdraw(folder: &Path, node: PublicKey, clock: &WallClock) -> Result<(),
 }
 
 /// What the owner has taken back, from whom.
+#[must_use]
 pub fn withdrawn(owner: &Owner) -> Vec<Withdrawal> {
     let read = |bytes: &Vec<u8>| object::open::<Withdrawal>(bytes, "", "").ok();
     owner.withdrawals.iter().filter_map(read).map(|withdrawal| withdrawal.body).collect()
 }
 
-fn signed(withdrawal: Withdrawal, key: &SecretKey) -> Result<Vec<u8>, Failure> {
-    let signed = object::sign(withdrawal, "", "", key).map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(signed.bytes)
+fn signed(withdrawal: Withdrawal, key: &SecretKey) -> Result<Vec<u8>, OwnerError> {
+    Ok(object::sign(withdrawal, "", "", key)?.bytes)
 }
 
-fn current(folder: &Path) -> Result<(Files, Owner), Failure> {
+fn current(folder: &Path) -> Result<(Files, Owner), OwnerError> {
     let files = Files::lock(folder)?;
     if !files.begun()? {
-        let message = format!("there is no owner in {} yet; `althing up` makes one", folder.display());
-        return Err(Failure::new(crate::exit::code::NOT_FOUND, message));
+        return Err(OwnerError::None(folder.to_owned()));
     }
     let owner = files.read()?;
     if owner.log.revoked() {
-        return Err(Failure::failed(format!("the owner {} revoked its keys already; that is final", owner.id())));
+        return Err(OwnerError::RevokedAlready(owner.id()));
     }
     Ok((files, owner))
 }
@@ -113,13 +107,9 @@ fn later(log: &KeyLog, clock: &WallClock) -> u64 {
     clock.now_ms().max(last_ms)
 }
 
-fn next_keys(files: &Files, given: Option<NextKeys>) -> Result<NextKeys, Failure> {
+fn next_keys(files: &Files, given: Option<NextKeys>) -> Result<NextKeys, OwnerError> {
     match given {
         Some(keys) => Ok(keys),
-        None => files.next()?.ok_or_else(|| {
-            Failure::usage(
-                "the next keys do not lie on this machine: name the file that they were exported to (--from FILE)",
-            )
-        }),
+        None => files.next()?.ok_or(OwnerError::NextKeysElsewhere),
     }
 }

@@ -1,24 +1,21 @@
-//! What `althing doctor` is told.
+//! What is known of a node, and of whether others can reach it.
 
-use std::sync::Arc;
-
+use althing_execution::definition::{Difference, Unfit};
 use althing_execution::{AgentState, AgentStatus};
 use althing_td::RuntimeSpec;
-use axum::Json;
-use axum::extract::State;
 use serde_json::Value;
 
-use crate::commands::short;
-use crate::control::agents::refused_tools;
-use crate::control::server::reach;
-use crate::doctor::{DialBack, Facts, diagnose, report};
+use super::{DialBack, Facts, diagnose, report};
 use crate::node::Node;
 use crate::publish::{self, Added};
 
 /// Peers that are asked to dial back.
 const ASKED: usize = 3;
+/// Tools of one agent whose refusal is told of in words.
+const REFUSED_TOOLS_MAX: usize = 16;
 
-pub async fn doctor(State(node): State<Arc<Node>>) -> Json<Value> {
+/// Looks at a node, asks peers to dial it back, and says what is wrong: `fine`, `findings`, `dialledBack`.
+pub async fn examine(node: &Node) -> Value {
     let dialled_back: Vec<DialBack> = node
         .communication
         .ask_to_be_dialled(ASKED)
@@ -30,8 +27,27 @@ pub async fn doctor(State(node): State<Arc<Node>>) -> Json<Value> {
             outcome: asked.outcome.map(|dials| dials.into_iter().map(|dial| (dial.address, dial.reason)).collect()),
         })
         .collect();
-    let facts = gather(&node, dialled_back).await;
-    Json(report(&diagnose(&facts), &facts.dialled_back))
+    let facts = gather(node, dialled_back).await;
+    report(&diagnose(&facts), &facts.dialled_back)
+}
+
+/// A DID short enough for a line.
+#[must_use]
+pub fn short(did: &str) -> String {
+    let key = did.strip_prefix("did:key:").unwrap_or(did);
+    if key.len() > 14 { format!("{}…{}", &key[..6], &key[key.len() - 6..]) } else { key.to_owned() }
+}
+
+/// The tools that an agent is not given, each with what is the matter, field by field.
+#[must_use]
+pub fn refused_tools(agent: &AgentStatus) -> Vec<String> {
+    let difference = |one: &Difference| format!("{}: was {:?}, is {:?}", one.field, one.old, one.new);
+    let told = |(tool, unfit): (&String, &Unfit)| {
+        let differences: Vec<String> = unfit.differences().iter().map(difference).collect();
+        let more = if differences.is_empty() { String::new() } else { format!(" ({})", differences.join(", ")) };
+        format!("{} {tool:?}: {}{more}", unfit.reason(), unfit.brief())
+    };
+    agent.unfit.iter().take(REFUSED_TOOLS_MAX).map(told).collect()
 }
 
 async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
@@ -55,7 +71,6 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
     let runs = |name: &str| !failed.iter().any(|(failed, _)| failed == name);
     let agents = agents.into_iter().filter(|added| runs(&added.file.name));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let lan_trouble = node.notes.iter().find_map(|note| note.strip_prefix("not on the LAN: "));
     Facts {
         agents: agents.map(|added| (added.file.name, format!("{:?}", added.file.exposure).to_lowercase())).collect(),
         failed,
@@ -66,11 +81,11 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
         refused_by: troubles.refused_by.into_iter().map(|(peer, why)| (short(&peer.did()), why)).collect(),
         peers: network.peers().len(),
         unreachable: troubles.unreachable,
-        configured: node.config.peers.len(),
-        lan: node.config.lan.enabled,
-        lan_trouble: lan_trouble.map(str::to_owned),
+        configured: node.config.discovery.bootstrap.len(),
+        lan: node.lan_wanted,
+        lan_trouble: node.lan_trouble.clone(),
         dialled_back,
-        reach: text(&reach(node)["state"]),
+        reach: node.reach().to_owned(),
         table: network.routing().kept().nodes,
         unread: node.discovery.reading_things().1,
     }
@@ -78,7 +93,7 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
 
 /// Why nothing can be written beside the store, if so.
 async fn unwritable(node: &Node) -> Option<String> {
-    let path = node.data.join(".doctor");
+    let path = node.data()?.join(".doctor");
     let tried = tokio::task::spawn_blocking(move || {
         let written = std::fs::write(&path, [0; 4_096])
             .and_then(|()| std::fs::File::open(&path))
@@ -97,12 +112,12 @@ async fn unwritable(node: &Node) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::tests::{node_in, program};
+    use crate::agents::tests::{program, started};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_program_on_a_port_is_named_for_as_long_as_it_runs() {
         let folder = tempfile::TempDir::new().expect("a folder");
-        let node = node_in(folder.path()).await;
+        let (node, _owner) = started(folder.path()).await;
         for (name, keep) in [("kept", true), ("looked-on", false)] {
             node.add_agent(program(name, true), folder.path(), None, keep).await.expect("it is added");
         }

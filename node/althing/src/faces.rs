@@ -1,0 +1,143 @@
+//! The listeners of the node's faces, and what serves on them: the gateway, and introductions for strangers.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use althing_discovery::lan::{self, LanConfig};
+use althing_gateway::Access;
+use althing_node::{Introductions, Node};
+use tokio::net::TcpListener;
+
+use crate::config::Config;
+use crate::exit::Failure;
+
+/// What the listener for introductions bears.
+const LIMITS: althing_gateway::Limits = althing_gateway::Limits {
+    connections: 64,
+    header_timeout: Duration::from_secs(5),
+    idle: Duration::from_secs(15),
+    drain: Duration::from_secs(1),
+};
+
+/// Listeners that are bound, so that their addresses are known before the node is.
+pub struct Faces {
+    listener: TcpListener,
+    pub gateway: SocketAddr,
+    introducing: Vec<(SocketAddr, TcpListener)>,
+}
+
+impl Faces {
+    /// Binds the gateway; when the port is taken a free one, unless somebody named that port.
+    pub async fn bind(config: &Config, notes: &mut Vec<String>) -> Result<Faces, Failure> {
+        let (listener, gateway) = bind_gateway(&config.gateway.listen, config.gateway.fixed, notes).await?;
+        Ok(Faces { listener, gateway, introducing: Vec::new() })
+    }
+
+    /// Binds what shows introductions, where the configuration wants that. What cannot be is noted.
+    pub async fn bind_introductions(&mut self, config: &Config, notes: &mut Vec<String>) {
+        if !config.introduce.enabled {
+            return;
+        }
+        let addresses = match addresses(config) {
+            Ok(addresses) => addresses,
+            Err(reason) => {
+                notes.push(format!("no introductions: {reason}"));
+                return;
+            }
+        };
+        for wanted in addresses {
+            // All on the port of the first.
+            let port = self.introducing.first().map_or(wanted.port(), |(first, _)| first.port());
+            let wanted = SocketAddr::new(wanted.ip(), port);
+            let bound = match TcpListener::bind(wanted).await {
+                Err(error) if error.kind() == ErrorKind::AddrInUse && self.introducing.is_empty() => {
+                    let free = TcpListener::bind((wanted.ip(), 0)).await;
+                    if let Ok(address) = free.as_ref().map_err(drop).and_then(|free| free.local_addr().map_err(drop)) {
+                        let port = address.port();
+                        notes.push(format!("port {} is taken; introductions are shown on {port}", wanted.port()));
+                    }
+                    free
+                }
+                bound => bound,
+            };
+            match bound.and_then(|listener| Ok((listener.local_addr()?, listener))) {
+                Ok(bound) => self.introducing.push(bound),
+                Err(error) => notes.push(format!("no introductions at {wanted}: {error}")),
+            }
+        }
+    }
+
+    /// Where introductions are shown.
+    pub fn introductions(&self) -> Introductions {
+        let addresses = self.introducing.iter().map(|(address, _)| *address).collect();
+        Introductions { addresses, paths: Some(althing_gateway::paths) }
+    }
+
+    /// Serves on all of them until the node stops.
+    pub fn serve(self, node: &Node, config: &Config) {
+        let router = althing_gateway::router(node.calls.clone(), node.key.clone(), access(config, self.gateway));
+        let limits = althing_gateway::Limits::default();
+        tokio::spawn(althing_gateway::serve(self.listener, router, limits, node.stop.clone()));
+        for (address, listener) in self.introducing {
+            let router = althing_gateway::introductions(
+                node.calls.clone(),
+                node.key.clone(),
+                callable(self.gateway, address.ip()),
+                !config.gateway.token.is_empty(),
+            );
+            tokio::spawn(althing_gateway::serve(listener, router, LIMITS, node.stop.clone()));
+        }
+    }
+}
+
+/// Who may use the gateway.
+fn access(config: &Config, gateway: SocketAddr) -> Access {
+    let token = (!config.gateway.token.is_empty()).then(|| config.gateway.token.clone());
+    let mut hosts = config.gateway.hosts.clone();
+    hosts.push(gateway.ip().to_string());
+    Access { hosts, by_address: !gateway.ip().is_loopback(), token }
+}
+
+/// Binds the gateway; when the port is taken a free one, unless somebody named that port.
+async fn bind_gateway(
+    listen: &str,
+    fixed: bool,
+    notes: &mut Vec<String>,
+) -> Result<(TcpListener, SocketAddr), Failure> {
+    let wanted: SocketAddr =
+        listen.parse().map_err(|_| Failure::usage(format!("{listen:?} is no address and port")))?;
+    let failed = |error: std::io::Error| Failure::failed(format!("the gateway cannot listen on {listen}: {error}"));
+    let listener = match TcpListener::bind(wanted).await {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && !fixed => {
+            let listener = TcpListener::bind((wanted.ip(), 0)).await.map_err(failed)?;
+            let free = listener.local_addr().map_err(failed)?.port();
+            notes.push(format!("port {} is taken; the gateway listens on {free}", wanted.port()));
+            listener
+        }
+        bound => bound.map_err(failed)?,
+    };
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+/// Where to listen: for all addresses those of the LAN's interfaces.
+fn addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
+    let listen: SocketAddr =
+        config.introduce.listen.parse().map_err(|_| "`introduce.listen` is no address".to_owned())?;
+    if !listen.ip().is_unspecified() {
+        return Ok(vec![listen]);
+    }
+    let chosen = LanConfig { interfaces: config.lan.interfaces.clone(), network: config.network.clone() };
+    let all = lan::addresses(&chosen).map_err(|error| error.to_string())?;
+    Ok(all.into_iter().map(|ip| SocketAddr::new(ip, listen.port())).collect())
+}
+
+/// Where a stranger who reads at `here` can call the agents over HTTP.
+fn callable(gateway: SocketAddr, here: IpAddr) -> Option<String> {
+    match gateway.ip() {
+        ip if ip.is_loopback() => None,
+        ip if ip.is_unspecified() => Some(format!("http://{}", SocketAddr::new(here, gateway.port()))),
+        _ => Some(format!("http://{gateway}")),
+    }
+}

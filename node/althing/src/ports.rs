@@ -1,0 +1,234 @@
+//! What a node stands on, as this machine and the configuration have it: the store, the network, the LAN, what runs agents,
+//! the listeners of faces. Put together by `althing_node`.
+#![expect(clippy::disallowed_methods, reason = "shell: hands the real clock and randomness to the layers")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use althing_calls::Asking;
+use althing_communication::{CommunicationConfig, Entropy, Network, WallClock};
+use althing_discovery::DiscoveryConfig;
+use althing_discovery::lan::{Lan, LanConfig};
+use althing_execution::kernel::Kernel;
+use althing_execution::memory::Memories;
+use althing_execution::process::ProcessConfig;
+use althing_execution::{Builtins, Echo, Host, Scheduling};
+use althing_knowledge::Knowledge;
+use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
+use althing_node::{Execution, FAMILIES, LanPort, Node, NodeConfig, Owner, Policies, Ports, Secrets, Things, owner};
+use althing_protocol::SecretKey;
+use althing_store::{OpenError, RocksStore, Store, StoreConfig, keyfile};
+use althing_wasm::Compiler;
+use rand::Rng as _;
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::exit::Failure;
+use crate::faces::Faces;
+use crate::paths::Paths;
+
+/// The real clock.
+pub fn clock() -> WallClock {
+    WallClock::new(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
+}
+
+/// The operating system's randomness.
+pub fn entropy() -> Entropy {
+    Entropy::new(|bytes| rand::rng().fill(bytes))
+}
+
+/// A node, who tells it of its owner's keys, and the listeners of its faces.
+pub struct Opened {
+    pub node: Node,
+    pub owner: watch::Sender<Owner>,
+    pub faces: Faces,
+}
+
+/// Opens all that a node stands on, and puts it together.
+pub async fn open(at: &Paths, config: &Config) -> Result<Opened, Failure> {
+    let (clock, entropy) = (clock(), entropy());
+    let (told, owner) = watch::channel(Owner::open(&at.owner, &clock, &entropy)?);
+    let store = open_store(at)?;
+    let key = owner::secret(&at.node_key(), &entropy)?;
+    let mut notes = Vec::new();
+    let mut faces = Faces::bind(config, &mut notes).await?;
+    let network = listen(&key, config, &clock, &mut notes).await?;
+    let execution = execute(at, config, &store, &clock, &entropy)?;
+    let lan = join_lan(&key, network.as_ref(), config);
+    // Once it is known that this node can start, so that nothing else takes another port in its place.
+    faces.bind_introductions(config, &mut notes).await;
+    let ports = Ports {
+        network,
+        store,
+        clock,
+        entropy,
+        lan,
+        execution,
+        owner,
+        answers: None,
+        gateway: Some(faces.gateway),
+        introductions: faces.introductions(),
+    };
+    let mut node = Node::assemble(key, described(at, config), ports).await?;
+    notes.append(&mut node.notes);
+    node.notes = notes;
+    Ok(Opened { node, owner: told, faces })
+}
+
+/// The configuration, as the node wants it.
+fn described(at: &Paths, config: &Config) -> NodeConfig {
+    let named = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.to_owned());
+    NodeConfig {
+        communication: CommunicationConfig {
+            network: config.network.clone(),
+            stranger_rate: config.node.stranger_rate,
+            ..CommunicationConfig::default()
+        },
+        discovery: DiscoveryConfig { bootstrap: config.peers.clone(), ..DiscoveryConfig::default() },
+        private: config.secret.is_some(),
+        announce: config.node.announce.clone(),
+        labels: config.node.labels.clone(),
+        things: Things { lan: config.things.lan, urls: config.things.urls.clone(), nets: config.things.nets() },
+        policies: Policies { tenant: named(&config.binding.tenant), roles: named(&config.binding.roles) },
+        data: Some(at.data.clone()),
+    }
+}
+
+/// How programs are run: their sockets are in the data folder, which nobody else can enter.
+fn processes(at: &Paths) -> ProcessConfig {
+    let sockets = at.data.join("run");
+    // What a node that was killed left; an error shows when the first socket is made.
+    let _ = std::fs::remove_dir_all(&sockets);
+    ProcessConfig { sockets: Some(sockets), ..ProcessConfig::default() }
+}
+
+/// Modules are compiled by this very program, started anew with limits. What it makes is sealed with a key of its own: it
+/// is code, and who can write it runs as this node.
+fn compiler(at: &Paths, entropy: &Entropy) -> Result<Compiler, Failure> {
+    let path = at.data.join("compiled.key");
+    if !path.exists() {
+        let key: [u8; 32] = entropy.bytes();
+        keyfile::write_secret(&path, &key).map_err(|error| Failure::failed(error.to_string()))?;
+    }
+    let key = keyfile::read_secret(&path).map_err(|error| Failure::failed(error.to_string()))?;
+    let key: [u8; 32] = key.try_into().map_err(|_: Vec<u8>| {
+        let message = format!("{} is damaged; remove it: modules are then compiled anew", path.display());
+        Failure::failed(message)
+    })?;
+    // The file that is run, though another may have taken its place on disk meanwhile.
+    let program = Path::new("/proc/self/exe");
+    let here = || std::env::current_exe().map_err(|error| Failure::failed(error.to_string()));
+    let program = if program.exists() { program.to_owned() } else { here()? };
+    Ok(Compiler::in_child(program, Vec::new(), at.data.join("compiled"), key))
+}
+
+/// Looks up secrets of this node.
+fn secrets(at: &Paths) -> althing_execution::model::Secrets {
+    let secrets = Secrets::of(&at.data);
+    Arc::new(move |name: &str| secrets.read(name).map_err(|error| error.to_string()))
+}
+
+/// The scheduler, the agents that it runs, and what they keep.
+fn execute(
+    at: &Paths,
+    config: &Config,
+    store: &Arc<dyn Store>,
+    clock: &WallClock,
+    entropy: &Entropy,
+) -> Result<Execution, Failure> {
+    let secrets = secrets(at);
+    let (now, random) = (clock.clone(), entropy.clone());
+    let memories = Arc::new(Memories::new(
+        store.clone(),
+        Arc::new(move || now.now_ms()),
+        Arc::new(move |bytes| random.fill(bytes)),
+        secrets.clone(),
+    ));
+    let asking = Arc::<Asking>::default();
+    let ports = althing_execution::Ports {
+        secrets,
+        connect: althing_mcp::server,
+        memories: Some(memories.clone()),
+        models: config.models.clone(),
+        labels: config.node.labels.clone(),
+        agents: Some(asking.clone()),
+    };
+    let compiler = compiler(at, entropy)?;
+    let (soft, hard) = (althing_wasm::Soft::compiled_by(compiler.clone()), compiler);
+    let kernel = Kernel::start(config.execution.kernel(), move || althing_wasm::make_hard_compiled_by(hard.clone()));
+    let kernel = kernel.map_err(|error| Failure::failed(format!("cannot start the scheduler: {error}")))?;
+    let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(soft) };
+    let host = Arc::new(Host::scheduled(builtins(), processes(at), scheduling, ports));
+    Ok(Execution { host, kernel: Some(kernel), memories, asking, busy_permille: Arc::default() })
+}
+
+fn builtins() -> Builtins {
+    let mut builtins = Builtins::new();
+    builtins.insert("echo", |_, _| Ok(Arc::new(Echo)));
+    builtins.insert("knowledge", Knowledge::build);
+    builtins
+}
+
+/// The node's database.
+fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
+    let opened = RocksStore::open(&at.store(), &FAMILIES, StoreConfig::default());
+    Ok(Arc::new(opened.map_err(|error| {
+        let hint = match error {
+            OpenError::Locked { .. } if at.name == "default" => " (two nodes on one machine need two names: --name)",
+            _ => "",
+        };
+        Failure::failed(format!("{error}{hint}"))
+    })?))
+}
+
+/// Listens for nodes; when the port is taken, on a free one.
+async fn listen(
+    key: &SecretKey,
+    config: &Config,
+    clock: &WallClock,
+    notes: &mut Vec<String>,
+) -> Result<Arc<dyn Network>, Failure> {
+    let start = |listen: Vec<String>| {
+        let (relay, network_key) = (config.node.relay, config.secret.clone());
+        let plain = Libp2pConfig::new(&config.network, clock.clone());
+        Libp2pNetwork::start(key, Libp2pConfig { listen, relay, network_key, ..plain })
+    };
+    let network = match start(config.node.listen.clone()).await {
+        Err(althing_libp2p::ListenError::Io { address, reason }) if reason.contains("in use") && !config.node.fixed => {
+            let free = config.node.listen.iter().map(|address| free_port(address)).collect();
+            let network = start(free).await.map_err(|error| Failure::failed(error.to_string()))?;
+            notes.push(format!("{address} is taken; nodes find this one at {}", network.listening().join(", ")));
+            network
+        }
+        started => started.map_err(|error| Failure::failed(error.to_string()))?,
+    };
+    Ok(Arc::new(network))
+}
+
+/// The same address with port 0: any free one.
+fn free_port(address: &str) -> String {
+    match (address.rsplit_once("/tcp/"), address.rsplit_once("/udp/")) {
+        (Some((host, _)), _) => format!("{host}/tcp/0"),
+        (None, Some((host, _))) => format!("{host}/udp/0/quic-v1"),
+        (None, None) => address.to_owned(),
+    }
+}
+
+/// Joins the LAN; a machine without multicast is still a node.
+fn join_lan(key: &SecretKey, network: &dyn Network, config: &Config) -> LanPort {
+    if !config.lan.enabled {
+        return LanPort::Off;
+    }
+    let listening = network.listening();
+    let port = listening.iter().find_map(|address| address.rsplit_once("/tcp/")?.1.parse().ok());
+    let lan = LanConfig { interfaces: config.lan.interfaces.clone(), network: config.network.clone() };
+    match port.map(|port| Lan::join(key.public(), port, &lan)) {
+        Some(Ok((lan, sightings))) => LanPort::Joined(lan, sightings),
+        Some(Err(error)) => LanPort::Failed(error.to_string()),
+        None => LanPort::Failed("this node listens on no TCP port".to_owned()),
+    }
+}

@@ -1,0 +1,152 @@
+//! The owner: one publisher key per user, shared by that user's nodes on one machine; and each node's own key.
+
+mod change;
+mod error;
+mod export;
+mod files;
+
+use std::path::Path;
+use std::time::Duration;
+
+use althing_communication::{Entropy, WallClock};
+use althing_protocol::keyring::Withdrawal;
+use althing_protocol::{KeyLog, PublicKey, PublisherId, SecretKey, object};
+use althing_store::keyfile;
+use tokio::sync::watch;
+
+pub use change::{revoke, rotate, withdraw, withdrawn};
+pub use error::OwnerError;
+pub(crate) use export::into_a_folder;
+pub use export::{Exported, export, import};
+use files::Files;
+pub use files::{NextKeys, Stamp, stamp};
+pub(crate) use files::{decode, encode};
+
+/// How often it is looked whether the owner's keys have changed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The owner's keys.
+#[derive(Debug, Clone)]
+pub struct Owner {
+    /// Signs descriptions, grants and memberships.
+    pub key: SecretKey,
+    /// Proves that the key speaks for the owner.
+    pub log: KeyLog,
+    /// What the owner has taken back from nodes, each as signed.
+    pub withdrawals: Vec<Vec<u8>>,
+    /// Whether the keys that the log commits to lie here too.
+    pub has_next: bool,
+    /// The state of the files that this was read from.
+    pub stamp: Stamp,
+}
+
+impl Owner {
+    /// Who the owner is.
+    #[must_use]
+    pub fn id(&self) -> PublisherId {
+        self.log.publisher()
+    }
+
+    /// An owner whose keys lie in no files.
+    #[must_use]
+    pub fn new(key: SecretKey, log: KeyLog) -> Owner {
+        Owner { key, log, withdrawals: Vec::new(), has_next: false, stamp: Stamp::default() }
+    }
+
+    /// `active`, `rotating` while the old key is accepted too, or `revoked`.
+    #[must_use]
+    pub fn state(&self, now_ms: u64) -> &'static str {
+        log_state(&self.log, now_ms)
+    }
+
+    /// Has the owner taken back what it let `node` do, so that the node must not sign it anew by itself?
+    #[must_use]
+    pub fn withdrew(&self, node: PublicKey, now_ms: u64) -> bool {
+        self.withdrawals.iter().any(|bytes| {
+            let withdrawal = object::open::<Withdrawal>(bytes, "", "");
+            withdrawal.is_ok_and(|withdrawal| withdrawal.body.node == node && withdrawal.body.matters(now_ms))
+        })
+    }
+
+    /// Reads the owner's keys from `folder`, or makes them on first use. They must speak for the owner.
+    ///
+    /// # Errors
+    /// See [`OwnerError`].
+    pub fn open(folder: &Path, clock: &WallClock, entropy: &Entropy) -> Result<Owner, OwnerError> {
+        let files = Files::lock(folder)?;
+        if !files.begun()? {
+            files.begin(clock, entropy)?;
+        }
+        let owner = files.read()?;
+        if owner.log.revoked() {
+            return Err(OwnerError::Revoked { owner: owner.id(), folder: folder.to_owned() });
+        }
+        let accepted = owner.log.accepts(owner.key.public(), clock.now_ms());
+        accepted.map_err(|source| OwnerError::Apart { folder: folder.to_owned(), source })?;
+        Ok(owner)
+    }
+
+    /// Reads the owner's keys as they are, revoked or not.
+    ///
+    /// # Errors
+    /// See [`OwnerError`].
+    pub fn read(folder: &Path) -> Result<Owner, OwnerError> {
+        let files = Files::lock(folder)?;
+        if !files.begun()? {
+            return Err(OwnerError::None(folder.to_owned()));
+        }
+        files.read()
+    }
+}
+
+/// One of the owner's keys. Not as `did:key`: that names a node, and neither trust nor revocation by node takes these.
+#[must_use]
+pub fn key_name(key: PublicKey) -> String {
+    key.did().trim_start_matches("did:key:").to_owned()
+}
+
+/// `active`, `rotating` while the old key is accepted too, or `revoked`.
+#[must_use]
+pub fn log_state(log: &KeyLog, now_ms: u64) -> &'static str {
+    if log.revoked() {
+        return "revoked";
+    }
+    let keys: Vec<PublicKey> = log.events().map(|event| event.key).collect();
+    let before = keys.len().checked_sub(2).map(|at| keys[at]);
+    if before.is_some_and(|key| log.accepts(key, now_ms).is_ok()) { "rotating" } else { "active" }
+}
+
+/// Reads the owner's keys in `folder` each second, and tells of each change since `known` was read, for as long as anybody
+/// listens.
+pub async fn follow(folder: &Path, known: Stamp, told: &watch::Sender<Owner>) {
+    let mut followed = known;
+    while !told.is_closed() {
+        tokio::time::sleep(LOOK).await;
+        if stamp(folder) == followed {
+            continue;
+        }
+        // What fails is tried again with the next look.
+        match Owner::read(folder) {
+            Ok(owner) => {
+                followed = owner.stamp;
+                told.send_replace(owner);
+            }
+            Err(error) => tracing::error!(%error, "the owner's keys cannot be read"),
+        }
+    }
+}
+
+/// The key in a file, which is made on first use.
+///
+/// # Errors
+/// See [`OwnerError`].
+pub fn secret(path: &Path, entropy: &Entropy) -> Result<SecretKey, OwnerError> {
+    if !path.exists() {
+        let seed: [u8; 32] = entropy.bytes();
+        keyfile::write_secret(path, &seed)?;
+    }
+    files::read_secret(path)
+}
+
+#[cfg(test)]
+mod tests;
