@@ -1,30 +1,36 @@
-//! Whole nodes over the simulated network: real L1, L2, L3 and calls, with agents that do as they are told.
+//! Whole nodes over the simulated network, put together as the program puts its own together, with agents that do as they
+//! are told.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, TaskState};
-use althing_calls::{Ask, CALL, Calls, HostedAgent, Hosting, Incoming, Operation, OperationError, Reply, Trace};
-use althing_communication::sim::SimNet;
-use althing_communication::{Caller, CallerRule, Communication, CommunicationConfig, Priority, Trust, WallClock};
-use althing_discovery::{Discovery, DiscoveryConfig, Facts, LocalAgent, Nearness, Relations};
+use althing_calls::{Ask, Asking, HostedAgent, Operation, OperationError, Reply, Trace};
+use althing_communication::{CallerRule, CommunicationConfig, Inbound, Network, Priority, WallClock};
+use althing_discovery::{DiscoveryConfig, LocalAgent};
 use althing_execution::agent::{Agent, Made};
+use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
 use althing_execution::{AgentError, Builtins, Host, Output, Turn};
+use althing_node::publish;
+use althing_node::{Execution, Introductions, LanPort, NodeConfig, Ports, TRUSTED};
 use althing_protocol::object::{self, Grant, Membership};
 use althing_protocol::{
     AgentId, CallerId, KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, VerifiedAgent, keylog,
 };
-use althing_store::{Family, MemoryStore, Store};
+use althing_simnet::SimNet;
+use althing_store::{Batch, Durability, MemoryStore, Store};
 use althing_td::{AgentFile, Description, Exposure};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use crate::{NETWORK, NOW_MS, entropy, key};
 
@@ -53,8 +59,7 @@ impl Agent for Actor {
     }
 }
 
-/// The families of a node's store.
-pub const FAMILIES: [Family; 3] = [althing_calls::TASKS, althing_calls::TASK_SUMMARIES, althing_calls::REMOTE_TASKS];
+pub use althing_node::FAMILIES;
 
 /// What a node's disk holds.
 #[must_use]
@@ -62,26 +67,29 @@ pub fn store() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(&FAMILIES))
 }
 
-/// A whole node.
+/// A whole node, until it is dropped.
 pub struct Node {
-    /// Its key.
-    pub key: SecretKey,
-    /// Whose it is.
+    node: Arc<althing_node::Node>,
+    /// Whose it is, with the keys that come next.
     pub owner: Owner,
-    /// What it shows of that.
-    membership: watch::Sender<Option<Arc<OwnerProof>>>,
-    /// L1.
-    pub host: Arc<Host>,
-    /// L2.
-    pub communication: Communication,
-    /// L3.
-    pub discovery: Discovery,
-    /// The hosting side of calls.
-    pub hosting: Hosting,
-    /// The calling side.
-    pub calls: Calls,
+    told: watch::Sender<althing_node::Owner>,
+    kept: AbortHandle,
     /// Its time of day.
     pub clock: WallClock,
+}
+
+impl Deref for Node {
+    type Target = althing_node::Node;
+
+    fn deref(&self) -> &althing_node::Node {
+        &self.node
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kept.abort();
+    }
 }
 
 /// An agent file.
@@ -121,6 +129,11 @@ impl Owner {
     #[must_use]
     pub fn id(&self) -> PublisherId {
         self.log.publisher()
+    }
+
+    /// What a node is told of it.
+    fn told(&self) -> althing_node::Owner {
+        althing_node::Owner::new(self.key.clone(), self.log.clone())
     }
 
     /// The key that the log commits to.
@@ -175,7 +188,7 @@ pub struct Setup {
     /// Whom it trusts.
     pub trusted: BTreeSet<CallerId>,
     /// What answers calls in place of its agents.
-    pub serves: Option<Arc<dyn althing_communication::Inbound>>,
+    pub serves: Option<Arc<dyn Inbound>>,
     /// How L3 behaves.
     pub discovery: DiscoveryConfig,
     /// Its time of day.
@@ -225,7 +238,7 @@ impl Node {
         owner: u8,
         trusted: &[CallerId],
         store: Arc<dyn Store>,
-        serves: Option<Arc<dyn althing_communication::Inbound>>,
+        serves: Option<Arc<dyn Inbound>>,
     ) -> Node {
         let mut setup = Setup::new(net, u32::from(number), u32::from(owner));
         setup.trusted = trusted.iter().copied().collect();
@@ -236,64 +249,38 @@ impl Node {
 
     /// All layers of a node, as `setup` says.
     pub async fn assemble(net: &SimNet, setup: Setup, store: Arc<dyn Store>) -> Node {
-        let Setup { number, key, owner, trusted, serves, discovery, clock, ip, load_permille } = setup;
-        let (membership, shown) = watch::channel(Some(membership(&owner, key.public(), clock.now_ms())));
-        let network = net.join_at(key.public(), ip);
-        let communication = Communication::start(
+        let network = net.join_at(setup.key.public(), setup.ip);
+        Node::assemble_on(network, setup, store).await
+    }
+
+    /// The same, on another network.
+    pub async fn assemble_on(network: Arc<dyn Network>, setup: Setup, store: Arc<dyn Store>) -> Node {
+        let Setup { number, key, owner, trusted, serves, discovery, clock, ip: _, load_permille } = setup;
+        let mut batch = Batch::new();
+        for id in trusted {
+            batch.put(TRUSTED, id.to_string(), Vec::new());
+        }
+        store.write(batch, Durability::Buffered).await.expect("the disk takes it");
+        let (told, owners) = watch::channel(owner.told());
+        let ports = Ports {
             network,
-            key.clone(),
-            shown,
-            CommunicationConfig::default(),
-            clock.clone(),
-            entropy(u64::from(number)),
-        );
-        let trust = Trust { node: key.public(), owner: owner.id(), trusted, private: false };
-        communication.keys().watch(trust.publishers().chain([owner.id()]));
-        communication.keys().learn(owner.log.clone()).expect("nobody has another");
-        communication.trusts({
-            let trust = trust.clone();
-            move |caller: &Caller| trust.check(&CallerRule::Trusted, caller).is_ok()
-        });
-        let discovery = Discovery::start(
-            communication.clone(),
-            key.clone(),
-            discovery,
-            clock.clone(),
-            {
-                let (nodes, publishers, communication) = (trust.clone(), trust.clone(), communication.clone());
-                let of_node = move |node| {
-                    let caller = Caller { node, owner: communication.owner(node) };
-                    let allows = |rule| nodes.check(&rule, &caller).is_ok();
-                    match (allows(CallerRule::Own), allows(CallerRule::Trusted)) {
-                        (true, _) => Nearness::Own,
-                        (false, true) => Nearness::Trusted,
-                        (false, false) => Nearness::Stranger,
-                    }
-                };
-                let of_publisher = move |agent: &AgentId| match agent.publisher() {
-                    own if own == publishers.owner => Nearness::Own,
-                    other if publishers.trusted.contains(&CallerId::Publisher(other)) => Nearness::Trusted,
-                    _ => Nearness::Stranger,
-                };
-                Relations::new(of_node, of_publisher)
-            },
-            move || Facts { load_permille: load_permille.load(Ordering::Relaxed), ..Facts::default() },
-            None,
-        )
-        .expect("nobody else serves it");
-        let mut builtins = Builtins::new();
-        builtins.insert("actor", |_, _| Ok(Arc::new(Actor)));
-        builtins.insert("program", |_, _| Ok(Arc::new(crate::program::Program)));
-        let host = Arc::new(Host::new(builtins, ProcessConfig::default()));
-        let trust = watch::channel(trust).1;
-        let random = entropy(1_000 + u64::from(number));
-        let hosting =
-            Hosting::open(store.clone(), host.clone(), trust, clock.clone(), random).await.expect("a task store");
-        let serves = serves.unwrap_or_else(|| Arc::new(Incoming(hosting.clone())));
-        communication.serve(CALL, serves).expect("nobody else serves it");
-        let calls =
-            Calls::new(communication.clone(), discovery.clone(), hosting.clone(), store, clock.clone(), owner.id());
-        Node { key, owner, membership, host, communication, discovery, hosting, calls, clock }
+            store: store.clone(),
+            clock: clock.clone(),
+            entropy: entropy(u64::from(number)),
+            lan: LanPort::Off,
+            execution: execution(number, &clock, store, load_permille),
+            owner: owners,
+            answers: serves,
+            gateway: None,
+            introductions: Introductions::default(),
+        };
+        let communication = CommunicationConfig { network: NETWORK.to_owned(), ..CommunicationConfig::default() };
+        let config = NodeConfig { communication, discovery, ..NodeConfig::default() };
+        let started = Box::pin(althing_node::Node::assemble(key, config, ports)).await;
+        let node = Arc::new(started.expect("it starts"));
+        let keeps = node.clone();
+        let kept = tokio::spawn(async move { keeps.keep().await }).abort_handle();
+        Node { node, owner, told, kept, clock }
     }
 
     /// Its id.
@@ -308,10 +295,13 @@ impl Node {
         from.dial(Some(to.local()), to.listening()).await.expect("a connection");
     }
 
-    /// Hosts the agent of a file, for those whom its node trusts.
-    pub fn host(&self, file: &AgentFile) -> AgentId {
-        self.host.start(file, Path::new("/")).expect("a native agent");
-        self.publish(file, self.clock.now_ms())
+    /// Hosts the agent of a file, for those whom its node trusts; one that it has already goes on.
+    pub async fn host(&self, file: &AgentFile) -> AgentId {
+        let known = publish::known(self.store.as_ref()).expect("readable");
+        if known.iter().any(|added| added.file.name == file.name) {
+            return AgentId::new(self.owner.id(), &file.name).expect("a name");
+        }
+        Box::pin(self.add_agent(file.clone(), Path::new("/"), None, true)).await.expect("a native agent")
     }
 
     /// Describes an agent, perhaps anew.
@@ -330,16 +320,10 @@ impl Node {
         id
     }
 
-    /// Shows its membership, signed now.
-    pub fn renew_membership(&self) {
-        self.membership.send_replace(Some(membership(&self.owner, self.id(), self.clock.now_ms())));
-    }
-
-    /// Its owner has another key: it hears so, and shows that it is still its.
+    /// Its owner has another key: it hears so.
     pub fn rekey(&mut self, owner: Owner) {
-        self.communication.keys().learn(owner.log.clone()).expect("it continues the one before");
+        self.told.send_replace(owner.told());
         self.owner = owner;
-        self.renew_membership();
     }
 
     /// Asks through the whole walk.
@@ -383,6 +367,25 @@ impl Node {
         let sent = self.one(agent, Operation::SendMessage, params).await.expect("an answer");
         sent["task"]["id"].clone()
     }
+}
+
+/// What runs the agents of a node: they run as they come, since threads that keep deadlines follow no virtual time.
+fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permille: Arc<AtomicU16>) -> Execution {
+    let mut builtins = Builtins::new();
+    builtins.insert("actor", |_, _| Ok(Arc::new(Actor)));
+    builtins.insert("program", |_, _| Ok(Arc::new(crate::program::Program)));
+    let (clock, random) = (clock.clone(), entropy(1_000 + u64::from(number)));
+    let none: althing_execution::model::Secrets = Arc::new(|_| Ok(None));
+    let now = Arc::new(move || clock.now_ms());
+    let memories = Arc::new(Memories::new(store, now, Arc::new(move |bytes| random.fill(bytes)), none));
+    let asking = Arc::<Asking>::default();
+    let ports = althing_execution::Ports {
+        memories: Some(memories.clone()),
+        agents: Some(asking.clone()),
+        ..althing_execution::Ports::none()
+    };
+    let host = Arc::new(Host::new(builtins, ProcessConfig::default()).with_ports(ports));
+    Execution { host, kernel: None, memories, asking, busy_permille }
 }
 
 /// A question as the person asks it who sits at a node.

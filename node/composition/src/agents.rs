@@ -149,7 +149,7 @@ impl Node {
         self.may_run()?;
         let rule = added.rule()?;
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
-        tokio::task::spawn_blocking(move || host.start_pinned(&file, &folder, pins)).await??;
+        self.aside(move || host.start_pinned(&file, &folder, pins)).await??;
         self.seal(&added.file.name).await?;
         // Before the peers are told, who may call at once.
         let id = publish::agent_id(&self.owner(), &added.file)?;

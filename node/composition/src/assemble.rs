@@ -63,6 +63,17 @@ pub enum LanPort {
     Failed(String),
 }
 
+impl LanPort {
+    /// The LAN, whom it sights, and why it cannot be had.
+    fn into_parts(self) -> (Option<Lan>, Option<mpsc::Receiver<Sighting>>, Option<String>) {
+        match self {
+            LanPort::Off => (None, None, None),
+            LanPort::Joined(lan, sightings) => (Some(lan), Some(sightings), None),
+            LanPort::Failed(why) => (None, None, Some(why)),
+        }
+    }
+}
+
 /// What runs agents.
 pub struct Execution {
     /// L1.
@@ -103,16 +114,12 @@ impl Node {
         keys::recall(store.as_ref(), communication.keys(), &now, near, clock.now_ms())?;
         regard_trusted(&communication, trust.subscribe());
         communication.find_out_reach(config.announce.clone());
-        let (lan_wanted, lan, sightings, lan_trouble) = match lan {
-            LanPort::Off => (false, None, None, None),
-            LanPort::Joined(lan, sightings) => (true, Some(lan), Some(sightings), None),
-            LanPort::Failed(why) => (true, None, None, Some(why)),
-        };
-        let network = config.communication.network.clone();
+        let lan_wanted = !matches!(lan, LanPort::Off);
+        let (lan, sightings, lan_trouble) = lan.into_parts();
         let discovery = Discovery::start(
             communication.clone(),
             key.clone(),
-            DiscoveryConfig { network, ..config.discovery.clone() },
+            DiscoveryConfig { network: config.communication.network.clone(), ..config.discovery.clone() },
             clock.clone(),
             relations(&communication, trust.subscribe()),
             facts(&host, kernel.as_ref(), busy_permille),
@@ -120,13 +127,12 @@ impl Node {
         )?;
         let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone()).await?;
         communication.serve(CALL, answers.unwrap_or_else(|| Arc::new(Incoming(hosting.clone()))))?;
-        if let Some(kernel) = &kernel {
-            let (kernel, entropy, labels) = (kernel.clone(), entropy.clone(), config.labels.clone());
-            let reserving = Reserving { kernel, trust: trust.subscribe(), entropy, labels };
-            communication.serve(RESERVE, Arc::new(reserving))?;
+        if let Some(kernel) = kernel.clone() {
+            let (trust, entropy, labels) = (trust.subscribe(), entropy.clone(), config.labels.clone());
+            communication.serve(RESERVE, Arc::new(Reserving { kernel, trust, entropy, labels }))?;
         }
-        let (spoken, found, hosted) = (communication.clone(), discovery.clone(), hosting.clone());
-        let calls = Calls::new(spoken, found, hosted, store.clone(), clock.clone(), now.id());
+        let below = (communication.clone(), discovery.clone(), hosting.clone());
+        let calls = Calls::new(below.0, below.1, below.2, store.clone(), clock.clone(), now.id());
         asking.tie(&calls);
         let notes = lan_trouble.iter().map(|why| format!("not on the LAN: {why}")).collect();
         let node = Node {

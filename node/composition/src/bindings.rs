@@ -61,7 +61,7 @@ impl Node {
         let normalised = self.normalised(&file)?;
         file.contract = normalised.as_ref().map(|whole| whole.contract.clone());
         let (host, folder) = (self.host.clone(), folder.to_owned());
-        let bound = tokio::task::spawn_blocking(move || host.bind(&file, &folder)).await??;
+        let bound = self.aside(move || host.bind(&file, &folder)).await??;
         let mut told = self.told(&bound, &self.sealed(&bound)?)?;
         if let Some(normalised) = normalised {
             told["fields"] = fields(&normalised);

@@ -120,6 +120,15 @@ impl Node {
         }
     }
 
+    /// Does what takes its time beside the node's own work. Without a scheduler it is done at once: then nothing is compiled,
+    /// and time may be virtual, which does not wait for other threads.
+    pub(crate) async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, tokio::task::JoinError> {
+        if self.kernel.is_some() { tokio::task::spawn_blocking(work).await } else { Ok(work()) }
+    }
+
     /// Waits until the machine is known, where that matters.
     pub(crate) async fn probed(&self) {
         if let Some(kernel) = &self.kernel {

@@ -29,10 +29,17 @@ pub mod refusal;
 pub mod routing;
 mod service;
 mod signed;
-pub mod sim;
+#[cfg(test)]
+#[path = "../simnet/src/lib.rs"]
+#[expect(dead_code, unused_imports, reason = "these tests need a part of it")]
+mod simnet;
 mod tally;
 pub mod turns;
 mod uses;
+
+// Tests of what L2 keeps to itself run over the simulated network, which this crate cannot depend on.
+#[cfg(test)]
+extern crate self as althing_communication;
 
 pub use caller::{Caller, CallerRefused, CallerRule, Trust};
 pub use config::CommunicationConfig;

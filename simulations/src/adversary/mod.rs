@@ -15,9 +15,9 @@ mod thief;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 
-use althing_communication::sim::SimNet;
 use althing_communication::{Communication, CommunicationConfig, Network, WallClock};
 use althing_protocol::{AgentId, PublicKey, SecretKey};
+use althing_simnet::SimNet;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 

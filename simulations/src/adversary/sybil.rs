@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use althing_communication::records::{distance, place_of_key, place_of_node};
-use althing_communication::sim::{Hostile, Question, Reply};
 use althing_protocol::record::RecordKey;
 use althing_protocol::{Digest, PublicKey, SecretKey};
+use althing_simnet::{Hostile, Question, Reply};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use althing_communication::WallClock;
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_discovery::{Bounds, DiscoveryConfig};
 use althing_protocol::{CallerId, PublicKey};
+use althing_simnet::{LinkConfig, SimNet};
 use althing_store::MemoryStore;
 use althing_td::AgentFile;
 use rand::rngs::StdRng;
@@ -352,7 +352,7 @@ impl<'a> World<'a> {
         self.recorder.note(format_args!("node {number} joins"));
         let id = node.id();
         if let Some(capability) = self.place(number).capability.clone() {
-            let agent = node.host(&agent_file(number, &capability));
+            let agent = node.host(&agent_file(number, &capability)).await;
             self.truth.agents.insert(id, agent);
         }
         self.truth.gone_ms.remove(&id);

@@ -1,6 +1,6 @@
 //! What owners do with their keys.
 
-use super::{World, agent_file, pick};
+use super::{World, pick};
 
 impl World<'_> {
     /// Whose a node is.
@@ -18,11 +18,8 @@ impl World<'_> {
         self.recorder.note(format_args!("owner {owner} takes its next key"));
         self.owners[owner as usize] = rotated.clone();
         for number in self.of_owner(owner) {
-            let place = self.place_mut(number);
-            let Some(node) = &mut place.node else { continue };
-            node.rekey(rotated.clone());
-            if let Some(capability) = &place.capability {
-                node.publish(&agent_file(number, capability), node.clock.now_ms());
+            if let Some(node) = &mut self.place_mut(number).node {
+                node.rekey(rotated.clone());
             }
         }
     }

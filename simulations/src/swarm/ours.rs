@@ -1,62 +1,52 @@
-//! Nodes of this project: L2 and L3 on the libp2p shell, with one agent each.
+//! Nodes of this project on the libp2p shell, with one agent each.
 
 use std::sync::Arc;
 
-use althing_communication::{Communication, CommunicationConfig, Network, Routing as _, WallClock};
-use althing_discovery::{Discovery, DiscoveryConfig, Facts, Query, Relations};
+use althing_communication::{Network, Routing as _, WallClock};
+use althing_discovery::{DiscoveryConfig, Query};
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_protocol::object;
 use althing_protocol::record::{Contact, RecordKey, Value};
-use tokio::sync::{mpsc, watch};
+use althing_simnet::{LinkConfig, SimNet};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{ENOUGH, Measured, Size, idle_cores, millis, processor, resident_kib, settle, until};
-use crate::mesh::{Owner, agent, file};
-use crate::{NETWORK, NOW_MS, entropy, key};
+use crate::mesh::{self, Setup, file, store};
+use crate::{NETWORK, NOW_MS, key};
 
 /// The owner of all.
 const OWNER: u32 = 900_000;
 
 struct Node {
     network: Arc<Libp2pNetwork>,
-    discovery: Discovery,
+    node: mesh::Node,
 }
 
 fn capability(number: usize) -> String {
     format!("doing.thing-{number}")
 }
 
-async fn node(number: usize, first: Option<String>) -> Result<Node, String> {
-    let key = key(u32::try_from(number + 1).map_err(|error| error.to_string())?);
-    let clock = WallClock::new(|| NOW_MS);
-    let config =
-        Libp2pConfig { listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()], ..Libp2pConfig::new(NETWORK, clock.clone()) };
-    let network = Arc::new(Libp2pNetwork::start(&key, config).await.map_err(|error| error.to_string())?);
-    let communication = Communication::start(
-        network.clone(),
-        key.clone(),
-        watch::channel(None).1,
-        CommunicationConfig::default(),
-        clock.clone(),
-        entropy(number as u64),
-    );
-    let config = DiscoveryConfig { bootstrap: first.into_iter().collect(), ..DiscoveryConfig::default() };
-    let discovery =
-        Discovery::start(communication, key.clone(), config, clock, Relations::none(), Facts::default, None)
-            .map_err(|error| error.to_string())?;
+async fn node(net: &SimNet, number: usize, first: Option<String>) -> Result<Node, String> {
+    let mut setup = Setup::new(net, u32::try_from(number + 1).map_err(|error| error.to_string())?, OWNER);
+    setup.clock = WallClock::new(|| NOW_MS);
+    setup.discovery = DiscoveryConfig { bootstrap: first.into_iter().collect(), ..DiscoveryConfig::default() };
+    let listen = vec!["/ip4/127.0.0.1/tcp/0".to_owned()];
+    let config = Libp2pConfig { listen, ..Libp2pConfig::new(NETWORK, setup.clock.clone()) };
+    let network = Arc::new(Libp2pNetwork::start(&setup.key, config).await.map_err(|error| error.to_string())?);
+    let node = mesh::Node::assemble_on(network.clone(), setup, store()).await;
     let capability = capability(number);
-    let file = file(&format!("agent-{number}"), "does its thing", &capability, "do", &capability);
-    let owner = crate::key(OWNER);
-    discovery.host(agent(&Owner::new(owner.clone()), &owner, key.public(), &file, 1, NOW_MS));
-    Ok(Node { network, discovery })
+    node.host(&file(&format!("agent-{number}"), "does its thing", &capability, "do", &capability)).await;
+    Ok(Node { network, node })
 }
 
 pub(super) async fn measure(size: Size) -> Result<Measured, String> {
     let (before_kib, begun, cpu) = (resident_kib(), Instant::now(), processor());
     let mut nodes: Vec<Node> = Vec::new();
+    let net = SimNet::new(1, LinkConfig::default());
     for number in 0..size.nodes {
         let first = nodes.first().and_then(|node| node.network.listening().into_iter().next());
-        nodes.push(node(number, first).await?);
+        nodes.push(node(&net, number, first).await?);
     }
     let enough = ENOUGH.min(size.nodes - 1);
     until("all know enough others", || nodes.iter().all(|node| node.network.nodes().len() >= enough)).await?;
@@ -114,7 +104,7 @@ async fn find(nodes: &[Node], round: usize, measured: &mut Measured) {
     let (seeker, wanted) = (round * 17 % nodes.len(), (round * 19 + 1) % nodes.len());
     let query = Query { capability: Some(capability(wanted)), ..Query::default() };
     let begun = Instant::now();
-    let (found, _) = nodes[seeker].discovery.seek(&query).await;
+    let (found, _) = nodes[seeker].node.discovery.seek(&query).await;
     measured.find_ms.push(millis(begun.elapsed()));
     measured.missed += usize::from(!found.iter().any(|found| found.node == nodes[wanted].network.local()));
 }

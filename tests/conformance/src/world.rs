@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use althing_communication::admission::Origin;
 use althing_communication::network::Incoming;
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{
     AcceptError, BoxedStream, Communication, CommunicationConfig, DialError, Nearness, Network, OpenError, PeerEvent,
     PeerInfo, Routing, WallClock,
 };
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_protocol::{OwnerProof, PublicKey, SecretKey};
+use althing_simnet::{LinkConfig, SimNet};
 use futures::future::BoxFuture;
 use tokio::sync::{broadcast, mpsc, watch};
 

@@ -1,12 +1,12 @@
 //! What an agent's program says reaches whoever asked as it was said: on its own node, and through another one.
 
 use althing_calls::{Operation, OperationError, Reply};
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_conformance::mesh::{Node, file, message, store};
 use althing_conformance::program::heard_beside;
 use althing_conformance::world::until;
 use althing_discovery::Query;
 use althing_protocol::AgentId;
+use althing_simnet::{LinkConfig, SimNet};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ impl Scene {
         let host = Node::start(&net, 2, 100, &[], store()).await;
         let mut program = file("program", "does as it is told", "acting.do", "do", "play");
         program.runtime = althing_td::RuntimeSpec::Native { builtin: "program".to_owned(), config: json!({}) };
-        let id = host.host(&program);
+        let id = host.host(&program).await;
         far.connect(&host).await;
         until("the agent is found", || {
             let (all, _) = far.discovery.find(&Query::default());

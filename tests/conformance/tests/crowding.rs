@@ -1,15 +1,15 @@
 //! Who may call one agent has a share of the turns that run, and shuts out nobody else.
 
 use althing_calls::{HostedAgent, Operation};
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{CallerRule, Priority};
 use althing_conformance::mesh::{Node, Setup, file, message, store};
 use althing_conformance::world::until;
 use althing_protocol::AgentId;
+use althing_simnet::{LinkConfig, SimNet};
 use serde_json::{Value, json};
 
-fn open(node: &Node, name: &str) -> AgentId {
-    let id = node.host(&file(name, "does as it is told", "acting.do", "do", "play"));
+async fn open(node: &Node, name: &str) -> AgentId {
+    let id = node.host(&file(name, "does as it is told", "acting.do", "do", "play")).await;
     node.hosting.add(HostedAgent {
         id: id.clone(),
         callers: CallerRule::Anyone,
@@ -36,7 +36,7 @@ fn at_once(text: &str) -> Value {
 async fn a_caller_that_fills_a_slow_agent_shuts_out_no_other_agent_and_no_other_caller() {
     let net = SimNet::new(1, LinkConfig::default());
     let host = Node::start(&net, 1, 100, &[], store()).await;
-    let (slow, echo) = (open(&host, "slow"), open(&host, "echo"));
+    let (slow, echo) = (open(&host, "slow").await, open(&host, "echo").await);
     let mut strangers = Vec::new();
     for number in 2..=3u8 {
         let stranger = stranger_at(&net, number, 100 + number, [10, 0, 0, number]).await;
@@ -72,7 +72,7 @@ async fn a_caller_that_fills_a_slow_agent_shuts_out_no_other_agent_and_no_other_
 async fn many_keys_of_one_address_have_one_share_and_shut_out_nobody() {
     let net = SimNet::new(1, LinkConfig::default());
     let host = Node::start(&net, 1, 100, &[], store()).await;
-    let slow = open(&host, "slow");
+    let slow = open(&host, "slow").await;
     let mut begun = Vec::new();
     for number in 2..=5u8 {
         let greedy = stranger_at(&net, number, 100 + number, [10, 0, 0, 9]).await;
@@ -97,7 +97,7 @@ async fn many_keys_of_one_address_have_one_share_and_shut_out_nobody() {
 async fn what_tasks_take_in_memory_is_bounded_for_each_caller() {
     let net = SimNet::new(1, LinkConfig::default());
     let host = Node::start(&net, 1, 100, &[], store()).await;
-    let slow = open(&host, "slow");
+    let slow = open(&host, "slow").await;
     let stranger = Node::start(&net, 2, 101, &[], store()).await;
     stranger.connect(&host).await;
     until("the agent is found", || stranger.discovery.hosts(&slow).len() == 1).await;

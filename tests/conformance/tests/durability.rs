@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use althing_calls::{Operation, OperationError, Reply};
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_conformance::disk::{Disk, SYNC};
 use althing_conformance::mesh::{Node, file, message};
 use althing_protocol::AgentId;
+use althing_simnet::{LinkConfig, SimNet};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 async fn node(disk: Arc<Disk>) -> (Node, AgentId) {
     let node = Node::start(&SimNet::new(1, LinkConfig::default()), 1, 100, &[], disk).await;
-    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play"));
+    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play")).await;
     (node, id)
 }
 
@@ -22,7 +22,7 @@ async fn node_with_program(disk: Arc<Disk>) -> (Node, AgentId) {
     let (node, _) = node(disk).await;
     let mut program = file("program", "does as it is told", "acting.do", "do", "play");
     program.runtime = althing_td::RuntimeSpec::Native { builtin: "program".to_owned(), config: json!({}) };
-    let id = node.host(&program);
+    let id = node.host(&program).await;
     (node, id)
 }
 

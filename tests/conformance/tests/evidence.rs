@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Request};
 use althing_conformance::mesh::{Node, Owner, agent, file, membership, store};
 use althing_conformance::world::until;
@@ -14,6 +13,7 @@ use althing_discovery::{DESCRIBE, LocalAgent, PLACEMENTS};
 use althing_protocol::AgentId;
 use althing_protocol::limits::KEYLOG_EVENTS_MAX;
 use althing_protocol::object::{self, Hosted, Placement};
+use althing_simnet::{LinkConfig, SimNet};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::watch;

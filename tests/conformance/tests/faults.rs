@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{CallError, CommunicationConfig, DialError, PeerEvent, Request};
 use althing_conformance::world::{Peer, World, connect, pair};
 use althing_conformance::{PROTOCOL, key};
+use althing_simnet::{LinkConfig, SimNet};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

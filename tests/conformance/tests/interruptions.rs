@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use althing_calls::{HostedAgent, Operation};
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{CallerRule, Priority};
 use althing_conformance::mesh::{Node, file, message, store};
 use althing_protocol::AgentId;
+use althing_simnet::{LinkConfig, SimNet};
 use serde_json::{Value, json};
 
 async fn node(barge_in: bool) -> (Node, AgentId) {
     let node = Node::start(&SimNet::new(1, LinkConfig::default()), 1, 100, &[], store()).await;
-    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play"));
+    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play")).await;
     let input_modes = vec!["text/plain".to_owned()];
     node.hosting.add(HostedAgent {
         id: id.clone(),

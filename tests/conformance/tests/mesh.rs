@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{Among, Operation, OperationError, Reply};
-use althing_communication::sim::{LinkConfig, SimNet};
+use althing_calls::{Among, HostedAgent, Operation, OperationError, Reply};
 use althing_communication::{CallerRule, Priority, Request};
 use althing_conformance::mesh::{Node, Owner, agent, file, message, store};
 use althing_conformance::world::until;
@@ -12,6 +11,7 @@ use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_discovery::{Learned, Query};
 use althing_protocol::object::{self, Hosted, Placement};
 use althing_protocol::{AgentId, CallerId};
+use althing_simnet::{LinkConfig, SimNet};
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn actor() -> althing_td::AgentFile {
 async fn pair(net: &SimNet) -> (Node, Node, AgentId) {
     let a = Node::start(net, 1, OWNER, &[], store()).await;
     let b = Node::start(net, 2, OWNER, &[], store()).await;
-    let id = b.host(&actor());
+    let id = b.host(&actor()).await;
     a.connect(&b).await;
     found(&a, &id).await;
     (a, b, id)
@@ -107,7 +107,7 @@ async fn a_node_that_starts_again_is_believed_again() {
     net.crash(b.id());
     until("it is gone", || nodes_of(&a, &id) == 0).await;
     let again = Node::start(&net, 2, OWNER, &[], store()).await;
-    again.host(&actor());
+    again.host(&actor()).await;
     again.connect(&a).await;
     found(&a, &id).await;
     assert_eq!(state(&a.send(&id, "hi").await), "TASK_STATE_COMPLETED");
@@ -134,7 +134,7 @@ async fn a_stranger_finds_and_may_not_call() {
     assert_eq!(b.hosting.live_tasks(), 0);
 
     // An agent for everybody; what one caller did is not shown to the other.
-    b.hosting.add(althing_calls::HostedAgent {
+    b.hosting.add(HostedAgent {
         id: id.clone(),
         callers: CallerRule::Anyone,
         input_modes: vec!["text/plain".to_owned()],
@@ -206,6 +206,13 @@ fn states(event: &Value) -> String {
 async fn a_task_is_cancelled_while_it_works_and_while_it_waits() {
     let net = calm();
     let (a, b, id) = pair(&net).await;
+    b.hosting.add(HostedAgent {
+        id: id.clone(),
+        callers: CallerRule::Trusted,
+        input_modes: vec!["text/plain".to_owned()],
+        barge_in: false,
+        priority: Priority::default(),
+    });
     let stuck = a.begin(&id, "stuck").await;
     until("it works", || b.hosting.live_tasks() == 1).await;
     let busy = a.one(&id, Operation::SendMessage, continuing(&json!({ "id": stuck }), "more")).await;
@@ -268,7 +275,7 @@ async fn a_restart_fails_what_ran_and_keeps_the_rest() {
     let disk = store();
     let a = Node::start(&net, 1, OWNER, &[], store()).await;
     let b = Node::start(&net, 2, OWNER, &[], disk.clone()).await;
-    let id = b.host(&actor());
+    let id = b.host(&actor()).await;
     a.connect(&b).await;
     found(&a, &id).await;
     let done = a.send(&id, "hello").await;
@@ -285,7 +292,7 @@ async fn a_restart_fails_what_ran_and_keeps_the_rest() {
     assert_eq!(refused, "AGENT_UNREACHABLE");
 
     let again = Node::start(&net, 2, OWNER, &[], disk).await;
-    again.host(&actor());
+    again.host(&actor()).await;
     again.connect(&a).await;
     found(&a, &id).await;
     for (task, expected) in [
@@ -306,7 +313,7 @@ async fn tasks_are_listed_in_pages_across_all_nodes_of_an_agent() {
     let net = calm();
     let (a, b, id) = pair(&net).await;
     let c = Node::start(&net, 3, OWNER, &[], store()).await;
-    assert_eq!(c.host(&actor()), id);
+    assert_eq!(c.host(&actor()).await, id);
     for other in [&a, &b] {
         c.connect(other).await;
     }
@@ -349,7 +356,7 @@ async fn a_call_fails_over_to_the_node_that_is_left() {
     let net = calm();
     let (a, b, id) = pair(&net).await;
     let c = Node::start(&net, 3, OWNER, &[], store()).await;
-    c.host(&actor());
+    c.host(&actor()).await;
     c.connect(&a).await;
     until("both are found", || nodes_of(&a, &id) == 2).await;
     // The second has the lower load, and would be asked first.
@@ -417,7 +424,7 @@ async fn newer_descriptions_win() {
     assert_eq!(titled("told"), 0);
     // P-42: an older one, from a node that lags behind, does not describe it.
     let c = Node::start(&net, 0, OWNER, &[], store()).await;
-    c.host(&actor());
+    c.host(&actor()).await;
     c.connect(&a).await;
     until("both are known", || nodes_of(&a, &id) == 2).await;
     let described = a.discovery.describe(&id).expect("it is known");
@@ -567,7 +574,7 @@ impl althing_communication::Inbound for Liar {
 async fn liar(net: &SimNet, number: u8, victim: &Node, body: Vec<u8>) -> AgentId {
     let node = Node::start_serving(net, number, STRANGER, &[], store(), Some(Arc::new(Liar(body)))).await;
     let name = format!("liar{number}");
-    let id = node.host(&file(&name, "lies", "lying.do", "do", "lie"));
+    let id = node.host(&file(&name, "lies", "lying.do", "do", "lie")).await;
     node.connect(victim).await;
     found(victim, &id).await;
     // It stays for as long as the network does.
@@ -596,7 +603,7 @@ async fn another_nodes_word_about_a_task_does_not_lead_astray() {
     let net = calm();
     let (a, _b, id) = pair(&net).await;
     let asked = a.send(&id, "ask").await;
-    let own = a.host(&file("own", "is here", "own.do", "do", "own"));
+    let own = a.host(&file("own", "is here", "own.do", "do", "own")).await;
     let local = a.send(&own, "ask").await;
     for (number, of) in [(30, &asked), (31, &local)] {
         // It says that the task of another agent is its own.
@@ -616,8 +623,8 @@ async fn a_name_belongs_to_the_nearest_publisher_and_no_stranger_takes_it() {
     let net = calm();
     let (a, b, id) = pair(&net).await;
     let stranger = Node::start(&net, 3, STRANGER, &[], store()).await;
-    let theirs = stranger.host(&actor());
-    let lone = stranger.host(&file("lone", "is alone", "alone.be", "be", "alone"));
+    let theirs = stranger.host(&actor()).await;
+    let lone = stranger.host(&file("lone", "is alone", "alone.be", "be", "alone")).await;
     stranger.connect(&a).await;
     found(&a, &theirs).await;
     assert_eq!(a.calls.resolve("actor", Among::Anyone).await, Ok(id.clone()), "the owner's own comes first");
@@ -632,14 +639,14 @@ async fn a_name_belongs_to_the_nearest_publisher_and_no_stranger_takes_it() {
     assert!(gone.message.contains(&id.to_string()), "{gone}");
     assert_eq!(a.calls.resolve(&theirs.to_string(), Among::Near).await, Ok(theirs));
     // A name that its owner gave up is free.
-    let own = a.host(&file("lone", "is ours", "alone.be", "be", "alone"));
+    let own = a.host(&file("lone", "is ours", "alone.be", "be", "alone")).await;
     assert_eq!(a.calls.resolve("lone", Among::Near).await, Ok(own.clone()));
     a.discovery.unhost(&own);
     assert_eq!(a.calls.resolve("lone", Among::Anyone).await, Ok(lone.clone()));
 
     // Among strangers a name must be one agent's.
     let other = Node::start(&net, 4, 102, &[], store()).await;
-    let second = other.host(&file("lone", "is not alone", "alone.be", "be", "alone"));
+    let second = other.host(&file("lone", "is not alone", "alone.be", "be", "alone")).await;
     other.connect(&a).await;
     found(&a, &second).await;
     assert_eq!(a.calls.resolve("lone", Among::Anyone).await.expect_err("two of them").reason, "AGENT_UNKNOWN");
@@ -652,7 +659,7 @@ async fn a_bare_name_never_leads_to_a_stranger_s_agent_when_its_host_is_down() {
     let net = calm();
     let (a, b, id) = pair(&net).await;
     let stranger = Node::start(&net, 3, STRANGER, &[], store()).await;
-    let theirs = stranger.host(&actor());
+    let theirs = stranger.host(&actor()).await;
     stranger.connect(&a).await;
     found(&a, &theirs).await;
     // Nobody has asked for it by its name yet.
@@ -688,7 +695,7 @@ async fn crowd(net: &SimNet, count: u8) -> (Vec<Node>, AgentId) {
         }
         nodes.push(node);
     }
-    let id = nodes.last().expect("some").host(&actor());
+    let id = nodes.last().expect("some").host(&actor()).await;
     let told = || nodes.iter().map(|node| node.communication.network().routing().kept().providers).sum::<usize>();
     // Five keys (itself, two for its capability, action, target), on twenty nodes each.
     until("the table is told", || told() >= 100).await;
@@ -721,7 +728,7 @@ async fn a_node_that_was_asked_for_something_else_is_asked_again() {
     let net = calm();
     let (nodes, id) = crowd(&net, 45).await;
     let last = nodes.last().expect("some");
-    let other = last.host(&file("other", "does something else", "other.do", "do", "other"));
+    let other = last.host(&file("other", "does something else", "other.do", "do", "other")).await;
     let told = || nodes.iter().map(|node| node.communication.network().routing().kept().providers).sum::<usize>();
     until("the table is told", || told() >= 180).await;
     let seeker = nodes.iter().find(|node| nodes_of(node, &id) == 0).expect("somebody who does not hear the last one");

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use althing_calls::{HostedAgent, Operation};
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{CallerRule, Priority};
 use althing_conformance::disk::Disk;
 use althing_conformance::mesh::{Node, file, message};
 use althing_conformance::program::heard_beside;
 use althing_protocol::AgentId;
+use althing_simnet::{LinkConfig, SimNet};
 use serde_json::{Value, json};
 
 const OWNER: u8 = 100;
@@ -19,7 +19,7 @@ fn net() -> SimNet {
 
 async fn node(net: &SimNet, disk: Arc<Disk>) -> (Node, AgentId) {
     let node = Node::start(net, 1, OWNER, &[], disk).await;
-    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play"));
+    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play")).await;
     (node, id)
 }
 
@@ -54,7 +54,7 @@ async fn a_message_sent_again_is_answered_with_its_task() {
     assert_eq!(total(&node, &agent).await, 1);
 
     // Another agent's messages are others.
-    let second = node.host(&file("second", "does as it is told", "acting.do", "do", "play"));
+    let second = node.host(&file("second", "does as it is told", "acting.do", "do", "play")).await;
     assert!(node.one(&second, Operation::SendMessage, other).await.is_ok());
 
     // All this is known after a restart, and a power cut.
@@ -146,17 +146,17 @@ async fn callers_choose_their_ids_without_regard_to_others() {
 }
 
 /// An agent that may answer without a task.
-fn program(node: &Node) -> AgentId {
+async fn program(node: &Node) -> AgentId {
     let mut program = file("program", "does as it is told", "acting.do", "do", "play");
     program.runtime = althing_td::RuntimeSpec::Native { builtin: "program".to_owned(), config: json!({}) };
-    node.host(&program)
+    node.host(&program).await
 }
 
 /// P-77: also when what comes of it is no task; that is not kept, and then the message is a new one.
 #[tokio::test(start_paused = true)]
 async fn all_who_send_a_message_again_get_the_message_that_answers_it_and_no_later_one() {
     let (node, _) = node(&net(), Arc::new(Disk::default())).await;
-    let agent = program(&node);
+    let agent = program(&node).await;
     let params = message("late answer to all");
     let ask = || node.one(&agent, Operation::SendMessage, params.clone());
     let (one, two, named, streamed) = tokio::join!(
@@ -185,7 +185,7 @@ async fn all_who_send_a_message_again_get_the_message_that_answers_it_and_no_lat
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_given_up_when_all_who_wait_for_it_hung_up() {
     let (node, _) = node(&net(), Arc::new(Disk::default())).await;
-    let agent = program(&node);
+    let agent = program(&node).await;
     let params = message("late answer to one");
     let stream = || node.all(&agent, Operation::SendStreamingMessage, params.clone());
     let short = |seconds| tokio::time::timeout(std::time::Duration::from_secs(seconds), stream());

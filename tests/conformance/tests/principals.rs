@@ -1,7 +1,6 @@
 //! Who is behind a call: three nodes of three owners, of which the first asks the second's agent, and that the third's.
 
 use althing_calls::{Asking, HostedAgent, Operation};
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{CallerRule, Priority};
 use althing_conformance::mesh::{Node, Owner, ask, file, message, store};
 use althing_conformance::program::heard_beside;
@@ -9,6 +8,7 @@ use althing_conformance::world::until;
 use althing_discovery::Query;
 use althing_execution::agents::{AgentCalls as _, Question};
 use althing_protocol::{AgentId, CallerId};
+use althing_simnet::{LinkConfig, SimNet};
 use serde_json::json;
 
 const X: u8 = 101;
@@ -25,10 +25,10 @@ struct Scene {
 }
 
 /// An agent for everybody, which says what it heard.
-fn host(node: &Node, name: &str) -> AgentId {
+async fn host(node: &Node, name: &str) -> AgentId {
     let mut program = file(name, "does as it is told", "acting.do", "do", "play");
     program.runtime = althing_td::RuntimeSpec::Native { builtin: "program".to_owned(), config: json!({}) };
-    let id = node.host(&program);
+    let id = node.host(&program).await;
     node.hosting.add(HostedAgent {
         id: id.clone(),
         callers: CallerRule::Anyone,
@@ -45,7 +45,7 @@ async fn scene() -> Scene {
     let x = Node::start(&net, 1, X, &[], store()).await;
     let a = Node::start(&net, 2, A, &[owner(B)], store()).await;
     let b = Node::start(&net, 3, B, &[owner(A)], store()).await;
-    let (agent_a, agent_b) = (host(&a, "a"), host(&b, "b"));
+    let (agent_a, agent_b) = (host(&a, "a").await, host(&b, "b").await);
     x.connect(&a).await;
     a.connect(&b).await;
     x.connect(&b).await;

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use althing_communication::sim::{Hostile, LinkConfig, Question, Reply, SimNet};
 use althing_conformance::mesh::{Node, store};
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_protocol::PublicKey;
 use althing_protocol::object;
 use althing_protocol::record::{Contact, Value};
+use althing_simnet::{Hostile, LinkConfig, Question, Reply, SimNet};
 
 const OWNER: u8 = 100;
 /// The one that is looked for, and whoever was where it says that it is now.

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_communication::sim::SimNet;
 use althing_communication::{BoxedStream, CommunicationConfig, KEYS, Network, Request};
 use althing_conformance::hostile::{greet_on, read, request, write};
 use althing_conformance::mesh::{Owner, membership};
 use althing_conformance::world::{Peer, World, connect};
 use althing_conformance::{NETWORK, NOW_MS, PROTOCOL, key};
 use althing_protocol::{FrameSealer, KeyLog, PublicKey, keylog};
+use althing_simnet::SimNet;
 use tokio::time::{Instant, timeout};
 
 /// A case that takes longer hangs.

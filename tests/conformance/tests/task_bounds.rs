@@ -1,15 +1,15 @@
 //! What a task may hold is counted as it is stored, and whoever asks for more learns nothing of the store.
 
 use althing_calls::{HostedAgent, Operation};
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{CallerRule, Priority};
 use althing_conformance::mesh::{Node, file, message, store};
 use althing_protocol::AgentId;
+use althing_simnet::{LinkConfig, SimNet};
 use serde_json::{Value, json};
 
 async fn node(disk: std::sync::Arc<althing_store::MemoryStore>) -> (Node, AgentId) {
     let node = Node::start(&SimNet::new(1, LinkConfig::default()), 1, 100, &[], disk).await;
-    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play"));
+    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play")).await;
     node.hosting.add(HostedAgent {
         id: id.clone(),
         callers: CallerRule::Trusted,

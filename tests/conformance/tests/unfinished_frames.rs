@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{BoxedStream, CommunicationConfig, Network, Request};
 use althing_conformance::hostile::{greet, read, request, write};
 use althing_conformance::world::{Injecting, Peer, World, connect};
 use althing_conformance::{NETWORK, NOW_MS, PROTOCOL, key};
 use althing_protocol::limits::FRAME_BYTES_MAX;
+use althing_simnet::{LinkConfig, SimNet};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, timeout};
 

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Request};
 use althing_conformance::mesh::{Node, Owner, Setup, agent, file, store};
 use althing_conformance::world::until;
@@ -12,6 +11,7 @@ use althing_conformance::{NETWORK, NOW_MS, entropy, key};
 use althing_discovery::{DESCRIBE, DiscoveryConfig, LocalAgent, PLACEMENTS, Query};
 use althing_protocol::PublicKey;
 use althing_protocol::object::{self, Health, Hosted, Placement};
+use althing_simnet::{LinkConfig, SimNet};
 use althing_td::Exposure;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
@@ -166,7 +166,7 @@ async fn who_watches_is_told_by_events_and_nothing_is_pushed_to_it() {
     // Two changes at once are one event, or two.
     let begun = Instant::now();
     for name in ["one", "two"] {
-        node.host(&file(name, "does as it is told", "acting.do", "do", "play"));
+        node.host(&file(name, "does as it is told", "acting.do", "do", "play")).await;
     }
     let mut last = sequence(&first);
     loop {
@@ -196,7 +196,7 @@ async fn a_load_that_changes_is_told_and_a_node_is_busy_while_it_is() {
     let host = Node::assemble(&net, setup, store()).await;
     let seeker = Node::start(&net, 2, OWNER, &[], store()).await;
     seeker.connect(&host).await;
-    host.host(&file("actor", "does as it is told", "acting.do", "do", "play"));
+    host.host(&file("actor", "does as it is told", "acting.do", "do", "play")).await;
     let sees = |permille: u16, health: Health| {
         let (found, _) = seeker.discovery.find(&Query::default());
         found.iter().any(|found| (found.load_permille, found.health) == (permille, health))
@@ -251,7 +251,7 @@ async fn an_own_node_is_told_although_32_strangers_were_there_first() {
     }
     let own = Node::start(&net, 60, OWNER, &[], store()).await;
     own.connect(&node).await;
-    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play"));
+    let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play")).await;
     until("it is told", || !own.discovery.hosts(&id).is_empty()).await;
     sleep(5 * BEAT).await;
     assert_eq!(own.discovery.hosts(&id), [node.id()], "and goes on to be told");

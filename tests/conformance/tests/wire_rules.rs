@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_calls::{HostedAgent, Hosting, Incoming};
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{
     Answer, BoxedStream, Caller, CallerRule, Communication, CommunicationConfig, Entropy, Inbound, Network, Priority,
     Request, Trust, WallClock,
@@ -21,6 +20,7 @@ use althing_execution::process::ProcessConfig;
 use althing_execution::{Builtins, Echo, Host};
 use althing_protocol::object::{self, Placement};
 use althing_protocol::{AgentId, CallerId, Frame, FrameKind, FrameSealer, Hello, PublicKey};
+use althing_simnet::{LinkConfig, SimNet};
 use althing_store::MemoryStore;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;

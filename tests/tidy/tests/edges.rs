@@ -22,6 +22,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("counter-agent", &["althing-guest"]),
     ("althing-communication", &["althing-protocol"]),
     ("althing-libp2p", &["althing-communication", "althing-protocol"]),
+    ("althing-simnet", &["althing-communication", "althing-protocol"]),
     ("althing-fetch", &[]),
     ("althing-discovery", &["althing-communication", "althing-fetch", "althing-protocol", "althing-td"]),
     (
@@ -36,7 +37,9 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-discovery",
             "althing-execution",
             "althing-libp2p",
+            "althing-node",
             "althing-protocol",
+            "althing-simnet",
             "althing-store",
             "althing-td",
         ],
@@ -50,6 +53,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-execution",
             "althing-libp2p",
             "althing-protocol",
+            "althing-simnet",
             "althing-simulations",
             "althing-store",
             "althing-td",
@@ -79,6 +83,7 @@ const ROOTS: &[&str] = &["althing", "althing-bench", "althing-e2e"];
 /// What tests import besides.
 const TEST_EDGES: &[(&str, &[&str])] = &[
     ("althing-execution", &["althing-testing"]),
+    ("althing-node", &["althing-simnet"]),
     ("althing-store", &["althing-testing"]),
     ("althing-td", &["althing-testing"]),
 ];

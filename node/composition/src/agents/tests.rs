@@ -3,12 +3,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use althing_calls::Asking;
-use althing_communication::sim::{LinkConfig, SimNet};
 use althing_communication::{Entropy, WallClock};
 use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
 use althing_execution::{Builtins, Host};
 use althing_protocol::SecretKey;
+use althing_simnet::{LinkConfig, SimNet};
 use althing_store::MemoryStore;
 use serde_json::json;
 use tempfile::TempDir;

@@ -5,7 +5,7 @@ use futures::future::BoxFuture;
 
 use super::*;
 use crate::inbound::Answer;
-use crate::sim::{LinkConfig, SimNet};
+use crate::simnet::{LinkConfig, SimNet};
 
 const ECHO: &str = "/test/echo/1";
 

@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::table::Table;
 use super::{SimNet, SimNetwork};
-use crate::groups::Group;
-use crate::records::{RecordLimits, Records, distance, place_of_key, place_of_node};
-use crate::routing::{ALPHA, K, Kept, LookupStats, Provider, Routing, RoutingError};
+use althing_communication::groups::Group;
+use althing_communication::records::{RecordLimits, Records, distance, place_of_key, place_of_node};
+use althing_communication::routing::{ALPHA, K, Kept, LookupStats, Provider, Routing, RoutingError};
 
 /// Who does not answer within this is left out.
 const PATIENCE: Duration = Duration::from_secs(2);

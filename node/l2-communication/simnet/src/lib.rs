@@ -21,10 +21,10 @@ use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::groups::Group;
-use crate::network::{BoxedStream, DialError, PeerEvent};
-use crate::ports::WallClock;
-use crate::routing::K;
+use althing_communication::groups::Group;
+use althing_communication::network::{BoxedStream, DialError, PeerEvent};
+use althing_communication::ports::WallClock;
+use althing_communication::routing::K;
 use routing::Part;
 pub use routing::{Hostile, Question, Reply};
 

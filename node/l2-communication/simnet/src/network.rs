@@ -7,9 +7,11 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::sleep_until;
 
 use super::{ACCEPT_QUEUE, SEGMENT, SimNetwork, pair};
-use crate::admission::Origin;
-use crate::network::{AcceptError, BoxedStream, DialError, Incoming, Network, OpenError, PeerEvent, PeerInfo};
-use crate::routing::Routing;
+use althing_communication::admission::Origin;
+use althing_communication::network::{
+    AcceptError, BoxedStream, DialError, Incoming, Network, OpenError, PeerEvent, PeerInfo,
+};
+use althing_communication::routing::Routing;
 
 impl SimNetwork {
     async fn open_stream(&self, peer: PublicKey, protocol: &'static str) -> Result<BoxedStream, OpenError> {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use althing_protocol::{Digest, PublicKey};
 
-use crate::groups::{Group, GroupCaps};
-use crate::records::{bucket, distance, place_of_node};
-use crate::routing::K;
+use althing_communication::groups::{Group, GroupCaps};
+use althing_communication::records::{bucket, distance, place_of_node};
+use althing_communication::routing::K;
 
 /// A routing table.
 pub(crate) struct Table {
