@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, TaskState};
-use althing_calls::{Ask, Asking, HostedAgent, Operation, OperationError, Reply, Trace};
+use althing_calls::{Asking, CallRequest, HostedAgent, Operation, OperationError, OperationRequest, Principal, Reply};
 use althing_communication::{CallerRule, CommunicationConfig, Inbound, Network, Priority, WallClock};
 use althing_discovery::{DiscoveryConfig, LocalAgent};
 use althing_execution::agent::{Agent, Made};
@@ -328,7 +328,7 @@ impl Node {
 
     /// Asks through the whole walk.
     pub async fn ask(&self, agent: &AgentId, operation: Operation, params: Value) -> Result<Reply, OperationError> {
-        self.calls.ask(ask(agent, operation, &params)).await
+        self.calls.ask(ask(agent, operation, &params)?).await
     }
 
     /// Asks for one answer.
@@ -389,18 +389,25 @@ fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permill
 }
 
 /// A question as the person asks it who sits at a node.
-#[must_use]
-pub fn ask(agent: &AgentId, operation: Operation, params: &Value) -> Ask {
-    Ask {
-        operation,
-        agent: agent.clone(),
-        params: params.to_string().into_bytes(),
-        principals: vec!["local".to_owned()],
-        trace: Trace::default(),
-        extensions: Vec::new(),
-        deadline: None,
-        priority: Priority::default(),
-    }
+///
+/// # Errors
+/// Parameters that break a rule.
+pub fn ask(agent: &AgentId, operation: Operation, params: &Value) -> Result<CallRequest, OperationError> {
+    ask_as(agent, operation, params, vec![Principal::Local])
+}
+
+/// The same in the name of others.
+///
+/// # Errors
+/// Parameters that break a rule.
+pub fn ask_as(
+    agent: &AgentId,
+    operation: Operation,
+    params: &Value,
+    principals: Vec<Principal>,
+) -> Result<CallRequest, OperationError> {
+    let request = OperationRequest::parse(operation, params.to_string().into_bytes())?;
+    Ok(CallRequest::new(agent.clone(), request, principals))
 }
 
 /// The parameters that send a text, in a message of its own.

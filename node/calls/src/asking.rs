@@ -6,6 +6,7 @@ use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, Stream
 use althing_communication::Priority;
 use althing_discovery::{Among, Nearness};
 use althing_execution::agents::{AgentCalls, Question, Said};
+use althing_protocol::AgentId;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +14,7 @@ use tracing::Instrument as _;
 
 use crate::machine::chain;
 use crate::machine::task::rests;
-use crate::operation::{Ask, Operation, Reply};
+use crate::operation::{CallRequest, Operation, OperationRequest, Reply};
 use crate::outgoing::{Calls, WeakCalls};
 use crate::trace::Trace;
 
@@ -72,27 +73,24 @@ async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
         ));
     }
     let from = calls.own(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
-    let chain = if question.as_itself { chain::asked_as_itself } else { chain::asked_by };
-    let principals = chain(&question.principals, &from, &to).map_err(|error| error.to_string())?;
+    let extend = if question.as_itself { chain::asked_as_itself } else { chain::asked_by };
+    let principals = extend(&chain::read(&question.principals), &from, &to).map_err(|error| error.to_string())?;
     let mut message = Message::new(Role::User, vec![Part::text(question.message)]);
     message.message_id = calls.new_id();
     message.task_id = question.task;
     let request = SendMessageRequest { message, configuration: None, metadata: None, tenant: None };
-    let ask = Ask {
-        operation: Operation::SendStreamingMessage,
-        agent: to.clone(),
-        params: serde_json::to_vec(&request).map_err(|error| error.to_string())?,
-        principals,
-        trace: Trace::of(&tracing::Span::current()),
-        extensions: Vec::new(),
-        deadline: None,
-        priority: if question.delay_tolerant { Priority::Bulk } else { Priority::Interactive },
-    };
+    let params = serde_json::to_vec(&request).map_err(|error| error.to_string())?;
+    let operation = OperationRequest::parse(Operation::SendStreamingMessage, params);
+    let priority = if question.delay_tolerant { Priority::Bulk } else { Priority::Interactive };
+    let request = CallRequest::new(to.clone(), operation.map_err(|error| error.message)?, principals)
+        .in_trace(Trace::of(&tracing::Span::current()))
+        .with_priority(priority);
     // On its own: who gives the answer up may do so before it is known which task that is.
     let given_up = CancellationToken::new();
     let _gives_up = given_up.clone().drop_guard();
-    let conversing = Conversation { calls: calls.clone(), ask, given_up, task: None, heard: Heard::default() };
-    let conversing = tokio::spawn(conversing.hold().in_current_span());
+    let conversing =
+        Conversation { calls: calls.clone(), to: to.clone(), request, given_up, task: None, heard: Heard::default() };
+    let conversing = tokio::spawn(conversing.run().in_current_span());
     let (state, task, text) = conversing.await.map_err(|error| error.to_string())??;
     Ok(Said { agent: to.to_string(), task, state: name(&state), text })
 }
@@ -100,7 +98,8 @@ async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
 /// One question and what comes of it.
 struct Conversation {
     calls: Calls,
-    ask: Ask,
+    to: AgentId,
+    request: CallRequest,
     given_up: CancellationToken,
     task: Option<String>,
     heard: Heard,
@@ -109,17 +108,18 @@ struct Conversation {
 impl Conversation {
     /// The state in which its task rests, the task, and what was said. A task that nobody waits for any more, or that
     /// is not understood, is cancelled.
-    async fn hold(mut self) -> Result<(TaskState, String, String), String> {
+    async fn run(mut self) -> Result<(TaskState, String, String), String> {
         let rested = self.listen().await;
         let task = self.task.take();
         match (rested, task) {
             (Ok(state), task) => Ok((state, task.unwrap_or_default(), self.heard.told())),
             (Err(reason), Some(task)) => {
-                let mut ask = self.ask;
-                ask.operation = Operation::CancelTask;
-                ask.params = serde_json::json!({ "id": task }).to_string().into_bytes();
-                // Its node may be gone, and the task with it.
-                let _ = self.calls.ask(ask).await;
+                let params = serde_json::json!({ "id": task }).to_string().into_bytes();
+                if let Ok(cancel) = OperationRequest::parse(Operation::CancelTask, params) {
+                    let cancel = CallRequest { callee: self.to.into(), request: cancel, ..self.request };
+                    // Its node may be gone, and the task with it.
+                    let _ = self.calls.ask(cancel).await;
+                }
                 Err(reason)
             }
             (Err(reason), None) => Err(reason),
@@ -127,7 +127,7 @@ impl Conversation {
     }
 
     async fn listen(&mut self) -> Result<TaskState, String> {
-        let reply = self.calls.ask(self.ask.clone()).await.map_err(|error| error.message)?;
+        let reply = self.calls.ask(self.request.clone()).await.map_err(|error| error.message)?;
         let Reply::Events(mut events) = reply else { return Err("it answered with no stream".to_owned()) };
         loop {
             let next = if self.task.is_none() {

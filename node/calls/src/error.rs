@@ -5,18 +5,154 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use a2a::error_code;
 use serde_json::{Value, json};
 
+/// What kind of refusal an operation met. A face makes of it the codes of its own protocol; [`Refusal::code`] and
+/// [`Refusal::reason`] are those of A2A's error object, which JSON-RPC and the binding over libp2p share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// No such task, or none that the caller may see.
+    TaskNotFound,
+    /// The task is over.
+    TaskNotCancelable,
+    /// Push notifications are not served.
+    PushNotSupported,
+    /// The operation exists, but not here or not now.
+    Unsupported,
+    /// A media type that is not taken.
+    ContentType,
+    /// What answered is no A2A.
+    InvalidAgentResponse,
+    /// Another version of A2A was asked for.
+    VersionNotSupported,
+    /// The body is not JSON.
+    Parse,
+    /// JSON, but no request.
+    InvalidRequest,
+    /// A request for something that does not exist.
+    MethodNotFound,
+    /// The parameters break a rule.
+    InvalidParams,
+    /// This node failed.
+    Internal,
+    /// The id of a message stands for another message already.
+    MessageIdReused,
+    /// The agent does not answer this caller.
+    CallerNotAllowed,
+    /// No such agent.
+    AgentUnknown,
+    /// The agent is not hosted here, or not for this caller.
+    AgentNotHere,
+    /// The agent's node cannot be reached.
+    AgentUnreachable,
+    /// No answer in time.
+    DeadlineExceeded,
+    /// Too much at once.
+    Overloaded,
+    /// An error of the agent's own, by its JSON-RPC code.
+    OfAgent(i32),
+    /// A refusal of a newer node, by its reason.
+    OfNewerNode(String),
+}
+
+impl Refusal {
+    /// What A2A or JSON-RPC knows under that code.
+    fn of_code(code: i32) -> Refusal {
+        let known = [
+            Refusal::TaskNotFound,
+            Refusal::TaskNotCancelable,
+            Refusal::PushNotSupported,
+            Refusal::Unsupported,
+            Refusal::ContentType,
+            Refusal::InvalidAgentResponse,
+            Refusal::VersionNotSupported,
+            Refusal::Parse,
+            Refusal::InvalidRequest,
+            Refusal::MethodNotFound,
+            Refusal::InvalidParams,
+            Refusal::Internal,
+        ];
+        known.into_iter().find(|known| known.code() == code).unwrap_or(Refusal::OfAgent(code))
+    }
+
+    /// This project's own of that reason.
+    fn of_reason(reason: &str) -> Refusal {
+        let known = [
+            Refusal::MessageIdReused,
+            Refusal::CallerNotAllowed,
+            Refusal::AgentUnknown,
+            Refusal::AgentNotHere,
+            Refusal::AgentUnreachable,
+            Refusal::DeadlineExceeded,
+            Refusal::Overloaded,
+        ];
+        let known = known.into_iter().find(|known| known.reason() == reason);
+        known.unwrap_or_else(|| Refusal::OfNewerNode(reason.to_owned()))
+    }
+
+    /// Its code in A2A's error object (specification 1.0.1 §5.4).
+    #[must_use]
+    pub fn code(&self) -> i32 {
+        match self {
+            Refusal::TaskNotFound => error_code::TASK_NOT_FOUND,
+            Refusal::TaskNotCancelable => error_code::TASK_NOT_CANCELABLE,
+            Refusal::PushNotSupported => error_code::PUSH_NOTIFICATION_NOT_SUPPORTED,
+            Refusal::Unsupported => error_code::UNSUPPORTED_OPERATION,
+            Refusal::ContentType => error_code::CONTENT_TYPE_NOT_SUPPORTED,
+            Refusal::InvalidAgentResponse => error_code::INVALID_AGENT_RESPONSE,
+            Refusal::VersionNotSupported => error_code::VERSION_NOT_SUPPORTED,
+            Refusal::Parse => error_code::PARSE_ERROR,
+            Refusal::InvalidRequest => error_code::INVALID_REQUEST,
+            Refusal::MethodNotFound => error_code::METHOD_NOT_FOUND,
+            Refusal::InvalidParams | Refusal::MessageIdReused => error_code::INVALID_PARAMS,
+            Refusal::Internal => error_code::INTERNAL_ERROR,
+            Refusal::OfAgent(code) => *code,
+            Refusal::CallerNotAllowed
+            | Refusal::AgentUnknown
+            | Refusal::AgentNotHere
+            | Refusal::AgentUnreachable
+            | Refusal::DeadlineExceeded
+            | Refusal::Overloaded
+            | Refusal::OfNewerNode(_) => SERVER_ERROR,
+        }
+    }
+
+    /// Its reason in A2A's error object.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        match self {
+            Refusal::MessageIdReused => "MESSAGE_ID_REUSED",
+            Refusal::CallerNotAllowed => "CALLER_NOT_ALLOWED",
+            Refusal::AgentUnknown => "AGENT_UNKNOWN",
+            Refusal::AgentNotHere => "AGENT_NOT_HERE",
+            Refusal::AgentUnreachable => "AGENT_UNREACHABLE",
+            Refusal::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Refusal::Overloaded => "OVERLOADED",
+            Refusal::OfNewerNode(reason) => reason,
+            known => a2a::errors::error_reason(known.code()),
+        }
+    }
+
+    /// Whose word the reason is.
+    fn domain(&self) -> &'static str {
+        match self {
+            Refusal::MessageIdReused
+            | Refusal::CallerNotAllowed
+            | Refusal::AgentUnknown
+            | Refusal::AgentNotHere
+            | Refusal::AgentUnreachable
+            | Refusal::DeadlineExceeded
+            | Refusal::Overloaded
+            | Refusal::OfNewerNode(_) => ALTHING,
+            _ => A2A,
+        }
+    }
+}
+
 /// Why an operation failed, as it is told to whoever asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct OperationError {
-    /// JSON-RPC code.
-    pub code: i32,
-    /// `ErrorInfo.reason`.
-    pub reason: String,
-    /// `ErrorInfo.domain`.
-    pub domain: String,
-    /// HTTP status for faces that have one.
-    pub http_status: u16,
+    /// What kind of refusal it is.
+    pub refusal: Refusal,
     /// What failed, why, and what to do.
     pub message: String,
     /// The `data` of an agent's own error, where that has more than reason and domain.
@@ -37,59 +173,57 @@ const DETAILS_BYTES_MAX: usize = 4_096;
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
 impl OperationError {
-    fn a2a(code: i32, message: impl Into<String>) -> OperationError {
-        let http_status = a2a::A2AError::new(code, "").http_status_code();
-        let reason = a2a::errors::error_reason(code).to_owned();
-        OperationError {
-            code,
-            reason,
-            domain: A2A.to_owned(),
-            http_status,
-            message: message.into(),
-            details: Vec::new(),
-        }
+    fn new(refusal: Refusal, message: impl Into<String>) -> OperationError {
+        OperationError { refusal, message: message.into(), details: Vec::new() }
     }
 
-    fn own(reason: &str, http_status: u16, message: impl Into<String>) -> OperationError {
-        let (reason, domain) = (reason.to_owned(), ALTHING.to_owned());
-        OperationError { code: SERVER_ERROR, reason, domain, http_status, message: message.into(), details: Vec::new() }
+    /// Its code in A2A's error object.
+    #[must_use]
+    pub fn code(&self) -> i32 {
+        self.refusal.code()
+    }
+
+    /// Its reason in A2A's error object.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        self.refusal.reason()
     }
 
     /// No such task, or none that the caller may see.
     #[must_use]
     pub fn task_not_found(id: &str) -> OperationError {
-        OperationError::a2a(error_code::TASK_NOT_FOUND, format!("there is no task {:?}", shorten(id, 100)))
+        OperationError::new(Refusal::TaskNotFound, format!("there is no task {:?}", shorten(id, 100)))
     }
 
     /// The task is over.
     #[must_use]
     pub fn task_not_cancelable(id: &str) -> OperationError {
-        OperationError::a2a(error_code::TASK_NOT_CANCELABLE, format!("task {id} is over and cannot be cancelled"))
+        OperationError::new(Refusal::TaskNotCancelable, format!("task {id} is over and cannot be cancelled"))
     }
 
     /// Push notifications are not served.
     #[must_use]
     pub fn push_not_supported() -> OperationError {
         let message = "push notifications are not supported; use SendStreamingMessage or SubscribeToTask";
-        OperationError::a2a(error_code::PUSH_NOTIFICATION_NOT_SUPPORTED, message)
+        OperationError::new(Refusal::PushNotSupported, message)
     }
 
     /// The operation exists, but not here or not now.
     #[must_use]
     pub fn unsupported(message: impl Into<String>) -> OperationError {
-        OperationError::a2a(error_code::UNSUPPORTED_OPERATION, message)
+        OperationError::new(Refusal::Unsupported, message)
     }
 
     /// A media type that is not taken.
     #[must_use]
     pub fn content_type(message: impl Into<String>) -> OperationError {
-        OperationError::a2a(error_code::CONTENT_TYPE_NOT_SUPPORTED, message)
+        OperationError::new(Refusal::ContentType, message)
     }
 
     /// The agent answered with something that is not A2A.
     #[must_use]
     pub fn invalid_agent_response(message: impl Into<String>) -> OperationError {
-        OperationError::a2a(error_code::INVALID_AGENT_RESPONSE, message)
+        OperationError::new(Refusal::InvalidAgentResponse, message)
     }
 
     /// No card declares an extended one (A2A §3.3.4).
@@ -103,32 +237,32 @@ impl OperationError {
     pub fn version_not_supported(version: &str) -> OperationError {
         let asked = if version.is_empty() { "no A2A-Version, which means 0.3," } else { version };
         let message = format!("{asked} is not served; send `A2A-Version: 1.0`");
-        OperationError::a2a(error_code::VERSION_NOT_SUPPORTED, message)
+        OperationError::new(Refusal::VersionNotSupported, message)
     }
 
     /// The body is not JSON.
     #[must_use]
     pub fn parse(message: impl Into<String>) -> OperationError {
-        OperationError::a2a(error_code::PARSE_ERROR, message)
+        OperationError::new(Refusal::Parse, message)
     }
 
     /// JSON, but no request.
     #[must_use]
     pub fn invalid_request(message: impl Into<String>) -> OperationError {
-        OperationError::a2a(error_code::INVALID_REQUEST, message)
+        OperationError::new(Refusal::InvalidRequest, message)
     }
 
     /// A request for something that does not exist.
     #[must_use]
     pub fn method_not_found(method: &str) -> OperationError {
         let message = format!("there is no method {:?}", shorten(method, 100));
-        OperationError::a2a(error_code::METHOD_NOT_FOUND, message)
+        OperationError::new(Refusal::MethodNotFound, message)
     }
 
     /// The operation's parameters break a rule.
     #[must_use]
     pub fn invalid_params(message: impl Into<String>) -> OperationError {
-        OperationError::a2a(error_code::INVALID_PARAMS, message)
+        OperationError::new(Refusal::InvalidParams, message)
     }
 
     /// The id of a message stands for another message already.
@@ -137,7 +271,7 @@ impl OperationError {
         let id = shorten(id, 100);
         let message =
             format!("another message of id {id:?} belongs to task {task}; give each message an id of its own");
-        OperationError { code: error_code::INVALID_PARAMS, ..OperationError::own("MESSAGE_ID_REUSED", 400, message) }
+        OperationError::new(Refusal::MessageIdReused, message)
     }
 
     /// This node failed. What failed, with its paths and sizes, stands in the node's log and is nobody else's; who asked
@@ -148,57 +282,57 @@ impl OperationError {
         let (reference, detail) = (FAILURES.fetch_add(1, Ordering::Relaxed), detail.into());
         tracing::error!(reference, detail, "an operation failed");
         let message = format!("this node failed; its operator finds why in the log under reference {reference}");
-        OperationError::a2a(error_code::INTERNAL_ERROR, message)
+        OperationError::new(Refusal::Internal, message)
     }
 
     /// This node's disk has no room for a task.
     #[must_use]
     pub fn disk_full() -> OperationError {
         let message = "this node's disk is full and nothing was taken; its operator has to free space there";
-        OperationError::a2a(error_code::INTERNAL_ERROR, message)
+        OperationError::new(Refusal::Internal, message)
     }
 
     /// The agent does not answer this caller.
     #[must_use]
     pub fn caller_not_allowed(message: impl Into<String>) -> OperationError {
-        OperationError::own("CALLER_NOT_ALLOWED", 403, message)
+        OperationError::new(Refusal::CallerNotAllowed, message)
     }
 
     /// No such agent.
     #[must_use]
     pub fn agent_unknown(message: impl Into<String>) -> OperationError {
-        OperationError::own("AGENT_UNKNOWN", 404, message)
+        OperationError::new(Refusal::AgentUnknown, message)
     }
 
     /// The agent is not hosted here, or not for this caller.
     #[must_use]
     pub fn agent_not_here(message: impl Into<String>) -> OperationError {
-        OperationError::own("AGENT_NOT_HERE", 404, message)
+        OperationError::new(Refusal::AgentNotHere, message)
     }
 
     /// The agent's node cannot be reached.
     #[must_use]
     pub fn agent_unreachable(message: impl Into<String>) -> OperationError {
-        OperationError::own("AGENT_UNREACHABLE", 503, message)
+        OperationError::new(Refusal::AgentUnreachable, message)
     }
 
     /// No answer in time.
     #[must_use]
     pub fn deadline(message: impl Into<String>) -> OperationError {
-        OperationError::own("DEADLINE_EXCEEDED", 504, message)
+        OperationError::new(Refusal::DeadlineExceeded, message)
     }
 
     /// Too much at once.
     #[must_use]
     pub fn busy(message: impl Into<String>) -> OperationError {
-        OperationError::own("OVERLOADED", 429, message)
+        OperationError::new(Refusal::Overloaded, message)
     }
 
     /// An agent's own error, which reaches whoever asked as it is. It is never a refusal of this project's: those are
     /// the node's to make.
     #[must_use]
     pub fn of_agent(code: i32, message: impl Into<String>, details: Vec<Value>) -> OperationError {
-        let mut error = OperationError::a2a(code, message);
+        let mut error = OperationError::new(Refusal::of_code(code), message);
         let own = error.info();
         let says = |detail: &Value, name: &str| detail[name] == own[name];
         let mut details = bounded(details);
@@ -211,14 +345,14 @@ impl OperationError {
     }
 
     fn info(&self) -> Value {
-        json!({ "@type": ERROR_INFO, "reason": self.reason, "domain": self.domain })
+        json!({ "@type": ERROR_INFO, "reason": self.refusal.reason(), "domain": self.refusal.domain() })
     }
 
     /// The JSON-RPC error object; also the body of an error frame.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let data = if self.details.is_empty() { vec![self.info()] } else { self.details.clone() };
-        json!({ "code": self.code, "message": self.message, "data": data })
+        json!({ "code": self.code(), "message": self.message, "data": data })
     }
 
     /// Reads the body of a peer's error frame. What is no such object is an answer that is not A2A.
@@ -240,15 +374,7 @@ impl OperationError {
             return Some(OperationError::of_agent(code, message, details));
         }
         let reason = shorten(member("reason")?, 64);
-        let http_status = match reason {
-            "CALLER_NOT_ALLOWED" => 403,
-            "AGENT_UNKNOWN" | "AGENT_NOT_HERE" => 404,
-            "MESSAGE_ID_REUSED" => 400,
-            "OVERLOADED" => 429,
-            "DEADLINE_EXCEEDED" => 504,
-            _ => 503,
-        };
-        Some(OperationError { code, ..OperationError::own(reason, http_status, message) })
+        Some(OperationError::new(Refusal::of_reason(reason), message))
     }
 }
 
@@ -302,7 +428,7 @@ mod tests {
         let refusal = OperationError::caller_not_allowed("no").to_json();
         let details = refusal["data"].as_array().cloned().expect("details");
         let error = OperationError::of_agent(-32_000, "no", details);
-        assert_eq!((&*error.domain, error.details.len()), ("a2a-protocol.org", 0));
+        assert_eq!((error.refusal.domain(), error.details.len()), (A2A, 0));
         let long = vec![json!({ "text": "x".repeat(DETAILS_BYTES_MAX) })];
         assert_eq!(OperationError::of_agent(-32_602, "no", long), OperationError::of_agent(-32_602, "no", Vec::new()));
     }
@@ -314,7 +440,7 @@ mod tests {
             let message = format!("x{}", "ä".repeat(MESSAGE_BYTES_MAX));
             let body = json!({ "code": code, "message": message, "data": [info] });
             let error = OperationError::from_peer(body.to_string().as_bytes());
-            assert_eq!((error.code, error.message.len()), (code, MESSAGE_BYTES_MAX - 1), "{domain}");
+            assert_eq!((error.code(), error.message.len()), (code, MESSAGE_BYTES_MAX - 1), "{domain}");
         }
     }
 
@@ -323,7 +449,7 @@ mod tests {
         for body in
             [&b""[..], b"null", b"{}", br#"{"code":"x","message":"y"}"#, br#"{"code":99999999999,"message":""}"#]
         {
-            assert_eq!(OperationError::from_peer(body).code, error_code::INVALID_AGENT_RESPONSE);
+            assert_eq!(OperationError::from_peer(body).code(), error_code::INVALID_AGENT_RESPONSE);
         }
     }
 }

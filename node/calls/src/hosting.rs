@@ -25,8 +25,8 @@ use crate::machine::listing::{Filter, page_token};
 use crate::machine::shares::{Claim, Whose};
 use crate::machine::task::{self, ANSWER_BYTES_MAX, HISTORY_BYTES_MAX, WORD_BYTES_MAX};
 use crate::opening::{Opening, Outcome};
-use crate::operation::{Beside, Operation, Reply};
-use crate::params;
+use crate::operation::{CallMetadata, OperationRequest, Reply};
+use crate::params::Params;
 use crate::tasks::{Encoded, RECORD_BYTES_MAX, Record, Scope, TaskStoreError, Tasks, WORKING_BYTES_MAX};
 use crate::turn::{self, Asked, Live};
 
@@ -166,26 +166,21 @@ impl Hosting {
         &self,
         caller: &Caller,
         agent: &AgentId,
-        operation: Operation,
-        params: &[u8],
-        beside: &Beside,
+        request: OperationRequest,
+        metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
         let hosted = self.agents().get(agent).cloned();
         let hosted = hosted.ok_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))?;
-        let may = chain::check(&self.shared.trust.borrow(), &hosted.callers, caller, &beside.principals);
+        let may = chain::check(&self.shared.trust.borrow(), &hosted.callers, caller, &metadata.principals);
         may.map_err(|refused| OperationError::caller_not_allowed(refused.to_string()))?;
-        let scope = Scope(caller.id());
-        match operation {
-            Operation::SendMessage => self.send(&hosted, scope, params, beside).await,
-            Operation::SendStreamingMessage => self.send_streaming(&hosted, scope, params, beside).await,
-            Operation::GetTask => {
-                let request: a2a::GetTaskRequest = params::task(params)?;
-                let record = self.read(&hosted, scope, &request.id)?;
-                shown(record.task, request.history_length)
-            }
-            Operation::ListTasks => self.list(&hosted, scope, params),
-            Operation::CancelTask => self.cancel(&hosted, scope, params, beside).await,
-            Operation::SubscribeToTask => self.subscribe(&hosted, scope, params),
+        let (scope, streams) = (Scope(caller.id()), request.operation().streams());
+        match request.params {
+            Params::Send(request) if streams => self.send_streaming(&hosted, scope, *request, metadata).await,
+            Params::Send(request) => self.send(&hosted, scope, *request, metadata).await,
+            Params::Get(request) => shown(self.read(&hosted, scope, &request.id)?.task, request.history_length),
+            Params::List(request) => self.list(&hosted, scope, &request),
+            Params::Cancel(request) => self.cancel(&hosted, scope, &request, metadata).await,
+            Params::Subscribe(request) => self.subscribe(&hosted, scope, &request),
         }
     }
 
@@ -271,9 +266,9 @@ impl Hosting {
         agent: &HostedAgent,
         scope: Scope,
         request: a2a::SendMessageRequest,
-        beside: &Beside,
+        metadata: &CallMetadata,
     ) -> Result<Taken<()>, OperationError> {
-        let mut asked = Asked::new(&request, beside, self.may_reply(agent));
+        let mut asked = Asked::new(&request, metadata, self.may_reply(agent));
         let message = request.message;
         check_modes(agent, &message, || self.own_card(&agent.id))?;
         if request.configuration.is_some_and(|c| c.task_push_notification_config.is_some()) {
@@ -326,7 +321,7 @@ impl Hosting {
             let message = "the task would hold more than one may; begin another, or send less";
             return Err(OperationError::unsupported(message));
         }
-        let claim = self.claim(&record, asked.beside.holder);
+        let claim = self.claim(&record, asked.call.holder);
         let live = self.alive().begin(&record, claim, encoded.len(), asked)?;
         if let Err(error) = self.tasks().write(encoded).await {
             self.alive().put_to_rest(&record.task.id, Vec::new);
@@ -362,12 +357,12 @@ impl Hosting {
         agent: &HostedAgent,
         scope: Scope,
         request: a2a::SendMessageRequest,
-        beside: &Beside,
+        metadata: &CallMetadata,
         before: impl FnOnce(&Arc<Live>) -> T + Send + 'static,
     ) -> Result<Taken<T>, OperationError> {
-        let (hosting, agent, beside) = (self.clone(), agent.clone(), beside.clone());
+        let (hosting, agent, metadata) = (self.clone(), agent.clone(), metadata.clone());
         let beginning = async move {
-            let live = match hosting.accept(&agent, scope, request, &beside).await? {
+            let live = match hosting.accept(&agent, scope, request, &metadata).await? {
                 Taken::New(live, ()) => live,
                 Taken::Again(live) => return Ok(Taken::Again(live)),
                 Taken::Before(id) => return Ok(Taken::Before(id)),
@@ -399,10 +394,9 @@ impl Hosting {
         &self,
         agent: &HostedAgent,
         scope: Scope,
-        params: &[u8],
-        beside: &Beside,
+        request: a2a::SendMessageRequest,
+        metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
-        let request = params::send(params)?;
         let configuration = request.configuration.clone();
         let at_once = configuration.as_ref().and_then(|c| c.return_immediately).unwrap_or(false);
         let history_length = configuration.and_then(|c| c.history_length);
@@ -411,7 +405,7 @@ impl Hosting {
             live.want();
             (at_once && live.disclose(), live.state.subscribe())
         };
-        let (live, (named, mut state)) = match self.begin(agent, scope, request, beside, before).await? {
+        let (live, (named, mut state)) = match self.begin(agent, scope, request, metadata, before).await? {
             Taken::New(live, prepared) => (live, prepared),
             Taken::Again(live) => {
                 let prepared = before(&live);
@@ -440,12 +434,11 @@ impl Hosting {
         &self,
         agent: &HostedAgent,
         scope: Scope,
-        params: &[u8],
-        beside: &Beside,
+        request: a2a::SendMessageRequest,
+        metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
-        let request = params::send(params)?;
         let history_length = request.configuration.as_ref().and_then(|c| c.history_length);
-        let (live, waiting) = match self.begin(agent, scope, request, beside, Live::open).await? {
+        let (live, waiting) = match self.begin(agent, scope, request, metadata, Live::open).await? {
             Taken::New(live, waiting) => (live, waiting),
             Taken::Again(live) => {
                 let waiting = live.open();
@@ -475,8 +468,12 @@ impl Hosting {
         }
     }
 
-    fn subscribe(&self, agent: &HostedAgent, scope: Scope, params: &[u8]) -> Result<Reply, OperationError> {
-        let request: a2a::SubscribeToTaskRequest = params::task(params)?;
+    fn subscribe(
+        &self,
+        agent: &HostedAgent,
+        scope: Scope,
+        request: &a2a::SubscribeToTaskRequest,
+    ) -> Result<Reply, OperationError> {
         // Whose task it is does not change.
         self.read(agent, scope, &request.id)?;
         let (task, events) = self.alive().listen(&request.id, || self.kept(agent, scope, &request.id))?;
@@ -487,11 +484,10 @@ impl Hosting {
         &self,
         agent: &HostedAgent,
         scope: Scope,
-        params: &[u8],
-        beside: &Beside,
+        request: &a2a::CancelTaskRequest,
+        metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
-        let request: a2a::CancelTaskRequest = params::task(params)?;
-        let said = self.cancel_waiting(agent, scope, &request, beside).await?;
+        let said = self.cancel_waiting(agent, scope, request, metadata).await?;
         let gate = self.alive().gate(&request.id).await;
         let mut record = self.read(agent, scope, &request.id)?;
         if record.task.status.state.is_terminal() {
@@ -529,19 +525,19 @@ impl Hosting {
         agent: &HostedAgent,
         scope: Scope,
         request: &a2a::CancelTaskRequest,
-        beside: &Beside,
+        metadata: &CallMetadata,
     ) -> Result<Option<a2a::Message>, OperationError> {
         let record = self.read(agent, scope, &request.id)?;
         let waits = !record.task.status.state.is_terminal() && self.alive().running(&request.id).is_none();
         let Some(remembered) = record.remembered.filter(|_| waits) else { return Ok(None) };
-        let beside = Parameters {
-            extensions: beside.extensions.clone(),
-            principals: beside.principals.clone(),
+        let parameters = Parameters {
+            extensions: metadata.extensions.clone(),
+            principals: chain::written(&metadata.principals),
             metadata: request.metadata.clone(),
             ..Parameters::default()
         };
         let Some(running) = self.host().agent(agent.id.name()) else { return Ok(None) };
-        match running.cancel(&remembered, &beside).await {
+        match running.cancel(&remembered, &parameters).await {
             Ok(said) => Ok(said.filter(|said| task::bytes(said) <= WORD_BYTES_MAX)),
             Err(AgentError::Refused { code, message, details }) => {
                 Err(OperationError::of_agent(code, message, details))
@@ -550,8 +546,12 @@ impl Hosting {
         }
     }
 
-    fn list(&self, agent: &HostedAgent, scope: Scope, params: &[u8]) -> Result<Reply, OperationError> {
-        let request = params::list(params)?;
+    fn list(
+        &self,
+        agent: &HostedAgent,
+        scope: Scope,
+        request: &a2a::ListTasksRequest,
+    ) -> Result<Reply, OperationError> {
         let size = request.page_size.unwrap_or(PAGE_DEFAULT);
         if !(1..=PAGE_MAX).contains(&size) {
             return Err(OperationError::invalid_params(format!("`pageSize` is {size}, and may be 1 to {PAGE_MAX}")));

@@ -8,7 +8,7 @@ use tracing::Instrument as _;
 use crate::error::OperationError;
 use crate::hosting::Hosting;
 use crate::machine::chain;
-use crate::operation::{Beside, Operation, Reply};
+use crate::operation::{CallMetadata, Operation, OperationRequest, Reply};
 use crate::trace::Trace;
 
 /// Serves `/althing/call/1`.
@@ -43,9 +43,10 @@ async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
     let handled = async {
         let operation = Operation::parse(&request.operation)?;
         let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
-        let principals = chain::received(request.principals, &caller);
-        let beside = Beside { extensions: request.extensions, principals, holder: request.holder };
-        let handling = hosting.handle(&caller, &agent, operation, &request.body, &beside);
+        let principals = chain::received(&request.principals, &caller);
+        let metadata = CallMetadata { extensions: request.extensions, principals, holder: request.holder };
+        let asked = OperationRequest::parse(operation, request.body)?;
+        let handling = hosting.handle(&caller, &agent, asked, &metadata);
         // Nobody waits any longer, whatever the caller's own clock does. The turn goes on: `CancelTask` ends it.
         match request.deadline {
             Some(deadline) => {
@@ -59,7 +60,7 @@ async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
         Ok(Reply::One(body)) => Answer::Response(body),
         Ok(Reply::Events(events)) => Answer::Events(events.map(|event| event.map_err(|error| body(&error))).boxed()),
         Err(error) => {
-            tracing::debug!(code = error.code, reason = error.reason, "operation refused");
+            tracing::debug!(code = error.code(), reason = error.reason(), "operation refused");
             Answer::Error(body(&error))
         }
     }

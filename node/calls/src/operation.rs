@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use althing_communication::{Holder, Priority};
+use althing_discovery::Among;
 use althing_protocol::AgentId;
 use futures::stream::BoxStream;
 
 use crate::error::OperationError;
+use crate::machine::chain::Principal;
+use crate::params::Params;
 use crate::trace::Trace;
 
 /// The operations that are served.
@@ -65,42 +68,118 @@ impl Operation {
     }
 }
 
+/// An operation with its parameters, parsed and checked once. The bytes go on as they came.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperationRequest {
+    operation: Operation,
+    bytes: Vec<u8>,
+    pub(crate) params: Params,
+}
+
+impl OperationRequest {
+    /// Reads the parameters of an operation.
+    ///
+    /// # Errors
+    /// InvalidParams, naming the member that breaks a rule.
+    pub fn parse(operation: Operation, bytes: Vec<u8>) -> Result<OperationRequest, OperationError> {
+        let params = Params::parse(operation, &bytes)?;
+        Ok(OperationRequest { operation, bytes, params })
+    }
+
+    /// Which operation it is.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// Its parameters as they came.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Which agent is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Callee {
+    /// The agent of that identifier.
+    Id(AgentId),
+    /// The agent that is called so, identifier or name, of those among which it may be.
+    Named(String, Among),
+}
+
+impl From<AgentId> for Callee {
+    fn from(id: AgentId) -> Callee {
+        Callee::Id(id)
+    }
+}
+
 /// One operation asked of one agent.
 #[derive(Debug, Clone)]
-pub struct Ask {
-    /// Which operation.
-    pub operation: Operation,
-    /// Of whom.
-    pub agent: AgentId,
-    /// The operation's JSON as received.
-    pub params: Vec<u8>,
-    /// Who asks, the origin first, such as `local`.
-    pub principals: Vec<String>,
-    /// The trace that it belongs to.
-    pub trace: Trace,
-    /// URIs of the A2A extensions that the client would like to use.
-    pub extensions: Vec<String>,
-    /// How long the answer is wanted.
-    pub deadline: Option<Duration>,
-    /// How soon it is to be asked: an agent's calls are as urgent as its class.
-    pub priority: Priority,
+pub struct CallRequest {
+    pub(crate) callee: Callee,
+    pub(crate) request: OperationRequest,
+    pub(crate) metadata: CallMetadata,
+    pub(crate) trace: Trace,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) priority: Priority,
+}
+
+impl CallRequest {
+    /// A call in the name of `principals`, the origin first.
+    #[must_use]
+    pub fn new(callee: impl Into<Callee>, request: OperationRequest, principals: Vec<Principal>) -> CallRequest {
+        CallRequest {
+            callee: callee.into(),
+            request,
+            metadata: CallMetadata { principals, ..CallMetadata::default() },
+            trace: Trace::default(),
+            deadline: None,
+            priority: Priority::default(),
+        }
+    }
+
+    /// Which operation it asks for.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        self.request.operation
+    }
+
+    /// As a part of that trace.
+    #[must_use]
+    pub fn in_trace(self, trace: Trace) -> CallRequest {
+        CallRequest { trace, ..self }
+    }
+
+    /// With the URIs of the A2A extensions that the client would like to use.
+    #[must_use]
+    pub fn with_extensions(mut self, extensions: Vec<String>) -> CallRequest {
+        self.metadata.extensions = extensions;
+        self
+    }
+
+    /// Wanted within that time.
+    #[must_use]
+    pub fn within(self, deadline: Duration) -> CallRequest {
+        CallRequest { deadline: Some(deadline), ..self }
+    }
+
+    /// As soon as that: an agent's calls are as urgent as its class.
+    #[must_use]
+    pub fn with_priority(self, priority: Priority) -> CallRequest {
+        CallRequest { priority, ..self }
+    }
 }
 
 /// What travels beside the parameters of an operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct CallMetadata {
     /// URIs of the A2A extensions that the client would like to use.
     pub extensions: Vec<String>,
     /// Who asks, the origin first: the last is who proved to call, those before it are that node's word.
-    pub principals: Vec<String>,
+    pub principals: Vec<Principal>,
     /// Where the calling node stands; none when the call does not come from another one.
     pub holder: Option<Holder>,
-}
-
-impl Ask {
-    pub(crate) fn beside(&self) -> Beside {
-        Beside { extensions: self.extensions.clone(), principals: self.principals.clone(), holder: None }
-    }
 }
 
 /// What an operation comes to.

@@ -16,8 +16,9 @@ use crate::CALL;
 use crate::error::OperationError;
 use crate::hosting::Hosting;
 use crate::listing;
-use crate::operation::{Ask, Operation, Reply};
-use crate::params;
+use crate::machine::chain;
+use crate::operation::{CallRequest, Callee, Operation, Reply};
+use crate::params::Params;
 use crate::remote::{Follower, Remote};
 use crate::trace::Trace;
 
@@ -130,29 +131,36 @@ impl Calls {
     ///
     /// # Errors
     /// A2A's errors and this project's refusals.
-    pub async fn ask(&self, ask: Ask) -> Result<Reply, OperationError> {
+    pub async fn ask(&self, request: CallRequest) -> Result<Reply, OperationError> {
         let span = tracing::info_span!(
             "a2a.client",
             otel.kind = "client",
-            rpc.method = ask.operation.name(),
-            agent = %ask.agent,
+            rpc.method = request.operation().name(),
+            agent = tracing::field::Empty,
         );
-        ask.trace.continue_in(&span);
-        self.walk(ask).instrument(span).await
+        request.trace.continue_in(&span);
+        self.walk(request).instrument(span).await
     }
 
-    async fn walk(&self, ask: Ask) -> Result<Reply, OperationError> {
-        let shared = &self.shared;
-        let hosts = self.hosts(&ask).await?;
-        if ask.operation == Operation::ListTasks && hosts.len() > 1 {
-            return self.list(&ask, hosts).await;
+    async fn walk(&self, request: CallRequest) -> Result<Reply, OperationError> {
+        let agent = match &request.callee {
+            Callee::Id(agent) => agent.clone(),
+            Callee::Named(name, among) => self.resolve(name, *among).await?,
+        };
+        tracing::Span::current().record("agent", tracing::field::display(&agent));
+        let call = Call { agent, request };
+        let (shared, operation) = (&self.shared, call.request.operation());
+        let hosts = self.hosts(&call).await;
+        if operation == Operation::ListTasks && hosts.len() > 1 {
+            return self.list(&call, hosts).await;
         }
         if hosts.first() == Some(&shared.me.node) {
-            return shared.hosting.handle(&shared.me, &ask.agent, ask.operation, &ask.params, &ask.beside()).await;
+            let CallRequest { request, metadata, .. } = call.request;
+            return shared.hosting.handle(&shared.me, &call.agent, request, &metadata).await;
         }
         let mut failed = None;
         for node in hosts {
-            match self.send(node, &ask).await {
+            match self.send(node, &call).await {
                 // Nothing was sent: another host may be asked.
                 Err(Failed::Call(error @ CallError::Unreachable { .. })) => failed = Some(error),
                 Err(error) => return Err(error.into()),
@@ -162,20 +170,20 @@ impl Calls {
                 }
             }
         }
-        if ask.operation == Operation::GetTask
-            && let Some(task) = shared.remote.last_known(&ask.agent, &params::task_id(&ask.params)?)
+        if let Params::Get(request) = &call.request.request.params
+            && let Some(task) = shared.remote.last_known(&call.agent, &request.id)
         {
             let json = serde_json::to_vec(&task).map_err(|error| OperationError::internal(error.to_string()))?;
             return Ok(Reply::One(json));
         }
-        let unknown = || OperationError::agent_unknown(format!("no node that hosts {} is known", ask.agent));
+        let unknown = || OperationError::agent_unknown(format!("no node that hosts {} is known", call.agent));
         Err(failed.map_or_else(unknown, refusal))
     }
 
     /// The caller's tasks with an agent that several nodes host. All must answer: a list that lacks some would not say so.
-    async fn list(&self, ask: &Ask, hosts: Vec<PublicKey>) -> Result<Reply, OperationError> {
+    async fn list(&self, call: &Call, hosts: Vec<PublicKey>) -> Result<Reply, OperationError> {
         let pages = hosts.into_iter().map(|node| async move {
-            let reply = self.page(node, ask).await?;
+            let reply = self.page(node, call).await?;
             let Reply::One(body) = reply else { return Err(OperationError::internal("a list is no stream")) };
             let not_a_list = |error| OperationError::invalid_agent_response(format!("{node} gave no list: {error}"));
             serde_json::from_slice::<a2a::ListTasksResponse>(&body).map_err(not_a_list)
@@ -185,64 +193,59 @@ impl Calls {
         Ok(Reply::One(json))
     }
 
-    async fn page(&self, node: PublicKey, ask: &Ask) -> Result<Reply, OperationError> {
+    async fn page(&self, node: PublicKey, call: &Call) -> Result<Reply, OperationError> {
         let shared = &self.shared;
         if node == shared.me.node {
-            return shared.hosting.handle(&shared.me, &ask.agent, ask.operation, &ask.params, &ask.beside()).await;
+            let CallRequest { request, metadata, .. } = &call.request;
+            return shared.hosting.handle(&shared.me, &call.agent, request.clone(), metadata).await;
         }
-        Ok(self.send(node, ask).await?)
+        Ok(self.send(node, call).await?)
     }
 
     /// Where to ask: the node of the task for what is about a task, or else every node that hosts the agent.
-    async fn hosts(&self, ask: &Ask) -> Result<Vec<PublicKey>, OperationError> {
+    async fn hosts(&self, call: &Call) -> Vec<PublicKey> {
         let shared = &self.shared;
-        let task = match ask.operation {
-            Operation::GetTask | Operation::CancelTask | Operation::SubscribeToTask => {
-                Some(params::task_id(&ask.params)?)
-            }
-            Operation::SendMessage | Operation::SendStreamingMessage => params::continued(&ask.params)?,
-            Operation::ListTasks => None,
-        };
         // Tasks of this node's own come first: no other node's word about them counts.
-        if let Some(id) = task.filter(|id| !shared.hosting.knows(&ask.agent, id))
-            && let Some(node) = shared.remote.node(&ask.agent, &id)
+        if let Some(id) = call.request.request.params.task_id().filter(|id| !shared.hosting.knows(&call.agent, id))
+            && let Some(node) = shared.remote.node(&call.agent, id)
         {
-            return Ok(vec![node]);
+            return vec![node];
         }
-        Ok(shared.discovery.seek_hosts(&ask.agent).await)
+        shared.discovery.seek_hosts(&call.agent).await
     }
 
     /// Asks a node; one that is not connected any more is connected again, once.
-    async fn send(&self, node: PublicKey, ask: &Ask) -> Result<Reply, Failed> {
-        match self.send_once(node, ask).await {
+    async fn send(&self, node: PublicKey, call: &Call) -> Result<Reply, Failed> {
+        match self.send_once(node, call).await {
             Err(Failed::Call(CallError::Unreachable { reason: OpenError::NotConnected, .. }))
                 if self.shared.discovery.reach(node).await =>
             {
-                self.send_once(node, ask).await
+                self.send_once(node, call).await
             }
             outcome => outcome,
         }
     }
 
-    async fn send_once(&self, node: PublicKey, ask: &Ask) -> Result<Reply, Failed> {
+    async fn send_once(&self, node: PublicKey, call: &Call) -> Result<Reply, Failed> {
         let trace = Trace::of(&tracing::Span::current());
-        let is_message = matches!(ask.operation, Operation::SendMessage | Operation::SendStreamingMessage);
+        let (asked, metadata, operation) = (&call.request, &call.request.metadata, call.request.operation());
+        let is_message = matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage);
         let request = Request {
-            operation: ask.operation.name().to_owned(),
-            agent: Some(ask.agent.clone()),
-            deadline: ask.deadline.or(is_message.then_some(ANSWER_PATIENCE)),
+            operation: operation.name().to_owned(),
+            agent: Some(call.agent.clone()),
+            deadline: asked.deadline.or(is_message.then_some(ANSWER_PATIENCE)),
             traceparent: trace.traceparent,
             tracestate: trace.tracestate,
-            principals: ask.principals.clone(),
-            extensions: ask.extensions.clone(),
-            priority: ask.priority,
-            body: ask.params.clone(),
+            principals: chain::written(&metadata.principals),
+            extensions: metadata.extensions.clone(),
+            priority: asked.priority,
+            body: asked.request.bytes().to_vec(),
             holder: None,
         };
         let shared = &self.shared;
-        if !ask.operation.streams() {
+        if !operation.streams() {
             let body = shared.communication.call(node, CALL, request).await?;
-            return self.checked(node, ask, body).await.map(Reply::One);
+            return self.checked(node, call, body).await.map(Reply::One);
         }
         let mut events = shared.communication.stream(node, CALL, request).await?;
         // The first event is waited for here, so that a refusal is the operation's own and not its stream's.
@@ -251,7 +254,7 @@ impl Calls {
         let after_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
         let first = first.map_err(|_| CallError::Deadline { peer: node, after_ms })??;
         let later = events.into_stream();
-        let (calls, agent) = (self.clone(), ask.agent.clone());
+        let (calls, agent) = (self.clone(), call.agent.clone());
         let all = futures::stream::iter(first.map(Ok)).chain(later);
         let followed = all.scan(Follower::default(), move |follower, event| {
             let (calls, agent) = (calls.clone(), agent.clone());
@@ -270,9 +273,9 @@ impl Calls {
     }
 
     /// An answer that is what the operation answers with; tasks in it are remembered.
-    async fn checked(&self, node: PublicKey, ask: &Ask, body: Vec<u8>) -> Result<Vec<u8>, Failed> {
+    async fn checked(&self, node: PublicKey, call: &Call, body: Vec<u8>) -> Result<Vec<u8>, Failed> {
         let wrong = |error: serde_json::Error| Failed::Answer(no_a2a(node, &error));
-        let task: Option<a2a::Task> = match ask.operation {
+        let task: Option<a2a::Task> = match call.request.operation() {
             Operation::SendMessage => match serde_json::from_slice(&body).map_err(wrong)? {
                 a2a::SendMessageResponse::Task(task) => Some(task),
                 a2a::SendMessageResponse::Message(_) => None,
@@ -284,10 +287,16 @@ impl Calls {
             _ => Some(serde_json::from_slice(&body).map_err(wrong)?),
         };
         if let Some(task) = task {
-            self.shared.remote.note(node, &ask.agent, task, self.shared.clock.now_ms()).await;
+            self.shared.remote.note(node, &call.agent, task, self.shared.clock.now_ms()).await;
         }
         Ok(body)
     }
+}
+
+/// A call whose agent is known.
+struct Call {
+    agent: AgentId,
+    request: CallRequest,
 }
 
 /// The calling side, for those whom it outlives.

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::OperationError;
+use crate::operation::Operation;
 
 /// Deepest nesting of an operation's JSON.
 const DEPTH_MAX: usize = 32;
@@ -48,8 +49,47 @@ fn wrong(message: impl Into<String>) -> OperationError {
     OperationError::invalid_params(message)
 }
 
-/// The parameters of SendMessage and SendStreamingMessage.
-pub(crate) fn send(bytes: &[u8]) -> Result<a2a::SendMessageRequest, OperationError> {
+/// The parameters of an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Params {
+    /// Of SendMessage and SendStreamingMessage.
+    Send(Box<a2a::SendMessageRequest>),
+    /// Of GetTask.
+    Get(a2a::GetTaskRequest),
+    /// Of ListTasks.
+    List(a2a::ListTasksRequest),
+    /// Of CancelTask.
+    Cancel(a2a::CancelTaskRequest),
+    /// Of SubscribeToTask.
+    Subscribe(a2a::SubscribeToTaskRequest),
+}
+
+impl Params {
+    pub fn parse(operation: Operation, bytes: &[u8]) -> Result<Params, OperationError> {
+        match operation {
+            Operation::SendMessage | Operation::SendStreamingMessage => {
+                send(bytes).map(|request| Params::Send(Box::new(request)))
+            }
+            Operation::GetTask => task(bytes).map(Params::Get),
+            Operation::ListTasks => list(bytes).map(Params::List),
+            Operation::CancelTask => task(bytes).map(Params::Cancel),
+            Operation::SubscribeToTask => task(bytes).map(Params::Subscribe),
+        }
+    }
+
+    /// The task that it is about, or that its message continues.
+    pub fn task_id(&self) -> Option<&str> {
+        match self {
+            Params::Send(request) => request.message.task_id.as_deref(),
+            Params::Get(request) => Some(&request.id),
+            Params::List(_) => None,
+            Params::Cancel(request) => Some(&request.id),
+            Params::Subscribe(request) => Some(&request.id),
+        }
+    }
+}
+
+fn send(bytes: &[u8]) -> Result<a2a::SendMessageRequest, OperationError> {
     let mut request = object(bytes)?;
     let message = member(&mut request, "message").ok_or_else(|| wrong("`message` is missing"))?;
     check_message(message)?;
@@ -60,31 +100,19 @@ pub(crate) fn send(bytes: &[u8]) -> Result<a2a::SendMessageRequest, OperationErr
     typed(Value::Object(request))
 }
 
-/// The parameters of GetTask, CancelTask and SubscribeToTask: `id`, and perhaps `historyLength`.
-pub(crate) fn task<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, OperationError> {
+/// `id`, and perhaps `historyLength`.
+fn task<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, OperationError> {
     let mut request = object(bytes)?;
     id(&request, "id")?;
     integers(&mut request, &["historyLength"])?;
     typed(Value::Object(request))
 }
 
-/// The parameters of ListTasks.
-pub(crate) fn list(bytes: &[u8]) -> Result<a2a::ListTasksRequest, OperationError> {
+fn list(bytes: &[u8]) -> Result<a2a::ListTasksRequest, OperationError> {
     let mut request = object(bytes)?;
     integers(&mut request, &["pageSize", "historyLength"])?;
     enumeration(&mut request, "status", &STATES)?;
     typed(Value::Object(request))
-}
-
-/// The `id` that an operation on a task names, for whoever only routes it.
-pub(crate) fn task_id(bytes: &[u8]) -> Result<String, OperationError> {
-    let request = object(bytes)?;
-    id(&request, "id").map(str::to_owned)
-}
-
-/// The `taskId` of a message that continues a task, for whoever only routes it.
-pub(crate) fn continued(bytes: &[u8]) -> Result<Option<String>, OperationError> {
-    Ok(send(bytes)?.message.task_id)
 }
 
 fn object(bytes: &[u8]) -> Result<Map<String, Value>, OperationError> {
@@ -240,7 +268,7 @@ mod tests {
         ];
         for (message, named) in cases {
             let error = sent(message.clone()).expect_err(named);
-            assert!(error.code == -32_602 && error.message.contains(named), "{message} {error}");
+            assert!(error.code() == -32_602 && error.message.contains(named), "{message} {error}");
         }
         let deep = format!(r#"{{"message":{}1{}}}"#, "[".repeat(40), "]".repeat(40));
         assert!(send(deep.as_bytes()).expect_err("too deep").message.contains("deep"));

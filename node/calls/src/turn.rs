@@ -12,10 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::OperationError;
 use crate::hosting::Hosting;
+use crate::machine::chain;
 use crate::machine::listing::NotedFailure;
 use crate::machine::task;
 use crate::opening::{Answer, Opened, Opening, Outcome};
-use crate::operation::Beside;
+use crate::operation::CallMetadata;
 use crate::tasks::{self, Encoded, Record, TaskStoreError, WORKING_BYTES_MAX};
 use crate::trace::Trace;
 
@@ -30,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Asked {
     /// What travelled beside the message.
-    pub beside: Beside,
+    pub call: CallMetadata,
     /// `metadata` of the request.
     pub metadata: Option<Metadata>,
     /// `acceptedOutputModes` of its configuration.
@@ -46,10 +47,10 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    pub fn new(request: &a2a::SendMessageRequest, beside: &Beside, may_reply: bool) -> Asked {
+    pub fn new(request: &a2a::SendMessageRequest, call: &CallMetadata, may_reply: bool) -> Asked {
         let configuration = request.configuration.as_ref();
         Asked {
-            beside: beside.clone(),
+            call: call.clone(),
             metadata: request.metadata.clone(),
             accepted_output_modes: configuration.and_then(|c| c.accepted_output_modes.clone()),
             history_length: configuration.and_then(|c| c.history_length),
@@ -399,8 +400,8 @@ fn turn_of(record: Record, asked: &Asked) -> Turn {
     let (task_id, context_id) = (record.task.id, record.task.context_id);
     let Trace { traceparent, tracestate } = Trace::of(&tracing::Span::current());
     let parameters = Parameters {
-        extensions: asked.beside.extensions.clone(),
-        principals: asked.beside.principals.clone(),
+        extensions: asked.call.extensions.clone(),
+        principals: chain::written(&asked.call.principals),
         traceparent,
         tracestate,
         metadata: asked.metadata.clone(),

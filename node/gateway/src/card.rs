@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use althing_calls::{Among, BINDING, OperationError, OwnCard};
+use althing_calls::{Among, BINDING, OperationError, OwnCard, Refusal};
 use althing_protocol::{SecretKey, VerifiedAgent, digest};
 use althing_td::{CardContext, Description, Interface, card, sign_card};
 use axum::extract::{Path, State};
@@ -46,10 +46,20 @@ pub(crate) async fn show(
             }
             (caching, body).into_response()
         }
-        Err(error) => problem(
-            StatusCode::from_u16(error.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            &error.message,
-        ),
+        Err(error) => problem(status(&error.refusal), &error.message),
+    }
+}
+
+/// The HTTP status of a refusal.
+fn status(refusal: &Refusal) -> StatusCode {
+    match refusal {
+        Refusal::AgentUnknown | Refusal::AgentNotHere => StatusCode::NOT_FOUND,
+        Refusal::CallerNotAllowed => StatusCode::FORBIDDEN,
+        Refusal::AgentUnreachable => StatusCode::SERVICE_UNAVAILABLE,
+        Refusal::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+        Refusal::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::InvalidParams => StatusCode::BAD_REQUEST,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

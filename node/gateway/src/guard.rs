@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use althing_calls::Principal;
 use althing_protocol::digest;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -25,8 +26,8 @@ pub struct Access {
 
 impl Access {
     /// The principal that a request which passed the guard acts as.
-    pub(crate) fn principal(&self) -> &'static str {
-        if self.token.is_some() { "token" } else { "local" }
+    pub(crate) fn principal(&self) -> Principal {
+        if self.token.is_some() { Principal::Token } else { Principal::Local }
     }
 
     /// Whether a request carries the token, where one is set.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{Among, Ask, Calls, Operation, OperationError, Priority, Reply, Trace};
+use althing_calls::{Among, CallRequest, Callee, Calls, Operation, OperationError, OperationRequest, Reply, Trace};
 use althing_protocol::limits::{EXTENSIONS_MAX, PRINCIPAL_BYTES_MAX};
 use axum::body::{Bytes, HttpBody as _};
 use axum::extract::{FromRequest as _, Path, Query, Request, State};
@@ -59,32 +59,26 @@ pub(crate) async fn call(
         Ok(body) => body,
         Err(error) => return failed(&Value::Null, &error),
     };
-    let (id, asked) = read(&body);
-    let ask = async {
+    let (id, read) = read(&body);
+    let asked = || {
         version(&headers, &parameters)?;
-        let (operation, params) = asked?;
-        Ok(Ask {
-            operation,
-            agent: gateway.calls.resolve(&agent, Among::Near).await?,
-            params,
-            principals: vec![gateway.access.principal().to_owned()],
-            trace: trace(&headers),
-            extensions: extensions(&headers)?,
-            deadline: None,
-            priority: Priority::default(),
-        })
+        let (operation, params) = read?;
+        let callee = Callee::Named(agent, Among::Near);
+        let request = OperationRequest::parse(operation, params)?;
+        let request = CallRequest::new(callee, request, vec![gateway.access.principal()]);
+        Ok(request.in_trace(trace(&headers)).with_extensions(extensions(&headers)?))
     };
-    match ask.await {
-        Ok(ask) => answered(gateway.calls.clone(), ask, id).await,
+    match asked() {
+        Ok(request) => answered(gateway.calls.clone(), request, id).await,
         Err(error) => failed(&id, &error),
     }
 }
 
 /// The answer of an agent. A stream begins before its first event does, where the agent takes its time: what reads it
 /// sees that somebody is there.
-async fn answered(calls: Calls, ask: Ask, id: Value) -> Response {
-    let streams = ask.operation.streams();
-    let mut asking = async move { calls.ask(ask).await }.boxed();
+async fn answered(calls: Calls, request: CallRequest, id: Value) -> Response {
+    let streams = request.operation().streams();
+    let mut asking = async move { calls.ask(request).await }.boxed();
     let replied = if streams {
         match tokio::time::timeout(FIRST_EVENT_AWAITED, &mut asking).await {
             Ok(replied) => replied,
@@ -270,7 +264,7 @@ mod tests {
             assert_eq!(content_type(&with(kind)), Ok(()), "{kind}");
         }
         for kind in ["", "text/plain", "application/jsonp", "application/x-www-form-urlencoded", "text/json"] {
-            assert_eq!(content_type(&with(kind)).map_err(|error| error.code), Err(-32_005), "{kind}");
+            assert_eq!(content_type(&with(kind)).map_err(|error| error.code()), Err(-32_005), "{kind}");
         }
         assert!(content_type(&HeaderMap::new()).is_err(), "a form of another site's page has none of ours");
     }

@@ -11,7 +11,7 @@ use crate::mesh::{ask, message};
 
 /// The task in an answer: its id, and whether it was done.
 fn task(answer: Result<Reply, OperationError>) -> Result<(String, bool), String> {
-    let Reply::One(body) = answer.map_err(|refused| format!("{}: {}", refused.reason, refused.message))? else {
+    let Reply::One(body) = answer.map_err(|refused| format!("{}: {}", refused.reason(), refused.message))? else {
         return Err("it streams".to_owned());
     };
     let answer: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
@@ -37,7 +37,8 @@ impl World<'_> {
                 return;
             };
             let agent = found.candidate.verified.agent.clone();
-            let answer = calls.ask(ask(&agent, Operation::SendMessage, &message("work"))).await;
+            let answer =
+                calls.ask(ask(&agent, Operation::SendMessage, &message("work")).expect("good parameters")).await;
             let called = Called {
                 began_ms: now_ms,
                 ended_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -110,7 +111,7 @@ impl World<'_> {
         let (calls, begun) = (caller.calls.clone(), self.begun);
         let Ok((id, _)) = &called.task else { return };
         let number = self.begin(now_ms);
-        let question = ask(&called.agent, Operation::GetTask, &json!({ "id": id }));
+        let question = ask(&called.agent, Operation::GetTask, &json!({ "id": id })).expect("good parameters");
         tokio::spawn(async move {
             called.recalled = Some(task(calls.ask(question).await));
             called.began_ms = now_ms;

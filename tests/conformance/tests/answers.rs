@@ -126,8 +126,12 @@ async fn an_agents_own_errors_are_what_the_caller_gets() {
         for code in [-32_602, -32_001, -32_004, -32_005, -32_006, -32_008, -32_603, -32_099] {
             let text = format!("refuse {code}");
             let refused = node.one(&scene.id, Operation::SendMessage, message(&text)).await.expect_err("a refusal");
-            assert_eq!((refused.code, &*refused.message), (code, &*format!("refused with {code}")));
-            assert_eq!((&*refused.domain, refused.details.last()), ("a2a-protocol.org", Some(&json!({ "why": "so" }))));
+            assert_eq!((refused.code(), &*refused.message), (code, &*format!("refused with {code}")));
+            let info = &refused.to_json()["data"][0];
+            assert_eq!(
+                (info["domain"].as_str(), refused.details.last()),
+                (Some("a2a-protocol.org"), Some(&json!({ "why": "so" })))
+            );
             let streamed = scene.stream(node, message(&text)).await.expect_err("a refusal");
             assert_eq!(streamed, refused);
         }
@@ -141,7 +145,7 @@ async fn a_message_that_is_refused_leaves_its_task_as_it_was() {
     for node in scene.nodes() {
         let asked = node.send(&scene.id, "ask mine").await;
         let refused = node.one(&scene.id, Operation::SendMessage, continuing(&asked, "refuse -32602")).await;
-        assert_eq!(refused.expect_err("a refusal").code, -32_602);
+        assert_eq!(refused.expect_err("a refusal").code(), -32_602);
         let task = node.one(&scene.id, Operation::GetTask, json!({ "id": asked["id"] })).await.expect("the task");
         assert_eq!(task, asked);
     }
@@ -152,13 +156,13 @@ async fn an_error_after_the_task_began_ends_the_stream_and_the_task_failed() {
     let scene = Scene::start().await;
     for node in scene.nodes() {
         let (events, error) = scene.stream(node, message("break")).await.expect("events");
-        assert_eq!(error.map(|error| error.code), Some(-32_603));
+        assert_eq!(error.map(|error| error.code()), Some(-32_603));
         assert_eq!(events.len(), 1, "{events:?}");
         let id = &events[0]["task"]["id"];
         let task = node.one(&scene.id, Operation::GetTask, json!({ "id": id })).await.expect("the task");
         assert_eq!(task["status"]["state"], "TASK_STATE_FAILED");
         let refused = node.one(&scene.id, Operation::SendMessage, message("break")).await.expect_err("a refusal");
-        assert_eq!(refused.code, -32_603);
+        assert_eq!(refused.code(), -32_603);
     }
 }
 
@@ -226,7 +230,7 @@ async fn cancelling_a_task_that_waits_reaches_the_agent_and_keeps_its_question()
         let asked = node.send(&scene.id, "ask stubborn").await;
         let by_id = json!({ "id": asked["id"] });
         let refused = node.one(&scene.id, Operation::CancelTask, by_id.clone()).await.expect_err("a refusal");
-        assert_eq!(refused.code, -32_002);
+        assert_eq!(refused.code(), -32_002);
         assert_eq!(node.one(&scene.id, Operation::GetTask, by_id).await.expect("the task"), asked);
     }
 }

@@ -54,7 +54,7 @@ async fn a_caller_that_fills_a_slow_agent_shuts_out_no_other_agent_and_no_other_
         }
         assert!(begun.len() < 4_096, "one caller has all turns");
     };
-    assert_eq!(refused.reason, "OVERLOADED");
+    assert_eq!(refused.reason(), "OVERLOADED");
     assert_eq!(host.hosting.live_tasks(), begun.len());
     let works = |task: Value| assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED");
     for agent in [&slow, &echo] {
@@ -115,7 +115,7 @@ async fn what_tasks_take_in_memory_is_bounded_for_each_caller() {
         }
         assert!(begun < 100, "{begun} tasks of 200,000 values");
     };
-    assert_eq!(refused.reason, "OVERLOADED");
+    assert_eq!(refused.reason(), "OVERLOADED");
     assert!((1..=2).contains(&begun), "{begun} tasks of 200,000 values");
     assert_eq!(host.send(&slow, "hello").await["status"]["state"], "TASK_STATE_COMPLETED");
 }

@@ -50,7 +50,7 @@ fn state(task: &Value) -> &str {
 }
 
 fn reason(outcome: Result<Value, OperationError>) -> String {
-    outcome.expect_err("a refusal").reason
+    outcome.expect_err("a refusal").reason().to_owned()
 }
 
 fn continuing(task: &Value, text: &str) -> Value {
@@ -129,7 +129,7 @@ async fn a_stranger_finds_and_may_not_call() {
         let mut params = message("hi");
         params["id"] = json!("some");
         let refused = stranger.all(&id, operation, params).await.expect_err("a refusal");
-        assert_eq!(refused.reason, "CALLER_NOT_ALLOWED", "{operation:?}");
+        assert_eq!(refused.reason(), "CALLER_NOT_ALLOWED", "{operation:?}");
     }
     assert_eq!(b.hosting.live_tasks(), 0);
 
@@ -161,7 +161,7 @@ async fn a_task_asks_and_goes_on() {
 
     let mut elsewhere = continuing(&task, "that");
     elsewhere["message"]["contextId"] = json!("another");
-    assert_eq!(a.one(&id, Operation::SendMessage, elsewhere).await.expect_err("a refusal").code, -32_602);
+    assert_eq!(a.one(&id, Operation::SendMessage, elsewhere).await.expect_err("a refusal").code(), -32_602);
 
     // Who subscribes while it waits hears of the next turn; who sends hears of its own.
     let Reply::Events(subscribed) = a.ask(&id, Operation::SubscribeToTask, by_id.clone()).await.expect("events") else {
@@ -188,7 +188,7 @@ async fn a_task_asks_and_goes_on() {
     let unsupported = "UNSUPPORTED_OPERATION";
     assert_eq!(reason(a.one(&id, Operation::SendMessage, continuing(&task, "more")).await), unsupported);
     let over = a.all(&id, Operation::SubscribeToTask, by_id.clone()).await.expect_err("a refusal");
-    assert_eq!(over.reason, unsupported);
+    assert_eq!(over.reason(), unsupported);
     assert_eq!(reason(a.one(&id, Operation::CancelTask, by_id).await), "TASK_NOT_CANCELABLE");
 }
 
@@ -347,7 +347,7 @@ async fn tasks_are_listed_in_pages_across_all_nodes_of_an_agent() {
     let waiting = a.one(&id, Operation::ListTasks, params).await.expect("a page");
     assert_eq!((&waiting["totalSize"], &waiting["tasks"][0]["id"]), (&json!(1), &sent[3]));
     for params in [json!({ "pageSize": 0 }), json!({ "pageSize": 101 }), json!({ "pageToken": "nonsense" })] {
-        assert_eq!(a.one(&id, Operation::ListTasks, params).await.expect_err("a refusal").code, -32_602);
+        assert_eq!(a.one(&id, Operation::ListTasks, params).await.expect_err("a refusal").code(), -32_602);
     }
 }
 
@@ -593,7 +593,7 @@ async fn what_another_node_answers_is_a2a_or_an_error() {
             let mut params = message("hi");
             params["id"] = json!("t");
             let refused = a.one(&id, operation, params).await.expect_err("no A2A");
-            assert_eq!(refused.code, -32_006, "{operation:?} of {body:?}: {refused}");
+            assert_eq!(refused.code(), -32_006, "{operation:?} of {body:?}: {refused}");
         }
     }
 }
@@ -649,7 +649,7 @@ async fn a_name_belongs_to_the_nearest_publisher_and_no_stranger_takes_it() {
     let second = other.host(&file("lone", "is not alone", "alone.be", "be", "alone")).await;
     other.connect(&a).await;
     found(&a, &second).await;
-    assert_eq!(a.calls.resolve("lone", Among::Anyone).await.expect_err("two of them").reason, "AGENT_UNKNOWN");
+    assert_eq!(a.calls.resolve("lone", Among::Anyone).await.expect_err("two of them").reason(), "AGENT_UNKNOWN");
 }
 
 /// Threat 6, finding 12: whether that name was ever resolved before, and whether the node was started anew since, makes no
@@ -666,7 +666,7 @@ async fn a_bare_name_never_leads_to_a_stranger_s_agent_when_its_host_is_down() {
     net.crash(b.id());
     until("the owner's is gone", || nodes_of(&a, &id) == 0).await;
     let refused = a.calls.resolve("actor", Among::Near).await.expect_err("the stranger's is not meant");
-    assert_eq!(refused.reason, "AGENT_UNKNOWN");
+    assert_eq!(refused.reason(), "AGENT_UNKNOWN");
     assert!(refused.message.contains(&theirs.to_string()) && refused.message.contains("--anyone"), "{refused}");
     assert_eq!(a.calls.resolve("actor", Among::Anyone).await, Ok(theirs.clone()), "it was asked for");
     assert_eq!(a.calls.resolve(&theirs.to_string(), Among::Near).await, Ok(theirs.clone()));
@@ -719,7 +719,7 @@ async fn what_was_never_heard_of_is_found_through_the_table_and_called() {
     let other = nodes.iter().rfind(unheard).expect("somebody else");
     assert_eq!(other.calls.resolve("actor", Among::Near).await, Ok(id.clone()));
     let nobody = other.calls.resolve("nobody", Among::Anyone).await.expect_err("there is none");
-    assert_eq!(nobody.reason, "AGENT_UNKNOWN");
+    assert_eq!(nobody.reason(), "AGENT_UNKNOWN");
 }
 
 /// Who was asked for one thing, and is heard of by that, may have another.

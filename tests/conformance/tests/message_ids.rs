@@ -49,7 +49,7 @@ async fn a_message_sent_again_is_answered_with_its_task() {
     other["message"]["parts"][0]["text"] = json!("something else");
     for operation in [Operation::SendMessage, Operation::SendStreamingMessage] {
         let refused = node.ask(&agent, operation, other.clone()).await.err().expect("a refusal");
-        assert_eq!((refused.code, refused.reason.as_str()), (-32_602, "MESSAGE_ID_REUSED"));
+        assert_eq!((refused.code(), refused.reason()), (-32_602, "MESSAGE_ID_REUSED"));
     }
     assert_eq!(total(&node, &agent).await, 1);
 
@@ -83,7 +83,7 @@ async fn a_message_to_a_task_that_is_sent_again_is_said_once() {
         begun["message"]["messageId"] = asks["message"]["messageId"].clone();
         for reused in [other, begun.clone(), to(&task, begun)] {
             let refused = node.one(&agent, Operation::SendMessage, reused).await.expect_err("a refusal");
-            assert_eq!(refused.reason, "MESSAGE_ID_REUSED");
+            assert_eq!(refused.reason(), "MESSAGE_ID_REUSED");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Who is behind a call: three nodes of three owners, of which the first asks the second's agent, and that the third's.
 
-use althing_calls::{Asking, HostedAgent, Operation};
+use althing_calls::machine::chain;
+use althing_calls::{Asking, HostedAgent, Operation, Principal};
 use althing_communication::{CallerRule, Priority};
-use althing_conformance::mesh::{Node, Owner, ask, file, message, store};
+use althing_conformance::mesh::{Node, Owner, ask_as, file, message, store};
 use althing_conformance::program::heard_beside;
 use althing_conformance::world::until;
 use althing_discovery::Query;
@@ -105,7 +106,7 @@ async fn nobody_gets_through_an_agent_what_it_may_not_have_itself() {
         priority: Priority::default(),
     });
     let directly = scene.x.one(&scene.agent_b, Operation::SendMessage, message("message directly")).await;
-    assert_eq!(directly.expect_err("a refusal").reason, "CALLER_NOT_ALLOWED");
+    assert_eq!(directly.expect_err("a refusal").reason(), "CALLER_NOT_ALLOWED");
     scene.x.one(&scene.agent_a, Operation::SendMessage, message("message deputy")).await.expect("an answer");
     let behind = principals("message deputy");
     let refused = scene.asking.ask(question(&scene.agent_b, "message by a", behind.clone(), false)).await;
@@ -129,9 +130,8 @@ async fn a_caller_can_hide_others_but_not_itself() {
         [vec![], vec!["local".to_owned()], vec![a_node], vec![scene.agent_b.to_string()]].into_iter().enumerate()
     {
         let text = format!("message hiding {number}");
-        let mut lie = ask(&scene.agent_a, Operation::SendMessage, &message(&text));
-        lie.principals = said.clone();
-        scene.x.calls.ask(lie).await.expect("an answer");
+        let lie = ask_as(&scene.agent_a, Operation::SendMessage, &message(&text), chain::read(&said));
+        scene.x.calls.ask(lie.expect("good parameters")).await.expect("an answer");
         assert_eq!(principals(&text), [said, vec![x.clone()]].concat());
     }
 }
@@ -139,16 +139,16 @@ async fn a_caller_can_hide_others_but_not_itself() {
 #[tokio::test(start_paused = true)]
 async fn an_agents_id_that_a_caller_wrote_makes_no_call_a_loop() {
     let scene = scene().await;
-    let mut lie = ask(&scene.agent_a, Operation::SendMessage, &message("message with a lie"));
-    lie.principals = vec![scene.agent_b.to_string()];
-    scene.x.calls.ask(lie).await.expect("an answer");
+    let said = vec![Principal::Agent(scene.agent_b.clone())];
+    let lie = ask_as(&scene.agent_a, Operation::SendMessage, &message("message with a lie"), said);
+    scene.x.calls.ask(lie.expect("good parameters")).await.expect("an answer");
     let asked = question(&scene.agent_b, "message despite it", principals("message with a lie"), false);
     scene.asking.ask(asked).await.expect("it is no loop");
 
     // What B's own node says of B is one.
-    let mut truth = ask(&scene.agent_a, Operation::SendMessage, &message("message of b"));
-    truth.principals = vec!["local".to_owned(), scene.agent_b.to_string()];
-    scene.b.calls.ask(truth).await.expect("an answer");
+    let said = vec![Principal::Local, Principal::Agent(scene.agent_b.clone())];
+    let truth = ask_as(&scene.agent_a, Operation::SendMessage, &message("message of b"), said);
+    scene.b.calls.ask(truth.expect("good parameters")).await.expect("an answer");
     let asked = question(&scene.agent_b, "message back", principals("message of b"), false);
     assert!(scene.asking.ask(asked).await.expect_err("a loop").contains("waits for this answer already"));
 }

@@ -42,7 +42,7 @@ async fn numbers_that_grow_where_they_are_stored_neither_break_a_task_nor_the_ne
     // As JSON both are less than what may be said in a task.
     let refused = node.one(&agent, Operation::SendMessage, to(asked, numbers("ask", 860_000))).await;
     let refused = refused.expect_err("stored they are more than a batch");
-    assert_eq!(refused.reason, "UNSUPPORTED_OPERATION");
+    assert_eq!(refused.reason(), "UNSUPPORTED_OPERATION");
     assert!(!refused.message.contains(|letter: char| letter.is_ascii_digit()), "no size is told: {refused}");
     // The task is as it was, and goes on; what is made of the next message is too much.
     let answer = node.one(&agent, Operation::SendMessage, to(asked, message(&"x".repeat(800_000)))).await;

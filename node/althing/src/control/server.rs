@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_calls::{Among, Ask, Operation, OperationError, Priority, Reply, Trace};
+use althing_calls::{Among, Callee, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
 use althing_discovery::{Found, Learned, Query};
 use althing_node::{Node, doctor, publish};
 use althing_protocol::{CallerId, IdentityError, PublicKey};
@@ -324,10 +324,8 @@ async fn trust(State(node): State<Arc<Node>>, Json(request): Json<TrustRequest>)
 
 async fn cancel(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Answer {
     let params = json!({ "id": request.task });
-    match node.calls.ask(ask(&node, &request, Operation::CancelTask, &params).await?).await {
-        Ok(_) => Ok(Json(json!({ "cancelled": request.task }))),
-        Err(error) => Err(failure(&error)),
-    }
+    ask(&node, &request, Operation::CancelTask, &params).await?;
+    Ok(Json(json!({ "cancelled": request.task })))
 }
 
 /// Whether a stranger's agent will do.
@@ -335,37 +333,32 @@ fn among(anyone: bool) -> Among {
     if anyone { Among::Anyone } else { Among::Near }
 }
 
-async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &Value) -> Result<Ask, Failure> {
-    let agent = request.agent.as_str();
-    let resolved = node.calls.resolve(agent, among(request.anyone)).await;
-    Ok(Ask {
-        operation,
-        agent: resolved.map_err(|error| match node.discovery.no_agent_but_thing(agent) {
-            Some(thing) => Failure::new(
-                code::NOT_FOUND,
-                format!(
-                    "{agent:?} is a Thing that was read at {}, and no agent: use it by the forms of its description \
-                         (`althing describe`)",
-                    thing.from
-                ),
+/// Asks what a person at this node asks.
+async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &Value) -> Result<Reply, Failure> {
+    let callee = Callee::Named(request.agent.clone(), among(request.anyone));
+    let asked = OperationRequest::parse(operation, params.to_string().into_bytes()).map_err(|error| failure(&error))?;
+    let asked = althing_calls::CallRequest::new(callee, asked, vec![Principal::Local]);
+    node.calls.ask(asked).await.map_err(|error| match node.discovery.no_agent_but_thing(&request.agent) {
+        Some(thing) if error.refusal == Refusal::AgentUnknown => Failure::new(
+            code::NOT_FOUND,
+            format!(
+                "{:?} is a Thing that was read at {}, and no agent: use it by the forms of its description (`althing \
+                 describe`)",
+                request.agent, thing.from
             ),
-            None => failure(&error),
-        })?,
-        params: params.to_string().into_bytes(),
-        principals: vec!["local".to_owned()],
-        trace: Trace::default(),
-        extensions: Vec::new(),
-        deadline: None,
-        priority: Priority::default(),
+        ),
+        _ => failure(&error),
     })
 }
 
 /// The exit code of an operation's error.
 fn failure(error: &OperationError) -> Failure {
-    let code = match error.http_status {
-        404 => code::NOT_FOUND,
-        401 | 403 => code::REFUSED,
-        503 | 504 => code::UNREACHABLE,
+    let code = match error.refusal {
+        Refusal::AgentUnknown | Refusal::AgentNotHere | Refusal::TaskNotFound | Refusal::MethodNotFound => {
+            code::NOT_FOUND
+        }
+        Refusal::CallerNotAllowed => code::REFUSED,
+        Refusal::AgentUnreachable | Refusal::DeadlineExceeded | Refusal::OfNewerNode(_) => code::UNREACHABLE,
         _ => code::FAILED,
     };
     Failure::new(code, error.message.clone())
@@ -381,9 +374,8 @@ async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -
         message["taskId"] = json!(task);
     }
     let params = json!({ "message": message });
-    let ask = ask(&node, &request, Operation::SendStreamingMessage, &params).await?;
     let explained = if request.explain { Some(explain(&node, &request).await) } else { None };
-    let events = match node.calls.ask(ask).await.map_err(|error| failure(&error))? {
+    let events = match ask(&node, &request, Operation::SendStreamingMessage, &params).await? {
         Reply::Events(events) => events,
         Reply::One(body) => futures::stream::iter([Ok(body)]).boxed(),
     };

@@ -2,6 +2,7 @@
 //! whose; everything else in a chain is the word of the node that sent it.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::str::FromStr as _;
 
 use althing_communication::{Caller, CallerRefused, CallerRule, Trust};
@@ -36,21 +37,96 @@ pub enum ChainRefused {
     },
 }
 
-/// What whoever sits at a node, or holds the token of its gateway, is called there.
-const AT_A_NODE: [&str; 2] = ["local", "token"];
 /// What a chain begins with that an agent began anew, and how many principals it left out, those that were left out before
 /// included.
 const BEGUN_ANEW: &str = "anew:";
 /// Characters of a principal that are shown.
 const SHOWN_CHARS_MAX: usize = 100;
 
+/// One on whose behalf a call is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Principal {
+    /// Whoever sits at the node of the next one.
+    Local,
+    /// Whoever holds the token of that node's gateway.
+    Token,
+    /// An agent.
+    Agent(AgentId),
+    /// A publisher, or a node.
+    Caller(CallerId),
+    /// That an agent began the chain anew, and how many it left out; none where that cannot be read.
+    Anew(Option<usize>, String),
+    /// A name that says nothing to a rule of callers.
+    Other(String),
+}
+
+impl Principal {
+    /// Reads one as it is written; whatever it is, it is written the same again.
+    #[must_use]
+    pub fn parse(text: &str) -> Principal {
+        if let Some(count) = text.strip_prefix(BEGUN_ANEW) {
+            return Principal::Anew(count.parse().ok(), text.to_owned());
+        }
+        let read = match text {
+            "local" => Some(Principal::Local),
+            "token" => Some(Principal::Token),
+            _ => {
+                AgentId::from_str(text).map(Principal::Agent).ok().or_else(|| text.parse().map(Principal::Caller).ok())
+            }
+        };
+        read.filter(|read| read.to_string() == text).unwrap_or_else(|| Principal::Other(text.to_owned()))
+    }
+
+    fn anew(left_out: usize) -> Principal {
+        Principal::Anew(Some(left_out), format!("{BEGUN_ANEW}{left_out}"))
+    }
+
+    fn agent(&self) -> Option<&AgentId> {
+        if let Principal::Agent(agent) = self { Some(agent) } else { None }
+    }
+
+    /// Who stands behind it, as a rule of callers knows it: a node or an owner, itself or by one of its agents.
+    fn known(&self) -> Option<CallerId> {
+        match self {
+            Principal::Agent(agent) => Some(CallerId::Publisher(agent.publisher())),
+            Principal::Caller(caller) => Some(*caller),
+            Principal::Local | Principal::Token | Principal::Anew(..) | Principal::Other(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Principal::Local => f.write_str("local"),
+            Principal::Token => f.write_str("token"),
+            Principal::Agent(agent) => agent.fmt(f),
+            Principal::Caller(caller) => caller.fmt(f),
+            Principal::Anew(_, text) | Principal::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A chain as it is written.
+#[must_use]
+pub fn written(principals: &[Principal]) -> Vec<String> {
+    principals.iter().map(Principal::to_string).collect()
+}
+
+/// A chain that was written.
+#[must_use]
+pub fn read(principals: &[String]) -> Vec<Principal> {
+    principals.iter().map(|principal| Principal::parse(principal)).collect()
+}
+
 /// The chain as the receiver has it: its last principal is who proved to call, the node's owner, or else the node. An
 /// agent of that owner says as much.
 #[must_use]
-pub fn received(mut principals: Vec<String>, caller: &Caller) -> Vec<String> {
-    let verified = caller.id().to_string();
+pub fn received(principals: &[String], caller: &Caller) -> Vec<Principal> {
+    let mut principals = read(principals);
+    let verified = Principal::Caller(caller.id());
     let last = principals.last();
-    let of_the_owner = last.and_then(|last| AgentId::from_str(last).ok()).map(|agent| agent.publisher());
+    let of_the_owner = last.and_then(Principal::agent).map(AgentId::publisher);
     let is_said = last == Some(&verified) || of_the_owner.is_some() && of_the_owner == caller.owner;
     if !is_said {
         principals.push(verified);
@@ -65,16 +141,16 @@ pub fn received(mut principals: Vec<String>, caller: &Caller) -> Vec<String> {
 ///
 /// # Errors
 /// See [`ChainError`].
-pub fn asked_by(principals: &[String], from: &AgentId, to: &AgentId) -> Result<Vec<String>, ChainError> {
-    let waiting = principals.iter().rev().map_while(|who| AgentId::from_str(who).ok());
+pub fn asked_by(principals: &[Principal], from: &AgentId, to: &AgentId) -> Result<Vec<Principal>, ChainError> {
+    let waiting = principals.iter().rev().map_while(Principal::agent);
     let mut proven = waiting.take_while(|agent| agent.publisher() == to.publisher());
-    if to == from || proven.any(|agent| agent == *to) {
+    if to == from || proven.any(|agent| agent == to) {
         return Err(ChainError::Loop(to.clone()));
     }
     if principals.len() + left_out(principals) >= PRINCIPALS_MAX {
         return Err(ChainError::TooLong);
     }
-    Ok(principals.iter().cloned().chain([from.to_string()]).collect())
+    Ok(principals.iter().cloned().chain([Principal::Agent(from.clone())]).collect())
 }
 
 /// The chain with which `from`, whose file says that it asks as itself, asks `to`. It says how many it leaves out: agents
@@ -82,36 +158,32 @@ pub fn asked_by(principals: &[String], from: &AgentId, to: &AgentId) -> Result<V
 ///
 /// # Errors
 /// See [`ChainError`].
-pub fn asked_as_itself(principals: &[String], from: &AgentId, to: &AgentId) -> Result<Vec<String>, ChainError> {
+pub fn asked_as_itself(principals: &[Principal], from: &AgentId, to: &AgentId) -> Result<Vec<Principal>, ChainError> {
     let chain = asked_by(principals, from, to)?;
-    let named = chain.iter().filter(|who| !who.starts_with(BEGUN_ANEW)).count() - 1;
-    Ok(vec![format!("{BEGUN_ANEW}{}", named + left_out(principals)), from.to_string()])
+    let named = chain.iter().filter(|who| !matches!(who, Principal::Anew(..))).count() - 1;
+    Ok(vec![Principal::anew(named + left_out(principals)), Principal::Agent(from.clone())])
 }
 
 /// How many principals whoever began the chain anew says that it left out.
-fn left_out(principals: &[String]) -> usize {
-    let said = principals.first().and_then(|first| first.strip_prefix(BEGUN_ANEW));
-    said.map_or(0, |count| count.parse().unwrap_or(PRINCIPALS_MAX))
-}
-
-/// Who stands behind a principal, as a rule of callers knows it: a node or an owner, itself or by one of its agents.
-fn known(principal: &str) -> Option<CallerId> {
-    let publisher = AgentId::from_str(principal).map(|agent| CallerId::Publisher(agent.publisher()));
-    publisher.or_else(|_| principal.parse()).ok()
+fn left_out(principals: &[Principal]) -> usize {
+    match principals.first() {
+        Some(Principal::Anew(count, _)) => count.unwrap_or(PRINCIPALS_MAX),
+        _ => 0,
+    }
 }
 
 /// Who stands behind each principal; none for a name that says nothing to a rule. Whoever sits at a node counts as the
 /// owner of that node, who is the next in the chain, and so does that an agent began the chain anew.
-fn behind(principals: &[String], caller: &Caller) -> Vec<Option<CallerId>> {
+fn behind(principals: &[Principal], caller: &Caller) -> Vec<Option<CallerId>> {
     let mut writer = caller.id();
     let mut behind: Vec<_> = principals
         .iter()
         .rev()
         .map(|principal| {
-            if AT_A_NODE.contains(&principal.as_str()) || principal.starts_with(BEGUN_ANEW) {
+            if matches!(principal, Principal::Local | Principal::Token | Principal::Anew(..)) {
                 return Some(writer);
             }
-            let known = known(principal)?;
+            let known = principal.known()?;
             writer = known;
             Some(known)
         })
@@ -125,7 +197,7 @@ fn behind(principals: &[String], caller: &Caller) -> Vec<Option<CallerId>> {
 ///
 /// # Errors
 /// [`ChainRefused`].
-pub fn check(trust: &Trust, rule: &CallerRule, caller: &Caller, principals: &[String]) -> Result<(), ChainRefused> {
+pub fn check(trust: &Trust, rule: &CallerRule, caller: &Caller, principals: &[Principal]) -> Result<(), ChainRefused> {
     trust.check(rule, caller)?;
     let allows = |who: Option<CallerId>| {
         let own = who == Some(CallerId::Publisher(trust.owner)) || who == Some(CallerId::Node(trust.node));
@@ -145,7 +217,8 @@ pub fn check(trust: &Trust, rule: &CallerRule, caller: &Caller, principals: &[St
     match refused {
         None => Ok(()),
         Some((who, principal)) => Err(ChainRefused::Behind {
-            who: who.map_or_else(|| principal.chars().take(SHOWN_CHARS_MAX).collect(), |who| who.to_string()),
+            who: who
+                .map_or_else(|| principal.to_string().chars().take(SHOWN_CHARS_MAX).collect(), |who| who.to_string()),
         }),
     }
 }
@@ -184,7 +257,7 @@ mod tests {
             (vec![agent(9)], caller(1, None), vec![agent(9), node]),
         ];
         for (said, caller, chain) in cases {
-            assert_eq!(received(said.clone(), &caller), chain, "{said:?}");
+            assert_eq!(written(&received(&said, &caller)), chain, "{said:?}");
         }
     }
 
@@ -192,8 +265,8 @@ mod tests {
     fn nobody_but_an_agents_own_node_says_that_it_waits() {
         let (a, b) = (id(1, "a"), id(2, "b"));
         let asks = |said: &[&str], by: &Caller| {
-            let said = said.iter().map(|&who| who.to_owned()).collect();
-            asked_by(&received(said, by), &a, &b)
+            let said: Vec<String> = said.iter().map(|&who| who.to_owned()).collect();
+            asked_by(&received(&said, by), &a, &b).map(|chain| written(&chain))
         };
         let b_says = b.to_string();
         assert_eq!(asks(&["local", &b_says], &caller(7, Some(2))), Err(ChainError::Loop(b.clone())));
@@ -243,17 +316,19 @@ mod tests {
         let by_a = caller(20, Some(a));
         for (trust, rule, allowed) in cases {
             for (name, chain) in &chains {
-                let chain = received(chain.clone(), &by_a);
+                let chain = received(chain, &by_a);
                 let may = check(&trust, &rule, &by_a, &chain);
                 assert_eq!(may.is_ok(), allowed.contains(name), "{rule:?} {name}: {may:?}");
             }
         }
-        assert!(chains.iter().all(|(_, chain)| check(&trusting(&[]), &CallerRule::Anyone, &by_a, chain).is_ok()));
+        assert!(
+            chains.iter().all(|(_, chain)| check(&trusting(&[]), &CallerRule::Anyone, &by_a, &read(chain)).is_ok())
+        );
 
         // Trusting a node lets it speak for its owner, and for nobody else.
         let node_trusted = Trust { trusted: BTreeSet::from([CallerId::Node(by_a.node)]), ..trusting(&[]) };
         for (name, chain) in &chains {
-            let chain = received(chain.clone(), &by_a);
+            let chain = received(chain, &by_a);
             let may = check(&node_trusted, &CallerRule::Trusted, &by_a, &chain);
             assert_eq!(may.is_ok(), ["A's person", "A itself"].contains(name), "{name}: {may:?}");
         }
@@ -263,15 +338,27 @@ mod tests {
             (Caller { node: caller(30, None).node, owner: Some(owner_of(b)) }, "local"),
             (caller(31, Some(b)), "token"),
         ] {
-            let chain = received(vec![said.to_owned(), id(b, "c").to_string()], &by);
+            let chain = received(&[said.to_owned(), id(b, "c").to_string()], &by);
             assert_eq!(check(&trusting(&[]), &CallerRule::Own, &by, &chain), Ok(()));
         }
     }
 
     #[test]
+    fn a_principal_is_written_as_it_was_read() {
+        let (agent, caller) = (id(1, "a").to_string(), owner(2));
+        for text in
+            ["local", "token", "", "LOCAL", "anew:7", "anew:", "anew:07", "alice", "urn:althing:", &agent, &caller]
+        {
+            assert_eq!(Principal::parse(text).to_string(), text);
+        }
+        assert_eq!(Principal::parse(&agent), Principal::Agent(id(1, "a")));
+        assert_eq!(Principal::parse("LOCAL"), Principal::Other("LOCAL".to_owned()));
+    }
+
+    #[test]
     fn a_chain_ends() {
         let (a, b) = (id(1, "a"), id(2, "b"));
-        let long = |length: usize| vec!["local".to_owned(); length];
+        let long = |length: usize| vec![Principal::Local; length];
         assert_eq!(asked_by(&long(PRINCIPALS_MAX - 1), &a, &b).map(|chain| chain.len()), Ok(PRINCIPALS_MAX));
         for length in [PRINCIPALS_MAX, PRINCIPALS_MAX + 1] {
             assert_eq!(asked_by(&long(length), &a, &b), Err(ChainError::TooLong));
@@ -281,12 +368,12 @@ mod tests {
     #[test]
     fn a_ring_of_agents_that_ask_as_themselves_ends() {
         let ring = [id(1, "a"), id(2, "b"), id(3, "c")];
-        let mut chain = vec!["local".to_owned()];
+        let mut chain = vec![Principal::Local];
         let mut asked = 0;
         let end = loop {
             let (from, to) = (&ring[asked % 3], &ring[(asked + 1) % 3]);
             match asked_as_itself(&chain, from, to) {
-                Ok(anew) => chain = received(anew, &caller(from.publisher().as_bytes()[0], None)),
+                Ok(anew) => chain = received(&written(&anew), &caller(from.publisher().as_bytes()[0], None)),
                 Err(end) => break end,
             }
             asked += 1;
@@ -295,7 +382,7 @@ mod tests {
         assert_eq!(end, ChainError::TooLong);
         assert!(asked >= 3, "it may go round once: {asked}");
         for lie in ["anew:", "anew:x", "anew:-1", "anew:99999999999999999999"] {
-            let chain = vec![lie.to_owned(), ring[0].to_string()];
+            let chain = read(&[lie.to_owned(), ring[0].to_string()]);
             assert_eq!(asked_by(&chain, &ring[1], &ring[2]), Err(ChainError::TooLong), "{lie}");
         }
     }
