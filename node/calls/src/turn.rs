@@ -638,4 +638,40 @@ mod tests {
         assert_eq!(said("odd".to_owned() + &"ü".repeat(task::REASON_BYTES_MAX)).text().map(str::len), Some(4_095));
         assert_eq!(said("short".to_owned()).text(), Some("short"));
     }
+
+    fn word(number: usize) -> StreamResponse {
+        StreamResponse::Message(said(number.to_string()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_that_is_behind_is_waited_for_and_hears_all_in_order() {
+        let (listener, mut events) = Listener::new(true);
+        let telling = async move {
+            for number in 0..EVENTS + 10 {
+                assert!(listener.tell(word(number)).await, "event {number}: it is there, and patience is not over");
+            }
+        };
+        let hearing = async {
+            // It takes nothing until it is behind by as much as there is room for.
+            tokio::time::sleep(PATIENCE / 2).await;
+            let mut heard = Vec::new();
+            while let Some(StreamResponse::Message(message)) = events.recv().await {
+                heard.push(message.text().unwrap_or_default().to_owned());
+            }
+            heard
+        };
+        let ((), heard) = tokio::join!(telling, hearing);
+        assert_eq!(heard, (0..EVENTS + 10).map(|number| number.to_string()).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_that_takes_nothing_for_too_long_is_given_up() {
+        let (listener, _events) = Listener::new(true);
+        for number in 0..EVENTS {
+            assert!(listener.tell(word(number)).await);
+        }
+        let begun = tokio::time::Instant::now();
+        assert!(!listener.tell(word(EVENTS)).await, "it would miss an event");
+        assert_eq!(begun.elapsed(), PATIENCE);
+    }
 }

@@ -243,6 +243,9 @@ fn failed(id: &Value, error: &OperationError) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use althing_simnet::{LinkConfig, SimNet};
+    use althing_simulations::mesh::{self, Node};
+
     use super::*;
 
     #[test]
@@ -301,5 +304,57 @@ mod tests {
             assert!(asked.is_err(), "{body}");
             assert_eq!(read, id, "{body}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_error_in_a_stream_is_told_as_an_event_of_its_own() {
+        let events = [Ok(br#"{"first":1}"#.to_vec()), Err(OperationError::internal("it broke off"))];
+        let answer = stream(json!(7), futures::stream::iter(events).boxed());
+        let body = axum::body::to_bytes(answer.into_body(), 1 << 20).await.expect("it ends");
+        let body = String::from_utf8(body.to_vec()).expect("text");
+        let told: Vec<Value> = body
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "))
+            .map(|data| serde_json::from_str(data).expect("JSON"))
+            .collect();
+        assert_eq!(told.len(), 2, "{body}");
+        assert_eq!(told[0], json!({ "jsonrpc": "2.0", "id": 7, "result": { "first": 1 } }));
+        assert_eq!((&told[1]["id"], &told[1]["error"]["code"]), (&json!(7), &json!(-32_603)), "{body}");
+    }
+
+    /// A node with an agent that takes 90 s until its answer begins.
+    async fn slow() -> (Node, CallRequest) {
+        let node = Node::start(&SimNet::new(1, LinkConfig::default()), 1, 100, &[], mesh::store()).await;
+        let mut program = mesh::file("program", "does as it is told", "acting.do", "do", "play");
+        program.runtime = althing_td::RuntimeSpec::Native { builtin: "program".to_owned(), config: json!({}) };
+        let id = node.host(&program).await;
+        let ask = mesh::ask(&id, Operation::SendStreamingMessage, &mesh::message("late hello"));
+        (node, ask.expect("good parameters"))
+    }
+
+    /// Nobody works on anything any more, long before the answer would have begun.
+    async fn given_up(node: &Node) {
+        let over = async {
+            while node.hosting.live_tasks() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), over).await.expect("it is given up");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_hangs_up_before_the_first_event_gives_the_answer_up() {
+        // Before the stream begins.
+        let (node, ask) = slow().await;
+        let asking = answered(node.calls.clone(), ask, json!(1));
+        assert!(tokio::time::timeout(FIRST_EVENT_AWAITED / 2, asking).await.is_err(), "it takes its time");
+        given_up(&node).await;
+        // And after that.
+        let (node, ask) = slow().await;
+        let answer = answered(node.calls.clone(), ask, json!(1)).await;
+        assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/event-stream");
+        assert_eq!(node.hosting.live_tasks(), 1, "it is worked on");
+        drop(answer);
+        given_up(&node).await;
     }
 }

@@ -126,6 +126,10 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::AsyncWriteExt as _;
+
     use super::*;
 
     #[tokio::test]
@@ -135,5 +139,54 @@ mod tests {
         let (accepted, client) = tokio::join!(accept(&listener), TcpStream::connect(address));
         client.expect("it accepts");
         assert!(accepted.expect("a connection").nodelay().expect("an option"));
+    }
+
+    /// Requests that are worked on at one time, and the most that there were.
+    #[derive(Default)]
+    struct Together {
+        now: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    #[tokio::test]
+    async fn no_more_connections_are_served_at_one_time_than_the_limit_says() {
+        const CLIENTS: usize = 8;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("it listens");
+        let mut clients = Vec::new();
+        // All have connected and asked before the first is accepted.
+        for _ in 0..CLIENTS {
+            let mut client = TcpStream::connect(address).await.expect("it listens");
+            let request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            client.write_all(request).await.expect("it listens");
+            clients.push(client);
+        }
+        let together = Arc::<Together>::default();
+        let counted = together.clone();
+        let work = move || {
+            let counted = counted.clone();
+            async move {
+                let now = counted.now.fetch_add(1, Ordering::SeqCst) + 1;
+                counted.most.fetch_max(now, Ordering::SeqCst);
+                // Long enough for all others to begin, if they may.
+                for _ in 0..10_000 {
+                    tokio::task::yield_now().await;
+                }
+                counted.now.fetch_sub(1, Ordering::SeqCst);
+                "done"
+            }
+        };
+        let limits = Limits { connections: 2, ..Limits::default() };
+        let (router, stop) = (Router::new().route("/", axum::routing::get(work)), CancellationToken::new());
+        let serving = tokio::spawn(serve(listener, router, limits, stop.clone()));
+        for mut client in clients {
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("done"), "{answer}");
+        }
+        let most = together.most.load(Ordering::SeqCst);
+        assert!((1..=2).contains(&most), "{most} at one time");
+        stop.cancel();
+        serving.await.expect("it ends");
     }
 }

@@ -175,3 +175,23 @@ fn a_table_that_is_cut_or_gone_is_damage() {
         }
     }
 }
+
+#[test]
+fn a_batch_with_one_row_in_a_damaged_family_is_refused_whole_wherever_that_row_stands() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let table = tabled(dir.path(), 300);
+    let middle = fs::metadata(&table).expect("it exists").len() / 2;
+    flip(&table, usize::try_from(middle).expect("a small file"));
+    let store = open(dir.path());
+    assert!(store.scan(LEFT, Range::all(usize::MAX)).is_err(), "the scan meets the damage");
+    let (mut first, mut last, mut deleted) = (Batch::new(), Batch::new(), Batch::new());
+    first.put(LEFT, "new", "row").put(RIGHT, "new", "row");
+    last.put(RIGHT, "new", "row").put(LEFT, "new", "row");
+    deleted.delete(RIGHT, "sound").delete(LEFT, key(0));
+    for batch in [first, last, deleted] {
+        let refused = wait(store.write(batch, Durability::Synced));
+        assert!(matches!(refused, Err(WriteError::Damaged { family: LEFT, .. })), "{refused:?}");
+        let rows = store.scan(RIGHT, Range::all(9)).expect("the other family goes on");
+        assert_eq!(rows, [(b"sound".to_vec(), b"value".to_vec())], "nothing of the batch was done");
+    }
+}

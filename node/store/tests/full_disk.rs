@@ -9,7 +9,7 @@ use std::{
     process::Command,
     time::Duration,
 };
-use support::{CHILD, FAMILIES, LEFT, copy_tree, key, try_put, wait};
+use support::{CHILD, FAMILIES, LEFT, copy_tree, key, open, try_put, wait};
 
 /// RocksDB looks for free space every 5 s; the rest is for a slow machine.
 const RESUMES_WITHIN: Duration = Duration::from_secs(60);
@@ -84,6 +84,28 @@ fn a_write_beyond_the_reserve_is_refused_and_the_next_one_succeeds_when_space_is
 #[test]
 fn a_disk_that_is_full_to_the_last_byte_loses_nothing_and_writes_resume() {
     in_namespace("child_last_byte");
+}
+
+#[test]
+fn below_the_reserve_a_batch_that_also_takes_rows_away_may_put_none() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    try_put(&open(dir.path()), LEFT, "old", "row").expect("there is room");
+    // No disk has so much left.
+    let config = StoreConfig { reserve_bytes: u64::MAX, ..StoreConfig::default() };
+    let store = RocksStore::open(dir.path(), &FAMILIES, config).expect("a sound store opens");
+    let old = (b"old".to_vec(), b"row".to_vec());
+    let (mut first, mut last) = (Batch::new(), Batch::new());
+    first.delete(LEFT, "old").put(LEFT, "new", "row");
+    last.put(LEFT, "new", "row").delete(LEFT, "old");
+    for batch in [first, last] {
+        let refused = wait(store.write(batch, Durability::Synced)).expect_err("it would take room");
+        assert_full(&refused, dir.path());
+        assert_eq!(store.scan(LEFT, Range::all(9)).expect("readable"), std::slice::from_ref(&old), "nothing of it was done");
+    }
+    let mut trim = Batch::new();
+    trim.delete(LEFT, "old");
+    wait(store.write(trim, Durability::Synced)).expect("what only deletes passes");
+    assert_eq!(store.scan(LEFT, Range::all(9)).expect("readable"), []);
 }
 
 #[test]

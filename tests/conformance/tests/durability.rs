@@ -7,7 +7,7 @@ use althing_conformance::disk::{Disk, SYNC};
 use althing_conformance::mesh::{Node, file, message};
 use althing_protocol::AgentId;
 use althing_simnet::{LinkConfig, SimNet};
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -125,6 +125,26 @@ async fn a_cancelled_task_is_on_the_disk_whether_it_ran_or_waited() {
         assert!(begun.elapsed() >= SYNC, "{:?}", begun.elapsed());
         assert_eq!(state(&after_power_cut(&disk, &id).await), "TASK_STATE_CANCELED");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_that_cannot_be_written_is_told_to_nobody_who_listens() {
+    let disk = Arc::new(Disk::default());
+    let (node, agent) = node(disk.clone()).await;
+    let by_id = json!({ "id": node.send(&agent, "ask").await["id"] });
+    let Reply::Events(heard) = node.ask(&agent, Operation::SubscribeToTask, by_id.clone()).await.expect("events")
+    else {
+        panic!("it streams");
+    };
+    let mut heard = heard.map(|event| serde_json::from_slice::<Value>(&event.expect("an event")).expect("JSON"));
+    assert_eq!(told(&heard.next().await.expect("the task")), Some("TASK_STATE_INPUT_REQUIRED"));
+    disk.fail_above(0);
+    node.one(&agent, Operation::CancelTask, by_id.clone()).await.expect_err("nothing can be written");
+    assert_eq!(heard.next().now_or_never(), None, "it waits still, and nobody stopped listening");
+    disk.fail_above(usize::MAX);
+    node.one(&agent, Operation::CancelTask, by_id).await.expect("cancelled");
+    let rest: Vec<Value> = heard.collect().await;
+    assert_eq!(rest.iter().map(told).collect::<Vec<_>>(), [Some("TASK_STATE_CANCELED")]);
 }
 
 #[tokio::test(start_paused = true)]

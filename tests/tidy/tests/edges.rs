@@ -83,9 +83,11 @@ const ROOTS: &[&str] = &["althing", "althing-bench", "althing-e2e"];
 /// What tests import besides.
 const TEST_EDGES: &[(&str, &[&str])] = &[
     ("althing-execution", &["althing-testing"]),
+    ("althing-gateway", &["althing-communication", "althing-simnet", "althing-simulations"]),
     ("althing-node", &["althing-simnet"]),
     ("althing-store", &["althing-testing"]),
     ("althing-td", &["althing-testing"]),
+    ("althing-wasm", &["althing-store"]),
 ];
 
 /// (importer, imported, whether for tests only), among the crates of the workspace.

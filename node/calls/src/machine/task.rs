@@ -531,6 +531,21 @@ mod tests {
     }
 
     #[test]
+    fn of_a_history_that_is_shown_in_part_the_newest_messages_are_shown() {
+        let mut task = task();
+        for text in ["one", "two", "three"] {
+            continued(&mut task, Message::new(Role::User, vec![Part::text(text)]), now()).expect("another message");
+        }
+        let all = ["hi", "one", "two", "three"];
+        for length in 0..6 {
+            let shown = shown(task.clone(), i32::try_from(length).ok(), true).history.unwrap_or_default();
+            let said: Vec<&str> = shown.iter().filter_map(Message::text).collect();
+            assert_eq!(said, all[all.len().saturating_sub(length)..], "{length}");
+        }
+        assert_eq!(shown(task.clone(), None, true).history, task.history);
+    }
+
+    #[test]
     fn what_an_agent_said_on_the_way_stays_in_the_history_as_far_as_there_is_room() {
         let word = |text: &str| Some(Message::new(Role::Agent, vec![Part::text(text)]));
         let mut task = task();

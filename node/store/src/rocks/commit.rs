@@ -266,4 +266,38 @@ mod tests {
         let store = RocksStore::open(dir.path(), &[FAMILY], StoreConfig::default()).expect("a sound store opens");
         assert_eq!(store.scan(FAMILY, crate::Range::all(9)).expect("readable"), []);
     }
+
+    /// A write of one row, and where its answer comes.
+    fn job(queue: &Queue, row: u8, durability: Durability) -> (Job, oneshot::Receiver<Result<(), WriteError>>) {
+        let mut batch = Batch::new();
+        batch.put(FAMILY, vec![row], vec![row]);
+        let (done, answer) = oneshot::channel();
+        let room = queue.room.clone().try_acquire_many_owned(1).expect("there is room");
+        (Job { batch, durability, done, _room: room }, answer)
+    }
+
+    #[test]
+    fn a_group_is_synced_when_any_of_its_writers_asked_for_it_wherever_that_one_stands() {
+        use Durability::{Buffered, Synced};
+        for group in [&[Synced, Buffered][..], &[Buffered, Synced], &[Buffered, Synced, Buffered], &[Buffered; 3]] {
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let config = StoreConfig::default();
+            let database = crate::rocks::open::open(dir.path(), &[FAMILY], &config).expect("a new store opens");
+            let queue = Queue::new(dir.path(), &config);
+            let jobs = (0u8..).zip(group).map(|(row, durability)| job(&queue, row, *durability));
+            let (jobs, answers): (Vec<Job>, Vec<_>) = jobs.unzip();
+            commit(&queue, &database, jobs);
+            for mut answer in answers {
+                assert_eq!(answer.try_recv().expect("answered"), Ok(()));
+            }
+            let expected = StoreStats {
+                batches: group.len() as u64,
+                rows: group.len() as u64,
+                commits: 1,
+                syncs: u64::from(group.contains(&Synced)),
+                torn_bytes: 0,
+            };
+            assert_eq!(queue.stats(), expected, "{group:?}");
+        }
+    }
 }

@@ -164,3 +164,28 @@ fn a_message_leads_to_the_task_that_it_began_until_that_is_forgotten() {
     assert_eq!(listing.began_by("echo", scope(1), "m-1"), None);
     assert!(listing.began.is_empty());
 }
+
+#[test]
+fn tasks_that_changed_at_one_time_are_all_listed_page_after_page() {
+    let mut listing = small(u64::MAX / 8);
+    for number in 0..9 {
+        // Three of each millisecond.
+        let changed_ms = i64::from(number / 3);
+        listing.note(&number.to_string(), &Summary { changed_ms, ..summary(number, 1, 10) });
+    }
+    let Scope(scope) = scope(1);
+    let filter = Filter { agent: "echo", scope, context_id: None, state: None, after_ms: None };
+    for size in 1..=9 {
+        let (mut listed, mut token) = (Vec::new(), String::new());
+        loop {
+            let page = listing.page(&filter, Some(&*token).filter(|token| !token.is_empty()), size).expect("a token");
+            assert_eq!(page.total, 9);
+            listed.extend(page.ids);
+            token = page.next;
+            if token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(listed, ["6", "7", "8", "3", "4", "5", "0", "1", "2"], "in pages of {size}");
+    }
+}

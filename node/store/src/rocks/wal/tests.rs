@@ -237,6 +237,37 @@ fn a_record_for_a_log_that_is_used_again_is_bad() {
     }
 }
 
+#[test]
+fn a_broken_end_of_a_log_is_a_torn_write_only_when_no_later_log_holds_a_write() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let place = |number: u32| dir.path().join(format!("{number:06}.log"));
+    let whole = log(&[b"first", b"second"]);
+    let offset = record(b"first").len();
+    let cut = &whole[..whole.len() - 3];
+    fs::write(place(4), cut).expect("writable");
+    let torn = Tail::Torn { path: place(4), offset: offset as u64, bytes: (cut.len() - offset) as u64 };
+    assert_eq!(inspect(dir.path()).expect("readable"), torn, "it is the last log");
+    for empty in [vec![], vec![0; 5_000]] {
+        fs::write(place(9), empty).expect("writable");
+        assert_eq!(inspect(dir.path()).expect("readable"), torn, "nothing was written after it");
+    }
+    // By number: the name of the later one may come first.
+    for later in [9, 1_000_000] {
+        fs::write(place(later), log(&[b"third"])).expect("writable");
+        match inspect(dir.path()).expect("readable") {
+            Tail::Damaged { path, detail } => {
+                assert_eq!(path, place(4));
+                assert!(detail.contains(&format!("damaged at byte {offset}, and a later log")), "{detail}");
+            }
+            other => panic!("log {later} holds a write: {other:?}"),
+        }
+        fs::remove_file(place(later)).expect("removable");
+    }
+    fs::write(place(4), &whole).expect("writable");
+    fs::write(place(9), log(&[b"third"])).expect("writable");
+    assert_eq!(inspect(dir.path()).expect("readable"), Tail::Sound);
+}
+
 /// Payloads of random bytes, full of valid records.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![

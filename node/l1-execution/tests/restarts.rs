@@ -1,0 +1,57 @@
+//! How often a program is started that does not stay.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use althing_execution::process::ProcessConfig;
+use althing_execution::{AgentState, Builtins, Host};
+use althing_td::AgentFile;
+use serde_json::json;
+
+/// Time that passes at once.
+const STEP: Duration = Duration::from_millis(1);
+
+fn restarts(host: &Host) -> Option<u32> {
+    match &host.status()[0].state {
+        AgentState::Restarting { restarts, .. } => Some(*restarts),
+        _ => None,
+    }
+}
+
+/// Each time it waits twice as long, however long ago the first start was: what counts is how long it ran last.
+#[tokio::test(start_paused = true)]
+async fn a_program_that_ends_again_and_again_is_started_more_and_more_rarely() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("program.sh");
+    std::fs::write(&program, "#!/bin/sh\nexit 0\n").expect("a file");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).expect("its mode");
+    let file = json!({
+        "name": "program",
+        "description": "does not stay",
+        "skills": [{ "id": "x.y", "name": "X", "description": "x" }],
+        "contract": { "class": { "latency": "srt" } },
+        "runtime": { "process": { "command": [program], "startup_timeout_ms": 1_000 } },
+    });
+    let config = ProcessConfig {
+        backoff_min: Duration::from_secs(1),
+        backoff_max: Duration::from_secs(86_400),
+        steady_after: Duration::from_secs(60),
+        ..ProcessConfig::default()
+    };
+    let host = Host::new(Builtins::new(), config);
+    host.start(&AgentFile::parse(&file.to_string()).expect("an agent file"), folder.path()).expect("it starts");
+    // The next starts fail at once: from here on no other process has a say in how time passes.
+    std::fs::remove_file(&program).expect("removable");
+    while restarts(&host).is_none() {
+        tokio::time::sleep(STEP).await;
+    }
+    assert_eq!(restarts(&host), Some(1));
+    // Again after 1 s, 3 s, 7 s and so on.
+    let begun = tokio::time::Instant::now();
+    for (after_s, expected) in [(2, 2), (60, 6), (3_600, 12), (36_000, 16)] {
+        tokio::time::sleep_until(begun + Duration::from_secs(after_s)).await;
+        assert_eq!(restarts(&host), Some(expected), "after {after_s} s");
+    }
+    assert!(host.stop("program").await);
+}

@@ -1,0 +1,93 @@
+//! What an agent asks of another and does not get an answer to goes on nowhere: the task that it began is cancelled.
+
+use std::sync::{Arc, Mutex};
+
+use althing_calls::Asking;
+use althing_communication::{Answer, Caller, Inbound, Request};
+use althing_conformance::mesh::{Node, file, store};
+use althing_conformance::world::until;
+use althing_execution::agents::{AgentCalls as _, Question};
+use althing_simnet::{LinkConfig, SimNet};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use serde_json::{Value, json};
+
+const OWNER: u8 = 100;
+/// More than three such pieces are more than an answer may be.
+const PIECE_BYTES: usize = 300 << 10;
+
+/// Answers a message with these events, and then with nothing or with the end; notes what it is asked.
+struct Stub {
+    events: Vec<Result<Vec<u8>, Vec<u8>>>,
+    ends: bool,
+    asked: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl Inbound for Stub {
+    fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        let params = serde_json::from_slice(&request.body).expect("JSON");
+        self.asked.lock().expect("nobody panics with it").push((request.operation.clone(), params));
+        if request.operation != "SendStreamingMessage" {
+            let cancelled = json!({ "id": "theirs", "contextId": "c", "status": { "state": "TASK_STATE_CANCELED" } });
+            return futures::future::ready(Answer::Response(cancelled.to_string().into_bytes())).boxed();
+        }
+        let told = futures::stream::iter(self.events.clone());
+        let told = if self.ends { told.boxed() } else { told.chain(futures::stream::pending()).boxed() };
+        futures::future::ready(Answer::Events(told)).boxed()
+    }
+}
+
+fn event(event: &Value) -> Result<Vec<u8>, Vec<u8>> {
+    Ok(event.to_string().into_bytes())
+}
+
+/// What comes of a question that is answered so, and what the other agent's node was asked.
+async fn asked(mut events: Vec<Result<Vec<u8>, Vec<u8>>>, ends: bool) -> (String, Vec<(String, Value)>) {
+    let begun = json!({ "id": "theirs", "contextId": "c", "status": { "state": "TASK_STATE_WORKING" } });
+    events.insert(0, event(&json!({ "task": begun })));
+    let asked = Arc::<Mutex<Vec<(String, Value)>>>::default();
+    let stub = Arc::new(Stub { events, ends, asked: asked.clone() });
+    let net = SimNet::new(1, LinkConfig::default());
+    let asks = Node::start(&net, 1, OWNER, &[], store()).await;
+    asks.host(&file("asks", "asks another", "asking.do", "do", "ask")).await;
+    let answers = Node::start_serving(&net, 2, OWNER, &[], store(), Some(stub)).await;
+    let to = answers.host(&file("answers", "is asked", "answering.do", "do", "answer")).await;
+    asks.connect(&answers).await;
+    until("the agent is found", || asks.discovery.hosts(&to).len() == 1).await;
+    let asking = Asking::default();
+    asking.tie(&asks.calls);
+    let question = Question {
+        from: "asks".to_owned(),
+        to: to.to_string(),
+        message: "well?".to_owned(),
+        task: None,
+        delay_tolerant: false,
+        principals: vec!["local".to_owned()],
+        as_itself: false,
+    };
+    let why = asking.ask(question).await.expect_err("no answer");
+    let asked = asked.lock().expect("nobody panics with it").clone();
+    (why, asked)
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_keeps_a_question_from_an_answer_its_task_is_cancelled() {
+    let piece = json!({ "artifactUpdate": {
+        "taskId": "theirs", "contextId": "c", "append": true,
+        "artifact": { "artifactId": "a", "parts": [{ "text": "x".repeat(PIECE_BYTES) }] },
+    } });
+    let refusal = json!({ "code": -32_603, "message": "out of order" }).to_string().into_bytes();
+    let cases = [
+        (vec![event(&piece); 4], false, "passes"),
+        (vec![Err(refusal)], true, "out of order"),
+        (vec![event(&json!("no event"))], false, "something else than A2A"),
+        (Vec::new(), true, "ended without an answer"),
+    ];
+    for (events, ends, expected) in cases {
+        let (why, asked) = asked(events, ends).await;
+        assert!(why.contains(expected), "{expected}: {why}");
+        let operations: Vec<&str> = asked.iter().map(|(operation, _)| &**operation).collect();
+        assert_eq!(operations, ["SendStreamingMessage", "CancelTask"], "{expected}");
+        assert_eq!(asked[1].1["id"], "theirs", "{expected}");
+    }
+}
