@@ -4,52 +4,33 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2a::{SendMessageResponse, StreamResponse, Task, TaskState};
-use althing_communication::{
-    Caller, CallerRule, Entropy, Holder, Nearness as CallerNearness, Priority, Trust, WallClock,
-};
+use althing_communication::{Caller, Entropy, Priority, Trust, WallClock};
 use althing_discovery::Nearness;
 use althing_execution::agent::{OwnCard, Parameters};
 use althing_execution::{AgentError, Host};
 use althing_protocol::{AgentId, CallerId, PublisherId};
-use althing_store::{Store, WriteError};
-use chrono::{DateTime, Utc};
+use althing_store::Store;
 use futures::StreamExt as _;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
-use crate::alive::{Alive, crowded};
-use crate::arrivals::Arrivals;
 use crate::error::OperationError;
 use crate::machine::chain;
 use crate::machine::listing::{Filter, page_token};
-use crate::machine::shares::{Claim, Whose};
-use crate::machine::task::{self, ANSWER_BYTES_MAX, HISTORY_BYTES_MAX, WORD_BYTES_MAX};
-use crate::opening::{Opening, Outcome};
+use crate::machine::record::{RECORD_BYTES_MAX, Scope};
+use crate::machine::task::{self, ANSWER_BYTES_MAX, WORD_BYTES_MAX};
 use crate::operation::{CallMetadata, OperationRequest, Reply};
 use crate::params::Params;
-use crate::tasks::{Encoded, RECORD_BYTES_MAX, Record, Scope, TaskStoreError, Tasks, WORKING_BYTES_MAX};
-use crate::turn::{self, Asked, Live};
+use crate::tasks::live::{Live, crowded};
+use crate::tasks::opening::{Opening, Outcome};
+use crate::tasks::store::Encoded;
+use crate::tasks::{HostedAgent, Taken, TaskRunner, TaskStoreError, internal};
 
 /// Bytes around a task in an answer that is more than the task.
 const WRAPPING: usize = 4 << 10;
 /// Tasks of a page: when not asked for, and at most (A2A 1.0.1 §3.1.4).
 const PAGE_DEFAULT: i32 = 50;
 const PAGE_MAX: i32 = 100;
-
-/// An agent that this node hosts, as far as calls care.
-#[derive(Debug, Clone)]
-pub struct HostedAgent {
-    /// Its id; its name is that of its runtime too.
-    pub id: AgentId,
-    /// Who may call it.
-    pub callers: CallerRule,
-    /// Media types that it takes.
-    pub input_modes: Vec<String>,
-    /// Whether a new message to a task stops the turn that runs.
-    pub barge_in: bool,
-    /// How soon its answers are wanted: the class of its contract.
-    pub priority: Priority,
-}
 
 /// The hosting side of calls.
 #[derive(Clone)]
@@ -58,24 +39,9 @@ pub struct Hosting {
 }
 
 struct Shared {
-    host: Arc<Host>,
-    tasks: Tasks,
-    clock: WallClock,
-    entropy: Entropy,
+    tasks: TaskRunner,
     trust: watch::Receiver<Trust>,
     agents: Mutex<BTreeMap<AgentId, HostedAgent>>,
-    alive: Alive,
-    arrivals: Arrivals,
-}
-
-/// What a message came to.
-enum Taken<T> {
-    /// A turn.
-    New(Arc<Live>, T),
-    /// It was taken before, and its turn runs, or has just ended.
-    Again(Arc<Live>),
-    /// It was taken before, into this task.
-    Before(String),
 }
 
 impl Hosting {
@@ -91,19 +57,9 @@ impl Hosting {
         clock: WallClock,
         entropy: Entropy,
     ) -> Result<Hosting, TaskStoreError> {
-        let own = Scope(CallerId::Publisher(trust.borrow().owner));
-        let tasks = Tasks::open(store, own, i64::try_from(clock.now_ms()).unwrap_or(i64::MAX)).await?;
-        let shared = Shared {
-            host,
-            tasks,
-            clock,
-            entropy,
-            trust,
-            agents: Mutex::default(),
-            alive: Alive::new(),
-            arrivals: Arrivals::default(),
-        };
-        Ok(Hosting { shared: Arc::new(shared) })
+        let owner = Scope(CallerId::Publisher(trust.borrow().owner));
+        let tasks = TaskRunner::open(store, host, owner, clock, entropy).await?;
+        Ok(Hosting { shared: Arc::new(Shared { tasks, trust, agents: Mutex::default() }) })
     }
 
     /// Adds, or replaces, an agent.
@@ -114,7 +70,7 @@ impl Hosting {
     /// Takes an agent away. Its tasks stay; those that run are cancelled.
     pub fn remove(&self, agent: &AgentId) {
         self.agents().remove(agent);
-        self.shared.alive.cancel(agent.name());
+        self.tasks().live().cancel(agent.name());
     }
 
     /// Is the agent hosted here?
@@ -148,14 +104,14 @@ impl Hosting {
 
     /// Is this a task of that agent on this node?
     pub(crate) fn knows(&self, agent: &AgentId, id: &str) -> bool {
-        let known = || self.alive().is_of(id, agent.name()) || self.tasks().is_of(id, agent.name());
+        let known = || self.tasks().live().is_of(id, agent.name()) || self.tasks().store().is_of(id, agent.name());
         self.hosts(agent) && known()
     }
 
     /// Tasks that are alive now.
     #[must_use]
     pub fn live_tasks(&self) -> usize {
-        self.shared.alive.count()
+        self.tasks().live().count()
     }
 
     /// One operation asked by `caller`: the caller check, then the operation.
@@ -177,217 +133,28 @@ impl Hosting {
         match request.params {
             Params::Send(request) if streams => self.send_streaming(&hosted, scope, *request, metadata).await,
             Params::Send(request) => self.send(&hosted, scope, *request, metadata).await,
-            Params::Get(request) => shown(self.read(&hosted, scope, &request.id)?.task, request.history_length),
+            Params::Get(request) => shown(self.tasks().read(&hosted, scope, &request.id)?.task, request.history_length),
             Params::List(request) => self.list(&hosted, scope, &request),
             Params::Cancel(request) => self.cancel(&hosted, scope, &request, metadata).await,
             Params::Subscribe(request) => self.subscribe(&hosted, scope, &request),
         }
     }
 
-    pub(crate) fn now(&self) -> DateTime<Utc> {
-        let now_ms = i64::try_from(self.shared.clock.now_ms()).unwrap_or(i64::MAX);
-        DateTime::from_timestamp_millis(now_ms).unwrap_or(DateTime::UNIX_EPOCH)
-    }
-
-    pub(crate) fn host(&self) -> &Host {
-        &self.shared.host
-    }
-
-    fn may_reply(&self, agent: &HostedAgent) -> bool {
-        self.host().agent(agent.id.name()).is_some_and(|agent| agent.may_reply())
-    }
-
     /// What an agent says of itself beside its description, as far as it runs here and is up.
     pub(crate) fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
-        self.host().agent(agent.name())?.own_card()
+        self.tasks().own_card(agent)
     }
 
-    pub(crate) fn tasks(&self) -> &Tasks {
+    pub(crate) fn new_id(&self) -> String {
+        self.tasks().new_id()
+    }
+
+    fn tasks(&self) -> &TaskRunner {
         &self.shared.tasks
-    }
-
-    pub(crate) fn alive(&self) -> &Alive {
-        &self.shared.alive
     }
 
     fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentId, HostedAgent>> {
         self.shared.agents.lock().expect("no holder of the agents panics")
-    }
-
-    /// A UUIDv7 (RFC 9562 §5.7) of our own clock and randomness.
-    pub(crate) fn new_id(&self) -> String {
-        let random = self.shared.entropy.bytes();
-        uuid::Builder::from_unix_timestamp_millis(self.shared.clock.now_ms(), &random).into_uuid().to_string()
-    }
-
-    /// The task as it is, if it is this caller's with this agent.
-    fn read(&self, agent: &HostedAgent, scope: Scope, id: &str) -> Result<Record, OperationError> {
-        match self.alive().record(id) {
-            Some(record) => own(agent, scope, id, Some(record)),
-            None => self.kept(agent, scope, id),
-        }
-    }
-
-    /// The same, of a task at rest.
-    fn kept(&self, agent: &HostedAgent, scope: Scope, id: &str) -> Result<Record, OperationError> {
-        own(agent, scope, id, self.tasks().read(id).map_err(internal)?)
-    }
-
-    /// What the message came to before, if it was taken before. Whoever is not answered sends a message again, and
-    /// must not have the work done twice.
-    fn taken_before<T>(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        message: &a2a::Message,
-    ) -> Result<Option<Taken<T>>, OperationError> {
-        let began = self.tasks().began_by(agent.id.name(), scope, &message.message_id);
-        for id in began.iter().chain(&message.task_id) {
-            // Looked for first: a turn that ends meanwhile may leave no task behind, and then its answer is wanted.
-            let running = self.alive().running(id);
-            // A task that is not there is answered for below.
-            let Ok(record) = self.read(agent, scope, id) else { continue };
-            match task::heard(&record.task, message) {
-                task::Heard::Never => {}
-                task::Heard::Same => {
-                    let of_it = running.or_else(|| self.alive().running(id));
-                    let of_it = of_it.filter(|live| live.is_of(&message.message_id));
-                    return Ok(Some(of_it.map_or_else(|| Taken::Before(id.clone()), Taken::Again)));
-                }
-                task::Heard::Other => return Err(OperationError::message_id_reused(&message.message_id, id)),
-            }
-        }
-        Ok(None)
-    }
-
-    /// Takes a message: into a new task, or into the one that it names. The task is on disk when this returns.
-    async fn accept(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        request: a2a::SendMessageRequest,
-        metadata: &CallMetadata,
-    ) -> Result<Taken<()>, OperationError> {
-        let mut asked = Asked::new(&request, metadata, self.may_reply(agent));
-        let message = request.message;
-        check_modes(agent, &message, || self.own_card(&agent.id))?;
-        if request.configuration.is_some_and(|c| c.task_push_notification_config.is_some()) {
-            return Err(OperationError::push_not_supported());
-        }
-        let continues = message.task_id.clone();
-        let _gate = match &continues {
-            Some(id) => Some(self.alive().gate(id).await),
-            None => None,
-        };
-        // Until what it began is known to all.
-        let arrival = (scope, agent.id.name().to_owned(), message.message_id.clone());
-        let _taking = self.shared.arrivals.take(arrival).await;
-        if let Some(taken) = self.taken_before(agent, scope, &message)? {
-            return Ok(taken);
-        }
-        let record = match continues {
-            None => {
-                let context_id = message.context_id.clone().unwrap_or_else(|| self.new_id());
-                let task = task::submitted(self.new_id(), context_id, message, self.now());
-                Record { task, agent: agent.id.name().to_owned(), scope, remembered: None }
-            }
-            Some(id) => {
-                let mut record = self.read(agent, scope, &id)?;
-                if message.context_id.as_ref().is_some_and(|context| *context != record.task.context_id) {
-                    let message = format!("task {id} belongs to context {:?}", record.task.context_id);
-                    return Err(OperationError::invalid_params(message));
-                }
-                if let Some(running) = self.alive().running(&id) {
-                    if !agent.barge_in {
-                        let message = format!("task {id} is being worked on; wait for it, or cancel it");
-                        return Err(OperationError::unsupported(message));
-                    }
-                    // The gate is held, so that of two messages that come at once one interrupts the other.
-                    running.interrupt().await;
-                    record = self.read(agent, scope, &id)?;
-                }
-                if !task::takes(&record.task, &message) {
-                    let message = format!("what was said in task {id} passes {HISTORY_BYTES_MAX} bytes; begin another");
-                    return Err(OperationError::unsupported(message));
-                }
-                asked.before = Some(record.task.status.clone());
-                let over = |_| OperationError::unsupported(format!("task {id} is over; send a message without taskId"));
-                task::continued(&mut record.task, message, self.now()).map_err(over)?;
-                record
-            }
-        };
-        let encoded = Encoded::of(&record).map_err(internal)?;
-        if encoded.len() > WORKING_BYTES_MAX {
-            let message = "the task would hold more than one may; begin another, or send less";
-            return Err(OperationError::unsupported(message));
-        }
-        let claim = self.claim(&record, asked.call.holder);
-        let live = self.alive().begin(&record, claim, encoded.len(), asked)?;
-        if let Err(error) = self.tasks().write(encoded).await {
-            self.alive().put_to_rest(&record.task.id, Vec::new);
-            return Err(internal(error));
-        }
-        Ok(Taken::New(live, ()))
-    }
-
-    /// What a turn of the task takes, and of whose share.
-    fn claim(&self, record: &Record, holder: Option<Holder>) -> Claim<Whose> {
-        let is_own = record.scope.0 == CallerId::Publisher(self.shared.trust.borrow().owner);
-        let nearness = match holder {
-            _ if is_own => CallerNearness::Own,
-            holder => holder.map_or(CallerNearness::Stranger, |holder| holder.nearness),
-        };
-        Claim {
-            whose: match holder {
-                // Keys are free: strangers of one origin have one share.
-                Some(holder) if nearness == CallerNearness::Stranger => Whose::Crowd(holder.crowd()),
-                _ => Whose::Scope(record.scope),
-            },
-            nearness,
-            agent: record.agent.clone(),
-            bytes: task::held_bytes(&record.task),
-            agent_turns_max: self.host().turns_max(&record.agent),
-        }
-    }
-
-    /// Takes a message and starts its turn, to the end of both even when whoever asked goes away meanwhile: else a task
-    /// could be on disk, and counted as alive, with nobody to work on it. `before` the turn starts listeners are added.
-    async fn begin<T: Send + 'static>(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        request: a2a::SendMessageRequest,
-        metadata: &CallMetadata,
-        before: impl FnOnce(&Arc<Live>) -> T + Send + 'static,
-    ) -> Result<Taken<T>, OperationError> {
-        let (hosting, agent, metadata) = (self.clone(), agent.clone(), metadata.clone());
-        let beginning = async move {
-            let live = match hosting.accept(&agent, scope, request, &metadata).await? {
-                Taken::New(live, ()) => live,
-                Taken::Again(live) => return Ok(Taken::Again(live)),
-                Taken::Before(id) => return Ok(Taken::Before(id)),
-            };
-            let prepared = before(&live);
-            hosting.start(&live);
-            Ok(Taken::New(live, prepared))
-        };
-        let begun = tokio::spawn(tracing::Instrument::in_current_span(beginning)).await;
-        begun.unwrap_or_else(|error| Err(OperationError::internal(format!("the message was not taken: {error}"))))
-    }
-
-    fn start(&self, live: &Arc<Live>) {
-        let (hosting, live) = (self.clone(), live.clone());
-        let binding = live.record().agent.clone();
-        let binding = hosting.host().binding(&binding).map(|binding| binding.hash).unwrap_or_default();
-        let span = tracing::info_span!("turn", otel.kind = "internal", althing.binding.hash = &*binding);
-        tokio::spawn(async move {
-            let (running, of) = (hosting.clone(), live.clone());
-            let turn = tracing::Instrument::instrument(async move { turn::run(&running, &of).await }, span);
-            // A turn that panics is no reason to leave its task alive.
-            if let Err(error) = tokio::spawn(turn).await {
-                turn::broke(&hosting, &live, &error.to_string()).await;
-            }
-        });
     }
 
     async fn send(
@@ -405,17 +172,17 @@ impl Hosting {
             live.want();
             (at_once && live.disclose(), live.state.subscribe())
         };
-        let (live, (named, mut state)) = match self.begin(agent, scope, request, metadata, before).await? {
+        let (live, (named, mut state)) = match self.tasks().begin(agent, scope, request, metadata, before).await? {
             Taken::New(live, prepared) => (live, prepared),
             Taken::Again(live) => {
                 let prepared = before(&live);
                 (live, prepared)
             }
             Taken::Before(id) => {
-                if let Some(live) = self.alive().running(&id).filter(|_| !at_once) {
+                if let Some(live) = self.tasks().live().running(&id).filter(|_| !at_once) {
                     let _ = live.state.subscribe().wait_for(task::rests).await;
                 }
-                return sent(self.read(agent, scope, &id)?.task, history_length);
+                return sent(self.tasks().read(agent, scope, &id)?.task, history_length);
             }
         };
         if !named {
@@ -438,16 +205,16 @@ impl Hosting {
         metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
         let history_length = request.configuration.as_ref().and_then(|c| c.history_length);
-        let (live, waiting) = match self.begin(agent, scope, request, metadata, Live::open).await? {
+        let (live, waiting) = match self.tasks().begin(agent, scope, request, metadata, Live::open).await? {
             Taken::New(live, waiting) => (live, waiting),
             Taken::Again(live) => {
                 let waiting = live.open();
                 (live, waiting)
             }
             Taken::Before(id) => {
-                let Some(live) = self.alive().running(&id) else {
+                let Some(live) = self.tasks().live().running(&id) else {
                     // It rests: there is nothing to hear of it but how it is.
-                    let task = self.read(agent, scope, &id)?.task;
+                    let task = self.tasks().read(agent, scope, &id)?.task;
                     return Ok(stream(task::shown(task, history_length, true), mpsc::channel(1).1, Ok));
                 };
                 let (task, events) = live.listen(false).ok_or_else(|| crowded(&id))?;
@@ -475,8 +242,9 @@ impl Hosting {
         request: &a2a::SubscribeToTaskRequest,
     ) -> Result<Reply, OperationError> {
         // Whose task it is does not change.
-        self.read(agent, scope, &request.id)?;
-        let (task, events) = self.alive().listen(&request.id, || self.kept(agent, scope, &request.id))?;
+        self.tasks().read(agent, scope, &request.id)?;
+        let (task, events) =
+            self.tasks().live().listen(&request.id, || self.tasks().kept(agent, scope, &request.id))?;
         Ok(stream(task, events, Ok))
     }
 
@@ -488,12 +256,12 @@ impl Hosting {
         metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
         let said = self.cancel_waiting(agent, scope, request, metadata).await?;
-        let gate = self.alive().gate(&request.id).await;
-        let mut record = self.read(agent, scope, &request.id)?;
+        let gate = self.tasks().live().gate(&request.id).await;
+        let mut record = self.tasks().read(agent, scope, &request.id)?;
         if record.task.status.state.is_terminal() {
             return Err(OperationError::task_not_cancelable(&request.id));
         }
-        if let Some(live) = self.alive().running(&request.id) {
+        if let Some(live) = self.tasks().live().running(&request.id) {
             drop(gate);
             let mut state = live.state.subscribe();
             live.cancel.cancel();
@@ -505,16 +273,16 @@ impl Hosting {
             return shown(task, None);
         }
         let mut cancelled = record.clone();
-        let mut event = task::set(&mut cancelled.task, TaskState::Canceled, said, self.now());
+        let mut event = task::set(&mut cancelled.task, TaskState::Canceled, said, self.tasks().now());
         let mut encoded = Encoded::of(&cancelled).map_err(internal)?;
         if encoded.len() > RECORD_BYTES_MAX {
             // It holds all that it may: the agent's words on it find no room.
-            event = task::set(&mut record.task, TaskState::Canceled, None, self.now());
+            event = task::set(&mut record.task, TaskState::Canceled, None, self.tasks().now());
             encoded = Encoded::of(&record).map_err(internal)?;
             cancelled = record;
         }
-        self.tasks().write(encoded).await.map_err(internal)?;
-        let waiting = self.alive().take_waiting(&request.id);
+        self.tasks().store().write(encoded).await.map_err(internal)?;
+        let waiting = self.tasks().live().take_waiting(&request.id);
         futures::future::join_all(waiting.iter().map(|listener| listener.tell(event.clone()))).await;
         shown(cancelled.task, None)
     }
@@ -527,8 +295,8 @@ impl Hosting {
         request: &a2a::CancelTaskRequest,
         metadata: &CallMetadata,
     ) -> Result<Option<a2a::Message>, OperationError> {
-        let record = self.read(agent, scope, &request.id)?;
-        let waits = !record.task.status.state.is_terminal() && self.alive().running(&request.id).is_none();
+        let record = self.tasks().read(agent, scope, &request.id)?;
+        let waits = !record.task.status.state.is_terminal() && self.tasks().live().running(&request.id).is_none();
         let Some(remembered) = record.remembered.filter(|_| waits) else { return Ok(None) };
         let parameters = Parameters {
             extensions: metadata.extensions.clone(),
@@ -536,7 +304,7 @@ impl Hosting {
             metadata: request.metadata.clone(),
             ..Parameters::default()
         };
-        let Some(running) = self.host().agent(agent.id.name()) else { return Ok(None) };
+        let Some(running) = self.tasks().host().agent(agent.id.name()) else { return Ok(None) };
         match running.cancel(&remembered, &parameters).await {
             Ok(said) => Ok(said.filter(|said| task::bytes(said) <= WORD_BYTES_MAX)),
             Err(AgentError::Refused { code, message, details }) => {
@@ -564,14 +332,14 @@ impl Hosting {
             after_ms: request.status_timestamp_after.map(|at| at.timestamp_millis()),
         };
         let token = request.page_token.as_deref().filter(|token| !token.is_empty());
-        let page = self.tasks().page(&filter, token, usize::try_from(size).unwrap_or(1));
+        let page = self.tasks().store().page(&filter, token, usize::try_from(size).unwrap_or(1));
         let page = page.ok_or_else(|| OperationError::invalid_params("`pageToken` is none of ours"))?;
         let with_artifacts = request.include_artifacts.unwrap_or(false);
         let mut tasks = Vec::with_capacity(page.ids.len());
         let (mut next_page_token, mut room, mut last) = (page.next, ANSWER_BYTES_MAX - WRAPPING, None);
         for id in &page.ids {
             // It may just have been forgotten to make room.
-            let Ok(record) = self.read(agent, scope, id) else { continue };
+            let Ok(record) = self.tasks().read(agent, scope, id) else { continue };
             let place = crate::listing::place(&record.task);
             let task = task::shown(record.task, request.history_length, with_artifacts);
             // With the comma behind it one always fits a page.
@@ -589,41 +357,6 @@ impl Hosting {
         let total_size = i32::try_from(page.total).unwrap_or(i32::MAX);
         json(&a2a::ListTasksResponse { tasks, next_page_token, page_size: size, total_size })
     }
-}
-
-/// A task is shown to nobody but the caller, and the agent, that it belongs to.
-fn own(agent: &HostedAgent, scope: Scope, id: &str, record: Option<Record>) -> Result<Record, OperationError> {
-    let own = record.filter(|record| record.agent == agent.id.name() && record.scope == scope);
-    own.ok_or_else(|| OperationError::task_not_found(id))
-}
-
-/// What neither its description nor its own card names is not taken.
-fn check_modes(
-    agent: &HostedAgent,
-    message: &a2a::Message,
-    own_card: impl Fn() -> Option<OwnCard>,
-) -> Result<(), OperationError> {
-    let among = |modes: &[String], kind: &str| modes.iter().any(|mode| mode == kind || mode == "*/*");
-    let taken =
-        |kind: &str| among(&agent.input_modes, kind) || own_card().is_some_and(|card| among(&card.input_modes, kind));
-    let kinds = message.parts.iter().filter_map(|part| part.media_type.as_deref()).filter(|kind| !kind.is_empty());
-    match kinds.into_iter().find(|kind| !taken(kind)) {
-        None => Ok(()),
-        Some(kind) => Err(OperationError::content_type(format!(
-            "{} does not take {kind:?}; it takes {}",
-            agent.id.name(),
-            agent.input_modes.join(", ")
-        ))),
-    }
-}
-
-fn internal(error: TaskStoreError) -> OperationError {
-    // That is no secret, and whoever asks can do something about it; where the disk is, and how large, is in the log.
-    if let TaskStoreError::Write(WriteError::Full { .. }) = error {
-        tracing::error!(%error, "a task is not taken");
-        return OperationError::disk_full();
-    }
-    OperationError::internal(error.to_string())
 }
 
 /// The answer to a message that is a task.

@@ -8,15 +8,12 @@
 //!
 //! **Never knows**: HTTP, JSON-RPC envelopes, the command line.
 
-mod alive;
-mod arrivals;
 mod asking;
 mod error;
 mod hosting;
 mod incoming;
 mod listing;
 pub mod machine;
-mod opening;
 mod operation;
 mod outgoing;
 mod params;
@@ -24,7 +21,6 @@ mod remote;
 pub mod reserve;
 mod tasks;
 mod trace;
-mod turn;
 
 pub use althing_communication::Priority;
 pub use althing_discovery::Among;
@@ -32,14 +28,14 @@ pub use althing_discovery::Candidate;
 pub use althing_execution::agent::OwnCard;
 pub use asking::Asking;
 pub use error::{OperationError, Refusal};
-pub use hosting::{HostedAgent, Hosting};
+pub use hosting::Hosting;
 pub use incoming::Incoming;
 pub use machine::chain::Principal;
 pub use operation::{CallMetadata, CallRequest, Callee, Operation, OperationRequest, Reply};
 pub use outgoing::{Calls, Known};
 pub use remote::{REMOTE_TASKS, STALE};
 pub use reserve::{RESERVE, ReservationError, Reserved, Reserving};
-pub use tasks::{TASK_SUMMARIES, TASKS, TaskStoreError};
+pub use tasks::{HostedAgent, TASK_SUMMARIES, TASKS, TaskStoreError};
 pub use trace::Trace;
 
 /// Stream protocol of the A2A operations.

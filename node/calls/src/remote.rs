@@ -9,8 +9,6 @@ use althing_store::{Batch, Durability, Family, Range, ReadError, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::tasks::PublicKeyText;
-
 /// Tasks on other nodes that were asked for through this one, by task id.
 pub const REMOTE_TASKS: Family = Family("calls.remote");
 /// Tasks that are remembered; beyond, some of the oldest go, this many at once.
@@ -23,9 +21,27 @@ const TASK_BYTES_MAX: usize = 64 << 10;
 /// The key in a task's `metadata` that says that its node is gone and this is how it was last known.
 pub const STALE: &str = "https://althing.dev/ext/stale/v1";
 
+/// A node's key as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+struct PublicKeyText(PublicKey);
+
+impl From<PublicKeyText> for String {
+    fn from(key: PublicKeyText) -> String {
+        key.0.did()
+    }
+}
+
+impl TryFrom<String> for PublicKeyText {
+    type Error = althing_protocol::IdentityError;
+    fn try_from(did: String) -> Result<Self, Self::Error> {
+        PublicKey::from_did(&did).map(PublicKeyText)
+    }
+}
+
 /// Where a task is, and how it was.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Whereabouts {
+struct TaskLocation {
     node: PublicKeyText,
     task: Task,
     seen_ms: u64,
@@ -57,7 +73,7 @@ impl Remote {
         Some(task)
     }
 
-    fn read(&self, key: &[u8]) -> Option<Whereabouts> {
+    fn read(&self, key: &[u8]) -> Option<TaskLocation> {
         let bytes = self.store.read(REMOTE_TASKS, key);
         let bytes = bytes.inspect_err(|error| tracing::error!(%error, "remote tasks cannot be read")).ok()??;
         ciborium::from_reader(&bytes[..])
@@ -82,7 +98,7 @@ impl Remote {
             task.artifacts = None;
         }
         let mut bytes = Vec::new();
-        let seen = Whereabouts { node: PublicKeyText(node), task, seen_ms };
+        let seen = TaskLocation { node: PublicKeyText(node), task, seen_ms };
         if let Err(error) = ciborium::into_writer(&seen, &mut bytes) {
             tracing::error!(%error, "remote task cannot be written");
             return;

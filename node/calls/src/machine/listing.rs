@@ -8,7 +8,7 @@ use a2a::TaskState;
 use althing_protocol::CallerId;
 use serde::{Deserialize, Serialize};
 
-use crate::tasks::{Record, Scope};
+use crate::machine::record::{Record, Scope};
 
 /// How many tasks are kept, and how many bytes they take on the disk; beyond, the oldest go. A quarter of it for one
 /// caller and half of it for one agent, so that neither one fills the store; the bytes are what a small machine can

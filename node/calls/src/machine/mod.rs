@@ -2,5 +2,6 @@
 
 pub mod chain;
 pub(crate) mod listing;
+pub(crate) mod record;
 pub mod shares;
 pub mod task;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use althing_communication::{Crowd, Nearness};
 
-use crate::tasks::Scope;
+use crate::machine::record::Scope;
 
 /// What turns take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use althing_execution::agent::{Made, Metadata};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use crate::tasks::stored_bytes;
+use crate::machine::record::stored_bytes;
 
 /// Artifacts of one task.
 const ARTIFACTS_MAX: usize = 256;

@@ -8,9 +8,9 @@ use a2a::{StreamResponse, Task};
 use tokio::sync::mpsc;
 
 use crate::error::OperationError;
+use crate::machine::record::Record;
 use crate::machine::shares::{Claim, Crowded, Load, Shares, Whose};
-use crate::tasks::Record;
-use crate::turn::{Asked, LISTENERS_MAX, Listener, Live};
+use crate::tasks::live::{Asked, LISTENERS_MAX, Listener, Live, crowded};
 
 /// Turns that may run at once, and the memory that their tasks take; beyond, new ones are refused. A task that is
 /// worked on is held up to three times: as it is, as its agent was given it, and as it is written.
@@ -19,7 +19,7 @@ const LIVE_MAX: Load = Load { turns: 4_096, bytes: 128 << 20 };
 const GATES: usize = 32;
 
 /// The tasks that are not over.
-pub(crate) struct Alive {
+pub(crate) struct LiveTasks {
     tasks: Mutex<Tasks>,
     /// Taken while a task at rest is changed, so that of two changes the second sees the first; by task id.
     gates: [tokio::sync::Mutex<()>; GATES],
@@ -33,11 +33,11 @@ struct Tasks {
     waiting: BTreeMap<String, Vec<Listener>>,
 }
 
-impl Alive {
+impl LiveTasks {
     /// None yet.
-    pub fn new() -> Alive {
+    pub fn new() -> LiveTasks {
         let tasks = Tasks { live: BTreeMap::new(), shares: Shares::new(LIVE_MAX), waiting: BTreeMap::new() };
-        Alive { tasks: Mutex::new(tasks), gates: Default::default() }
+        LiveTasks { tasks: Mutex::new(tasks), gates: Default::default() }
     }
 
     /// The turn of a task, while it runs.
@@ -143,9 +143,4 @@ impl Alive {
     fn tasks(&self) -> MutexGuard<'_, Tasks> {
         self.tasks.lock().expect("no holder of the tasks panics")
     }
-}
-
-/// Too many listen.
-pub(crate) fn crowded(id: &str) -> OperationError {
-    OperationError::busy(format!("{LISTENERS_MAX} listen to task {id}; GetTask shows it"))
 }

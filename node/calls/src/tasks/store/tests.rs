@@ -1,10 +1,11 @@
 use a2a::{Artifact, Message, Part, Role, TaskState};
-use althing_protocol::SecretKey;
-use althing_store::MemoryStore;
+use althing_protocol::{CallerId, SecretKey};
+use althing_store::{BATCH_BYTES_MAX, MemoryStore};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::machine::record::{RECORD_BYTES_MAX, WORKING_BYTES_MAX, stored_bytes};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 
@@ -22,8 +23,8 @@ fn record(id: &str, parts: Vec<Part>) -> Record {
     Record { task, agent: "echo".to_owned(), scope: scope(), remembered: None }
 }
 
-async fn open(store: &Arc<MemoryStore>) -> Tasks {
-    Tasks::open(store.clone(), scope(), NOW_MS + 1).await.expect("no task keeps the store from opening")
+async fn open(store: &Arc<MemoryStore>) -> TaskStore {
+    TaskStore::open(store.clone(), scope(), NOW_MS + 1).await.expect("no task keeps the store from opening")
 }
 
 /// Writes a record as it is, past every check, with nothing beside it.
@@ -106,12 +107,12 @@ async fn a_disk_at_its_reserve_does_not_keep_the_node_from_starting() {
             false => put(&store, "t", encoded.bytes).await,
         }
         let full = Arc::new(Full(store.clone()));
-        let tasks = Tasks::open(full, scope(), NOW_MS + 1).await.expect("it starts all the same");
+        let tasks = TaskStore::open(full, scope(), NOW_MS + 1).await.expect("it starts all the same");
         let kept = tasks.read("t").expect("readable").expect("it is there");
         assert_eq!(kept.task.status.state, TaskState::Failed);
         // With space it is noted for good.
         open(&store).await;
-        let kept = Tasks::open(Arc::new(Full(store)), scope(), NOW_MS + 9).await.expect("open").read("t");
+        let kept = TaskStore::open(Arc::new(Full(store)), scope(), NOW_MS + 9).await.expect("open").read("t");
         let at = kept.expect("readable").expect("there").task.status.timestamp;
         assert_eq!(at.map(|at| at.timestamp_millis()), Some(NOW_MS + 1));
     }
@@ -155,7 +156,7 @@ async fn a_start_reads_no_more_at_once_than_the_largest_task_takes() {
     }
     for (start, most) in [(0, 900_000), (1, 24 * 1_024)] {
         let counting = Arc::new(Counting { store: store.clone(), most: Default::default() });
-        let tasks = Tasks::open(counting.clone(), scope(), NOW_MS).await.expect("open");
+        let tasks = TaskStore::open(counting.clone(), scope(), NOW_MS).await.expect("open");
         let read = counting.most.load(std::sync::atomic::Ordering::Relaxed);
         assert!(read <= most, "start {start}: {read} bytes at once");
         assert!((0..24).all(|number| tasks.is_of(&format!("{number:02}"), "echo")));

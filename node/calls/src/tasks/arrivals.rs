@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
-use crate::tasks::Scope;
+use crate::machine::record::Scope;
 
 /// Whose message, to which agent, and its id.
 pub(crate) type Arrival = (Scope, String, String);

@@ -3,34 +3,20 @@
 //! A task has two rows: the record with all that was said and made, and a summary of some hundred bytes. Only summaries
 //! are read when the node starts, so that no stored task, however large, can keep it from starting.
 
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2a::{Message, Part, Role, StreamResponse, Task, TaskState};
-use althing_protocol::{CallerId, PublicKey};
-use althing_store::{BATCH_BYTES_MAX, Batch, Durability, Family, Range, ReadError, Store, WriteError};
+use althing_store::{Batch, Durability, Family, Range, ReadError, Store, WriteError};
 use chrono::DateTime;
-use serde::{Deserialize, Serialize};
 
 use crate::machine::listing::{Filter, Listing, NotedFailure, Page, Summary};
+use crate::machine::record::{Record, Scope};
 use crate::machine::task;
 
-/// Tasks of the agents that this node hosts, by task id.
+/// TaskStore of the agents that this node hosts, by task id.
 pub const TASKS: Family = Family("calls.tasks");
 /// What is known of each of them without reading it, by task id.
 pub const TASK_SUMMARIES: Family = Family("calls.task-summaries");
-
-/// Bytes of a stored task: what a batch holds beside the summary (2 KiB at most) and the keys of the tasks that are
-/// forgotten with it (1,024 of 36 bytes, twice).
-pub(crate) const RECORD_BYTES_MAX: usize = BATCH_BYTES_MAX - (256 << 10);
-/// Bytes of a stored task when a turn begins, or makes an artifact: the turn's last word, or why it failed, its words
-/// before that, the metadata that it gives the task, and what the runtime has kept must always fit beside it.
-pub(crate) const WORKING_BYTES_MAX: usize = RECORD_BYTES_MAX
-    - task::WORD_STORED_BYTES_MAX
-    - task::WORDS_STORED_BYTES_MAX
-    - task::METADATA_STORED_BYTES_MAX
-    - task::REMEMBERED_BYTES_MAX
-    - (4 << 10);
 
 /// Summaries that are read at once when the node starts: about 1 MiB at most.
 const PAGE: usize = 512;
@@ -58,54 +44,6 @@ pub enum TaskStoreError {
     },
 }
 
-/// A task with what is not shown of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Record {
-    pub task: Task,
-    /// The agent's name.
-    pub agent: String,
-    /// Whose task it is: the caller's owner, or the calling node where that has none.
-    pub scope: Scope,
-    /// What the runtime asked to have kept.
-    pub remembered: Option<String>,
-}
-
-/// Whose a task is, as it is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub(crate) struct Scope(pub CallerId);
-
-impl From<Scope> for String {
-    fn from(scope: Scope) -> String {
-        scope.0.to_string()
-    }
-}
-
-impl TryFrom<String> for Scope {
-    type Error = althing_protocol::IdentityError;
-    fn try_from(id: String) -> Result<Self, Self::Error> {
-        id.parse().map(Scope)
-    }
-}
-
-/// A node's key as it is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub(crate) struct PublicKeyText(pub PublicKey);
-
-impl From<PublicKeyText> for String {
-    fn from(key: PublicKeyText) -> String {
-        key.0.did()
-    }
-}
-
-impl TryFrom<String> for PublicKeyText {
-    type Error = althing_protocol::IdentityError;
-    fn try_from(did: String) -> Result<Self, Self::Error> {
-        PublicKey::from_did(&did).map(PublicKeyText)
-    }
-}
-
 /// A task as it is written.
 pub(crate) struct Encoded {
     id: String,
@@ -127,33 +65,16 @@ impl Encoded {
     }
 }
 
-/// Bytes that a value takes in a stored task.
-pub(crate) fn stored_bytes(value: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // What cannot be encoded fits nowhere.
-    ciborium::into_writer(value, &mut count).map_or(usize::MAX, |()| count.0)
-}
-
 /// The task store.
-pub(crate) struct Tasks {
+pub(crate) struct TaskStore {
     store: Arc<dyn Store>,
     listing: Mutex<Listing>,
 }
 
-impl Tasks {
-    /// Opens the store. Tasks that were not at rest when the node ended are failed, and say so. `own` is this node's
+impl TaskStore {
+    /// Opens the store. TaskStore that were not at rest when the node ended are failed, and say so. `own` is this node's
     /// owner.
-    pub async fn open(store: Arc<dyn Store>, own: Scope, now_ms: i64) -> Result<Tasks, TaskStoreError> {
+    pub async fn open(store: Arc<dyn Store>, own: Scope, now_ms: i64) -> Result<TaskStore, TaskStoreError> {
         let (mut listing, mut interrupted) = (Listing::new(own), Vec::new());
         let mut add = |id: String, summary: Summary| {
             listing.note(&id, &summary);
@@ -166,7 +87,7 @@ impl Tasks {
         } else {
             make_summaries(store.as_ref(), &mut add).await?;
         }
-        let tasks = Tasks { store, listing: Mutex::new(listing) };
+        let tasks = TaskStore { store, listing: Mutex::new(listing) };
         for ids in interrupted.chunks(NOTED_AT_ONCE) {
             tasks.note_failures(ids, NotedFailure::NodeEnded, now_ms).await;
         }

@@ -1,0 +1,315 @@
+//! One turn of a task: what its agent makes becomes the task's, is on disk, and is told, in one order.
+
+use std::sync::atomic::Ordering;
+
+use a2a::{Message, Part, Role, StreamResponse, TaskState};
+use althing_execution::agent::{Made, Parameters};
+use althing_execution::{AgentError, Output, Turn};
+
+use crate::error::OperationError;
+use crate::machine::chain;
+use crate::machine::listing::NotedFailure;
+use crate::machine::record::{Record, WORKING_BYTES_MAX};
+use crate::machine::task;
+use crate::tasks::live::{Asked, Ending, Live, Now};
+use crate::tasks::opening::Outcome;
+use crate::tasks::runner::TaskRunner;
+use crate::tasks::store::{self, Encoded, TaskStoreError};
+use crate::trace::Trace;
+
+/// Runs one turn to its end; the task is then at rest, and on disk.
+pub(crate) async fn run(runner: &TaskRunner, live: &Live) {
+    let record = live.record();
+    let (agent, id) = (record.agent.clone(), record.task.id.clone());
+    let turn = turn_of(record, &live.asked);
+    live.change(|now| {
+        let event = task::set(&mut now.record.task, TaskState::Working, None, runner.now());
+        // An agent that makes tasks itself says so itself.
+        now.begun.then_some(event)
+    })
+    .await;
+    let (output, mut outputs) = Output::channel();
+    let working = runner.host().turn(&agent, turn, output);
+    tokio::pin!(working);
+    let mut outcome = None;
+    let ended = loop {
+        tokio::select! {
+            biased;
+            () = live.cancel.cancelled() => break Err(AgentError::Cancelled),
+            made = outputs.recv() => match made {
+                Some(made) => if let Err(error) = take(runner, live, made).await { break Err(error) },
+                // All was taken; what the turn itself says comes from `working`.
+                None => match outcome.take() {
+                    Some(outcome) => break outcome,
+                    None => break working.as_mut().await,
+                },
+            },
+            ended = &mut working, if outcome.is_none() => outcome = Some(ended),
+        }
+    };
+    let ended = match ended {
+        Err(AgentError::Refused { code, message, details }) => {
+            let error = OperationError::of_agent(code, message, details);
+            if refused(runner, live, &error).await {
+                return;
+            }
+            Err(AgentError::Failed(error.message))
+        }
+        ended => ended,
+    };
+    let (state, message) = match verdict(ended) {
+        (Some(TaskState::Canceled), _) if live.interrupted.load(Ordering::Acquire) => {
+            (Some(TaskState::InputRequired), Some("interrupted by a new message".to_owned()))
+        }
+        verdict => verdict,
+    };
+    finish(runner, live, state, message).await;
+    tracing::debug!(agent, task = id, state = ?live.record().task.status.state, "turn ended");
+}
+
+fn turn_of(record: Record, asked: &Asked) -> Turn {
+    let mut history = record.task.history.unwrap_or_default();
+    let message = history.pop().unwrap_or_else(|| Message::new(Role::User, Vec::new()));
+    let artifacts = record.task.artifacts.unwrap_or_default();
+    let (task_id, context_id) = (record.task.id, record.task.context_id);
+    let Trace { traceparent, tracestate } = Trace::of(&tracing::Span::current());
+    let parameters = Parameters {
+        extensions: asked.call.extensions.clone(),
+        principals: chain::written(&asked.call.principals),
+        traceparent,
+        tracestate,
+        metadata: asked.metadata.clone(),
+        accepted_output_modes: asked.accepted_output_modes.clone(),
+        history_length: asked.history_length,
+    };
+    Turn { task_id, context_id, message, history, artifacts, remembered: record.remembered, parameters }
+}
+
+/// Takes one output; an error ends the turn.
+async fn take(runner: &TaskRunner, live: &Live, made: Made) -> Result<(), AgentError> {
+    let size = task::size(&made);
+    if task::says_too_much(&made, &size) {
+        let reason = format!("a word has at most {} bytes; an artifact may hold more", task::WORD_BYTES_MAX);
+        return Err(AgentError::Failed(reason));
+    }
+    if size.held_bytes > 0 {
+        let grown = runner.live().grow(&live.id, size.held_bytes);
+        grown.map_err(|crowded| AgentError::Failed(crowded.to_string()))?;
+    }
+    let mut failed = None;
+    live.change(|now| {
+        if let Made::Remember(kept) = &made {
+            now.record.remembered = Some(kept.clone());
+            return None;
+        }
+        now.artifact_bytes = now.artifact_bytes.saturating_add(size.artifact_bytes);
+        now.stored_bytes = now.stored_bytes.saturating_add(size.stored_bytes);
+        if now.artifact_bytes > task::ARTIFACT_BYTES_MAX {
+            failed = Some(format!("its artifacts pass {} bytes", task::ARTIFACT_BYTES_MAX));
+            return None;
+        }
+        if now.stored_bytes > WORKING_BYTES_MAX {
+            failed = Some("the task holds as much as one may; begin another".to_owned());
+            return None;
+        }
+        let begins = matches!(made, Made::Begun { .. });
+        if now.ending.is_some() && !begins {
+            failed = Some("it went on after it had said that it was done".to_owned());
+            return None;
+        }
+        match ending(now, made) {
+            Ok(ending) => {
+                now.ending = Some(ending);
+                None
+            }
+            Err(made) => {
+                let stepped = task::step(&mut now.record.task, *made, runner.now());
+                now.begun = true;
+                // A task that begins with its end is told when that is on disk.
+                if begins && now.ending.is_none() {
+                    now.open();
+                }
+                stepped.unwrap_or_else(|error| {
+                    failed = Some(error.to_string());
+                    None
+                })
+            }
+        }
+    })
+    .await;
+    match failed {
+        Some(reason) => Err(AgentError::Failed(reason)),
+        None => Ok(()),
+    }
+}
+
+/// How `made` ends the turn; or `made`, when it does not.
+fn ending(now: &Now, made: Made) -> Result<Ending, Box<Made>> {
+    let rests = |made: &Made| matches!(made, Made::Status(state, _) if task::rests(state));
+    match made {
+        Made::Reply(message) if now.begun => Ok(Ending::Status(TaskState::Completed, Some(message), None)),
+        Made::Reply(message) => Ok(Ending::Reply(message)),
+        Made::Annotated(made, metadata) if rests(&made) => match *made {
+            Made::Status(state, message) => Ok(Ending::Status(state, message, Some(metadata))),
+            made => Err(Box::new(made)),
+        },
+        Made::Status(state, message) if task::rests(&state) => Ok(Ending::Status(state, message, None)),
+        made => Err(Box::new(made)),
+    }
+}
+
+/// What a turn's end means for the task, unless the agent said so itself.
+fn verdict(ended: Result<(), AgentError>) -> (Option<TaskState>, Option<String>) {
+    match ended {
+        Ok(()) => (None, None),
+        Err(AgentError::Cancelled) => (Some(TaskState::Canceled), None),
+        Err(AgentError::Rejected(reason)) => (Some(TaskState::Rejected), Some(reason)),
+        Err(error) => (Some(TaskState::Failed), Some(error.to_string())),
+    }
+}
+
+/// Writes the task's resting state to disk, then tells of it.
+async fn finish(runner: &TaskRunner, live: &Live, state: Option<TaskState>, reason: Option<String>) {
+    let (mut record, ending) = {
+        let mut now = live.lock();
+        (now.record.clone(), now.ending.take())
+    };
+    let (state, message, metadata) = match (state, ending) {
+        (Some(state), _) => (state, reason.map(said), None),
+        (None, Some(Ending::Reply(mut message))) if live.leaves_no_task() => {
+            // The agent's own names mean nothing here.
+            message.task_id = None;
+            message.context_id = message.context_id.map(|_| record.task.context_id);
+            leave_no_task(runner, live, Outcome::Reply(message)).await;
+            return;
+        }
+        (None, Some(Ending::Reply(message))) => (TaskState::Completed, Some(message), None),
+        (None, Some(Ending::Status(state, message, metadata))) => (state, message, metadata),
+        (None, None) => (TaskState::Completed, None, None),
+    };
+    let merged = task::merge(&mut record.task.metadata, metadata.clone());
+    let (state, message) = match merged {
+        Ok(()) => (state, message),
+        Err(error) => (TaskState::Failed, Some(said(error.to_string()))),
+    };
+    let event = task::annotated(task::set(&mut record.task, state, message, runner.now()), metadata);
+    if let Err(error) = write(runner, &record).await {
+        // It cannot be kept, so it must not be told as done.
+        tracing::error!(task = record.task.id, %error, "a task's end could not be kept");
+        lost(live, runner).await;
+        return;
+    }
+    let over = record.task.status.state.clone();
+    live.change(|now| {
+        now.record = record;
+        now.close(live.answer.outcome());
+        Some(event)
+    })
+    .await;
+    rest(runner, live, over);
+}
+
+async fn write(runner: &TaskRunner, record: &Record) -> Result<(), TaskStoreError> {
+    runner.store().write(Encoded::of(record)?).await
+}
+
+/// Why a turn ended, as the task's last word; what is too long for one is cut.
+fn said(mut reason: String) -> Message {
+    reason.truncate(reason.floor_char_boundary(task::REASON_BYTES_MAX));
+    Message::new(Role::Agent, vec![Part::text(reason)])
+}
+
+/// The agent refused the message with an error of its own: true when that is all that comes of it. Else it had made
+/// something of it, which stays as a task that failed.
+async fn refused(runner: &TaskRunner, live: &Live, error: &OperationError) -> bool {
+    if live.lock().begun || live.cancel.is_cancelled() || !live.leaves_no_task() {
+        live.answer.settle(Outcome::Refused(error.clone()));
+        return false;
+    }
+    leave_no_task(runner, live, Outcome::Refused(error.clone())).await;
+    true
+}
+
+/// The turn is over without a task: a new one is forgotten, one that was continued is as it was before. That is on disk
+/// before the answer is given, so that who has it finds no other one after a power cut.
+async fn leave_no_task(runner: &TaskRunner, live: &Live, outcome: Outcome) {
+    let mut record = live.record();
+    let kept = match live.asked.before.clone() {
+        None => runner.store().forget(&live.id).await,
+        Some(before) => {
+            task::take_back(&mut record.task, before);
+            write(runner, &record).await
+        }
+    };
+    let mut event = match &outcome {
+        Outcome::Reply(message) => Some(StreamResponse::Message(message.clone())),
+        Outcome::Refused(_) => None,
+    };
+    if let Err(error) = kept {
+        tracing::error!(task = live.id, %error, "a task that came to nothing could not be taken back");
+        // The answer is known and is given; what stays on disk must not stay without an end.
+        let (failure, now_ms) = (NotedFailure::ResultNotKept, runner.now().timestamp_millis());
+        runner.store().note_failures(std::slice::from_ref(&live.id), failure, now_ms).await;
+        event = Some(store::fail(&mut record.task, failure, now_ms));
+    }
+    let state = record.task.status.state.clone();
+    live.answer.settle(outcome.clone());
+    live.change(|now| {
+        now.record = record;
+        now.close(Some(outcome));
+        event
+    })
+    .await;
+    rest(runner, live, if task::rests(&state) { state } else { TaskState::Completed });
+}
+
+/// The turn is over: whoever waits is woken, and the task is read from disk from now on. Listening ends, except for
+/// those who stay until the task itself is over.
+fn rest(runner: &TaskRunner, live: &Live, state: TaskState) {
+    let id = live.record().task.id;
+    let over = state.is_terminal();
+    // At once: a message that continues the task must not find this turn, nor be forgotten with it.
+    runner.live().put_to_rest(&id, || {
+        let mut now = live.lock();
+        now.running = false;
+        let mut listeners = std::mem::take(&mut now.listeners);
+        listeners.retain(|listener| listener.stays && !over);
+        listeners
+    });
+    live.state.send_replace(state);
+}
+
+/// The turn ended without a word: its task fails.
+pub(crate) async fn broke(runner: &TaskRunner, live: &Live, reason: &str) {
+    tracing::error!(task = live.record().task.id, reason, "turn broke");
+    finish(runner, live, Some(TaskState::Failed), Some("the agent broke down".to_owned())).await;
+}
+
+/// The end of a task could not be written: listeners learn that it failed. Why stands in the log, and is nobody else's.
+async fn lost(live: &Live, runner: &TaskRunner) {
+    let failure = NotedFailure::ResultNotKept;
+    let now_ms = runner.now().timestamp_millis();
+    runner.store().note_failures(std::slice::from_ref(&live.id), failure, now_ms).await;
+    live.change(|now| {
+        now.record.task.artifacts = None;
+        let event = store::fail(&mut now.record.task, failure, now_ms);
+        now.close(live.answer.outcome());
+        Some(event)
+    })
+    .await;
+    rest(runner, live, TaskState::Failed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_cut_between_letters() {
+        let long = said("ü".repeat(task::REASON_BYTES_MAX));
+        let text = long.text().expect("a text");
+        assert_eq!((text.len(), text.chars().all(|letter| letter == 'ü')), (task::REASON_BYTES_MAX, true));
+        assert_eq!(said("odd".to_owned() + &"ü".repeat(task::REASON_BYTES_MAX)).text().map(str::len), Some(4_095));
+        assert_eq!(said("short".to_owned()).text(), Some("short"));
+    }
+}
