@@ -13,6 +13,7 @@ use althing_discovery::lan::{Lan, LanConfig};
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
+use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
@@ -156,6 +157,7 @@ fn execute(
         models: config.models.clone(),
         labels: config.node.labels.clone(),
         agents: Some(asking.clone()),
+        gate: contract_gates(),
     };
     let compiler = compiler(at, entropy)?;
     let (soft, hard) = (althing_wasm::Soft::compiled_by(compiler.clone()), compiler);

@@ -14,7 +14,7 @@ use crate::kernel::Kernel;
 use crate::memory::Memories;
 use crate::model::Secrets;
 use crate::syscalls::SystemCalls;
-use crate::tools::{Definition, Fault, ToolServer};
+use crate::tools::{Definition, Fault, MakeGate, ToolServer, contract_gates};
 
 /// Runs modules of agents that are not hard real-time.
 pub trait SoftRuntime: Send + Sync + 'static {
@@ -81,10 +81,12 @@ pub struct Ports {
     pub labels: Vec<String>,
     /// Asks other agents.
     pub agents: Option<Arc<dyn AgentCalls>>,
+    /// Decides which system calls may run, and hears how they end.
+    pub gate: MakeGate,
 }
 
 impl Ports {
-    /// No secrets, no servers, no memory.
+    /// No secrets, no servers, no memory; the contract alone decides.
     #[must_use]
     pub fn none() -> Ports {
         Ports {
@@ -94,6 +96,7 @@ impl Ports {
             models: Vec::new(),
             labels: Vec::new(),
             agents: None,
+            gate: contract_gates(),
         }
     }
 }

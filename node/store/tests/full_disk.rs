@@ -100,7 +100,11 @@ fn below_the_reserve_a_batch_that_also_takes_rows_away_may_put_none() {
     for batch in [first, last] {
         let refused = wait(store.write(batch, Durability::Synced)).expect_err("it would take room");
         assert_full(&refused, dir.path());
-        assert_eq!(store.scan(LEFT, Range::all(9)).expect("readable"), std::slice::from_ref(&old), "nothing of it was done");
+        assert_eq!(
+            store.scan(LEFT, Range::all(9)).expect("readable"),
+            std::slice::from_ref(&old),
+            "nothing of it was done"
+        );
     }
     let mut trim = Batch::new();
     trim.delete(LEFT, "old");

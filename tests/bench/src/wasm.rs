@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use althing_execution::agent::Parameters;
 use althing_execution::kernel::{Kernel, KernelConfig};
 use althing_execution::process::ProcessConfig;
-use althing_execution::tools::Tools;
+use althing_execution::tools::{ContractGate, Tools};
 use althing_execution::{
     Agent, Builtins, Host, Loaded, Output, Ports, Scheduling, SoftRuntime as _, SystemCalls, Turn,
 };
@@ -158,7 +158,7 @@ pub async fn run() {
     std::fs::write(folder.path().join("echo.wat"), ECHO).expect("a file");
     let contract = Contract::from_value(&json!({ "class": { "latency": "srt" } })).expect("a contract");
     let calls = SystemCalls {
-        tools: Arc::new(Tools::of("echo", &contract, BTreeMap::new())),
+        tools: Arc::new(Tools::new("echo", BTreeMap::new(), Arc::new(ContractGate::of(&contract)))),
         memory: None,
         allowance: Arc::default(),
     };

@@ -11,7 +11,7 @@ use althing_execution::kernel::{Kernel, KernelConfig};
 use althing_execution::memory::{Embedder, MEMORY, Memories};
 use althing_execution::process::ProcessConfig;
 use althing_execution::realtime::{Lateness, now_ns};
-use althing_execution::tools::{Definition, Fault, ToolServer, Tools};
+use althing_execution::tools::{ContractGate, Definition, Fault, ToolServer, Tools};
 use althing_execution::{Builtins, Echo, Host, Output, Ports, Scheduling, Turn};
 use althing_protocol::binding::{Candidates, Model, Runtime};
 use althing_protocol::contract::{Contract, Memory};
@@ -179,7 +179,8 @@ impl ToolServer for Nothing {
 async fn gate(rounds: usize) -> Result<Row, Failure> {
     let contract = contract(&json!({ "capabilities": ["none/*"] }))?;
     let server: Arc<dyn ToolServer> = Arc::new(Nothing);
-    let tools = Tools::of("bench", &contract, BTreeMap::from([("none".to_owned(), server)]));
+    let tools =
+        Tools::new("bench", BTreeMap::from([("none".to_owned(), server)]), Arc::new(ContractGate::of(&contract)));
     tools.listed().await;
     let mut took = Vec::with_capacity(rounds);
     for _ in 0..rounds {

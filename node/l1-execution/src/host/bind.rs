@@ -33,7 +33,7 @@ impl Host {
         if let Some(agents) = AgentServer::of(file, contract, self.ports.agents.as_ref()) {
             servers.insert(agents::SERVER.to_owned(), Arc::new(agents));
         }
-        let tools = Arc::new(Tools::of(&file.name, contract, servers));
+        let tools = Arc::new(Tools::new(&file.name, servers, (self.ports.gate)(contract)));
         let bound = self.bound(file, folder, contract, &tools);
         if let Some(scheduling) = &self.scheduling {
             // What was started to be asked ends again.

@@ -60,7 +60,7 @@ impl Host {
             servers.insert(agents::SERVER.to_owned(), Arc::new(agents));
         }
         Ok(SystemCalls {
-            tools: Arc::new(Tools::of(&file.name, contract, servers)),
+            tools: Arc::new(Tools::new(&file.name, servers, (self.ports.gate)(contract))),
             memory,
             allowance: Arc::new(Allowance::of(contract)),
         })

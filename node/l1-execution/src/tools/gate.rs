@@ -1,8 +1,14 @@
-//! May this system call run?
+//! May this system call run, and how did it end?
+
+use std::sync::Arc;
 
 use althing_protocol::Contract;
 use althing_protocol::contract::covers;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use serde_json::Value;
+
+use super::ToolError;
 
 /// A call that an agent wants to make.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +21,8 @@ pub struct ToolCall<'a> {
     pub definition: &'a str,
     /// What it is called with.
     pub arguments: &'a Value,
+    /// On whose behalf, the origin first.
+    pub principals: &'a [String],
 }
 
 /// A call that may not be made.
@@ -25,16 +33,29 @@ pub struct Denied {
     pub reason: String,
 }
 
-/// Decides on every system call. Without an answer nothing is dispatched.
+/// Decides on every system call of an agent, and hears how those that it let through ended. Without a decision nothing is
+/// dispatched. A call whose turn was dropped after the decision is not settled: nobody knows what became of it.
 pub trait ToolGate: Send + Sync + 'static {
     /// May the agent know of the tool?
     fn lists(&self, agent: &str, tool: &str) -> bool;
 
-    /// May the call be made?
+    /// May the call be made? A person may have to be asked, so it may take its time.
     ///
     /// # Errors
     /// [`Denied`], with the reason.
-    fn check(&self, call: &ToolCall<'_>) -> Result<(), Denied>;
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>>;
+
+    /// Hears how a call ended that may be made. The agent is told after that.
+    fn settle<'a>(&'a self, call: &'a ToolCall<'a>, outcome: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()>;
+}
+
+/// Makes the gate of an agent with that contract.
+pub type MakeGate = Arc<dyn Fn(&Contract) -> Arc<dyn ToolGate> + Send + Sync>;
+
+/// Gates that know the contract alone.
+#[must_use]
+pub fn contract_gates() -> MakeGate {
+    Arc::new(|contract| Arc::new(ContractGate::of(contract)))
 }
 
 /// The contract alone: what its `capabilities` name may be called, everything else is denied.
@@ -68,6 +89,16 @@ impl ToolGate for ContractGate {
         names(&self.capabilities, tool) && !names(&self.consent_for, tool)
     }
 
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
+        std::future::ready(self.check(call)).boxed()
+    }
+
+    fn settle<'a>(&'a self, _: &'a ToolCall<'a>, _: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()> {
+        std::future::ready(()).boxed()
+    }
+}
+
+impl ContractGate {
     fn check(&self, call: &ToolCall<'_>) -> Result<(), Denied> {
         if self.lists(call.agent, call.tool) {
             return Ok(());
@@ -97,7 +128,7 @@ mod tests {
     fn all_tools_of_a_server_are_none_of_a_server_whose_name_begins_like_it() {
         let gate = ContractGate::new(vec!["files/*".to_owned(), "mail/send".to_owned()]);
         let may = |tool: &str| {
-            let call = ToolCall { agent: "a", tool, definition: "", arguments: &Value::Null };
+            let call = ToolCall { agent: "a", tool, definition: "", arguments: &Value::Null, principals: &[] };
             assert_eq!(gate.check(&call).is_ok(), gate.lists("a", tool), "{tool}");
             gate.lists("a", tool)
         };

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_protocol::{Contract, binding, digest, hex};
+use althing_protocol::{binding, digest, hex};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
@@ -22,7 +22,7 @@ use crate::known::{Known, real_name, told_name};
 use crate::syscalls;
 
 pub use crate::definition::Definition;
-pub use gate::{ContractGate, Denied, ToolCall, ToolGate};
+pub use gate::{ContractGate, Denied, MakeGate, ToolCall, ToolGate, contract_gates};
 
 /// How long a tool may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -150,12 +150,6 @@ impl Tools {
     #[must_use]
     pub fn new(agent: &str, servers: BTreeMap<String, Arc<dyn ToolServer>>, gate: Arc<dyn ToolGate>) -> Tools {
         Tools { agent: agent.to_owned(), servers, gate, known: Mutex::default() }
-    }
-
-    /// The same, as far as a contract alone lets the agent use them.
-    #[must_use]
-    pub fn of(agent: &str, contract: &Contract, servers: BTreeMap<String, Arc<dyn ToolServer>>) -> Tools {
-        Tools::new(agent, servers, Arc::new(ContractGate::of(contract)))
     }
 
     /// From now on only these definitions may be called. What was pinned stays.
@@ -300,12 +294,27 @@ impl Tools {
         let arguments: Value = serde_json::from_str(text).map_err(|error| refused(error.to_string()))?;
         record.arguments = hash(&arguments);
         // The gate is asked first: who may not use a tool does not learn whether there is one.
-        let call = ToolCall { agent: &self.agent, tool: name, definition: &record.definition, arguments: &arguments };
-        self.gate.check(&call)?;
-        if !arguments.is_object() {
-            return Err(refused("they are no object".to_owned()));
-        }
-        let result = self.call(name, &arguments, record).await?;
+        let (definition, principals) = (record.definition.clone(), syscalls::around().principals);
+        let call = ToolCall {
+            agent: &self.agent,
+            tool: name,
+            definition: &definition,
+            arguments: &arguments,
+            principals: &principals,
+        };
+        self.gate.decide(&call).await?;
+        let outcome = if arguments.is_object() {
+            self.bounded(name, &arguments, record).await
+        } else {
+            Err(refused("they are no object".to_owned()))
+        };
+        self.gate.settle(&call, outcome.as_ref()).await;
+        outcome
+    }
+
+    /// Calls a tool; a result that is too long is an error.
+    async fn bounded(&self, name: &str, arguments: &Value, record: &mut CallRecord) -> Result<Value, ToolError> {
+        let result = self.call(name, arguments, record).await?;
         let length = result.to_string().len();
         if length > RESULT_BYTES_MAX {
             let fault = Fault::Failed(format!("its result has {length} bytes, and {RESULT_BYTES_MAX} is the most"));
@@ -337,12 +346,29 @@ impl Tools {
         Err(fault(Fault::Stale))
     }
 
-    /// Whether a call that is no server's may be made.
+    /// Makes a call that is no server's, where it may be made.
     ///
     /// # Errors
-    /// [`Denied`].
-    pub fn permits(&self, name: &str) -> Result<(), Denied> {
-        self.gate.check(&ToolCall { agent: &self.agent, tool: name, definition: "", arguments: &Value::Null })
+    /// Why it is denied, or what `work` says.
+    pub async fn permitted<T>(&self, name: &str, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+        let principals = syscalls::around().principals;
+        let call = ToolCall {
+            agent: &self.agent,
+            tool: name,
+            definition: "",
+            arguments: &Value::Null,
+            principals: &principals,
+        };
+        self.gate.decide(&call).await.map_err(|denied| denied.to_string())?;
+        let outcome = work.await;
+        match &outcome {
+            Ok(_) => self.gate.settle(&call, Ok(&Value::Null)).await,
+            Err(reason) => {
+                let fault = ToolError::Fault { tool: name.to_owned(), fault: Fault::Failed(reason.clone()) };
+                self.gate.settle(&call, Err(&fault)).await;
+            }
+        }
+        outcome
     }
 
     /// Ends all servers.

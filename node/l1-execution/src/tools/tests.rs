@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use althing_protocol::Contract;
 use serde_json::json;
 
 use super::*;
@@ -61,7 +62,7 @@ async fn what_wants_consent_is_denied_where_nobody_can_be_asked() {
     let contract = Contract::from_value(&contract).expect("a contract");
     let counting = Arc::new(Counting::default());
     let servers = BTreeMap::from([("files".to_owned(), counting.clone() as Arc<dyn ToolServer>)]);
-    let tools = Tools::of("agent", &contract, servers);
+    let tools = Tools::new("agent", servers, Arc::new(ContractGate::of(&contract)));
     assert_eq!(tools.listed().await.keys().collect::<Vec<_>>(), ["files__read"]);
     let (outcome, record) = tools.invoke("files/write", "{}").await;
     assert!(outcome.expect_err("denied").to_string().contains("consent"), "{record:?}");
@@ -251,4 +252,64 @@ async fn a_servers_name_that_begins_like_an_allowed_one_is_another_servers() {
         assert!(!matches!(outcome, Ok(_) | Err(ToolError::Fault { .. })), "{name}: {outcome:?}");
     }
     assert_eq!(counting.calls.load(Ordering::SeqCst), 0);
+}
+
+/// Takes its time over each call, forbids what is written, and notes all that it is told.
+#[derive(Default)]
+struct Noting(Mutex<Vec<String>>);
+
+impl Noting {
+    fn note(&self, what: String) {
+        self.0.lock().expect("nobody panics with it").push(what);
+    }
+}
+
+impl ToolGate for Noting {
+    fn lists(&self, _: &str, _: &str) -> bool {
+        true
+    }
+
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            self.note(format!("{} for {}?", call.tool, call.principals.join(", ")));
+            let denied = || Denied { reason: "it writes".to_owned() };
+            if call.tool.ends_with("write") { Err(denied()) } else { Ok(()) }
+        })
+    }
+
+    fn settle<'a>(&'a self, call: &'a ToolCall<'a>, outcome: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            self.note(format!("{} {}", call.tool, if outcome.is_ok() { "done" } else { "failed" }));
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_gate_hears_for_whom_a_call_is_before_it_is_made_and_how_it_ended() {
+    let (counting, gate) = (Arc::new(Counting::default()), Arc::new(Noting::default()));
+    let servers = BTreeMap::from([("files".to_owned(), counting.clone() as Arc<dyn ToolServer>)]);
+    let tools = Tools::new("agent", servers, gate.clone());
+    let around = syscalls::Around { principals: Arc::from(["local".to_owned()]), ..syscalls::Around::default() };
+    syscalls::AROUND
+        .scope(around, async {
+            tools.invoke("files/read", "{}").await.0.expect("it is made");
+            tools.invoke("files/write", "{}").await.0.expect_err("it is denied");
+            tools.invoke("files/read", "[]").await.0.expect_err("no object");
+            let kept: Result<u8, String> = tools.permitted("memory/get", async { Err("gone".to_owned()) }).await;
+            assert_eq!(kept, Err("gone".to_owned()));
+        })
+        .await;
+    let noted = gate.0.lock().expect("nobody panics with it").clone();
+    let all = [
+        "files/read for local?",
+        "files/read done",
+        "files/write for local?",
+        "files/read for local?",
+        "files/read failed",
+        "memory/get for local?",
+        "memory/get failed",
+    ];
+    assert_eq!((noted, counting.calls.load(Ordering::SeqCst)), (all.map(str::to_owned).to_vec(), 1));
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use a2a::{Message, Part, Role};
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::realtime::ran_ns;
-use althing_execution::tools::Tools;
+use althing_execution::tools::{ContractGate, Tools};
 use althing_execution::{Agent, AgentError, Loaded, Output, SoftRuntime as _, SystemCalls, Turn};
 use althing_protocol::Contract;
 use althing_wasm::{Hard, ModuleError, Soft};
@@ -96,7 +96,7 @@ fn load(soft: &Soft, text: &str) -> Result<Arc<dyn Agent>, String> {
 
 fn load_with(soft: &Soft, text: &str, calls: Option<u64>) -> Result<Arc<dyn Agent>, String> {
     let contract = contract(calls);
-    let tools = Arc::new(Tools::of("guest", &contract, BTreeMap::new()));
+    let tools = Arc::new(Tools::new("guest", BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
     let calls = SystemCalls { tools, memory: None, allowance: Arc::default() };
     match soft.load(text.as_bytes(), &contract, &calls)? {
         Loaded::Agent(agent) => Ok(agent),

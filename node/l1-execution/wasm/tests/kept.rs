@@ -6,7 +6,7 @@ use std::sync::Arc;
 use a2a::{Message, Part, Role};
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::memory::{Embedder, MEMORY, Memories, Memory};
-use althing_execution::tools::Tools;
+use althing_execution::tools::{ContractGate, Tools};
 use althing_execution::{Agent, Loaded, Output, SoftRuntime as _, SystemCalls, Turn};
 use althing_protocol::{Contract, contract};
 use althing_store::MemoryStore;
@@ -80,7 +80,7 @@ fn load(calls: u64, memory: &Memory) -> Arc<dyn Agent> {
         "compute": { "memory_bytes": 2 << 20, "cpu_ms_per_turn": 1_000, "calls_per_turn": calls },
     });
     let contract = Contract::from_value(&contract).expect("a contract");
-    let tools = Arc::new(Tools::of("guest", &contract, BTreeMap::new()));
+    let tools = Arc::new(Tools::new("guest", BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
     let calls = SystemCalls { tools, memory: Some(memory.clone()), allowance: Arc::default() };
     match Soft::default().load(KEEPS.as_bytes(), &contract, &calls).expect("a component") {
         Loaded::Agent(agent) => agent,

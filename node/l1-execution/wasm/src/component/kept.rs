@@ -8,39 +8,33 @@ use super::bindings::althing::agent::memory;
 /// What a contract does not let a guest keep is refused in words, not by a trap.
 impl memory::Host for Data {
     async fn put(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), String>> {
-        let kept = self.kept("memory/put");
-        Ok(async { worded(kept?.put(&key, &value).await) }.await)
+        Ok(self.keep("memory/put", async |memory| memory.put(&key, &value).await).await)
     }
 
     async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, String>> {
-        let kept = self.kept("memory/get");
-        Ok(async { worded(kept?.get(&key).await) }.await)
+        Ok(self.keep("memory/get", async |memory| memory.get(&key).await).await)
     }
 
     async fn delete(&mut self, key: String) -> wasmtime::Result<Result<bool, String>> {
-        let kept = self.kept("memory/delete");
-        Ok(async { worded(kept?.delete(&key).await) }.await)
+        Ok(self.keep("memory/delete", async |memory| memory.delete(&key).await).await)
     }
 
     async fn keys(&mut self, prefix: String) -> wasmtime::Result<Result<Vec<String>, String>> {
-        let kept = self.kept("memory/keys");
-        Ok(async { worded(kept?.keys(&prefix).await) }.await)
+        Ok(self.keep("memory/keys", async |memory| memory.keys(&prefix).await).await)
     }
 
     async fn remember(&mut self, source: String, text: String) -> wasmtime::Result<Result<u32, String>> {
-        let kept = self.kept("memory/remember");
-        Ok(async { worded(kept?.remember(&source, &text).await).map(count) }.await)
+        let kept = self.keep("memory/remember", async |memory| memory.remember(&source, &text).await).await;
+        Ok(kept.map(count))
     }
 
     async fn forget(&mut self, source: String) -> wasmtime::Result<Result<u32, String>> {
-        let kept = self.kept("memory/forget");
-        Ok(async { worded(kept?.forget(&source).await).map(count) }.await)
+        Ok(self.keep("memory/forget", async |memory| memory.forget(&source).await).await.map(count))
     }
 
     async fn recall(&mut self, question: String, most: u32) -> wasmtime::Result<Result<Vec<memory::Passage>, String>> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let kept = self.kept("memory/recall");
-        let recalled = async { worded(kept?.recall(&question, most).await) }.await;
+        let recalled = self.keep("memory/recall", async |memory| memory.recall(&question, most).await).await;
         let passage = |recalled: Recalled| memory::Passage {
             id: recalled.id,
             source: recalled.source,
@@ -54,22 +48,24 @@ impl memory::Host for Data {
 }
 
 impl Data {
-    /// A handle of its own: `self` cannot be shared while it is used. Each call counts among the turn's, and passes the
-    /// gate as models' do.
-    fn kept(&mut self, call: &str) -> Result<Memory, String> {
+    /// Works on what is kept. Each call passes the gate as models' do, and counts among the turn's.
+    async fn keep<T>(
+        &mut self,
+        call: &str,
+        work: impl AsyncFnOnce(Memory) -> Result<T, MemoryError>,
+    ) -> Result<T, String> {
         let memory = self.calls.memory.clone();
         let memory = memory.ok_or("the contract has no `memory`: the agent keeps nothing")?;
-        self.calls.tools.permits(call).map_err(|denied| denied.to_string())?;
-        if self.calls_left == 0 {
-            return Err("the turn has made all the calls that its contract allows".to_owned());
-        }
-        self.calls_left -= 1;
-        Ok(memory)
+        let (tools, calls_left) = (self.calls.tools.clone(), &mut self.calls_left);
+        let counted = async {
+            if *calls_left == 0 {
+                return Err("the turn has made all the calls that its contract allows".to_owned());
+            }
+            *calls_left -= 1;
+            work(memory).await.map_err(|error| error.to_string())
+        };
+        tools.permitted(call, counted).await
     }
-}
-
-fn worded<T>(kept: Result<T, MemoryError>) -> Result<T, String> {
-    kept.map_err(|error| error.to_string())
 }
 
 fn count(passages: usize) -> u32 {
