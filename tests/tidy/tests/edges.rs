@@ -72,7 +72,12 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-td",
         ],
     ),
-    ("althing-gateway", &["althing-calls", "althing-protocol", "althing-td"]),
+    (
+        "althing-control",
+        &["althing-calls", "althing-discovery", "althing-execution", "althing-node", "althing-protocol", "althing-td"],
+    ),
+    ("althing-edge", &["althing-protocol"]),
+    ("althing-gateway", &["althing-calls", "althing-edge", "althing-protocol", "althing-td"]),
     ("althing-testing", &[]),
     ("althing-tidy", &["althing-testing"]),
 ];
