@@ -1,5 +1,6 @@
 //! How commands fail: a sentence for people, a stable exit code for scripts.
 
+use althing_control::Problem;
 use althing_node::network_key::NetworkKeyFileError;
 use althing_node::{Kind, NodeError, OwnerError, SecretError};
 use serde_json::json;
@@ -43,6 +44,20 @@ fn code_of(kind: Kind) -> u8 {
         Kind::Refused => code::REFUSED,
         Kind::NotYet => code::LATER,
         Kind::Failed => code::FAILED,
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Failure {
+        let code = match problem.kind {
+            althing_control::Kind::Invalid => code::USAGE,
+            althing_control::Kind::NotFound => code::NOT_FOUND,
+            althing_control::Kind::Refused => code::REFUSED,
+            althing_control::Kind::Unreachable => code::UNREACHABLE,
+            althing_control::Kind::NotYet => code::LATER,
+            althing_control::Kind::Failed => code::FAILED,
+        };
+        Failure::new(code, problem.message)
     }
 }
 

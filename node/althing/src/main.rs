@@ -2,9 +2,10 @@
 
 mod args;
 mod bench;
+mod client;
 mod commands;
 mod config;
-mod control;
+mod control_socket;
 mod demo;
 mod exit;
 mod faces;

@@ -7,16 +7,14 @@
 //!
 //! **Never knows**: where agents are, frames, keys other than the node's own, which signs cards.
 
-mod activity;
-mod card;
-mod guard;
-mod introduce;
-mod jsonrpc;
-mod serve;
+mod a2a;
+mod wot;
 
 use std::sync::Arc;
 
-use althing_calls::Calls;
+use a2a::{card, jsonrpc};
+use althing_calls::{Calls, Principal};
+use althing_edge::{host, host_and_origin, problem, token};
 use althing_protocol::SecretKey;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
@@ -25,9 +23,8 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use serde_json::json;
 
-pub use guard::Access;
-pub use introduce::{introductions, paths};
-pub use serve::{Limits, serve};
+pub use althing_edge::{Access, Limits, serve};
+pub use wot::{introductions, paths};
 
 /// Bytes of a request's body: an operation of the protocol's largest body and its envelope.
 const BODY_BYTES_MAX: usize = althing_protocol::limits::BODY_BYTES_MAX + 4_096;
@@ -38,23 +35,31 @@ const AGENTS_MAX: usize = 1_000;
 pub(crate) struct Gateway {
     calls: Calls,
     key: SecretKey,
-    access: Access,
+    access: Arc<Access>,
+}
+
+impl Gateway {
+    /// The principal that a request which passed the guard acts as.
+    pub(crate) fn principal(&self) -> Principal {
+        if self.access.token.is_some() { Principal::Token } else { Principal::Local }
+    }
 }
 
 /// All routes. `key` is the node's and signs agent cards.
 pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
-    let gateway = Arc::new(Gateway { calls, key, access });
+    let access = Arc::new(access);
+    let gateway = Arc::new(Gateway { calls, key, access: access.clone() });
     let a2a = Router::new()
         .route("/a2a/{agent}", post(jsonrpc::call))
         .route("/a2a/{agent}/", post(jsonrpc::call))
         .route("/a2a/{agent}/.well-known/agent-card.json", get(card::show))
         .route("/agents", get(agents))
-        .layer(middleware::from_fn_with_state(gateway.clone(), guard::token));
+        .layer(middleware::from_fn_with_state(access.clone(), token));
     Router::new()
         .route("/healthz", get(health))
         .merge(a2a)
         .fallback(missing)
-        .layer(middleware::from_fn_with_state(gateway.clone(), guard::host_and_origin))
+        .layer(middleware::from_fn_with_state(access, host_and_origin))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(gateway)
 }
@@ -73,7 +78,7 @@ async fn health(State(gateway): State<Arc<Gateway>>) -> Response {
 
 /// Every agent of the mesh that this node knows, with the address of its card.
 async fn agents(State(gateway): State<Arc<Gateway>>, headers: axum::http::HeaderMap) -> Response {
-    let host = guard::host(&headers).unwrap_or_default();
+    let host = host(&headers).unwrap_or_default();
     let found = gateway.calls.known(AGENTS_MAX);
     let list = found.iter().map(|known| {
         let id = known.agent.to_string();
@@ -91,5 +96,5 @@ async fn agents(State(gateway): State<Arc<Gateway>>, headers: axum::http::Header
 async fn missing(uri: axum::http::Uri) -> Response {
     let message =
         format!("there is nothing at {}; agents answer at /a2a/<name or id>, and /agents lists them", uri.path());
-    guard::problem(axum::http::StatusCode::NOT_FOUND, &message)
+    problem(axum::http::StatusCode::NOT_FOUND, &message)
 }

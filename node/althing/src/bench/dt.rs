@@ -13,8 +13,8 @@ use crate::bench::load::{self, Load};
 use crate::bench::windows::{self, BUDGET_US, PERIOD_NS};
 use crate::bench::{goal, progress};
 use crate::commands::Out;
-use crate::control::agents::machine;
 use crate::exit::Failure;
+use althing_control::machine;
 
 /// Rounds of the hard real-time agent's jobs: about half a millisecond.
 const ROUNDS: u64 = 200_000;

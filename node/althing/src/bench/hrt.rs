@@ -20,8 +20,8 @@ use crate::bench::load::{self, Load};
 use crate::bench::windows::{self, BUDGET_US, PERIOD_NS, WORK};
 use crate::bench::{goal, not_judged, progress};
 use crate::commands::Out;
-use crate::control::agents::machine;
 use crate::exit::Failure;
+use althing_control::machine;
 
 /// Jobs of one window.
 const WINDOW: u64 = 100;

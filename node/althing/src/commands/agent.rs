@@ -8,11 +8,11 @@ use althing_td::{AgentFile, parse_contract, parse_partial_contract};
 use serde_json::{Value, json};
 
 use crate::args::{Agent, Run};
+use crate::client::Client;
 use crate::commands::{Out, print_line, rows, table, text};
-use crate::control::client::Client;
-use crate::control::{AddRequest, RunLine};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
+use althing_control::{AddRequest, RunLine};
 
 /// Largest agent file.
 const FILE_BYTES_MAX: u64 = 256 << 10;
@@ -103,7 +103,7 @@ pub async fn hold(at: &Paths, run: &Run, out: &Out) -> Result<(), Failure> {
                 return Err(Failure::failed(format!("it was stopped: {}", text(&status, "why"))));
             }
             Some(RunLine::Status(_)) => {}
-            Some(RunLine::Error { exit_code, message }) => return Err(Failure::new(exit_code, message)),
+            Some(RunLine::Error(problem)) => return Err(problem.into()),
             None => return Err(Failure::new(code::NO_NODE, "the node stopped")),
         }
     }

@@ -11,12 +11,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::args::Bind;
+use crate::client::Client;
 use crate::commands::agent::{self, escape};
 use crate::commands::{Out, rows, short, table, text};
-use crate::control::AddRequest;
-use crate::control::client::Client;
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
+use althing_control::AddRequest;
 
 /// Bytes of a sealed manifest's file.
 const SEALED_BYTES_MAX: u64 = 4 << 20;

@@ -5,11 +5,11 @@ use std::io::{Read as _, Write as _};
 use serde_json::Value;
 
 use crate::args::Call;
+use crate::client::{Client, Lines};
 use crate::commands::{Out, plain, print_line, rows, short, text};
-use crate::control::client::{Client, Lines};
-use crate::control::{CallLine, CallRequest};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
+use althing_control::{CallLine, CallRequest};
 
 /// Bytes that are read from standard input.
 const INPUT_BYTES_MAX: u64 = (1 << 20) - (32 << 10);
@@ -102,7 +102,7 @@ async fn print(lines: &mut Lines, shown: &mut Shown) -> Result<(), Failure> {
         match line {
             CallLine::Explain(why) => shown.explain(&why),
             CallLine::Event(event) => shown.event(&event),
-            CallLine::Error { exit_code, message } => return Err(Failure::new(exit_code, message)),
+            CallLine::Error(problem) => return Err(problem.into()),
         }
     }
     Ok(())

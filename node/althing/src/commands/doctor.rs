@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::client::Client;
 use crate::commands::{Out, rows, text};
-use crate::control::client::Client;
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 

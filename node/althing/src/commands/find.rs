@@ -4,8 +4,8 @@ use althing_discovery::Query;
 use serde_json::Value;
 
 use crate::args::Find;
+use crate::client::Client;
 use crate::commands::{Out, rows, short, table, text};
-use crate::control::client::Client;
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 

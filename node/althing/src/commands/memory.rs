@@ -6,11 +6,11 @@ use althing_store::file::read_text;
 use serde_json::{Value, json};
 
 use crate::args::Memory;
+use crate::client::Client;
 use crate::commands::{Out, rows, table, text};
-use crate::control::MemoryRequest;
-use crate::control::client::Client;
 use crate::exit::Failure;
 use crate::paths::Paths;
+use althing_control::MemoryRequest;
 
 /// What the node takes in one request, bytes.
 const FILE_BYTES_MAX: u64 = 2 << 20;

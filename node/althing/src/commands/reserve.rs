@@ -1,11 +1,11 @@
 //! `althing reserve`
 
 use crate::args::Reserve;
+use crate::client::Client;
 use crate::commands::{Out, agent, short, text};
-use crate::control::ReserveRequest;
-use crate::control::client::Client;
 use crate::exit::Failure;
 use crate::paths::Paths;
+use althing_control::ReserveRequest;
 
 /// Holds what a contract needs on another node, or gives it back.
 pub async fn run(at: &Paths, reserve: &Reserve, out: &Out) -> Result<(), Failure> {

@@ -4,10 +4,10 @@ use althing_node::{Owner, owner};
 use althing_protocol::SecretKey;
 use serde_json::{Value, json};
 
+use crate::client::Client;
 use crate::commands::agent::escape;
 use crate::commands::panes::panes;
 use crate::commands::{Out, rows, short, table, text};
-use crate::control::client::Client;
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 use crate::ports;

@@ -12,9 +12,9 @@ use ratatui::widgets::{Block, Paragraph, Row, Table};
 use serde_json::{Value, json};
 
 use crate::args::Top;
+use crate::client::Client;
 use crate::commands::panes::{Pane, panes};
 use crate::commands::{Out, plain, print_line, table, text};
-use crate::control::client::Client;
 use crate::exit::Failure;
 use crate::paths::Paths;
 

@@ -4,11 +4,11 @@ use althing_protocol::{CallerId, IdentityError};
 use serde_json::Value;
 
 use crate::args::Trust;
+use crate::client::Client;
 use crate::commands::{Out, rows, text};
-use crate::control::TrustRequest;
-use crate::control::client::Client;
 use crate::exit::Failure;
 use crate::paths::Paths;
+use althing_control::TrustRequest;
 
 /// Gives or takes trust, or lists it.
 pub async fn run(at: &Paths, trust: &Trust, out: &Out) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::args::Up;
 use crate::commands::{Out, print_line};
 use crate::config::Config;
-use crate::control::server;
+use crate::control_socket;
 use crate::exit::Failure;
 use crate::paths::Paths;
 use crate::ports::{self, Opened};
@@ -22,8 +22,8 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     let Opened { node, owner: told, faces } = ports::open(at, &config).await?;
     let node = Arc::new(node);
     faces.serve(&node, &config);
-    let listener = server::bind(&at.socket())?;
-    tokio::spawn(server::serve(listener, node.clone()));
+    let listener = control_socket::bind(&at.socket())?;
+    tokio::spawn(control_socket::serve(listener, node.clone()));
     // As it was when the keys were read: they may have changed while the node started.
     let known = told.borrow().stamp;
     announce(&node, at, out);

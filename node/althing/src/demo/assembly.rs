@@ -12,11 +12,11 @@ use tokio::time::Instant;
 
 use crate::args::Demo;
 use crate::commands::rows;
-use crate::control::{CallLine, CallRequest};
 use crate::demo::intruder::Intruder;
 use crate::demo::nodes::DemoNode;
 use crate::demo::stage::{Stage, told_to_stop, until};
 use crate::exit::{Failure, code};
+use althing_control::{CallLine, CallRequest};
 
 /// This project's documentation, which the knowledge agent is given when the user names no folder of their own.
 const DOCS: [(&str, &str); 6] = [
@@ -198,7 +198,7 @@ async fn strange(node: &DemoNode) -> Result<((), String), Failure> {
         Err(failure) => return refused(failure),
     };
     match lines.next().await? {
-        Some(CallLine::Error { exit_code, message }) => refused(Failure::new(exit_code, message)),
+        Some(CallLine::Error(problem)) => refused(problem.into()),
         _ => Err(Failure::failed("the stranger was answered")),
     }
 }

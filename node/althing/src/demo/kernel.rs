@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::commands::{rows, text};
-use crate::control::{CallLine, CallRequest};
 use crate::demo::nodes::DemoNode;
 use crate::demo::stage::{Stage, told_to_stop, until};
 use crate::exit::{Failure, code};
+use althing_control::{CallLine, CallRequest};
 
 /// The files of the agents, as they lie in `examples/`.
 const FILES: [(&str, &str); 9] = [
@@ -129,7 +129,7 @@ async fn call(node: &DemoNode, agent: &str, said: &str) -> Result<(Value, Durati
                     return Err(Failure::failed(text(&rows(&status["message"], "parts")[0], "text")));
                 }
             }
-            CallLine::Error { exit_code, message } => return Err(Failure::new(exit_code, message)),
+            CallLine::Error(problem) => return Err(problem.into()),
             CallLine::Explain(_) => {}
         }
     }

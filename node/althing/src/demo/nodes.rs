@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::control::client::Client;
+use crate::client::Client;
 use crate::exit::Failure;
 use crate::paths::Paths;
 

@@ -14,9 +14,7 @@ use axum::response::Response;
 use futures::stream;
 use serde_json::{Value, json};
 
-use crate::control::server::ndjson;
-use crate::control::{AddRequest, RunLine};
-use crate::exit::Failure;
+use crate::{AddRequest, Problem, RunLine, ndjson};
 
 /// Between two looks at an agent that is run.
 const LOOK: Duration = Duration::from_secs(1);
@@ -126,11 +124,10 @@ pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>)
         let first = RunLine::Runs(added(&node, &id));
         Ok((Held { node, name: id.name().to_owned() }, first))
     });
-    let (held, first) = match adding.await.unwrap_or_else(|error| Err(Failure::failed(error.to_string()))) {
+    let (held, first) = match adding.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string()))) {
         Ok(running) => running,
-        Err(failure) => {
-            let line = RunLine::Error { exit_code: failure.code, message: failure.message };
-            return ndjson(stream::iter([line]));
+        Err(problem) => {
+            return ndjson(stream::iter([RunLine::Error(problem)]));
         }
     };
     let lines = stream::unfold((held, Some(first)), |(held, first)| async move {

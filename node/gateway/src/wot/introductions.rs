@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use althing_calls::{Calls, Candidate};
+use althing_edge::{host, problem};
 use althing_protocol::SecretKey;
 use axum::Router;
 use axum::extract::{Path, State};
@@ -12,8 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::{Value, json};
 
-use crate::card::{self, Shown};
-use crate::guard::{self, problem};
+use crate::a2a::card::{self, Shown};
 
 /// The media type of a Thing Description (TD 1.1 §10.1).
 const TD: &str = "application/td+json";
@@ -59,7 +59,7 @@ async fn well_known(State(all): State<Arc<Introductions>>, headers: HeaderMap) -
     if let [only] = &agents[..] {
         return describe(only.description.bytes().to_vec());
     }
-    let host = guard::host(&headers).unwrap_or_default();
+    let host = host(&headers).unwrap_or_default();
     let links = agents.iter().map(|agent| {
         let (path, _) = paths(agent.verified.agent.name());
         json!({ "rel": "item", "type": TD, "href": format!("http://{host}{path}") })

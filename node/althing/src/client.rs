@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use althing_control::Problem;
 use futures::StreamExt as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::control::Problem;
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -91,7 +91,7 @@ fn no_node(flags: &str, socket: &Path) -> Failure {
 async fn problem(response: reqwest::Response) -> Failure {
     let status = response.status();
     match response.json::<Problem>().await {
-        Ok(problem) => Failure::new(problem.exit_code, problem.message),
+        Ok(problem) => problem.into(),
         Err(_) => Failure::failed(format!("the node answered {status}")),
     }
 }

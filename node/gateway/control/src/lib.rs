@@ -1,53 +1,39 @@
-//! The node's side of the control socket.
+//! The control API: what a node's owner asks of it, over whatever only the owner can reach. The command line speaks it over a
+//! Unix socket (0600) in the data directory.
+//!
+//! **Inputs**: HTTP requests. **Outputs**: JSON, or lines of JSON while something goes on.
+//!
+//! **Never knows**: who may ask (whoever serves it decides), exit codes, terminals.
 
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+mod agents;
+mod memory;
+mod requests;
+mod reserve;
+
 use std::sync::Arc;
 
-use althing_calls::{Among, Callee, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
+use althing_calls::{Among, Callee, Operation, OperationRequest, Principal, Refusal, Reply};
 use althing_discovery::{Found, Learned, Query};
 use althing_node::{Node, doctor, publish};
 use althing_protocol::{CallerId, IdentityError, PublicKey};
 use axum::body::Body;
 use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use futures::{Stream, StreamExt as _};
 use serde_json::{Value, json};
-use tokio::net::UnixListener;
 
-use crate::control::{AddRequest, CallLine, CallRequest, Problem, TrustRequest, agents, memory, reserve};
-use crate::exit::{Failure, code};
+pub use agents::machine;
+pub use requests::{
+    AddRequest, CallLine, CallRequest, Kind, MemoryRequest, Problem, ReserveRequest, RunLine, TrustRequest,
+};
 
-type Answer = Result<Json<Value>, Failure>;
+type Answer = Result<Json<Value>, Problem>;
 
-impl IntoResponse for Failure {
-    fn into_response(self) -> Response {
-        let problem = Problem { exit_code: self.code, message: self.message };
-        (StatusCode::UNPROCESSABLE_ENTITY, Json(problem)).into_response()
-    }
-}
-
-/// Binds the socket; what a dead node left behind is removed (the store's lock tells that it is dead).
-pub fn bind(path: &Path) -> Result<UnixListener, Failure> {
-    let failed =
-        |error: std::io::Error| Failure::failed(format!("cannot open the control socket {}: {error}", path.display()));
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    // Between bind and chmod others could connect: the folder is 0700.
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-    Ok(listener)
-}
-
-/// Serves until the node stops.
-pub async fn serve(listener: UnixListener, node: Arc<Node>) {
-    let stop = node.stop.clone();
-    let router = Router::new()
+/// All routes, for a node.
+pub fn router(node: Arc<Node>) -> Router {
+    Router::new()
         .route("/status", get(status))
         .route("/peers", get(peers))
         .route("/ps", get(agents::ps))
@@ -65,11 +51,7 @@ pub async fn serve(listener: UnixListener, node: Arc<Node>) {
         .route("/trust", get(trusted).post(trust))
         .route("/call", post(call))
         .route("/cancel", post(cancel))
-        .with_state(node);
-    let serving = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
-    if let Err(error) = serving.await {
-        tracing::error!(%error, "control socket failed");
-    }
+        .with_state(node)
 }
 
 async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
@@ -244,8 +226,8 @@ async fn describe(
     State(node): State<Arc<Node>>,
     UrlPath(agent): UrlPath<String>,
     UrlQuery(whose): UrlQuery<Whose>,
-) -> Result<Response, Failure> {
-    let unknown = |message: String| Failure::new(code::NOT_FOUND, message);
+) -> Result<Response, Problem> {
+    let unknown = |message: String| Problem::new(Kind::NotFound, message);
     let id = match node.calls.resolve(&agent, among(whose.anyone)).await {
         Ok(id) => id,
         Err(error) => {
@@ -292,7 +274,7 @@ async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> 
         let id = node.add_agent(request.file, &request.folder, request.reservation.as_deref(), true).await?;
         Ok(Json(agents::added(&node, &id)))
     });
-    adding.await.unwrap_or_else(|error| Err(Failure::failed(error.to_string())))
+    adding.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
 async fn bound(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
@@ -308,7 +290,7 @@ async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -
         node.remove_agent(&name).await?;
         Ok(Json(json!({ "removed": name })))
     });
-    removing.await.unwrap_or_else(|error| Err(Failure::failed(error.to_string())))
+    removing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
 async fn trusted(State(node): State<Arc<Node>>) -> Json<Value> {
@@ -317,7 +299,7 @@ async fn trusted(State(node): State<Arc<Node>>) -> Json<Value> {
 }
 
 async fn trust(State(node): State<Arc<Node>>, Json(request): Json<TrustRequest>) -> Answer {
-    let id: CallerId = request.id.parse().map_err(|error: IdentityError| Failure::usage(error.to_string()))?;
+    let id: CallerId = request.id.parse().map_err(|error: IdentityError| Problem::invalid(error.to_string()))?;
     node.set_trust(id, request.trusted).await?;
     Ok(Json(json!({ "id": request.id, "trusted": request.trusted })))
 }
@@ -334,37 +316,24 @@ fn among(anyone: bool) -> Among {
 }
 
 /// Asks what a person at this node asks.
-async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &Value) -> Result<Reply, Failure> {
+async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &Value) -> Result<Reply, Problem> {
     let callee = Callee::Named(request.agent.clone(), among(request.anyone));
-    let asked = OperationRequest::parse(operation, params.to_string().into_bytes()).map_err(|error| failure(&error))?;
+    let asked = OperationRequest::parse(operation, params.to_string().into_bytes()).map_err(Problem::from)?;
     let asked = althing_calls::CallRequest::new(callee, asked, vec![Principal::Local]);
     node.calls.ask(asked).await.map_err(|error| match node.discovery.no_agent_but_thing(&request.agent) {
-        Some(thing) if error.refusal == Refusal::AgentUnknown => Failure::new(
-            code::NOT_FOUND,
+        Some(thing) if error.refusal == Refusal::AgentUnknown => Problem::new(
+            Kind::NotFound,
             format!(
                 "{:?} is a Thing that was read at {}, and no agent: use it by the forms of its description (`althing \
                  describe`)",
                 request.agent, thing.from
             ),
         ),
-        _ => failure(&error),
+        _ => error.into(),
     })
 }
 
-/// The exit code of an operation's error.
-fn failure(error: &OperationError) -> Failure {
-    let code = match error.refusal {
-        Refusal::AgentUnknown | Refusal::AgentNotHere | Refusal::TaskNotFound | Refusal::MethodNotFound => {
-            code::NOT_FOUND
-        }
-        Refusal::CallerNotAllowed => code::REFUSED,
-        Refusal::AgentUnreachable | Refusal::DeadlineExceeded | Refusal::OfNewerNode(_) => code::UNREACHABLE,
-        _ => code::FAILED,
-    };
-    Failure::new(code, error.message.clone())
-}
-
-async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Result<Response, Failure> {
+async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Result<Response, Problem> {
     let mut message = json!({
         "messageId": new_id(&node),
         "role": "ROLE_USER",
@@ -382,17 +351,14 @@ async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -
     let lines = futures::stream::iter(explained.map(CallLine::Explain)).chain(events.map(|event| match event {
         Ok(body) => match serde_json::from_slice(&body) {
             Ok(event) => CallLine::Event(event),
-            Err(error) => CallLine::Error { exit_code: code::FAILED, message: error.to_string() },
+            Err(error) => CallLine::Error(Problem::failed(error.to_string())),
         },
-        Err(error) => {
-            let failure = failure(&error);
-            CallLine::Error { exit_code: failure.code, message: failure.message }
-        }
+        Err(error) => CallLine::Error(error.into()),
     }));
     Ok(ndjson(lines))
 }
 
-pub fn ndjson<T: serde::Serialize>(lines: impl Stream<Item = T> + Send + 'static) -> Response {
+fn ndjson<T: serde::Serialize>(lines: impl Stream<Item = T> + Send + 'static) -> Response {
     let bytes = lines.map(|line| {
         serde_json::to_vec(&line).map(|mut line| {
             line.push(b'\n');

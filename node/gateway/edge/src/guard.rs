@@ -3,15 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use althing_calls::Principal;
 use althing_protocol::digest;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
-
-use crate::Gateway;
 
 /// Who may speak to the gateway.
 #[derive(Debug, Clone, Default)]
@@ -25,11 +22,6 @@ pub struct Access {
 }
 
 impl Access {
-    /// The principal that a request which passed the guard acts as.
-    pub(crate) fn principal(&self) -> Principal {
-        if self.token.is_some() { Principal::Token } else { Principal::Local }
-    }
-
     /// Whether a request carries the token, where one is set.
     fn admits(&self, headers: &HeaderMap) -> bool {
         let Some(token) = &self.token else { return true };
@@ -58,12 +50,13 @@ fn name_of(authority: &str) -> &str {
 }
 
 /// What the client addressed. HTTP/2 has it in the URI; [`host_and_origin`] copies it.
-pub(crate) fn host(headers: &HeaderMap) -> Option<&str> {
+#[must_use]
+pub fn host(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::HOST)?.to_str().ok()
 }
 
 /// Refuses requests that were meant for another host, or come from another site's page.
-pub(crate) async fn host_and_origin(State(gateway): State<Arc<Gateway>>, mut request: Request, next: Next) -> Response {
+pub async fn host_and_origin(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
     let authority = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
     if let Some(authority) = authority
         && !request.headers().contains_key(header::HOST)
@@ -72,13 +65,13 @@ pub(crate) async fn host_and_origin(State(gateway): State<Arc<Gateway>>, mut req
     }
     let headers = request.headers();
     let authority = host(headers);
-    if !authority.is_some_and(|authority| gateway.access.knows(authority)) {
+    if !authority.is_some_and(|authority| access.knows(authority)) {
         let message = "this gateway is not known by that Host; add the name to `gateway.hosts` in althing.toml";
         return problem(StatusCode::MISDIRECTED_REQUEST, message);
     }
     if let Some(origin) = headers.get(header::ORIGIN) {
         let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
-        if !origin.is_some_and(|authority| gateway.access.knows(authority)) {
+        if !origin.is_some_and(|authority| access.knows(authority)) {
             return problem(StatusCode::FORBIDDEN, "pages of other origins may not speak to this gateway");
         }
     }
@@ -86,8 +79,8 @@ pub(crate) async fn host_and_origin(State(gateway): State<Arc<Gateway>>, mut req
 }
 
 /// Refuses requests without the token, where one is set.
-pub(crate) async fn token(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
-    if !gateway.access.admits(request.headers()) {
+pub async fn token(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    if !access.admits(request.headers()) {
         let mut refused = problem(StatusCode::UNAUTHORIZED, "a bearer token is required: Authorization: Bearer …");
         refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
         return refused;
@@ -96,7 +89,8 @@ pub(crate) async fn token(State(gateway): State<Arc<Gateway>>, request: Request,
 }
 
 /// An error in the shape of A2A's REST errors.
-pub(crate) fn problem(status: StatusCode, message: &str) -> Response {
+#[must_use]
+pub fn problem(status: StatusCode, message: &str) -> Response {
     let name = status.canonical_reason().unwrap_or("error").to_ascii_uppercase().replace(' ', "_");
     let body = json!({ "error": { "code": status.as_u16(), "status": name, "message": message } });
     (status, Json(body)).into_response()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use althing_calls::{Among, BINDING, OperationError, OwnCard, Refusal};
+use althing_edge::{host, problem};
 use althing_protocol::{SecretKey, VerifiedAgent, digest};
 use althing_td::{CardContext, Description, Interface, card, sign_card};
 use axum::extract::{Path, State};
@@ -14,7 +15,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use crate::Gateway;
-use crate::guard::{self, problem};
 
 /// The extension that carries what peers verify: key log, description and hosting grant, as signed.
 const EVIDENCE: &str = "https://althing.dev/ext/evidence/v1";
@@ -29,7 +29,7 @@ pub(crate) async fn show(
     Path(agent): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    let host = guard::host(&headers).unwrap_or_default();
+    let host = host(&headers).unwrap_or_default();
     match make(&gateway, &agent, host).await {
         Ok((body, issued_at_ms)) => {
             let etag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(digest(body.as_bytes())));

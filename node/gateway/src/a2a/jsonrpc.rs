@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_calls::{Among, CallRequest, Callee, Calls, Operation, OperationError, OperationRequest, Reply, Trace};
+use althing_edge::{is_json, whole};
 use althing_protocol::limits::{EXTENSIONS_MAX, PRINCIPAL_BYTES_MAX};
-use axum::body::{Bytes, HttpBody as _};
-use axum::extract::{FromRequest as _, Path, Query, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -25,8 +25,6 @@ const VERSION: &str = "1.0";
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a stream's first event, or a refusal in its place, is awaited before the stream begins without it.
 const FIRST_EVENT_AWAITED: Duration = Duration::from_secs(1);
-/// A body must be complete within this: who stalls would hold a connection for ever.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
 pub(crate) struct Parameters {
@@ -55,9 +53,9 @@ pub(crate) async fn call(
     if let Err(error) = content_type(&headers) {
         return failed(&Value::Null, &error);
     }
-    let body = match whole(request).await {
+    let body = match whole(request, BODY_BYTES_MAX).await {
         Ok(body) => body,
-        Err(error) => return failed(&Value::Null, &error),
+        Err(error) => return failed(&Value::Null, &OperationError::invalid_request(error.to_string())),
     };
     let (id, read) = read(&body);
     let asked = || {
@@ -65,7 +63,7 @@ pub(crate) async fn call(
         let (operation, params) = read?;
         let callee = Callee::Named(agent, Among::Near);
         let request = OperationRequest::parse(operation, params)?;
-        let request = CallRequest::new(callee, request, vec![gateway.access.principal()]);
+        let request = CallRequest::new(callee, request, vec![gateway.principal()]);
         Ok(request.in_trace(trace(&headers)).with_extensions(extensions(&headers)?))
     };
     match asked() {
@@ -115,27 +113,10 @@ fn stream(id: Value, events: Events) -> Response {
     Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
-/// The body, when it is not too long and comes in time.
-async fn whole(request: Request) -> Result<Bytes, OperationError> {
-    let announced = request.body().size_hint().lower();
-    if announced > u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX) {
-        return Err(OperationError::invalid_request(format!("a body has at most {BODY_BYTES_MAX} bytes")));
-    }
-    match tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, &())).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(_)) => Err(OperationError::invalid_request("the body is too large, or broke off")),
-        Err(_) => Err(OperationError::invalid_request(format!("the body did not come within {BODY_TIMEOUT:?}"))),
-    }
-}
-
 /// Checked before the body is parsed (A2A 1.0.1: ContentTypeNotSupported).
 fn content_type(headers: &HeaderMap) -> Result<(), OperationError> {
-    let given = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = given.split(';').next().unwrap_or_default().trim();
-    if kind.eq_ignore_ascii_case("application/json") || kind.eq_ignore_ascii_case("application/a2a+json") {
-        return Ok(());
-    }
-    Err(OperationError::content_type("requests are application/json or application/a2a+json"))
+    let refused = || OperationError::content_type("requests are application/json or application/a2a+json");
+    is_json(headers, &["application/a2a+json"]).then_some(()).ok_or_else(refused)
 }
 
 fn version(headers: &HeaderMap, parameters: &Parameters) -> Result<(), OperationError> {
@@ -258,18 +239,6 @@ mod tests {
         {
             assert!(!is_served(version), "{version}");
         }
-    }
-
-    #[test]
-    fn a_body_is_json_by_its_content_type() {
-        let with = |kind: &'static str| HeaderMap::from_iter([(header::CONTENT_TYPE, kind.parse().expect("a header"))]);
-        for kind in ["application/json", "Application/JSON; charset=utf-8", "application/a2a+json"] {
-            assert_eq!(content_type(&with(kind)), Ok(()), "{kind}");
-        }
-        for kind in ["", "text/plain", "application/jsonp", "application/x-www-form-urlencoded", "text/json"] {
-            assert_eq!(content_type(&with(kind)).map_err(|error| error.code()), Err(-32_005), "{kind}");
-        }
-        assert!(content_type(&HeaderMap::new()).is_err(), "a form of another site's page has none of ours");
     }
 
     #[test]

@@ -8,25 +8,24 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::control::MemoryRequest;
-use crate::exit::{Failure, code};
+use crate::{Kind, MemoryRequest, Problem};
 
-type Answer = Result<Json<Value>, Failure>;
+type Answer = Result<Json<Value>, Problem>;
 
-fn failed(error: &MemoryError) -> Failure {
-    let exit = match error {
-        MemoryError::Unknown(_) => code::NOT_FOUND,
-        MemoryError::NotShared { .. } | MemoryError::WrongKey { .. } | MemoryError::Quota { .. } => code::REFUSED,
+fn failed(error: &MemoryError) -> Problem {
+    let kind = match error {
+        MemoryError::Unknown(_) => Kind::NotFound,
+        MemoryError::NotShared { .. } | MemoryError::WrongKey { .. } | MemoryError::Quota { .. } => Kind::Refused,
         MemoryError::Collision { .. }
         | MemoryError::Length { .. }
         | MemoryError::NoSecret(_)
         | MemoryError::SecretRefused { .. }
-        | MemoryError::Terms { .. } => code::USAGE,
+        | MemoryError::Terms { .. } => Kind::Invalid,
         MemoryError::Embedding(_) | MemoryError::Damaged(_) | MemoryError::Read(_) | MemoryError::Write(_) => {
-            code::FAILED
+            Kind::Failed
         }
     };
-    Failure::new(exit, error.to_string())
+    Problem::new(kind, error.to_string())
 }
 
 /// All namespaces.
@@ -61,10 +60,10 @@ pub async fn work(
     // A key is made of a secret on purpose slowly.
     let (memories, name) = (node.memories.clone(), namespace.clone());
     let opened = tokio::task::spawn_blocking(move || memories.operate(&name)).await;
-    let memory = opened.map_err(|error| Failure::failed(error.to_string()))?.map_err(|error| failed(&error))?;
+    let memory = opened.map_err(|error| Problem::failed(error.to_string()))?.map_err(|error| failed(&error))?;
     let done = answer(&memory, request).await.map_err(|error| failed(&error))?;
     done.map(Json)
-        .ok_or_else(|| Failure::new(code::NOT_FOUND, format!("the namespace {namespace:?} keeps no such thing")))
+        .ok_or_else(|| Problem::new(Kind::NotFound, format!("the namespace {namespace:?} keeps no such thing")))
 }
 
 async fn answer(memory: &Memory, request: MemoryRequest) -> Result<Option<Value>, MemoryError> {

@@ -1,0 +1,33 @@
+//! The control socket: HTTP over a Unix socket (0600) in the data directory, between the command line and its node.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use althing_node::Node;
+use tokio::net::UnixListener;
+
+use crate::exit::Failure;
+
+/// Binds the socket; what a dead node left behind is removed (the store's lock tells that it is dead).
+pub fn bind(path: &Path) -> Result<UnixListener, Failure> {
+    let failed =
+        |error: std::io::Error| Failure::failed(format!("cannot open the control socket {}: {error}", path.display()));
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    // Between bind and chmod others could connect: the folder is 0700.
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Serves the control API until the node stops.
+pub async fn serve(listener: UnixListener, node: Arc<Node>) {
+    let stop = node.stop.clone();
+    let serving = axum::serve(listener, althing_control::router(node));
+    if let Err(error) = serving.with_graceful_shutdown(async move { stop.cancelled().await }).await {
+        tracing::error!(%error, "control socket failed");
+    }
+}

@@ -1,0 +1,17 @@
+//! What every HTTP face shares, whatever it speaks: who may speak to it at all, what a connection may take and for how long,
+//! and bodies that are bounded in bytes and time.
+//!
+//! **Inputs**: connections and requests. **Outputs**: requests that passed, bodies, refusals in the shape of A2A's REST errors.
+//!
+//! **Invariants**: Host, Origin and token are checked before a body is read; every body, connection and wait is bounded.
+//!
+//! **Never knows**: agents, calls, what a body means.
+
+mod activity;
+mod body;
+mod guard;
+mod serve;
+
+pub use body::{BodyError, is_json, whole};
+pub use guard::{Access, host, host_and_origin, problem, token};
+pub use serve::{Limits, serve};
