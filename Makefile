@@ -23,7 +23,7 @@ demo: setup
 # The programs first: end-to-end tests run them as processes.
 test: setup lint
 	@$(CARGO) build --workspace
-	@$(CARGO) test --workspace $(TEST)
+	@$(CARGO) test --workspace --no-fail-fast $(TEST)
 
 soak: setup
 	@$(CARGO) build --workspace
