@@ -304,6 +304,19 @@ impl Node {
         Box::pin(self.add_agent(file.clone(), Path::new("/"), None, true)).await.expect("a native agent")
     }
 
+    /// Hosts the agent of a file for everybody. A message to a task that is worked on is refused, and interrupts nothing.
+    pub async fn host_for_anyone(&self, file: &AgentFile) -> AgentId {
+        let id = self.host(file).await;
+        self.hosting.add(HostedAgent {
+            id: id.clone(),
+            callers: CallerRule::Anyone,
+            input_modes: vec!["text/plain".to_owned()],
+            barge_in: false,
+            priority: Priority::default(),
+        });
+        id
+    }
+
     /// Describes an agent, perhaps anew.
     pub fn publish(&self, file: &AgentFile, sequence: u64) -> AgentId {
         let local = agent(&self.owner, &self.owner.key, self.id(), file, sequence, self.clock.now_ms());

@@ -1,8 +1,8 @@
 //! How commands fail: a sentence for people, a stable exit code for scripts.
 
-use althing_control::Problem;
+use althing_control::{Kind, Problem};
 use althing_node::network_key::NetworkKeyFileError;
-use althing_node::{Kind, NodeError, OwnerError, SecretError};
+use althing_node::{NodeError, OwnerError, SecretError};
 use serde_json::json;
 
 use crate::commands::plain;
@@ -36,12 +36,13 @@ pub struct Failure {
     pub message: String,
 }
 
-/// The exit code of a node's failure.
+/// The exit code of a failure of that kind.
 fn code_of(kind: Kind) -> u8 {
     match kind {
         Kind::Invalid => code::USAGE,
         Kind::NotFound => code::NOT_FOUND,
         Kind::Refused => code::REFUSED,
+        Kind::Unreachable => code::UNREACHABLE,
         Kind::NotYet => code::LATER,
         Kind::Failed => code::FAILED,
     }
@@ -49,39 +50,31 @@ fn code_of(kind: Kind) -> u8 {
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
-        let code = match problem.kind {
-            althing_control::Kind::Invalid => code::USAGE,
-            althing_control::Kind::NotFound => code::NOT_FOUND,
-            althing_control::Kind::Refused => code::REFUSED,
-            althing_control::Kind::Unreachable => code::UNREACHABLE,
-            althing_control::Kind::NotYet => code::LATER,
-            althing_control::Kind::Failed => code::FAILED,
-        };
-        Failure::new(code, problem.message)
+        Failure::new(code_of(problem.kind), problem.message)
     }
 }
 
 impl From<NodeError> for Failure {
     fn from(error: NodeError) -> Failure {
-        Failure::new(code_of(error.kind()), error.to_string())
+        Failure::new(code_of(error.kind().into()), error.to_string())
     }
 }
 
 impl From<OwnerError> for Failure {
     fn from(error: OwnerError) -> Failure {
-        Failure::new(code_of(error.kind()), error.to_string())
+        Failure::new(code_of(error.kind().into()), error.to_string())
     }
 }
 
 impl From<SecretError> for Failure {
     fn from(error: SecretError) -> Failure {
-        Failure::new(code_of(error.kind()), error.to_string())
+        Failure::new(code_of(error.kind().into()), error.to_string())
     }
 }
 
 impl From<NetworkKeyFileError> for Failure {
     fn from(error: NetworkKeyFileError) -> Failure {
-        Failure::new(code_of(error.kind()), error.to_string())
+        Failure::new(code_of(error.kind().into()), error.to_string())
     }
 }
 

@@ -45,14 +45,14 @@ pub fn entropy() -> Entropy {
 /// A node, who tells it of its owner's keys, and the listeners of its faces.
 pub struct Opened {
     pub node: Node,
-    pub owner: watch::Sender<Owner>,
+    pub owner_changes: watch::Sender<Owner>,
     pub faces: Faces,
 }
 
 /// Opens all that a node stands on, and puts it together.
 pub async fn open(at: &Paths, config: &Config) -> Result<Opened, Failure> {
     let (clock, entropy) = (clock(), entropy());
-    let (told, owner) = watch::channel(Owner::open(&at.owner, &clock, &entropy)?);
+    let (owner_changes, owner) = watch::channel(Owner::open(&at.owner, &clock, &entropy)?);
     let store = open_store(at)?;
     let key = owner::secret(&at.node_key(), &entropy)?;
     let mut notes = Vec::new();
@@ -60,7 +60,7 @@ pub async fn open(at: &Paths, config: &Config) -> Result<Opened, Failure> {
     let network = listen(&key, config, &clock, &mut notes).await?;
     let execution = execute(at, config, &store, &clock, &entropy)?;
     let lan = join_lan(&key, network.as_ref(), config);
-    // Once it is known that this node can start, so that nothing else takes another port in its place.
+    // After the network's ports, which other nodes know: where two want one, this takes a free one.
     faces.bind_introductions(config, &mut notes).await;
     let ports = Ports {
         network,
@@ -77,7 +77,7 @@ pub async fn open(at: &Paths, config: &Config) -> Result<Opened, Failure> {
     let mut node = Node::assemble(key, described(at, config), ports).await?;
     notes.append(&mut node.notes);
     node.notes = notes;
-    Ok(Opened { node, owner: told, faces })
+    Ok(Opened { node, owner_changes, faces })
 }
 
 /// The configuration, as the node wants it.

@@ -1,7 +1,5 @@
 //! The operations of A2A 1.0, and how they are asked for and answered between the faces, `calls` and L2.
 
-use std::time::Duration;
-
 use althing_communication::{Holder, Priority};
 use althing_discovery::Among;
 use althing_protocol::AgentId;
@@ -121,7 +119,6 @@ pub struct CallRequest {
     pub(crate) request: OperationRequest,
     pub(crate) metadata: CallMetadata,
     pub(crate) trace: Trace,
-    pub(crate) deadline: Option<Duration>,
     pub(crate) priority: Priority,
 }
 
@@ -134,7 +131,6 @@ impl CallRequest {
             request,
             metadata: CallMetadata { principals, ..CallMetadata::default() },
             trace: Trace::default(),
-            deadline: None,
             priority: Priority::default(),
         }
     }
@@ -156,12 +152,6 @@ impl CallRequest {
     pub fn with_extensions(mut self, extensions: Vec<String>) -> CallRequest {
         self.metadata.extensions = extensions;
         self
-    }
-
-    /// Wanted within that time.
-    #[must_use]
-    pub fn within(self, deadline: Duration) -> CallRequest {
-        CallRequest { deadline: Some(deadline), ..self }
     }
 
     /// As soon as that: an agent's calls are as urgent as its class.

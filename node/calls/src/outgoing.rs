@@ -22,7 +22,7 @@ use crate::params::Params;
 use crate::remote::{Follower, Remote};
 use crate::trace::Trace;
 
-/// How long the answer to a message is waited for, when nobody said how long: agents may work for a while. A node that
+/// How long the answer to a message is waited for: agents may work for a while. A node that
 /// is gone is noticed in seconds, by its connection.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(3_600);
 /// How long the first event of a task that is known may take. That of an answer is the agent's, as any answer.
@@ -233,7 +233,7 @@ impl Calls {
         let request = Request {
             operation: operation.name().to_owned(),
             agent: Some(call.agent.clone()),
-            deadline: asked.deadline.or(is_message.then_some(ANSWER_PATIENCE)),
+            deadline: is_message.then_some(ANSWER_PATIENCE),
             traceparent: trace.traceparent,
             tracestate: trace.tracestate,
             principals: chain::written(&metadata.principals),

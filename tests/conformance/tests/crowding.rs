@@ -1,7 +1,6 @@
 //! Who may call one agent has a share of the turns that run, and shuts out nobody else.
 
-use althing_calls::{HostedAgent, Operation};
-use althing_communication::{CallerRule, Priority};
+use althing_calls::Operation;
 use althing_conformance::mesh::{Node, Setup, file, message, store};
 use althing_conformance::world::until;
 use althing_protocol::AgentId;
@@ -9,15 +8,7 @@ use althing_simnet::{LinkConfig, SimNet};
 use serde_json::{Value, json};
 
 async fn open(node: &Node, name: &str) -> AgentId {
-    let id = node.host(&file(name, "does as it is told", "acting.do", "do", "play")).await;
-    node.hosting.add(HostedAgent {
-        id: id.clone(),
-        callers: CallerRule::Anyone,
-        input_modes: vec!["text/plain".to_owned()],
-        barge_in: false,
-        priority: Priority::default(),
-    });
-    id
+    node.host_for_anyone(&file(name, "does as it is told", "acting.do", "do", "play")).await
 }
 
 /// A node of an owner of its own, at an address.

@@ -1,7 +1,6 @@
 //! Who listens to a task: its own caller, and nobody who hung up.
 
-use althing_calls::{HostedAgent, Operation, OperationError, Reply};
-use althing_communication::{CallerRule, Priority};
+use althing_calls::{Operation, OperationError, Reply};
 use althing_conformance::mesh::{Node, file, store};
 use althing_conformance::world::until;
 use althing_protocol::AgentId;
@@ -17,15 +16,7 @@ type Events = BoxStream<'static, Result<Vec<u8>, OperationError>>;
 
 /// An agent that everybody may call.
 async fn open(node: &Node, name: &str) -> AgentId {
-    let id = node.host(&file(name, "does as it is told", "acting.do", "do", "play")).await;
-    node.hosting.add(HostedAgent {
-        id: id.clone(),
-        callers: CallerRule::Anyone,
-        input_modes: vec!["text/plain".to_owned()],
-        barge_in: false,
-        priority: Priority::default(),
-    });
-    id
+    node.host_for_anyone(&file(name, "does as it is told", "acting.do", "do", "play")).await
 }
 
 async fn listen(node: &Node, agent: &AgentId, task: &Value) -> Result<Events, OperationError> {

@@ -29,15 +29,7 @@ struct Scene {
 async fn host(node: &Node, name: &str) -> AgentId {
     let mut program = file(name, "does as it is told", "acting.do", "do", "play");
     program.runtime = althing_td::RuntimeSpec::Native { builtin: "program".to_owned(), config: json!({}) };
-    let id = node.host(&program).await;
-    node.hosting.add(HostedAgent {
-        id: id.clone(),
-        callers: CallerRule::Anyone,
-        input_modes: vec!["text/plain".to_owned()],
-        barge_in: false,
-        priority: Priority::default(),
-    });
-    id
+    node.host_for_anyone(&program).await
 }
 
 async fn scene() -> Scene {

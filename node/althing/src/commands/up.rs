@@ -19,13 +19,13 @@ use crate::telemetry;
 pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     let config = configure(at, up)?;
     let exporting = telemetry::start(&config.telemetry, &at.name)?;
-    let Opened { node, owner: told, faces } = ports::open(at, &config).await?;
+    let Opened { node, owner_changes, faces } = ports::open(at, &config).await?;
     let node = Arc::new(node);
     faces.serve(&node, &config);
     let listener = control_socket::bind(&at.socket())?;
     tokio::spawn(control_socket::serve(listener, node.clone()));
     // As it was when the keys were read: they may have changed while the node started.
-    let known = told.borrow().stamp;
+    let known = owner_changes.borrow().stamp;
     announce(&node, at, out);
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::failed(error.to_string()))?;
     // The terminal was closed.
@@ -35,7 +35,7 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
         _ = terminate.recv() => {}
         _ = hung_up.recv() => {}
         () = node.keep() => {}
-        () = owner::follow(&at.owner, known, &told) => {}
+        () = owner::follow(&at.owner, known, &owner_changes) => {}
     }
     if !out.json {
         print_line("stopping");

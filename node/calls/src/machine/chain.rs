@@ -54,8 +54,8 @@ pub enum Principal {
     Agent(AgentId),
     /// A publisher, or a node.
     Caller(CallerId),
-    /// That an agent began the chain anew, and how many it left out; none where that cannot be read.
-    Anew(Option<usize>, String),
+    /// That an agent began the chain anew, as it is written: how many it left out.
+    Anew(String),
     /// A name that says nothing to a rule of callers.
     Other(String),
 }
@@ -64,8 +64,8 @@ impl Principal {
     /// Reads one as it is written; whatever it is, it is written the same again.
     #[must_use]
     pub fn parse(text: &str) -> Principal {
-        if let Some(count) = text.strip_prefix(BEGUN_ANEW) {
-            return Principal::Anew(count.parse().ok(), text.to_owned());
+        if text.starts_with(BEGUN_ANEW) {
+            return Principal::Anew(text.to_owned());
         }
         let read = match text {
             "local" => Some(Principal::Local),
@@ -78,7 +78,7 @@ impl Principal {
     }
 
     fn anew(left_out: usize) -> Principal {
-        Principal::Anew(Some(left_out), format!("{BEGUN_ANEW}{left_out}"))
+        Principal::Anew(format!("{BEGUN_ANEW}{left_out}"))
     }
 
     fn agent(&self) -> Option<&AgentId> {
@@ -90,7 +90,7 @@ impl Principal {
         match self {
             Principal::Agent(agent) => Some(CallerId::Publisher(agent.publisher())),
             Principal::Caller(caller) => Some(*caller),
-            Principal::Local | Principal::Token | Principal::Anew(..) | Principal::Other(_) => None,
+            Principal::Local | Principal::Token | Principal::Anew(_) | Principal::Other(_) => None,
         }
     }
 }
@@ -102,7 +102,7 @@ impl fmt::Display for Principal {
             Principal::Token => f.write_str("token"),
             Principal::Agent(agent) => agent.fmt(f),
             Principal::Caller(caller) => caller.fmt(f),
-            Principal::Anew(_, text) | Principal::Other(text) => f.write_str(text),
+            Principal::Anew(text) | Principal::Other(text) => f.write_str(text),
         }
     }
 }
@@ -160,14 +160,14 @@ pub fn asked_by(principals: &[Principal], from: &AgentId, to: &AgentId) -> Resul
 /// See [`ChainError`].
 pub fn asked_as_itself(principals: &[Principal], from: &AgentId, to: &AgentId) -> Result<Vec<Principal>, ChainError> {
     let chain = asked_by(principals, from, to)?;
-    let named = chain.iter().filter(|who| !matches!(who, Principal::Anew(..))).count() - 1;
+    let named = chain.iter().filter(|who| !matches!(who, Principal::Anew(_))).count() - 1;
     Ok(vec![Principal::anew(named + left_out(principals)), Principal::Agent(from.clone())])
 }
 
 /// How many principals whoever began the chain anew says that it left out.
 fn left_out(principals: &[Principal]) -> usize {
     match principals.first() {
-        Some(Principal::Anew(count, _)) => count.unwrap_or(PRINCIPALS_MAX),
+        Some(Principal::Anew(text)) => text[BEGUN_ANEW.len()..].parse().unwrap_or(PRINCIPALS_MAX),
         _ => 0,
     }
 }
@@ -180,7 +180,7 @@ fn behind(principals: &[Principal], caller: &Caller) -> Vec<Option<CallerId>> {
         .iter()
         .rev()
         .map(|principal| {
-            if matches!(principal, Principal::Local | Principal::Token | Principal::Anew(..)) {
+            if matches!(principal, Principal::Local | Principal::Token | Principal::Anew(_)) {
                 return Some(writer);
             }
             let known = principal.known()?;

@@ -161,16 +161,21 @@ impl IntoResponse for Problem {
     }
 }
 
-impl From<NodeError> for Problem {
-    fn from(error: NodeError) -> Problem {
-        let kind = match error.kind() {
+impl From<althing_node::Kind> for Kind {
+    fn from(kind: althing_node::Kind) -> Kind {
+        match kind {
             althing_node::Kind::Invalid => Kind::Invalid,
             althing_node::Kind::NotFound => Kind::NotFound,
             althing_node::Kind::Refused => Kind::Refused,
             althing_node::Kind::NotYet => Kind::NotYet,
             althing_node::Kind::Failed => Kind::Failed,
-        };
-        Problem::new(kind, error.to_string())
+        }
+    }
+}
+
+impl From<NodeError> for Problem {
+    fn from(error: NodeError) -> Problem {
+        Problem::new(error.kind().into(), error.to_string())
     }
 }
 

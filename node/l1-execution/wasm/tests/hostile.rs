@@ -1,17 +1,18 @@
 //! Thirteen kinds of hostile components (threat model, row 18): each ends with a typed error, by its own budget and not by
 //! anybody's patience, and the next turn on the same engine answers.
 
+mod turns;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2a::{Message, Part, Role};
-use althing_execution::agent::{Made, Parameters};
 use althing_execution::realtime::ran_ns;
 use althing_execution::tools::{ContractGate, Tools};
-use althing_execution::{Agent, AgentError, Loaded, Output, SoftRuntime as _, SystemCalls, Turn};
+use althing_execution::{Agent, AgentError, Loaded, SoftRuntime as _, SystemCalls};
 use althing_protocol::Contract;
 use althing_wasm::{Hard, ModuleError, Soft};
 use serde_json::json;
+use turns::turn;
 
 /// Instances of one test; each is a turn.
 const INSTANCES: usize = 10_000;
@@ -102,31 +103,6 @@ fn load_with(soft: &Soft, text: &str, calls: Option<u64>) -> Result<Arc<dyn Agen
         Loaded::Agent(agent) => Ok(agent),
         Loaded::Control(_) => panic!("it is a component"),
     }
-}
-
-/// One turn: what it said last, or why it failed.
-async fn turn(agent: &Arc<dyn Agent>) -> Result<String, AgentError> {
-    let (out, mut made) = Output::channel();
-    let turn = Turn {
-        task_id: "task".to_owned(),
-        context_id: "context".to_owned(),
-        message: Message::new(Role::User, vec![Part::text("hello")]),
-        history: Vec::new(),
-        artifacts: Vec::new(),
-        remembered: None,
-        parameters: Parameters::default(),
-    };
-    let all = async {
-        let mut last = String::new();
-        while let Some(one) = made.recv().await {
-            if let Made::Artifact { artifact, .. } = one {
-                last = artifact.parts[0].as_text().unwrap_or_default().to_owned();
-            }
-        }
-        last
-    };
-    let (ended, last) = tokio::join!(agent.turn(turn, out), all);
-    ended.map(|()| last)
 }
 
 /// How a hostile one must end.
@@ -252,7 +228,7 @@ fn unruly() -> Vec<Case<'static>> {
 async fn each_hostile_component_ends_with_a_typed_error_and_the_next_call_answers() {
     let soft = Soft::default();
     let honest = load(&soft, &HONEST.text()).expect("a component");
-    assert_eq!(turn(&honest).await.as_deref(), Ok("done"));
+    assert_eq!(turn(&honest, "hello").await.as_deref(), Ok("done"));
     let table = format!("(loop $l (block $b (br_table {} $l (i32.const 7))) (br $l))", "$b ".repeat(50_000));
     let globals = "(global (mut i64) (i64.const 1))".repeat(100_000);
     let instances = "(core instance (instantiate $room))".repeat(300);
@@ -265,11 +241,11 @@ async fn each_hostile_component_ends_with_a_typed_error_and_the_next_call_answer
             (Ok(_), Ends::Refused(_)) => panic!("{name} is taken"),
             (Ok(agent), Ends::Failed(expected)) => {
                 for _ in 0..3 {
-                    assert_eq!(turn(&agent).await, Err(AgentError::Failed(expected.to_owned())), "{name}");
+                    assert_eq!(turn(&agent, "hello").await, Err(AgentError::Failed(expected.to_owned())), "{name}");
                 }
             }
         }
-        assert_eq!(turn(&honest).await.as_deref(), Ok("done"), "after {name}");
+        assert_eq!(turn(&honest, "hello").await.as_deref(), Ok("done"), "after {name}");
     }
     let long = vec![b' '; althing_wasm::MODULE_BYTES_MAX + 1];
     let refused = Hard::new().expect("an engine").template(&long, MEMORY_BYTES).err();
@@ -286,7 +262,7 @@ async fn a_loop_is_stopped_when_its_time_is_over_however_many_calls_it_might_hav
         let mut took_ms = Vec::new();
         for _ in 0..5 {
             let before = ran_ns();
-            let Err(AgentError::Failed(why)) = turn(&agent).await else { panic!("it answers") };
+            let Err(AgentError::Failed(why)) = turn(&agent, "hello").await else { panic!("it answers") };
             took_ms.push((ran_ns() - before) / 1_000_000);
             assert_eq!(why, format!("it was stopped: it used up its {CPU_MS} ms"));
         }
@@ -309,10 +285,10 @@ async fn ten_thousand_instances_that_trap_leave_nothing_behind() {
     let trap = load(&soft, &Guest { on_message: "unreachable", ..HONEST }.text()).expect("a component");
     let mut before = 0;
     for n in 0..INSTANCES {
-        let Err(AgentError::Failed(why)) = turn(&trap).await else { panic!("it answers") };
+        let Err(AgentError::Failed(why)) = turn(&trap, "hello").await else { panic!("it answers") };
         assert!(why.contains("unreachable"), "{why}");
         if n % 1_000 == 999 {
-            assert_eq!(turn(&honest).await.as_deref(), Ok("done"), "after {n}");
+            assert_eq!(turn(&honest, "hello").await.as_deref(), Ok("done"), "after {n}");
         }
         if n == 999 {
             before = resident_kib();

@@ -1,17 +1,18 @@
 //! What a component keeps counts among the calls that its contract lets a turn make.
 
+mod turns;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2a::{Message, Part, Role};
-use althing_execution::agent::{Made, Parameters};
 use althing_execution::memory::{Embedder, MEMORY, Memories, Memory};
 use althing_execution::tools::{ContractGate, Tools};
-use althing_execution::{Agent, Loaded, Output, SoftRuntime as _, SystemCalls, Turn};
+use althing_execution::{Agent, Loaded, SoftRuntime as _, SystemCalls};
 use althing_protocol::{Contract, contract};
 use althing_store::MemoryStore;
 use althing_wasm::Soft;
 use serde_json::json;
+use turns::turn;
 
 /// Keeps its message three times, under the message as the key; says the message, or why the third was refused.
 const KEEPS: &str = r#"(component
@@ -88,41 +89,15 @@ fn load(calls: u64, memory: &Memory) -> Arc<dyn Agent> {
     }
 }
 
-/// What it said last.
-async fn turn(agent: &Arc<dyn Agent>, text: &str) -> String {
-    let (out, mut made) = Output::channel();
-    let turn = Turn {
-        task_id: "task".to_owned(),
-        context_id: "context".to_owned(),
-        message: Message::new(Role::User, vec![Part::text(text)]),
-        history: Vec::new(),
-        artifacts: Vec::new(),
-        remembered: None,
-        parameters: Parameters::default(),
-    };
-    let all = async {
-        let mut last = String::new();
-        while let Some(one) = made.recv().await {
-            if let Made::Artifact { artifact, .. } = one {
-                last = artifact.parts[0].as_text().unwrap_or_default().to_owned();
-            }
-        }
-        last
-    };
-    let (ended, last) = tokio::join!(agent.turn(turn, out), all);
-    ended.expect("it answers");
-    last
-}
-
 #[tokio::test]
 async fn what_a_component_keeps_counts_among_the_calls_of_its_turn() {
     let memory = memory();
     let enough = load(3, &memory);
-    assert_eq!(turn(&enough, "three").await, "three");
+    assert_eq!(turn(&enough, "three").await.as_deref(), Ok("three"));
     let too_few = load(2, &memory);
     // Each turn has its own.
     for text in ["two", "two more"] {
-        let refused = turn(&too_few, text).await;
+        let refused = turn(&too_few, text).await.expect("it answers");
         assert!(refused.contains("made all the calls that its contract allows"), "{refused}");
     }
     assert_eq!(memory.keys("").await.expect("keys"), ["three", "two", "two more"], "the first ones were kept");
