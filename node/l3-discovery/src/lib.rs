@@ -10,18 +10,23 @@
 //! **Never knows**: A2A, tasks, how agents run, who may call them.
 
 pub mod config;
+mod dialler;
 mod error;
+mod evidence;
 mod exchange;
-mod heed;
+mod intake;
+mod key_changes;
 pub mod lan;
 pub mod machine;
 mod placement;
+mod publisher;
 mod relations;
-mod seek;
+mod search;
+mod serve;
 mod service;
-mod tell;
+mod state;
+mod subscriptions;
 pub mod things;
-mod watch;
 
 pub use althing_fetch::Net;
 pub use config::DiscoveryConfig;
@@ -31,7 +36,8 @@ pub use machine::query::{Among, Explanation, Found, Nearness, Query, Sought};
 pub use machine::room::Bounds;
 pub use machine::things::Thing;
 pub use relations::Relations;
-pub use service::{Discovery, Facts, LocalAgent, Status, Troubles};
+pub use service::{Discovery, Status, Troubles};
+pub use state::{Facts, LocalAgent};
 
 /// Stream protocol on which placements are pushed.
 pub const PLACEMENTS: &str = "/althing/placements/1";

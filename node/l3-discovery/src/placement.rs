@@ -1,4 +1,4 @@
-//! What this node says of itself.
+//! This node's own placement: what it says to whom, signed.
 
 use althing_protocol::Authored;
 use althing_protocol::object::{self, Health, Hosted, Placement};
@@ -6,41 +6,41 @@ use althing_td::Exposure;
 
 use crate::machine::catalogue::{Candidate, Learned};
 use crate::machine::room::{Holder, Rank, Source};
-use crate::service::{Discovery, State};
+use crate::state::{Shared, State};
 
 /// From this load on a node says that it would rather not have more: who asks it waits for others.
 const BUSY_PERMILLE: u16 = 800;
 
-/// The placement that some peers are told, as it was signed last.
+/// The placement that some peers get, as it was signed last.
 #[derive(Default)]
-pub(crate) struct Told {
-    /// What it says, without when and in which order.
-    says: Option<Placement>,
-    /// Rises whenever it says something else.
+pub(crate) struct PublishedPlacement {
+    /// Its content, without sequence and time.
+    content: Option<Placement>,
+    /// Rises whenever the content changes.
     pub version: u64,
     pub bytes: Vec<u8>,
 }
 
-impl Discovery {
+impl Shared {
     /// A new placement of this node with what `sees` lets through.
     pub(crate) fn placement(&self, state: &mut State, sees: impl Fn(Exposure) -> bool) -> Authored<Placement> {
-        let says = self.says(state, sees);
-        self.sign(state, says)
+        let content = self.content(state, sees);
+        self.sign(state, content)
     }
 
-    /// What a placement says, signed now.
+    /// Signs a placement of this content, with a new sequence and the present time.
     fn sign(&self, state: &mut State, mut placement: Placement) -> Authored<Placement> {
         state.sequence += 1;
-        (placement.sequence, placement.issued_at_ms) = (state.sequence, self.shared.clock.now_ms());
-        object::sign(placement, &self.shared.config.network, "", &self.shared.key)
+        (placement.sequence, placement.issued_at_ms) = (state.sequence, self.clock.now_ms());
+        object::sign(placement, &self.config.network, "", &self.key)
             .expect("a placement of our own keeps its own limits")
     }
 
-    /// What a placement of this node says to those for whom `sees` holds; not when, nor in which order.
-    fn says(&self, state: &State, sees: impl Fn(Exposure) -> bool) -> Placement {
-        let ttl_ms = u64::try_from(self.shared.config.ttl.as_millis()).unwrap_or(u64::MAX);
-        let mut placement = Placement::new(self.shared.key.public(), 0, 0, ttl_ms);
-        let facts = (self.shared.facts)();
+    /// The content of this node's placement for those who may see what `sees` lets through; no sequence, no time.
+    fn content(&self, state: &State, sees: impl Fn(Exposure) -> bool) -> Placement {
+        let ttl_ms = u64::try_from(self.config.ttl.as_millis()).unwrap_or(u64::MAX);
+        let mut placement = Placement::new(self.key.public(), 0, 0, ttl_ms);
+        let facts = (self.facts)();
         placement.load_permille = facts.load_permille.min(1_000);
         placement.machine = facts.machine;
         let busy = facts.load_permille >= BUSY_PERMILLE;
@@ -61,7 +61,7 @@ impl Discovery {
         let now = self.now();
         let mut state = self.lock();
         let placement = self.placement(&mut state, |_| true);
-        let own = self.shared.key.public();
+        let own = self.key.public();
         let source = Source { rank: Rank::Own, holder: Holder::Node(own) };
         match state.catalogue.place(now, &placement, Learned::Local, source) {
             Ok(wanted) => {
@@ -78,16 +78,16 @@ impl Discovery {
         }
     }
 
-    /// Makes up to date what peers are told, trusted ones or others. It is signed anew when it says something else than
-    /// before, and when whoever gets it wants a higher sequence than that of the last (`anew`).
-    pub(crate) fn say(&self, state: &mut State, trusted: bool, anew: bool) {
-        let says = self.says(state, |exposure| seen(exposure, trusted));
-        let told = &state.told[usize::from(trusted)];
-        let differs = told.says.as_ref() != Some(&says);
+    /// Brings the placement that trusted or untrusted peers get up to date. It is signed anew when its content has changed,
+    /// and when whoever gets it needs a higher sequence than that of the last (`anew`).
+    pub(crate) fn publish(&self, state: &mut State, trusted: bool, anew: bool) {
+        let content = self.content(state, |exposure| seen(exposure, trusted));
+        let published = &state.published[usize::from(trusted)];
+        let differs = published.content.as_ref() != Some(&content);
         if differs || anew {
-            let version = told.version + u64::from(differs);
-            let bytes = self.sign(state, says.clone()).bytes;
-            state.told[usize::from(trusted)] = Told { says: Some(says), version, bytes };
+            let version = published.version + u64::from(differs);
+            let bytes = self.sign(state, content.clone()).bytes;
+            state.published[usize::from(trusted)] = PublishedPlacement { content: Some(content), version, bytes };
         }
     }
 }

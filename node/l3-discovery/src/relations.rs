@@ -7,7 +7,7 @@ use althing_protocol::{AgentId, PublicKey};
 
 use crate::machine::query::Nearness;
 use crate::machine::room::{Holder, Rank, Source};
-use crate::service::Discovery;
+use crate::state::Shared;
 
 /// How near others are to this node's owner. Asked again and again: trust changes.
 pub struct Relations {
@@ -31,22 +31,22 @@ impl Relations {
     }
 }
 
-impl Discovery {
+impl Shared {
     /// May a peer see agents whose exposure is `trusted`?
     pub(crate) fn trusts(&self, peer: PublicKey) -> bool {
-        (self.shared.relations.of_node)(peer) != Nearness::Stranger
+        (self.relations.of_node)(peer) != Nearness::Stranger
     }
 
     /// How near a node is, as far as room goes.
     pub(crate) fn rank(&self, node: PublicKey) -> Rank {
-        let nearness = (self.shared.relations.of_node)(node);
+        let nearness = (self.relations.of_node)(node);
         let now_ms = self.now().monotonic_ms;
         Rank::of(nearness, nearness == Nearness::Stranger && self.lock().in_use.contains(node, now_ms))
     }
 
     /// How near the publisher of an agent is.
     pub(crate) fn publisher_rank(&self, agent: &AgentId) -> Rank {
-        Rank::of((self.shared.relations.of_publisher)(agent), false)
+        Rank::of((self.relations.of_publisher)(agent), false)
     }
 
     /// What a node counts as. Where it connects from is looked up once for as long as it is in the catalogue.
@@ -54,7 +54,7 @@ impl Discovery {
         let rank = self.rank(node);
         let known = self.lock().catalogue.node(node).map(|node| node.source.holder);
         let holder = known.unwrap_or_else(|| {
-            let infos = self.shared.communication.network().peers();
+            let infos = self.communication.network().peers();
             let address = infos.into_iter().find(|info| info.peer == node).map(|info| info.address);
             holder(node, &address.unwrap_or_default())
         });
@@ -63,16 +63,15 @@ impl Discovery {
 
     /// Those who are connected, and what they count as.
     pub(crate) fn connected_sources(&self) -> Vec<(PublicKey, Source)> {
-        let infos = self.shared.communication.network().peers().into_iter();
+        let infos = self.communication.network().peers().into_iter();
         infos
             .map(|info| (info.peer, Source { rank: self.rank(info.peer), holder: holder(info.peer, &info.address) }))
             .collect()
     }
 
-    /// A node answered a call: it is in use.
-    pub fn note_use(&self, node: PublicKey) {
-        let now_ms = self.now().monotonic_ms;
-        self.lock().in_use.note(node, now_ms);
+    /// Those who are connected.
+    pub(crate) fn connected(&self) -> Vec<PublicKey> {
+        self.communication.network().connected()
     }
 }
 

@@ -1,51 +1,34 @@
-//! The shell of L3: what is hosted here, what is found, and whom to keep a connection to.
+//! The interface of L3: what is hosted here, what is found, and what keeps it from working.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_communication::{Communication, WallClock};
-use althing_protocol::object::{AgentLoad, Health, Machine};
-use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey, VerifiedAgent};
-use althing_td::{Description, Exposure};
-use tokio::sync::{Notify, Semaphore, mpsc};
-use tokio::time::{Instant, interval};
+use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey};
+use althing_td::Exposure;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::DiscoveryConfig;
 use crate::error::FindError;
-use crate::exchange::Serving;
+use crate::exchange::PlacementExchange;
 use crate::lan::Sighting;
-use crate::machine::allowance::Allowance;
-use crate::machine::audience::Audience;
-use crate::machine::catalogue::{Candidate, Catalogue, Now};
-use crate::machine::contacts::Contacts;
-use crate::machine::dialling::{Dialling, Target, Times};
-use crate::machine::in_use::InUse;
+use crate::machine::catalogue::Candidate;
+use crate::machine::dialling::{Dialling, Times};
 use crate::machine::query::{Among, Explanation, Found, Nearness, Query};
-use crate::machine::things::Things;
-use crate::placement::Told;
+use crate::machine::things::Thing;
 use crate::relations::Relations;
-use crate::watch::Watching;
-use crate::{DESCRIBE, PLACEMENTS};
+use crate::search::Searcher;
+use crate::serve::Server;
+use crate::state::{Facts, LocalAgent, Shared, State};
+use crate::things::{Hint, ThingReader};
+use crate::{DESCRIBE, Net, PLACEMENTS, dialler, key_changes, publisher};
 
-/// How often targets and lifetimes are looked at.
-const TICK: Duration = Duration::from_millis(250);
-/// How long the larger id waits for the smaller one to dial, on a LAN sighting.
-const COURTESY_MS: u64 = 1_000;
+/// How long the larger id waits for the smaller one to dial, after a sighting on the LAN.
+const DIAL_TIE_BREAK_MS: u64 = 1_000;
 /// The longest wait before a lost node is dialled again.
 const LOST_BACKOFF_MS: u64 = 60_000;
-
-/// An agent that this node hosts.
-#[derive(Debug, Clone)]
-pub struct LocalAgent {
-    /// Description, grant and key log, verified.
-    pub verified: Arc<VerifiedAgent>,
-    /// The description, parsed.
-    pub description: Arc<Description>,
-    /// Who may find it.
-    pub exposure: Exposure,
-}
 
 /// What keeps this node from finding others, or others from finding it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,127 +57,7 @@ pub struct Status {
 /// Finds nodes and agents.
 #[derive(Clone)]
 pub struct Discovery {
-    pub(crate) shared: Arc<Shared>,
-}
-
-/// What a node tells of itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// Share of the node that is in use, thousandths.
-    pub load_permille: u16,
-    /// What its machine can do, once that is known.
-    pub machine: Option<Machine>,
-    /// What its agents do, by name.
-    pub loads: BTreeMap<String, AgentLoad>,
-}
-
-pub(crate) struct Shared {
-    pub communication: Communication,
-    pub config: DiscoveryConfig,
-    pub key: SecretKey,
-    pub clock: WallClock,
-    /// How near others are.
-    pub relations: Relations,
-    /// How this node is.
-    pub facts: Box<dyn Fn() -> Facts + Send + Sync>,
-    started: Instant,
-    state: Mutex<State>,
-    pub changed: Notify,
-    /// The state's `beat` has risen.
-    pub beaten: Notify,
-}
-
-pub(crate) struct State {
-    pub catalogue: Catalogue,
-    /// Nodes that were called from here a while ago.
-    pub in_use: InUse,
-    /// How much of what strangers show is verified.
-    pub allowance: Allowance,
-    pub things: Things,
-    pub contacts: Contacts,
-    pub dialling: Dialling,
-    pub audience: Audience,
-    /// Where those of the audience were dialled that this node had dialled.
-    pub dialled: BTreeMap<PublicKey, String>,
-    /// The last of the peers that were asked without having been named by the table.
-    pub asked_last: Option<PublicKey>,
-    /// What peers are told, and what those are told who are trusted.
-    pub told: [Told; 2],
-    /// Counts heartbeats and changes.
-    pub beat: u64,
-    /// Peers that are told on, and the numbers of their watches.
-    pub watchers: BTreeMap<PublicKey, u64>,
-    /// How many watches there were.
-    pub watches: u64,
-    /// Nodes that this one asked to be told on.
-    pub watching: BTreeMap<PublicKey, Watching>,
-    /// Peers that a placement is on its way to.
-    pub pushing: BTreeSet<PublicKey>,
-    pub local: BTreeMap<AgentId, LocalAgent>,
-    pub health: Health,
-    pub sequence: u64,
-    /// Names that belonged to a near publisher's agent.
-    taken: BTreeMap<String, AgentId>,
-    /// Addresses that were dialled in vain, and why.
-    unreachable: BTreeMap<String, String>,
-    /// Peers that did not take this node's placement, and why.
-    pub refused_by: BTreeMap<PublicKey, String>,
-    pub fetching: BTreeMap<PublicKey, Arc<Semaphore>>,
-    pub refused: u64,
-}
-
-/// Names that are remembered.
-const TAKEN_MAX: usize = 10_000;
-
-impl State {
-    /// A node that hosts nothing and has heard nothing. `sequence` is the time of day, so that it rises across restarts too.
-    fn new(config: &DiscoveryConfig, dialling: Dialling, sequence: u64) -> State {
-        State {
-            catalogue: Catalogue::new(config.bounds),
-            in_use: InUse::default(),
-            allowance: Allowance::default(),
-            things: Things::default(),
-            contacts: Contacts::default(),
-            dialling,
-            audience: Audience::new(config.push_peers_max),
-            dialled: BTreeMap::new(),
-            asked_last: None,
-            told: Default::default(),
-            beat: 0,
-            watchers: BTreeMap::new(),
-            watches: 0,
-            watching: BTreeMap::new(),
-            pushing: BTreeSet::new(),
-            local: BTreeMap::new(),
-            health: Health::Healthy,
-            sequence,
-            taken: BTreeMap::new(),
-            unreachable: BTreeMap::new(),
-            refused_by: BTreeMap::new(),
-            fetching: BTreeMap::new(),
-            refused: 0,
-        }
-    }
-
-    fn named(
-        &mut self,
-        name: &str,
-        among: Among,
-        nearness: impl Fn(PublisherId) -> Nearness,
-    ) -> Result<AgentId, FindError> {
-        let found = self.catalogue.resolve(name, among, &nearness);
-        if let Some(near) = self.taken.get(name)
-            && found.as_ref().map_or(true, |id| nearness(id.publisher()) == Nearness::Stranger)
-            && nearness(near.publisher()) != Nearness::Stranger
-        {
-            return Err(FindError::Gone { name: name.to_owned(), id: near.to_string() });
-        }
-        let id = found?;
-        if nearness(id.publisher()) != Nearness::Stranger && self.taken.len() < TAKEN_MAX {
-            self.taken.insert(name.to_owned(), id.clone());
-        }
-        Ok(id)
-    }
+    shared: Arc<Shared>,
 }
 
 impl Discovery {
@@ -211,16 +74,7 @@ impl Discovery {
         facts: impl Fn() -> Facts + Send + Sync + 'static,
         sightings: Option<mpsc::Receiver<Sighting>>,
     ) -> Result<Discovery, althing_communication::AcceptError> {
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let times = Times {
-            backoff_min_ms: millis(config.redial_min),
-            backoff_max_ms: millis(config.redial_max),
-            forget_ms: millis(config.sighting_ttl),
-            courtesy_ms: COURTESY_MS,
-            lost_forget_ms: millis(config.lost_ttl),
-            lost_backoff_max_ms: LOST_BACKOFF_MS,
-        };
-        let mut dialling = Dialling::new(key.public(), times);
+        let mut dialling = Dialling::new(key.public(), times(&config));
         config.bootstrap.iter().cloned().for_each(|address| dialling.bootstrap(address));
         let state = State::new(&config, dialling, clock.now_ms());
         let shared = Arc::new(Shared {
@@ -233,56 +87,55 @@ impl Discovery {
             started: Instant::now(),
             state: Mutex::new(state),
             changed: Notify::new(),
-            beaten: Notify::new(),
+            subscribers: Notify::new(),
         });
-        let discovery = Discovery { shared };
-        let serving = Arc::new(Serving(discovery.clone()));
-        discovery.shared.communication.serve(PLACEMENTS, serving.clone())?;
-        discovery.shared.communication.serve(DESCRIBE, serving)?;
-        let events = discovery.shared.communication.network().events();
-        // The rest ends with the network, whose end the first one notices.
+        let server = Arc::new(Server(shared.clone()));
+        shared.communication.serve(PLACEMENTS, server.clone())?;
+        shared.communication.serve(DESCRIBE, server)?;
+        let events = shared.communication.network().events();
+        // The other tasks end with the network, whose end the exchange notices.
         let over = CancellationToken::new();
-        let pushing = discovery.clone().push_for_ever(events);
+        let exchange = PlacementExchange(shared.clone()).run(events);
         let ends = over.clone().drop_guard();
         tokio::spawn(async move {
-            pushing.await;
+            exchange.await;
             drop(ends);
         });
-        tokio::spawn(over.clone().run_until_cancelled_owned(discovery.clone().tick_for_ever()));
-        tokio::spawn(over.clone().run_until_cancelled_owned(discovery.clone().tell_for_ever()));
-        tokio::spawn(over.run_until_cancelled_owned(discovery.clone().heed_for_ever()));
+        tokio::spawn(over.clone().run_until_cancelled_owned(dialler::run(shared.clone())));
+        tokio::spawn(over.clone().run_until_cancelled_owned(publisher::run(shared.clone())));
+        tokio::spawn(over.run_until_cancelled_owned(key_changes::run(shared.clone())));
         if let Some(sightings) = sightings {
-            tokio::spawn(discovery.clone().note_sightings(sightings));
+            tokio::spawn(dialler::take_sightings(shared.clone(), sightings));
         }
-        Ok(discovery)
+        Ok(Discovery { shared })
     }
 
     /// Adds, or replaces, an agent that this node hosts, and tells the peers.
     pub fn host(&self, agent: LocalAgent) {
         let id = agent.verified.agent.clone();
-        let mut state = self.lock();
+        let mut state = self.shared.lock();
         state.taken.insert(id.name().to_owned(), id.clone());
         state.local.insert(id, agent);
         drop(state);
-        self.refresh_own();
+        self.shared.refresh_own();
         self.shared.changed.notify_one();
     }
 
     /// Takes away an agent that this node hosted, and tells the peers.
     pub fn unhost(&self, agent: &AgentId) {
-        let mut state = self.lock();
+        let mut state = self.shared.lock();
         state.local.remove(agent);
-        // It was taken away on purpose: its name is free.
+        // It was removed on purpose: its name is free.
         state.taken.retain(|_, taken| taken != agent);
         drop(state);
-        self.refresh_own();
+        self.shared.refresh_own();
         self.shared.changed.notify_one();
     }
 
     /// The agents of this node that everybody may know of, by name.
     #[must_use]
     pub fn introduced(&self) -> Vec<Candidate> {
-        let state = self.lock();
+        let state = self.shared.lock();
         let public = state.local.values().filter(|local| local.exposure == Exposure::Public);
         let candidate =
             |local: &LocalAgent| Candidate { verified: local.verified.clone(), description: local.description.clone() };
@@ -292,8 +145,8 @@ impl Discovery {
     /// What `query` finds, and why not more.
     #[must_use]
     pub fn find(&self, query: &Query) -> (Vec<Found>, Explanation) {
-        let now_ms = self.now().monotonic_ms;
-        self.lock().catalogue.find(query, now_ms)
+        let now_ms = self.shared.now().monotonic_ms;
+        self.shared.lock().catalogue.find(query, now_ms)
     }
 
     /// The agent that `text` names: a whole id, or a name. Of several agents of one name those of the nearest publisher
@@ -309,20 +162,20 @@ impl Discovery {
     ) -> Result<AgentId, FindError> {
         match text.parse::<AgentId>() {
             Ok(id) => Ok(id),
-            Err(_) => self.lock().named(text, among, nearness),
+            Err(_) => self.shared.lock().named(text, among, nearness),
         }
     }
 
     /// The nodes that host an agent, in the order in which they should be asked.
     #[must_use]
     pub fn hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
-        self.lock().catalogue.hosts(agent)
+        self.shared.lock().catalogue.hosts(agent)
     }
 
     /// What is known of `agent`: the newest description that a node which hosts it showed.
     #[must_use]
     pub fn describe(&self, agent: &AgentId) -> Option<Candidate> {
-        let state = self.lock();
+        let state = self.shared.lock();
         let hosts = state.catalogue.hosts(agent);
         let candidates = hosts.iter().filter_map(|host| state.catalogue.candidate(*host, agent));
         candidates.max_by_key(|candidate| candidate.verified.description.body.sequence).cloned()
@@ -331,7 +184,7 @@ impl Discovery {
     /// L3 at a glance.
     #[must_use]
     pub fn status(&self) -> Status {
-        let state = self.lock();
+        let state = self.shared.lock();
         Status {
             nodes: state.catalogue.nodes().len(),
             agents: state.catalogue.len(),
@@ -344,89 +197,101 @@ impl Discovery {
     /// What keeps this node from finding others, or others from finding it.
     #[must_use]
     pub fn troubles(&self) -> Troubles {
-        let state = self.lock();
+        let state = self.shared.lock();
         Troubles {
             unreachable: state.unreachable.iter().map(|(address, why)| (address.clone(), why.clone())).collect(),
-            refused_by: state.refused_by.iter().map(|(peer, why)| (*peer, why.clone())).collect(),
+            refused_by: state.exchange.refusals(),
         }
     }
 
     /// Adds an address that is dialled now and whenever its node is not connected.
     pub fn add_bootstrap(&self, address: String) {
-        self.lock().dialling.bootstrap(address);
+        self.shared.lock().dialling.bootstrap(address);
     }
 
     /// Tells the peers that this node leaves, so that they need not find out.
     pub async fn leave(&self) {
-        {
-            let mut state = self.lock();
-            state.health = Health::Leaving;
-            // Whatever is on its way: this is the last word, and it is to be answered.
-            state.pushing.clear();
-            state.watchers.clear();
-        }
-        self.push_all().await;
+        PlacementExchange(self.shared.clone()).leave().await;
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().expect("no holder of the catalogue panics")
+    /// A node answered a call: it is in use.
+    pub fn note_use(&self, node: PublicKey) {
+        let now_ms = self.shared.now().monotonic_ms;
+        self.shared.lock().in_use.note(node, now_ms);
     }
 
-    pub(crate) fn now(&self) -> Now {
-        let elapsed = self.shared.started.elapsed().as_millis();
-        Now { monotonic_ms: u64::try_from(elapsed).unwrap_or(u64::MAX), wall_ms: self.shared.clock.now_ms() }
+    /// What `query` finds here and, where it names a capability, an action or a target, on nodes that were not heard of.
+    pub async fn seek(&self, query: &Query) -> (Vec<Found>, Explanation) {
+        let sought = Searcher(&self.shared).by_query(query).await;
+        let (found, mut why) = self.find(query);
+        why.sought = sought;
+        (found, why)
     }
 
-    async fn tick_for_ever(self) {
-        let mut tick = interval(TICK);
-        loop {
-            tick.tick().await;
-            let now = self.now();
-            let network = self.shared.communication.network();
-            let connected = network.connected();
-            let due = {
-                let mut state = self.lock();
-                for node in state.catalogue.sweep(now) {
-                    tracing::info!(%node, "node is silent; its agents are gone");
-                    state.watching.remove(&node);
-                }
-                // Also of those that had to make room.
-                let State { catalogue, fetching, .. } = &mut *state;
-                fetching.retain(|node, _| catalogue.node(*node).is_some());
-                state.dialling.due(now.monotonic_ms, &connected)
-            };
-            for (target, addresses) in due {
-                tokio::spawn(self.clone().dial(target, addresses));
-            }
-        }
+    /// The nodes that host an agent; the network is searched when none is known.
+    pub async fn seek_hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
+        Searcher(&self.shared).hosts(agent).await
     }
 
-    async fn dial(self, target: Target, addresses: Vec<String>) {
-        let peer = match &target {
-            Target::Peer(peer) => Some(*peer),
-            Target::Address(_) => None,
-        };
-        let outcome = self.shared.communication.network().dial(peer, addresses).await;
-        if let (Err(reason), Target::Address(address)) = (&outcome, &target) {
-            // Somebody wrote this address down, and wants to know; once.
-            if self.lock().unreachable.insert(address.clone(), reason.to_string()).is_none() {
-                tracing::warn!(address, %reason, "a peer cannot be reached; it is tried again and again");
-            }
-        } else if let Err(reason) = &outcome {
-            tracing::debug!(?target, %reason, "dial failed");
-        } else if let Target::Address(address) = &target {
-            self.lock().unreachable.remove(address);
-        }
-        let now_ms = self.now().monotonic_ms;
-        self.lock().dialling.dialled(&target, outcome.ok(), now_ms);
+    /// Connects to a node that is not connected any more: at the addresses of the routing table, or else at those that the
+    /// node published last. False when that does not succeed.
+    pub async fn reach(&self, node: PublicKey) -> bool {
+        Searcher(&self.shared).reconnect(node).await
     }
 
-    async fn note_sightings(self, mut sightings: mpsc::Receiver<Sighting>) {
-        while let Some(sighting) = sightings.recv().await {
-            tracing::debug!(peer = %sighting.peer, addresses = ?sighting.addresses, "seen on the LAN");
-            // It comes into the routing table when it was dialled, and was there: whoever is on the LAN can say anything.
-            let now_ms = self.now().monotonic_ms;
-            self.lock().dialling.sighted(sighting.peer, sighting.addresses, now_ms);
-        }
+    /// Reads Things at `urls`, and where `hints` lead, for as long as the network lives. Links that others wrote are followed
+    /// to addresses that the internet routes, and into `nets`.
+    ///
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub fn read_things(
+        &self,
+        urls: Vec<String>,
+        nets: Vec<Net>,
+        hints: Option<mpsc::Receiver<Hint>>,
+    ) -> Result<(), String> {
+        ThingReader(self.shared.clone()).start(urls, nets, hints)
+    }
+
+    /// Other people's Things that `query` finds. Agents that are known by themselves are none.
+    #[must_use]
+    pub fn things(&self, query: &Query) -> Vec<Thing> {
+        let state = self.shared.lock();
+        let mut found = state.things.find(query);
+        found.retain(|thing| thing.id.parse().map_or(true, |id| state.catalogue.hosts(&id).is_empty()));
+        found
+    }
+
+    /// How many Things are known, and the places of the configuration where none could be read, each with the reason.
+    #[must_use]
+    pub fn reading_things(&self) -> (usize, Vec<(String, String)>) {
+        let state = self.shared.lock();
+        (state.things.len(), state.things.unread())
+    }
+
+    /// The Thing of that identifier.
+    #[must_use]
+    pub fn thing(&self, id: &str) -> Option<Thing> {
+        self.shared.lock().things.get(id)
+    }
+
+    /// A Thing of that identifier or title, where no agent has that name.
+    #[must_use]
+    pub fn no_agent_but_thing(&self, name: &str) -> Option<Thing> {
+        let unknown = matches!(self.resolve(name, Among::Anyone, |_| Nearness::Stranger), Err(FindError::Unknown(_)));
+        let state = self.shared.lock();
+        unknown.then(|| state.things.get(name).or_else(|| state.things.titled(name))).flatten()
+    }
+}
+
+fn times(config: &DiscoveryConfig) -> Times {
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    Times {
+        backoff_min_ms: millis(config.redial_min),
+        backoff_max_ms: millis(config.redial_max),
+        forget_ms: millis(config.sighting_ttl),
+        courtesy_ms: DIAL_TIE_BREAK_MS,
+        lost_forget_ms: millis(config.lost_ttl),
+        lost_backoff_max_ms: LOST_BACKOFF_MS,
     }
 }

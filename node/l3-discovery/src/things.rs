@@ -16,10 +16,8 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::error::FindError;
-use crate::machine::query::{Among, Nearness, Query};
 use crate::machine::things::{NotTaken, Thing};
-use crate::service::Discovery;
+use crate::state::Shared;
 
 /// How often what is known is read again.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -119,40 +117,24 @@ fn own_interfaces() -> Vec<Interface> {
     all.into_iter().map(interface).collect()
 }
 
-impl Discovery {
-    /// Reads Things at `urls`, and where `hints` lead, for as long as the network lives. Links that others wrote lead to
-    /// what the internet routes, and into `nets`.
+/// Reads Things and keeps them up to date.
+#[derive(Clone)]
+pub(crate) struct ThingReader(pub Arc<Shared>);
+
+impl ThingReader {
+    /// Starts reading, for as long as the network lives; see [`crate::Discovery::read_things`].
     ///
     /// # Errors
     /// When no HTTP client can be made.
-    pub fn read_things(
-        &self,
-        urls: Vec<String>,
-        nets: Vec<Net>,
-        hints: Option<mpsc::Receiver<Hint>>,
-    ) -> Result<(), String> {
+    pub fn start(self, urls: Vec<String>, nets: Vec<Net>, hints: Option<mpsc::Receiver<Hint>>) -> Result<(), String> {
         let http = Fetch::new(nets, Arc::new(SystemResolver)).map_err(|error| error.to_string())?;
         let vouched = urls.iter().filter_map(|url| Url::parse(url).ok()).map(|url| Source { url, vouched: true });
         let sources: BTreeMap<String, Source> = vouched.map(|source| (source.url.to_string(), source)).collect();
-        tokio::spawn(self.clone().read_for_ever(http, sources, hints));
+        tokio::spawn(self.run(http, sources, hints));
         Ok(())
     }
 
-    /// Other people's Things that `query` finds. Agents that are known by themselves are none.
-    #[must_use]
-    pub fn things(&self, query: &Query) -> Vec<Thing> {
-        let state = self.lock();
-        let mut found = state.things.find(query);
-        found.retain(|thing| thing.id.parse().map_or(true, |id| state.catalogue.hosts(&id).is_empty()));
-        found
-    }
-
-    async fn read_for_ever(
-        self,
-        http: Fetch,
-        mut sources: BTreeMap<String, Source>,
-        mut hints: Option<mpsc::Receiver<Hint>>,
-    ) {
+    async fn run(self, http: Fetch, mut sources: BTreeMap<String, Source>, mut hints: Option<mpsc::Receiver<Hint>>) {
         let (room, waiting) = (Arc::new(Semaphore::new(AT_ONCE)), Arc::new(AtomicUsize::new(0)));
         let mut again = interval(AGAIN);
         again.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -193,8 +175,8 @@ impl Discovery {
                 });
             }
             let from = sources.values().map(|source| source.url.to_string()).collect();
-            let now_ms = self.now().monotonic_ms;
-            self.lock().things.sweep(now_ms, TTL_MS, &from);
+            let now_ms = self.0.now().monotonic_ms;
+            self.0.lock().things.sweep(now_ms, TTL_MS, &from);
         }
     }
 
@@ -224,7 +206,7 @@ impl Discovery {
             }
             return;
         }
-        if !self.lock().things.outcome(from, why.clone()) {
+        if !self.0.lock().things.outcome(from, why.clone()) {
             return;
         }
         match why {
@@ -235,34 +217,13 @@ impl Discovery {
         }
     }
 
-    /// How many Things are known, and the places of the configuration where none could be read, each with the reason.
-    #[must_use]
-    pub fn reading_things(&self) -> (usize, Vec<(String, String)>) {
-        let state = self.lock();
-        (state.things.len(), state.things.unread())
-    }
-
-    /// The Thing of that identifier.
-    #[must_use]
-    pub fn thing(&self, id: &str) -> Option<Thing> {
-        self.lock().things.get(id)
-    }
-
-    /// A Thing of that identifier or title, where no agent has that name.
-    #[must_use]
-    pub fn no_agent_but_thing(&self, name: &str) -> Option<Thing> {
-        let unknown = matches!(self.resolve(name, Among::Anyone, |_| Nearness::Stranger), Err(FindError::Unknown(_)));
-        let state = self.lock();
-        unknown.then(|| state.things.get(name).or_else(|| state.things.titled(name))).flatten()
-    }
-
     /// What is wrong with a description, if anything is; that its Thing is known from elsewhere is not.
     fn note_thing(&self, td: &Value, source: &Source) -> Result<(), String> {
         let from = source.url.as_str();
         match Description::parse(td.to_string().as_bytes()) {
             Ok(description) => {
                 let id = description.id().unwrap_or(from).to_owned();
-                let read_ms = self.now().monotonic_ms;
+                let read_ms = self.0.now().monotonic_ms;
                 let thing = Thing {
                     id,
                     description: Arc::new(description),
@@ -270,7 +231,7 @@ impl Discovery {
                     vouched: source.vouched,
                     read_ms,
                 };
-                match self.lock().things.note(thing) {
+                match self.0.lock().things.note(thing) {
                     Ok(()) | Err(NotTaken::Elsewhere) => Ok(()),
                     Err(NotTaken::Full) => Err("there is no room for more Things".to_owned()),
                 }

@@ -267,13 +267,13 @@ fn what_is_not_believed_is_not_asked_for_again_at_once() {
             .expect("taken")
     };
     let wanted = place(&mut catalogue, 1, 1, 0);
-    catalogue.spurn(key(1).public(), &wanted[0], 10_000);
+    catalogue.back_off(key(1).public(), &wanted[0], 10_000);
     assert_eq!(place(&mut catalogue, 2, 1, 2_000), []);
     assert_eq!(place(&mut catalogue, 3, 2, 4_000).len(), 1, "it changed");
-    catalogue.spurn(key(1).public(), &wanted[0], 10_000);
+    catalogue.back_off(key(1).public(), &wanted[0], 10_000);
     assert_eq!(place(&mut catalogue, 4, 2, 5_000).len(), 1, "what was spurned is not what there is");
     let wanted = place(&mut catalogue, 5, 2, 6_000);
-    catalogue.spurn(key(1).public(), &wanted[0], 10_000);
+    catalogue.back_off(key(1).public(), &wanted[0], 10_000);
     assert_eq!(place(&mut catalogue, 6, 2, 9_999), []);
     assert_eq!(place(&mut catalogue, 7, 2, 10_000).len(), 1, "its time is over");
 }

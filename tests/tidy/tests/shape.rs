@@ -21,11 +21,6 @@ const CYCLES: &[(&str, &[&str])] = &[
     ("node/l2-communication/libp2p/src", &["closing", "egress"]),
     ("node/l2-communication/src", &["admission", "machine::nearness"]),
     ("node/l2-communication/src", &["inbound", "machine::reachability", "outbound", "reach", "service"]),
-    ("node/l3-discovery/src", &["exchange", "lan", "placement", "relations", "seek", "service", "things", "watch"]),
-    (
-        "node/l3-discovery/src",
-        &["machine::catalogue", "machine::gone", "machine::index", "machine::node", "machine::query", "machine::room"],
-    ),
 ];
 
 /// Lines of a type's inherent methods, in all files of its crate.
@@ -37,7 +32,6 @@ const LARGE_TYPES: &[(&str, &str, usize, &str)] = &[
     ("node/l1-execution/src", "Host", 484, "starts, binds, runs and stops agents of five runtimes"),
     ("node/l1-execution/src", "Running", 434, "the executor's loop: one thread owns all of it"),
     ("node/l3-discovery/src", "Catalogue", 514, "one table and its indexes, which change together"),
-    ("node/l3-discovery/src", "Discovery", 1_296, "to be split into machines: exchange, search, publishing, Things"),
     ("simulations/src", "World", 541, "the driver of a scenario and all that it keeps"),
 ];
 

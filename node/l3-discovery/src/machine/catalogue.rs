@@ -5,41 +5,12 @@ use std::sync::Arc;
 
 use althing_protocol::object::{Health, Hosted, ObjectError, Placement};
 use althing_protocol::{AgentId, Authored, Digest, KeyLog, PublicKey, PublisherId, VerifiedAgent};
-use althing_td::Description;
 
 use crate::machine::gone::Gone;
 use crate::machine::index::Index;
+pub use crate::machine::node::{Candidate, Learned, Now};
 use crate::machine::node::{Departed, Held, LogName, Node, list_bytes};
 use crate::machine::room::{AGENT_BYTES, Bounds, DESCRIPTION_COPIES, Rank, Source, WORD_BYTES};
-
-/// Times at which something is decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
-    /// Milliseconds that only rise.
-    pub monotonic_ms: u64,
-    /// Unix milliseconds.
-    pub wall_ms: u64,
-}
-
-/// Where an entry was learned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Learned {
-    /// It is hosted here.
-    Local,
-    /// Its node pushed it.
-    Push,
-    /// Its node was asked.
-    Asked,
-}
-
-/// A described agent on a node.
-#[derive(Debug, Clone)]
-pub struct Candidate {
-    /// What was verified.
-    pub verified: Arc<VerifiedAgent>,
-    /// The description, parsed.
-    pub description: Arc<Description>,
-}
 
 /// Why a placement is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -201,7 +172,7 @@ impl Catalogue {
                 self.index.remove(held.document);
                 release(&mut self.logs, held.log);
             }
-            node.spurned.retain(|agent, (as_was, _)| entry(hosted, agent) == Some(as_was));
+            node.backed_off.retain(|agent, (as_was, _)| entry(hosted, agent) == Some(as_was));
             node.count();
         }
         if counted {
@@ -313,16 +284,16 @@ impl Catalogue {
         self.take_out(node, agent);
         let Some(node) = self.nodes.get_mut(&node) else { return };
         if let Some(hosted) = entry(&node.hosted, agent) {
-            node.spurned.insert(agent.clone(), (hosted.clone(), node.heard_ms + GAVE_WAY_MS));
+            node.backed_off.insert(agent.clone(), (hosted.clone(), node.heard_ms + GAVE_WAY_MS));
         }
     }
 
     /// An agent as a node hosts it now is not asked for again until then.
-    pub fn spurn(&mut self, node: PublicKey, hosted: &Hosted, until_ms: u64) {
+    pub fn back_off(&mut self, node: PublicKey, hosted: &Hosted, until_ms: u64) {
         if let Some(node) = self.nodes.get_mut(&node)
             && entry(&node.hosted, &hosted.agent) == Some(hosted)
         {
-            node.spurned.insert(hosted.agent.clone(), (hosted.clone(), until_ms));
+            node.backed_off.insert(hosted.agent.clone(), (hosted.clone(), until_ms));
         }
     }
 

@@ -6,7 +6,7 @@ use althing_protocol::{AgentId, PublicKey};
 use althing_td::Description;
 use bm25::{DefaultTokenizer, Embedder, EmbedderBuilder, Language, LanguageMode};
 
-use crate::machine::catalogue::Candidate;
+use crate::machine::node::Candidate;
 
 /// Words that a description usually has; BM25 weighs longer ones down against this.
 const USUAL_WORDS: f32 = 60.0;

@@ -2,15 +2,17 @@
 
 pub mod allowance;
 pub mod announce;
-pub mod audience;
 pub mod catalogue;
 pub(crate) mod contacts;
 pub mod dialling;
+pub mod exchange;
 pub(crate) mod gone;
 pub mod in_use;
 pub mod index;
 mod making_room;
 pub(crate) mod node;
+pub mod push_set;
 pub mod query;
 pub mod room;
+pub mod search;
 pub mod things;

@@ -1,12 +1,42 @@
 //! A node in the catalogue, and what is kept of it, counted in bytes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use althing_protocol::object::{AgentLoad, Health, Hosted, Machine};
-use althing_protocol::{AgentId, Digest, KeyLog};
+use althing_protocol::{AgentId, Digest, KeyLog, VerifiedAgent};
+use althing_td::Description;
 
-use crate::machine::catalogue::{Candidate, Learned, Now};
 use crate::machine::room::{EVENT_BYTES, HOSTED_BYTES, NODE_BYTES, RANKS, Rank, Source};
+
+/// Times at which something is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// Milliseconds that only rise.
+    pub monotonic_ms: u64,
+    /// Unix milliseconds.
+    pub wall_ms: u64,
+}
+
+/// Where an entry was learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Learned {
+    /// It is hosted here.
+    Local,
+    /// Its node pushed it.
+    Push,
+    /// Its node was asked.
+    Asked,
+}
+
+/// A described agent on a node.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// What was verified.
+    pub verified: Arc<VerifiedAgent>,
+    /// The description, parsed.
+    pub description: Arc<Description>,
+}
 
 /// A node and what it hosts.
 #[derive(Debug)]
@@ -31,7 +61,7 @@ pub(crate) struct Node {
     /// Bytes of what is kept of it, by rank: itself, and each of its agents.
     pub(super) bytes: [usize; RANKS],
     /// Agents that were refused as they are, and until when they are not asked for again.
-    pub(super) spurned: BTreeMap<AgentId, (Hosted, u64)>,
+    pub(super) backed_off: BTreeMap<AgentId, (Hosted, u64)>,
 }
 
 /// An agent of a node.
@@ -95,7 +125,7 @@ impl Node {
             agents: BTreeMap::new(),
             logs: BTreeMap::new(),
             bytes: [0; RANKS],
-            spurned: BTreeMap::new(),
+            backed_off: BTreeMap::new(),
         };
         node.count();
         node
@@ -104,13 +134,13 @@ impl Node {
     pub(super) fn heard(&mut self, now: Now) {
         self.heard_ms = now.monotonic_ms;
         self.expires_ms = now.monotonic_ms + self.ttl_ms;
-        self.spurned.retain(|_, (_, until_ms)| *until_ms > now.monotonic_ms);
+        self.backed_off.retain(|_, (_, until_ms)| *until_ms > now.monotonic_ms);
     }
 
     /// Agents without evidence, but for those that are not to be asked for.
     pub(super) fn wanted(&self) -> Vec<Hosted> {
         let missing =
-            |hosted: &&Hosted| !self.agents.contains_key(&hosted.agent) && !self.spurned.contains_key(&hosted.agent);
+            |hosted: &&Hosted| !self.agents.contains_key(&hosted.agent) && !self.backed_off.contains_key(&hosted.agent);
         self.hosted.iter().filter(missing).cloned().collect()
     }
 

@@ -12,20 +12,10 @@ use crate::error::FindError;
 use crate::machine::catalogue::{Candidate, Catalogue, Learned};
 use crate::machine::index::Numbers;
 use crate::machine::node::Node;
+pub use crate::machine::room::Nearness;
 
 /// Results of one `find` at most.
 pub const RESULTS_MAX: usize = 1_000;
-
-/// How near the publisher of an agent is to this node's owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Nearness {
-    /// It is the owner.
-    Own,
-    /// The owner trusts it.
-    Trusted,
-    /// Anybody else.
-    Stranger,
-}
 
 /// Whose agents a name may lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

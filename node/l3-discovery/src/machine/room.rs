@@ -5,7 +5,16 @@ use std::collections::BTreeMap;
 use althing_communication::admission::Origin;
 use althing_protocol::PublicKey;
 
-use crate::machine::query::Nearness;
+/// How near the publisher of an agent is to this node's owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Nearness {
+    /// It is the owner.
+    Own,
+    /// The owner trusts it.
+    Trusted,
+    /// Anybody else.
+    Stranger,
+}
 
 /// How near a node, or a publisher, is to this node, as far as room goes. The nearest is the smallest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

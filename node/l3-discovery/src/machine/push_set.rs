@@ -9,16 +9,16 @@ use crate::machine::room::{Holder, Source, richest};
 
 /// Those who get it, who came first in front.
 #[derive(Debug)]
-pub struct Audience {
+pub struct PushSet {
     members: Vec<(PublicKey, Source)>,
     max: usize,
 }
 
-impl Audience {
+impl PushSet {
     /// Nobody yet, and at most `max`.
     #[must_use]
-    pub fn new(max: usize) -> Audience {
-        Audience { members: Vec::new(), max }
+    pub fn new(max: usize) -> PushSet {
+        PushSet { members: Vec::new(), max }
     }
 
     /// A peer is there. True when it gets the placement from now on, and did not before. It may have taken another's place.
@@ -102,49 +102,49 @@ mod tests {
         Source { rank, holder: Holder::Origin(Origin::of(IpAddr::from([10, 0, 0, address]))) }
     }
 
-    fn members(audience: &Audience) -> Vec<PublicKey> {
-        audience.members().collect()
+    fn members(push_set: &PushSet) -> Vec<PublicKey> {
+        push_set.members().collect()
     }
 
     #[test]
     fn who_came_first_stays_and_who_waits_takes_the_place_of_who_leaves() {
         let [a, b, c] = peers();
         let all = [a, b, c].map(|peer| (peer, Source::stranger(peer)));
-        let mut audience = Audience::new(2);
-        let mut joins = |at: usize| audience.joined(all[at].0, all[at].1);
+        let mut push_set = PushSet::new(2);
+        let mut joins = |at: usize| push_set.joined(all[at].0, all[at].1);
         assert!(joins(0) && joins(1) && !joins(2) && !joins(0));
-        assert_eq!(audience.review(&all[..2]), []);
-        assert_eq!(members(&audience), [a, b]);
-        assert!(audience.left(a) && !audience.left(a));
-        assert_eq!(audience.review(&all[1..]), [c]);
-        assert_eq!(members(&audience), [b, c]);
+        assert_eq!(push_set.review(&all[..2]), []);
+        assert_eq!(members(&push_set), [a, b]);
+        assert!(push_set.left(a) && !push_set.left(a));
+        assert_eq!(push_set.review(&all[1..]), [c]);
+        assert_eq!(members(&push_set), [b, c]);
     }
 
     #[test]
     fn nearer_ones_take_the_places_of_farther_ones_and_never_the_other_way() {
         use Rank::{InUse, Own, Stranger, Trusted};
         let [a, b, c, d, e, f] = peers();
-        let mut audience = Audience::new(2);
+        let mut push_set = PushSet::new(2);
         for (peer, rank) in [(a, Stranger), (b, Stranger), (c, InUse), (d, Trusted), (e, Own)] {
-            assert!(audience.joined(peer, from(rank, 1)), "{rank:?}");
+            assert!(push_set.joined(peer, from(rank, 1)), "{rank:?}");
         }
-        assert_eq!(members(&audience), [d, e]);
-        assert!(!audience.joined(a, from(Stranger, 2)) && !audience.joined(c, from(InUse, 3)));
-        assert!(!audience.joined(f, from(Trusted, 4)), "another that is trusted has one too");
+        assert_eq!(members(&push_set), [d, e]);
+        assert!(!push_set.joined(a, from(Stranger, 2)) && !push_set.joined(c, from(InUse, 3)));
+        assert!(!push_set.joined(f, from(Trusted, 4)), "another that is trusted has one too");
         // Who is not trusted any more has a stranger's place.
-        assert_eq!(audience.review(&[(d, from(Stranger, 1)), (e, from(Own, 1)), (f, from(Trusted, 4))]), [f]);
-        assert_eq!(members(&audience), [e, f]);
+        assert_eq!(push_set.review(&[(d, from(Stranger, 1)), (e, from(Own, 1)), (f, from(Trusted, 4))]), [f]);
+        assert_eq!(members(&push_set), [e, f]);
     }
 
     #[test]
     fn strangers_of_one_origin_leave_room_for_those_of_another() {
         let [a, b, c, d, e] = peers();
-        let mut audience = Audience::new(3);
+        let mut push_set = PushSet::new(3);
         for peer in [a, b, c] {
-            assert!(audience.joined(peer, from(Rank::Stranger, 1)));
+            assert!(push_set.joined(peer, from(Rank::Stranger, 1)));
         }
-        assert!(audience.joined(d, from(Rank::Stranger, 2)));
-        assert_eq!(members(&audience), [a, b, d]);
-        assert!(!audience.joined(c, from(Rank::Stranger, 1)) && !audience.joined(e, from(Rank::Stranger, 2)));
+        assert!(push_set.joined(d, from(Rank::Stranger, 2)));
+        assert_eq!(members(&push_set), [a, b, d]);
+        assert!(!push_set.joined(c, from(Rank::Stranger, 1)) && !push_set.joined(e, from(Rank::Stranger, 2)));
     }
 }

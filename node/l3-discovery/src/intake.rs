@@ -1,0 +1,133 @@
+//! Taking in what other nodes say of themselves: their placements, and the evidence for the agents in them.
+
+use std::sync::Arc;
+
+use althing_communication::Request;
+use althing_protocol::PublicKey;
+use althing_protocol::object::{self, Health, Hosted, Placement};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::DESCRIBE;
+use crate::evidence::EvidenceError;
+use crate::machine::catalogue::{Learned, PlacementRefused};
+use crate::state::Shared;
+
+/// An agent whose evidence was invalid is not asked for again within this, unless it changes.
+const BACK_OFF_MS: u64 = 60_000;
+
+/// Why a placement is not taken.
+pub(crate) enum PlacementError {
+    /// A newer one is known.
+    Stale(String),
+    /// It is invalid.
+    Invalid(String),
+}
+
+/// Why an agent's evidence did not come into the catalogue.
+enum FetchError {
+    /// Its node did not answer.
+    Call(String),
+    /// The evidence is invalid.
+    Invalid(String),
+    /// The verification budget of its node's origin is spent for now.
+    OverBudget,
+}
+
+/// Takes placements into the catalogue and fetches the evidence that is missing.
+#[derive(Clone)]
+pub(crate) struct Intake(pub Arc<Shared>);
+
+impl Intake {
+    /// Takes a peer's placement, and fetches what is new in it.
+    pub fn take(&self, caller: PublicKey, bytes: &[u8]) -> Result<(), PlacementError> {
+        let shared = &self.0;
+        let refused = |reason: String| {
+            shared.lock().refused += 1;
+            shared.communication.complain(caller, "placement", &reason);
+            PlacementError::Invalid(reason)
+        };
+        let placement =
+            object::open::<Placement>(bytes, &shared.config.network, "").map_err(|error| refused(error.to_string()))?;
+        if placement.body.node != caller {
+            return Err(refused(format!("{caller} pushed the placement of {}", placement.body.node)));
+        }
+        let (now, source) = (shared.now(), shared.source(caller));
+        let placed = shared.lock().catalogue.place(now, &placement, Learned::Push, source);
+        let wanted = placed.map_err(|error| match error {
+            PlacementRefused::Stale { .. } => PlacementError::Stale(error.to_string()),
+            error => refused(error.to_string()),
+        })?;
+        if placement.body.health == Health::Leaving {
+            shared.lock().fetching.remove(&caller);
+        }
+        self.fetch_wanted(caller, wanted);
+        Ok(())
+    }
+
+    /// Takes an event of a subscription: a placement, or nothing when the last one still holds. False when the event is of
+    /// no use.
+    pub fn handle_event(&self, node: PublicKey, event: &[u8]) -> bool {
+        if !event.is_empty() {
+            match self.take(node, event) {
+                Ok(()) => return true,
+                Err(PlacementError::Invalid(_)) => return false,
+                // What was asked for meanwhile is newer.
+                Err(PlacementError::Stale(_)) => {}
+            }
+        }
+        let (now, rank) = (self.0.now(), self.0.rank(node));
+        let renewed = self.0.lock().catalogue.renew(now, node, rank);
+        let holds = renewed.is_some();
+        self.fetch_wanted(node, renewed.unwrap_or_default());
+        holds
+    }
+
+    fn fetch_wanted(&self, node: PublicKey, wanted: Vec<Hosted>) {
+        if wanted.is_empty() {
+            return;
+        }
+        let most = self.0.config.fetches_per_node;
+        let gate = self.0.lock().fetching.entry(node).or_insert_with(|| Arc::new(Semaphore::new(most))).clone();
+        // One round of fetches at a time: the next heartbeat asks again for what this one leaves.
+        if gate.available_permits() == most {
+            tokio::spawn(self.clone().fetch_all(node, wanted, gate));
+        }
+    }
+
+    async fn fetch_all(self, node: PublicKey, wanted: Vec<Hosted>, gate: Arc<Semaphore>) {
+        let shared = &self.0;
+        let fetches = wanted.iter().map(|hosted| async {
+            let Ok(_permit) = gate.acquire().await else { return };
+            match self.fetch(node, hosted).await {
+                // The rest is asked for with the first heartbeat that finds budget again.
+                Ok(()) | Err(FetchError::OverBudget) => {}
+                Err(FetchError::Call(reason)) => tracing::debug!(%node, agent = %hosted.agent, reason, "not described"),
+                Err(FetchError::Invalid(reason)) => {
+                    shared.communication.complain(node, "evidence", &format!("{}: {reason}", hosted.agent));
+                    let until_ms = shared.now().monotonic_ms + BACK_OFF_MS;
+                    let mut state = shared.lock();
+                    state.refused += 1;
+                    state.catalogue.back_off(node, hosted, until_ms);
+                }
+            }
+        });
+        futures::future::join_all(fetches).await;
+    }
+
+    async fn fetch(&self, node: PublicKey, hosted: &Hosted) -> Result<(), FetchError> {
+        let shared = &self.0;
+        if !shared.may_verify(node) {
+            return Err(FetchError::OverBudget);
+        }
+        let body = minicbor::to_vec(&hosted.agent).expect("writing to a vector cannot fail");
+        let asking = shared.communication.call(node, DESCRIBE, Request::new("describe", body));
+        let answer = timeout(shared.config.fetch_timeout, asking).await;
+        let answer = answer.map_err(|_| FetchError::Call("no answer in time".to_owned()))?;
+        let answer = answer.map_err(|error| FetchError::Call(error.to_string()))?;
+        shared.accept_evidence(node, Some(&hosted.agent), &answer).map_err(|error| match error {
+            EvidenceError::OverBudget => FetchError::OverBudget,
+            EvidenceError::Invalid(reason) => FetchError::Invalid(reason),
+        })
+    }
+}

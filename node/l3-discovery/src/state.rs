@@ -1,0 +1,154 @@
+//! What all of L3's tasks share: the node's key and network, and one state behind one lock.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use althing_communication::{Communication, WallClock};
+use althing_protocol::object::{AgentLoad, Health, Machine};
+use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey, VerifiedAgent};
+use althing_td::{Description, Exposure};
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
+
+use crate::config::DiscoveryConfig;
+use crate::error::FindError;
+use crate::machine::allowance::Allowance;
+use crate::machine::catalogue::{Catalogue, Now};
+use crate::machine::contacts::Contacts;
+use crate::machine::dialling::Dialling;
+use crate::machine::exchange::{Exchange, ExchangeEffect, ExchangeInput};
+use crate::machine::in_use::InUse;
+use crate::machine::query::{Among, Nearness};
+use crate::machine::things::Things;
+use crate::placement::PublishedPlacement;
+use crate::relations::Relations;
+
+/// An agent that this node hosts.
+#[derive(Debug, Clone)]
+pub struct LocalAgent {
+    /// Description, grant and key log, verified.
+    pub verified: Arc<VerifiedAgent>,
+    /// The description, parsed.
+    pub description: Arc<Description>,
+    /// Who may find it.
+    pub exposure: Exposure,
+}
+
+/// What a node tells of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Share of the node that is in use, thousandths.
+    pub load_permille: u16,
+    /// What its machine can do, once that is known.
+    pub machine: Option<Machine>,
+    /// What its agents do, by name.
+    pub loads: BTreeMap<String, AgentLoad>,
+}
+
+pub(crate) struct Shared {
+    pub communication: Communication,
+    pub config: DiscoveryConfig,
+    pub key: SecretKey,
+    pub clock: WallClock,
+    /// How near others are.
+    pub relations: Relations,
+    /// How this node is.
+    pub facts: Box<dyn Fn() -> Facts + Send + Sync>,
+    /// Where monotonic time begins.
+    pub started: Instant,
+    pub state: Mutex<State>,
+    /// What this node hosts has changed.
+    pub changed: Notify,
+    /// Subscribers have something to hear.
+    pub subscribers: Notify,
+}
+
+pub(crate) struct State {
+    pub catalogue: Catalogue,
+    /// Nodes that were called from here a while ago.
+    pub in_use: InUse,
+    /// How much of what strangers show is verified.
+    pub allowance: Allowance,
+    pub things: Things,
+    pub contacts: Contacts,
+    pub dialling: Dialling,
+    pub exchange: Exchange,
+    /// The last of the peers that were asked without being named by a look-up: the next search begins after it.
+    pub last_peer_asked: Option<PublicKey>,
+    /// This node's placement as peers get it: untrusted ones, and trusted ones.
+    pub published: [PublishedPlacement; 2],
+    pub local: BTreeMap<AgentId, LocalAgent>,
+    pub health: Health,
+    pub sequence: u64,
+    /// Names that belonged to a near publisher's agent.
+    pub taken: BTreeMap<String, AgentId>,
+    /// Addresses of the configuration that cannot be reached, and why.
+    pub unreachable: BTreeMap<String, String>,
+    pub fetching: BTreeMap<PublicKey, Arc<Semaphore>>,
+    pub refused: u64,
+}
+
+/// Names that are remembered.
+const TAKEN_MAX: usize = 10_000;
+
+impl State {
+    /// The state of a node that hosts nothing and has heard nothing. `sequence` is the time of day, so that it also rises across
+    /// restarts.
+    pub fn new(config: &DiscoveryConfig, dialling: Dialling, sequence: u64) -> State {
+        State {
+            catalogue: Catalogue::new(config.bounds),
+            in_use: InUse::default(),
+            allowance: Allowance::default(),
+            things: Things::default(),
+            contacts: Contacts::default(),
+            dialling,
+            exchange: Exchange::new(config.push_peers_max),
+            last_peer_asked: None,
+            published: Default::default(),
+            local: BTreeMap::new(),
+            health: Health::Healthy,
+            sequence,
+            taken: BTreeMap::new(),
+            unreachable: BTreeMap::new(),
+            fetching: BTreeMap::new(),
+            refused: 0,
+        }
+    }
+
+    pub fn named(
+        &mut self,
+        name: &str,
+        among: Among,
+        nearness: impl Fn(PublisherId) -> Nearness,
+    ) -> Result<AgentId, FindError> {
+        let found = self.catalogue.resolve(name, among, &nearness);
+        if let Some(near) = self.taken.get(name)
+            && found.as_ref().map_or(true, |id| nearness(id.publisher()) == Nearness::Stranger)
+            && nearness(near.publisher()) != Nearness::Stranger
+        {
+            return Err(FindError::Gone { name: name.to_owned(), id: near.to_string() });
+        }
+        let id = found?;
+        if nearness(id.publisher()) != Nearness::Stranger && self.taken.len() < TAKEN_MAX {
+            self.taken.insert(name.to_owned(), id.clone());
+        }
+        Ok(id)
+    }
+}
+
+impl Shared {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the state panics")
+    }
+
+    pub fn now(&self) -> Now {
+        let elapsed = self.started.elapsed().as_millis();
+        Now { monotonic_ms: u64::try_from(elapsed).unwrap_or(u64::MAX), wall_ms: self.clock.now_ms() }
+    }
+
+    /// Tells the exchange of placements what happened.
+    pub fn exchange(&self, input: ExchangeInput) -> Vec<ExchangeEffect> {
+        let now_ms = self.now().monotonic_ms;
+        self.lock().exchange.handle(now_ms, input)
+    }
+}
