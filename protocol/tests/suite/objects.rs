@@ -1,5 +1,6 @@
 //! Authored objects: each reason to refuse.
 
+use althing_protocol::binding::Binding;
 use althing_protocol::contract::Latency;
 use althing_protocol::limits::*;
 use althing_protocol::object::{self, AgentLoad, Description, Grant, Hosted, Membership, Placement};
@@ -61,6 +62,20 @@ fn objects_built_by_hand_are_what_the_crate_builds() {
         (4, bstr(br#"{"title":"Echo"}"#)),
     ];
     assert_eq!(by_hand("althing/description/1", &members, PUBLISHER), description().bytes);
+}
+
+#[test]
+fn a_binding_is_signed_by_its_node_and_its_manifest_is_canonical() {
+    // P-58
+    let open = |bytes: &[u8]| object::open::<Binding>(bytes, NETWORK, "").map(|binding| binding.body.manifest);
+    let sealed = sealed_binding();
+    assert_eq!(open(&sealed.bytes), Ok(sealed.body.manifest.clone()));
+    let strangers = object::sign(sealed.body.clone(), NETWORK, "", &key(STRANGER)).expect("a good shape");
+    assert!(matches!(open(&strangers.bytes), Err(ObjectError::Envelope(_))));
+    let spaced = String::from_utf8(sealed.body.manifest).expect("JSON").replacen(':', ": ", 1);
+    let members = [(0, uint(6)), (1, bstr(public(NODE).as_bytes())), (2, uint(NOW_MS)), (3, bstr(spaced.as_bytes()))];
+    let spaced = cose(&map(&members), &object_aad("althing/binding/1", NETWORK, ""), &key(NODE));
+    assert!(open(&spaced).is_err());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Reservations on another node, over the wire (P-59, P-60, P-61): two phases, leases, one holder, only the owner's nodes.
+//! Reservations on another node, over the wire: two phases, leases, one holder, only the owner's nodes.
 
 mod support;
 
@@ -62,6 +62,7 @@ fn file(name: &str, budget_us: u64) -> String {
     .to_string()
 }
 
+// P-59, P-60
 #[test]
 fn what_is_reserved_is_promised_to_nobody_else_until_it_is_taken_or_over() {
     let scene = scene(true);
@@ -102,6 +103,7 @@ fn what_is_reserved_is_promised_to_nobody_else_until_it_is_taken_or_over() {
     assert_eq!(scene.there.run(&["agent", "add", "loop.yaml"]).code, 0);
 }
 
+// P-59
 #[test]
 fn strangers_reserve_nothing() {
     let scene = scene(false);

@@ -32,24 +32,21 @@ fn cited(line: &str) -> Vec<u32> {
     line.split(|c| !is_word(c)).filter_map(number).collect()
 }
 
-/// Every citation in the tests, with the places.
+/// Every citation in a test function, in its attributes, or in the comment above it, with the places.
 fn citations() -> BTreeMap<u32, Vec<String>> {
     let (production, tests) = support::rust_files();
     let mut found = BTreeMap::new();
-    let mut cite = |file: &Path, at: usize, line: &str| {
-        for rule in cited(line) {
-            found.entry(rule).or_insert_with(Vec::new).push(format!("{}:{at}", file.display()));
-        }
-    };
-    for file in tests.iter().filter(|file| is_proof(file)) {
-        support::text(file).lines().enumerate().for_each(|(index, line)| cite(file, index + 1, line));
-    }
-    for file in production.iter().filter(|file| file.starts_with("protocol")) {
+    let production = production.iter().filter(|file| file.starts_with("protocol") || file.starts_with("node"));
+    for file in tests.iter().filter(|file| is_proof(file)).chain(production) {
         let text = support::text(file);
-        let lines = support::test_lines(file);
-        for (index, line) in text.lines().enumerate() {
-            if lines.iter().any(|range| range.contains(&(index + 1))) {
-                cite(file, index + 1, line);
+        let lines: Vec<&str> = text.lines().collect();
+        for function in support::test_functions(file) {
+            let above = lines[..function.start() - 1].iter().rev();
+            let comment = above.take_while(|line| line.trim_start().starts_with("//")).count();
+            for at in function.start() - comment..=*function.end() {
+                for rule in cited(lines[at - 1]) {
+                    found.entry(rule).or_insert_with(Vec::new).push(format!("{}:{at}", file.display()));
+                }
             }
         }
     }
@@ -80,8 +77,8 @@ fn every_rule_is_cited_by_a_test() {
         rules().into_iter().filter(|rule| !citations.contains_key(rule)).map(|rule| format!("P-{rule}")).collect();
     assert!(
         missing.is_empty(),
-        "no test cites {}. Cite each rule, by its own number, in a comment of the test that proves it (protocol/tests/, \
-         #[cfg(test)] in protocol/src, or tests/)",
+        "no test function cites {}. Cite each rule, by its own number, in the test function that proves it or in the comment \
+         above it (protocol/tests/, #[cfg(test)] in protocol/src or node/, or tests/)",
         missing.join(", ")
     );
 }
