@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, TaskState};
-use althing_calls::{Asking, CallRequest, HostedAgent, Operation, OperationError, OperationRequest, Principal, Reply};
+use althing_calls::{
+    AgentCaller, CallRequest, HostedAgent, Operation, OperationError, OperationRequest, Principal, Reply,
+};
 use althing_communication::{CallerRule, CommunicationConfig, Inbound, Network, Priority, WallClock};
 use althing_discovery::{DiscoveryConfig, LocalAgent};
 use althing_execution::agent::{Agent, Made};
@@ -391,14 +393,14 @@ fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permill
     let none: althing_execution::model::Secrets = Arc::new(|_| Ok(None));
     let now = Arc::new(move || clock.now_ms());
     let memories = Arc::new(Memories::new(store, now, Arc::new(move |bytes| random.fill(bytes)), none));
-    let asking = Arc::<Asking>::default();
+    let agent_caller = Arc::<AgentCaller>::default();
     let ports = althing_execution::Ports {
         memories: Some(memories.clone()),
-        agents: Some(asking.clone()),
+        agents: Some(agent_caller.clone()),
         ..althing_execution::Ports::none()
     };
     let host = Arc::new(Host::new(builtins, ProcessConfig::default()).with_ports(ports));
-    Execution { host, kernel: None, memories, asking, busy_permille }
+    Execution { host, kernel: None, memories, agent_caller, busy_permille }
 }
 
 /// A question as the person asks it who sits at a node.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use althing_calls::Asking;
+use althing_calls::AgentCaller;
 use althing_communication::{CommunicationConfig, Entropy, Network, WallClock};
 use althing_discovery::DiscoveryConfig;
 use althing_discovery::lan::{Lan, LanConfig};
@@ -149,14 +149,14 @@ fn execute(
         Arc::new(move |bytes| random.fill(bytes)),
         secrets.clone(),
     ));
-    let asking = Arc::<Asking>::default();
+    let agent_caller = Arc::<AgentCaller>::default();
     let ports = althing_execution::Ports {
         secrets,
         connect: althing_mcp::server,
         memories: Some(memories.clone()),
         models: config.models.clone(),
         labels: config.node.labels.clone(),
-        agents: Some(asking.clone()),
+        agents: Some(agent_caller.clone()),
         gate: contract_gates(),
     };
     let compiler = compiler(at, entropy)?;
@@ -165,7 +165,7 @@ fn execute(
     let kernel = kernel.map_err(|error| Failure::failed(format!("cannot start the scheduler: {error}")))?;
     let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(soft) };
     let host = Arc::new(Host::scheduled(builtins(), processes(at), scheduling, ports));
-    Ok(Execution { host, kernel: Some(kernel), memories, asking, busy_permille: Arc::default() })
+    Ok(Execution { host, kernel: Some(kernel), memories, agent_caller, busy_permille: Arc::default() })
 }
 
 fn builtins() -> Builtins {

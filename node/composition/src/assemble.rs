@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 
-use althing_calls::{Asking, CALL, Calls, Hosting, Incoming, RESERVE, Reserving};
+use althing_calls::{AgentCaller, CALL, Calls, Hosting, Incoming, RESERVE, ReservationService};
 use althing_communication::{Caller, CallerRule, Communication, Entropy, Inbound, Network, Trust, WallClock};
 use althing_discovery::lan::{Lan, Sighting};
 use althing_discovery::{Discovery, DiscoveryConfig, Facts, Nearness, Relations};
@@ -83,7 +83,7 @@ pub struct Execution {
     /// What they keep.
     pub memories: Arc<Memories>,
     /// Their way to other agents.
-    pub asking: Arc<Asking>,
+    pub agent_caller: Arc<AgentCaller>,
     /// What else keeps this machine busy, permille; 0 where nobody measures that.
     pub busy_permille: Arc<AtomicU16>,
 }
@@ -95,7 +95,7 @@ impl Node {
     /// See [`NodeError`].
     pub async fn assemble(key: SecretKey, config: NodeConfig, ports: Ports) -> Result<Node, NodeError> {
         let Ports { network, store, clock, entropy, lan, execution, owner, answers, gateway, introductions } = ports;
-        let Execution { host, kernel, memories, asking, busy_permille } = execution;
+        let Execution { host, kernel, memories, agent_caller, busy_permille } = execution;
         let now = owner.borrow().clone();
         let membership = publish::membership(&now, key.public(), &config.communication.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(membership);
@@ -129,11 +129,11 @@ impl Node {
         communication.serve(CALL, answers.unwrap_or_else(|| Arc::new(Incoming(hosting.clone()))))?;
         if let Some(kernel) = kernel.clone() {
             let (trust, entropy, labels) = (trust.subscribe(), entropy.clone(), config.labels.clone());
-            communication.serve(RESERVE, Arc::new(Reserving { kernel, trust, entropy, labels }))?;
+            communication.serve(RESERVE, Arc::new(ReservationService { kernel, trust, entropy, labels }))?;
         }
         let below = (communication.clone(), discovery.clone(), hosting.clone());
         let calls = Calls::new(below.0, below.1, below.2, store.clone(), clock.clone(), now.id());
-        asking.tie(&calls);
+        agent_caller.connect(&calls);
         let notes = lan_trouble.iter().map(|why| format!("not on the LAN: {why}")).collect();
         let node = Node {
             owner,

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use althing_calls::Asking;
+use althing_calls::AgentCaller;
 use althing_communication::{Entropy, WallClock};
 use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
@@ -33,8 +33,8 @@ pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
     let (clock, entropy, store) = (clock(), entropy(), Arc::new(MemoryStore::new(&FAMILIES)));
     let (sender, owner) = watch::channel(Owner::open(&folder.join("owner"), &clock, &entropy).expect("a new owner"));
     let key = SecretKey::from_seed(&[1; 32]);
-    let asking = Arc::<Asking>::default();
-    let ports = althing_execution::Ports { agents: Some(asking.clone()), ..althing_execution::Ports::none() };
+    let agent_caller = Arc::<AgentCaller>::default();
+    let ports = althing_execution::Ports { agents: Some(agent_caller.clone()), ..althing_execution::Ports::none() };
     let nothing: althing_execution::model::Secrets = Arc::new(|_| Ok(None));
     let (now, random) = (clock.clone(), entropy.clone());
     let memories = Memories::new(
@@ -47,7 +47,7 @@ pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
         host: Arc::new(Host::new(Builtins::new(), ProcessConfig::default()).with_ports(ports)),
         kernel: None,
         memories: Arc::new(memories),
-        asking,
+        agent_caller,
         busy_permille: Arc::default(),
     };
     let ports = Ports {
