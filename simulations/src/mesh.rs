@@ -281,7 +281,7 @@ impl Node {
         let started = Box::pin(althing_node::Node::assemble(key, config, ports)).await;
         let node = Arc::new(started.expect("it starts"));
         let keeps = node.clone();
-        let kept = tokio::spawn(async move { keeps.keep().await }).abort_handle();
+        let kept = tokio::spawn(async move { keeps.run().await }).abort_handle();
         Node { node, owner, told, kept, clock }
     }
 
@@ -299,11 +299,11 @@ impl Node {
 
     /// Hosts the agent of a file, for those whom its node trusts; one that it has already goes on.
     pub async fn host(&self, file: &AgentFile) -> AgentId {
-        let known = publish::known(self.store.as_ref()).expect("readable");
+        let known = publish::all(self.store.as_ref()).expect("readable");
         if known.iter().any(|added| added.file.name == file.name) {
             return AgentId::new(self.owner.id(), &file.name).expect("a name");
         }
-        Box::pin(self.add_agent(file.clone(), Path::new("/"), None, true)).await.expect("a native agent")
+        Box::pin(self.agents.add(file.clone(), Path::new("/"), None, true)).await.expect("a native agent")
     }
 
     /// Hosts the agent of a file for everybody. A message to a task that is worked on is refused, and interrupts nothing.
