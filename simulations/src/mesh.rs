@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, TaskState};
-use althing_calls::{Asking, CallRequest, HostedAgent, Operation, OperationError, OperationRequest, Principal, Reply};
+use althing_calls::{
+    AgentCaller, CallRequest, HostedAgent, Operation, OperationError, OperationRequest, Principal, Reply,
+};
 use althing_communication::{CallerRule, CommunicationConfig, Inbound, Network, Priority, WallClock};
 use althing_discovery::{DiscoveryConfig, LocalAgent};
 use althing_execution::agent::{Agent, Made};
@@ -279,7 +281,7 @@ impl Node {
         let started = Box::pin(althing_node::Node::assemble(key, config, ports)).await;
         let node = Arc::new(started.expect("it starts"));
         let keeps = node.clone();
-        let kept = tokio::spawn(async move { keeps.keep().await }).abort_handle();
+        let kept = tokio::spawn(async move { keeps.run().await }).abort_handle();
         Node { node, owner, told, kept, clock }
     }
 
@@ -297,11 +299,11 @@ impl Node {
 
     /// Hosts the agent of a file, for those whom its node trusts; one that it has already goes on.
     pub async fn host(&self, file: &AgentFile) -> AgentId {
-        let known = publish::known(self.store.as_ref()).expect("readable");
+        let known = publish::all(self.store.as_ref()).expect("readable");
         if known.iter().any(|added| added.file.name == file.name) {
             return AgentId::new(self.owner.id(), &file.name).expect("a name");
         }
-        Box::pin(self.add_agent(file.clone(), Path::new("/"), None, true)).await.expect("a native agent")
+        Box::pin(self.agents.add(file.clone(), Path::new("/"), None, true)).await.expect("a native agent")
     }
 
     /// Hosts the agent of a file for everybody. A message to a task that is worked on is refused, and interrupts nothing.
@@ -391,14 +393,14 @@ fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permill
     let none: althing_execution::model::Secrets = Arc::new(|_| Ok(None));
     let now = Arc::new(move || clock.now_ms());
     let memories = Arc::new(Memories::new(store, now, Arc::new(move |bytes| random.fill(bytes)), none));
-    let asking = Arc::<Asking>::default();
+    let agent_caller = Arc::<AgentCaller>::default();
     let ports = althing_execution::Ports {
         memories: Some(memories.clone()),
-        agents: Some(asking.clone()),
+        agents: Some(agent_caller.clone()),
         ..althing_execution::Ports::none()
     };
     let host = Arc::new(Host::new(builtins, ProcessConfig::default()).with_ports(ports));
-    Execution { host, kernel: None, memories, asking, busy_permille }
+    Execution { host, kernel: None, memories, agent_caller, busy_permille }
 }
 
 /// A question as the person asks it who sits at a node.

@@ -95,15 +95,15 @@ pub struct Binding {
 pub struct Node {
     /// Multiaddresses to listen on.
     pub listen: Vec<String>,
-    /// Addresses under which others can dial this node although it cannot know it, such as a port that a router forwards.
+    /// Addresses at which others can dial this node and that it cannot find out itself, such as a port that a router forwards.
     pub announce: Vec<String>,
-    /// Pass connections on to nodes that nobody can dial, when this one can be dialled.
+    /// Relay connections to nodes that nobody can dial, when this one can be dialled.
     pub relay: bool,
     /// Requests a second of each peer that is not trusted; 0: any number.
     pub stranger_rate: u32,
-    /// What contracts may ask of the node, such as "on-prem".
+    /// Labels that contracts may require, such as "on-prem".
     pub labels: Vec<String>,
-    /// Whether these were named for this start: then no others will do.
+    /// Whether these were set on the command line: then no others are used.
     #[serde(skip)]
     pub fixed: bool,
 }
@@ -141,7 +141,7 @@ pub struct Things {
 }
 
 impl Things {
-    /// Its nets; what is none was refused when the configuration was read.
+    /// Its networks; invalid ones were refused when the configuration was read.
     pub fn nets(&self) -> Vec<Net> {
         self.nets.iter().filter_map(|net| net.parse().ok()).collect()
     }
@@ -157,7 +157,7 @@ pub struct Gateway {
     pub token: String,
     /// Host names under which it may be addressed, beyond loopback's.
     pub hosts: Vec<String>,
-    /// Whether the address was named for this start: then no other will do.
+    /// Whether the address was set on the command line: then no other is used.
     #[serde(skip)]
     pub fixed: bool,
 }
@@ -238,12 +238,12 @@ impl Config {
                 let parsed = Config::parse(&text);
                 let mut config = parsed.map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))?;
                 if !config.gateway.token.is_empty() {
-                    // The same rule as for a key, and the same words.
+                    // The same rule as for a key file.
                     keyfile::read_secret(path).map_err(|error| {
-                        Failure::usage(format!("`gateway.token` stands in the configuration: {error}"))
+                        Failure::usage(format!("the configuration contains `gateway.token`: {error}"))
                     })?;
                 }
-                // Wherever the node is started.
+                // Relative paths start at the configuration's folder.
                 let folder = path.parent().unwrap_or(Path::new(""));
                 let (tenant, roles) = (&mut config.binding.tenant, &mut config.binding.roles);
                 for named in [tenant, roles, &mut config.network_key] {
@@ -258,7 +258,7 @@ impl Config {
         }
     }
 
-    /// Reads a configuration; the error says which key is wrong and how to mend it.
+    /// Parses a configuration; the error names the key that is wrong and how to fix it.
     pub fn parse(text: &str) -> Result<Config, String> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
         let known = Table::try_from(Config::default()).map_err(|error| error.to_string())?;
@@ -268,14 +268,14 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads the key of a private network, and calls the network what it is called with that key.
+    /// Reads the key of a private network and derives the network's full name.
     pub fn unlock(&mut self) -> Result<(), Failure> {
         if self.network_key.as_os_str().is_empty() {
             return Ok(());
         }
         let key = network_key::read(&self.network_key)?;
         let name = key.network(&self.network);
-        self.network = name.ok_or_else(|| Failure::usage("`network` is 1 to 47 bytes where there is a network key"))?;
+        self.network = name.ok_or_else(|| Failure::usage("`network` must have 1 to 47 bytes with a network key"))?;
         self.secret = Some(key);
         let quic = |address: &String| address.contains("/quic");
         if let Some(address) = self.peers.iter().chain(&self.node.announce).find(|address| quic(address)) {
@@ -293,7 +293,7 @@ impl Config {
         Ok(())
     }
 
-    /// What the types cannot say.
+    /// Checks what the types do not express.
     pub fn check(&self) -> Result<(), String> {
         if self.network.is_empty() || self.network.len() > NETWORK_MAX {
             return Err(format!("`network` is 1 to {NETWORK_MAX} bytes"));
@@ -307,14 +307,14 @@ impl Config {
             );
         }
         if self.node.listen.is_empty() {
-            return Err("`node.listen` names no address; one looks like /ip4/0.0.0.0/tcp/7421".to_owned());
+            return Err("`node.listen` names no address; an address looks like /ip4/0.0.0.0/tcp/7421".to_owned());
         }
         for (key, addresses) in
             [("peers", &self.peers), ("node.listen", &self.node.listen), ("node.announce", &self.node.announce)]
         {
             if let Some(wrong) = addresses.iter().find(|address| !althing_libp2p::is_address(address)) {
                 return Err(format!(
-                    "`{key}` has {wrong:?}, which is no address; one looks like /ip4/192.0.2.7/tcp/7421"
+                    "`{key}` has {wrong:?}, which is not an address; an address looks like /ip4/192.0.2.7/tcp/7421"
                 ));
             }
         }

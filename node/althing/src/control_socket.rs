@@ -9,7 +9,7 @@ use tokio::net::UnixListener;
 
 use crate::exit::Failure;
 
-/// Binds the socket; what a dead node left behind is removed (the store's lock tells that it is dead).
+/// Binds the socket; removes one that a node left that no longer runs (the store's lock proves that).
 pub fn bind(path: &Path) -> Result<UnixListener, Failure> {
     let failed =
         |error: std::io::Error| Failure::failed(format!("cannot open the control socket {}: {error}", path.display()));

@@ -1,11 +1,12 @@
 //! How commands fail: a sentence for people, a stable exit code for scripts.
 
+use althing_client::{ClientError, InputError, NodeProcessError, plain};
+use althing_contract_bench::BenchError;
 use althing_control::{Kind, Problem};
+use althing_demo::DemoError;
 use althing_node::network_key::NetworkKeyFileError;
 use althing_node::{NodeError, OwnerError, SecretError};
 use serde_json::json;
-
-use crate::commands::plain;
 
 /// Exit codes; they do not change.
 pub mod code {
@@ -21,9 +22,9 @@ pub mod code {
     pub const REFUSED: u8 = 5;
     /// The other side cannot be reached, or did not answer in time.
     pub const UNREACHABLE: u8 = 6;
-    /// It cannot be told yet; it is tried again.
+    /// It is not known yet; the node tries again.
     pub const LATER: u8 = 7;
-    /// It was measured, and a goal was missed.
+    /// A measured goal was missed.
     pub const GOAL_MISSED: u8 = 8;
     /// Interrupted with Ctrl-C.
     pub const INTERRUPTED: u8 = 130;
@@ -51,6 +52,59 @@ fn code_of(kind: Kind) -> u8 {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
         Failure::new(code_of(problem.kind), problem.message)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let code = match &error {
+            ClientError::NoNode { .. } | ClientError::Lost { .. } | ClientError::StreamLost(_) => code::NO_NODE,
+            ClientError::TimedOut(_) => code::UNREACHABLE,
+            ClientError::Problem(problem) => code_of(problem.kind),
+            ClientError::Status(_) | ClientError::Http(_) | ClientError::LineTooLong(_) | ClientError::Line(_) => {
+                code::FAILED
+            }
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Failure {
+        Failure::usage(error.to_string())
+    }
+}
+
+impl From<NodeProcessError> for Failure {
+    fn from(error: NodeProcessError) -> Failure {
+        Failure::failed(error.to_string())
+    }
+}
+
+impl From<DemoError> for Failure {
+    fn from(error: DemoError) -> Failure {
+        match error {
+            DemoError::NoChapter(_) | DemoError::Docs { .. } => Failure::usage(error.to_string()),
+            DemoError::Interrupted => Failure::new(code::INTERRUPTED, error.to_string()),
+            DemoError::Client(error) => error.into(),
+            DemoError::Input(error) => error.into(),
+            DemoError::Node(error) => error.into(),
+            DemoError::Step { .. } | DemoError::Folder(_) | DemoError::Write { .. } | DemoError::Unexpected(_) => {
+                Failure::failed(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Failure {
+        match error {
+            BenchError::GoalsMissed(_) => Failure::new(code::GOAL_MISSED, error.to_string()),
+            BenchError::Client(error) => error.into(),
+            BenchError::Input(error) => error.into(),
+            BenchError::Node(error) => error.into(),
+            BenchError::Write { .. } | BenchError::NotMeasured(_) => Failure::failed(error.to_string()),
+        }
     }
 }
 
@@ -91,12 +145,12 @@ impl Failure {
         Failure::new(code::USAGE, message)
     }
 
-    /// An outcome that the command's own output has told already: nothing is added to it but the exit code.
+    /// An outcome that was printed already: only the exit code is added.
     pub fn shown(code: u8) -> Failure {
         Failure::new(code, "")
     }
 
-    /// Prints it to standard error, as JSON where that was asked for; nothing where all was shown.
+    /// Prints it to standard error, as JSON if requested; prints nothing if the outcome was printed already.
     pub fn print(&self, as_json: bool) {
         if self.message.is_empty() {
             return;
@@ -104,8 +158,25 @@ impl Failure {
         if as_json {
             eprintln!("{}", json!({ "error": { "exitCode": self.code, "message": self.message } }));
         } else {
-            // It may hold what a peer said.
+            // It may contain text of a peer.
             eprintln!("althing: {}", plain(&self.message, &std::io::stderr()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_leaves_have_their_exit_codes() {
+        let code = |failure: Failure| failure.code;
+        assert_eq!(code(BenchError::GoalsMissed(2).into()), 8);
+        assert_eq!(code(DemoError::Interrupted.into()), 130);
+        assert_eq!(code(DemoError::NoChapter("x".to_owned()).into()), 2);
+        let refused = Problem { kind: Kind::Refused, message: "no".to_owned() };
+        assert_eq!(code(ClientError::from(refused).into()), 5);
+        let failed = Failure::from(BenchError::GoalsMissed(2));
+        assert_eq!(failed.message, "goals that were missed: 2");
     }
 }

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use crate::config::Config;
 use crate::exit::Failure;
 
-/// What the listener for introductions bears.
+/// Limits of the listener for introductions.
 const LIMITS: althing_gateway::Limits = althing_gateway::Limits {
     connections: 64,
     header_timeout: Duration::from_secs(5),
@@ -20,7 +20,7 @@ const LIMITS: althing_gateway::Limits = althing_gateway::Limits {
     drain: Duration::from_secs(1),
 };
 
-/// Listeners that are bound, so that their addresses are known before the node is.
+/// Bound listeners: their addresses are known before the node is assembled.
 pub struct Faces {
     listener: TcpListener,
     pub gateway: SocketAddr,
@@ -28,13 +28,13 @@ pub struct Faces {
 }
 
 impl Faces {
-    /// Binds the gateway; when the port is taken a free one, unless somebody named that port.
+    /// Binds the gateway; if its port is taken, a free one, unless the port was set explicitly.
     pub async fn bind(config: &Config, notes: &mut Vec<String>) -> Result<Faces, Failure> {
         let (listener, gateway) = bind_gateway(&config.gateway.listen, config.gateway.fixed, notes).await?;
         Ok(Faces { listener, gateway, introducing: Vec::new() })
     }
 
-    /// Binds what shows introductions, where the configuration wants that. What cannot be is noted.
+    /// Binds the listeners for introductions, if configured. Failures are noted.
     pub async fn bind_introductions(&mut self, config: &Config, notes: &mut Vec<String>) {
         if !config.introduce.enabled {
             return;
@@ -47,7 +47,7 @@ impl Faces {
             }
         };
         for wanted in addresses {
-            // All on the port of the first.
+            // All use the port of the first.
             let port = self.introducing.first().map_or(wanted.port(), |(first, _)| first.port());
             let wanted = SocketAddr::new(wanted.ip(), port);
             let bound = match TcpListener::bind(wanted).await {
@@ -55,7 +55,7 @@ impl Faces {
                     let free = TcpListener::bind((wanted.ip(), 0)).await;
                     if let Ok(address) = free.as_ref().map_err(drop).and_then(|free| free.local_addr().map_err(drop)) {
                         let port = address.port();
-                        notes.push(format!("port {} is taken; introductions are shown on {port}", wanted.port()));
+                        notes.push(format!("port {} is taken; introductions are served on {port}", wanted.port()));
                     }
                     free
                 }
@@ -99,14 +99,14 @@ fn access(config: &Config, gateway: SocketAddr) -> Access {
     Access { hosts, by_address: !gateway.ip().is_loopback(), token }
 }
 
-/// Binds the gateway; when the port is taken a free one, unless somebody named that port.
+/// Binds the gateway; if its port is taken, a free one, unless the port was set explicitly.
 async fn bind_gateway(
     listen: &str,
     fixed: bool,
     notes: &mut Vec<String>,
 ) -> Result<(TcpListener, SocketAddr), Failure> {
     let wanted: SocketAddr =
-        listen.parse().map_err(|_| Failure::usage(format!("{listen:?} is no address and port")))?;
+        listen.parse().map_err(|_| Failure::usage(format!("{listen:?} is not an address and a port")))?;
     let failed = |error: std::io::Error| Failure::failed(format!("the gateway cannot listen on {listen}: {error}"));
     let listener = match TcpListener::bind(wanted).await {
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && !fixed => {
@@ -121,10 +121,10 @@ async fn bind_gateway(
     Ok((listener, address))
 }
 
-/// Where to listen: for all addresses those of the LAN's interfaces.
+/// Where to listen; the unspecified address means those of the LAN's interfaces.
 fn addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
     let listen: SocketAddr =
-        config.introduce.listen.parse().map_err(|_| "`introduce.listen` is no address".to_owned())?;
+        config.introduce.listen.parse().map_err(|_| "`introduce.listen` is not an address".to_owned())?;
     if !listen.ip().is_unspecified() {
         return Ok(vec![listen]);
     }
@@ -133,7 +133,7 @@ fn addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
     Ok(all.into_iter().map(|ip| SocketAddr::new(ip, listen.port())).collect())
 }
 
-/// Where a stranger who reads at `here` can call the agents over HTTP.
+/// Where a stranger that connects to `here` can call the agents over HTTP.
 fn callable(gateway: SocketAddr, here: IpAddr) -> Option<String> {
     match gateway.ip() {
         ip if ip.is_loopback() => None,

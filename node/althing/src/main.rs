@@ -1,12 +1,9 @@
 //! `althing`: a node of the mesh, and its command line.
 
 mod args;
-mod bench;
-mod client;
 mod commands;
 mod config;
 mod control_socket;
-mod demo;
 mod exit;
 mod faces;
 mod paths;
@@ -15,6 +12,7 @@ mod telemetry;
 
 use std::process::ExitCode;
 
+use althing_client::Out;
 use althing_execution::realtime::{Ladder, Level};
 use clap::Parser as _;
 
@@ -27,7 +25,7 @@ use exit::Failure;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    // Started again by a node, to compile a module for it and nothing else.
+    // A node starts this program again to compile one module.
     if let Some(ended) = althing_wasm::compile_here() {
         return ExitCode::from(ended);
     }
@@ -45,7 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<(), Failure> {
-    // Who answers peers and gateways waits for the machine's other programs, and they for it, no longer than a short slice.
+    // Threads that answer peers and gateways use short scheduler slices, for low latency beside other programs.
     Ladder::without().take(Level::Soft);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -64,10 +62,10 @@ fn run(args: Args) -> Result<(), Failure> {
 
 async fn dispatch(args: Args) -> Result<(), Failure> {
     let at = paths::Paths::of(&args)?;
-    let out = commands::Out { json: args.json };
+    let out = Out { json: args.json };
     match args.command {
         Command::Up(up) => commands::up::run(&at, &up, &out).await,
-        Command::Demo(demo) => demo::run(&demo, &out).await,
+        Command::Demo(demo) => Ok(althing_demo::run(&demo, &out, &demo_ports()?).await?),
         Command::Agent(agent) => commands::agent::run(&at, &agent, &out).await,
         Command::Find(find) => commands::find::run(&at, &find, &out).await,
         Command::Call(call) => commands::call::run(&at, &call, &out).await,
@@ -86,7 +84,20 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Ps => commands::show::ps(&at, &out).await,
         Command::Top(top) => commands::top::run(&at, &top, &out).await,
         Command::Id => commands::show::id(&at, &out),
-        Command::Bench(bench) => bench::run(&bench, &out).await,
+        Command::Bench(bench) => Ok(althing_contract_bench::run(&bench, &out, &bench_ports()?).await?),
         Command::Contract(contract) => commands::contract::run(&contract, &out),
     }
+}
+
+/// This program, which the demo and the benchmarks start as nodes.
+fn program() -> Result<std::path::PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::failed(format!("this program cannot be found: {error}")))
+}
+
+fn demo_ports() -> Result<althing_demo::Ports, Failure> {
+    Ok(althing_demo::Ports { program: program()?, clock: ports::clock(), entropy: ports::entropy() })
+}
+
+fn bench_ports() -> Result<althing_contract_bench::Ports, Failure> {
+    Ok(althing_contract_bench::Ports { program: program()?, clock: ports::clock() })
 }

@@ -1,11 +1,13 @@
-//! Where things lie: the XDG directories, or where the command line says.
+//! File locations: the XDG directories, or those that the command line names.
 
 use std::path::PathBuf;
+
+use althing_client::{Client, ClientError};
 
 use crate::args::Args;
 use crate::exit::Failure;
 
-/// The places of one node and of its owner.
+/// The files of one node and of its owner.
 #[derive(Debug, Clone)]
 pub struct Paths {
     /// The node's name.
@@ -23,7 +25,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// The places that the command line names, or the user's own.
+    /// The files that the command line names, or the user's own.
     pub fn of(args: &Args) -> Result<Paths, Failure> {
         let dirs = directories::ProjectDirs::from("", "", "althing")
             .ok_or_else(|| Failure::failed("this user has no home directory; set HOME, or give --data and --config"))?;
@@ -40,7 +42,12 @@ impl Paths {
 
     /// The node's control socket.
     pub fn socket(&self) -> PathBuf {
-        self.data.join("control.sock")
+        althing_client::socket(&self.data)
+    }
+
+    /// Connects to the node's control socket.
+    pub async fn connect(&self) -> Result<Client, ClientError> {
+        Client::connect(&self.socket(), self.flags()).await
     }
 
     /// The node's key file.

@@ -1,12 +1,12 @@
-//! What a node stands on, as this machine and the configuration have it: the store, the network, the LAN, what runs agents,
-//! the listeners of faces. Put together by `althing_node`.
+//! Opens the ports of a node on this machine: the store, the network, the LAN, the agent host, the listeners of faces.
+//! `althing_node` assembles them.
 #![expect(clippy::disallowed_methods, reason = "shell: hands the real clock and randomness to the layers")]
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use althing_calls::Asking;
+use althing_calls::AgentCaller;
 use althing_communication::{CommunicationConfig, Entropy, Network, WallClock};
 use althing_discovery::DiscoveryConfig;
 use althing_discovery::lan::{Lan, LanConfig};
@@ -42,14 +42,14 @@ pub fn entropy() -> Entropy {
     Entropy::new(|bytes| rand::rng().fill(bytes))
 }
 
-/// A node, who tells it of its owner's keys, and the listeners of its faces.
+/// A node, the sender of its owner's keys, and the listeners of its faces.
 pub struct Opened {
     pub node: Node,
     pub owner_changes: watch::Sender<Owner>,
     pub faces: Faces,
 }
 
-/// Opens all that a node stands on, and puts it together.
+/// Opens the ports of a node and assembles it.
 pub async fn open(at: &Paths, config: &Config) -> Result<Opened, Failure> {
     let (clock, entropy) = (clock(), entropy());
     let (owner_changes, owner) = watch::channel(Owner::open(&at.owner, &clock, &entropy)?);
@@ -60,7 +60,7 @@ pub async fn open(at: &Paths, config: &Config) -> Result<Opened, Failure> {
     let network = listen(&key, config, &clock, &mut notes).await?;
     let execution = execute(at, config, &store, &clock, &entropy)?;
     let lan = join_lan(&key, network.as_ref(), config);
-    // After the network's ports, which other nodes know: where two want one, this takes a free one.
+    // After the network's ports, which other nodes know: on a conflict this takes a free one.
     faces.bind_introductions(config, &mut notes).await;
     let ports = Ports {
         network,
@@ -80,7 +80,7 @@ pub async fn open(at: &Paths, config: &Config) -> Result<Opened, Failure> {
     Ok(Opened { node, owner_changes, faces })
 }
 
-/// The configuration, as the node wants it.
+/// The configuration of the node.
 fn described(at: &Paths, config: &Config) -> NodeConfig {
     let named = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.to_owned());
     NodeConfig {
@@ -99,16 +99,16 @@ fn described(at: &Paths, config: &Config) -> NodeConfig {
     }
 }
 
-/// How programs are run: their sockets are in the data folder, which nobody else can enter.
+/// The configuration of program agents: their sockets are in the data folder, which no other user can enter.
 fn processes(at: &Paths) -> ProcessConfig {
     let sockets = at.data.join("run");
-    // What a node that was killed left; an error shows when the first socket is made.
+    // Removes what a killed node left; an error would show when the first socket is made.
     let _ = std::fs::remove_dir_all(&sockets);
     ProcessConfig { sockets: Some(sockets), ..ProcessConfig::default() }
 }
 
-/// Modules are compiled by this very program, started anew with limits. What it makes is sealed with a key of its own: it
-/// is code, and who can write it runs as this node.
+/// Modules are compiled by this program, started again with limits. Compiled modules are authenticated with a key of their
+/// own: they are native code that runs as this node.
 fn compiler(at: &Paths, entropy: &Entropy) -> Result<Compiler, Failure> {
     let path = at.data.join("compiled.key");
     if !path.exists() {
@@ -117,10 +117,10 @@ fn compiler(at: &Paths, entropy: &Entropy) -> Result<Compiler, Failure> {
     }
     let key = keyfile::read_secret(&path).map_err(|error| Failure::failed(error.to_string()))?;
     let key: [u8; 32] = key.try_into().map_err(|_: Vec<u8>| {
-        let message = format!("{} is damaged; remove it: modules are then compiled anew", path.display());
+        let message = format!("{} is damaged; remove it: modules are then compiled again", path.display());
         Failure::failed(message)
     })?;
-    // The file that is run, though another may have taken its place on disk meanwhile.
+    // The running executable, even if its file was replaced meanwhile.
     let program = Path::new("/proc/self/exe");
     let here = || std::env::current_exe().map_err(|error| Failure::failed(error.to_string()));
     let program = if program.exists() { program.to_owned() } else { here()? };
@@ -133,7 +133,7 @@ fn secrets(at: &Paths) -> althing_execution::model::Secrets {
     Arc::new(move |name: &str| secrets.read(name).map_err(|error| error.to_string()))
 }
 
-/// The scheduler, the agents that it runs, and what they keep.
+/// The scheduler, the agent host, and the agents' memory.
 fn execute(
     at: &Paths,
     config: &Config,
@@ -149,14 +149,14 @@ fn execute(
         Arc::new(move |bytes| random.fill(bytes)),
         secrets.clone(),
     ));
-    let asking = Arc::<Asking>::default();
+    let agent_caller = Arc::<AgentCaller>::default();
     let ports = althing_execution::Ports {
         secrets,
         connect: althing_mcp::server,
         memories: Some(memories.clone()),
         models: config.models.clone(),
         labels: config.node.labels.clone(),
-        agents: Some(asking.clone()),
+        agents: Some(agent_caller.clone()),
         gate: contract_gates(),
     };
     let compiler = compiler(at, entropy)?;
@@ -165,7 +165,7 @@ fn execute(
     let kernel = kernel.map_err(|error| Failure::failed(format!("cannot start the scheduler: {error}")))?;
     let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(soft) };
     let host = Arc::new(Host::scheduled(builtins(), processes(at), scheduling, ports));
-    Ok(Execution { host, kernel: Some(kernel), memories, asking, busy_permille: Arc::default() })
+    Ok(Execution { host, kernel: Some(kernel), memories, agent_caller, busy_permille: Arc::default() })
 }
 
 fn builtins() -> Builtins {
@@ -187,7 +187,7 @@ fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
     })?))
 }
 
-/// Listens for nodes; when the port is taken, on a free one.
+/// Listens for nodes; on a free port if the port is taken.
 async fn listen(
     key: &SecretKey,
     config: &Config,
@@ -220,7 +220,7 @@ fn free_port(address: &str) -> String {
     }
 }
 
-/// Joins the LAN; a machine without multicast is still a node.
+/// Joins the LAN; a node also works without multicast.
 fn join_lan(key: &SecretKey, network: &dyn Network, config: &Config) -> LanPort {
     if !config.lan.enabled {
         return LanPort::Off;

@@ -14,13 +14,13 @@ use tracing_subscriber::{EnvFilter, Layer as _};
 use crate::config::Telemetry;
 use crate::exit::Failure;
 
-/// Sends what is left when it is closed.
+/// Exports the remaining traces when it is closed.
 pub struct Exporting(SdkTracerProvider);
 
 impl Exporting {
-    /// Sends what is left.
+    /// Exports the remaining traces.
     pub async fn close(self) {
-        // The exporter's own thread may wait for a collector that is gone.
+        // The exporter's own thread may wait for a collector that does not answer.
         let flushing = tokio::task::spawn_blocking(move || self.0.shutdown());
         if let Ok(Ok(Err(error))) = tokio::time::timeout(std::time::Duration::from_secs(3), flushing).await {
             tracing::debug!(%error, "traces were not all exported");
@@ -31,7 +31,7 @@ impl Exporting {
 /// Starts logs and traces for the node `name`.
 pub fn start(config: &Telemetry, name: &str) -> Result<Exporting, Failure> {
     let filter = std::env::var("ALTHING_LOG").unwrap_or_else(|_| config.log.clone());
-    // That a node knows nobody yet is said where it is asked for, and no fault.
+    // A node without peers is reported by its status; the warning of the library is not shown.
     let filter = if filter == "warn" { "warn,libp2p_kad::behaviour=error".to_owned() } else { filter };
     let filter = EnvFilter::try_new(&filter).map_err(|error| Failure::usage(format!("`telemetry.log`: {error}")))?;
     let resource = Resource::builder()

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use a2a::error_code;
 use serde_json::{Value, json};
 
-/// What kind of refusal an operation met. A face makes of it the codes of its own protocol; [`Refusal::code`] and
+/// Why an operation failed. Each face maps it to the codes of its own protocol; [`Refusal::code`] and
 /// [`Refusal::reason`] are those of A2A's error object, which JSON-RPC and the binding over libp2p share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
@@ -17,15 +17,15 @@ pub enum Refusal {
     PushNotSupported,
     /// The operation exists, but not here or not now.
     Unsupported,
-    /// A media type that is not taken.
+    /// A media type that the agent does not accept.
     ContentType,
-    /// What answered is no A2A.
+    /// The answer is not A2A.
     InvalidAgentResponse,
     /// Another version of A2A was asked for.
     VersionNotSupported,
     /// The body is not JSON.
     Parse,
-    /// JSON, but no request.
+    /// JSON, but not a request.
     InvalidRequest,
     /// A request for something that does not exist.
     MethodNotFound,
@@ -33,7 +33,7 @@ pub enum Refusal {
     InvalidParams,
     /// This node failed.
     Internal,
-    /// The id of a message stands for another message already.
+    /// The message id was used for another message before.
     MessageIdReused,
     /// The agent does not answer this caller.
     CallerNotAllowed,
@@ -54,7 +54,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What A2A or JSON-RPC knows under that code.
+    /// The refusal of that A2A or JSON-RPC code.
     fn of_code(code: i32) -> Refusal {
         let known = [
             Refusal::TaskNotFound,
@@ -73,7 +73,7 @@ impl Refusal {
         known.into_iter().find(|known| known.code() == code).unwrap_or(Refusal::OfAgent(code))
     }
 
-    /// This project's own of that reason.
+    /// This project's own refusal of that reason.
     fn of_reason(reason: &str) -> Refusal {
         let known = [
             Refusal::MessageIdReused,
@@ -131,7 +131,7 @@ impl Refusal {
         }
     }
 
-    /// Whose word the reason is.
+    /// The domain that defines the reason.
     fn domain(&self) -> &'static str {
         match self {
             Refusal::MessageIdReused
@@ -147,15 +147,15 @@ impl Refusal {
     }
 }
 
-/// Why an operation failed, as it is told to whoever asked.
+/// Why an operation failed, as the caller is told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct OperationError {
-    /// What kind of refusal it is.
+    /// Which refusal it is.
     pub refusal: Refusal,
     /// What failed, why, and what to do.
     pub message: String,
-    /// The `data` of an agent's own error, where that has more than reason and domain.
+    /// The `data` of an agent's own error, if it has more than reason and domain.
     pub details: Vec<Value>,
 }
 
@@ -163,13 +163,13 @@ pub struct OperationError {
 const A2A: &str = "a2a-protocol.org";
 /// Domain of this project's refusals.
 const ALTHING: &str = "althing.dev";
-/// JSON-RPC's code for errors of a server's own.
+/// JSON-RPC's code for server-defined errors.
 const SERVER_ERROR: i32 = -32_000;
 /// The type of the detail that names reason and domain.
 const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
-/// Bytes of an agent's details of an error, as JSON, that are taken.
+/// Bytes of an agent's error details, as JSON, that are passed on.
 const DETAILS_BYTES_MAX: usize = 4_096;
-/// Bytes of an error's message that are taken from a peer.
+/// Bytes of a peer's error message that are read.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
 impl OperationError {
@@ -214,7 +214,7 @@ impl OperationError {
         OperationError::new(Refusal::Unsupported, message)
     }
 
-    /// A media type that is not taken.
+    /// A media type that the agent does not accept.
     #[must_use]
     pub fn content_type(message: impl Into<String>) -> OperationError {
         OperationError::new(Refusal::ContentType, message)
@@ -246,7 +246,7 @@ impl OperationError {
         OperationError::new(Refusal::Parse, message)
     }
 
-    /// JSON, but no request.
+    /// JSON, but not a request.
     #[must_use]
     pub fn invalid_request(message: impl Into<String>) -> OperationError {
         OperationError::new(Refusal::InvalidRequest, message)
@@ -265,7 +265,7 @@ impl OperationError {
         OperationError::new(Refusal::InvalidParams, message)
     }
 
-    /// The id of a message stands for another message already.
+    /// The message id was used for another message before.
     #[must_use]
     pub fn message_id_reused(id: &str, task: &str) -> OperationError {
         let id = shorten(id, 100);
@@ -274,8 +274,8 @@ impl OperationError {
         OperationError::new(Refusal::MessageIdReused, message)
     }
 
-    /// This node failed. What failed, with its paths and sizes, stands in the node's log and is nobody else's; who asked
-    /// is given the reference that the line bears.
+    /// This node failed. The details, with paths and sizes, are only in the node's log; the caller gets the reference of
+    /// that log line.
     #[must_use]
     pub fn internal(detail: impl Into<String>) -> OperationError {
         static FAILURES: AtomicU64 = AtomicU64::new(1);
@@ -328,15 +328,15 @@ impl OperationError {
         OperationError::new(Refusal::Overloaded, message)
     }
 
-    /// An agent's own error, which reaches whoever asked as it is. It is never a refusal of this project's: those are
-    /// the node's to make.
+    /// An agent's own error, passed on to the caller unchanged. It is never one of this project's refusals: only a node makes
+    /// those.
     #[must_use]
     pub fn of_agent(code: i32, message: impl Into<String>, details: Vec<Value>) -> OperationError {
         let mut error = OperationError::new(Refusal::of_code(code), message);
         let own = error.info();
         let says = |detail: &Value, name: &str| detail[name] == own[name];
         let mut details = bounded(details);
-        // The first says which error it is, whatever the agent left out.
+        // The first detail identifies the error, whatever the agent left out.
         if !details.iter().any(|detail| ["@type", "reason", "domain"].iter().all(|name| says(detail, name))) {
             details.insert(0, own.clone());
         }
@@ -355,7 +355,7 @@ impl OperationError {
         json!({ "code": self.code(), "message": self.message, "data": data })
     }
 
-    /// Reads the body of a peer's error frame. What is no such object is an answer that is not A2A.
+    /// Reads the body of a peer's error frame. Anything else than an error object is an invalid agent response.
     #[must_use]
     pub fn from_peer(body: &[u8]) -> OperationError {
         OperationError::read(body).unwrap_or_else(|| {
@@ -378,7 +378,7 @@ impl OperationError {
     }
 }
 
-/// Details that are not too long, and none that speaks in this project's name.
+/// Details within the size limit, without those in this project's domain.
 fn bounded(details: Vec<Value>) -> Vec<Value> {
     let size = serde_json::to_vec(&details).map_or(usize::MAX, |json| json.len());
     if size > DETAILS_BYTES_MAX || details.iter().any(|detail| detail["domain"] == ALTHING) {

@@ -18,17 +18,18 @@ use crate::error::OperationError;
 use crate::machine::chain;
 use crate::machine::listing::{Filter, page_token};
 use crate::machine::record::{RECORD_BYTES_MAX, Scope};
-use crate::machine::task::{self, ANSWER_BYTES_MAX, WORD_BYTES_MAX};
-use crate::operation::{CallMetadata, OperationRequest, Reply};
+use crate::machine::task::{self, ANSWER_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
+use crate::machine::trust_level;
 use crate::params::Params;
-use crate::tasks::live::{Live, crowded};
-use crate::tasks::opening::{Opening, Outcome};
+use crate::request::{CallMetadata, OperationRequest, Reply};
+use crate::tasks::first_response::{FirstResponse, Outcome};
+use crate::tasks::live::{LiveTask, too_many_listeners};
 use crate::tasks::store::Encoded;
-use crate::tasks::{HostedAgent, Taken, TaskRunner, TaskStoreError, internal};
+use crate::tasks::{Accepted, HostedAgent, TaskRunner, TaskStoreError, internal};
 
-/// Bytes around a task in an answer that is more than the task.
+/// Bytes of an answer beside the task in it.
 const WRAPPING: usize = 4 << 10;
-/// Tasks of a page: when not asked for, and at most (A2A 1.0.1 §3.1.4).
+/// Page size: the default and the maximum (A2A 1.0.1 §3.1.4).
 const PAGE_DEFAULT: i32 = 50;
 const PAGE_MAX: i32 = 100;
 
@@ -45,8 +46,8 @@ struct Shared {
 }
 
 impl Hosting {
-    /// Opens the task store. Tasks that were running when the node ended are failed, and say so. No stored task keeps it
-    /// from opening: only summaries are read, and what cannot be written is known until the node ends.
+    /// Opens the task store. Tasks that ran when the node ended are set to failed. A damaged task does not keep the store
+    /// from opening: only summaries are read, and a failure that cannot be written is remembered until the node ends.
     ///
     /// # Errors
     /// [`TaskStoreError::Read`]: the disk, or the whole store, cannot be read.
@@ -62,12 +63,12 @@ impl Hosting {
         Ok(Hosting { shared: Arc::new(Shared { tasks, trust, agents: Mutex::default() }) })
     }
 
-    /// Adds, or replaces, an agent.
+    /// Adds or replaces an agent.
     pub fn add(&self, agent: HostedAgent) {
         self.agents().insert(agent.id.clone(), agent);
     }
 
-    /// Takes an agent away. Its tasks stay; those that run are cancelled.
+    /// Removes an agent. Its tasks stay; running turns are cancelled.
     pub fn remove(&self, agent: &AgentId) {
         self.agents().remove(agent);
         self.tasks().live().cancel(agent.name());
@@ -79,42 +80,35 @@ impl Hosting {
         self.agents().contains_key(agent)
     }
 
-    /// How soon the agent's answers are wanted.
+    /// The priority of the agent's answers.
     pub(crate) fn priority(&self, agent: &AgentId) -> Priority {
         self.agents().get(agent).map_or(Priority::default(), |hosted| hosted.priority)
     }
 
-    /// How near the publisher of an agent is to this node's owner.
-    pub(crate) fn nearness(&self, publisher: PublisherId) -> Nearness {
-        let trust = self.shared.trust.borrow();
-        match publisher {
-            own if own == trust.owner => Nearness::Own,
-            other if trust.trusted.contains(&CallerId::Publisher(other)) => Nearness::Trusted,
-            // Who is in a private network holds its key.
-            _ if trust.private => Nearness::Trusted,
-            _ => Nearness::Stranger,
-        }
+    /// How far this node trusts a publisher.
+    pub(crate) fn trust_level(&self, publisher: PublisherId) -> Nearness {
+        trust_level::of_publisher(&self.shared.trust.borrow(), publisher)
     }
 
-    /// The owner of this node, and the publishers that it trusts.
-    pub(crate) fn near(&self) -> Vec<PublisherId> {
+    /// The owner of this node and the publishers that it trusts, the owner first.
+    pub(crate) fn trusted_publishers(&self) -> Vec<PublisherId> {
         let trust = self.shared.trust.borrow();
         std::iter::once(trust.owner).chain(trust.publishers()).collect()
     }
 
-    /// Is this a task of that agent on this node?
-    pub(crate) fn knows(&self, agent: &AgentId, id: &str) -> bool {
+    /// Whether this node has that task of the agent.
+    pub(crate) fn has_task(&self, agent: &AgentId, id: &str) -> bool {
         let known = || self.tasks().live().is_of(id, agent.name()) || self.tasks().store().is_of(id, agent.name());
         self.hosts(agent) && known()
     }
 
-    /// Tasks that are alive now.
+    /// The number of turns that run.
     #[must_use]
     pub fn live_tasks(&self) -> usize {
         self.tasks().live().count()
     }
 
-    /// One operation asked by `caller`: the caller check, then the operation.
+    /// Serves one operation of `caller`: the caller check, then the operation.
     ///
     /// # Errors
     /// A2A's errors, and `CALLER_NOT_ALLOWED`.
@@ -140,7 +134,7 @@ impl Hosting {
         }
     }
 
-    /// What an agent says of itself beside its description, as far as it runs here and is up.
+    /// The agent card that a running agent serves itself, if any.
     pub(crate) fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
         self.tasks().own_card(agent)
     }
@@ -167,27 +161,27 @@ impl Hosting {
         let configuration = request.configuration.clone();
         let at_once = configuration.as_ref().and_then(|c| c.return_immediately).unwrap_or(false);
         let history_length = configuration.and_then(|c| c.history_length);
-        // Whoever is given the task's id at once can ask for it; and nobody who waits gives the turn up.
-        let before = move |live: &Arc<Live>| {
-            live.want();
+        // Once the task's id is disclosed, clients that hang up no longer cancel the turn.
+        let before = move |live: &Arc<LiveTask>| {
+            live.keep_alive();
             (at_once && live.disclose(), live.state.subscribe())
         };
         let (live, (named, mut state)) = match self.tasks().begin(agent, scope, request, metadata, before).await? {
-            Taken::New(live, prepared) => (live, prepared),
-            Taken::Again(live) => {
+            Accepted::New(live, prepared) => (live, prepared),
+            Accepted::DuplicateRunning(live) => {
                 let prepared = before(&live);
                 (live, prepared)
             }
-            Taken::Before(id) => {
+            Accepted::Duplicate(id) => {
                 if let Some(live) = self.tasks().live().running(&id).filter(|_| !at_once) {
-                    let _ = live.state.subscribe().wait_for(task::rests).await;
+                    let _ = live.state.subscribe().wait_for(task::is_idle).await;
                 }
                 return sent(self.tasks().read(agent, scope, &id)?.task, history_length);
             }
         };
         if !named {
             // The sender lives in `live`, which is held here: waiting cannot fail.
-            let _ = state.wait_for(task::rests).await;
+            let _ = state.wait_for(task::is_idle).await;
             match live.answer.outcome() {
                 Some(Outcome::Reply(message)) => return json(&SendMessageResponse::Message(message)),
                 Some(Outcome::Refused(error)) => return Err(error),
@@ -205,33 +199,33 @@ impl Hosting {
         metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
         let history_length = request.configuration.as_ref().and_then(|c| c.history_length);
-        let (live, waiting) = match self.tasks().begin(agent, scope, request, metadata, Live::open).await? {
-            Taken::New(live, waiting) => (live, waiting),
-            Taken::Again(live) => {
+        let (live, waiting) = match self.tasks().begin(agent, scope, request, metadata, LiveTask::open).await? {
+            Accepted::New(live, waiting) => (live, waiting),
+            Accepted::DuplicateRunning(live) => {
                 let waiting = live.open();
                 (live, waiting)
             }
-            Taken::Before(id) => {
+            Accepted::Duplicate(id) => {
                 let Some(live) = self.tasks().live().running(&id) else {
-                    // It rests: there is nothing to hear of it but how it is.
+                    // It is idle: there are no further events.
                     let task = self.tasks().read(agent, scope, &id)?.task;
-                    return Ok(stream(task::shown(task, history_length, true), mpsc::channel(1).1, Ok));
+                    return Ok(stream(task::view(task, history_length, true), mpsc::channel(1).1, Ok));
                 };
-                let (task, events) = live.listen(false).ok_or_else(|| crowded(&id))?;
-                return Ok(stream(task::shown(task, history_length, true), events, Ok));
+                let (task, events) = live.listen(false).ok_or_else(|| too_many_listeners(&id))?;
+                return Ok(stream(task::view(task, history_length, true), events, Ok));
             }
         };
-        let opening = waiting.opening().await;
-        match opening.ok_or_else(|| OperationError::internal("the turn ended without a word"))? {
-            Opening::Task(task, events) => {
-                Ok(stream(task::shown(task, history_length, true), events, move |event| live.told(event)))
+        let first = waiting.first_response().await;
+        match first.ok_or_else(|| OperationError::internal("the turn ended without a response"))? {
+            FirstResponse::Task(task, events) => {
+                Ok(stream(task::view(task, history_length, true), events, move |event| live.for_sender(event)))
             }
-            Opening::Reply(message) => {
+            FirstResponse::Reply(message) => {
                 let event = serde_json::to_vec(&StreamResponse::Message(message));
                 let event = event.map_err(|error| OperationError::internal(error.to_string()));
                 Ok(Reply::Events(futures::stream::iter([event]).boxed()))
             }
-            Opening::Refused(error) => Err(error),
+            FirstResponse::Refused(error) => Err(error),
         }
     }
 
@@ -241,7 +235,7 @@ impl Hosting {
         scope: Scope,
         request: &a2a::SubscribeToTaskRequest,
     ) -> Result<Reply, OperationError> {
-        // Whose task it is does not change.
+        // The owner of a task does not change.
         self.tasks().read(agent, scope, &request.id)?;
         let (task, events) =
             self.tasks().live().listen(&request.id, || self.tasks().kept(agent, scope, &request.id))?;
@@ -256,16 +250,16 @@ impl Hosting {
         metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
         let said = self.cancel_waiting(agent, scope, request, metadata).await?;
-        let gate = self.tasks().live().gate(&request.id).await;
+        let lock = self.tasks().live().write_lock(&request.id).await;
         let mut record = self.tasks().read(agent, scope, &request.id)?;
         if record.task.status.state.is_terminal() {
             return Err(OperationError::task_not_cancelable(&request.id));
         }
         if let Some(live) = self.tasks().live().running(&request.id) {
-            drop(gate);
+            drop(lock);
             let mut state = live.state.subscribe();
             live.cancel.cancel();
-            let _ = state.wait_for(task::rests).await;
+            let _ = state.wait_for(task::is_idle).await;
             let task = live.record().task;
             if task.status.state != TaskState::Canceled {
                 return Err(OperationError::task_not_cancelable(&request.id));
@@ -273,11 +267,11 @@ impl Hosting {
             return shown(task, None);
         }
         let mut cancelled = record.clone();
-        let mut event = task::set(&mut cancelled.task, TaskState::Canceled, said, self.tasks().now());
+        let mut event = task::set_status(&mut cancelled.task, TaskState::Canceled, said, self.tasks().now());
         let mut encoded = Encoded::of(&cancelled).map_err(internal)?;
         if encoded.len() > RECORD_BYTES_MAX {
-            // It holds all that it may: the agent's words on it find no room.
-            event = task::set(&mut record.task, TaskState::Canceled, None, self.tasks().now());
+            // The task is full: the agent's message on the cancellation is dropped.
+            event = task::set_status(&mut record.task, TaskState::Canceled, None, self.tasks().now());
             encoded = Encoded::of(&record).map_err(internal)?;
             cancelled = record;
         }
@@ -287,7 +281,7 @@ impl Hosting {
         shown(cancelled.task, None)
     }
 
-    /// Tells the agent of a task that waits that it is cancelled, outside of the task's gate; gives the agent's words.
+    /// Tells the agent that an idle task is cancelled, without holding the task's lock; gives the agent's message.
     async fn cancel_waiting(
         &self,
         agent: &HostedAgent,
@@ -306,7 +300,7 @@ impl Hosting {
         };
         let Some(running) = self.tasks().host().agent(agent.id.name()) else { return Ok(None) };
         match running.cancel(&remembered, &parameters).await {
-            Ok(said) => Ok(said.filter(|said| task::bytes(said) <= WORD_BYTES_MAX)),
+            Ok(said) => Ok(said.filter(|said| task::bytes(said) <= STATUS_MESSAGE_BYTES_MAX)),
             Err(AgentError::Refused { code, message, details }) => {
                 Err(OperationError::of_agent(code, message, details))
             }
@@ -333,20 +327,21 @@ impl Hosting {
         };
         let token = request.page_token.as_deref().filter(|token| !token.is_empty());
         let page = self.tasks().store().page(&filter, token, usize::try_from(size).unwrap_or(1));
-        let page = page.ok_or_else(|| OperationError::invalid_params("`pageToken` is none of ours"))?;
+        let page =
+            page.ok_or_else(|| OperationError::invalid_params("`pageToken` is not one that this node gave out"))?;
         let with_artifacts = request.include_artifacts.unwrap_or(false);
         let mut tasks = Vec::with_capacity(page.ids.len());
         let (mut next_page_token, mut room, mut last) = (page.next, ANSWER_BYTES_MAX - WRAPPING, None);
         for id in &page.ids {
-            // It may just have been forgotten to make room.
+            // It may just have been evicted.
             let Ok(record) = self.tasks().read(agent, scope, id) else { continue };
             let place = crate::listing::place(&record.task);
-            let task = task::shown(record.task, request.history_length, with_artifacts);
-            // With the comma behind it one always fits a page.
-            let task = task::fitted(task, ANSWER_BYTES_MAX - WRAPPING - 1);
+            let task = task::view(record.task, request.history_length, with_artifacts);
+            // One task, with its comma, always fits a page.
+            let task = task::fit(task, ANSWER_BYTES_MAX - WRAPPING - 1);
             let size = serde_json::to_vec(&task).map_or(usize::MAX, |json| json.len()).saturating_add(1);
             if size > room {
-                // The page ends early: what is left comes with the next.
+                // The page ends early; the rest comes with the next.
                 next_page_token = last.as_ref().map_or(next_page_token, page_token);
                 break;
             }
@@ -359,22 +354,22 @@ impl Hosting {
     }
 }
 
-/// The answer to a message that is a task.
+/// An answer to SendMessage that is a task.
 fn sent(task: Task, history_length: Option<i32>) -> Result<Reply, OperationError> {
-    let task = task::shown(task, history_length, true);
-    json(&SendMessageResponse::Task(task::fitted(task, ANSWER_BYTES_MAX - WRAPPING)))
+    let task = task::view(task, history_length, true);
+    json(&SendMessageResponse::Task(task::fit(task, ANSWER_BYTES_MAX - WRAPPING)))
 }
 
-/// A whole task, with as much of its history as was asked for and fits.
+/// A task with as much of its history as was requested and fits.
 fn shown(task: Task, history_length: Option<i32>) -> Result<Reply, OperationError> {
-    json(&task::fitted(task::shown(task, history_length, true), ANSWER_BYTES_MAX))
+    json(&task::fit(task::view(task, history_length, true), ANSWER_BYTES_MAX))
 }
 
 fn json(value: &impl Serialize) -> Result<Reply, OperationError> {
     serde_json::to_vec(value).map(Reply::One).map_err(|error| OperationError::internal(error.to_string()))
 }
 
-/// The task as it is, then what happens to it.
+/// A stream of the task as it is, then its events.
 fn stream(
     task: Task,
     events: mpsc::Receiver<StreamResponse>,
@@ -382,7 +377,7 @@ fn stream(
 ) -> Reply {
     let later =
         futures::stream::unfold(events, |mut events| async { events.recv().await.map(|event| (event, events)) });
-    let task = task::fitted(task, ANSWER_BYTES_MAX - WRAPPING);
+    let task = task::fit(task, ANSWER_BYTES_MAX - WRAPPING);
     let all = futures::stream::iter([StreamResponse::Task(task)]).chain(later);
     Reply::Events(
         all.map(move |event| {

@@ -1,4 +1,4 @@
-//! The walk of one call, incoming (design: "in"): L2 verified it; the caller check, then the agent's turn.
+//! The incoming path of a call (design: "in"): L2 has verified it; the caller check follows, then the agent's turn.
 
 use althing_communication::{Answer, Caller, Inbound, Priority, Request};
 use futures::future::BoxFuture;
@@ -8,7 +8,8 @@ use tracing::Instrument as _;
 use crate::error::OperationError;
 use crate::hosting::Hosting;
 use crate::machine::chain;
-use crate::operation::{CallMetadata, Operation, OperationRequest, Reply};
+use crate::operation::Operation;
+use crate::request::{CallMetadata, OperationRequest, Reply};
 use crate::trace::Trace;
 
 /// Serves `/althing/call/1`.
@@ -30,7 +31,7 @@ impl Inbound for Incoming {
 
     fn priority(&self, request: &Request) -> Priority {
         let priority = request.agent.as_ref().map_or(Priority::default(), |agent| self.0.priority(agent));
-        // What is only told of tasks is as urgent as anything that somebody waits for.
+        // Operations that only read tasks are interactive: somebody waits for them.
         let is_message = matches!(
             Operation::parse(&request.operation),
             Ok(Operation::SendMessage | Operation::SendStreamingMessage)
@@ -47,7 +48,7 @@ async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
         let metadata = CallMetadata { extensions: request.extensions, principals, holder: request.holder };
         let asked = OperationRequest::parse(operation, request.body)?;
         let handling = hosting.handle(&caller, &agent, asked, &metadata);
-        // Nobody waits any longer, whatever the caller's own clock does. The turn goes on: `CancelTask` ends it.
+        // The deadline passed: nobody waits for the answer. The turn goes on until it ends or `CancelTask` ends it.
         match request.deadline {
             Some(deadline) => {
                 let late = |_| OperationError::deadline(format!("no answer within {deadline:?}"));

@@ -1,14 +1,14 @@
-//! The walk of one call, outgoing and incoming; the A2A operations and the task store, once, for every face.
+//! The path of a call, outgoing and incoming; the A2A operations and the task store, shared by every face.
 //!
 //! **Inputs**: operations with their JSON as received, from a face (outgoing) or from L2 (incoming). **Outputs**: the
 //! operation's JSON, one body or a stream of events, or an [`OperationError`] of A2A's table.
 //!
 //! **Invariants**: the caller check comes before anything runs; a task that was acknowledged is on disk; its events
-//! reach every subscriber in the same order; a task is shown only to whom it belongs.
+//! reach every subscriber in the same order; a task is shown only to the caller that it belongs to.
 //!
 //! **Never knows**: HTTP, JSON-RPC envelopes, the command line.
 
-mod asking;
+mod agent_caller;
 mod error;
 mod hosting;
 mod incoming;
@@ -18,23 +18,25 @@ mod operation;
 mod outgoing;
 mod params;
 mod remote;
+mod request;
 pub mod reserve;
 mod tasks;
 mod trace;
 
+pub use agent_caller::AgentCaller;
 pub use althing_communication::Priority;
 pub use althing_discovery::Among;
 pub use althing_discovery::Candidate;
 pub use althing_execution::agent::OwnCard;
-pub use asking::Asking;
 pub use error::{OperationError, Refusal};
 pub use hosting::Hosting;
 pub use incoming::Incoming;
 pub use machine::chain::Principal;
-pub use operation::{CallMetadata, CallRequest, Callee, Operation, OperationRequest, Reply};
-pub use outgoing::{Calls, Known};
+pub use operation::Operation;
+pub use outgoing::{Calls, KnownAgent};
 pub use remote::{REMOTE_TASKS, STALE};
-pub use reserve::{RESERVE, ReservationError, Reserved, Reserving};
+pub use request::{CallMetadata, CallRequest, Callee, OperationRequest, Reply};
+pub use reserve::{RESERVE, Reservation, ReservationError, ReservationService};
 pub use tasks::{HostedAgent, TASK_SUMMARIES, TASKS, TaskStoreError};
 pub use trace::Trace;
 

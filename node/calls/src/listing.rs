@@ -1,16 +1,16 @@
-//! One list of tasks out of those of several nodes: an agent that is hosted more than once has tasks on each.
+//! Merges task lists of several nodes: an agent that several nodes host has tasks on each.
 
 use a2a::{ListTasksResponse, Task};
 
 use crate::machine::listing::{Order, order, page_token};
 
-/// A task's place in the list.
+/// A task's position in the list.
 pub(crate) fn place(task: &Task) -> Order {
     order(task.status.timestamp.map_or(0, |at| at.timestamp_millis()), &task.id)
 }
 
-/// The first page of all, out of the first page of each: the same token means the same place in every one of them. A
-/// node may end a page early; then nothing is known of what lies behind it.
+/// Merges the pages of all nodes into one page: a token means the same position on every node. A node may end a page early;
+/// tasks behind that position are left for the next page.
 pub(crate) fn merge(pages: Vec<ListTasksResponse>) -> ListTasksResponse {
     let page_size = pages.iter().map(|page| page.page_size).max().unwrap_or_default();
     let total_size = pages.iter().fold(0i32, |sum, page| sum.saturating_add(page.total_size));
@@ -40,7 +40,7 @@ mod tests {
         Task { id, context_id: "c".to_owned(), status, artifacts: None, history: None, metadata: None }
     }
 
-    /// A node's page after `after`, of `size`, which it ends after `most`.
+    /// A node's page of `size` after `after`, ended early after `most`.
     fn page(all: &[Task], after: Option<&Order>, size: usize, most: usize) -> ListTasksResponse {
         let mut rest: Vec<Task> =
             all.iter().filter(|task| after.is_none_or(|after| place(task) > *after)).cloned().collect();

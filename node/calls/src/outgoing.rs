@@ -1,5 +1,5 @@
-//! The walk of one call, outgoing (design: "out"): a face hands over a request with its principal; L3 says where the
-//! agent is; L2 sends one signed frame, or the agent is hosted here.
+//! The outgoing path of a call (design: "out"): a face hands over a request with its principal; L3 resolves the agent to
+//! nodes; L2 sends one signed frame, unless the agent is hosted here.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,18 +17,19 @@ use crate::error::OperationError;
 use crate::hosting::Hosting;
 use crate::listing;
 use crate::machine::chain;
-use crate::operation::{CallRequest, Callee, Operation, Reply};
+use crate::operation::Operation;
 use crate::params::Params;
 use crate::remote::{Follower, Remote};
+use crate::request::{CallRequest, Callee, Reply};
 use crate::trace::Trace;
 
-/// How long the answer to a message is waited for: agents may work for a while. A node that
-/// is gone is noticed in seconds, by its connection.
+/// Timeout of the answer to a message: agents may work for a while. A node that has gone is noticed within seconds by its
+/// connection.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(3_600);
-/// How long the first event of a task that is known may take. That of an answer is the agent's, as any answer.
+/// Timeout of the first event of a subscription. The first event of an answer has [`ANSWER_PATIENCE`].
 const FIRST_EVENT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Publishers whose agents of a name are looked for.
+/// Trusted publishers among whose agents a name is looked up in the table.
 const NEAR_MAX: usize = 8;
 
 /// The calling side.
@@ -47,7 +48,7 @@ struct Shared {
 }
 
 impl Calls {
-    /// Ties the layers together. `owner` is whose node this is.
+    /// Connects the layers. `owner` is this node's owner.
     #[must_use]
     pub fn new(
         communication: Communication,
@@ -62,28 +63,28 @@ impl Calls {
         Calls { shared: Arc::new(shared) }
     }
 
-    /// The agent that `text` names. A name that nobody near is known to have is looked for among the agents of this
-    /// node's owner and of those it trusts, wherever they are; never among strangers', whose names are anybody's. A
-    /// stranger's agent that is known is meant only where `among` says so.
+    /// Resolves an identifier or a name to an agent. A name that no known agent of a trusted publisher has is looked up in
+    /// the table for this node's owner and the publishers it trusts, never for untrusted ones, who can choose any name. A
+    /// known agent of an untrusted publisher is resolved only if `among` allows it.
     ///
     /// # Errors
-    /// `AGENT_UNKNOWN`, also for a name that several agents have.
+    /// `AGENT_UNKNOWN`, also if the name is ambiguous.
     pub async fn resolve(&self, text: &str, among: Among) -> Result<AgentId, OperationError> {
-        let nearness = |publisher| self.shared.hosting.nearness(publisher);
+        let trust_level = |publisher| self.shared.hosting.trust_level(publisher);
         let discovery = &self.shared.discovery;
-        let resolved = discovery.resolve(text, among, nearness);
-        let near = |id: &AgentId| nearness(id.publisher()) != Nearness::Stranger;
+        let resolved = discovery.resolve(text, among, trust_level);
+        let near = |id: &AgentId| trust_level(id.publisher()) != Nearness::Stranger;
         let settled = text.starts_with("urn:")
             || matches!(&resolved, Err(FindError::Ambiguous { .. }))
             || resolved.as_ref().is_ok_and(near);
         if !settled {
-            let publishers = self.shared.hosting.near().into_iter().take(NEAR_MAX);
+            let publishers = self.shared.hosting.trusted_publishers().into_iter().take(NEAR_MAX);
             let ids = publishers.filter_map(|publisher| AgentId::new(publisher, text).ok());
             let looking = ids.map(|id| async move {
                 let hosts = discovery.seek_hosts(&id).await;
                 (!hosts.is_empty()).then_some(id)
             });
-            // The owner's own comes first.
+            // The owner's own agent comes first.
             if let Some(id) = futures::future::join_all(looking).await.into_iter().flatten().next() {
                 return Ok(id);
             }
@@ -91,30 +92,30 @@ impl Calls {
         resolved.map_err(|error: FindError| OperationError::agent_unknown(error.to_string()))
     }
 
-    /// Looks for the nodes of an agent that none is known of.
+    /// Looks up the nodes of an agent if none is known.
     pub async fn seek(&self, agent: &AgentId) {
         self.shared.discovery.seek_hosts(agent).await;
     }
 
-    /// For those whom the calls outlive.
+    /// A weak handle.
     pub(crate) fn downgrade(&self) -> WeakCalls {
         WeakCalls(Arc::downgrade(&self.shared))
     }
 
     /// The agent of this node's owner that has that name.
-    pub(crate) fn own(&self, name: &str) -> Option<AgentId> {
+    pub(crate) fn own_agent(&self, name: &str) -> Option<AgentId> {
         AgentId::new(self.shared.me.owner?, name).ok()
     }
 
-    pub(crate) fn nearness(&self, publisher: PublisherId) -> Nearness {
-        self.shared.hosting.nearness(publisher)
+    pub(crate) fn trust_level(&self, publisher: PublisherId) -> Nearness {
+        self.shared.hosting.trust_level(publisher)
     }
 
     pub(crate) fn new_id(&self) -> String {
         self.shared.hosting.new_id()
     }
 
-    /// What an agent that this node hosts says of itself beside its description.
+    /// The agent card that an agent hosted here serves itself, if any.
     #[must_use]
     pub fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
         let hosting = &self.shared.hosting;
@@ -127,7 +128,7 @@ impl Calls {
         &self.shared.discovery
     }
 
-    /// Asks an agent, wherever it is. Dropping the future, or the events, cancels the call but not the task.
+    /// Calls an agent on whatever node hosts it. Dropping the future, or the events, cancels the call but not the task.
     ///
     /// # Errors
     /// A2A's errors and this project's refusals.
@@ -161,8 +162,8 @@ impl Calls {
         let mut failed = None;
         for node in hosts {
             match self.send(node, &call).await {
-                // Nothing was sent: another host may be asked.
-                Err(Failed::Call(error @ CallError::Unreachable { .. })) => failed = Some(error),
+                // Nothing was sent: another host can be tried.
+                Err(SendError::Call(error @ CallError::Unreachable { .. })) => failed = Some(error),
                 Err(error) => return Err(error.into()),
                 Ok(reply) => {
                     shared.discovery.note_use(node);
@@ -180,11 +181,13 @@ impl Calls {
         Err(failed.map_or_else(unknown, refusal))
     }
 
-    /// The caller's tasks with an agent that several nodes host. All must answer: a list that lacks some would not say so.
+    /// Lists the caller's tasks with an agent that several nodes host. All must answer: a partial list would look complete.
     async fn list(&self, call: &Call, hosts: Vec<PublicKey>) -> Result<Reply, OperationError> {
         let pages = hosts.into_iter().map(|node| async move {
             let reply = self.page(node, call).await?;
-            let Reply::One(body) = reply else { return Err(OperationError::internal("a list is no stream")) };
+            let Reply::One(body) = reply else {
+                return Err(OperationError::internal("a list was answered by a stream"));
+            };
             let not_a_list = |error| OperationError::invalid_agent_response(format!("{node} gave no list: {error}"));
             serde_json::from_slice::<a2a::ListTasksResponse>(&body).map_err(not_a_list)
         });
@@ -202,11 +205,11 @@ impl Calls {
         Ok(self.send(node, call).await?)
     }
 
-    /// Where to ask: the node of the task for what is about a task, or else every node that hosts the agent.
+    /// The nodes to call: the node of the task if the operation names one, or else every node that hosts the agent.
     async fn hosts(&self, call: &Call) -> Vec<PublicKey> {
         let shared = &self.shared;
-        // Tasks of this node's own come first: no other node's word about them counts.
-        if let Some(id) = call.request.request.params.task_id().filter(|id| !shared.hosting.knows(&call.agent, id))
+        // This node's own tasks come first: other nodes cannot claim them.
+        if let Some(id) = call.request.request.params.task_id().filter(|id| !shared.hosting.has_task(&call.agent, id))
             && let Some(node) = shared.remote.node(&call.agent, id)
         {
             return vec![node];
@@ -214,10 +217,10 @@ impl Calls {
         shared.discovery.seek_hosts(&call.agent).await
     }
 
-    /// Asks a node; one that is not connected any more is connected again, once.
-    async fn send(&self, node: PublicKey, call: &Call) -> Result<Reply, Failed> {
+    /// Sends a call to a node; reconnects once if it is no longer connected.
+    async fn send(&self, node: PublicKey, call: &Call) -> Result<Reply, SendError> {
         match self.send_once(node, call).await {
-            Err(Failed::Call(CallError::Unreachable { reason: OpenError::NotConnected, .. }))
+            Err(SendError::Call(CallError::Unreachable { reason: OpenError::NotConnected, .. }))
                 if self.shared.discovery.reach(node).await =>
             {
                 self.send_once(node, call).await
@@ -226,7 +229,7 @@ impl Calls {
         }
     }
 
-    async fn send_once(&self, node: PublicKey, call: &Call) -> Result<Reply, Failed> {
+    async fn send_once(&self, node: PublicKey, call: &Call) -> Result<Reply, SendError> {
         let trace = Trace::of(&tracing::Span::current());
         let (asked, metadata, operation) = (&call.request, &call.request.metadata, call.request.operation());
         let is_message = matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage);
@@ -248,7 +251,7 @@ impl Calls {
             return self.checked(node, call, body).await.map(Reply::One);
         }
         let mut events = shared.communication.stream(node, CALL, request).await?;
-        // The first event is waited for here, so that a refusal is the operation's own and not its stream's.
+        // The first event is awaited here, so that a refusal is returned by the operation and not in its stream.
         let patience = if is_message { ANSWER_PATIENCE } else { FIRST_EVENT_PATIENCE };
         let first = tokio::time::timeout(patience, events.next()).await;
         let after_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
@@ -260,7 +263,7 @@ impl Calls {
             let (calls, agent) = (calls.clone(), agent.clone());
             let event = event.map_err(refusal).and_then(|event| match follower.follow(&event) {
                 Ok(news) => Ok((event, news)),
-                Err(error) => Err(no_a2a(node, &error)),
+                Err(error) => Err(not_a2a(node, &error)),
             });
             async move {
                 if let Ok((_, Some(task))) = &event {
@@ -272,9 +275,9 @@ impl Calls {
         Ok(Reply::Events(followed.boxed()))
     }
 
-    /// An answer that is what the operation answers with; tasks in it are remembered.
-    async fn checked(&self, node: PublicKey, call: &Call, body: Vec<u8>) -> Result<Vec<u8>, Failed> {
-        let wrong = |error: serde_json::Error| Failed::Answer(no_a2a(node, &error));
+    /// Checks that an answer has the operation's type, and remembers the task in it.
+    async fn checked(&self, node: PublicKey, call: &Call, body: Vec<u8>) -> Result<Vec<u8>, SendError> {
+        let wrong = |error: serde_json::Error| SendError::Answer(not_a2a(node, &error));
         let task: Option<a2a::Task> = match call.request.operation() {
             Operation::SendMessage => match serde_json::from_slice(&body).map_err(wrong)? {
                 a2a::SendMessageResponse::Task(task) => Some(task),
@@ -293,13 +296,13 @@ impl Calls {
     }
 }
 
-/// A call whose agent is known.
+/// A call whose agent is resolved.
 struct Call {
     agent: AgentId,
     request: CallRequest,
 }
 
-/// The calling side, for those whom it outlives.
+/// A weak handle of [`Calls`].
 #[derive(Clone)]
 pub(crate) struct WeakCalls(Weak<Shared>);
 
@@ -310,33 +313,33 @@ impl WeakCalls {
 }
 
 /// Why an operation on another node failed.
-enum Failed {
-    /// The call did.
+enum SendError {
+    /// The call failed.
     Call(CallError),
-    /// The answer is none.
+    /// The answer is not A2A.
     Answer(OperationError),
 }
 
-impl From<CallError> for Failed {
-    fn from(error: CallError) -> Failed {
-        Failed::Call(error)
+impl From<CallError> for SendError {
+    fn from(error: CallError) -> SendError {
+        SendError::Call(error)
     }
 }
 
-impl From<Failed> for OperationError {
-    fn from(failed: Failed) -> OperationError {
+impl From<SendError> for OperationError {
+    fn from(failed: SendError) -> OperationError {
         match failed {
-            Failed::Call(error) => refusal(error),
-            Failed::Answer(error) => error,
+            SendError::Call(error) => refusal(error),
+            SendError::Answer(error) => error,
         }
     }
 }
 
-fn no_a2a(node: PublicKey, error: &serde_json::Error) -> OperationError {
-    OperationError::invalid_agent_response(format!("{node} answered with something else than A2A: {error}"))
+fn not_a2a(node: PublicKey, error: &serde_json::Error) -> OperationError {
+    OperationError::invalid_agent_response(format!("{node} answered with something other than A2A: {error}"))
 }
 
-/// What a failed call is to whoever asked.
+/// Maps a failed call to the caller's error.
 fn refusal(error: CallError) -> OperationError {
     match error {
         CallError::Refused { body, .. } => OperationError::from_peer(&body),
@@ -346,9 +349,9 @@ fn refusal(error: CallError) -> OperationError {
     }
 }
 
-/// An agent that is known, for listings.
+/// A known agent, for listings.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct KnownAgent {
     /// Its id.
     pub agent: AgentId,
     /// A node that hosts it.
@@ -360,10 +363,10 @@ pub struct Known {
 impl Calls {
     /// The agents that this node knows, at most `max`.
     #[must_use]
-    pub fn known(&self, max: usize) -> Vec<Known> {
+    pub fn known(&self, max: usize) -> Vec<KnownAgent> {
         let query = althing_discovery::Query { limit: Some(max), ..Default::default() };
         let (found, _) = self.shared.discovery.find(&query);
-        let known = found.into_iter().map(|found| Known {
+        let known = found.into_iter().map(|found| KnownAgent {
             agent: found.candidate.verified.agent.clone(),
             node: found.node,
             title: found.candidate.description.title().to_owned(),

@@ -1,4 +1,4 @@
-//! Our own check of an operation's raw JSON, before a2a-lf's types see it: bounds, required members, exactly one kind
+//! Checks an operation's raw JSON before a2a-lf's types parse it: limits, required members, exactly one kind
 //! of Part, and ProtoJSON's other spellings (snake-case names, enum numbers, integers as strings).
 
 use serde::de::DeserializeOwned;
@@ -77,7 +77,7 @@ impl Params {
         }
     }
 
-    /// The task that it is about, or that its message continues.
+    /// The task that it names, or that its message continues.
     pub fn task_id(&self) -> Option<&str> {
         match self {
             Params::Send(request) => request.message.task_id.as_deref(),
@@ -100,7 +100,7 @@ fn send(bytes: &[u8]) -> Result<a2a::SendMessageRequest, OperationError> {
     typed(Value::Object(request))
 }
 
-/// `id`, and perhaps `historyLength`.
+/// Parameters with `id`, and optionally `historyLength`.
 fn task<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, OperationError> {
     let mut request = object(bytes)?;
     id(&request, "id")?;
@@ -125,7 +125,7 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, OperationError> {
             respell(&mut request);
             Ok(request)
         }
-        _ => Err(wrong("the parameters are no object")),
+        _ => Err(wrong("the parameters are not an object")),
     }
 }
 
@@ -141,7 +141,7 @@ fn member<'a>(object: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut 
     object.get_mut(name).and_then(Value::as_object_mut)
 }
 
-/// Renames the other spellings, unless both are there.
+/// Renames the other spellings, unless both are present.
 fn respell(object: &mut Map<String, Value>) {
     for (snake, camel) in SPELLINGS {
         if !object.contains_key(camel)
@@ -162,7 +162,7 @@ fn integers(object: &mut Map<String, Value>, names: &[&str]) -> Result<(), Opera
             _ => None,
         };
         let number = number.filter(|number| *number >= 0);
-        *value = number.ok_or_else(|| wrong(format!("`{name}` is a whole number from 0 up")))?.into();
+        *value = number.ok_or_else(|| wrong(format!("`{name}` must be a whole number from 0 up")))?.into();
     }
     Ok(())
 }
@@ -174,7 +174,7 @@ fn enumeration(object: &mut Map<String, Value>, name: &str, names: &[&str]) -> R
         Value::String(text) => names.iter().find(|known| **known == text.as_str()).copied(),
         _ => None,
     };
-    let known = known.ok_or_else(|| wrong(format!("`{name}` is none of {}", names.join(", "))))?;
+    let known = known.ok_or_else(|| wrong(format!("`{name}` must be one of {}", names.join(", "))))?;
     *value = known.into();
     Ok(())
 }
@@ -208,10 +208,10 @@ fn check_message(message: &mut Map<String, Value>) -> Result<(), OperationError>
     let parts =
         message.get_mut("parts").and_then(Value::as_array_mut).ok_or_else(|| wrong("`message.parts` is missing"))?;
     if parts.is_empty() || parts.len() > PARTS_MAX {
-        return Err(wrong(format!("`message.parts` has {} parts; 1 to {PARTS_MAX} are taken", parts.len())));
+        return Err(wrong(format!("`message.parts` has {} parts; 1 to {PARTS_MAX} are allowed", parts.len())));
     }
     for (part, at) in parts.iter_mut().zip(0..) {
-        let part = part.as_object_mut().ok_or_else(|| wrong(format!("`message.parts[{at}]` is no object")))?;
+        let part = part.as_object_mut().ok_or_else(|| wrong(format!("`message.parts[{at}]` is not an object")))?;
         respell(part);
         let kinds: Vec<&str> = PART_KINDS.iter().filter(|kind| part.contains_key(**kind)).copied().collect();
         if kinds.len() != 1 {

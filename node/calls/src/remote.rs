@@ -1,4 +1,4 @@
-//! What a gateway remembers of tasks on other nodes: where they are, and how they were when last seen.
+//! Tasks on other nodes that were called through this one: on which node they are, and their last known state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +11,14 @@ use serde_json::json;
 
 /// Tasks on other nodes that were asked for through this one, by task id.
 pub const REMOTE_TASKS: Family = Family("calls.remote");
-/// Tasks that are remembered; beyond, some of the oldest go, this many at once.
+/// Tasks that are remembered; beyond that the oldest are deleted, this many at once.
 const KEPT_MAX: usize = 10_000;
 const FORGET_AT_ONCE: usize = 256;
 /// Rows that are counted at once.
 const PAGE: usize = 64;
-/// Bytes of a task, as JSON, that is remembered with what it made.
+/// Bytes of a task, as JSON, that is remembered with its artifacts.
 const TASK_BYTES_MAX: usize = 64 << 10;
-/// The key in a task's `metadata` that says that its node is gone and this is how it was last known.
+/// The key in a task's `metadata` that marks it as last known: its node cannot be reached.
 pub const STALE: &str = "https://althing.dev/ext/stale/v1";
 
 /// A node's key as it is stored.
@@ -39,7 +39,7 @@ impl TryFrom<String> for PublicKeyText {
     }
 }
 
-/// Where a task is, and how it was.
+/// The node of a task, and the task as last seen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct TaskLocation {
     node: PublicKeyText,
@@ -50,7 +50,7 @@ struct TaskLocation {
 /// The index of remote tasks.
 pub(crate) struct Remote {
     store: Arc<dyn Store>,
-    /// Tasks that were new since the start.
+    /// Tasks that were added since the start.
     new: AtomicU64,
 }
 
@@ -83,16 +83,16 @@ impl Remote {
             .ok()
     }
 
-    /// Notes what was seen of a task. Not synced: the hosting node owns the task, this is a memory of it. A task that is
-    /// known from one node is not believed from another.
+    /// Remembers a task as seen. Not synced: the hosting node owns the task, this is a cache. A task that is known from one
+    /// node is not accepted from another.
     pub async fn note(&self, node: PublicKey, agent: &AgentId, mut task: Task, seen_ms: u64) {
         let key = key(agent, &task.id);
         let known = self.read(&key);
         if known.as_ref().is_some_and(|known| known.node.0 != node) {
-            tracing::warn!(%node, %agent, task = task.id, "another node's task; its word is not taken");
+            tracing::warn!(%node, %agent, task = task.id, "a node sent a task that belongs to another node; it is ignored");
             return;
         }
-        // What was said is the hosting node's to keep.
+        // The hosting node keeps the history.
         task.history = None;
         if serde_json::to_vec(&task).map_or(0, |json| json.len()) > TASK_BYTES_MAX {
             task.artifacts = None;
@@ -113,7 +113,7 @@ impl Remote {
         }
     }
 
-    /// Of too many tasks the first go: keys of one agent begin with the time at which a task began (UUIDv7).
+    /// Deletes the oldest tasks when there are too many: keys of one agent sort by creation time (UUIDv7).
     fn make_room(&self, batch: &mut Batch) {
         if !self.new.fetch_add(1, Ordering::Relaxed).is_multiple_of(FORGET_AT_ONCE as u64) {
             return;
@@ -147,20 +147,20 @@ impl Remote {
     }
 }
 
-/// A task's row: two agents may have tasks of one id.
+/// The key of a task's row: two agents may have tasks of one id.
 fn key(agent: &AgentId, id: &str) -> Vec<u8> {
     format!("{agent}/{id}").into_bytes()
 }
 
-/// The task that a stream is about, kept up to date with its events.
+/// The task of a stream, updated by its events.
 #[derive(Default)]
 pub(crate) struct Follower(Option<Task>);
 
 impl Follower {
-    /// Takes one event; gives the task when it is worth remembering: when it is new, and when it rests.
+    /// Applies one event; gives the task when it is to be remembered: when it is new, and when it becomes idle.
     ///
     /// # Errors
-    /// What is no event.
+    /// If the bytes are no event.
     pub fn follow(&mut self, event: &[u8]) -> Result<Option<Task>, serde_json::Error> {
         Ok(match serde_json::from_slice(event)? {
             StreamResponse::Task(task) => {
@@ -169,7 +169,7 @@ impl Follower {
             }
             StreamResponse::StatusUpdate(update) => self.0.as_mut().and_then(|task| {
                 task.status = update.status;
-                crate::machine::task::rests(&task.status.state).then(|| task.clone())
+                crate::machine::task::is_idle(&task.status.state).then(|| task.clone())
             }),
             StreamResponse::ArtifactUpdate(_) | StreamResponse::Message(_) => None,
         })
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn another_nodes_word_about_a_task_is_not_taken() {
+    async fn a_task_is_not_accepted_from_another_node() {
         let remote = Remote::new(Arc::new(MemoryStore::new(&[REMOTE_TASKS])));
         let node = |seed: u8| SecretKey::from_seed(&[seed; 32]).public();
         let agent = AgentId::new(PublisherId::from_digest([1; 32]), "a").expect("a name");

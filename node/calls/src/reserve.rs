@@ -1,7 +1,7 @@
-//! `/althing/reserve/1`: a node asks another to hold what a contract needs, before it sends anything.
+//! `/althing/reserve/1`: a node asks another to hold the resources that a contract needs, before an agent is sent there.
 //!
-//! Two phases: `prepare` proves and holds for at most a minute, `confirm` keeps for at most ten, and may be said again;
-//! `cancel` gives back. What is held ends by itself, whatever happens to who asked.
+//! Two phases: `prepare` runs the admission test and holds for one minute at most, `confirm` holds for ten at most and may
+//! be repeated; `cancel` releases. A reservation expires by itself, whatever happens to its holder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,33 +19,33 @@ use tokio::sync::watch;
 /// Stream protocol of reservations.
 pub const RESERVE: &str = "/althing/reserve/1";
 
-/// How long one is held that names no time.
+/// Lease of a request that names none.
 const LEASE_DEFAULT_MS: u64 = 10_000;
-/// Bytes of a question.
+/// Bytes of a request.
 const BODY_BYTES_MAX: usize = 256 << 10;
-/// Bytes of a peer's refusal that are taken.
+/// Bytes that are read of a peer's refusal.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
-/// What a reservation came to.
+/// A reservation on another node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Reserved {
+pub struct Reservation {
     /// Its id, which only its holder may confirm and cancel.
     pub id: String,
-    /// How long it lasts from now, milliseconds.
+    /// Time until it expires, milliseconds.
     pub lease_ms: u64,
-    /// No job would take longer from its release; microseconds. For hard real-time contracts.
+    /// Upper bound of each job's response time, microseconds. For hard real-time contracts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_bound_us: Option<f64>,
-    /// The core of the proof. For hard real-time contracts.
+    /// The core that the admission test chose. For hard real-time contracts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u64>,
 }
 
-/// Why nothing is reserved.
+/// Why a reservation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReservationError {
-    /// The node says no, and why.
+    /// The node refused.
     #[error("{message}")]
     Refused {
         /// `NOT_ALLOWED`, `NOT_ADMITTED`, `NO_RESERVATION`, `TOO_MANY`, `INVALID`.
@@ -56,7 +56,7 @@ pub enum ReservationError {
     /// The node cannot be asked.
     #[error("the node cannot be asked: {0}")]
     Unreachable(String),
-    /// The node answered something else.
+    /// The node's answer has another form than expected.
     #[error("the node's answer cannot be read: {0}")]
     Malformed(String),
 }
@@ -71,7 +71,7 @@ struct Prepare {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Keep {
+struct Confirm {
     id: String,
     #[serde(default = "lease_default")]
     lease_ms: u64,
@@ -82,18 +82,18 @@ fn lease_default() -> u64 {
 }
 
 /// Serves [`RESERVE`].
-pub struct Reserving {
-    /// What is reserved.
+pub struct ReservationService {
+    /// Holds the reservations.
     pub kernel: Arc<Kernel>,
-    /// Who may: the owner's own nodes.
+    /// Who may reserve: the owner's own nodes.
     pub trust: watch::Receiver<Trust>,
-    /// Makes ids.
+    /// Randomness for ids.
     pub entropy: Entropy,
-    /// What the node's owner says of the node.
+    /// The node's labels, which contracts may require.
     pub labels: Vec<String>,
 }
 
-impl Inbound for Reserving {
+impl Inbound for ReservationService {
     fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
         let answer = match self.answer(&caller, &request) {
             Ok(reserved) => Answer::Response(json!(reserved).to_string().into_bytes()),
@@ -106,12 +106,12 @@ impl Inbound for Reserving {
     }
 }
 
-impl Reserving {
-    fn answer(&self, caller: &Caller, request: &Request) -> Result<Reserved, (&'static str, String)> {
+impl ReservationService {
+    fn answer(&self, caller: &Caller, request: &Request) -> Result<Reservation, (&'static str, String)> {
         let allowed = self.trust.borrow().check(&CallerRule::Own, caller);
         allowed.map_err(|_| ("NOT_ALLOWED", "only the nodes of this node's owner may reserve here".to_owned()))?;
         if request.body.len() > BODY_BYTES_MAX {
-            return Err(("INVALID", format!("a question has at most {BODY_BYTES_MAX} bytes")));
+            return Err(("INVALID", format!("the request has more than {BODY_BYTES_MAX} bytes")));
         }
         let lease = |ms: u64, most: Duration| Duration::from_millis(ms).min(most);
         match request.operation.as_str() {
@@ -120,15 +120,15 @@ impl Reserving {
                 self.prepare(caller.node, &contract, lease(lease_ms, PREPARED_MAX))
             }
             "confirm" => {
-                let Keep { id, lease_ms } = read(&request.body)?;
+                let Confirm { id, lease_ms } = read(&request.body)?;
                 let lease = lease(lease_ms, CONFIRMED_MAX);
                 self.kernel.confirm(&id, caller.node, lease).map_err(|error| ("NO_RESERVATION", error.to_string()))?;
-                Ok(reserved(id, lease))
+                Ok(reservation(id, lease))
             }
             "cancel" => {
-                let Keep { id, .. } = read(&request.body)?;
+                let Confirm { id, .. } = read(&request.body)?;
                 self.kernel.cancel(&id, caller.node).map_err(|error| ("NO_RESERVATION", error.to_string()))?;
-                Ok(reserved(id, Duration::ZERO))
+                Ok(reservation(id, Duration::ZERO))
             }
             other => {
                 Err(("INVALID", format!("there is no operation {:?}", other.chars().take(60).collect::<String>())))
@@ -141,7 +141,7 @@ impl Reserving {
         holder: PublicKey,
         contract: &Value,
         lease: Duration,
-    ) -> Result<Reserved, (&'static str, String)> {
+    ) -> Result<Reservation, (&'static str, String)> {
         let contract = Contract::from_value(contract).map_err(|problems| {
             let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
             ("INVALID", told.join("; "))
@@ -154,24 +154,24 @@ impl Reserving {
         let admitted = self.kernel.reserve(&id, holder, &contract, lease).map_err(|error| match error {
             ReserveError::Lease(error) => ("TOO_MANY", error.to_string()),
             ReserveError::NothingToHold => ("INVALID", error.to_string()),
-            // Whose promises there are is told: it is this node's owner who asks.
+            // The error names other agents' promises: only this node's owner can ask.
             ReserveError::Admission(error) => ("NOT_ADMITTED", error.to_string()),
         })?;
         let (bound_us, core) = (admitted.response_bound_ns as f64 / 1e3, admitted.core as u64);
-        Ok(Reserved { response_bound_us: Some(bound_us), core: Some(core), ..reserved(id, lease) })
+        Ok(Reservation { response_bound_us: Some(bound_us), core: Some(core), ..reservation(id, lease) })
     }
 }
 
-fn reserved(id: String, lease: Duration) -> Reserved {
+fn reservation(id: String, lease: Duration) -> Reservation {
     let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-    Reserved { id, lease_ms, response_bound_us: None, core: None }
+    Reservation { id, lease_ms, response_bound_us: None, core: None }
 }
 
 fn read<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, (&'static str, String)> {
     serde_json::from_slice(body).map_err(|error| ("INVALID", error.to_string()))
 }
 
-/// Asks `node` to hold what a contract needs.
+/// Asks `node` to hold the resources that a contract needs.
 ///
 /// # Errors
 /// See [`ReservationError`].
@@ -180,12 +180,12 @@ pub async fn prepare(
     node: PublicKey,
     contract: &Contract,
     lease: Duration,
-) -> Result<Reserved, ReservationError> {
+) -> Result<Reservation, ReservationError> {
     let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
     ask(communication, node, "prepare", &json!({ "contract": contract, "leaseMs": lease_ms })).await
 }
 
-/// Keeps what was held, for `lease` from now.
+/// Extends a reservation to `lease` from now.
 ///
 /// # Errors
 /// See [`ReservationError`].
@@ -194,16 +194,16 @@ pub async fn confirm(
     node: PublicKey,
     id: &str,
     lease: Duration,
-) -> Result<Reserved, ReservationError> {
+) -> Result<Reservation, ReservationError> {
     let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
     ask(communication, node, "confirm", &json!({ "id": id, "leaseMs": lease_ms })).await
 }
 
-/// Gives back what was held.
+/// Releases a reservation.
 ///
 /// # Errors
 /// See [`ReservationError`].
-pub async fn cancel(communication: &Communication, node: PublicKey, id: &str) -> Result<Reserved, ReservationError> {
+pub async fn cancel(communication: &Communication, node: PublicKey, id: &str) -> Result<Reservation, ReservationError> {
     ask(communication, node, "cancel", &json!({ "id": id })).await
 }
 
@@ -212,7 +212,7 @@ async fn ask(
     node: PublicKey,
     operation: &str,
     body: &Value,
-) -> Result<Reserved, ReservationError> {
+) -> Result<Reservation, ReservationError> {
     let request = Request::new(operation, body.to_string().into_bytes());
     match communication.call(node, RESERVE, request).await {
         Ok(body) => serde_json::from_slice(&body).map_err(|error| ReservationError::Malformed(error.to_string())),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// The trace context of a call, as its headers say it.
+/// The trace context of a call, as in its headers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
     /// W3C `traceparent`.
@@ -37,7 +37,7 @@ fn propagator() -> impl opentelemetry::propagation::TextMapPropagator {
 }
 
 impl Trace {
-    /// Makes the remote span the parent of `span`. Headers that are no trace context are ignored, as W3C wants it.
+    /// Makes the remote span the parent of `span`. Invalid headers are ignored, as W3C requires.
     pub fn continue_in(&self, span: &tracing::Span) {
         let mut headers = HashMap::new();
         headers.extend(self.traceparent.clone().map(|value| ("traceparent".to_owned(), value)));
@@ -48,7 +48,7 @@ impl Trace {
         }
     }
 
-    /// The context of `span`, to be sent along.
+    /// The trace context of `span`, to be sent with a call.
     #[must_use]
     pub fn of(span: &tracing::Span) -> Trace {
         let mut headers = Headers(HashMap::new());

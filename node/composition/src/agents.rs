@@ -1,74 +1,118 @@
-//! The agents of this node: added, run, shown to the peers, and taken away.
+//! The agents of this node: added, started, published to peers, and removed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use althing_calls::HostedAgent;
-use althing_communication::Priority;
-use althing_discovery::LocalAgent;
-use althing_execution::AgentStatus;
+use althing_calls::{HostedAgent, Hosting};
+use althing_communication::{Priority, WallClock};
+use althing_discovery::{Discovery, LocalAgent};
 use althing_execution::definition::Pins;
-use althing_execution::kernel::LeaseError;
+use althing_execution::kernel::{Kernel, LeaseError};
+use althing_execution::{AgentStatus, Host};
 use althing_protocol::contract::Class;
 use althing_protocol::{AgentId, Contract};
+use althing_store::Store;
 use althing_td::{AgentFile, RuntimeSpec};
 
+use crate::bindings::Bindings;
+use crate::blocking::run_blocking;
 use crate::error::{Kind, NodeError};
-use crate::node::Node;
-use crate::publish::{self, Added};
+use crate::identity::Identity;
+use crate::owner::Owner;
+use crate::publish::{self, StoredAgent};
 
-impl Node {
-    /// Begins its work: whose keys it watches, which Things it reads; and starts the agents that were added before. One
-    /// that fails does not keep the others from starting.
-    pub(crate) async fn start_stored(mut self) -> Result<Node, NodeError> {
-        self.watch_keys();
-        self.read_things();
-        for added in publish::known(self.store.as_ref())? {
+/// The agents of a node.
+pub struct Agents {
+    host: Arc<Host>,
+    kernel: Option<Arc<Kernel>>,
+    hosting: Hosting,
+    discovery: Discovery,
+    store: Arc<dyn Store>,
+    clock: WallClock,
+    identity: Arc<Identity>,
+    bindings: Arc<Bindings>,
+    /// Held while agents are added, started or removed, so that names and promises belong to one at a time.
+    changing: tokio::sync::Mutex<()>,
+    /// Agents that were added and do not run, and why.
+    failed: Mutex<BTreeMap<String, String>>,
+}
+
+impl Agents {
+    pub(crate) fn new(bindings: Arc<Bindings>, hosting: Hosting, discovery: Discovery) -> Agents {
+        let Bindings { host, kernel, store, identity, clock, .. } = bindings.as_ref();
+        Agents {
+            host: host.clone(),
+            kernel: kernel.clone(),
+            hosting,
+            discovery,
+            store: store.clone(),
+            clock: clock.clone(),
+            identity: identity.clone(),
+            bindings,
+            changing: tokio::sync::Mutex::default(),
+            failed: Mutex::default(),
+        }
+    }
+
+    /// Agents that were added and do not run, and why.
+    ///
+    /// # Panics
+    /// If another holder panicked.
+    pub fn failed(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.failed.lock().expect("no holder of the failed agents panics")
+    }
+
+    /// Starts the agents that were added before; one that fails does not keep the others from starting. Gives what the user
+    /// should know of them.
+    pub(crate) async fn start_stored(&self) -> Result<Vec<String>, NodeError> {
+        let mut notes = Vec::new();
+        for added in publish::all(self.store.as_ref())? {
             if added.once {
-                // Nobody looks on any more.
-                publish::forget(self.store.as_ref(), &added.file.name).await?;
+                // Whoever ran it is not connected any more.
+                publish::delete(self.store.as_ref(), &added.file.name).await?;
                 continue;
             }
-            let added = self.as_signed_now(added).await?;
-            // What takes seconds is begun when the node is ready.
+            let added = self.with_current_signature(added).await?;
+            // What takes seconds is started once the node is ready.
             if matches!(added.file.runtime, RuntimeSpec::Wasm { .. }) || !added.file.tools.is_empty() {
                 self.failed().insert(added.file.name, "it is being started".to_owned());
                 continue;
             }
-            if let Err(failure) = self.run_again(&added).await {
+            if let Err(failure) = self.restart(&added).await {
                 let name = added.file.name;
                 if failure.kind() != Kind::NotYet {
-                    self.notes.push(format!("agent {name:?} does not start: {failure}; it is tried again"));
+                    notes.push(format!("agent {name:?} does not start: {failure}; it is tried again"));
                 }
                 self.failed().insert(name, failure.to_string());
             }
         }
-        Ok(self)
+        Ok(notes)
     }
 
-    /// An agent that was described for another network, or with a key that the owner has rotated away since, is described
-    /// anew: whose it is has not changed.
-    async fn as_signed_now(&self, added: Added) -> Result<Added, NodeError> {
-        let owner = self.owner();
-        if added.is_signed(&owner, self.network()) || owner.log.revoked() {
+    /// Signs the description of an agent again if it is for another network, or by a key that the owner has rotated away.
+    async fn with_current_signature(&self, added: StoredAgent) -> Result<StoredAgent, NodeError> {
+        let owner = self.identity.owner();
+        if added.is_signed(&owner, self.identity.network()) || owner.log.revoked() {
             return Ok(added);
         }
-        let anew = added.signed_anew(&owner, self.network(), self.clock.now_ms())?;
-        publish::keep(self.store.as_ref(), &anew).await?;
+        let anew = added.signed_anew(&owner, self.identity.network(), self.clock.now_ms())?;
+        publish::write(self.store.as_ref(), &anew).await?;
         Ok(anew)
     }
 
-    /// Starts agents that did not start before: what they lacked may be there now.
+    /// Starts agents that failed to start before: the cause may be gone.
     pub(crate) async fn retry_failed(&self) -> Result<(), NodeError> {
         let names: Vec<String> = self.failed().keys().cloned().collect();
         for name in names {
             let _changing = self.changing.lock().await;
             // It may have been removed meanwhile.
-            let stored = publish::stored(self.store.as_ref())?;
+            let stored = publish::permanent(self.store.as_ref())?;
             let Some(added) = stored.iter().find(|added| added.file.name == name) else {
                 self.failed().remove(&name);
                 continue;
             };
-            match self.run_again(added).await {
+            match self.restart(added).await {
                 Ok(()) => drop(self.failed().remove(&name)),
                 Err(failure) => drop(self.failed().insert(name, failure.to_string())),
             }
@@ -76,22 +120,22 @@ impl Node {
         Ok(())
     }
 
-    /// Adds an agent: it is started, and told to the peers; and it stays, unless it is to run this once only.
+    /// Adds an agent: starts it and publishes it to the peers; it is started with the node again if `keep` is set.
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub async fn add_agent(
+    pub async fn add(
         &self,
         file: AgentFile,
         folder: &Path,
         reservation: Option<&str>,
         keep: bool,
     ) -> Result<AgentId, NodeError> {
-        self.may_run()?;
-        // Nothing is promised by a machine that is not known.
+        self.identity.check_authority()?;
+        // Nothing is promised before the machine was probed.
         self.probed().await;
         let _changing = self.changing.lock().await;
-        let known = publish::known(self.store.as_ref())?;
+        let known = publish::all(self.store.as_ref())?;
         if known.iter().any(|added| added.file.name == file.name && !added.once) {
             return Err(NodeError::AgentExists(file.name));
         }
@@ -103,56 +147,45 @@ impl Node {
         }
         let now_ms = self.clock.now_ms();
         let mut file = file;
-        if let Some(normalised) = self.normalised(&file)? {
+        if let Some(normalised) = self.bindings.normalise(&file)? {
             file.contract = Some(normalised.contract);
         }
-        // What `althing contract lint` looks at, whoever sent the file, and with what role and policy filled in.
+        // The same check as `althing contract lint`, with the role and the policy filled in.
         file.check()?;
-        let mut added = Added::new(file, folder.to_owned(), !keep, &self.owner(), self.network(), now_ms)?;
+        let mut added =
+            StoredAgent::new(file, folder.to_owned(), !keep, &self.identity.owner(), self.identity.network(), now_ms)?;
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
-            self.kernel().ok_or(LeaseError::Unknown)?.claim(id, &added.file.name, contract)?;
+            self.kernel.as_ref().ok_or(LeaseError::Unknown)?.claim(id, &added.file.name, contract)?;
         }
-        // What its tools are now is what whoever adds it agrees to.
-        if let Err(failure) = self.run_agent(&added, None).await {
-            self.kernel().into_iter().for_each(|kernel| kernel.unclaim(&added.file.name));
-            self.drop_agent(&added.file.name).await?;
+        // Whoever adds it agrees to the definitions that its tools have now.
+        if let Err(failure) = self.start(&added, None).await {
+            self.kernel.as_ref().into_iter().for_each(|kernel| kernel.unclaim(&added.file.name));
+            self.stop(&added.file.name).await?;
             return Err(failure);
         }
-        // The tools that it was bound to now are the only ones that it will be given.
+        // From now on it is given these definitions of tools only.
         added.pins = self.host.pins(&added.file.name);
-        if let Err(failure) = publish::keep(self.store.as_ref(), &added).await {
-            self.drop_agent(&added.file.name).await?;
+        if let Err(failure) = publish::write(self.store.as_ref(), &added).await {
+            self.stop(&added.file.name).await?;
             return Err(failure);
         }
-        publish::agent_id(&self.owner(), &added.file)
+        publish::agent_id(&self.identity.owner(), &added.file)
     }
 
-    /// Nobody can let an agent run on a node whose owner is no more.
-    fn may_run(&self) -> Result<(), NodeError> {
-        let owner = self.owner();
-        if owner.log.revoked() {
-            return Err(NodeError::OwnerRevoked);
-        }
-        if owner.withdrew(self.key.public(), self.clock.now_ms()) {
-            return Err(NodeError::NodeWithdrawn);
-        }
-        Ok(())
+    /// Starts an agent that was added before, with the tool definitions of then.
+    async fn restart(&self, added: &StoredAgent) -> Result<(), NodeError> {
+        self.start(added, Some(added.kept_pins()?)).await
     }
 
-    /// Starts an agent that was added before, with the tools that it had then.
-    async fn run_again(&self, added: &Added) -> Result<(), NodeError> {
-        self.run_agent(added, Some(added.kept_pins()?)).await
-    }
-
-    /// Starts an agent with these tools, or else with what its servers have now.
-    async fn run_agent(&self, added: &Added, pins: Option<Pins>) -> Result<(), NodeError> {
-        self.may_run()?;
+    /// Starts an agent with these tool definitions, or else with those that its servers list now.
+    async fn start(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<(), NodeError> {
+        self.identity.check_authority()?;
         let rule = added.rule()?;
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
-        self.aside(move || host.start_pinned(&file, &folder, pins)).await??;
-        self.seal(&added.file.name).await?;
-        // Before the peers are told, who may call at once.
-        let id = publish::agent_id(&self.owner(), &added.file)?;
+        run_blocking(self.kernel.as_ref(), move || host.start_pinned(&file, &folder, pins)).await??;
+        self.bindings.seal(&added.file.name).await?;
+        // Hosted before it is published: peers may call at once.
+        let id = publish::agent_id(&self.identity.owner(), &added.file)?;
         self.hosting.add(HostedAgent {
             id,
             callers: rule,
@@ -160,64 +193,99 @@ impl Node {
             barge_in: takes_interruptions(&added.file),
             priority: priority(&added.file),
         });
-        self.show_agent(added)
+        self.publish(added)
     }
 
     /// Makes fresh evidence for an agent and hands it to L3.
-    pub(crate) fn show_agent(&self, added: &Added) -> Result<(), NodeError> {
-        let (verified, description) =
-            added.evidence(&self.owner(), self.key.public(), self.network(), self.clock.now_ms())?;
+    fn publish(&self, added: &StoredAgent) -> Result<(), NodeError> {
+        let (verified, description) = added.evidence(
+            &self.identity.owner(),
+            self.identity.key.public(),
+            self.identity.network(),
+            self.clock.now_ms(),
+        )?;
         self.discovery.host(LocalAgent { verified, description, exposure: added.file.exposure });
         Ok(())
     }
 
-    /// How an agent is.
+    /// The status of an agent that runs.
     #[must_use]
-    pub fn agent_status(&self, name: &str) -> Option<AgentStatus> {
+    pub fn status(&self, name: &str) -> Option<AgentStatus> {
         self.host.status().into_iter().find(|status| status.name == name)
     }
 
-    /// Takes away an agent that was to run once.
+    /// Stops an agent that was added for one run, and forgets it.
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub async fn end_agent(&self, name: &str) -> Result<(), NodeError> {
+    pub async fn end(&self, name: &str) -> Result<(), NodeError> {
         let _changing = self.changing.lock().await;
-        self.drop_agent(name).await?;
-        let known = publish::known(self.store.as_ref())?;
+        self.stop(name).await?;
+        let known = publish::all(self.store.as_ref())?;
         if known.iter().any(|added| added.file.name == name && added.once) {
-            publish::forget(self.store.as_ref(), name).await?;
+            publish::delete(self.store.as_ref(), name).await?;
         }
         Ok(())
     }
 
-    /// Takes an agent away.
+    /// Stops an agent, and forgets it.
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub async fn remove_agent(&self, name: &str) -> Result<(), NodeError> {
+    pub async fn remove(&self, name: &str) -> Result<(), NodeError> {
         let _changing = self.changing.lock().await;
-        let stored = publish::stored(self.store.as_ref())?;
+        let stored = publish::permanent(self.store.as_ref())?;
         if !stored.iter().any(|added| added.file.name == name) {
             return Err(NodeError::NoAgent(name.to_owned()));
         }
-        publish::forget(self.store.as_ref(), name).await?;
+        publish::delete(self.store.as_ref(), name).await?;
         self.failed().remove(name);
-        self.drop_agent(name).await
+        self.stop(name).await
     }
 
-    /// Ends all agents; they stay added.
-    pub(crate) async fn end_all_agents(&self, why: &str) -> Result<(), NodeError> {
+    /// Stops all agents; they stay added.
+    pub(crate) async fn end_all(&self, why: &str) -> Result<(), NodeError> {
         let _changing = self.changing.lock().await;
         for status in self.host.status() {
-            self.drop_agent(&status.name).await?;
+            self.stop(&status.name).await?;
             self.failed().insert(status.name, why.to_owned());
         }
         Ok(())
     }
 
-    async fn drop_agent(&self, name: &str) -> Result<(), NodeError> {
-        let id = AgentId::new(self.owner().id(), name)?;
+    /// Waits until the machine was probed, where agents are scheduled.
+    pub(crate) async fn probed(&self) {
+        if let Some(kernel) = &self.kernel {
+            kernel.probed().await;
+        }
+    }
+
+    /// Renews the grants of the agents that run, as many as can be; gives the first failure.
+    pub(crate) fn renew_grants(&self) -> Result<(), NodeError> {
+        let running: BTreeSet<String> = self.host.status().into_iter().map(|status| status.name).collect();
+        let known = publish::all(self.store.as_ref())?;
+        let renewed = known.iter().filter(|added| running.contains(&added.file.name)).map(|added| self.publish(added));
+        // Every one is tried, whatever becomes of the others.
+        let outcomes: Vec<Result<(), NodeError>> = renewed.collect();
+        outcomes.into_iter().collect()
+    }
+
+    /// Signs all descriptions with the owner's key of now: those by an old key end when its overlap ends.
+    pub(crate) async fn sign_anew(&self, owner: &Owner, now_ms: u64) -> Result<(), NodeError> {
+        let _changing = self.changing.lock().await;
+        let mut outcome = Ok(());
+        for added in publish::all(self.store.as_ref())? {
+            let kept = match added.signed_anew(owner, self.identity.network(), now_ms) {
+                Ok(anew) => publish::write(self.store.as_ref(), &anew).await,
+                Err(failure) => Err(failure),
+            };
+            outcome = outcome.and(kept);
+        }
+        outcome
+    }
+
+    async fn stop(&self, name: &str) -> Result<(), NodeError> {
+        let id = AgentId::new(self.identity.owner().id(), name)?;
         self.discovery.unhost(&id);
         self.hosting.remove(&id);
         self.host.stop(name).await;
@@ -225,7 +293,7 @@ impl Node {
     }
 }
 
-/// What waits for whom on the wire, by the latency class.
+/// The priority of an agent's frames, by its latency class.
 fn priority(file: &AgentFile) -> Priority {
     match file.contract.as_ref().map(|contract| &contract.class) {
         Some(Class::Hrt(_)) => Priority::Urgent,
@@ -234,7 +302,7 @@ fn priority(file: &AgentFile) -> Priority {
     }
 }
 
-/// A program has tasks of its own, which end when they are cancelled; the others' go on.
+/// Whether a new message interrupts a turn. A program has tasks of its own, which end when they are cancelled.
 fn takes_interruptions(file: &AgentFile) -> bool {
     let wanted = |contract: &Contract| matches!(&contract.class, Class::Srt(srt) if srt.barge_in);
     !matches!(file.runtime, RuntimeSpec::Process { .. }) && file.contract.as_ref().is_some_and(wanted)

@@ -1,11 +1,11 @@
-//! The composition root: makes one node of all layers, from what is handed in.
+//! The composition root: connects all layers to one node, from what is handed in.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
 
-use althing_calls::{Asking, CALL, Calls, Hosting, Incoming, RESERVE, Reserving};
+use althing_calls::machine::trust_level;
+use althing_calls::{AgentCaller, CALL, Calls, Hosting, Incoming, RESERVE, ReservationService};
 use althing_communication::{Caller, CallerRule, Communication, Entropy, Inbound, Network, Trust, WallClock};
 use althing_discovery::lan::{Lan, Sighting};
 use althing_discovery::{Discovery, DiscoveryConfig, Facts, Nearness, Relations};
@@ -13,27 +13,31 @@ use althing_execution::Host;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::Memories;
 use althing_protocol::object::{AgentLoad, Machine};
-use althing_protocol::{AgentId, CallerId, SecretKey};
+use althing_protocol::{AgentId, SecretKey};
 use althing_store::Store;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::Agents;
+use crate::bindings::Bindings;
 use crate::config::NodeConfig;
 use crate::error::NodeError;
-use crate::introduce::Introductions;
+use crate::identity::Identity;
 use crate::keys;
-use crate::node::{Node, read_trusted};
+use crate::lan::{Introductions, LanPresence};
+use crate::node::Node;
 use crate::owner::Owner;
 use crate::publish;
+use crate::trust::{TrustedPeers, read_trusted};
 
-/// Tasks at which a node calls itself fully loaded.
+/// Turns at which a node reports full load.
 const TASKS_FULL: u64 = 64;
 
-/// What a node stands on.
+/// What a node is handed.
 pub struct Ports {
-    /// Who else is there, and the way to them.
+    /// The network.
     pub network: Arc<dyn Network>,
-    /// What lasts; it has [`crate::FAMILIES`].
+    /// The store; it has [`crate::FAMILIES`].
     pub store: Arc<dyn Store>,
     /// The time of day.
     pub clock: WallClock,
@@ -43,34 +47,36 @@ pub struct Ports {
     pub lan: LanPort,
     /// What runs agents.
     pub execution: Execution,
-    /// The owner's keys, as they are and as they change.
+    /// The owner's keys, as they change.
     pub owner: watch::Receiver<Owner>,
-    /// What answers peers' calls, where that is not the agents that are hosted here.
+    /// What answers peers' calls, if not the agents that are hosted here.
     pub answers: Option<Arc<dyn Inbound>>,
-    /// Where its agents are called over HTTP, by whoever serves that.
+    /// Where its agents are called over HTTP; the caller serves that.
     pub gateway: Option<SocketAddr>,
-    /// Where strangers read of its public agents, by whoever serves that.
+    /// Where strangers read of its public agents; the caller serves that.
     pub introductions: Introductions,
 }
 
-/// The way to others on the LAN.
+/// The LAN.
 pub enum LanPort {
     /// Not wanted.
     Off,
-    /// Joined, and whom it sights.
+    /// Joined, and the nodes that are sighted.
     Joined(Lan, mpsc::Receiver<Sighting>),
-    /// Wanted, and why it cannot be had.
+    /// Wanted, and why it could not be joined.
     Failed(String),
 }
 
 impl LanPort {
-    /// The LAN, whom it sights, and why it cannot be had.
-    fn into_parts(self) -> (Option<Lan>, Option<mpsc::Receiver<Sighting>>, Option<String>) {
-        match self {
+    /// The node's presence on the LAN, and the nodes that are sighted there.
+    fn into_presence(self, introductions: Introductions) -> (LanPresence, Option<mpsc::Receiver<Sighting>>) {
+        let is_wanted = !matches!(self, LanPort::Off);
+        let (lan, sightings, failure) = match self {
             LanPort::Off => (None, None, None),
             LanPort::Joined(lan, sightings) => (Some(lan), Some(sightings), None),
             LanPort::Failed(why) => (None, None, Some(why)),
-        }
+        };
+        (LanPresence::new(lan, is_wanted, failure, introductions), sightings)
     }
 }
 
@@ -78,44 +84,37 @@ impl LanPort {
 pub struct Execution {
     /// L1.
     pub host: Arc<Host>,
-    /// What schedules them; none where they run as they come.
+    /// What schedules them; none if they are not scheduled.
     pub kernel: Option<Arc<Kernel>>,
-    /// What they keep.
+    /// Their memory.
     pub memories: Arc<Memories>,
-    /// Their way to other agents.
-    pub asking: Arc<Asking>,
-    /// What else keeps this machine busy, permille; 0 where nobody measures that.
+    /// Lets them call other agents.
+    pub agent_caller: Arc<AgentCaller>,
+    /// Other load of this machine, permille; 0 if it is not measured.
     pub busy_permille: Arc<AtomicU16>,
 }
 
 impl Node {
-    /// Starts every layer, from the ground up; then the agents that were added before.
+    /// Starts every layer, from L2 up; then the agents that were added before.
     ///
     /// # Errors
     /// See [`NodeError`].
     pub async fn assemble(key: SecretKey, config: NodeConfig, ports: Ports) -> Result<Node, NodeError> {
         let Ports { network, store, clock, entropy, lan, execution, owner, answers, gateway, introductions } = ports;
-        let Execution { host, kernel, memories, asking, busy_permille } = execution;
+        let Execution { host, kernel, memories, agent_caller, busy_permille } = execution;
         let now = owner.borrow().clone();
         let membership = publish::membership(&now, key.public(), &config.communication.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(membership);
         let trusted = read_trusted(store.as_ref())?;
         let (trust, trusting) =
             watch::channel(Trust { node: key.public(), owner: now.id(), trusted, private: config.private });
-        let communication = Communication::start(
-            network,
-            key.clone(),
-            shown,
-            config.communication.clone(),
-            clock.clone(),
-            entropy.clone(),
-        );
+        let l2 = config.communication.clone();
+        let communication = Communication::start(network, key.clone(), shown, l2, clock.clone(), entropy.clone());
         let near = trust.borrow().publishers().chain([now.id()]).collect();
-        keys::recall(store.as_ref(), communication.keys(), &now, near, clock.now_ms())?;
-        regard_trusted(&communication, trust.subscribe());
+        keys::load(store.as_ref(), communication.keys(), &now, near, clock.now_ms())?;
+        exempt_trusted(&communication, trust.subscribe());
         communication.find_out_reach(config.announce.clone());
-        let lan_wanted = !matches!(lan, LanPort::Off);
-        let (lan, sightings, lan_trouble) = lan.into_parts();
+        let (lan, sightings) = lan.into_presence(introductions);
         let discovery = Discovery::start(
             communication.clone(),
             key.clone(),
@@ -127,16 +126,24 @@ impl Node {
         )?;
         let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone()).await?;
         communication.serve(CALL, answers.unwrap_or_else(|| Arc::new(Incoming(hosting.clone()))))?;
-        if let Some(kernel) = kernel.clone() {
-            let (trust, entropy, labels) = (trust.subscribe(), entropy.clone(), config.labels.clone());
-            communication.serve(RESERVE, Arc::new(Reserving { kernel, trust, entropy, labels }))?;
-        }
+        serve_reservations(&communication, kernel.clone(), trust.subscribe(), entropy.clone(), &config.labels)?;
         let below = (communication.clone(), discovery.clone(), hosting.clone());
         let calls = Calls::new(below.0, below.1, below.2, store.clone(), clock.clone(), now.id());
-        asking.tie(&calls);
-        let notes = lan_trouble.iter().map(|why| format!("not on the LAN: {why}")).collect();
+        agent_caller.connect(&calls);
+        let network = config.communication.network.clone();
+        let identity =
+            Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
+        let trust = TrustedPeers::new(store.clone(), communication.clone(), trust);
+        let bindings = Arc::new(Bindings {
+            host: host.clone(),
+            kernel: kernel.clone(),
+            store: store.clone(),
+            identity: identity.clone(),
+            policies: config.policies.clone(),
+            clock: clock.clone(),
+        });
+        let agents = Agents::new(bindings.clone(), hosting.clone(), discovery.clone());
         let node = Node {
-            owner,
             key,
             config,
             communication,
@@ -147,30 +154,51 @@ impl Node {
             kernel,
             memories,
             store,
+            identity,
+            agents,
+            bindings,
+            trust,
+            lan,
             gateway,
-            introductions,
-            notes,
+            notes: Vec::new(),
             stop: CancellationToken::new(),
             clock,
             entropy,
-            trust,
-            membership,
-            lan: Mutex::new(lan),
-            lan_trouble,
-            lan_wanted,
-            changing: tokio::sync::Mutex::default(),
-            failed: Mutex::new(BTreeMap::new()),
         };
-        node.start_stored().await
+        node.start().await
+    }
+
+    /// Watches keys, reads Things, and starts the agents that were added before.
+    async fn start(mut self) -> Result<Node, NodeError> {
+        self.notes.extend(self.lan.failure.iter().map(|why| format!("not on the LAN: {why}")));
+        self.trust.watch_keys();
+        self.notes.extend(self.lan.read_things(&self.discovery, &self.config.things));
+        self.notes.extend(self.agents.start_stored().await?);
+        Ok(self)
     }
 }
 
-/// Peers that are trusted have no limit of requests.
-fn regard_trusted(communication: &Communication, trust: watch::Receiver<Trust>) {
+/// Lets the owner's other nodes reserve capacity here, where agents are scheduled.
+fn serve_reservations(
+    communication: &Communication,
+    kernel: Option<Arc<Kernel>>,
+    trust: watch::Receiver<Trust>,
+    entropy: Entropy,
+    labels: &[String],
+) -> Result<(), NodeError> {
+    if let Some(kernel) = kernel {
+        let service = ReservationService { kernel, trust, entropy, labels: labels.to_vec() };
+        communication.serve(RESERVE, Arc::new(service))?;
+    }
+    Ok(())
+}
+
+/// Exempts trusted peers from the request rate limit.
+fn exempt_trusted(communication: &Communication, trust: watch::Receiver<Trust>) {
     communication.trusts(move |caller: &Caller| trust.borrow().check(&CallerRule::Trusted, caller).is_ok());
 }
 
-/// How near nodes and publishers are, by whom this node trusts.
+/// The trust levels of nodes and publishers.
 fn relations(communication: &Communication, trust: watch::Receiver<Trust>) -> Relations {
     let (owners, trusting) = (communication.clone(), trust.clone());
     let of_node = move |peer| {
@@ -182,18 +210,11 @@ fn relations(communication: &Communication, trust: watch::Receiver<Trust>) -> Re
             (false, false) => Nearness::Stranger,
         }
     };
-    let of_publisher = move |agent: &AgentId| {
-        let trust = trust.borrow();
-        match agent.publisher() {
-            own if own == trust.owner => Nearness::Own,
-            other if trust.private || trust.trusted.contains(&CallerId::Publisher(other)) => Nearness::Trusted,
-            _ => Nearness::Stranger,
-        }
-    };
+    let of_publisher = move |agent: &AgentId| trust_level::of_publisher(&trust.borrow(), agent.publisher());
     Relations::new(of_node, of_publisher)
 }
 
-/// What this node tells of itself.
+/// What this node publishes of itself.
 fn facts(
     host: &Arc<Host>,
     kernel: Option<&Arc<Kernel>>,
@@ -223,7 +244,7 @@ fn facts(
     }
 }
 
-/// Memory of this machine, MiB; 0 where the system does not tell.
+/// Memory of this machine, MiB; 0 if it is unknown.
 fn memory_mib() -> u32 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));

@@ -1,34 +1,51 @@
-//! Contracts made whole, bound and sealed by this node.
+//! Contracts that this node normalises, binds and seals.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_execution::Binding;
+use althing_communication::WallClock;
 use althing_execution::binding::{Bound, Layer, Normalised, Why, normalise};
+use althing_execution::kernel::Kernel;
+use althing_execution::{Binding, Host};
 use althing_protocol::binding::Binding as Seal;
 use althing_protocol::{hex, object};
 use althing_store::file::read_text;
-use althing_store::{Batch, Durability, Family, Range, ReadError};
+use althing_store::{Batch, Durability, Family, Range, ReadError, Store};
 use althing_td::{AgentFile, parse_partial_contract};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::blocking::run_blocking;
+use crate::config::Policies;
 use crate::error::{NodeError, PolicyError};
-use crate::node::Node;
+use crate::identity::Identity;
 
 /// Manifests that were sealed here, by their hash.
 pub const BINDINGS: Family = Family("althing.bindings");
-/// As many are kept; beyond, the oldest are not.
+/// Manifests that are kept; the oldest go first.
 const BINDINGS_MAX: usize = 1_000;
 /// Bytes of one policy or role.
 const POLICY_BYTES_MAX: u64 = 256 << 10;
 
-impl Node {
-    /// The contract of an agent file on top of its role and this node's policy; nothing where the file has neither
+/// What agents are bound to: the policies that apply, and the manifests that were sealed here.
+pub struct Bindings {
+    pub(crate) host: Arc<Host>,
+    pub(crate) kernel: Option<Arc<Kernel>>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) policies: Policies,
+    pub(crate) clock: WallClock,
+}
+
+impl Bindings {
+    /// The contract of an agent file, merged with its role and this node's policy; `None` where the file has neither
     /// contract nor role.
-    pub fn normalised(&self, file: &AgentFile) -> Result<Option<Normalised>, NodeError> {
-        let policies = &self.config.policies;
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub fn normalise(&self, file: &AgentFile) -> Result<Option<Normalised>, NodeError> {
+        let policies = &self.policies;
         let nothing = json!({});
         let request = match (&file.requested, &file.contract) {
             (Some(requested), _) => requested.clone(),
@@ -48,35 +65,36 @@ impl Node {
         layers.extend(role.iter().map(|role| (Layer::Role, role)));
         layers.extend(tenant.iter().map(|tenant| (Layer::Tenant, tenant)));
         normalise(&layers).map(Some).map_err(|problems| {
-            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            NodeError::Contract(told.join("; "))
+            let reasons: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            NodeError::Contract(reasons.join("; "))
         })
     }
 
-    /// Binds an agent file, and runs nothing.
+    /// Binds an agent file without running it.
     ///
     /// # Errors
     /// See [`NodeError`].
     pub async fn bind(&self, mut file: AgentFile, folder: &Path) -> Result<Value, NodeError> {
-        let normalised = self.normalised(&file)?;
+        let normalised = self.normalise(&file)?;
         file.contract = normalised.as_ref().map(|whole| whole.contract.clone());
         let (host, folder) = (self.host.clone(), folder.to_owned());
-        let bound = self.aside(move || host.bind(&file, &folder)).await??;
-        let mut told = self.told(&bound, &self.sealed(&bound)?)?;
+        let bound = run_blocking(self.kernel.as_ref(), move || host.bind(&file, &folder)).await??;
+        let mut shown = self.show(&bound, &self.sealed(&bound)?)?;
         if let Some(normalised) = normalised {
-            told["fields"] = fields(&normalised);
+            shown["fields"] = fields(&normalised);
         }
-        Ok(told)
+        Ok(shown)
     }
 
-    /// Seals what an agent that was started is bound to, and keeps it under its hash: whoever finds that on a span later
-    /// can ask what it stood for. The first seal of a manifest stays, in one network.
+    /// Seals the manifest of an agent that was started and keeps it under its hash, so that a hash found on a span later
+    /// can be looked up. The first seal of a manifest in a network is kept.
     pub(crate) async fn seal(&self, name: &str) -> Result<(), NodeError> {
         let Some(Binding { bound, .. }) = self.host.binding(name) else { return Ok(()) };
         let hash = bound.manifest.hash();
-        // One that was sealed for another network is sealed for this one.
+        // A manifest that was sealed for another network is sealed again for this one.
         let kept = self.store.read(BINDINGS, &hash)?;
-        let holds = |row: &Vec<u8>| object::open::<Seal>(row.get(8..).unwrap_or_default(), self.network(), "").is_ok();
+        let holds =
+            |row: &Vec<u8>| object::open::<Seal>(row.get(8..).unwrap_or_default(), self.identity.network(), "").is_ok();
         if kept.as_ref().is_some_and(holds) {
             return Ok(());
         }
@@ -89,7 +107,7 @@ impl Node {
         Ok(self.store.write(batch, Durability::Synced).await?)
     }
 
-    /// Seals beyond those that are kept.
+    /// The oldest manifests, which make room for one more.
     fn oldest(&self) -> Result<Vec<Vec<u8>>, ReadError> {
         let mut all = self.store.scan(BINDINGS, Range::all(2 * BINDINGS_MAX))?;
         if all.len() < BINDINGS_MAX {
@@ -99,11 +117,11 @@ impl Node {
         Ok(all.into_iter().skip(BINDINGS_MAX - 1).map(|(hash, _)| hash).collect())
     }
 
-    /// What a running agent was bound to, by its name, or anything that was bound, by its hash; as it was sealed then.
+    /// The sealed manifest of a running agent, by its name, or of any binding, by its hash.
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub fn binding(&self, wanted: &str) -> Result<Value, NodeError> {
+    pub fn find(&self, wanted: &str) -> Result<Value, NodeError> {
         let none = || NodeError::NoBinding(wanted.to_owned());
         let running = self.host.binding(wanted);
         let hash = running.as_ref().map_or(wanted, |running| &running.hash);
@@ -111,26 +129,26 @@ impl Node {
             (0..hash.len() / 2).filter_map(|at| u8::from_str_radix(hash.get(2 * at..2 * at + 2)?, 16).ok()).collect();
         let row = self.store.read(BINDINGS, &digest)?;
         let sealed = row.as_deref().and_then(|row| row.get(8..)).ok_or_else(none)?;
-        let manifest = object::open::<Seal>(sealed, self.network(), "")?.sealed()?;
+        let manifest = object::open::<Seal>(sealed, self.identity.network(), "")?.sealed()?;
         let bound = match running {
             Some(Binding { bound, .. }) => bound,
             None => Arc::new(Bound { manifest, models: Vec::new(), tools: Vec::new() }),
         };
-        self.told(&bound, sealed)
+        self.show(&bound, sealed)
     }
 
     fn sealed(&self, bound: &Bound) -> Result<Vec<u8>, NodeError> {
-        let seal = Seal::new(self.key.public(), self.clock.now_ms(), &bound.manifest);
-        Ok(object::sign(seal, self.network(), "", &self.key)?.bytes)
+        let seal = Seal::new(self.identity.key.public(), self.clock.now_ms(), &bound.manifest);
+        Ok(object::sign(seal, self.identity.network(), "", &self.identity.key)?.bytes)
     }
 
-    fn told(&self, bound: &Bound, sealed: &[u8]) -> Result<Value, NodeError> {
+    fn show(&self, bound: &Bound, sealed: &[u8]) -> Result<Value, NodeError> {
         let manifest = &bound.manifest;
         let why = |why: &Why| json!({ "candidate": why.candidate, "rank": why.rank, "reason": why.reason });
         let manifest_json = serde_json::to_value(manifest)?;
         Ok(json!({
             "hash": hex(&manifest.hash()),
-            "network": self.network(),
+            "network": self.identity.network(),
             "manifest": manifest_json,
             "sealed": STANDARD.encode(sealed),
             "models": bound.models.iter().map(why).collect::<Vec<_>>(),

@@ -1,26 +1,26 @@
-//! What a node is to be like, whatever file or test says so.
+//! The configuration of a node, independent of any file.
 
 use std::path::PathBuf;
 
 use althing_communication::CommunicationConfig;
 use althing_discovery::{DiscoveryConfig, Net};
 
-/// What a node is to be like.
+/// The configuration of a node.
 #[derive(Debug, Clone, Default)]
 pub struct NodeConfig {
-    /// How it speaks with others; names the network.
+    /// L2; names the network.
     pub communication: CommunicationConfig,
-    /// How it finds others. The network's name is that of `communication`.
+    /// L3. The network's name is that of `communication`.
     pub discovery: DiscoveryConfig,
-    /// Whether only those who have the network's key can connect: these are trusted to publish.
+    /// Whether only nodes with the network's key can connect: their publishers are trusted.
     pub private: bool,
-    /// Addresses under which others can dial this node although it cannot know it.
+    /// Addresses at which others can dial this node, and which it cannot find out itself.
     pub announce: Vec<String>,
-    /// What contracts may ask of the node.
+    /// Labels that contracts may require.
     pub labels: Vec<String>,
     /// Other people's Things that are read.
     pub things: Things,
-    /// What contracts are made on top of.
+    /// What contracts are merged with.
     pub policies: Policies,
     /// The folder in which the node keeps its data, if it has one.
     pub data: Option<PathBuf>,
@@ -33,14 +33,14 @@ pub struct Things {
     pub lan: bool,
     /// Those at these URLs.
     pub urls: Vec<String>,
-    /// Nets that links in these may lead into, besides what the internet routes.
+    /// Private networks that links in these may lead into.
     pub nets: Vec<Net>,
 }
 
-/// What contracts are made on top of.
+/// What contracts are merged with.
 #[derive(Debug, Clone, Default)]
 pub struct Policies {
-    /// The file of the policy that holds for every contract.
+    /// The file of the policy that applies to every contract.
     pub tenant: Option<PathBuf>,
     /// The folder of roles, `NAME.yaml` each.
     pub roles: Option<PathBuf>,

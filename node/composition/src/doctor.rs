@@ -1,5 +1,5 @@
-//! Why something does not work, by the layer that it lies in (the seven of the Agent OSI model). What is known is gathered
-//! from the node ([`gather`]), and judged without one ([`diagnose`]).
+//! Diagnoses why something does not work, by layer (the seven of the Agent OSI model). The status is gathered from the node
+//! ([`gather`]) and judged without one ([`diagnose`]).
 
 mod gather;
 
@@ -14,29 +14,29 @@ pub struct Finding {
     pub layer: &'static str,
     /// Nothing is wrong there.
     pub fine: bool,
-    /// What was looked at, or what is wrong and why.
+    /// What was checked, or what is wrong and why.
     pub what: String,
-    /// What to do about it; empty where nothing is wrong.
+    /// What to do about it; empty if nothing is wrong.
     pub remedy: String,
 }
 
 /// A peer that was asked to dial this node back.
 #[derive(Debug, Clone)]
 pub struct DialBack {
-    /// Who, short.
+    /// The peer's short name.
     pub peer: String,
-    /// Does it look from the internet?
+    /// Whether it dials from the internet.
     pub from_internet: bool,
-    /// Address and reason of each dial, an empty reason where it came through; or why it could not be asked.
+    /// Address and error of each dial, an empty error if it succeeded; or why the peer could not be asked.
     pub outcome: Result<Vec<(String, String)>, String>,
 }
 
-/// What the node knows.
+/// The status of a node, as far as the diagnosis needs it.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct NodeStatus {
     /// Agents that do not run, and why.
     pub failed: Vec<(String, String)>,
-    /// Agents, and tools of theirs that are not called, and why.
+    /// Agents, and tools that are withheld from them, and why.
     pub tools: Vec<(String, String)>,
     /// Agents whose programs listen on a port.
     pub open_ports: Vec<String>,
@@ -44,9 +44,9 @@ pub struct Facts {
     pub agents: Vec<(String, String)>,
     /// Why the data directory cannot be written, if so.
     pub unwritable: Option<String>,
-    /// How the owner's keys are: `active`, `rotating`, `outdated` or `revoked`.
+    /// The state of the owner's keys: `active`, `rotating`, `outdated` or `revoked`.
     pub owner_keys: String,
-    /// Why peers do not take what this node says.
+    /// Peers that refuse this node's messages, and why.
     pub refused_by: Vec<(String, String)>,
     /// Peers that are connected.
     pub peers: usize,
@@ -54,17 +54,17 @@ pub struct Facts {
     pub unreachable: Vec<(String, String)>,
     /// Addresses of the configuration.
     pub configured: usize,
-    /// Whether the LAN is to be searched.
+    /// Whether the LAN should be searched.
     pub lan: bool,
-    /// Why it is not all the same.
+    /// Why it is not searched although it should be.
     pub lan_trouble: Option<String>,
-    /// What peers found that dialled back just now.
+    /// The dial-backs of just now.
     pub dialled_back: Vec<DialBack>,
     /// How others can reach this node: `internet`, `relayed`, `hidden`, `nearby`, `blocked` or `unknown`.
     pub reach: String,
     /// Nodes in the table.
     pub table: usize,
-    /// Places of `things.urls` that cannot be read, and why.
+    /// Entries of `things.urls` that cannot be read, and why.
     pub unread: Vec<(String, String)>,
 }
 
@@ -76,52 +76,53 @@ fn wrong(layer: &'static str, what: impl Into<String>, remedy: impl Into<String>
     Finding { layer, fine: false, what: what.into(), remedy: remedy.into() }
 }
 
-/// What is wrong, and what is not.
+/// Judges a status: what is wrong, and what is not.
 #[must_use]
-pub fn diagnose(facts: &Facts) -> Vec<Finding> {
+pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     let mut findings = Vec::new();
-    runtime(facts, &mut findings);
-    identity(facts, &mut findings);
-    discovery(facts, &mut findings);
-    visibility(facts, &mut findings);
+    runtime(status, &mut findings);
+    identity(status, &mut findings);
+    discovery(status, &mut findings);
+    visibility(status, &mut findings);
     findings
 }
 
-fn runtime(facts: &Facts, findings: &mut Vec<Finding>) {
-    for (agent, why) in &facts.failed {
-        let remedy = format!("mend that, or `althing agent remove {agent}`; it is tried again by itself");
+fn runtime(status: &NodeStatus, findings: &mut Vec<Finding>) {
+    for (agent, why) in &status.failed {
+        let remedy = format!("fix that, or `althing agent remove {agent}`; the node tries again by itself");
         findings.push(wrong("L1", format!("agent {agent:?} does not run: {why}"), remedy));
     }
-    for (agent, why) in &facts.tools {
+    for (agent, why) in &status.tools {
         let remedy = format!(
-            "see what that server's author changed and why; `althing agent remove {agent}` and `althing agent add FILE` \
-             bind the tool as it is now"
+            "check what that server's author changed and why; `althing agent remove {agent}` and `althing agent add FILE` \
+             bind the tool's current definition"
         );
         findings.push(wrong("L1", format!("agent {agent:?} is not given a tool: {why}"), remedy));
     }
-    for agent in &facts.open_ports {
+    for agent in &status.open_ports {
         findings.push(wrong(
             "L1",
             format!(
-                "agent {agent:?} listens on a port of this machine (`port: tcp`): every account here can call it, past \
+                "agent {agent:?} listens on a port of this machine (`port: tcp`): every account here can call it, bypassing \
                  its callers, its contract and the gateway's token"
             ),
-            "let the program listen on the socket that it is handed (LISTEN_FDS, ALTHING_SOCKET), and take `port: tcp` \
-             out; or let nobody else use this machine",
+            "let the program listen on the socket that it is handed (LISTEN_FDS, ALTHING_SOCKET), and remove `port: tcp`; \
+             or let nobody else use this machine",
         ));
     }
-    match &facts.unwritable {
+    match &status.unwritable {
         Some(why) => findings.push(wrong(
             "L1",
             format!("nothing can be written to the data directory: {why}"),
-            "free some room on that disk, or give the directory back to this user; until then no task is accepted",
+            "free space on that disk, or give this user access to the directory; until then no task is accepted",
         )),
-        None => findings.push(fine("L1", format!("{} agents run, and what they do can be kept", facts.agents.len()))),
+        None => findings
+            .push(fine("L1", format!("{} agents run, and the data directory can be written", status.agents.len()))),
     }
 }
 
-fn identity(facts: &Facts, findings: &mut Vec<Finding>) {
-    match facts.owner_keys.as_str() {
+fn identity(status: &NodeStatus, findings: &mut Vec<Finding>) {
+    match status.owner_keys.as_str() {
         "outdated" => findings.push(wrong(
             "L2",
             "the owner's key on this machine was rotated away elsewhere: what it signs is refused",
@@ -129,52 +130,52 @@ fn identity(facts: &Facts, findings: &mut Vec<Finding>) {
         )),
         "withdrawn" => findings.push(wrong(
             "L2",
-            "the owner has taken back what it let this node do: its agents are not believed, and it is a stranger",
-            "that ends by itself after a day; if it was a mistake, give the node a new key: move node.key in its data \
+            "the owner has taken back what it let this node do (`althing key revoke --node`): peers refuse its agents and do not trust it",
+            "if it was a mistake, give the node a new key: move node.key in its data \
              directory away",
         )),
         "revoked" => findings.push(wrong(
             "L2",
-            "the owner's keys were revoked: nobody believes this node's agents any more",
-            "there is no way back; move the files owner* in the configuration directory away, and be somebody new",
+            "the owner's keys were revoked: peers refuse this node's agents",
+            "this is final; move the files owner* in the configuration directory away to start over with a new identity",
         )),
         state => findings.push(fine("L2", format!("the owner's keys are {state}"))),
     }
-    for (peer, why) in &facts.refused_by {
+    for (peer, why) in &status.refused_by {
         let clock = why.contains("clock") || why.contains("expired");
         let remedy = if clock {
             "set the clocks of both machines (more than two minutes apart is too much)"
         } else {
-            "the reason says what that node wants; upgrade the older of the two, if it is that"
+            "fix what the reason says; if the versions differ, upgrade the older node"
         };
-        findings.push(wrong("L2", format!("{peer} does not take what this node says: {why}"), remedy));
+        findings.push(wrong("L2", format!("{peer} refuses this node's messages: {why}"), remedy));
     }
 }
 
-fn discovery(facts: &Facts, findings: &mut Vec<Finding>) {
-    for (address, why) in &facts.unreachable {
+fn discovery(status: &NodeStatus, findings: &mut Vec<Finding>) {
+    for (address, why) in &status.unreachable {
         findings.push(wrong(
             "L3",
             format!("{address}, which the configuration names, cannot be reached: {why}"),
-            "is that node running, is the address right, does a firewall let this machine out, have both the same network \
-             key or none?",
+            "check that the node runs, that the address is right, that no firewall blocks this machine, and that both have the \
+             same network key or none",
         ));
     }
-    for (place, why) in &facts.unread {
+    for (place, why) in &status.unread {
         findings.push(wrong(
             "L3",
             format!("no Things are found at {place}, which `things.urls` names: {why}"),
-            "there must be a Thing Description, a list of them, or a directory (`curl` shows it); it is read again each 30 s",
+            "it must be a Thing Description, a list of them, or a directory (`curl` shows it); it is read again each 30 s",
         ));
     }
-    if let Some(why) = &facts.lan_trouble {
+    if let Some(why) = &status.lan_trouble {
         findings.push(wrong("L3", format!("the LAN is not searched: {why}"), "`--peer ADDRESS` works without it"));
     }
-    if facts.peers > 0 {
-        findings.push(fine("L3", format!("{} peers are connected, {} nodes in the table", facts.peers, facts.table)));
+    if status.peers > 0 {
+        findings.push(fine("L3", format!("{} peers are connected, {} nodes in the table", status.peers, status.table)));
         return;
     }
-    let (what, remedy) = match (facts.lan && facts.lan_trouble.is_none(), facts.configured) {
+    let (what, remedy) = match (status.lan && status.lan_trouble.is_none(), status.configured) {
         (true, 0) => (
             "no peer is connected: nobody on this LAN announces itself, and no address is configured",
             "start a node on another machine of this LAN with the same `network`; or `--peer ADDRESS` of any node",
@@ -182,59 +183,59 @@ fn discovery(facts: &Facts, findings: &mut Vec<Finding>) {
         (_, 0) => ("no peer is connected: no address is configured", "`--peer ADDRESS` of any node, or the LAN"),
         _ => (
             "no peer is connected, though addresses are configured",
-            "see above; and compare `network` on both machines: nodes of another name are strangers",
+            "see above; and compare `network` on both machines: nodes of different networks do not connect",
         ),
     };
     findings.push(wrong("L3", what, remedy));
 }
 
 /// Why others do not see this node, or its agents.
-fn visibility(facts: &Facts, findings: &mut Vec<Finding>) {
+fn visibility(status: &NodeStatus, findings: &mut Vec<Finding>) {
     let failures = |internet: bool| {
-        let asked = facts.dialled_back.iter().filter(move |asked| asked.from_internet == internet);
+        let asked = status.dialled_back.iter().filter(move |asked| asked.from_internet == internet);
         asked.filter_map(|asked| asked.outcome.as_ref().ok()).flatten().filter(|(_, why)| !why.is_empty()).collect()
     };
     let first = |failures: Vec<&(String, String)>| {
         failures.first().map_or_else(String::new, |(address, why)| format!(" ({address}: {why})"))
     };
-    match facts.reach.as_str() {
+    match status.reach.as_str() {
         "internet" => findings.push(fine("L3", "others can dial this node from the internet")),
         "relayed" => findings.push(fine(
             "L3",
-            format!("nobody on the internet can dial this node{}, and relays pass connections on to it", first(failures(true))),
+            format!("nobody on the internet can dial this node{}; it is reached through relays", first(failures(true))),
         )),
         "hidden" => findings.push(wrong(
             "L3",
             format!("nobody on the internet can dial this node{}, and no relay was found", first(failures(true))),
             "forward its port on the router and name the address in `node.announce`; or connect it to a node that can be \
-             dialled (`--peer`), which then passes connections on",
+             dialled (`--peer`), which then relays connections",
         )),
         "blocked" => findings.push(wrong(
             "L3",
             format!("peers on the same network cannot dial this node{}", first(failures(false))),
-            "a firewall on this machine, most likely: let its port in (TCP and UDP 7421, unless `node.listen` says \
+            "probably a firewall on this machine: open its port (TCP and UDP 7421, unless `node.listen` says \
              otherwise)",
         )),
         "nearby" => findings.push(fine("L3", "peers on the same network can dial this node; nobody elsewhere was asked")),
-        _ if facts.peers == 0 => {}
+        _ if status.peers == 0 => {}
         _ => findings.push(wrong(
             "L3",
-            "nobody has tried yet whether this node can be dialled",
-            "it listens on loopback only, or its peers are older: see `node.listen`",
+            "no peer has tried to dial this node yet",
+            "it listens on loopback only, or its peers run older versions: see `node.listen`",
         )),
     }
-    for (agent, exposure) in &facts.agents {
+    for (agent, exposure) in &status.agents {
         match exposure.as_str() {
-            "hidden" => findings.push(fine("L3", format!("agent {agent:?} is hidden: only this node knows of it"))),
+            "hidden" => findings.push(fine("L3", format!("agent {agent:?} is hidden: only this node can find it"))),
             "trusted" => {
-                findings.push(fine("L3", format!("agent {agent:?} shows itself only to those whom this node trusts")));
+                findings.push(fine("L3", format!("agent {agent:?} can be found only by peers that this node trusts")));
             }
             _ => {}
         }
     }
 }
 
-/// As JSON.
+/// The findings as JSON.
 #[must_use]
 pub fn report(findings: &[Finding], dialled_back: &[DialBack]) -> Value {
     let asked = dialled_back.iter().map(|asked| match &asked.outcome {
@@ -256,21 +257,21 @@ pub fn report(findings: &[Finding], dialled_back: &[DialBack]) -> Value {
 mod tests {
     use super::*;
 
-    fn well() -> Facts {
-        Facts {
+    fn well() -> NodeStatus {
+        NodeStatus {
             agents: vec![("echo".to_owned(), "public".to_owned())],
             owner_keys: "active".to_owned(),
             peers: 2,
             lan: true,
             reach: "nearby".to_owned(),
             table: 2,
-            ..Facts::default()
+            ..NodeStatus::default()
         }
     }
 
     /// The one thing that is wrong.
-    fn only_fault(facts: &Facts) -> Finding {
-        let wrong: Vec<Finding> = diagnose(facts).into_iter().filter(|finding| !finding.fine).collect();
+    fn only_fault(status: &NodeStatus) -> Finding {
+        let wrong: Vec<Finding> = diagnose(status).into_iter().filter(|finding| !finding.fine).collect();
         assert_eq!(wrong.len(), 1, "{wrong:?}");
         assert!(!wrong[0].remedy.is_empty());
         wrong[0].clone()
@@ -293,23 +294,27 @@ mod tests {
         };
         let clock = "object refused: it becomes valid in 5 ms; compare the clocks of both machines";
         let cases = [
-            (Facts { failed: named("no such model"), ..well() }, "L1", "no such model"),
-            (Facts { tools: named("TOOL_CHANGED"), ..well() }, "L1", "TOOL_CHANGED"),
-            (Facts { open_ports: vec!["slow".to_owned()], ..well() }, "L1", "every account here can call it"),
-            (Facts { unwritable: Some("no space left".to_owned()), ..well() }, "L1", "no space left"),
-            (Facts { owner_keys: "outdated".to_owned(), ..well() }, "L2", "rotated away"),
-            (Facts { owner_keys: "revoked".to_owned(), ..well() }, "L2", "revoked"),
-            (Facts { owner_keys: "withdrawn".to_owned(), ..well() }, "L2", "taken back"),
-            (Facts { refused_by: named(clock), ..well() }, "L2", "becomes valid"),
-            (Facts { unreachable: named("connection refused"), ..well() }, "L3", "connection refused"),
-            (Facts { peers: 0, reach: "unknown".to_owned(), ..well() }, "L3", "nobody on this LAN"),
-            (Facts { peers: 0, configured: 1, reach: "unknown".to_owned(), ..well() }, "L3", "though addresses"),
-            (Facts { lan_trouble: Some("no multicast".to_owned()), ..well() }, "L3", "no multicast"),
-            (Facts { reach: "hidden".to_owned(), dialled_back: dialled(true), ..well() }, "L3", "nobody answered"),
-            (Facts { reach: "blocked".to_owned(), dialled_back: dialled(false), ..well() }, "L3", "nobody answered"),
+            (NodeStatus { failed: named("no such model"), ..well() }, "L1", "no such model"),
+            (NodeStatus { tools: named("TOOL_CHANGED"), ..well() }, "L1", "TOOL_CHANGED"),
+            (NodeStatus { open_ports: vec!["slow".to_owned()], ..well() }, "L1", "every account here can call it"),
+            (NodeStatus { unwritable: Some("no space left".to_owned()), ..well() }, "L1", "no space left"),
+            (NodeStatus { owner_keys: "outdated".to_owned(), ..well() }, "L2", "rotated away"),
+            (NodeStatus { owner_keys: "revoked".to_owned(), ..well() }, "L2", "revoked"),
+            (NodeStatus { owner_keys: "withdrawn".to_owned(), ..well() }, "L2", "taken back"),
+            (NodeStatus { refused_by: named(clock), ..well() }, "L2", "becomes valid"),
+            (NodeStatus { unreachable: named("connection refused"), ..well() }, "L3", "connection refused"),
+            (NodeStatus { peers: 0, reach: "unknown".to_owned(), ..well() }, "L3", "nobody on this LAN"),
+            (NodeStatus { peers: 0, configured: 1, reach: "unknown".to_owned(), ..well() }, "L3", "though addresses"),
+            (NodeStatus { lan_trouble: Some("no multicast".to_owned()), ..well() }, "L3", "no multicast"),
+            (NodeStatus { reach: "hidden".to_owned(), dialled_back: dialled(true), ..well() }, "L3", "nobody answered"),
+            (
+                NodeStatus { reach: "blocked".to_owned(), dialled_back: dialled(false), ..well() },
+                "L3",
+                "nobody answered",
+            ),
         ];
-        for (facts, layer, what) in cases {
-            let fault = only_fault(&facts);
+        for (status, layer, what) in cases {
+            let fault = only_fault(&status);
             assert_eq!(fault.layer, layer, "{fault:?}");
             assert!(fault.what.contains(what), "{fault:?}");
         }

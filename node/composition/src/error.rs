@@ -1,4 +1,4 @@
-//! Why an operation of the node failed. The command line makes exit codes of these, a face its own answers.
+//! Why an operation of the node failed. The command line maps these to exit codes, each face to its own answers.
 
 use std::path::PathBuf;
 
@@ -23,19 +23,19 @@ pub enum NodeError {
     /// The store could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The tasks of before cannot be opened.
+    /// The task store cannot be opened.
     #[error(transparent)]
     Tasks(#[from] TaskStoreError),
-    /// Something else serves a protocol of the node's.
+    /// Another handler serves a protocol of the node's.
     #[error(transparent)]
     Accept(#[from] AcceptError),
     /// The owner's keys.
     #[error(transparent)]
     Owner(#[from] OwnerError),
-    /// An object could not be signed, or opened again.
+    /// An object could not be signed or verified.
     #[error(transparent)]
     Object(#[from] ObjectError),
-    /// What should be an identifier is none.
+    /// An identifier is invalid.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// The agent file is wrong.
@@ -44,33 +44,33 @@ pub enum NodeError {
     /// The agent cannot be started, or bound.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// What was reserved for the agent cannot be had.
+    /// The agent's reservation cannot be claimed.
     #[error(transparent)]
     Lease(#[from] LeaseError),
     /// The node has an agent of that name.
-    #[error("this node has an agent {0:?}; `althing agent remove {0}` takes it away first")]
+    #[error("this node has an agent {0:?} already; remove it first (`althing agent remove {0}`)")]
     AgentExists(String),
-    /// An agent of that name runs, which was not added to stay.
-    #[error("this node runs an agent {0:?} already")]
+    /// An agent of that name runs for `althing run`.
+    #[error("this node runs an agent {0:?} already: end the `althing run` that started it, or choose another name")]
     AgentRuns(String),
-    /// The node has as many agents as it may.
-    #[error("a node hosts at most {0} agents")]
+    /// The node has the maximum number of agents.
+    #[error("a node hosts at most {0} agents: `althing agent remove NAME` makes room for another")]
     TooManyAgents(usize),
     /// The node has no agent of that name.
     #[error("this node has no agent {0:?}; `althing agent list` shows those it has")]
     NoAgent(String),
-    /// Neither an agent nor a manifest.
+    /// Neither an agent nor a manifest has that name or hash.
     #[error("no agent {0:?} runs on this node, and no manifest of that hash was sealed here")]
     NoBinding(String),
-    /// The owner is no more.
-    #[error("the owner revoked its keys: nobody can let agents run here")]
+    /// The owner revoked its keys.
+    #[error("the owner revoked its keys: no agent can run on this node")]
     OwnerRevoked,
-    /// The owner has taken back what it let the node do.
+    /// The owner withdrew the node.
     #[error("the owner has taken back what it let this node do (`althing key revoke --node`)")]
     NodeWithdrawn,
-    /// It is not known what an agent's tools were when it was added.
+    /// The tool definitions of when the agent was added are not stored.
     #[error(
-        "it is not known what its tools were when agent {0:?} was added, and as they are now they were never agreed to: \
+        "the tool definitions of when agent {0:?} was added are not stored, and nobody agreed to those of now: \
          `althing agent remove {0}` and `althing agent add FILE` bind it to these"
     )]
     ToolsUnknown(String),
@@ -95,13 +95,13 @@ pub enum NodeError {
         /// Why.
         why: PolicyError,
     },
-    /// The contract, with its role and the node's policy, is none.
-    #[error("the contract, with its role and this node's policy: {0}")]
+    /// The contract, merged with its role and the node's policy, is invalid.
+    #[error("the contract, merged with its role and this node's policy, is invalid: {0}")]
     Contract(String),
-    /// A task of the node's own ended without an answer.
-    #[error("an operation of the node broke down: {0}")]
+    /// An operation of the node panicked.
+    #[error("an operation of the node panicked: {0}")]
     Broken(#[from] tokio::task::JoinError),
-    /// The node cannot tell what it knows in JSON.
+    /// A value cannot be written as JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
@@ -117,18 +117,18 @@ pub enum PolicyError {
     Contract(#[from] AgentFileError),
 }
 
-/// What somebody can do about a failed operation: each face has codes of its own for these.
+/// The kind of a failure; each face has codes of its own for these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// What was given is wrong.
+    /// The input is invalid.
     Invalid,
     /// There is no such thing.
     NotFound,
     /// It is not allowed.
     Refused,
-    /// It cannot be told yet; it is tried again.
+    /// It is not known yet; it is tried again.
     NotYet,
-    /// It went wrong.
+    /// It failed.
     Failed,
 }
 

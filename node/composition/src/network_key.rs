@@ -8,25 +8,25 @@ use althing_protocol::network_key::NetworkKeyError;
 use althing_store::keyfile::{self, KeyFileError};
 
 use crate::error::Kind;
-use crate::owner::{OwnerError, into_a_folder};
+use crate::owner::{OwnerError, check_folder};
 
 /// Why a network's key cannot be made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkKeyFileError {
-    /// The folder that it is to lie in is not there.
+    /// Its folder does not exist.
     #[error(transparent)]
     Folder(#[from] OwnerError),
     /// The file cannot be read or written.
     #[error(transparent)]
     KeyFile(KeyFileError),
-    /// There is none.
+    /// The file does not exist.
     #[error(
         "there is no network key at {}; copy the file of another node, or make one with `althing network-key new`",
         .0.display()
     )]
     Missing(PathBuf),
-    /// It holds something else.
-    #[error("{} is no network key: {source}", .path.display())]
+    /// The file holds something else.
+    #[error("{} is not a network key: {source}", .path.display())]
     NoKey {
         /// The file.
         path: PathBuf,
@@ -52,7 +52,7 @@ impl NetworkKeyFileError {
 /// # Errors
 /// See [`NetworkKeyFileError`].
 pub fn make(file: &Path, entropy: &Entropy) -> Result<NetworkKey, NetworkKeyFileError> {
-    into_a_folder(file)?;
+    check_folder(file)?;
     let key = NetworkKey::new(entropy.bytes());
     keyfile::write_secret(file, key.to_text().as_bytes()).map_err(NetworkKeyFileError::KeyFile)?;
     Ok(key)

@@ -1,52 +1,51 @@
-//! A running node: whom it trusts, what it renews, how it leaves.
+//! A running node: what it renews, how it follows its owner's keys, how it stops.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use althing_calls::{Calls, Hosting, REMOTE_TASKS, TASK_SUMMARIES, TASKS};
-use althing_communication::{Communication, Entropy, Trust, WallClock};
+use althing_communication::{Communication, Entropy, WallClock};
 use althing_discovery::Discovery;
-use althing_discovery::lan::Lan;
 use althing_execution::Host;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::{MEMORY, Memories};
-use althing_protocol::{CallerId, OwnerProof, SecretKey};
-use althing_store::{Batch, Durability, Family, Range, Store};
-use tokio::sync::watch;
+use althing_protocol::SecretKey;
+use althing_store::{Batch, Durability, Family, Store};
 use tokio_util::sync::CancellationToken;
 
-use crate::bindings::BINDINGS;
+use crate::agents::Agents;
+use crate::bindings::{BINDINGS, Bindings};
 use crate::config::NodeConfig;
 use crate::error::NodeError;
-use crate::introduce::Introductions;
-use crate::keys::HEARD;
+use crate::identity::Identity;
+use crate::keys::{self, HEARD_KEYS};
+use crate::lan::LanPresence;
 use crate::owner::Owner;
 use crate::publish::{self, AGENTS};
+use crate::trust::{TRUSTED, TrustedPeers};
 
-/// Nodes and owners that this node trusts, by their printed ids.
-pub const TRUSTED: Family = Family("althing.trusted");
 /// All that a node's store keeps.
-pub const FAMILIES: [Family; 8] = [TASKS, TASK_SUMMARIES, REMOTE_TASKS, AGENTS, TRUSTED, MEMORY, BINDINGS, HEARD];
-/// Nodes and owners that may be trusted.
-const TRUSTED_MAX: usize = 10_000;
+pub const FAMILIES: [Family; 8] = [TASKS, TASK_SUMMARIES, REMOTE_TASKS, AGENTS, TRUSTED, MEMORY, BINDINGS, HEARD_KEYS];
 /// Grants and memberships are renewed at half of their life.
 const RENEW: Duration = Duration::from_millis(publish::GRANT_MS / 2);
-/// How often it is looked whether that time has come.
-const RENEW_LOOK: Duration = Duration::from_secs(10);
+/// Between two checks whether they are due, and two attempts to start agents that failed.
+const RENEW_CHECK: Duration = Duration::from_secs(10);
 /// Between two sweeps of what agents keep.
 const SWEEP: Duration = Duration::from_secs(60);
+/// Before a change of the owner's keys that failed is applied again.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long the goodbye to peers may take when the node stops.
+const GOODBYE: Duration = Duration::from_secs(2);
 /// How long calls that are under way when the node stops may take to end.
-const LET_END: Duration = Duration::from_secs(5);
+const DRAIN: Duration = Duration::from_secs(5);
 
-/// A running node. [`Node::keep`] keeps it in order; without that nothing of it is renewed.
+/// A running node. [`Node::run`] renews what expires; nothing is renewed unless it runs.
 pub struct Node {
-    pub(crate) owner: watch::Receiver<Owner>,
     /// Its key.
     pub key: SecretKey,
-    /// What it is like.
+    /// Its configuration.
     pub config: NodeConfig,
     /// L2.
     pub communication: Communication,
@@ -63,34 +62,37 @@ pub struct Node {
     pub memories: Arc<Memories>,
     /// What the node keeps.
     pub store: Arc<dyn Store>,
+    /// Its owner's keys and its membership.
+    pub identity: Arc<Identity>,
+    /// Its agents.
+    pub agents: Agents,
+    /// What its agents are bound to.
+    pub bindings: Arc<Bindings>,
+    /// Whom it trusts.
+    pub trust: TrustedPeers,
+    /// Its presence on the LAN.
+    pub lan: LanPresence,
     /// Where its agents are called over HTTP.
     pub gateway: Option<SocketAddr>,
-    /// Where strangers read of public agents.
-    pub introductions: Introductions,
-    /// What the user should know about how the node came up.
+    /// What the user should know about how the node started.
     pub notes: Vec<String>,
     /// Cancelled when the node stops; faces stop with it.
     pub stop: CancellationToken,
     pub(crate) clock: WallClock,
     pub(crate) entropy: Entropy,
-    pub(crate) trust: watch::Sender<Trust>,
-    pub(crate) membership: watch::Sender<Option<Arc<OwnerProof>>>,
-    pub(crate) lan: Mutex<Option<Lan>>,
-    /// Why it is not on the LAN, where it should be.
-    pub(crate) lan_trouble: Option<String>,
-    /// Whether it should be.
-    pub(crate) lan_wanted: bool,
-    /// Held while agents are added, started or taken away, so that names and promises belong to one at a time.
-    pub(crate) changing: tokio::sync::Mutex<()>,
-    /// Agents that were added and do not run, and why.
-    pub(crate) failed: Mutex<BTreeMap<String, String>>,
 }
 
 impl Node {
     /// The network's name.
     #[must_use]
     pub fn network(&self) -> &str {
-        &self.config.communication.network
+        self.identity.network()
+    }
+
+    /// The owner as it is now.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        self.identity.owner()
     }
 
     /// The folder in which the node keeps its data, if it has one.
@@ -103,6 +105,18 @@ impl Node {
     #[must_use]
     pub fn kernel(&self) -> Option<&Arc<Kernel>> {
         self.kernel.as_ref()
+    }
+
+    /// This node's randomness.
+    #[must_use]
+    pub fn entropy(&self) -> &Entropy {
+        &self.entropy
+    }
+
+    /// Its time of day.
+    #[must_use]
+    pub fn clock(&self) -> &WallClock {
+        &self.clock
     }
 
     /// How others can reach this node: `internet`, `relayed`, `hidden` (nobody can, and no relay was found yet), `nearby` (from
@@ -120,176 +134,113 @@ impl Node {
         }
     }
 
-    /// Does what takes its time beside the node's own work. Without a scheduler it is done at once: then nothing is compiled,
-    /// and time may be virtual, which does not wait for other threads.
-    pub(crate) async fn aside<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, tokio::task::JoinError> {
-        if self.kernel.is_some() { tokio::task::spawn_blocking(work).await } else { Ok(work()) }
+    /// Renews grants and memberships, follows the owner's keys and persists what is heard of keys, for as long as the node
+    /// runs.
+    pub async fn run(&self) {
+        let persist_keys = keys::persist(self.store.as_ref(), self.communication.keys());
+        let keys = async { tokio::join!(self.follow_owner(), persist_keys) };
+        let introducing = self.lan.announce_introductions(&self.discovery);
+        tokio::join!(self.renew_when_due(), self.sweep_memory(), keys, introducing);
     }
 
-    /// Waits until the machine is known, where that matters.
-    pub(crate) async fn probed(&self) {
-        if let Some(kernel) = &self.kernel {
-            kernel.probed().await;
-        }
-    }
-
-    /// Agents that were added and do not run, and why.
-    ///
-    /// # Panics
-    /// When another holder has.
-    pub fn failed(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
-        self.failed.lock().expect("no holder of the failed agents panics")
-    }
-
-    /// Trusts a node or an owner, or trusts it no longer.
-    ///
-    /// # Errors
-    /// [`NodeError::Write`].
-    pub async fn set_trust(&self, id: CallerId, trusted: bool) -> Result<(), NodeError> {
-        let mut batch = Batch::new();
-        if trusted {
-            batch.put(TRUSTED, id.to_string(), Vec::new());
-        } else {
-            batch.delete(TRUSTED, id.to_string());
-        }
-        self.store.write(batch, Durability::Synced).await?;
-        self.trust.send_modify(|trust| {
-            if trusted {
-                trust.trusted.insert(id);
-            } else {
-                trust.trusted.remove(&id);
-            }
-        });
-        self.watch_keys();
-        Ok(())
-    }
-
-    /// This node's randomness.
-    #[must_use]
-    pub fn entropy(&self) -> &Entropy {
-        &self.entropy
-    }
-
-    /// Whom this node trusts, and what it is itself.
-    pub(crate) fn trust(&self) -> watch::Ref<'_, Trust> {
-        self.trust.borrow()
-    }
-
-    /// Its time of day.
-    #[must_use]
-    pub fn clock(&self) -> &WallClock {
-        &self.clock
-    }
-
-    /// Whom this node trusts.
-    #[must_use]
-    pub fn trusted(&self) -> BTreeSet<CallerId> {
-        self.trust.borrow().trusted.clone()
-    }
-
-    /// Keeps the node in order for as long as it runs.
-    pub async fn keep(&self) {
-        let keys = async { tokio::join!(self.follow_owner(), self.keep_heard_keys()) };
-        tokio::join!(self.keep_renewing(), self.keep_sweeping(), keys, self.keep_introducing());
-    }
-
-    /// Takes away what agents kept and has passed its retention.
-    async fn keep_sweeping(&self) {
+    /// Deletes what agents kept and has passed its retention.
+    async fn sweep_memory(&self) {
         loop {
             match self.memories.sweep().await {
                 Ok(0) => {}
-                Ok(rows) => tracing::info!(rows, "what has passed its retention is gone"),
-                Err(error) => tracing::error!(%error, "memory could not be swept"),
+                Ok(rows) => tracing::info!(rows, "memory past its retention was deleted"),
+                Err(error) => tracing::error!(%error, "memory past its retention could not be deleted"),
             }
             tokio::time::sleep(SWEEP).await;
         }
     }
 
-    /// Renews grants and the membership.
-    async fn keep_renewing(&self) {
+    /// Renews grants and the membership, and starts agents that failed to start.
+    async fn renew_when_due(&self) {
         let renew_ms = u64::try_from(RENEW.as_millis()).unwrap_or(u64::MAX);
         let mut renewed_ms = self.clock.now_ms();
-        // What waits for the machine to be known is started as soon as it is.
-        self.probed().await;
-        if let Err(error) = self.retry_failed().await {
-            tracing::error!(%error, "agents could not be started");
-        }
+        // Agents that wait for the machine to be probed are started as soon as it is.
+        self.agents.probed().await;
         loop {
-            // By the time of day, which goes on while a machine sleeps.
-            tokio::time::sleep(RENEW_LOOK).await;
-            if let Err(error) = self.retry_failed().await {
-                tracing::error!(%error, "agents could not be started again");
+            if let Err(error) = self.agents.retry_failed().await {
+                tracing::error!(%error, "agents that failed could not be started again");
             }
+            // Measured by the time of day, which goes on while a machine sleeps.
             let now_ms = self.clock.now_ms();
-            if now_ms.abs_diff(renewed_ms) < renew_ms {
-                continue;
+            if now_ms.abs_diff(renewed_ms) >= renew_ms {
+                // A failure is tried again at the next check.
+                match self.renew(now_ms) {
+                    Ok(()) => renewed_ms = now_ms,
+                    Err(error) => tracing::error!(%error, "not all grants could be renewed"),
+                }
             }
-            // What fails is tried again with the next look.
-            match self.renew(now_ms) {
-                Ok(()) => renewed_ms = now_ms,
-                Err(error) => tracing::error!(%error, "not all grants could be renewed"),
-            }
+            tokio::time::sleep(RENEW_CHECK).await;
         }
     }
 
-    /// Renews the membership and the grants of the agents that run, as many as can be; gives the first failure.
-    pub(crate) fn renew(&self, now_ms: u64) -> Result<(), NodeError> {
-        let owner = self.owner();
-        if owner.log.revoked() {
+    /// Renews the membership, and the grants of the agents that run.
+    fn renew(&self, now_ms: u64) -> Result<(), NodeError> {
+        if self.owner().log.revoked() {
             return Ok(());
         }
-        let membership = publish::membership(&owner, self.key.public(), self.network(), now_ms)?;
-        let is_own = membership.is_some();
-        self.show_membership(membership);
-        if !is_own {
+        if !self.identity.renew_membership(now_ms)? {
             tracing::error!(reason = %NodeError::NodeWithdrawn, "nothing is signed for this node");
             return Ok(());
         }
-        let running: BTreeSet<String> = self.host.status().into_iter().map(|status| status.name).collect();
-        let known = publish::known(self.store.as_ref())?;
-        let shown = known.iter().filter(|added| running.contains(&added.file.name)).map(|added| self.show_agent(added));
+        self.agents.renew_grants()
+    }
+
+    /// Applies changes of the owner's keys for as long as the node runs.
+    pub(crate) async fn follow_owner(&self) {
+        let mut owners = self.identity.owner_changes();
+        while owners.changed().await.is_ok() {
+            let owner = owners.borrow_and_update().clone();
+            if let Err(error) = self.owner_changed(owner).await {
+                tracing::error!(%error, "not all agents follow the owner's new key; it is tried again");
+                tokio::time::sleep(RETRY).await;
+                owners.mark_changed();
+            }
+        }
+        // The owner's keys can no longer change.
+        std::future::pending().await
+    }
+
+    async fn owner_changed(&self, owner: Owner) -> Result<(), NodeError> {
+        let now_ms = self.clock.now_ms();
+        let revoked = owner.log.revoked();
+        keys::apply_owner_keys(self.communication.keys(), &owner, now_ms);
+        if revoked {
+            tracing::error!(owner = %owner.id(), "the owner revoked its keys; its agents end");
+            self.identity.drop_membership();
+            return self.agents.end_all("the owner revoked its keys").await;
+        }
+        tracing::info!(owner = %owner.id(), key = %owner.key.public(), "the owner's keys have changed");
         // Every one is tried, whatever becomes of the others.
-        let outcomes: Vec<Result<(), NodeError>> = shown.collect();
-        outcomes.into_iter().collect()
+        let signed = self.agents.sign_anew(&owner, now_ms).await;
+        self.renew(now_ms)?;
+        signed
     }
 
-    /// What is shown to peers from now on.
-    pub(crate) fn show_membership(&self, membership: Option<Arc<OwnerProof>>) {
-        self.membership.send_replace(membership);
-    }
-
-    /// Leaves the mesh politely: says goodbye, lets calls end, stops agents.
+    /// Leaves the mesh: says goodbye to peers, lets calls end, stops agents.
     pub async fn shut_down(&self) {
         self.stop.cancel();
         let goodbye = async {
             self.discovery.leave().await;
-            let lan = self.lan.lock().expect("no holder of the LAN panics").take();
-            if let Some(lan) = lan {
-                lan.leave().await;
-            }
+            self.lan.leave().await;
         };
-        // A peer that does not take the goodbye finds out by itself.
-        let _ = tokio::time::timeout(Duration::from_secs(2), goodbye).await;
+        // A peer that does not read the goodbye notices by itself.
+        let _ = tokio::time::timeout(GOODBYE, goodbye).await;
         // Calls that are under way may end; new ones find nobody.
         let ended = async {
             while self.hosting.live_tasks() > 0 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let _ = tokio::time::timeout(LET_END, ended).await;
+        let _ = tokio::time::timeout(DRAIN, ended).await;
         self.host.stop_all().await;
         // An empty synced batch: all that was written is on disk.
         if let Err(error) = self.store.write(Batch::new(), Durability::Synced).await {
             tracing::error!(%error, "the store could not be flushed");
         }
     }
-}
-
-/// Nodes and owners that are trusted, as the store has them.
-pub(crate) fn read_trusted(store: &dyn Store) -> Result<BTreeSet<CallerId>, NodeError> {
-    let rows = store.scan(TRUSTED, Range::all(TRUSTED_MAX))?;
-    Ok(rows.into_iter().filter_map(|(id, _)| String::from_utf8(id).ok()?.parse().ok()).collect())
 }

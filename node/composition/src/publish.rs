@@ -1,4 +1,4 @@
-//! What the owner signs for its own nodes without being asked: descriptions, hosting grants, memberships.
+//! What a node signs with its owner's key: descriptions, hosting grants, memberships; and the agents it stores.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,33 +18,32 @@ use crate::owner::Owner;
 
 /// Agents that were added to this node, by name.
 pub const AGENTS: Family = Family("althing.agents");
-/// Agents on one node.
+/// Agents that one node may have.
 pub const AGENTS_MAX: usize = althing_protocol::limits::PLACEMENT_AGENTS_MAX;
-/// How long grants and memberships hold. They are renewed at half of it.
+/// Lifetime of grants and memberships. They are renewed at half of it.
 pub const GRANT_MS: u64 = 24 * 60 * 60 * 1_000;
-/// Grants begin this much earlier, for clocks that run behind.
+/// Grants begin this much earlier, for peers whose clocks run behind.
 const BACKDATE_MS: u64 = 60_000;
 
-/// An agent as it was added.
+/// An agent that was added to this node, as stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Added {
+pub struct StoredAgent {
     /// Its file.
     pub file: AgentFile,
     /// Where relative paths in it start.
     pub folder: PathBuf,
     /// The signed description, base64.
     pub description: String,
-    /// The definitions of tools that it was bound to when it was added.
+    /// The tool definitions that it was bound to when it was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pins: Option<Pins>,
-    /// Whether it runs only for as long as somebody looks on (`althing run`). It is known here meanwhile, and nothing starts
-    /// it again.
+    /// Whether it runs only for as long as its client is connected (`althing run`): it is never started again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub once: bool,
 }
 
-impl Added {
-    /// Describes and signs the agent of `file` for the first time; `once` says for how long.
+impl StoredAgent {
+    /// Describes and signs the agent of `file` for the first time.
     ///
     /// # Errors
     /// See [`NodeError`].
@@ -55,22 +54,22 @@ impl Added {
         owner: &Owner,
         network: &str,
         now_ms: u64,
-    ) -> Result<Added, NodeError> {
+    ) -> Result<StoredAgent, NodeError> {
         let description = describe(&file, owner, network, now_ms)?;
-        Ok(Added { file, folder, description, pins: None, once })
+        Ok(StoredAgent { file, folder, description, pins: None, once })
     }
 
-    /// The same agent, described and signed anew; all else about it stays.
+    /// The same agent with its description signed again.
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub fn signed_anew(self, owner: &Owner, network: &str, now_ms: u64) -> Result<Added, NodeError> {
+    pub fn signed_anew(self, owner: &Owner, network: &str, now_ms: u64) -> Result<StoredAgent, NodeError> {
         let description = describe(&self.file, owner, network, now_ms)?;
-        Ok(Added { description, ..self })
+        Ok(StoredAgent { description, ..self })
     }
 
-    /// Is it described for the network of that name, with the owner's key of now? The operator may have given the node
-    /// another name, or key, since, and the owner may have rotated its keys while the node did not run.
+    /// Whether its description is for that network and signed by the owner's current key. The operator may have changed the
+    /// network since, and the owner may have rotated its keys while the node did not run.
     #[must_use]
     pub fn is_signed(&self, owner: &Owner, network: &str) -> bool {
         let bytes = STANDARD.decode(&self.description).unwrap_or_default();
@@ -78,7 +77,7 @@ impl Added {
         opened.is_ok_and(|description| description.signer == owner.key.public())
     }
 
-    /// The definitions of tools that it was bound to when it was added, and the only ones that it is given again.
+    /// The tool definitions that it was bound to when it was added; it is given no others.
     ///
     /// # Errors
     /// See [`NodeError`].
@@ -136,7 +135,7 @@ impl Added {
     }
 }
 
-/// The description of the agent of `file`, signed, base64.
+/// The signed description of the agent of `file`, base64.
 fn describe(file: &AgentFile, owner: &Owner, network: &str, now_ms: u64) -> Result<String, NodeError> {
     let id = agent_id(owner, file)?;
     let td = althing_td::describe(file, &id.to_string());
@@ -153,7 +152,7 @@ pub fn agent_id(owner: &Owner, file: &AgentFile) -> Result<AgentId, NodeError> {
     Ok(AgentId::new(owner.id(), &file.name)?)
 }
 
-/// The owner's word that `node` is its own; none where it was taken back.
+/// A membership: the owner's signature that `node` is its own; none if it was withdrawn.
 ///
 /// # Errors
 /// See [`NodeError`].
@@ -172,19 +171,19 @@ pub fn membership(
     Ok(Some(Arc::new(OwnerProof::new(membership.bytes, &owner.log))))
 }
 
-/// All agents that were added to stay.
+/// All agents but those of `althing run`.
 ///
 /// # Errors
 /// See [`NodeError`].
-pub fn stored(store: &dyn Store) -> Result<Vec<Added>, NodeError> {
-    Ok(known(store)?.into_iter().filter(|added| !added.once).collect())
+pub fn permanent(store: &dyn Store) -> Result<Vec<StoredAgent>, NodeError> {
+    Ok(all(store)?.into_iter().filter(|added| !added.once).collect())
 }
 
-/// All agents that were added, to stay or for once.
+/// All agents that were added, also those of `althing run`.
 ///
 /// # Errors
 /// See [`NodeError`].
-pub fn known(store: &dyn Store) -> Result<Vec<Added>, NodeError> {
+pub fn all(store: &dyn Store) -> Result<Vec<StoredAgent>, NodeError> {
     let rows = store.scan(AGENTS, Range::all(AGENTS_MAX))?;
     let read = |(name, row): (Vec<u8>, Vec<u8>)| {
         serde_json::from_slice(&row).map_err(|error| NodeError::StoredAgent {
@@ -195,22 +194,22 @@ pub fn known(store: &dyn Store) -> Result<Vec<Added>, NodeError> {
     rows.into_iter().map(read).collect()
 }
 
-/// Keeps an agent; it is on disk when this returns.
+/// Writes an agent; it is on disk when this returns.
 ///
 /// # Errors
 /// See [`NodeError`].
-pub async fn keep(store: &dyn Store, added: &Added) -> Result<(), NodeError> {
+pub async fn write(store: &dyn Store, added: &StoredAgent) -> Result<(), NodeError> {
     let row = serde_json::to_vec(added)?;
     let mut batch = Batch::new();
     batch.put(AGENTS, added.file.name.as_bytes(), row);
     Ok(store.write(batch, Durability::Synced).await?)
 }
 
-/// Forgets an agent.
+/// Deletes an agent.
 ///
 /// # Errors
 /// See [`NodeError`].
-pub async fn forget(store: &dyn Store, name: &str) -> Result<(), NodeError> {
+pub async fn delete(store: &dyn Store, name: &str) -> Result<(), NodeError> {
     let mut batch = Batch::new();
     batch.delete(AGENTS, name.as_bytes());
     Ok(store.write(batch, Durability::Synced).await?)

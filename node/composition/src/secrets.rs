@@ -1,4 +1,4 @@
-//! Secrets of a node: kept in its data folder, used for agents whose contract grants them, shown to nobody.
+//! Secrets of a node: stored in its data folder, used for agents whose contract grants them, never shown.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ pub const SECRET_BYTES_MAX: u64 = 16 << 10;
 /// Characters of a secret's name.
 const NAME_MAX: usize = 64;
 
-/// Why a secret cannot be kept, shown or taken away.
+/// Why a secret cannot be stored, read or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// That is no name.
+    /// The name is invalid.
     #[error("a secret's name is 1 to 64 letters, digits, _, dot or -, and does not begin with a dot")]
     Name,
     /// Its file cannot be read or written.
@@ -24,13 +24,13 @@ pub enum SecretError {
     /// It is too long.
     #[error("{} has more than {SECRET_BYTES_MAX} bytes", .0.display())]
     TooLong(PathBuf),
-    /// It is no text.
-    #[error("{} holds what is no text", .0.display())]
+    /// It is not UTF-8.
+    #[error("{} is not UTF-8 text", .0.display())]
     NoText(PathBuf),
-    /// There is none of that name.
+    /// There is no secret of that name.
     #[error("this node has no secret {0:?}")]
     None(String),
-    /// The folder of secrets cannot be worked with.
+    /// The folder of secrets cannot be used.
     #[error("cannot {doing} {}: {source}", .path.display())]
     Io {
         /// What was being done.
@@ -54,11 +54,11 @@ impl SecretError {
     }
 }
 
-/// Where secrets are.
+/// The folder of secrets.
 pub struct Secrets(PathBuf);
 
 impl Secrets {
-    /// Those of the node whose data lie there.
+    /// The secrets of the node with that data folder.
     #[must_use]
     pub fn of(data: &Path) -> Secrets {
         Secrets(data.join("secrets"))
@@ -70,7 +70,7 @@ impl Secrets {
         is_name.then(|| self.0.join(name)).ok_or(SecretError::Name)
     }
 
-    /// Keeps a secret, whole or not at all.
+    /// Stores a secret atomically.
     ///
     /// # Errors
     /// See [`SecretError`].
@@ -78,7 +78,7 @@ impl Secrets {
         Ok(keyfile::replace_secret(&self.path(name)?, secret.as_bytes())?)
     }
 
-    /// A secret; nothing when there is none of that name. A file that others may read is refused, as a key's is.
+    /// Reads a secret; `None` if there is none of that name. A file that others may read is refused, as for a key.
     ///
     /// # Errors
     /// See [`SecretError`].
@@ -95,7 +95,7 @@ impl Secrets {
         String::from_utf8(bytes).map(Some).map_err(|_| SecretError::NoText(path))
     }
 
-    /// The names of all.
+    /// The names of all secrets.
     ///
     /// # Errors
     /// [`SecretError::Io`].
@@ -113,7 +113,7 @@ impl Secrets {
         Ok(names)
     }
 
-    /// Forgets a secret.
+    /// Removes a secret.
     ///
     /// # Errors
     /// See [`SecretError`].

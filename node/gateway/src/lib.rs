@@ -26,7 +26,7 @@ use serde_json::json;
 pub use althing_edge::{Access, Limits, serve};
 pub use wot::{introductions, paths};
 
-/// Bytes of a request's body: an operation of the protocol's largest body and its envelope.
+/// Bytes of a request's body: the largest body of an operation, and its envelope.
 const BODY_BYTES_MAX: usize = althing_protocol::limits::BODY_BYTES_MAX + 4_096;
 /// Agents in one listing.
 const AGENTS_MAX: usize = 1_000;
@@ -39,7 +39,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// The principal that a request which passed the guard acts as.
+    /// The principal of a request that passed the guard.
     pub(crate) fn principal(&self) -> Principal {
         if self.access.token.is_some() { Principal::Token } else { Principal::Local }
     }

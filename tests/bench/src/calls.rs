@@ -207,7 +207,7 @@ pub async fn run() {
     let (mut one, mut many, mut ours, mut floors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut our_rates, mut floor_rates) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
-        // In tasks, as a node's calls are: a runtime's main thread would be woken by another one each time.
+        // In spawned tasks, as a node's calls are: the runtime's main thread would need a wake-up by another thread each time.
         let (mut first, signs) = (streams.swap_remove(0), key.clone());
         let floor = tokio::spawn(async move { (floor_one(&mut first, &signs).await, first) });
         let (mut floor, first) = floor.await.expect("no panic");

@@ -45,7 +45,7 @@ async fn node(program: &Path, folder: &Path) -> (Child, Duration) {
     (child, took)
 }
 
-/// The same, with what it said when it started.
+/// The same, with what it printed when it started.
 pub async fn node_saying(program: &Path, folder: &Path) -> (Child, Duration, serde_json::Value) {
     let begun = Instant::now();
     let mut child = Command::new(program)

@@ -1,4 +1,4 @@
-//! A narrow link that a delay-tolerant answer fills: what an urgent call and an interactive one feel of it (T8).
+//! A narrow link that delay-tolerant answers saturate: the latency of urgent and interactive calls on it (T8).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::calls::{PROTOCOL, child, communication};
 use crate::figures::{percentile, us};
 
-/// The link carries that much a second, each way.
+/// The link's rate, bytes a second in each direction.
 const BYTES_A_SECOND: usize = 1_000_000;
 /// What it carries at once, and what waits in it.
 const SLICE: usize = 4 << 10;
@@ -26,7 +26,7 @@ const CALLS: usize = 250;
 /// Between two calls: they take a part of the link, not all of it.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// Answers at the priority that the operation names.
+/// Answers with the priority that the operation names.
 struct ByName;
 
 impl Inbound for ByName {
@@ -87,7 +87,7 @@ async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin
             return;
         }
         let takes = Duration::from_secs_f64(n as f64 / BYTES_A_SECOND as f64);
-        // A link that was idle has saved nothing for later.
+        // An idle link accumulates no credit.
         free = free.max(Instant::now()) + takes;
         tokio::time::sleep_until(free.into()).await;
     }
@@ -142,7 +142,7 @@ async fn beside(at: &At, operation: Option<&'static str>) -> (Vec<Duration>, Vec
     (urgent, interactive, rate)
 }
 
-/// Prints what each felt.
+/// Prints the latencies.
 pub async fn run() {
     println!(
         "a link of {} kB/s, filled by {BULK} answers at once; calls of 256 bytes, two each {} ms (T8)",

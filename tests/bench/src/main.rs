@@ -1,6 +1,7 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle|wasm|neighbour|hostile]`; all of them but `hostile`, which takes minutes, when none is named. The other words are its own child processes.
+//! `althing-bench [calls|link|find|idle|wasm|neighbour|hostile]`; without an argument all but `hostile`, which takes minutes.
+//! The other arguments are for its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
 mod calls;
@@ -63,10 +64,10 @@ fn main() {
     });
 }
 
-/// Ends the program with 1 when a figure is not as it is wanted.
+/// Exits with 1 if a figure misses its goal.
 fn as_wanted(fine: bool) {
     if !fine {
-        eprintln!("not all is as it is wanted");
+        eprintln!("a figure misses its goal");
         std::process::exit(1);
     }
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::figures::{percentile, us};
 use crate::wasm::{self, ECHO};
 
-/// What the greedy do, each in place of a line of the agent that echoes.
+/// What the greedy agents do, each in place of a line of the echo agent.
 const GREEDY: [(&str, &str); 2] = [
     ("spin", "(loop $on (br $on))"),
     // A page after the other, each written to, until there are no more; then again from the first.
@@ -34,7 +34,7 @@ const AT_ONCE: usize = 16;
 /// Turns of the neighbour, and the time between two.
 const TURNS: usize = 3_000;
 const EVERY: Duration = Duration::from_millis(2);
-/// How much slower a turn may be beside agents of the class below, p99: what moves less than that does so from run to run.
+/// How much slower a turn may be beside agents of the class below, p99; smaller differences are noise between runs.
 const RATIO_MAX: f64 = 2.0;
 /// How long a turn may take beside agents of its own class, p99: a guest that runs is stopped at the engine's next tick, after
 /// 10 ms at most, and the turn may wait for two of them.
@@ -71,8 +71,8 @@ fn start(host: &Host, name: &str, class: &str, folder: &Path, module: &str) {
     tokio::task::block_in_place(|| host.start(&file, folder)).expect("it starts");
 }
 
-/// Prints what a neighbour feels of each kind of greedy agent, in its own class and in the one below; true when it is as it
-/// is wanted.
+/// Prints the effect of each kind of greedy agent on a neighbour, in its own class and in the one below; true if the goals
+/// are met.
 pub async fn run() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let host = Arc::new(wasm::host());

@@ -93,7 +93,7 @@ pub fn turn() -> Turn {
     }
 }
 
-/// Child: hosts agents that nobody asks, until it is killed.
+/// Child: hosts idle agents until it is killed.
 pub async fn hosting() {
     let folder = std::env::args().nth(2).expect("a folder");
     let count: usize = std::env::args().nth(3).and_then(|count| count.parse().ok()).expect("a number");
@@ -111,7 +111,7 @@ pub async fn hosting() {
     std::future::pending::<()>().await;
 }
 
-/// One turn; how much it made.
+/// One turn; the bytes of its output.
 pub async fn asked(host: &Host, name: &str) -> usize {
     let (out, mut made) = Output::channel();
     let taken = async {

@@ -60,14 +60,14 @@ async fn whom_a_node_trusts_is_watched_and_trusted_after_a_restart_too() {
     let disk = store();
     let first = node(&net, 1, &on_time, disk.clone()).await;
     assert!(!watches(&first));
-    first.set_trust(CallerId::Publisher(friend), true).await.expect("it is kept");
-    assert!(watches(&first) && first.trusted().contains(&CallerId::Publisher(friend)));
+    first.trust.set(CallerId::Publisher(friend), true).await.expect("it is kept");
+    assert!(watches(&first) && first.trust.ids().contains(&CallerId::Publisher(friend)));
     net.crash(first.id());
     drop(first);
     let again = node(&net, 1, &on_time, disk.clone()).await;
-    assert!(watches(&again) && again.trusted().contains(&CallerId::Publisher(friend)));
-    again.set_trust(CallerId::Publisher(friend), false).await.expect("it is kept");
-    assert!(!watches(&again) && again.trusted().is_empty());
+    assert!(watches(&again) && again.trust.ids().contains(&CallerId::Publisher(friend)));
+    again.trust.set(CallerId::Publisher(friend), false).await.expect("it is kept");
+    assert!(!watches(&again) && again.trust.ids().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +83,7 @@ async fn an_agent_that_was_added_is_there_again_after_a_restart_with_its_tasks()
     drop(host);
     let host = node(&net, 1, &on_time, disk).await;
     asks.connect(&host).await;
-    until("nobody adds it anew", || host.agent_status("actor").is_some()).await;
+    until("nobody adds it anew", || host.agents.status("actor").is_some()).await;
     until("it is found again", || !asks.discovery.hosts(&id).is_empty()).await;
     let kept = asks.one(&id, Operation::GetTask, json!({ "id": task["id"] })).await.expect("its task");
     assert_eq!(kept["status"]["state"], "TASK_STATE_COMPLETED");

@@ -1,7 +1,7 @@
 //! Who is behind a call: three nodes of three owners, of which the first asks the second's agent, and that the third's.
 
 use althing_calls::machine::chain;
-use althing_calls::{Asking, HostedAgent, Operation, Principal};
+use althing_calls::{AgentCaller, HostedAgent, Operation, Principal};
 use althing_communication::{CallerRule, Priority};
 use althing_conformance::mesh::{Node, Owner, ask_as, file, message, store};
 use althing_conformance::program::heard_beside;
@@ -22,7 +22,7 @@ struct Scene {
     b: Node,
     agent_a: AgentId,
     agent_b: AgentId,
-    asking: Asking,
+    asking: AgentCaller,
 }
 
 /// An agent for everybody, which says what it heard.
@@ -47,8 +47,8 @@ async fn scene() -> Scene {
         all.iter().any(|found| found.candidate.verified.agent == *id)
     };
     until("they know each other", || knows(&x, &agent_a) && knows(&a, &agent_b) && knows(&b, &agent_a)).await;
-    let asking = Asking::default();
-    asking.tie(&a.calls);
+    let asking = AgentCaller::default();
+    asking.connect(&a.calls);
     Scene { x, a, b, agent_a, agent_b, asking }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use althing_calls::Asking;
+use althing_calls::AgentCaller;
 use althing_communication::{Answer, Caller, Inbound, Request};
 use althing_conformance::mesh::{Node, file, store};
 use althing_conformance::world::until;
@@ -54,8 +54,8 @@ async fn asked(mut events: Vec<Result<Vec<u8>, Vec<u8>>>, ends: bool) -> (String
     let to = answers.host(&file("answers", "is asked", "answering.do", "do", "answer")).await;
     asks.connect(&answers).await;
     until("the agent is found", || asks.discovery.hosts(&to).len() == 1).await;
-    let asking = Asking::default();
-    asking.tie(&asks.calls);
+    let asking = AgentCaller::default();
+    asking.connect(&asks.calls);
     let question = Question {
         from: "asks".to_owned(),
         to: to.to_string(),

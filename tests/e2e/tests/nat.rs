@@ -33,7 +33,7 @@ fn two_machines_behind_routers_call_each_other() {
     });
     // Who is not on the LAN is looked for in the table, and that is said.
     let explained = two.run(&["find", "--cap", "hidden.say", "--explain"]);
-    assert!(explained.stdout.contains("looked further: "), "{explained:?}");
+    assert!(explained.stdout.contains("searched the table: "), "{explained:?}");
     let sought = &two.json(&["find", "--cap", "hidden.say", "--explain"])["explain"]["sought"];
     let number = |name: &str| sought[name].as_u64().expect("a number");
     assert!(number("requests") >= number("answered") && number("answered") > 0, "{sought}");

@@ -80,7 +80,7 @@ fn versions_that_do_not_fit_are_named_and_harm_nobody() {
     });
     let said = format!("the peer speaks frame version {}, this node {FRAME_VERSION}", FRAME_VERSION + 1);
     until(SOON, "the doctor names the version", || wrong(&machine).contains(&said));
-    assert!(wrong(&machine).contains("upgrade the older of the two"), "{}", wrong(&machine));
+    assert!(wrong(&machine).contains("upgrade the older node"), "{}", wrong(&machine));
 
     runtime.block_on(async {
         // What it opens itself is refused.

@@ -7,7 +7,7 @@ mod support;
 /// The modules that do the reaching for others, each with what it reaches for. A file is listed when it carries
 /// `#![expect(clippy::disallowed_methods, reason = "…")]`; tests may carry it unlisted.
 const SHELLS: &[(&str, &str)] = &[
-    ("node/althing/src/demo/stage.rs", "the real clock, to measure what it shows"),
+    ("node/althing/demo/src/stage.rs", "the real clock, to measure what it shows"),
     ("node/althing/src/ports.rs", "the real clock and randomness, handed to the layers"),
 ];
 

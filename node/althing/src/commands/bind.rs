@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use althing_client::agent_file;
 use althing_execution::binding::replay;
 use althing_protocol::binding::Binding;
 use althing_protocol::{hex, object};
@@ -11,8 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::args::Bind;
-use crate::client::Client;
-use crate::commands::agent::{self, escape};
+use crate::commands::agent::escape;
 use crate::commands::{Out, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
@@ -35,7 +35,7 @@ pub async fn run(at: &Paths, bind: &Bind, out: &Out) -> Result<(), Failure> {
         });
         return Ok(());
     }
-    let client = Client::connect(at).await?;
+    let client = at.connect().await?;
     let bound = if bind.running {
         client.get(&format!("/bind/{}", escape(&bind.target))).await?
     } else {
@@ -50,9 +50,9 @@ pub async fn run(at: &Paths, bind: &Bind, out: &Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The agent file, with what the command line sets on top.
+/// The agent file, overridden by the command line.
 fn request(bind: &Bind) -> Result<AddRequest, Failure> {
-    let mut request = agent::read(Path::new(&bind.target))?;
+    let mut request = agent_file::read(Path::new(&bind.target))?;
     if bind.set.is_empty() {
         return Ok(request);
     }
@@ -64,7 +64,7 @@ fn request(bind: &Bind) -> Result<AddRequest, Failure> {
         let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
         put(&mut requested, path, value);
     }
-    // Made whole, and checked, by the node.
+    // The node normalises and checks it.
     request.file.contract = None;
     request.file.requested = Some(requested);
     Ok(request)
@@ -122,7 +122,7 @@ fn people(bound: &Value, explain: bool) -> String {
     shown
 }
 
-/// Checks a sealed manifest: the signature, the hash, and that it comes out again.
+/// Checks a sealed manifest: the signature, the hash, and that binding again gives the same.
 fn verify(path: &Path) -> Result<Value, Failure> {
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let refused = |why: String| Failure::new(code::REFUSED, format!("{}: {why}", path.display()));

@@ -2,19 +2,19 @@
 
 use std::io::{Read as _, Write as _};
 
+use althing_client::Lines;
+use althing_control::{CallLine, CallRequest};
 use serde_json::Value;
 
 use crate::args::Call;
-use crate::client::{Client, Lines};
 use crate::commands::{Out, plain, print_line, rows, short, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
-use althing_control::{CallLine, CallRequest};
 
 /// Bytes that are read from standard input.
 const INPUT_BYTES_MAX: u64 = (1 << 20) - (32 << 10);
 
-/// Asks an agent.
+/// Calls an agent.
 pub async fn run(at: &Paths, call: &Call, out: &Out) -> Result<(), Failure> {
     let request = CallRequest {
         agent: call.agent.clone(),
@@ -23,7 +23,7 @@ pub async fn run(at: &Paths, call: &Call, out: &Out) -> Result<(), Failure> {
         explain: call.explain,
         anyone: call.anyone,
     };
-    let client = Client::connect(at).await?;
+    let client = at.connect().await?;
     let mut shown = Shown { json: out.json, ..Shown::default() };
     let opening = client.lines("/call", &request);
     let mut lines = tokio::select! {
@@ -37,7 +37,7 @@ pub async fn run(at: &Paths, call: &Call, out: &Out) -> Result<(), Failure> {
             let cancel = CallRequest { task: Some(task.clone()), text: String::new(), explain: false, ..request };
             let message = match client.post("/cancel", &cancel).await {
                 Ok(_) => format!("task {task} is cancelled"),
-                Err(failure) => format!("task {task} could not be cancelled: {}", failure.message),
+                Err(error) => format!("task {task} could not be cancelled: {error}"),
             };
             return Err(Failure::new(code::INTERRUPTED, message));
         }
@@ -61,7 +61,7 @@ fn words(text: &[String]) -> Result<String, Failure> {
     String::from_utf8(input).map_err(|error| Failure::usage(format!("standard input is not UTF-8: {error}")))
 }
 
-/// What was shown so far.
+/// The answer so far.
 #[derive(Default)]
 struct Shown {
     json: bool,
@@ -69,11 +69,11 @@ struct Shown {
     state: String,
     said: String,
     open_line: bool,
-    /// What is told of the answer, beside it.
+    /// Lines about the answer: usage, tools, citations.
     about: Vec<String>,
 }
 
-/// Whether data tells of an answer rather than being one.
+/// Whether data is about the answer: usage, tools, citations.
 fn is_about(data: &Value) -> bool {
     let members = data.as_object().filter(|members| !members.is_empty());
     members.is_some_and(|members| members.keys().all(|name| ["usage", "tools", "citations"].contains(&name.as_str())))
@@ -82,7 +82,7 @@ fn is_about(data: &Value) -> bool {
 fn about(data: &Value) -> Vec<String> {
     let tool =
         |call: &Value| format!("called {}: {}, {} µs", text(call, "tool"), text(call, "outcome"), text(call, "tookUs"));
-    // A passage of an agent's memory, or a place in a file.
+    // A passage of an agent's memory, or a line of a file.
     let source = |cited: &Value| match cited["id"].as_str() {
         Some(id) => format!("[#{id}] {}", text(cited, "source")),
         None => format!("{}:{}", text(cited, "file"), text(cited, "line")),
@@ -165,7 +165,7 @@ impl Shown {
                     let line_end = if self.open_line { "\n" } else { "" };
                     format!("{line_end}{:#}\n", part["data"])
                 }
-                // Bytes and addresses are for programs; --json shows them.
+                // Raw parts and URLs are shown by --json only.
                 None => continue,
             };
             self.open_line = !piece.ends_with('\n');
@@ -175,7 +175,7 @@ impl Shown {
         }
     }
 
-    /// How the task ended, as an exit code.
+    /// Maps the task's final state to an exit code.
     fn verdict(self) -> Result<(), Failure> {
         if self.open_line {
             print_line("");

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use althing_client::agent_file;
 use althing_execution::admission::{Config, Hint, Partition, Reason, Task, partition};
 use serde_json::{Value, json};
 
 use crate::args::{Admit, Contract};
 use crate::commands::task_sets::{self, Set};
-use crate::commands::{Out, agent, rows, table, text};
+use crate::commands::{Out, rows, table, text};
 use crate::exit::{Failure, code};
 
 /// Runs `althing contract`.
@@ -23,12 +24,12 @@ fn lint(files: &[PathBuf], out: &Out) -> Result<(), Failure> {
     let mut told = Vec::new();
     let mut wrong = Vec::new();
     for file in files {
-        match agent::read_any_contract(file) {
+        match agent_file::read_any_contract(file) {
             Ok(contract) => {
                 let digest = althing_protocol::hex(&contract.digest());
                 told.push(json!({ "file": file, "class": contract.class.name(), "digest": digest }));
             }
-            Err(failure) => wrong.push(failure.message),
+            Err(error) => wrong.push(error.to_string()),
         }
     }
     if !told.is_empty() {
@@ -103,7 +104,7 @@ fn tell(id: &str, set: &Set, placed: &Partition) -> Value {
     json!({ "id": id, "admitted": admitted, "tasks": verdicts.collect::<Vec<_>>() })
 }
 
-/// The proof in a sentence.
+/// The proof as a sentence.
 fn why(reason: &Reason) -> String {
     match reason {
         Reason::Utilisation { wanted_ppm, cap_ppm } => {

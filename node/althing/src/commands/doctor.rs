@@ -2,14 +2,13 @@
 
 use serde_json::json;
 
-use crate::client::Client;
 use crate::commands::{Out, rows, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
-/// Looks for what is wrong. Exits with 1 where something is.
+/// Diagnoses the node. Exits with 1 if something is wrong.
 pub async fn run(at: &Paths, out: &Out) -> Result<(), Failure> {
-    let report = Client::connect(at).await?.post("/doctor", &json!({})).await?;
+    let report = at.connect().await?.post("/doctor", &json!({})).await?;
     out.show(&report, |report| {
         let mut lines = Vec::new();
         for finding in rows(report, "findings") {
@@ -28,7 +27,7 @@ pub async fn run(at: &Paths, out: &Out) -> Result<(), Failure> {
                 lines.push(format!("      {peer} could not be asked to dial back: {why}"));
             }
             for dial in rows(asked, "dials") {
-                let came = if dial["reached"] == true { "came through".to_owned() } else { text(dial, "why") };
+                let came = if dial["reached"] == true { "succeeded".to_owned() } else { text(dial, "why") };
                 lines.push(format!("      {peer} dialled {} {from}: {came}", text(dial, "address")));
             }
         }

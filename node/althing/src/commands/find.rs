@@ -4,7 +4,6 @@ use althing_discovery::Query;
 use serde_json::Value;
 
 use crate::args::Find;
-use crate::client::Client;
 use crate::commands::{Out, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
@@ -20,7 +19,7 @@ pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
         min_grade: find.min_grade.map(Into::into),
         limit: Some(find.limit),
     };
-    let mut found = Client::connect(at).await?.post("/find", &query).await?;
+    let mut found = at.connect().await?.post("/find", &query).await?;
     if !find.explain
         && let Some(found) = found.as_object_mut()
     {
@@ -32,10 +31,12 @@ pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
         let message = match (out.json, asks_nothing, find.explain) {
             (true, ..) => "",
             (_, true, _) => {
-                "no agent is known; `althing agent add FILE` adds one, `althing doctor` says who can be heard of here"
+                "no agent is known; `althing agent add FILE` adds one, `althing doctor` tells why others are not seen"
             }
             (.., true) => "no agent matches",
-            _ => "no agent matches; `althing find` shows all that are known, `--explain` where this one looked",
+            _ => {
+                "no agent matches; `althing find` lists all that are known, `--explain` shows where this search looked"
+            }
         };
         return Err(Failure::new(code::NOT_FOUND, message));
     }
@@ -87,7 +88,7 @@ fn people(found: &Value) -> String {
     shown
 }
 
-/// How the results came about.
+/// How the results were found.
 fn explained(explain: &Value) -> String {
     let steps = &explain["steps"];
     let step = |name: &str| steps[name].as_u64().unwrap_or(0);
@@ -108,11 +109,11 @@ fn explained(explain: &Value) -> String {
     let sought = &explain["sought"];
     let number = |name: &str| sought[name].as_u64().unwrap_or(0);
     shown.push_str(&if sought.is_null() {
-        "nothing was looked for beyond the nodes that are heard of\n".to_owned()
+        "the table was not searched\n".to_owned()
     } else {
         format!(
-            "looked further: {} nodes asked who has it, {} answered, {} ms; {} candidates asked: {} have it, {} do not, \
-             {} are silent, {} are not believed; {} ms in all\n",
+            "searched the table: {} nodes asked, {} answered, {} ms; {} candidates asked: {} have it, {} do not, \
+             {} did not answer, {} were refused; {} ms in all\n",
             number("requests"),
             number("answered"),
             number("lookupMicroseconds") / 1_000,

@@ -1,4 +1,4 @@
-//! `althing key`; needs no running node. Nodes that run notice by themselves.
+//! `althing key`; needs no running node. Running nodes notice the change by themselves.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ const PASSPHRASE_MIN: usize = 8;
 /// Bytes of a passphrase.
 const PASSPHRASE_MAX: usize = 1_024;
 
-/// Shows, changes, keeps or brings back the owner's keys.
+/// Shows, changes, exports or imports the owner's keys.
 pub fn run(at: &Paths, key: &Key, out: &Out) -> Result<(), Failure> {
     let folder = at.owner.as_path();
     match key {
@@ -31,14 +31,14 @@ pub fn run(at: &Paths, key: &Key, out: &Out) -> Result<(), Failure> {
             let log = owner::rotate(folder, next, overlap, &clock(), &entropy())?;
             out.show(&about(&log), |about| {
                 let old = if *overlap_minutes == 0 {
-                    "the old one is accepted no longer".to_owned()
+                    "the old one is no longer accepted".to_owned()
                 } else {
                     format!("the old one is accepted for {overlap_minutes} minutes more")
                 };
-                // The key after it was made just now, and here.
+                // The key after the next was created just now, on this machine.
                 let next = if from.is_some() {
-                    "\nits next keys lie on this machine: `althing key export FILE --remove-next` moves them away again, and the \
-                     file that was used is of no more use"
+                    "\nits next keys are on this machine: `althing key export FILE --remove-next` moves them away again; the exported \
+                     file that was used is no longer valid"
                 } else {
                     ""
                 };
@@ -49,18 +49,18 @@ pub fn run(at: &Paths, key: &Key, out: &Out) -> Result<(), Failure> {
         Key::Revoke { node: Some(node), .. } => {
             owner::withdraw(folder, *node, &clock())?;
             out.show(&json!({ "withdrawn": node.did() }), |done| {
-                format!("what this owner has let {} do until now, it may do no longer", text(done, "withdrawn"))
+                format!("the memberships and grants of {} until now are withdrawn", text(done, "withdrawn"))
             });
             Ok(())
         }
         Key::Revoke { node: None, yes: false, .. } => Err(Failure::usage(
-            "this ends the owner for ever: its agents are found no more, its nodes are strangers; `--yes` does it. \
-             (`althing key rotate --overlap-minutes 0` shuts out a stolen key and goes on.)",
+            "this ends the owner's identity, finally: its agents are no longer found, its nodes no longer trusted; `--yes` confirms. \
+             (`althing key rotate --overlap-minutes 0` replaces a stolen key instead.)",
         )),
         Key::Revoke { node: None, from, .. } => {
             let next = from.as_deref().map(next_of).transpose()?;
             let log = owner::revoke(folder, next, &clock())?;
-            out.show(&about(&log), |about| format!("no key speaks for {} any more", text(about, "owner")));
+            out.show(&about(&log), |about| format!("the keys of {} are revoked", text(about, "owner")));
             Ok(())
         }
         Key::Export { file, remove_next } => {
@@ -68,7 +68,7 @@ pub fn run(at: &Paths, key: &Key, out: &Out) -> Result<(), Failure> {
             let value = json!({ "owner": owner.id().to_string(), "file": file, "nextRemoved": remove_next });
             out.show(&value, |value| {
                 let next = if *remove_next {
-                    "\nthe next keys now lie only there: `althing key rotate --from` and `revoke --from` need that file"
+                    "\nthe next keys are only in that file now: `althing key rotate --from` and `revoke --from` need it"
                 } else {
                     ""
                 };
@@ -79,7 +79,7 @@ pub fn run(at: &Paths, key: &Key, out: &Out) -> Result<(), Failure> {
         Key::Import { file } => {
             let exported = Exported::read(file, &passphrase(false)?)?;
             owner::import(folder, &exported)?;
-            out.show(&about(&exported.log), |about| format!("the keys of {} are here", text(about, "owner")));
+            out.show(&about(&exported.log), |about| format!("the keys of {} are imported", text(about, "owner")));
             Ok(())
         }
     }
@@ -90,7 +90,7 @@ fn next_of(file: &Path) -> Result<NextKeys, Failure> {
     exported.next.ok_or_else(|| Failure::usage(format!("{} holds no next keys", file.display())))
 }
 
-/// What a log says.
+/// A key log as JSON.
 fn about(log: &KeyLog) -> Value {
     let events = log.events().map(|event| {
         let change = match event.change {
@@ -122,7 +122,7 @@ fn show(folder: &Path, out: &Out) -> Result<(), Failure> {
             .iter()
             .map(|event| vec![text(event, "change"), text(event, "key"), time(&event["atMs"])])
             .collect();
-        // The next rotation ends it, whatever the one before had left.
+        // The next rotation ends the overlap of the one before.
         let until =
             owner.log.events().last().and_then(|last| last.previous_until_ms).filter(|until| *until > clock().now_ms());
         let until =
@@ -131,7 +131,11 @@ fn show(folder: &Path, out: &Out) -> Result<(), Failure> {
         let taken: String = self::rows(value, "withdrawn")
             .iter()
             .map(|taken| {
-                format!("\n{} may do nothing that it was let do until {}", text(taken, "node"), time(&taken["untilMs"]))
+                format!(
+                    "\nthe memberships and grants of {} until {} are withdrawn",
+                    text(taken, "node"),
+                    time(&taken["untilMs"])
+                )
             })
             .collect();
         format!(
@@ -152,13 +156,13 @@ fn time(ms: &Value) -> String {
     at.map(|at| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)).unwrap_or_default()
 }
 
-/// From the terminal without showing it, or the first line of standard input.
+/// Reads a passphrase from the terminal without showing it, or from the first line of standard input.
 fn passphrase(new: bool) -> Result<String, Failure> {
     let failed = |error: std::io::Error| Failure::usage(format!("cannot read the passphrase: {error}"));
     let given = if std::io::stdin().is_terminal() {
         let given = rpassword::prompt_password("passphrase: ").map_err(failed)?;
         if new && rpassword::prompt_password("once more:  ").map_err(failed)? != given {
-            return Err(Failure::usage("these are two different passphrases"));
+            return Err(Failure::usage("the two passphrases differ"));
         }
         given
     } else {
@@ -169,7 +173,7 @@ fn passphrase(new: bool) -> Result<String, Failure> {
     };
     if given.chars().count() < PASSPHRASE_MIN || given.len() > PASSPHRASE_MAX {
         return Err(Failure::usage(format!(
-            "a passphrase has {PASSPHRASE_MIN} characters at least, and {PASSPHRASE_MAX} bytes at most; where there is no \
+            "a passphrase has at least {PASSPHRASE_MIN} characters and at most {PASSPHRASE_MAX} bytes; without a \
              terminal it is the first line of standard input"
         )));
     }

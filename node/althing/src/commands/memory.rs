@@ -6,18 +6,17 @@ use althing_store::file::read_text;
 use serde_json::{Value, json};
 
 use crate::args::Memory;
-use crate::client::Client;
 use crate::commands::{Out, rows, table, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
 use althing_control::MemoryRequest;
 
-/// What the node takes in one request, bytes.
+/// Bytes that the node accepts in one request.
 const FILE_BYTES_MAX: u64 = 2 << 20;
 
-/// Looks at what agents keep, adds to it, or forgets it.
+/// Lists what agents keep, adds to it, or deletes it.
 pub async fn run(at: &Paths, memory: &Memory, out: &Out) -> Result<(), Failure> {
-    let client = Client::connect(at).await?;
+    let client = at.connect().await?;
     let ask = async |namespace: &str, request: MemoryRequest| {
         client.post(&format!("/memory/{}", escape(namespace)), &request).await
     };
@@ -41,7 +40,7 @@ pub async fn run(at: &Paths, memory: &Memory, out: &Out) -> Result<(), Failure> 
             out.show(&ask(namespace, request).await?, |found| {
                 let passages = rows(found, "passages");
                 if passages.is_empty() {
-                    "nothing that is kept resembles it".to_owned()
+                    "no passage resembles it".to_owned()
                 } else {
                     passages.iter().map(passage).collect()
                 }
@@ -52,12 +51,12 @@ pub async fn run(at: &Paths, memory: &Memory, out: &Out) -> Result<(), Failure> 
         }
         Memory::Forget { namespace, what } => {
             out.show(&ask(namespace, MemoryRequest::Forget { what: what.clone() }).await?, |done| {
-                format!("{} is forgotten", text(done, "forgotten"))
+                format!("{} is deleted", text(done, "forgotten"))
             });
         }
         Memory::Remove { namespace } => {
             let done = client.delete(&format!("/memory/{}", escape(namespace))).await?;
-            out.show(&done, |done| format!("{} is forgotten, with all that was in it", text(done, "removed")));
+            out.show(&done, |done| format!("{} is removed with all that was in it", text(done, "removed")));
         }
     }
     Ok(())

@@ -30,7 +30,7 @@ const HARD: [&str; 14] = [
 ];
 const TURNS: [&str; 9] = ["runtime", "state", "pid", "turns", "total", "first p50 us", "p99 us", "late", "why"];
 
-/// The panes that hold somebody.
+/// The panes of classes that have agents.
 pub fn panes(list: &Value) -> Vec<Pane> {
     let of =
         |class: &str| rows(list, "agents").iter().filter(|agent| text(agent, "class") == class).collect::<Vec<_>>();

@@ -1,21 +1,22 @@
 //! `althing reserve`
 
-use crate::args::Reserve;
-use crate::client::Client;
-use crate::commands::{Out, agent, short, text};
-use crate::exit::Failure;
-use crate::paths::Paths;
+use althing_client::agent_file;
 use althing_control::ReserveRequest;
 
-/// Holds what a contract needs on another node, or gives it back.
+use crate::args::Reserve;
+use crate::commands::{Out, short, text};
+use crate::exit::Failure;
+use crate::paths::Paths;
+
+/// Reserves what a contract needs on another node, or releases it.
 pub async fn run(at: &Paths, reserve: &Reserve, out: &Out) -> Result<(), Failure> {
-    let file = reserve.file.as_deref().map(agent::read).transpose()?.map(|request| request.file);
+    let file = reserve.file.as_deref().map(agent_file::read).transpose()?.map(|request| request.file);
     let (node, cancel) = (reserve.node.clone(), reserve.cancel.clone());
     let request = ReserveRequest { node, file, lease_s: reserve.lease, cancel };
-    let done = Client::connect(at).await?.post("/reserve", &request).await?;
+    let done = at.connect().await?.post("/reserve", &request).await?;
     out.show(&done, |done| {
         if done["cancelled"].is_string() {
-            return format!("{} is given back", text(done, "cancelled"));
+            return format!("{} is released", text(done, "cancelled"));
         }
         let promise = match done["responseBoundUs"].as_f64() {
             Some(bound) => format!("every job would be done within {bound:.0} µs\n"),

@@ -10,14 +10,14 @@ use crate::commands::{Out, rows, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
-/// Keeps, lists or removes secrets.
+/// Stores, lists or removes secrets.
 pub fn run(at: &Paths, secret: &Secret, out: &Out) -> Result<(), Failure> {
     let secrets = Secrets::of(&at.data);
     match secret {
         Secret::Set { secret: name } => {
             secrets.set(name, read()?.trim_end_matches(['\n', '\r']))?;
             out.show(&json!({ "kept": name }), |kept| {
-                format!("{} is kept; agents that start from now on have it", text(kept, "kept"))
+                format!("{} is stored; agents that start from now on can use it", text(kept, "kept"))
             });
         }
         Secret::List => {
@@ -28,13 +28,13 @@ pub fn run(at: &Paths, secret: &Secret, out: &Out) -> Result<(), Failure> {
         }
         Secret::Remove { secret: name } => {
             secrets.remove(name)?;
-            out.show(&json!({ "removed": name }), |removed| format!("{} is forgotten", text(removed, "removed")));
+            out.show(&json!({ "removed": name }), |removed| format!("{} is removed", text(removed, "removed")));
         }
     }
     Ok(())
 }
 
-/// From standard input, so that it stands in no history and no list of processes.
+/// Reads a secret from standard input, so that it appears in no shell history and no list of processes.
 fn read() -> Result<String, Failure> {
     let mut text = String::new();
     let read = std::io::stdin().take(SECRET_BYTES_MAX + 1).read_to_string(&mut text);
@@ -43,7 +43,7 @@ fn read() -> Result<String, Failure> {
         return Err(Failure::usage(format!("a secret has at most {SECRET_BYTES_MAX} bytes")));
     }
     if text.trim().is_empty() {
-        return Err(Failure::usage("the secret is read from standard input, and that is empty"));
+        return Err(Failure::usage("the secret is read from standard input, which is empty"));
     }
     Ok(text)
 }

@@ -4,7 +4,6 @@ use althing_node::{Owner, owner};
 use althing_protocol::SecretKey;
 use serde_json::{Value, json};
 
-use crate::client::Client;
 use crate::commands::agent::escape;
 use crate::commands::panes::panes;
 use crate::commands::{Out, rows, short, table, text};
@@ -12,9 +11,9 @@ use crate::exit::{Failure, code};
 use crate::paths::Paths;
 use crate::ports;
 
-/// How the node is.
+/// Prints the node's status, layer by layer.
 pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
-    let status = Client::connect(at).await?.get("/status").await?;
+    let status = at.connect().await?.get("/status").await?;
     out.show(&status, |status| {
         let mut lines = vec![
             format!("node     {}", text(status, "node")),
@@ -24,7 +23,7 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
         ];
         let keys = text(&status["ownerKeys"], "state");
         if !["active", "rotating"].contains(&keys.as_str()) {
-            lines.push(format!("keys     {keys}; `althing doctor` says what to do"));
+            lines.push(format!("keys     {keys}; `althing doctor` tells what to do"));
         }
         let layers = &status["layers"];
         let l1 = &layers["l1Execution"];
@@ -56,16 +55,16 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
             "L3 discovery      {} nodes, {} agents, {} refused",
             l3["nodes"], l3["agents"], l3["refused"]
         ));
-        lines.push(format!("calls             {} tasks alive", layers["calls"]["liveTasks"]));
+        lines.push(format!("calls             {} tasks running", layers["calls"]["liveTasks"]));
         lines.extend(rows(status, "notes").iter().filter_map(Value::as_str).map(|note| format!("note     {note}")));
         lines.join("\n")
     });
     Ok(())
 }
 
-/// The agents of this node, class by class.
+/// Lists the agents of this node, class by class.
 pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
-    let list = Client::connect(at).await?.get("/ps").await?;
+    let list = at.connect().await?.get("/ps").await?;
     out.show(&list, |list| {
         let shown: Vec<String> = panes(list).iter().map(|pane| table(&pane.head, &pane.rows)).collect();
         if shown.is_empty() {
@@ -77,9 +76,9 @@ pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who is connected.
+/// Lists the connected peers.
 pub async fn peers(at: &Paths, out: &Out) -> Result<(), Failure> {
-    let list = Client::connect(at).await?.get("/peers").await?;
+    let list = at.connect().await?.get("/peers").await?;
     out.show(&list, |list| {
         let cells = |peer: &Value| {
             let round_trip = peer["roundTripMs"].as_f64().map_or_else(String::new, |ms| format!("{ms:.1} ms"));
@@ -105,23 +104,23 @@ fn reached(reach: &Value) -> String {
             let at = rows(reach, "confirmed").first().and_then(Value::as_str).unwrap_or_default().to_owned();
             format!("from the internet, at {at}")
         }
-        "relayed" => format!("not from the internet; {} passes connections on", relays.join(", ")),
-        "hidden" => "not from the internet, and no relay was found; `althing doctor` says more".to_owned(),
-        "nearby" => "from its own network; nobody on the internet has tried".to_owned(),
-        "blocked" => "not even from its own network; `althing doctor` says more".to_owned(),
-        _ => "nobody has tried".to_owned(),
+        "relayed" => format!("not from the internet directly; reached through {}", relays.join(", ")),
+        "hidden" => "not from the internet, and no relay was found; `althing doctor` tells more".to_owned(),
+        "nearby" => "from its own network; no peer on the internet has tried".to_owned(),
+        "blocked" => "not even from its own network; `althing doctor` tells more".to_owned(),
+        _ => "no peer has tried".to_owned(),
     }
 }
 
-/// An agent's description, byte for byte as its publisher signed it (with --json and without).
+/// Prints an agent's description, byte for byte as its publisher signed it (with --json and without).
 pub async fn describe(at: &Paths, agent: &str, anyone: bool, out: &Out) -> Result<(), Failure> {
     let path = format!("/describe/{}?anyone={anyone}", escape(agent));
-    let description = Client::connect(at).await?.get(&path).await?;
+    let description = at.connect().await?.get(&path).await?;
     out.show(&description, |description| format!("{description:#}"));
     Ok(())
 }
 
-/// Who this node and its owner are; needs no running node.
+/// Prints the ids of this node and its owner; needs no running node.
 pub fn id(at: &Paths, out: &Out) -> Result<(), Failure> {
     if !at.node_key().exists() {
         let message = format!("this node was never started; start it with `althing{} up`", at.flags());

@@ -1,4 +1,4 @@
-//! Files of task sets, read strictly: a letter that is not known, or a number that is none, is refused with its place.
+//! Files of task sets, read strictly: an unknown letter or an invalid number is refused with its position.
 
 use std::fmt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::exit::Failure;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Tasks of one set.
 const TASKS_MAX: usize = 10_000;
-/// Characters of what stands in a file that a message repeats.
+/// Characters of a file's content that a message quotes.
 const EXCERPT_CHARS: usize = 40;
 
 /// The members of a set, and of a task; the letters are those of the literature.
@@ -52,7 +52,7 @@ fn parse(text: &str) -> Result<Vec<Set>, String> {
     }
 }
 
-/// JSON as it stands in a file: with the members in their order, and those that stand there twice.
+/// JSON with the members of objects in their order, and with duplicates.
 enum Json {
     Object(Vec<(String, Json)>),
     List(Vec<Json>),
@@ -104,7 +104,7 @@ fn task(json: &Json, place: &str) -> Result<Task, String> {
 const EXAMPLE: &str = "a set looks like {\"id\": \"mine\", \"ts\": [{\"C\": 2, \"T\": 10, \"D\": 8}]}, with J, Q and B where they \
                        are not 0";
 
-/// The members of an object by their names; others, and repeated ones, are refused.
+/// The members of an object by name; unknown and duplicate ones are refused.
 fn members<'a, const N: usize>(
     json: &'a Json,
     place: &str,
@@ -117,7 +117,7 @@ fn members<'a, const N: usize>(
             return Err(format!("{place}: {:?} is not known. {}", cut(name), did_you_mean(name, known)));
         };
         if found[at].replace(value).is_some() {
-            return Err(format!("{place}: {name:?} stands there twice; keep one of them"));
+            return Err(format!("{place}: {name:?} appears twice; keep one of them"));
         }
     }
     Ok(found)
@@ -240,7 +240,7 @@ mod tests {
             (r#""B": null"#, "set 1 (x), task 2, B: null is not"),
             (r#""B": [1]"#, "set 1 (x), task 2, B: a list is not"),
             (r#""D": 18446744073709551616"#, "set 1 (x), task 2, D: 1"),
-            (r#""D": 1, "D": 2"#, "set 1 (x), task 2: \"D\" stands there twice"),
+            (r#""D": 1, "D": 2"#, "set 1 (x), task 2: \"D\" appears twice"),
             (&format!("\"D\": {digits}"), "set 1 (x), task 2, D: "),
         ] {
             let refused = parse(&task(member)).expect_err("no number");

@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use althing_client::Client;
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, poll, read};
 use ratatui::layout::{Constraint, Layout};
@@ -12,18 +13,17 @@ use ratatui::widgets::{Block, Paragraph, Row, Table};
 use serde_json::{Value, json};
 
 use crate::args::Top;
-use crate::client::Client;
 use crate::commands::panes::{Pane, panes};
 use crate::commands::{Out, plain, print_line, table, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
-/// Between two looks at the keyboard.
+/// Between two polls of the keyboard.
 const KEYS: Duration = Duration::from_millis(50);
 
-/// Shows the node until `q`, Ctrl-C, or as often as was asked for. Where it goes to a file it is printed instead.
+/// Shows the node until `q`, Ctrl-C, or `--count` times. If standard output is not a terminal, it is printed instead.
 pub async fn run(at: &Paths, top: &Top, out: &Out) -> Result<(), Failure> {
-    let client = Client::connect(at).await?;
+    let client = at.connect().await?;
     let (every, most) = (Duration::from_secs(top.interval), top.count.unwrap_or(u64::MAX));
     if out.json || !std::io::stdout().is_terminal() {
         for shown in 0..most {
@@ -81,7 +81,7 @@ async fn live(
     Ok(())
 }
 
-/// What the machine can do, and what of it is promised.
+/// The machine's grade, and how much of it is promised.
 fn title(status: &Value) -> String {
     let l1 = &status["layers"]["l1Execution"];
     let promised: Vec<String> = l1["promised"]
@@ -167,7 +167,7 @@ mod tests {
         ] {
             assert!(shown.contains(wanted), "{wanted} in\n{shown}");
         }
-        // A terminal that is far too small is no reason to panic.
+        // A very small terminal must not cause a panic.
         let mut terminal = Terminal::new(TestBackend::new(3, 2)).expect("a terminal");
         terminal.draw(|frame| draw(frame, &title(&status), &panes(&list))).expect("drawn");
     }

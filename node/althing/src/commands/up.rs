@@ -24,7 +24,7 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     faces.serve(&node, &config);
     let listener = control_socket::bind(&at.socket())?;
     tokio::spawn(control_socket::serve(listener, node.clone()));
-    // As it was when the keys were read: they may have changed while the node started.
+    // The stamp of when the keys were read: they may have changed while the node started.
     let known = owner_changes.borrow().stamp;
     announce(&node, at, out);
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::failed(error.to_string()))?;
@@ -34,20 +34,20 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}
         _ = hung_up.recv() => {}
-        () = node.keep() => {}
+        () = node.run() => {}
         () = owner::follow(&at.owner, known, &owner_changes) => {}
     }
     if !out.json {
         print_line("stopping");
     }
     node.shut_down().await;
-    // An error means that it is gone already.
+    // An error means that it was removed already.
     let _ = std::fs::remove_file(at.socket());
     exporting.close().await;
     Ok(())
 }
 
-/// The file, with what the command line says on top.
+/// The configuration file, overridden by the command line.
 fn configure(at: &Paths, up: &Up) -> Result<Config, Failure> {
     let mut config = Config::read(&at.config, at.config_named)?;
     config.peers.extend(up.peers.iter().cloned());
@@ -80,7 +80,7 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
         "owner": node.owner().id().to_string(),
         "gateway": node.gateway.map(|gateway| format!("http://{gateway}")),
         "listening": listening,
-        "introducing": node.introductions.addresses,
+        "introducing": node.lan.introductions.addresses,
         "notes": node.notes,
     });
     if out.json {
@@ -92,7 +92,7 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
     if let Some(gateway) = node.gateway {
         print_line(&format!("gateway  http://{gateway}"));
     }
-    for address in &node.introductions.addresses {
+    for address in &node.lan.introductions.addresses {
         print_line(&format!("intro    http://{address}/.well-known/wot"));
     }
     for address in listening {

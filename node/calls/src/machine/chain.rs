@@ -1,5 +1,5 @@
-//! The principal chain of a call: on whose behalf it is made, the origin first (SPEC P-54). A node proves who it is and
-//! whose; everything else in a chain is the word of the node that sent it.
+//! The principal chain of a call: on whose behalf it is made, the origin first (SPEC P-54). A node proves its key and its
+//! owner; everything else in a chain is a claim of the node that sent it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,59 +9,59 @@ use althing_communication::{Caller, CallerRefused, CallerRule, Trust};
 use althing_protocol::limits::PRINCIPALS_MAX;
 use althing_protocol::{AgentId, CallerId};
 
-/// Why an agent is not asked.
+/// Why an agent is not called.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
-    /// It waits for the answer itself.
+    /// It is already in the chain and waits for the answer.
     #[error("{0} waits for this answer already")]
     Loop(AgentId),
-    /// Too many wait.
-    #[error("{PRINCIPALS_MAX} wait for each other already, and that is the most")]
+    /// The chain is too long.
+    #[error("{PRINCIPALS_MAX} callers wait for each other already, which is the maximum")]
     TooLong,
 }
 
 /// Why a call is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainRefused {
-    /// Its caller may not call.
+    /// The caller may not call the agent.
     #[error(transparent)]
     Caller(#[from] CallerRefused),
-    /// Its caller may, and somebody behind it may not.
+    /// The caller may, but a principal before it may not.
     #[error(
         "{who:?} stands behind this call and may not call this agent itself; its owner can allow that, and an agent whose \
          file says `asks_as: itself` asks in its own name"
     )]
     Behind {
-        /// Who.
+        /// That principal.
         who: String,
     },
 }
 
-/// What a chain begins with that an agent began anew, and how many principals it left out, those that were left out before
-/// included.
+/// Prefix of the first principal of a chain that an agent restarted; the number of principals that were left out follows,
+/// including those of earlier restarts.
 const BEGUN_ANEW: &str = "anew:";
-/// Characters of a principal that are shown.
+/// Characters of a principal in a message.
 const SHOWN_CHARS_MAX: usize = 100;
 
-/// One on whose behalf a call is made.
+/// A principal: on whose behalf a call is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Principal {
-    /// Whoever sits at the node of the next one.
+    /// A local user of the next principal's node.
     Local,
-    /// Whoever holds the token of that node's gateway.
+    /// The holder of that node's gateway token.
     Token,
     /// An agent.
     Agent(AgentId),
     /// A publisher, or a node.
     Caller(CallerId),
-    /// That an agent began the chain anew, as it is written: how many it left out.
+    /// The mark of a restarted chain, as written.
     Anew(String),
-    /// A name that says nothing to a rule of callers.
+    /// A name that no caller rule knows.
     Other(String),
 }
 
 impl Principal {
-    /// Reads one as it is written; whatever it is, it is written the same again.
+    /// Parses a principal; it is always written again as it was read.
     #[must_use]
     pub fn parse(text: &str) -> Principal {
         if text.starts_with(BEGUN_ANEW) {
@@ -85,7 +85,7 @@ impl Principal {
         if let Principal::Agent(agent) = self { Some(agent) } else { None }
     }
 
-    /// Who stands behind it, as a rule of callers knows it: a node or an owner, itself or by one of its agents.
+    /// The node or owner that a caller rule knows it by; an agent is known by its publisher.
     fn known(&self) -> Option<CallerId> {
         match self {
             Principal::Agent(agent) => Some(CallerId::Publisher(agent.publisher())),
@@ -107,20 +107,20 @@ impl fmt::Display for Principal {
     }
 }
 
-/// A chain as it is written.
+/// Writes a chain.
 #[must_use]
 pub fn written(principals: &[Principal]) -> Vec<String> {
     principals.iter().map(Principal::to_string).collect()
 }
 
-/// A chain that was written.
+/// Reads a chain.
 #[must_use]
 pub fn read(principals: &[String]) -> Vec<Principal> {
     principals.iter().map(|principal| Principal::parse(principal)).collect()
 }
 
-/// The chain as the receiver has it: its last principal is who proved to call, the node's owner, or else the node. An
-/// agent of that owner says as much.
+/// The chain as received: its last principal is the authenticated caller, the node's owner or else the node. An agent of
+/// that owner counts as the same.
 #[must_use]
 pub fn received(principals: &[String], caller: &Caller) -> Vec<Principal> {
     let mut principals = read(principals);
@@ -134,10 +134,10 @@ pub fn received(principals: &[String], caller: &Caller) -> Vec<Principal> {
     principals
 }
 
-/// The chain with which `from`, an agent of this node that works for `principals`, asks `to`.
+/// The chain with which `from`, an agent of this node that works for `principals`, calls `to`.
 ///
-/// An agent that waits for itself would wait for ever. Only an agent whose own publisher's node said that it waits
-/// counts: anybody can write any agent's id into a chain. What is not seen so ends with the length of the chain.
+/// An agent that waits for itself would wait forever. Only agents that a node of their own publisher put into the chain
+/// count: anybody can write any agent's id into a chain. Other loops end at the maximum length.
 ///
 /// # Errors
 /// See [`ChainError`].
@@ -153,8 +153,8 @@ pub fn asked_by(principals: &[Principal], from: &AgentId, to: &AgentId) -> Resul
     Ok(principals.iter().cloned().chain([Principal::Agent(from.clone())]).collect())
 }
 
-/// The chain with which `from`, whose file says that it asks as itself, asks `to`. It says how many it leaves out: agents
-/// that all ask as themselves, in a ring, would wait for each other for ever.
+/// The chain with which `from`, whose file has `asks_as: itself`, calls `to`. It counts the principals that it leaves out:
+/// agents that call each other in a ring, each as itself, would wait forever otherwise.
 ///
 /// # Errors
 /// See [`ChainError`].
@@ -164,7 +164,7 @@ pub fn asked_as_itself(principals: &[Principal], from: &AgentId, to: &AgentId) -
     Ok(vec![Principal::anew(named + left_out(principals)), Principal::Agent(from.clone())])
 }
 
-/// How many principals whoever began the chain anew says that it left out.
+/// How many principals the restarted chain says that it left out.
 fn left_out(principals: &[Principal]) -> usize {
     match principals.first() {
         Some(Principal::Anew(text)) => text[BEGUN_ANEW.len()..].parse().unwrap_or(PRINCIPALS_MAX),
@@ -172,8 +172,8 @@ fn left_out(principals: &[Principal]) -> usize {
     }
 }
 
-/// Who stands behind each principal; none for a name that says nothing to a rule. Whoever sits at a node counts as the
-/// owner of that node, who is the next in the chain, and so does that an agent began the chain anew.
+/// The caller that each principal counts as; none for a name that no rule knows. A local user, and the mark of a restarted
+/// chain, count as the next principal in the chain.
 fn behind(principals: &[Principal], caller: &Caller) -> Vec<Option<CallerId>> {
     let mut writer = caller.id();
     let mut behind: Vec<_> = principals
@@ -192,8 +192,8 @@ fn behind(principals: &[Principal], caller: &Caller) -> Vec<Option<CallerId>> {
     behind
 }
 
-/// May `caller` call an agent with this rule, for all who stand behind the call? The rule must allow the caller, and
-/// each principal before it: nobody gets through another's agent what it may not have itself.
+/// Checks whether the rule allows `caller` and each principal before it: nobody gets through another agent what it may not
+/// call itself (confused deputy).
 ///
 /// # Errors
 /// [`ChainRefused`].
@@ -201,7 +201,7 @@ pub fn check(trust: &Trust, rule: &CallerRule, caller: &Caller, principals: &[Pr
     trust.check(rule, caller)?;
     let allows = |who: Option<CallerId>| {
         let own = who == Some(CallerId::Publisher(trust.owner)) || who == Some(CallerId::Node(trust.node));
-        // Whoever sits at a node that is trusted, and its owner's agents there, are as good as the node.
+        // Local users of a trusted node, and its owner's agents, count as the node.
         if who == Some(caller.id()) {
             return true;
         }

@@ -1,4 +1,4 @@
-//! Which tasks are kept, and in which order they are listed. A node has thousands: what is known of each is small.
+//! Which tasks are kept, and in which order they are listed. A node has thousands, so the entry of each is small.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::record::{Record, Scope};
 
-/// How many tasks are kept, and how many bytes they take on the disk; beyond, the oldest go. A quarter of it for one
-/// caller and half of it for one agent, so that neither one fills the store; the bytes are what a small machine can
-/// spare, and hold 10,000 tasks of 26 KB for one caller.
+/// How many tasks are kept, and how many bytes they take on disk; beyond that the oldest are evicted. One caller has a
+/// quarter of it and one agent half, so that neither fills the store; the bytes are what a small machine can spare, and
+/// hold 10,000 tasks of 26 KB for one caller.
 const LIMITS: Limits = Limits {
     all: Amount { tasks: 20_000, bytes: 1 << 30 },
     of_agent: Amount { tasks: 20_000, bytes: 512 << 20 },
     of_scope: Amount { tasks: 10_000, bytes: 256 << 20 },
 };
-/// Tasks that one write forgets: their keys must fit into its batch. What is still too much goes with the next write.
+/// Tasks that one write evicts: their keys must fit into its batch. The next write evicts the rest.
 pub(crate) const FORGOTTEN_AT_ONCE: usize = 1_024;
 
-/// Whose tasks of which agent stand in one list.
+/// Agent and scope: their tasks are one list.
 type List = (String, Scope);
 
-/// What is known of a task without reading it: the row that stands beside the task's own.
+/// The summary of a task: a row beside the task's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Summary {
     /// The agent's name.
@@ -34,25 +34,25 @@ pub(crate) struct Summary {
     pub context_id: String,
     pub state: TaskState,
     pub changed_ms: i64,
-    /// Bytes that the task takes as it is stored.
+    /// Bytes of the stored task.
     pub bytes: u64,
     /// The id of the message that began it.
     pub message_id: String,
-    /// A failure that the stored task does not tell of, since it was not written again.
+    /// A failure that the stored task does not have, because it was not written again.
     pub failure: Option<NotedFailure>,
 }
 
-/// Why a task failed that could not, or need not, be written again.
+/// Why a task failed that was not written again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum NotedFailure {
     /// The node ended while the task's turn ran.
     NodeEnded,
-    /// What the turn came to could not be written.
+    /// The result of the turn could not be written.
     ResultNotKept,
 }
 
 impl NotedFailure {
-    /// What the task's status says of it.
+    /// The task's status message.
     pub fn message(self) -> &'static str {
         match self {
             NotedFailure::NodeEnded => "the node ended while the task was running; send the message again",
@@ -62,7 +62,7 @@ impl NotedFailure {
 }
 
 impl Summary {
-    /// Of a task that takes `bytes` as it is stored.
+    /// The summary of a task whose record has `bytes`.
     pub fn of(record: &Record, bytes: usize) -> Summary {
         let task = &record.task;
         let began = task.history.iter().flatten().next();
@@ -79,7 +79,7 @@ impl Summary {
     }
 }
 
-/// A task as it is held here: a summary that shares what many have in common.
+/// A summary in memory: it shares what many tasks have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Meta {
     list: Arc<List>,
@@ -97,14 +97,14 @@ impl Meta {
     }
 }
 
-/// A task's place in a list, the newest first.
+/// A task's position in a list, the newest first.
 pub(crate) type Order = (Reverse<i64>, Arc<str>);
 
 pub(crate) fn order(changed_ms: i64, id: &str) -> Order {
     (Reverse(changed_ms), id.into())
 }
 
-/// The page token that goes on behind this place (SPEC P-57).
+/// The token of the page behind this position (SPEC P-57).
 pub(crate) fn page_token((changed_ms, id): &Order) -> String {
     format!("{}.{id}", changed_ms.0)
 }
@@ -114,7 +114,7 @@ pub(crate) fn read_token(token: &str) -> Option<Order> {
     Some(order(at.parse().ok()?, id))
 }
 
-/// Whether a task is not over, when it changed last, and its id: the smallest is forgotten first.
+/// Whether a task is not terminal, when it changed last, and its id: the smallest is evicted first.
 type Age = (bool, i64, Arc<str>);
 
 /// One page of tasks.
@@ -124,7 +124,7 @@ pub(crate) struct Page {
     pub total: usize,
 }
 
-/// What a page is chosen by.
+/// The filter of a page.
 pub(crate) struct Filter<'a> {
     pub agent: &'a str,
     pub scope: CallerId,
@@ -133,7 +133,7 @@ pub(crate) struct Filter<'a> {
     pub after_ms: Option<i64>,
 }
 
-/// Tasks, and what they take as they are stored.
+/// A number of tasks and their stored bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Amount {
     tasks: usize,
@@ -162,7 +162,7 @@ struct Limits {
     of_scope: Amount,
 }
 
-/// Tasks of which the oldest are forgotten first.
+/// Tasks in the order of eviction.
 #[derive(Debug, Default)]
 struct Aged {
     ages: BTreeSet<Age>,
@@ -186,15 +186,15 @@ impl Aged {
 /// The tasks of a node.
 pub(crate) struct Listing {
     limits: Limits,
-    /// This node's owner, whose tasks others' never push out.
+    /// This node's owner, whose tasks are never evicted for others'.
     own: Scope,
     metas: BTreeMap<Arc<str>, Meta>,
     /// Newest first, for each agent and scope.
     orders: BTreeMap<Arc<List>, BTreeSet<Order>>,
-    /// What is forgotten first, for each agent and scope, and for each scope.
+    /// The order of eviction, for each agent and scope, and for each scope.
     lists: BTreeMap<Arc<List>, Aged>,
     scopes: BTreeMap<Scope, Aged>,
-    /// Which task a message began.
+    /// The task that a message began.
     began: BTreeMap<(Arc<List>, Arc<str>), Arc<str>>,
     all: Amount,
 }
@@ -217,7 +217,7 @@ impl Listing {
         }
     }
 
-    /// Notes a task as it is now.
+    /// Adds or updates a task.
     pub fn note(&mut self, id: &str, summary: &Summary) {
         self.forget(id);
         let id: Arc<str> = id.into();
@@ -240,7 +240,7 @@ impl Listing {
         self.metas.insert(id, meta);
     }
 
-    /// What is known of a task.
+    /// The summary of a task.
     pub fn summary(&self, id: &str) -> Option<Summary> {
         let meta = self.metas.get(id)?;
         let (agent, scope) = &*meta.list;
@@ -261,10 +261,10 @@ impl Listing {
         self.began.get(&(Arc::new((agent.to_owned(), scope)), message_id.into())).map(|id| &**id)
     }
 
-    /// The tasks that are forgotten to make room for one as it is to be written: of its scope the oldest, those that
-    /// are over first, so that nobody's tasks push out somebody else's; of its agent, and of all, those of the scope
-    /// that takes most, of this node's owner last. Several tasks may come at one time, and each take the same for the
-    /// oldest: what is too much then goes with the next.
+    /// The tasks that are evicted to make room for one that is to be written: the oldest of its scope, terminal ones first,
+    /// so that one caller's tasks do not evict another's; then, for the limits of the agent and of all, those of the scope
+    /// that takes most, this node's owner last. Several writes at one time may choose the same tasks; the next write evicts
+    /// the rest.
     pub fn surplus(&self, id: &str, wanted: &Summary) -> Vec<Arc<str>> {
         let before = self.metas.get(id).map_or(Amount::default(), |meta| Amount { tasks: 1, bytes: meta.bytes });
         let more = |amount: Amount| amount.without(before).and(Amount { tasks: 1, bytes: wanted.bytes });
@@ -298,7 +298,7 @@ impl Listing {
         room.gone.into_iter().collect()
     }
 
-    /// Forgets a task.
+    /// Removes a task.
     pub fn forget(&mut self, id: &str) {
         let Some((id, meta)) = self.metas.remove_entry(id) else { return };
         let (scope, age) = (meta.list.1, meta.age(&id));
@@ -321,7 +321,7 @@ impl Listing {
         }
     }
 
-    /// The page behind a token; `None` when that is none.
+    /// The page behind a token; `None` if the token is invalid.
     pub fn page(&self, filter: &Filter<'_>, token: Option<&str>, size: usize) -> Option<Page> {
         let none = BTreeSet::new();
         let order = self.orders.get(&(filter.agent.to_owned(), Scope(filter.scope))).unwrap_or(&none);
@@ -345,19 +345,19 @@ impl Listing {
     }
 }
 
-/// What is being forgotten to make room.
+/// The tasks that are chosen for eviction.
 struct Room<'a> {
     listing: &'a Listing,
     /// The task that the room is for.
     spared: &'a str,
     gone: BTreeSet<Arc<str>>,
-    /// What of that was the agent's, and all of it.
+    /// The amount that was the agent's, and the whole amount.
     of_agent: Amount,
     all: Amount,
 }
 
 impl<'a> Room<'a> {
-    /// Takes the oldest of `from`, one after the other, until what is `too_much` is within the limit.
+    /// Chooses the oldest of `from` until `too_much` is within the limit.
     fn make(&mut self, mut too_much: Amount, limit: Amount, from: impl Iterator<Item = &'a Aged>, agent: &str) {
         for (_, _, id) in from.flat_map(|aged| &aged.ages) {
             if !too_much.passes(limit) || self.gone.len() == FORGOTTEN_AT_ONCE {

@@ -1,7 +1,9 @@
-//! What decides in `calls`: plain data in, plain data out.
+//! The deciding code of `calls`: plain data in, plain data out.
 
 pub mod chain;
 pub(crate) mod listing;
 pub(crate) mod record;
 pub mod shares;
+pub(crate) mod size;
 pub mod task;
+pub mod trust_level;

@@ -1,6 +1,4 @@
-//! A task as it is kept, and what it may take.
-
-use std::io;
+//! A task as it is stored, and its size limits.
 
 use a2a::Task;
 use althing_protocol::CallerId;
@@ -10,30 +8,30 @@ use serde::{Deserialize, Serialize};
 use super::task;
 
 /// Bytes of a stored task: what a batch holds beside the summary (2 KiB at most) and the keys of the tasks that are
-/// forgotten with it (1,024 of 36 bytes, twice).
+/// evicted with it (1,024 of 36 bytes, twice).
 pub(crate) const RECORD_BYTES_MAX: usize = BATCH_BYTES_MAX - (256 << 10);
-/// Bytes of a stored task when a turn begins, or makes an artifact: the turn's last word, or why it failed, its words
-/// before that, the metadata that it gives the task, and what the runtime has kept must always fit beside it.
+/// Bytes of a stored task when a turn begins, or adds an artifact: the final status message, the agent's earlier messages,
+/// the task's metadata, and what the runtime stores must always fit beside it.
 pub(crate) const WORKING_BYTES_MAX: usize = RECORD_BYTES_MAX
-    - task::WORD_STORED_BYTES_MAX
-    - task::WORDS_STORED_BYTES_MAX
+    - task::STATUS_MESSAGE_STORED_BYTES_MAX
+    - task::AGENT_MESSAGES_STORED_BYTES_MAX
     - task::METADATA_STORED_BYTES_MAX
     - task::REMEMBERED_BYTES_MAX
     - (4 << 10);
 
-/// A task with what is not shown of it.
+/// A task with what A2A does not show of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub task: Task,
     /// The agent's name.
     pub agent: String,
-    /// Whose task it is: the caller's owner, or the calling node where that has none.
+    /// Whose task it is: the caller's owner, or the calling node if it has none.
     pub scope: Scope,
-    /// What the runtime asked to have kept.
+    /// What the runtime stores for the next turn.
     pub remembered: Option<String>,
 }
 
-/// Whose a task is, as it is stored.
+/// Whose task it is, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(crate) struct Scope(pub CallerId);
@@ -49,21 +47,4 @@ impl TryFrom<String> for Scope {
     fn try_from(id: String) -> Result<Self, Self::Error> {
         id.parse().map(Scope)
     }
-}
-
-/// Bytes that a value takes in a stored task.
-pub(crate) fn stored_bytes(value: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // What cannot be encoded fits nowhere.
-    ciborium::into_writer(value, &mut count).map_or(usize::MAX, |()| count.0)
 }

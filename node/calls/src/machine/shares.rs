@@ -1,8 +1,8 @@
-//! Who may have how many of the turns that run at once, and of the memory that their tasks take.
+//! Shares of the turns that run at once, and of their tasks' memory.
 //!
-//! Turns that were begun are never stopped for others, so that room must be kept: a part of everything for each nearness
-//! that is nearer than a stranger's, and no more than a part for one caller, for one agent, and for one caller with one agent.
-//! Strangers of one origin are one caller here.
+//! Running turns are never stopped in favour of others, so capacity is reserved: a part for each trust level above
+//! untrusted. One caller, one agent, and one caller with one agent each have a limited part. Untrusted peers of one origin
+//! count as one caller.
 
 use std::collections::BTreeMap;
 
@@ -10,84 +10,84 @@ use althing_communication::{Crowd, Nearness};
 
 use crate::machine::record::Scope;
 
-/// What turns take.
+/// The capacity that turns take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     /// Turns.
     pub turns: usize,
-    /// Bytes of memory that their tasks take, about.
+    /// Estimated bytes of memory of their tasks.
     pub bytes: usize,
 }
 
 impl Load {
-    fn and(self, other: Load) -> Load {
+    fn plus(self, other: Load) -> Load {
         Load { turns: self.turns.saturating_add(other.turns), bytes: self.bytes.saturating_add(other.bytes) }
     }
 
-    fn without(self, other: Load) -> Load {
+    fn minus(self, other: Load) -> Load {
         Load { turns: self.turns.saturating_sub(other.turns), bytes: self.bytes.saturating_sub(other.bytes) }
     }
 
-    fn of(self, parts: usize, of: usize) -> Load {
-        Load { turns: (self.turns * parts / of).max(1), bytes: self.bytes / of * parts }
+    fn fraction(self, numerator: usize, denominator: usize) -> Load {
+        Load { turns: (self.turns * numerator / denominator).max(1), bytes: self.bytes / denominator * numerator }
     }
 
-    fn passes(self, limit: Load) -> bool {
+    fn exceeds(self, limit: Load) -> bool {
         self.turns > limit.turns || self.bytes > limit.bytes
     }
 }
 
-/// Whose share a turn is of.
+/// Whose share a turn counts against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Whose {
+pub(crate) enum ShareOwner {
     /// A caller's.
     Scope(Scope),
-    /// That of strangers who come from one place.
+    /// That of untrusted peers of one origin.
     Crowd(Crowd),
 }
 
-/// Who wants a turn, and of which agent.
+/// A turn's claim on the capacity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim<Key> {
-    /// Whose share it is of.
-    pub whose: Key,
-    /// How near that is to this node.
+    /// Whose share it counts against.
+    pub owner: Key,
+    /// The trust level of the caller.
     pub nearness: Nearness,
     /// The agent.
     pub agent: String,
-    /// What its task takes so far.
+    /// Estimated memory of its task so far.
     pub bytes: usize,
-    /// Turns that the agent's runtime runs at once, where it is fewer than its share.
+    /// Turns that the agent's runtime runs at once, if fewer than its share.
     pub agent_turns_max: Option<usize>,
 }
 
-/// What is used up.
+/// Which capacity is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Crowded {
-    /// All that there is, or all that there is for those who are no nearer.
-    #[error("this node works on as much as it can; try again later")]
+pub enum OverCapacity {
+    /// That of the node, or its part for this trust level.
+    #[error("this node is at its capacity; try again later")]
     Node,
     /// The agent's share.
-    #[error("this agent works on as much as it can; try again later")]
+    #[error("this agent is at its capacity; try again later")]
     Agent,
     /// The caller's share.
-    #[error("this node works on as much of yours as one caller may have; wait for an answer, or cancel a task")]
+    #[error("this caller's share of the node's capacity is used up; wait for an answer, or cancel a task")]
     Scope,
 }
 
-/// The turns that run.
+/// The capacity and what running turns take of it.
 #[derive(Debug)]
 pub struct Shares<Key: Ord> {
-    most: Load,
-    /// By how near they are.
+    capacity: Load,
+    /// By trust level.
     all: BTreeMap<Nearness, Load>,
     callers: BTreeMap<Key, Load>,
-    /// Of one agent, by how near the callers are.
+    /// Of one agent, by the callers' trust level.
     agents: BTreeMap<(String, Nearness), Load>,
-    callers_of: BTreeMap<(String, Key), Load>,
+    callers_of_agent: BTreeMap<(String, Key), Load>,
 }
 
-/// Eighths of all that callers so near, and all who are farther, may have together.
+/// Eighths of the capacity that callers of this trust level and below may have together.
 fn eighths(nearness: Nearness) -> usize {
     match nearness {
         Nearness::Own => 8,
@@ -99,49 +99,49 @@ fn eighths(nearness: Nearness) -> usize {
 
 const ALL: [Nearness; 4] = [Nearness::Stranger, Nearness::InUse, Nearness::Trusted, Nearness::Own];
 
-/// Something whose share is counted.
-fn held<K: Ord>(map: &BTreeMap<K, Load>, key: &K) -> Load {
+/// The load that is counted under a key.
+fn load_of<K: Ord>(map: &BTreeMap<K, Load>, key: &K) -> Load {
     map.get(key).copied().unwrap_or_default()
 }
 
 impl<Key: Ord + Clone> Shares<Key> {
-    /// For so many turns and bytes in all.
+    /// A capacity of so many turns and bytes.
     #[must_use]
-    pub fn new(most: Load) -> Shares<Key> {
+    pub fn new(capacity: Load) -> Shares<Key> {
         Shares {
-            most,
+            capacity,
             all: BTreeMap::new(),
             callers: BTreeMap::new(),
             agents: BTreeMap::new(),
-            callers_of: BTreeMap::new(),
+            callers_of_agent: BTreeMap::new(),
         }
     }
 
-    /// What is taken.
+    /// The load of all turns.
     #[must_use]
     pub fn all(&self) -> Load {
-        self.all.values().fold(Load::default(), |sum, load| sum.and(*load))
+        self.all.values().fold(Load::default(), |sum, load| sum.plus(*load))
     }
 
     /// Begins a turn.
     ///
     /// # Errors
-    /// [`Crowded`]; nothing is taken then.
-    pub fn begin(&mut self, claim: &Claim<Key>) -> Result<(), Crowded> {
+    /// [`OverCapacity`]; nothing is counted then.
+    pub fn begin(&mut self, claim: &Claim<Key>) -> Result<(), OverCapacity> {
         let more = Load { turns: 1, bytes: claim.bytes };
         self.check(claim, more)?;
-        self.change(claim, |load| load.and(more));
+        self.change(claim, |load| load.plus(more));
         Ok(())
     }
 
-    /// A turn's task takes more.
+    /// Adds to the memory of a turn's task.
     ///
     /// # Errors
-    /// [`Crowded`]; nothing is taken then.
-    pub fn grow(&mut self, claim: &mut Claim<Key>, bytes: usize) -> Result<(), Crowded> {
+    /// [`OverCapacity`]; nothing is counted then.
+    pub fn grow(&mut self, claim: &mut Claim<Key>, bytes: usize) -> Result<(), OverCapacity> {
         let more = Load { turns: 0, bytes };
         self.check(claim, more)?;
-        self.change(claim, |load| load.and(more));
+        self.change(claim, |load| load.plus(more));
         claim.bytes = claim.bytes.saturating_add(bytes);
         Ok(())
     }
@@ -149,47 +149,48 @@ impl<Key: Ord + Clone> Shares<Key> {
     /// A turn ends.
     pub fn end(&mut self, claim: &Claim<Key>) {
         let less = Load { turns: 1, bytes: claim.bytes };
-        self.change(claim, |load| load.without(less));
+        self.change(claim, |load| load.minus(less));
     }
 
-    fn check(&self, claim: &Claim<Key>, more: Load) -> Result<(), Crowded> {
-        let (most, is_own) = (self.most, claim.nearness == Nearness::Own);
-        let mut of_agent = most.of(1, 2);
+    fn check(&self, claim: &Claim<Key>, more: Load) -> Result<(), OverCapacity> {
+        let (capacity, is_own) = (self.capacity, claim.nearness == Nearness::Own);
+        let mut of_agent = capacity.fraction(1, 2);
         of_agent.turns = of_agent.turns.min(claim.agent_turns_max.unwrap_or(usize::MAX)).max(1);
-        // This node's owner may have three quarters, so that others are never shut out; another caller an eighth.
-        let of_caller = if is_own { most.of(3, 4) } else { most.of(1, 8) };
-        let of_both = if is_own { of_agent.of(3, 4) } else { of_agent.of(1, 4) };
-        // A caller with nothing under way may always have one, however large its task is.
-        let first = held(&self.callers, &claim.whose).turns <= usize::from(more.turns == 0);
+        // This node's owner may have three quarters, so that others always get some; another caller an eighth.
+        let of_caller = if is_own { capacity.fraction(3, 4) } else { capacity.fraction(1, 8) };
+        let of_both = if is_own { of_agent.fraction(3, 4) } else { of_agent.fraction(1, 4) };
+        // A caller without a running turn may always have one, however large its task is.
+        let first = load_of(&self.callers, &claim.owner).turns <= usize::from(more.turns == 0);
         let within = |now: Load, limit: Load| {
             let limit = if first { Load { bytes: usize::MAX, ..limit } } else { limit };
-            !now.and(more).passes(limit)
+            !now.plus(more).exceeds(limit)
         };
-        // Those who are nearer can take all that there is for others too; what others have is never theirs alone.
-        let no_nearer = |load: &dyn Fn(Nearness) -> Load| {
-            ALL.iter().filter(|other| **other <= claim.nearness).fold(Load::default(), |sum, at| sum.and(load(*at)))
+        // Higher trust levels may also use the part of lower ones.
+        let up_to_level = |load: &dyn Fn(Nearness) -> Load| {
+            ALL.iter().filter(|other| **other <= claim.nearness).fold(Load::default(), |sum, at| sum.plus(load(*at)))
         };
         let eighths = eighths(claim.nearness);
-        let farther = no_nearer(&|nearness| held(&self.all, &nearness));
-        if self.all().and(more).passes(most) || farther.and(more).passes(most.of(eighths, 8)) {
-            return Err(Crowded::Node);
+        let farther = up_to_level(&|nearness| load_of(&self.all, &nearness));
+        if self.all().plus(more).exceeds(capacity) || farther.plus(more).exceeds(capacity.fraction(eighths, 8)) {
+            return Err(OverCapacity::Node);
         }
-        let caller_of = (claim.agent.clone(), claim.whose.clone());
-        if !within(held(&self.callers, &claim.whose), of_caller) || !within(held(&self.callers_of, &caller_of), of_both)
+        let caller_of_agent = (claim.agent.clone(), claim.owner.clone());
+        if !within(load_of(&self.callers, &claim.owner), of_caller)
+            || !within(load_of(&self.callers_of_agent, &caller_of_agent), of_both)
         {
-            return Err(Crowded::Scope);
+            return Err(OverCapacity::Scope);
         }
-        let of = |nearness| held(&self.agents, &(claim.agent.clone(), nearness));
-        let all = ALL.iter().fold(Load::default(), |sum, nearness| sum.and(of(*nearness)));
-        if !within(all, of_agent) || !within(no_nearer(&of), of_agent.of(eighths, 8)) {
-            return Err(Crowded::Agent);
+        let of = |nearness| load_of(&self.agents, &(claim.agent.clone(), nearness));
+        let all = ALL.iter().fold(Load::default(), |sum, nearness| sum.plus(of(*nearness)));
+        if !within(all, of_agent) || !within(up_to_level(&of), of_agent.fraction(eighths, 8)) {
+            return Err(OverCapacity::Agent);
         }
         Ok(())
     }
 
     fn change(&mut self, claim: &Claim<Key>, change: impl Fn(Load) -> Load) {
         fn at<K: Ord>(map: &mut BTreeMap<K, Load>, key: K, change: impl Fn(Load) -> Load) {
-            let load = change(held(map, &key));
+            let load = change(load_of(map, &key));
             if load.turns == 0 {
                 map.remove(&key)
             } else {
@@ -197,9 +198,9 @@ impl<Key: Ord + Clone> Shares<Key> {
             };
         }
         at(&mut self.all, claim.nearness, &change);
-        at(&mut self.callers, claim.whose.clone(), &change);
+        at(&mut self.callers, claim.owner.clone(), &change);
         at(&mut self.agents, (claim.agent.clone(), claim.nearness), &change);
-        at(&mut self.callers_of, (claim.agent.clone(), claim.whose.clone()), &change);
+        at(&mut self.callers_of_agent, (claim.agent.clone(), claim.owner.clone()), &change);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The life of a task: what its agent makes of it, step by step, and the events that follow.
+//! The state of a task: applies its agent's outputs, and gives the events that follow.
 
 use a2a::{
     Artifact, Message, Part, PartContent, Role, StreamResponse, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus,
@@ -8,105 +8,111 @@ use althing_execution::agent::{Made, Metadata};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use crate::machine::record::stored_bytes;
+use crate::machine::size::stored_bytes;
 
 /// Artifacts of one task.
 const ARTIFACTS_MAX: usize = 256;
 /// Bytes of an answer: what one frame carries.
 pub const ANSWER_BYTES_MAX: usize = althing_protocol::limits::BODY_BYTES_MAX;
-/// Bytes of all artifacts of one task, as JSON: with the last word, and without its history, it always fits an answer.
+/// Bytes of all artifacts of one task, as JSON: with the status message, without the history, it always fits an answer.
 pub const ARTIFACT_BYTES_MAX: usize = ANSWER_BYTES_MAX - (192 << 10);
-/// Bytes of a message that an agent says with a state, as JSON.
-pub const WORD_BYTES_MAX: usize = 64 << 10;
-/// The same as it is stored: nothing takes more than 9 bytes for 4 of JSON (`0.1,`).
-pub const WORD_STORED_BYTES_MAX: usize = WORD_BYTES_MAX * 5 / 2;
-/// Messages that an agent said in a task before what it says now, and their bytes as JSON: beyond, a word on the way is
-/// there until the next one.
-const WORDS_MAX: usize = 256;
-const WORDS_BYTES_MAX: usize = WORD_BYTES_MAX;
-/// The same as they are stored.
-pub const WORDS_STORED_BYTES_MAX: usize = WORD_STORED_BYTES_MAX;
-/// Bytes of what a runtime has kept for a task's next turn.
+/// Bytes of a status message, as JSON.
+pub const STATUS_MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// The same as stored: nothing takes more than 9 bytes for 4 of JSON (`0.1,`).
+pub const STATUS_MESSAGE_STORED_BYTES_MAX: usize = STATUS_MESSAGE_BYTES_MAX * 5 / 2;
+/// Earlier agent messages that a task's history keeps, and their bytes as JSON: beyond that, an intermediate status message
+/// is dropped by the next.
+const AGENT_MESSAGES_MAX: usize = 256;
+const AGENT_MESSAGES_BYTES_MAX: usize = STATUS_MESSAGE_BYTES_MAX;
+/// The same as stored.
+pub const AGENT_MESSAGES_STORED_BYTES_MAX: usize = STATUS_MESSAGE_STORED_BYTES_MAX;
+/// Bytes that a runtime may store for a task's next turn.
 pub const REMEMBERED_BYTES_MAX: usize = 64 << 10;
-/// Bytes of why a turn failed; what is longer is cut.
+/// Bytes of the reason of a failure; a longer one is cut.
 pub const REASON_BYTES_MAX: usize = 4 << 10;
 /// Bytes of a task's metadata, as JSON.
 pub const METADATA_BYTES_MAX: usize = 64 << 10;
-/// The same as it is stored.
+/// The same as stored.
 pub const METADATA_STORED_BYTES_MAX: usize = METADATA_BYTES_MAX * 5 / 2;
-/// Bytes of all that was said in one task, as JSON.
+/// Bytes of a task's history, as JSON.
 pub const HISTORY_BYTES_MAX: usize = 2 << 20;
 
-/// Why a step is not taken.
+/// Why an output is not applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     /// The task is over.
     #[error("the task is over")]
     Over,
-    /// The agent names a state that an agent cannot choose.
+    /// The agent sets a state that an agent cannot set.
     #[error("an agent cannot set a task to {0:?}")]
     State(TaskState),
-    /// The agent makes more than a task may hold.
-    #[error("the task holds {0}, and takes no more")]
+    /// The output does not fit into the task.
+    #[error("the task has reached its limit of {0}")]
     TooMuch(String),
 }
 
-/// How much an output takes.
+/// The size of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Size {
-    /// Bytes of what is said with a state, or kept by the runtime, as JSON.
-    pub word_bytes: usize,
-    /// The same as it is stored.
-    pub word_stored_bytes: usize,
-    /// Bytes of what is part of the answer, as JSON.
+    /// Bytes of a status message, metadata, or what the runtime stores, as JSON.
+    pub message_bytes: usize,
+    /// The same as stored.
+    pub message_stored_bytes: usize,
+    /// Bytes of artifacts and replies, as JSON.
     pub artifact_bytes: usize,
-    /// The same as it is stored.
+    /// The same as stored.
     pub stored_bytes: usize,
-    /// Bytes of memory that the task takes more.
-    pub held_bytes: usize,
+    /// Bytes of memory by which the task grows.
+    pub memory_bytes: usize,
 }
 
-/// How much an output takes. Words, and the metadata of a task, replace those before: each has a bound of its own.
+/// The size of an output. Status messages and metadata replace earlier ones: each has a limit of its own.
 #[must_use]
 pub fn size(made: &Made) -> Size {
-    let answer =
-        |artifact_bytes, stored_bytes, held_bytes| Size { artifact_bytes, stored_bytes, held_bytes, ..Size::default() };
-    let word = |word_bytes, word_stored_bytes| Size { word_bytes, word_stored_bytes, ..Size::default() };
+    let answer = |artifact_bytes, stored_bytes, memory_bytes| Size {
+        artifact_bytes,
+        stored_bytes,
+        memory_bytes,
+        ..Size::default()
+    };
+    let word = |message_bytes, message_stored_bytes| Size { message_bytes, message_stored_bytes, ..Size::default() };
     match made {
         Made::Artifact { artifact, .. } => {
-            answer(bytes(artifact), stored_bytes(artifact), held_artifact_bytes(artifact))
+            answer(bytes(artifact), stored_bytes(artifact), artifact_memory_bytes(artifact))
         }
-        Made::Reply(message) => answer(bytes(message), stored_bytes(message), held_message_bytes(message)),
+        Made::Reply(message) => answer(bytes(message), stored_bytes(message), message_memory_bytes(message)),
         Made::Status(_, Some(message)) => word(bytes(message), stored_bytes(message)),
         Made::Begun { metadata: Some(metadata), .. } => {
-            Size { held_bytes: members_bytes(metadata.iter()), ..word(bytes(metadata), stored_bytes(metadata)) }
+            Size { memory_bytes: members_bytes(metadata.iter()), ..word(bytes(metadata), stored_bytes(metadata)) }
         }
         Made::Remember(kept) => word(kept.len(), kept.len()),
         Made::Status(_, None) | Made::Begun { metadata: None, .. } => Size::default(),
         Made::Annotated(made, metadata) => {
             let mut size = size(made);
             if size.artifact_bytes > 0 {
-                // It stands in the event, and in nothing that is stored.
+                // It is in the event only, and not stored.
                 size.artifact_bytes = size.artifact_bytes.saturating_add(bytes(metadata));
             } else {
-                size.word_bytes = size.word_bytes.saturating_add(bytes(metadata));
-                size.word_stored_bytes = size.word_stored_bytes.saturating_add(stored_bytes(metadata));
+                size.message_bytes = size.message_bytes.saturating_add(bytes(metadata));
+                size.message_stored_bytes = size.message_stored_bytes.saturating_add(stored_bytes(metadata));
             }
             size
         }
     }
 }
 
-/// Is that more than may be said with a state, or kept by the runtime?
+/// Whether the output exceeds the limit of status messages, or of what the runtime stores.
 #[must_use]
-pub fn says_too_much(made: &Made, size: &Size) -> bool {
+pub fn exceeds_message_limit(made: &Made, size: &Size) -> bool {
     match made {
         Made::Remember(kept) => kept.len() > REMEMBERED_BYTES_MAX,
-        _ => size.word_bytes > WORD_BYTES_MAX || size.word_stored_bytes > WORD_STORED_BYTES_MAX,
+        _ => {
+            size.message_bytes > STATUS_MESSAGE_BYTES_MAX || size.message_stored_bytes > STATUS_MESSAGE_STORED_BYTES_MAX
+        }
     }
 }
 
-/// How many bytes of JSON that is.
+/// Bytes of the value as JSON.
 pub fn bytes(value: &impl serde::Serialize) -> usize {
     serde_json::to_vec(value).map_or(usize::MAX, |json| json.len())
 }
@@ -126,24 +132,24 @@ pub fn submitted(id: String, context_id: String, mut message: Message, now: Date
     }
 }
 
-/// The task takes another message and is submitted anew.
+/// Continues the task with another message: it is submitted again.
 ///
 /// # Errors
 /// [`StepError::Over`].
-pub fn continued(task: &mut Task, mut message: Message, now: DateTime<Utc>) -> Result<(), StepError> {
+pub fn continue_with(task: &mut Task, mut message: Message, now: DateTime<Utc>) -> Result<(), StepError> {
     if task.status.state.is_terminal() {
         return Err(StepError::Over);
     }
     message.task_id = Some(task.id.clone());
     message.context_id = Some(task.context_id.clone());
-    keep_word(task);
+    keep_status_message(task);
     task.history.get_or_insert_default().push(message);
     task.status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: Some(now) };
     Ok(())
 }
 
-/// The message that continued a task was refused by its agent: the task is as it was `before`.
-pub fn take_back(task: &mut Task, before: TaskStatus) {
+/// Undoes [`continue_with`], after the agent refused the message: restores the status `before`.
+pub fn undo_continue(task: &mut Task, before: TaskStatus) {
     let history = task.history.get_or_insert_default();
     history.pop();
     let kept =
@@ -154,11 +160,11 @@ pub fn take_back(task: &mut Task, before: TaskStatus) {
     task.status = before;
 }
 
-/// What the agent said with a state is part of what was said: a question always, a word on the way while there is room.
-fn keep_word(task: &mut Task) {
+/// Moves the status message into the history: always if the task was idle, otherwise while there is room.
+fn keep_status_message(task: &mut Task) {
     let Some(word) = task.status.message.take() else { return };
     let history = task.history.get_or_insert_default();
-    if rests(&task.status.state) || has_room(history, &word) {
+    if is_idle(&task.status.state) || has_room(history, &word) {
         history.push(word);
     }
 }
@@ -166,16 +172,16 @@ fn keep_word(task: &mut Task) {
 fn has_room(history: &[Message], word: &Message) -> bool {
     let said = || history.iter().filter(|message| message.role == Role::Agent);
     let bytes = said().chain([word]).map(bytes).fold(0, usize::saturating_add);
-    said().count() < WORDS_MAX && bytes <= WORDS_BYTES_MAX
+    said().count() < AGENT_MESSAGES_MAX && bytes <= AGENT_MESSAGES_BYTES_MAX
 }
 
-/// True where a turn ends and the task waits: for the person, or for ever.
+/// Whether the state is terminal or interrupted (A2A): no turn runs.
 #[must_use]
-pub fn rests(state: &TaskState) -> bool {
+pub fn is_idle(state: &TaskState) -> bool {
     state.is_terminal() || matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
 }
 
-/// Takes what the agent made; gives the event that tells of it.
+/// Applies an output of the agent; gives the event.
 ///
 /// # Errors
 /// See [`StepError`].
@@ -185,7 +191,7 @@ pub fn step(task: &mut Task, made: Made, now: DateTime<Utc>) -> Result<Option<St
     }
     match made {
         Made::Remember(_) => Ok(None),
-        Made::Reply(message) => Ok(Some(set(task, TaskState::Completed, Some(message), now))),
+        Made::Reply(message) => Ok(Some(set_status(task, TaskState::Completed, Some(message), now))),
         Made::Begun { state, metadata } => {
             if matches!(state, TaskState::Submitted | TaskState::Working) {
                 task.status.state = state;
@@ -196,10 +202,10 @@ pub fn step(task: &mut Task, made: Made, now: DateTime<Utc>) -> Result<Option<St
             if matches!(*made, Made::Status(..)) {
                 merge(&mut task.metadata, Some(metadata.clone()))?;
             }
-            Ok(step(task, *made, now)?.map(|event| annotated(event, Some(metadata))))
+            Ok(step(task, *made, now)?.map(|event| with_metadata(event, Some(metadata))))
         }
         Made::Status(TaskState::Unspecified | TaskState::Submitted, _) => Err(StepError::State(TaskState::Submitted)),
-        Made::Status(state, message) => Ok(Some(set(task, state, message, now))),
+        Made::Status(state, message) => Ok(Some(set_status(task, state, message, now))),
         Made::Artifact { artifact, append, last } => {
             add(task.artifacts.get_or_insert_default(), artifact.clone(), append)?;
             Ok(Some(StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
@@ -214,14 +220,14 @@ pub fn step(task: &mut Task, made: Made, now: DateTime<Utc>) -> Result<Option<St
     }
 }
 
-/// Sets the status; gives the event that tells of it.
-pub fn set(task: &mut Task, state: TaskState, message: Option<Message>, now: DateTime<Utc>) -> StreamResponse {
+/// Sets the status; gives the event.
+pub fn set_status(task: &mut Task, state: TaskState, message: Option<Message>, now: DateTime<Utc>) -> StreamResponse {
     let message = message.map(|mut message| {
         message.task_id = Some(task.id.clone());
         message.context_id = Some(task.context_id.clone());
         message
     });
-    keep_word(task);
+    keep_status_message(task);
     task.status = TaskStatus { state, message, timestamp: Some(now) };
     StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
         task_id: task.id.clone(),
@@ -231,8 +237,8 @@ pub fn set(task: &mut Task, state: TaskState, message: Option<Message>, now: Dat
     })
 }
 
-/// The event with the metadata that its agent gave it.
-pub fn annotated(mut event: StreamResponse, metadata: Option<Metadata>) -> StreamResponse {
+/// Adds the agent's metadata to an event.
+pub fn with_metadata(mut event: StreamResponse, metadata: Option<Metadata>) -> StreamResponse {
     match &mut event {
         StreamResponse::StatusUpdate(update) => update.metadata = metadata,
         StreamResponse::ArtifactUpdate(update) => update.metadata = metadata,
@@ -241,7 +247,7 @@ pub fn annotated(mut event: StreamResponse, metadata: Option<Metadata>) -> Strea
     event
 }
 
-/// What is new replaces what has the same name; what is too much changes nothing.
+/// Merges metadata: new members replace those of the same name. Nothing changes if the result is too large.
 ///
 /// # Errors
 /// [`StepError::TooMuch`].
@@ -275,7 +281,7 @@ fn add(artifacts: &mut Vec<Artifact>, artifact: Artifact, append: bool) -> Resul
     Ok(())
 }
 
-/// Text that follows text is one part: else an answer of a thousand pieces would have a thousand parts.
+/// Joins text to preceding text, so that an answer streamed in a thousand chunks is one part.
 fn join(parts: &mut Vec<a2a::Part>, part: a2a::Part) {
     let plain = |part: &a2a::Part| part.metadata.is_none() && part.filename.is_none();
     match (parts.last_mut(), &part.content) {
@@ -292,9 +298,9 @@ fn join(parts: &mut Vec<a2a::Part>, part: a2a::Part) {
     }
 }
 
-/// The task as it is shown: the last `history_length` messages (all when not given), artifacts only when wanted.
+/// The task with the last `history_length` messages (all if none is given), and with artifacts if requested.
 #[must_use]
-pub fn shown(mut task: Task, history_length: Option<i32>, artifacts: bool) -> Task {
+pub fn view(mut task: Task, history_length: Option<i32>, artifacts: bool) -> Task {
     if let (Some(length), Some(history)) = (history_length, &mut task.history) {
         let keep = usize::try_from(length).unwrap_or(0);
         history.drain(..history.len().saturating_sub(keep));
@@ -308,10 +314,10 @@ pub fn shown(mut task: Task, history_length: Option<i32>, artifacts: bool) -> Ta
     task
 }
 
-/// The task with as much of its history, the newest last, as makes it `max` bytes of JSON at most. A2A leaves to the
-/// server how much history it shows when not told.
+/// Drops the oldest messages of the history until the task has at most `max` bytes of JSON. A2A lets the server choose the
+/// length of the history if the client names none.
 #[must_use]
-pub fn fitted(mut task: Task, max: usize) -> Task {
+pub fn fit(mut task: Task, max: usize) -> Task {
     let bytes = |value: &Task| serde_json::to_vec(value).map_or(usize::MAX, |json| json.len());
     if bytes(&task) <= max {
         return task;
@@ -331,51 +337,51 @@ pub fn fitted(mut task: Task, max: usize) -> Task {
     task
 }
 
-/// What an earlier message of the same id makes of a message.
+/// Whether a message repeats an earlier one of the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
-    /// There is none: it is new.
-    Never,
-    /// It is the same, sent once more.
+pub enum Duplicate {
+    /// No earlier message has its id.
+    No,
+    /// It is the same message, sent again.
     Same,
-    /// It is another one.
-    Other,
+    /// It is another message with the same id.
+    Different,
 }
 
-/// Was the message said in the task already? Of its ids those count that it names: the node fills in the others.
+/// Compares a message with the task's history by its id. Ids that it leaves out are those that the node filled in.
 #[must_use]
-pub fn heard(task: &Task, message: &Message) -> Heard {
+pub fn compare_message(task: &Task, message: &Message) -> Duplicate {
     let mut said = task.history.iter().flatten().filter(|said| said.role != Role::Agent);
-    let Some(earlier) = said.find(|said| said.message_id == message.message_id) else { return Heard::Never };
+    let Some(earlier) = said.find(|said| said.message_id == message.message_id) else { return Duplicate::No };
     let mut again = message.clone();
     again.task_id = again.task_id.or_else(|| earlier.task_id.clone());
     again.context_id = again.context_id.or_else(|| earlier.context_id.clone());
-    // As they are written: what is empty and what is absent are one.
+    // Compared as JSON: empty and absent members are equal.
     let same = serde_json::to_value(&again).ok() == serde_json::to_value(earlier).ok();
-    if same { Heard::Same } else { Heard::Other }
+    if same { Duplicate::Same } else { Duplicate::Different }
 }
 
-/// Bytes of memory that a task takes, about: a number in a list takes 2 bytes of JSON, and here as much as any value.
+/// Estimated bytes of memory of a task. JSON length is no measure: a number in a list has 2 bytes there, and here a value's.
 #[must_use]
-pub fn held_bytes(task: &Task) -> usize {
-    let messages = task.history.iter().flatten().chain(&task.status.message).map(held_message_bytes);
-    let artifacts = task.artifacts.iter().flatten().map(held_artifact_bytes);
+pub fn memory_bytes(task: &Task) -> usize {
+    let messages = task.history.iter().flatten().chain(&task.status.message).map(message_memory_bytes);
+    let artifacts = task.artifacts.iter().flatten().map(artifact_memory_bytes);
     let task = OBJECT_BYTES + members_bytes(task.metadata.iter().flatten());
     messages.chain(artifacts).fold(task, usize::saturating_add)
 }
 
-fn held_message_bytes(message: &Message) -> usize {
+fn message_memory_bytes(message: &Message) -> usize {
     OBJECT_BYTES + parts_bytes(&message.parts) + members_bytes(message.metadata.iter().flatten())
 }
 
-/// The same of one artifact.
-fn held_artifact_bytes(artifact: &Artifact) -> usize {
+/// Estimated bytes of memory of one artifact.
+fn artifact_memory_bytes(artifact: &Artifact) -> usize {
     OBJECT_BYTES + parts_bytes(&artifact.parts) + members_bytes(artifact.metadata.iter().flatten())
 }
 
-/// What a message, a part or an artifact takes that is empty.
+/// Bytes of an empty message, part or artifact.
 const OBJECT_BYTES: usize = 256;
-/// What a JSON value takes, and the key of a member beside its letters.
+/// Bytes of a JSON value, and of a member's key beside its characters.
 const VALUE_BYTES: usize = size_of::<Value>();
 const KEY_BYTES: usize = size_of::<String>();
 
@@ -405,9 +411,9 @@ fn value_bytes(value: &Value) -> usize {
     VALUE_BYTES + inside
 }
 
-/// Has the task room for another message?
+/// Whether the history has room for another message.
 #[must_use]
-pub fn takes(task: &Task, message: &Message) -> bool {
+pub fn has_room_for(task: &Task, message: &Message) -> bool {
     let bytes = |message: &Message| serde_json::to_vec(message).map_or(usize::MAX, |json| json.len());
     let said = task.history.iter().flatten().chain([message]).map(bytes);
     said.fold(0, usize::saturating_add) <= HISTORY_BYTES_MAX
@@ -455,7 +461,7 @@ mod tests {
         let mut first = Message::new(Role::User, vec![Part::text("hi")]);
         first.metadata = Some(Default::default());
         let mut task = submitted("t".to_owned(), "c".to_owned(), first.clone(), now());
-        assert_eq!(heard(&task, &first), Heard::Same);
+        assert_eq!(compare_message(&task, &first), Duplicate::Same);
         let changes: [fn(&mut Message); 4] = [
             |message| message.parts.push(Part::text("more")),
             |message| message.metadata = Some([("a".to_owned(), Value::from(1))].into()),
@@ -465,19 +471,22 @@ mod tests {
         for change in changes {
             let mut other = first.clone();
             change(&mut other);
-            assert_eq!(heard(&task, &other), Heard::Other, "{other:?}");
+            assert_eq!(compare_message(&task, &other), Duplicate::Different, "{other:?}");
             other.message_id.push('2');
-            assert_eq!(heard(&task, &other), Heard::Never);
+            assert_eq!(compare_message(&task, &other), Duplicate::No);
         }
         let second = Message::new(Role::User, vec![Part::text("and?")]);
-        continued(&mut task, second.clone(), now()).expect("another message");
-        assert_eq!((heard(&task, &second), heard(&task, &first)), (Heard::Same, Heard::Same));
+        continue_with(&mut task, second.clone(), now()).expect("another message");
+        assert_eq!(
+            (compare_message(&task, &second), compare_message(&task, &first)),
+            (Duplicate::Same, Duplicate::Same)
+        );
     }
 
     #[test]
     fn memory_is_counted_by_what_values_take_and_not_by_their_json() {
         let of = |part: Part| {
-            held_bytes(&submitted("t".to_owned(), "c".to_owned(), Message::new(Role::User, vec![part]), now()))
+            memory_bytes(&submitted("t".to_owned(), "c".to_owned(), Message::new(Role::User, vec![part]), now()))
         };
         let empty = of(Part::text(""));
         assert_eq!(of(Part::text("x".repeat(1_000))), empty + 1_000);
@@ -490,11 +499,11 @@ mod tests {
     fn nothing_happens_to_a_task_that_is_over() {
         for state in [TaskState::Completed, TaskState::Failed, TaskState::Canceled, TaskState::Rejected] {
             let mut task = task();
-            set(&mut task, state, None, now());
+            set_status(&mut task, state, None, now());
             let before = task.clone();
             assert_eq!(step(&mut task, piece("x", false), now()), Err(StepError::Over));
             assert_eq!(step(&mut task, Made::Status(TaskState::Working, None), now()), Err(StepError::Over));
-            assert_eq!(continued(&mut task, Message::new(Role::User, vec![]), now()), Err(StepError::Over));
+            assert_eq!(continue_with(&mut task, Message::new(Role::User, vec![]), now()), Err(StepError::Over));
             assert_eq!(task, before);
         }
     }
@@ -504,12 +513,12 @@ mod tests {
         let mut task = task();
         for number in 0..10 {
             let said = Message::new(Role::User, vec![Part::text(format!("{number}{}", "x".repeat(1_000)))]);
-            continued(&mut task, said, now()).expect("another message");
+            continue_with(&mut task, said, now()).expect("another message");
         }
         let whole = serde_json::to_vec(&task).expect("JSON").len();
-        assert_eq!(fitted(task.clone(), whole), task);
+        assert_eq!(fit(task.clone(), whole), task);
         for max in (0..whole).rev().step_by(97) {
-            let shown = fitted(task.clone(), max);
+            let shown = fit(task.clone(), max);
             let kept = shown.history.as_deref().unwrap_or_default();
             let all = task.history.as_deref().unwrap_or_default();
             assert_eq!(kept, &all[all.len() - kept.len()..], "the newest stay");
@@ -523,26 +532,26 @@ mod tests {
         let mut task = task();
         let question = Message::new(Role::Agent, vec![Part::text("which?")]);
         step(&mut task, Made::Status(TaskState::InputRequired, Some(question)), now()).expect("a step");
-        continued(&mut task, Message::new(Role::User, vec![Part::text("that")]), now()).expect("another message");
+        continue_with(&mut task, Message::new(Role::User, vec![Part::text("that")]), now()).expect("another message");
         let said: Vec<Option<&str>> = task.history.as_ref().expect("history").iter().map(Message::text).collect();
         assert_eq!(said, [Some("hi"), Some("which?"), Some("that")]);
-        assert_eq!(shown(task.clone(), Some(1), true).history.map(|history| history.len()), Some(1));
-        assert_eq!(shown(task, Some(0), true).history, None);
+        assert_eq!(view(task.clone(), Some(1), true).history.map(|history| history.len()), Some(1));
+        assert_eq!(view(task, Some(0), true).history, None);
     }
 
     #[test]
     fn of_a_history_that_is_shown_in_part_the_newest_messages_are_shown() {
         let mut task = task();
         for text in ["one", "two", "three"] {
-            continued(&mut task, Message::new(Role::User, vec![Part::text(text)]), now()).expect("another message");
+            continue_with(&mut task, Message::new(Role::User, vec![Part::text(text)]), now()).expect("another message");
         }
         let all = ["hi", "one", "two", "three"];
         for length in 0..6 {
-            let shown = shown(task.clone(), i32::try_from(length).ok(), true).history.unwrap_or_default();
+            let shown = view(task.clone(), i32::try_from(length).ok(), true).history.unwrap_or_default();
             let said: Vec<&str> = shown.iter().filter_map(Message::text).collect();
             assert_eq!(said, all[all.len().saturating_sub(length)..], "{length}");
         }
-        assert_eq!(shown(task.clone(), None, true).history, task.history);
+        assert_eq!(view(task.clone(), None, true).history, task.history);
     }
 
     #[test]
@@ -553,18 +562,18 @@ mod tests {
             step(&mut task, Made::Status(TaskState::Working, word(text)), now()).expect("a step");
         }
         step(&mut task, Made::Status(TaskState::Working, None), now()).expect("a step");
-        set(&mut task, TaskState::Completed, word("done"), now());
+        set_status(&mut task, TaskState::Completed, word("done"), now());
         let said: Vec<Option<&str>> = task.history.as_ref().expect("history").iter().map(Message::text).collect();
         assert_eq!(said, [Some("hi"), Some("looking"), Some("looking again")]);
         assert_eq!(task.status.message.as_ref().and_then(Message::text), Some("done"));
         let mut task = super::tests::task();
-        for _ in 0..2 * WORDS_MAX {
+        for _ in 0..2 * AGENT_MESSAGES_MAX {
             step(&mut task, Made::Status(TaskState::Working, word("x")), now()).expect("a step");
         }
-        assert_eq!(task.history.as_ref().map(Vec::len), Some(1 + WORDS_MAX));
+        assert_eq!(task.history.as_ref().map(Vec::len), Some(1 + AGENT_MESSAGES_MAX));
         let mut task = super::tests::task();
         for _ in 0..10 {
-            let long = word(&"x".repeat(WORDS_BYTES_MAX / 4));
+            let long = word(&"x".repeat(AGENT_MESSAGES_BYTES_MAX / 4));
             step(&mut task, Made::Status(TaskState::Working, long), now()).expect("a step");
         }
         assert_eq!(task.history.as_ref().map(Vec::len), Some(1 + 3));
@@ -576,11 +585,12 @@ mod tests {
             [(TaskState::InputRequired, false), (TaskState::Working, false), (TaskState::Working, true)]
         {
             let mut task = task();
-            let text = if long { "x".repeat(WORDS_BYTES_MAX) } else { "which?".to_owned() };
-            set(&mut task, state, Some(Message::new(Role::Agent, vec![Part::text(text)])), now());
+            let text = if long { "x".repeat(AGENT_MESSAGES_BYTES_MAX) } else { "which?".to_owned() };
+            set_status(&mut task, state, Some(Message::new(Role::Agent, vec![Part::text(text)])), now());
             let before = task.clone();
-            continued(&mut task, Message::new(Role::User, vec![Part::text("that")]), now()).expect("another message");
-            take_back(&mut task, before.status.clone());
+            continue_with(&mut task, Message::new(Role::User, vec![Part::text("that")]), now())
+                .expect("another message");
+            undo_continue(&mut task, before.status.clone());
             assert_eq!(task, before);
         }
     }

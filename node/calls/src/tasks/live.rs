@@ -1,4 +1,4 @@
-//! A task that is not over: its turn, and those who listen to it.
+//! A live task: its turn, and its listeners.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,20 +12,20 @@ use tokio_util::sync::CancellationToken;
 use crate::error::OperationError;
 use crate::machine::record::Record;
 use crate::machine::task;
-use crate::operation::CallMetadata;
-use crate::tasks::opening::{Answer, Opened, Opening, Outcome};
+use crate::request::CallMetadata;
+use crate::tasks::first_response::{Answer, FirstResponse, FirstResponseReceiver, Outcome};
 
-/// Events that wait for one listener. When they are full, the agent waits for it.
+/// Events that are queued for one listener. When its queue is full, the agent waits.
 const EVENTS: usize = 64;
 /// Listeners of one task.
 pub(crate) const LISTENERS_MAX: usize = 64;
-/// A listener that takes nothing for this long is dropped, so that it cannot hold up the agent and the others.
+/// A listener that reads nothing for this long is dropped, so that it does not block the agent and the other listeners.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a turn is begun with, beside its task.
+/// The request that begins a turn, beside its task.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Asked {
-    /// What travelled beside the message.
+pub(crate) struct TurnRequest {
+    /// The metadata of the call.
     pub call: CallMetadata,
     /// `metadata` of the request.
     pub metadata: Option<Metadata>,
@@ -33,7 +33,7 @@ pub(crate) struct Asked {
     pub accepted_output_modes: Option<Vec<String>>,
     /// `historyLength` of its configuration.
     pub history_length: Option<i32>,
-    /// How the task stood before the message continued it; none for a new task.
+    /// The task's status before the message continued it; none for a new task.
     pub before: Option<TaskStatus>,
     /// Whether the agent may answer without a task.
     pub may_reply: bool,
@@ -41,10 +41,10 @@ pub(crate) struct Asked {
     pub message_id: String,
 }
 
-impl Asked {
-    pub fn new(request: &a2a::SendMessageRequest, call: &CallMetadata, may_reply: bool) -> Asked {
+impl TurnRequest {
+    pub fn new(request: &a2a::SendMessageRequest, call: &CallMetadata, may_reply: bool) -> TurnRequest {
         let configuration = request.configuration.as_ref();
-        Asked {
+        TurnRequest {
             call: call.clone(),
             metadata: request.metadata.clone(),
             accepted_output_modes: configuration.and_then(|c| c.accepted_output_modes.clone()),
@@ -56,139 +56,139 @@ impl Asked {
     }
 }
 
-/// A task that is not over.
-pub(crate) struct Live {
-    pub(super) now: Mutex<Now>,
+/// A task whose turn runs.
+pub(crate) struct LiveTask {
+    pub(super) now: Mutex<LiveState>,
     /// The task's id, and the agent's name.
     pub(super) id: String,
     pub agent: String,
-    /// What this turn was begun with.
-    pub(super) asked: Asked,
-    /// What is known of its answer.
+    /// The request that began this turn.
+    pub(super) request: TurnRequest,
+    /// The result, if the turn leaves no task.
     pub answer: Answer,
-    /// Cancels the turn that runs.
+    /// Cancels the turn.
     pub cancel: CancellationToken,
-    /// Whether it is cancelled for a new message: then its task goes on.
+    /// Whether it was cancelled for a new message: then its task goes on.
     pub(super) interrupted: AtomicBool,
-    /// The state that was last written; whoever waits for the turn's end watches it.
+    /// The state that was written last; watched to wait for the end of the turn.
     pub state: watch::Sender<TaskState>,
 }
 
-/// Somebody who hears what happens to a task.
+/// A receiver of a task's events.
 #[derive(Clone)]
 pub(crate) struct Listener {
     sender: mpsc::Sender<StreamResponse>,
-    /// Whether it hears of the turns after this one too: it subscribed to the task, it did not send a message.
-    pub(super) stays: bool,
+    /// Whether it subscribed to the task, and so receives events of later turns too; otherwise it sent the message.
+    pub(super) is_subscription: bool,
 }
 
 impl Listener {
-    pub fn new(stays: bool) -> (Listener, mpsc::Receiver<StreamResponse>) {
+    pub fn new(is_subscription: bool) -> (Listener, mpsc::Receiver<StreamResponse>) {
         let (sender, receiver) = mpsc::channel(EVENTS);
-        (Listener { sender, stays }, receiver)
+        (Listener { sender, is_subscription }, receiver)
     }
 
-    /// True when nobody takes what it is told.
+    /// Whether its receiver was dropped.
     pub fn is_gone(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Waits for room; false when there is none for too long.
+    /// Sends an event; false if its queue stays full for too long.
     pub async fn tell(&self, event: StreamResponse) -> bool {
         self.sender.send_timeout(event, PATIENCE).await.is_ok()
     }
 }
 
-pub(super) struct Now {
+pub(super) struct LiveState {
     pub(super) record: Record,
     pub(super) listeners: Vec<Listener>,
-    /// Bytes of what was made, as JSON.
+    /// Bytes of the artifacts, as JSON.
     pub(super) artifact_bytes: usize,
-    /// Bytes of the task as it is stored, at most: that of when the turn began, and of all that was made since.
+    /// Upper bound of the stored task's bytes: those when the turn began, and of all outputs since.
     pub(super) stored_bytes: usize,
-    /// How the agent said that the turn ends. It becomes the task's state when it is on disk, not before.
+    /// How the agent ended the turn. It becomes the task's state once it is on disk.
     pub(super) ending: Option<Ending>,
     pub(super) running: bool,
-    /// Whether the agent made a task of the message.
+    /// Whether the agent has begun a task.
     pub(super) begun: bool,
-    /// Those who wait for how the answer begins: whoever sent the message, and sent it again.
-    pub(super) openings: Vec<oneshot::Sender<Opening>>,
-    /// How many of them have not heard it.
+    /// Clients that wait for the first response: the message may have been sent more than once.
+    pub(super) first_responses: Vec<oneshot::Sender<FirstResponse>>,
+    /// How many of them have not received it.
     pub(super) waiting: usize,
-    /// Whether somebody heard how the answer begins, or waits for all of it.
-    pub(super) wanted: bool,
-    pub(super) named: Named,
+    /// Whether a client received the first response, or waits for the whole answer.
+    pub(super) keep_alive: bool,
+    pub(super) disclosure: Disclosure,
 }
 
-/// Whether a turn leaves a task behind, as far as that hangs on who was given its id.
+/// Whether the task's id was disclosed, which decides whether the turn must leave a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Named {
-    /// Nobody was given it: the agent may answer without a task.
-    Nowhere,
-    /// Somebody was given it before the agent had answered: the task stays.
+pub(super) enum Disclosure {
+    /// Not disclosed: the agent may answer without a task.
+    NotDisclosed,
+    /// Disclosed before the agent answered: the task stays.
     Disclosed,
-    /// The agent answered without a task: nobody is given it any more.
+    /// The agent answered without a task: the id is not disclosed any more.
     Withdrawn,
 }
 
-/// How the agent said that a turn ends.
+/// How the agent ended a turn.
 pub(super) enum Ending {
     Status(TaskState, Option<Message>, Option<Metadata>),
     Reply(Message),
 }
 
-impl Now {
-    /// The answer begins with the task as it is.
+impl LiveState {
+    /// Sends the task as the first response.
     pub(super) fn open(&mut self) {
         self.begun = true;
         self.listeners.retain(|held| !held.is_gone());
-        for opening in std::mem::take(&mut self.openings) {
+        for opening in std::mem::take(&mut self.first_responses) {
             let opened = if self.listeners.len() == LISTENERS_MAX {
-                Opening::Refused(crowded(&self.record.task.id))
+                FirstResponse::Refused(too_many_listeners(&self.record.task.id))
             } else {
                 let (listener, receiver) = Listener::new(false);
                 self.listeners.push(listener);
-                Opening::Task(self.record.task.clone(), receiver)
+                FirstResponse::Task(self.record.task.clone(), receiver)
             };
-            // Who asked may have gone away.
+            // The client may have hung up.
             let _ = opening.send(opened);
         }
     }
 
-    /// The turn is over: an answer that has not begun is its outcome, or else the task as it is.
+    /// The turn is over: sends its outcome, or else the task, to clients that wait for the first response.
     pub(super) fn close(&mut self, outcome: Option<Outcome>) {
         self.begun = true;
-        for opening in std::mem::take(&mut self.openings) {
+        for opening in std::mem::take(&mut self.first_responses) {
             let (_, nothing_more) = mpsc::channel(1);
-            let task = || Opening::Task(self.record.task.clone(), nothing_more);
-            // Who asked may have gone away.
-            let _ = opening.send(outcome.clone().map_or_else(task, Opening::from));
+            let task = || FirstResponse::Task(self.record.task.clone(), nothing_more);
+            // The client may have hung up.
+            let _ = opening.send(outcome.clone().map_or_else(task, FirstResponse::from));
         }
     }
 }
 
-/// Waits for how an answer begins. When all who do hang up before they hear it, nobody was told which task it is, and
-/// nobody else could cancel it: it is given up.
-pub(crate) struct Waiting {
-    live: Arc<Live>,
-    opened: Opened,
+/// Waits for the first response. If all clients that wait hang up before it, nobody knows the task's id and could cancel
+/// it: the turn is cancelled.
+pub(crate) struct AnswerWaiter {
+    live: Arc<LiveTask>,
+    opened: FirstResponseReceiver,
 }
 
-impl Waiting {
-    /// How the answer begins; nothing when the turn ended without a word.
-    pub async fn opening(mut self) -> Option<Opening> {
+impl AnswerWaiter {
+    /// The first response; none if the turn ended without one.
+    pub async fn first_response(mut self) -> Option<FirstResponse> {
         let opening = (&mut self.opened).await.ok();
-        self.live.want();
+        self.live.keep_alive();
         opening
     }
 }
 
-impl Drop for Waiting {
+impl Drop for AnswerWaiter {
     fn drop(&mut self) {
         let given_up = {
             let mut now = self.live.lock();
             now.waiting -= 1;
-            now.waiting == 0 && !now.wanted
+            now.waiting == 0 && !now.keep_alive
         };
         if given_up {
             self.live.cancel.cancel();
@@ -196,13 +196,13 @@ impl Drop for Waiting {
     }
 }
 
-impl Live {
-    /// A turn that begins, of a task that takes `stored_bytes`, and those who waited for it.
-    pub fn new(record: Record, stored_bytes: usize, listeners: Vec<Listener>, asked: Asked) -> Live {
+impl LiveTask {
+    /// A turn that begins, with the listeners that waited for it; the stored task has `stored_bytes`.
+    pub fn new(record: Record, stored_bytes: usize, listeners: Vec<Listener>, asked: TurnRequest) -> LiveTask {
         let state = watch::Sender::new(record.task.status.state.clone());
         let artifact_bytes = record.task.artifacts.iter().flatten().map(task::bytes).sum();
         let (id, agent) = (record.task.id.clone(), record.agent.clone());
-        let now = Now {
+        let now = LiveState {
             record,
             listeners,
             artifact_bytes,
@@ -210,16 +210,16 @@ impl Live {
             ending: None,
             running: true,
             begun: !asked.may_reply,
-            openings: Vec::new(),
+            first_responses: Vec::new(),
             waiting: 0,
-            wanted: false,
-            named: Named::Nowhere,
+            keep_alive: false,
+            disclosure: Disclosure::NotDisclosed,
         };
-        Live {
+        LiveTask {
             now: Mutex::new(now),
             id,
             agent,
-            asked,
+            request: asked,
             answer: Answer::default(),
             cancel: CancellationToken::new(),
             interrupted: AtomicBool::new(false),
@@ -231,83 +231,83 @@ impl Live {
         self.lock().record.clone()
     }
 
-    /// Stops the turn for a new message, and waits until its task is at rest, with what was made kept.
+    /// Stops the turn for a new message and waits until its task is idle; its outputs so far are kept.
     pub async fn interrupt(&self) {
         self.interrupted.store(true, Ordering::Release);
         self.cancel.cancel();
         // The sender lives in `self`: waiting cannot fail.
-        let _ = self.state.subscribe().wait_for(task::rests).await;
+        let _ = self.state.subscribe().wait_for(task::is_idle).await;
     }
 
     pub fn running(&self) -> bool {
         self.lock().running
     }
 
-    /// The task as it is now, and all that happens to it from now on; nothing when too many listen.
-    pub fn listen(&self, stays: bool) -> Option<(Task, mpsc::Receiver<StreamResponse>)> {
+    /// The task as it is now and its further events; none if there are too many listeners.
+    pub fn listen(&self, is_subscription: bool) -> Option<(Task, mpsc::Receiver<StreamResponse>)> {
         let mut now = self.lock();
         now.listeners.retain(|held| !held.is_gone());
         if now.listeners.len() == LISTENERS_MAX {
             return None;
         }
-        let (listener, receiver) = Listener::new(stays);
+        let (listener, receiver) = Listener::new(is_subscription);
         now.listeners.push(listener);
         Some((now.record.task.clone(), receiver))
     }
 
-    /// Waits for how the answer to the message begins.
-    pub fn open(self: &Arc<Live>) -> Waiting {
+    /// Waits for the first response to the message.
+    pub fn open(self: &Arc<LiveTask>) -> AnswerWaiter {
         let (sender, opened) = oneshot::channel();
         let mut now = self.lock();
         now.waiting += 1;
-        now.openings.retain(|opening| !opening.is_closed());
-        if now.openings.len() == LISTENERS_MAX {
-            // Who asked is just asking.
-            let _ = sender.send(Opening::Refused(crowded(&self.id)));
+        now.first_responses.retain(|opening| !opening.is_closed());
+        if now.first_responses.len() == LISTENERS_MAX {
+            // The receiver is in this very function.
+            let _ = sender.send(FirstResponse::Refused(too_many_listeners(&self.id)));
         } else {
-            now.openings.push(sender);
-            if !now.running || now.named == Named::Withdrawn && self.answer.outcome().is_some() {
+            now.first_responses.push(sender);
+            if !now.running || now.disclosure == Disclosure::Withdrawn && self.answer.outcome().is_some() {
                 now.close(self.answer.outcome());
             } else if now.begun {
                 now.open();
             }
         }
         drop(now);
-        Waiting { live: self.clone(), opened }
+        AnswerWaiter { live: self.clone(), opened }
     }
 
-    /// Somebody waits for all of the answer, or knows of the task: nobody else gives it up by hanging up.
-    pub fn want(&self) {
-        self.lock().wanted = true;
+    /// A client waits for the whole answer, or knows the task: others that hang up no longer cancel the turn.
+    pub fn keep_alive(&self) {
+        self.lock().keep_alive = true;
     }
 
-    /// Somebody is to be given the task's id: then it stays. False when the agent answered without a task before.
+    /// Marks the task's id as disclosed: the task stays. False if the agent has answered without a task.
     pub fn disclose(&self) -> bool {
         let mut now = self.lock();
-        if now.named == Named::Withdrawn {
+        if now.disclosure == Disclosure::Withdrawn {
             return false;
         }
-        now.named = Named::Disclosed;
+        now.disclosure = Disclosure::Disclosed;
         true
     }
 
-    /// The agent answered without a task. False when somebody was given the task's id: then it stays.
-    pub(super) fn leaves_no_task(&self) -> bool {
+    /// The agent answered without a task. False if the task's id was disclosed: then the task stays.
+    pub(super) fn withdraw_task_id(&self) -> bool {
         let mut now = self.lock();
-        if now.named == Named::Disclosed {
+        if now.disclosure == Disclosure::Disclosed {
             return false;
         }
-        now.named = Named::Withdrawn;
+        now.disclosure = Disclosure::Withdrawn;
         true
     }
 
-    /// Is this the turn of that message?
+    /// Whether that message began this turn.
     pub fn is_of(&self, message_id: &str) -> bool {
-        self.asked.message_id == message_id
+        self.request.message_id == message_id
     }
 
-    /// An event as whoever sent the message hears it: where the agent ended the turn with an error, that error.
-    pub fn told(&self, event: StreamResponse) -> Result<StreamResponse, OperationError> {
+    /// An event as the sender of the message receives it: the agent's error, if it ended the turn with one.
+    pub fn for_sender(&self, event: StreamResponse) -> Result<StreamResponse, OperationError> {
         match (&event, self.answer.outcome()) {
             (StreamResponse::StatusUpdate(update), Some(Outcome::Refused(error)))
                 if update.status.state == TaskState::Failed =>
@@ -318,12 +318,12 @@ impl Live {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Now> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, LiveState> {
         self.now.lock().expect("no holder of the task panics")
     }
 
-    /// Changes the task under its lock; then tells every listener, one event after the other.
-    pub(super) async fn change(&self, change: impl FnOnce(&mut Now) -> Option<StreamResponse>) {
+    /// Changes the task under its lock; then sends the event to every listener.
+    pub(super) async fn change(&self, change: impl FnOnce(&mut LiveState) -> Option<StreamResponse>) {
         let (event, listeners) = {
             let mut now = self.lock();
             let event = change(&mut now);
@@ -338,8 +338,8 @@ impl Live {
     }
 }
 
-/// Too many listen.
-pub(crate) fn crowded(id: &str) -> OperationError {
+/// The task has too many listeners.
+pub(crate) fn too_many_listeners(id: &str) -> OperationError {
     OperationError::busy(format!("{LISTENERS_MAX} listen to task {id}; GetTask shows it"))
 }
 
@@ -362,7 +362,7 @@ mod tests {
             }
         };
         let hearing = async {
-            // It takes nothing until it is behind by as much as there is room for.
+            // It reads nothing until its queue is full.
             tokio::time::sleep(PATIENCE / 2).await;
             let mut heard = Vec::new();
             while let Some(StreamResponse::Message(message)) = events.recv().await {

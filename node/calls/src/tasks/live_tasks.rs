@@ -1,5 +1,4 @@
-//! The tasks that are not over, as far as they are in memory: turns that run, and who waits for the next turn of a
-//! task at rest.
+//! Live tasks in memory: turns that run, and listeners that wait for the next turn of an idle task.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,53 +8,53 @@ use tokio::sync::mpsc;
 
 use crate::error::OperationError;
 use crate::machine::record::Record;
-use crate::machine::shares::{Claim, Crowded, Load, Shares, Whose};
-use crate::tasks::live::{Asked, LISTENERS_MAX, Listener, Live, crowded};
+use crate::machine::shares::{Claim, Load, OverCapacity, ShareOwner, Shares};
+use crate::tasks::live::{LISTENERS_MAX, Listener, LiveTask, TurnRequest, too_many_listeners};
 
-/// Turns that may run at once, and the memory that their tasks take; beyond, new ones are refused. A task that is
-/// worked on is held up to three times: as it is, as its agent was given it, and as it is written.
+/// Turns that may run at once, and the memory of their tasks; beyond that new ones are refused. A task whose turn runs is
+/// in memory up to three times: as it is, as its agent was given it, and as it is written.
 const LIVE_MAX: Load = Load { turns: 4_096, bytes: 128 << 20 };
-/// Tasks at rest share these gates.
-const GATES: usize = 32;
+/// Write locks, which idle tasks share.
+const WRITE_LOCKS: usize = 32;
 
-/// The tasks that are not over.
+/// The live tasks.
 pub(crate) struct LiveTasks {
     tasks: Mutex<Tasks>,
-    /// Taken while a task at rest is changed, so that of two changes the second sees the first; by task id.
-    gates: [tokio::sync::Mutex<()>; GATES],
+    /// Held while an idle task is changed, so that changes are serialized; by task id.
+    write_locks: [tokio::sync::Mutex<()>; WRITE_LOCKS],
 }
 
 struct Tasks {
-    /// Those whose turn runs, and what it has of what there is.
-    live: BTreeMap<String, (Arc<Live>, Claim<Whose>)>,
-    shares: Shares<Whose>,
-    /// Who waits for the next turn of a task at rest.
+    /// Tasks whose turn runs, and their claims on the capacity.
+    live: BTreeMap<String, (Arc<LiveTask>, Claim<ShareOwner>)>,
+    shares: Shares<ShareOwner>,
+    /// Listeners that wait for the next turn of an idle task.
     waiting: BTreeMap<String, Vec<Listener>>,
 }
 
 impl LiveTasks {
-    /// None yet.
+    /// No tasks yet.
     pub fn new() -> LiveTasks {
         let tasks = Tasks { live: BTreeMap::new(), shares: Shares::new(LIVE_MAX), waiting: BTreeMap::new() };
-        LiveTasks { tasks: Mutex::new(tasks), gates: Default::default() }
+        LiveTasks { tasks: Mutex::new(tasks), write_locks: Default::default() }
     }
 
     /// The turn of a task, while it runs.
-    pub fn running(&self, id: &str) -> Option<Arc<Live>> {
+    pub fn running(&self, id: &str) -> Option<Arc<LiveTask>> {
         self.tasks().live.get(id).map(|(live, _)| live).filter(|live| live.running()).cloned()
     }
 
-    /// A task as its turn has made it so far.
+    /// The current record of a task whose turn runs.
     pub fn record(&self, id: &str) -> Option<Record> {
         self.tasks().live.get(id).map(|(live, _)| live.record())
     }
 
-    /// Is this a task of that agent, whose turn runs?
+    /// Whether this is a task of that agent whose turn runs.
     pub fn is_of(&self, id: &str, agent: &str) -> bool {
         self.tasks().live.get(id).is_some_and(|(live, _)| live.agent == agent)
     }
 
-    /// Turns that run.
+    /// The number of turns that run.
     pub fn count(&self) -> usize {
         self.tasks().live.values().filter(|(live, _)| live.running()).count()
     }
@@ -65,38 +64,38 @@ impl LiveTasks {
         self.tasks().live.values().filter(|(live, _)| live.agent == agent).for_each(|(live, _)| live.cancel.cancel());
     }
 
-    /// Waits until nobody else changes the task while it is at rest.
-    pub async fn gate(&self, id: &str) -> tokio::sync::MutexGuard<'_, ()> {
+    /// Locks an idle task for a change.
+    pub async fn write_lock(&self, id: &str) -> tokio::sync::MutexGuard<'_, ()> {
         let sum = id.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-        self.gates[sum % GATES].lock().await
+        self.write_locks[sum % WRITE_LOCKS].lock().await
     }
 
-    /// A turn begins; those who waited for it listen. The task's gate is held, or nobody knows the task yet.
-    /// `claim` says whose turn it is; the task takes `stored_bytes` as it is stored.
+    /// Begins a turn; listeners that waited for it are attached. The caller holds the task's write lock, or the task is new.
+    /// `claim` is its claim on the capacity, `stored_bytes` the size of the stored task.
     pub fn begin(
         &self,
         record: &Record,
-        claim: Claim<Whose>,
+        claim: Claim<ShareOwner>,
         stored_bytes: usize,
-        asked: Asked,
-    ) -> Result<Arc<Live>, OperationError> {
+        asked: TurnRequest,
+    ) -> Result<Arc<LiveTask>, OperationError> {
         let mut tasks = self.tasks();
         tasks.shares.begin(&claim).map_err(|crowded| OperationError::busy(crowded.to_string()))?;
         let waiting = tasks.waiting.remove(&record.task.id).unwrap_or_default();
-        let live = Arc::new(Live::new(record.clone(), stored_bytes, waiting, asked));
+        let live = Arc::new(LiveTask::new(record.clone(), stored_bytes, waiting, asked));
         let before = tasks.live.insert(record.task.id.clone(), (live.clone(), claim));
         debug_assert!(before.is_none(), "a task has one turn at a time");
         Ok(live)
     }
 
-    /// The task of a turn takes so much more memory.
-    pub fn grow(&self, id: &str, bytes: usize) -> Result<(), Crowded> {
+    /// Adds to the memory that a turn's task takes.
+    pub fn grow(&self, id: &str, bytes: usize) -> Result<(), OverCapacity> {
         let Tasks { live, shares, .. } = &mut *self.tasks();
         live.get_mut(id).map_or(Ok(()), |(_, claim)| shares.grow(claim, bytes))
     }
 
-    /// Forgets a turn, and keeps those of its listeners that `end` gives for the next one.
-    pub fn put_to_rest(&self, id: &str, end: impl FnOnce() -> Vec<Listener>) {
+    /// Removes a turn that is over; the listeners that `end` gives wait for the next one.
+    pub fn finish(&self, id: &str, end: impl FnOnce() -> Vec<Listener>) {
         let mut tasks = self.tasks();
         if let Some((_, claim)) = tasks.live.remove(id) {
             tasks.shares.end(&claim);
@@ -107,21 +106,21 @@ impl LiveTasks {
         }
     }
 
-    /// Those who wait for the next turn of a task; they are forgotten here.
+    /// Removes and gives the listeners that wait for the next turn of a task.
     pub fn take_waiting(&self, id: &str) -> Vec<Listener> {
         self.tasks().waiting.remove(id).unwrap_or_default()
     }
 
-    /// The task as it is, and all that happens to it until it is over. `read` reads it where no turn runs.
+    /// Subscribes to a task: gives the task as it is and its further events. `read` reads it if no turn runs.
     pub fn listen(
         &self,
         id: &str,
         read: impl FnOnce() -> Result<Record, OperationError>,
     ) -> Result<(Task, mpsc::Receiver<StreamResponse>), OperationError> {
-        // Held from reading to listening, so that no turn begins or ends in between.
+        // Held from reading to subscribing, so that no turn begins or ends in between.
         let mut tasks = self.tasks();
         if let Some((live, _)) = tasks.live.get(id).filter(|(live, _)| live.running()) {
-            return live.listen(true).ok_or_else(|| crowded(id));
+            return live.listen(true).ok_or_else(|| too_many_listeners(id));
         }
         let task = read()?.task;
         if task.status.state.is_terminal() {
@@ -133,7 +132,7 @@ impl LiveTasks {
         });
         let waiting = tasks.waiting.entry(id.to_owned()).or_default();
         if waiting.len() == LISTENERS_MAX {
-            return Err(crowded(id));
+            return Err(too_many_listeners(id));
         }
         let (listener, events) = Listener::new(true);
         waiting.push(listener);

@@ -1,5 +1,5 @@
-//! The life of tasks, and what it stands on: the agents that work on them, the disk, the clock. Who may call is decided
-//! before; what wraps a task or moves it to another node attaches here.
+//! Runs tasks on the agents of this node; owns their store and clock. The caller check was made before. Whatever wraps a
+//! task or moves it to another node attaches here.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use chrono::{DateTime, Utc};
 
 use crate::error::OperationError;
 use crate::machine::record::{Record, Scope};
-use crate::tasks::arrivals::Arrivals;
+use crate::tasks::in_flight::InFlightMessages;
 use crate::tasks::live_tasks::LiveTasks;
 use crate::tasks::store::{TaskStore, TaskStoreError};
 
-/// An agent that this node hosts, as far as calls care.
+/// What calls need to know of an agent that this node hosts.
 #[derive(Debug, Clone)]
 pub struct HostedAgent {
-    /// Its id; its name is that of its runtime too.
+    /// Its id; its name is also that of its runtime.
     pub id: AgentId,
     /// Who may call it.
     pub callers: CallerRule,
-    /// Media types that it takes.
+    /// Media types that it accepts.
     pub input_modes: Vec<String>,
-    /// Whether a new message to a task stops the turn that runs.
+    /// Whether a new message to a task interrupts its turn.
     pub barge_in: bool,
-    /// How soon its answers are wanted: the class of its contract.
+    /// The priority of its answers, by the class of its contract.
     pub priority: Priority,
 }
 
-/// The life of tasks on this node.
+/// Runs the tasks of this node.
 #[derive(Clone)]
 pub(crate) struct TaskRunner {
     context: Arc<Context>,
@@ -44,12 +44,11 @@ struct Context {
     entropy: Entropy,
     owner: Scope,
     live: LiveTasks,
-    arrivals: Arrivals,
+    in_flight: InFlightMessages,
 }
 
 impl TaskRunner {
-    /// Opens the task store. Tasks that were running when the node ended are failed, and say so. No stored task keeps it
-    /// from opening: only summaries are read, and what cannot be written is known until the node ends.
+    /// Opens the task store, as [`crate::Hosting::open`] says.
     pub async fn open(
         store: Arc<dyn Store>,
         host: Arc<Host>,
@@ -58,8 +57,8 @@ impl TaskRunner {
         entropy: Entropy,
     ) -> Result<TaskRunner, TaskStoreError> {
         let store = TaskStore::open(store, owner, i64::try_from(clock.now_ms()).unwrap_or(i64::MAX)).await?;
-        let (live, arrivals) = (LiveTasks::new(), Arrivals::default());
-        Ok(TaskRunner { context: Arc::new(Context { host, store, clock, entropy, owner, live, arrivals }) })
+        let (live, in_flight) = (LiveTasks::new(), InFlightMessages::default());
+        Ok(TaskRunner { context: Arc::new(Context { host, store, clock, entropy, owner, live, in_flight }) })
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
@@ -71,22 +70,22 @@ impl TaskRunner {
         &self.context.host
     }
 
-    /// What is on disk.
+    /// The task store.
     pub(crate) fn store(&self) -> &TaskStore {
         &self.context.store
     }
 
-    /// Those that are not over.
+    /// The live tasks.
     pub(crate) fn live(&self) -> &LiveTasks {
         &self.context.live
     }
 
-    /// Messages that are being taken.
-    pub(crate) fn arrivals(&self) -> &Arrivals {
-        &self.context.arrivals
+    /// Messages that are being accepted.
+    pub(crate) fn in_flight(&self) -> &InFlightMessages {
+        &self.context.in_flight
     }
 
-    /// Is that the scope of this node's own owner?
+    /// Whether that is the scope of this node's own owner.
     pub(crate) fn is_own(&self, scope: Scope) -> bool {
         scope == self.context.owner
     }
@@ -95,7 +94,7 @@ impl TaskRunner {
         self.host().agent(agent.id.name()).is_some_and(|agent| agent.may_reply())
     }
 
-    /// What an agent says of itself beside its description, as far as it runs here and is up.
+    /// The agent card that a running agent serves itself, if any.
     pub(crate) fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
         self.host().agent(agent.name())?.own_card()
     }
@@ -106,7 +105,7 @@ impl TaskRunner {
         uuid::Builder::from_unix_timestamp_millis(self.context.clock.now_ms(), &random).into_uuid().to_string()
     }
 
-    /// The task as it is, if it is this caller's with this agent.
+    /// The task as it is, if it belongs to this caller and this agent.
     pub(crate) fn read(&self, agent: &HostedAgent, scope: Scope, id: &str) -> Result<Record, OperationError> {
         match self.live().record(id) {
             Some(record) => own(agent, scope, id, Some(record)),
@@ -114,22 +113,22 @@ impl TaskRunner {
         }
     }
 
-    /// The same, of a task at rest.
+    /// The same, of an idle task.
     pub(crate) fn kept(&self, agent: &HostedAgent, scope: Scope, id: &str) -> Result<Record, OperationError> {
         own(agent, scope, id, self.store().read(id).map_err(internal)?)
     }
 }
 
-/// A task is shown to nobody but the caller, and the agent, that it belongs to.
+/// The record, if it belongs to this caller and this agent.
 fn own(agent: &HostedAgent, scope: Scope, id: &str, record: Option<Record>) -> Result<Record, OperationError> {
     let own = record.filter(|record| record.agent == agent.id.name() && record.scope == scope);
     own.ok_or_else(|| OperationError::task_not_found(id))
 }
 
 pub(crate) fn internal(error: TaskStoreError) -> OperationError {
-    // That is no secret, and whoever asks can do something about it; where the disk is, and how large, is in the log.
+    // The caller is told that the disk is full; path and sizes are only in the log.
     if let TaskStoreError::Write(WriteError::Full { .. }) = error {
-        tracing::error!(%error, "a task is not taken");
+        tracing::error!(%error, "a task is refused: the disk is full");
         return OperationError::disk_full();
     }
     OperationError::internal(error.to_string())

@@ -1,7 +1,7 @@
 //! The task store of the hosting node: every task on disk, and what is needed to list them in memory.
 //!
-//! A task has two rows: the record with all that was said and made, and a summary of some hundred bytes. Only summaries
-//! are read when the node starts, so that no stored task, however large, can keep it from starting.
+//! A task has two rows: the record with its messages and artifacts, and a summary of some hundred bytes. Only summaries are
+//! read when the node starts, so that no stored task, however large, can keep it from starting.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -13,16 +13,16 @@ use crate::machine::listing::{Filter, Listing, NotedFailure, Page, Summary};
 use crate::machine::record::{Record, Scope};
 use crate::machine::task;
 
-/// TaskStore of the agents that this node hosts, by task id.
+/// Tasks of the agents that this node hosts, by task id.
 pub const TASKS: Family = Family("calls.tasks");
-/// What is known of each of them without reading it, by task id.
+/// The summary of each task, by task id.
 pub const TASK_SUMMARIES: Family = Family("calls.task-summaries");
 
 /// Summaries that are read at once when the node starts: about 1 MiB at most.
 const PAGE: usize = 512;
-/// Summaries that are written at once when the node starts; a batch holds as many of the longest.
+/// Summaries that are written at once when the node starts; a batch holds this many of the longest.
 const NOTED_AT_ONCE: usize = 512;
-/// The key under which stands that every record has its summary. No task's id is a single zero.
+/// The key of the mark that every record has its summary. No task's id is a single zero.
 const COMPLETE: &[u8] = &[0];
 
 /// Why the task store failed.
@@ -32,19 +32,19 @@ pub enum TaskStoreError {
     #[error("tasks could not be read: {0}")]
     Read(#[from] ReadError),
     /// The store could not be written.
-    #[error("the task could not be kept: {0}")]
+    #[error("the task could not be written: {0}")]
     Write(#[from] WriteError),
-    /// A stored task is not one.
+    /// A stored task is damaged.
     #[error("the stored task {id} cannot be read: {reason}")]
     Record {
-        /// Which.
+        /// Its id.
         id: String,
         /// Why.
         reason: String,
     },
 }
 
-/// A task as it is written.
+/// A task, encoded for the store.
 pub(crate) struct Encoded {
     id: String,
     bytes: Vec<u8>,
@@ -72,13 +72,12 @@ pub(crate) struct TaskStore {
 }
 
 impl TaskStore {
-    /// Opens the store. TaskStore that were not at rest when the node ended are failed, and say so. `own` is this node's
-    /// owner.
+    /// Opens the store. Tasks that were not idle when the node ended are set to failed. `own` is this node's owner.
     pub async fn open(store: Arc<dyn Store>, own: Scope, now_ms: i64) -> Result<TaskStore, TaskStoreError> {
         let (mut listing, mut interrupted) = (Listing::new(own), Vec::new());
         let mut add = |id: String, summary: Summary| {
             listing.note(&id, &summary);
-            if !task::rests(&summary.state) {
+            if !task::is_idle(&summary.state) {
                 interrupted.push(id);
             }
         };
@@ -97,7 +96,7 @@ impl TaskStore {
     pub fn read(&self, id: &str) -> Result<Option<Record>, TaskStoreError> {
         let Some(summary) = self.lock().summary(id) else { return Ok(None) };
         let Some(value) = self.store.read(TASKS, id.as_bytes())? else {
-            // It may have been forgotten between the two reads.
+            // It may have been evicted between the two reads.
             return Ok(None);
         };
         let mut record = decode(id.as_bytes(), &value)?;
@@ -107,7 +106,7 @@ impl TaskStore {
         Ok(Some(record))
     }
 
-    /// Is this a task of that agent?
+    /// Whether this is a task of that agent.
     pub fn is_of(&self, id: &str, agent: &str) -> bool {
         self.lock().summary(id).is_some_and(|summary| summary.agent == agent)
     }
@@ -117,7 +116,7 @@ impl TaskStore {
         self.lock().began_by(agent, scope, message_id).map(str::to_owned)
     }
 
-    /// Keeps a task; it survives a power cut once this completes.
+    /// Writes a task; it survives a power cut once this completes.
     pub async fn write(&self, encoded: Encoded) -> Result<(), TaskStoreError> {
         let Encoded { id, bytes, summary } = encoded;
         let mut batch = Batch::new();
@@ -127,15 +126,15 @@ impl TaskStore {
             batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes());
         }
         self.store.write(batch, Durability::Synced).await?;
-        // Only now: what is not kept is not listed.
+        // Only now: a task that is not on disk is not listed.
         let mut listing = self.lock();
         old.iter().for_each(|id| listing.forget(id));
         listing.note(&id, &summary);
         Ok(())
     }
 
-    /// Notes that tasks failed, without writing them again: that takes room that there may not be. Where not even this
-    /// can be written, it is known until the node ends; the next start notes it again.
+    /// Marks tasks as failed in their summaries, without writing the records: the disk may be full. If not even this can be
+    /// written, it is remembered until the node ends; the next start does it again.
     pub async fn note_failures(&self, ids: &[String], failure: NotedFailure, now_ms: i64) {
         let mut batch = Batch::new();
         {
@@ -152,7 +151,7 @@ impl TaskStore {
         }
     }
 
-    /// Forgets a task; it stays forgotten once this completes.
+    /// Deletes a task; it stays deleted after a power cut once this completes.
     pub async fn forget(&self, id: &str) -> Result<(), TaskStoreError> {
         let mut batch = Batch::new();
         batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes());
@@ -170,7 +169,7 @@ impl TaskStore {
     }
 }
 
-/// Reads all summaries, some at a time.
+/// Reads all summaries, a page at a time.
 fn read_summaries(store: &dyn Store, add: &mut impl FnMut(String, Summary)) -> Result<(), TaskStoreError> {
     let mut after = COMPLETE.to_vec();
     loop {
@@ -180,7 +179,7 @@ fn read_summaries(store: &dyn Store, add: &mut impl FnMut(String, Summary)) -> R
             match ciborium::from_reader(&value[..]) {
                 Ok(summary) => add(id, summary),
                 Err(error) => {
-                    tracing::error!(task = id, %error, "the summary of a task cannot be read; it is made anew");
+                    tracing::error!(task = id, %error, "the summary of a task cannot be read; it is made again from the task");
                     if let Some(value) = store.read(TASKS, key)? {
                         summarise(key, &value, add);
                     }
@@ -194,12 +193,12 @@ fn read_summaries(store: &dyn Store, add: &mut impl FnMut(String, Summary)) -> R
     }
 }
 
-/// Makes the summaries of a store that has none, one record after the other.
+/// Makes the summaries of a store that has none.
 async fn make_summaries(store: &dyn Store, add: &mut impl FnMut(String, Summary)) -> Result<(), TaskStoreError> {
     let mut after: Option<Vec<u8>> = None;
     let (mut batch, mut complete) = (Batch::new(), true);
     loop {
-        // One at a time: a record may be as large as a batch.
+        // One record at a time: it may be as large as a batch.
         let range = Range::all(1);
         let range = after.take().map_or(range.clone(), |after| range.after(after));
         let Some((key, value)) = store.scan(TASKS, range)?.into_iter().next() else { break };
@@ -219,28 +218,28 @@ async fn make_summaries(store: &dyn Store, add: &mut impl FnMut(String, Summary)
     Ok(())
 }
 
-/// Writes summaries. A disk that takes none is no reason not to start.
+/// Writes summaries. A full disk does not keep the node from starting.
 async fn keep_summaries(store: &dyn Store, batch: Batch) -> bool {
     let written = store.write(batch, Durability::Synced).await;
     let again = "summaries of tasks cannot be written; they are made again when the node starts";
     written.inspect_err(|error| tracing::error!(%error, "{again}")).is_ok()
 }
 
-/// The summary of a record; one that cannot be read is set aside: it stays on disk and is not listed.
+/// The summary of a record; a damaged record stays on disk and is not listed.
 fn summarise(key: &[u8], value: &[u8], add: &mut impl FnMut(String, Summary)) {
     match decode(key, value) {
         Ok(record) => add(String::from_utf8_lossy(key).into_owned(), Summary::of(&record, value.len())),
-        Err(error) => tracing::error!(%error, bytes = value.len(), "a stored task is set aside"),
+        Err(error) => tracing::error!(%error, bytes = value.len(), "a stored task is damaged and is not listed"),
     }
 }
 
-/// The task failed, though its record does not say so; gives the event that tells of it.
+/// Sets a task to failed whose record does not say so; gives the event.
 pub(crate) fn fail(task: &mut Task, failure: NotedFailure, at_ms: i64) -> StreamResponse {
     let mut message = Message::new(Role::Agent, vec![Part::text(failure.message())]);
-    // Each time that it is read it is the same.
+    // The same each time that it is read.
     message.message_id = format!("{}-failed", task.id);
     let at = DateTime::from_timestamp_millis(at_ms).unwrap_or(DateTime::UNIX_EPOCH);
-    task::set(task, TaskState::Failed, Some(message), at)
+    task::set_status(task, TaskState::Failed, Some(message), at)
 }
 
 fn encode(summary: &Summary) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! One turn of a task: what its agent makes becomes the task's, is on disk, and is told, in one order.
+//! One turn of a task: the agent's outputs are applied to the task, written and sent to listeners, in one order.
 
 use std::sync::atomic::Ordering;
 
@@ -11,20 +11,20 @@ use crate::machine::chain;
 use crate::machine::listing::NotedFailure;
 use crate::machine::record::{Record, WORKING_BYTES_MAX};
 use crate::machine::task;
-use crate::tasks::live::{Asked, Ending, Live, Now};
-use crate::tasks::opening::Outcome;
+use crate::tasks::first_response::Outcome;
+use crate::tasks::live::{Ending, LiveState, LiveTask, TurnRequest};
 use crate::tasks::runner::TaskRunner;
 use crate::tasks::store::{self, Encoded, TaskStoreError};
 use crate::trace::Trace;
 
-/// Runs one turn to its end; the task is then at rest, and on disk.
-pub(crate) async fn run(runner: &TaskRunner, live: &Live) {
+/// Runs one turn to its end; the task is then idle and on disk.
+pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     let record = live.record();
     let (agent, id) = (record.agent.clone(), record.task.id.clone());
-    let turn = turn_of(record, &live.asked);
+    let turn = turn_of(record, &live.request);
     live.change(|now| {
-        let event = task::set(&mut now.record.task, TaskState::Working, None, runner.now());
-        // An agent that makes tasks itself says so itself.
+        let event = task::set_status(&mut now.record.task, TaskState::Working, None, runner.now());
+        // An agent that creates tasks itself sends that event itself.
         now.begun.then_some(event)
     })
     .await;
@@ -37,8 +37,8 @@ pub(crate) async fn run(runner: &TaskRunner, live: &Live) {
             biased;
             () = live.cancel.cancelled() => break Err(AgentError::Cancelled),
             made = outputs.recv() => match made {
-                Some(made) => if let Err(error) = take(runner, live, made).await { break Err(error) },
-                // All was taken; what the turn itself says comes from `working`.
+                Some(made) => if let Err(error) = apply(runner, live, made).await { break Err(error) },
+                // All outputs were applied; how the turn ended comes from `working`.
                 None => match outcome.take() {
                     Some(outcome) => break outcome,
                     None => break working.as_mut().await,
@@ -50,24 +50,24 @@ pub(crate) async fn run(runner: &TaskRunner, live: &Live) {
     let ended = match ended {
         Err(AgentError::Refused { code, message, details }) => {
             let error = OperationError::of_agent(code, message, details);
-            if refused(runner, live, &error).await {
+            if refuse(runner, live, &error).await {
                 return;
             }
             Err(AgentError::Failed(error.message))
         }
         ended => ended,
     };
-    let (state, message) = match verdict(ended) {
+    let (state, message) = match end_state(ended) {
         (Some(TaskState::Canceled), _) if live.interrupted.load(Ordering::Acquire) => {
             (Some(TaskState::InputRequired), Some("interrupted by a new message".to_owned()))
         }
-        verdict => verdict,
+        end => end,
     };
     finish(runner, live, state, message).await;
     tracing::debug!(agent, task = id, state = ?live.record().task.status.state, "turn ended");
 }
 
-fn turn_of(record: Record, asked: &Asked) -> Turn {
+fn turn_of(record: Record, asked: &TurnRequest) -> Turn {
     let mut history = record.task.history.unwrap_or_default();
     let message = history.pop().unwrap_or_else(|| Message::new(Role::User, Vec::new()));
     let artifacts = record.task.artifacts.unwrap_or_default();
@@ -85,15 +85,16 @@ fn turn_of(record: Record, asked: &Asked) -> Turn {
     Turn { task_id, context_id, message, history, artifacts, remembered: record.remembered, parameters }
 }
 
-/// Takes one output; an error ends the turn.
-async fn take(runner: &TaskRunner, live: &Live, made: Made) -> Result<(), AgentError> {
+/// Applies one output; an error ends the turn.
+async fn apply(runner: &TaskRunner, live: &LiveTask, made: Made) -> Result<(), AgentError> {
     let size = task::size(&made);
-    if task::says_too_much(&made, &size) {
-        let reason = format!("a word has at most {} bytes; an artifact may hold more", task::WORD_BYTES_MAX);
+    if task::exceeds_message_limit(&made, &size) {
+        let reason =
+            format!("a status message has at most {} bytes; an artifact may hold more", task::STATUS_MESSAGE_BYTES_MAX);
         return Err(AgentError::Failed(reason));
     }
-    if size.held_bytes > 0 {
-        let grown = runner.live().grow(&live.id, size.held_bytes);
+    if size.memory_bytes > 0 {
+        let grown = runner.live().grow(&live.id, size.memory_bytes);
         grown.map_err(|crowded| AgentError::Failed(crowded.to_string()))?;
     }
     let mut failed = None;
@@ -125,7 +126,7 @@ async fn take(runner: &TaskRunner, live: &Live, made: Made) -> Result<(), AgentE
             Err(made) => {
                 let stepped = task::step(&mut now.record.task, *made, runner.now());
                 now.begun = true;
-                // A task that begins with its end is told when that is on disk.
+                // A task whose first state is its last is sent when that is on disk.
                 if begins && now.ending.is_none() {
                     now.open();
                 }
@@ -143,9 +144,9 @@ async fn take(runner: &TaskRunner, live: &Live, made: Made) -> Result<(), AgentE
     }
 }
 
-/// How `made` ends the turn; or `made`, when it does not.
-fn ending(now: &Now, made: Made) -> Result<Ending, Box<Made>> {
-    let rests = |made: &Made| matches!(made, Made::Status(state, _) if task::rests(state));
+/// How `made` ends the turn; or `made`, if it does not.
+fn ending(now: &LiveState, made: Made) -> Result<Ending, Box<Made>> {
+    let rests = |made: &Made| matches!(made, Made::Status(state, _) if task::is_idle(state));
     match made {
         Made::Reply(message) if now.begun => Ok(Ending::Status(TaskState::Completed, Some(message), None)),
         Made::Reply(message) => Ok(Ending::Reply(message)),
@@ -153,13 +154,13 @@ fn ending(now: &Now, made: Made) -> Result<Ending, Box<Made>> {
             Made::Status(state, message) => Ok(Ending::Status(state, message, Some(metadata))),
             made => Err(Box::new(made)),
         },
-        Made::Status(state, message) if task::rests(&state) => Ok(Ending::Status(state, message, None)),
+        Made::Status(state, message) if task::is_idle(&state) => Ok(Ending::Status(state, message, None)),
         made => Err(Box::new(made)),
     }
 }
 
-/// What a turn's end means for the task, unless the agent said so itself.
-fn verdict(ended: Result<(), AgentError>) -> (Option<TaskState>, Option<String>) {
+/// The task's state after the turn, unless the agent set it itself.
+fn end_state(ended: Result<(), AgentError>) -> (Option<TaskState>, Option<String>) {
     match ended {
         Ok(()) => (None, None),
         Err(AgentError::Cancelled) => (Some(TaskState::Canceled), None),
@@ -168,19 +169,19 @@ fn verdict(ended: Result<(), AgentError>) -> (Option<TaskState>, Option<String>)
     }
 }
 
-/// Writes the task's resting state to disk, then tells of it.
-async fn finish(runner: &TaskRunner, live: &Live, state: Option<TaskState>, reason: Option<String>) {
+/// Writes the task's idle state to disk, then sends the event.
+async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<TaskState>, reason: Option<String>) {
     let (mut record, ending) = {
         let mut now = live.lock();
         (now.record.clone(), now.ending.take())
     };
     let (state, message, metadata) = match (state, ending) {
-        (Some(state), _) => (state, reason.map(said), None),
-        (None, Some(Ending::Reply(mut message))) if live.leaves_no_task() => {
-            // The agent's own names mean nothing here.
+        (Some(state), _) => (state, reason.map(status_message), None),
+        (None, Some(Ending::Reply(mut message))) if live.withdraw_task_id() => {
+            // The agent's own task and context ids have no meaning here.
             message.task_id = None;
             message.context_id = message.context_id.map(|_| record.task.context_id);
-            leave_no_task(runner, live, Outcome::Reply(message)).await;
+            finish_without_task(runner, live, Outcome::Reply(message)).await;
             return;
         }
         (None, Some(Ending::Reply(message))) => (TaskState::Completed, Some(message), None),
@@ -190,13 +191,13 @@ async fn finish(runner: &TaskRunner, live: &Live, state: Option<TaskState>, reas
     let merged = task::merge(&mut record.task.metadata, metadata.clone());
     let (state, message) = match merged {
         Ok(()) => (state, message),
-        Err(error) => (TaskState::Failed, Some(said(error.to_string()))),
+        Err(error) => (TaskState::Failed, Some(status_message(error.to_string()))),
     };
-    let event = task::annotated(task::set(&mut record.task, state, message, runner.now()), metadata);
+    let event = task::with_metadata(task::set_status(&mut record.task, state, message, runner.now()), metadata);
     if let Err(error) = write(runner, &record).await {
-        // It cannot be kept, so it must not be told as done.
-        tracing::error!(task = record.task.id, %error, "a task's end could not be kept");
-        lost(live, runner).await;
+        // It is not on disk, so it must not be acknowledged.
+        tracing::error!(task = record.task.id, %error, "a task's final state could not be written");
+        fail_unwritten(live, runner).await;
         return;
     }
     let over = record.task.status.state.clone();
@@ -206,38 +207,38 @@ async fn finish(runner: &TaskRunner, live: &Live, state: Option<TaskState>, reas
         Some(event)
     })
     .await;
-    rest(runner, live, over);
+    end_turn(runner, live, over);
 }
 
 async fn write(runner: &TaskRunner, record: &Record) -> Result<(), TaskStoreError> {
     runner.store().write(Encoded::of(record)?).await
 }
 
-/// Why a turn ended, as the task's last word; what is too long for one is cut.
-fn said(mut reason: String) -> Message {
+/// Why a turn ended, as the task's status message; a reason that is too long is cut.
+fn status_message(mut reason: String) -> Message {
     reason.truncate(reason.floor_char_boundary(task::REASON_BYTES_MAX));
     Message::new(Role::Agent, vec![Part::text(reason)])
 }
 
-/// The agent refused the message with an error of its own: true when that is all that comes of it. Else it had made
-/// something of it, which stays as a task that failed.
-async fn refused(runner: &TaskRunner, live: &Live, error: &OperationError) -> bool {
-    if live.lock().begun || live.cancel.is_cancelled() || !live.leaves_no_task() {
+/// The agent refused the message with an error of its own. True if no task remains; false if the agent had made a task
+/// before, which remains as failed.
+async fn refuse(runner: &TaskRunner, live: &LiveTask, error: &OperationError) -> bool {
+    if live.lock().begun || live.cancel.is_cancelled() || !live.withdraw_task_id() {
         live.answer.settle(Outcome::Refused(error.clone()));
         return false;
     }
-    leave_no_task(runner, live, Outcome::Refused(error.clone())).await;
+    finish_without_task(runner, live, Outcome::Refused(error.clone())).await;
     true
 }
 
-/// The turn is over without a task: a new one is forgotten, one that was continued is as it was before. That is on disk
-/// before the answer is given, so that who has it finds no other one after a power cut.
-async fn leave_no_task(runner: &TaskRunner, live: &Live, outcome: Outcome) {
+/// Ends the turn without a task: a new task is deleted, a continued one is restored. This is on disk before the answer is
+/// sent, so that a power cut cannot bring the task back after it.
+async fn finish_without_task(runner: &TaskRunner, live: &LiveTask, outcome: Outcome) {
     let mut record = live.record();
-    let kept = match live.asked.before.clone() {
+    let kept = match live.request.before.clone() {
         None => runner.store().forget(&live.id).await,
         Some(before) => {
-            task::take_back(&mut record.task, before);
+            task::undo_continue(&mut record.task, before);
             write(runner, &record).await
         }
     };
@@ -246,8 +247,8 @@ async fn leave_no_task(runner: &TaskRunner, live: &Live, outcome: Outcome) {
         Outcome::Refused(_) => None,
     };
     if let Err(error) = kept {
-        tracing::error!(task = live.id, %error, "a task that came to nothing could not be taken back");
-        // The answer is known and is given; what stays on disk must not stay without an end.
+        tracing::error!(task = live.id, %error, "a task without a result could not be deleted or restored");
+        // The answer is sent; the task that stays on disk is set to failed.
         let (failure, now_ms) = (NotedFailure::ResultNotKept, runner.now().timestamp_millis());
         runner.store().note_failures(std::slice::from_ref(&live.id), failure, now_ms).await;
         event = Some(store::fail(&mut record.task, failure, now_ms));
@@ -260,33 +261,33 @@ async fn leave_no_task(runner: &TaskRunner, live: &Live, outcome: Outcome) {
         event
     })
     .await;
-    rest(runner, live, if task::rests(&state) { state } else { TaskState::Completed });
+    end_turn(runner, live, if task::is_idle(&state) { state } else { TaskState::Completed });
 }
 
-/// The turn is over: whoever waits is woken, and the task is read from disk from now on. Listening ends, except for
-/// those who stay until the task itself is over.
-fn rest(runner: &TaskRunner, live: &Live, state: TaskState) {
+/// Ends the turn: wakes whoever waits; the task is read from disk from now on. Listeners are dropped, except for
+/// subscriptions to a task that is not terminal.
+fn end_turn(runner: &TaskRunner, live: &LiveTask, state: TaskState) {
     let id = live.record().task.id;
     let over = state.is_terminal();
-    // At once: a message that continues the task must not find this turn, nor be forgotten with it.
-    runner.live().put_to_rest(&id, || {
+    // Under one lock: a message that continues the task must not find this turn, nor be dropped with it.
+    runner.live().finish(&id, || {
         let mut now = live.lock();
         now.running = false;
         let mut listeners = std::mem::take(&mut now.listeners);
-        listeners.retain(|listener| listener.stays && !over);
+        listeners.retain(|listener| listener.is_subscription && !over);
         listeners
     });
     live.state.send_replace(state);
 }
 
-/// The turn ended without a word: its task fails.
-pub(crate) async fn broke(runner: &TaskRunner, live: &Live, reason: &str) {
-    tracing::error!(task = live.record().task.id, reason, "turn broke");
+/// The turn panicked: its task fails.
+pub(crate) async fn fail_panicked(runner: &TaskRunner, live: &LiveTask, reason: &str) {
+    tracing::error!(task = live.record().task.id, reason, "a turn panicked");
     finish(runner, live, Some(TaskState::Failed), Some("the agent broke down".to_owned())).await;
 }
 
-/// The end of a task could not be written: listeners learn that it failed. Why stands in the log, and is nobody else's.
-async fn lost(live: &Live, runner: &TaskRunner) {
+/// The final state of a task could not be written: listeners are told that it failed. The reason is only in the log.
+async fn fail_unwritten(live: &LiveTask, runner: &TaskRunner) {
     let failure = NotedFailure::ResultNotKept;
     let now_ms = runner.now().timestamp_millis();
     runner.store().note_failures(std::slice::from_ref(&live.id), failure, now_ms).await;
@@ -297,7 +298,7 @@ async fn lost(live: &Live, runner: &TaskRunner) {
         Some(event)
     })
     .await;
-    rest(runner, live, TaskState::Failed);
+    end_turn(runner, live, TaskState::Failed);
 }
 
 #[cfg(test)]
@@ -306,10 +307,13 @@ mod tests {
 
     #[test]
     fn a_long_reason_is_cut_between_letters() {
-        let long = said("ü".repeat(task::REASON_BYTES_MAX));
+        let long = status_message("ü".repeat(task::REASON_BYTES_MAX));
         let text = long.text().expect("a text");
         assert_eq!((text.len(), text.chars().all(|letter| letter == 'ü')), (task::REASON_BYTES_MAX, true));
-        assert_eq!(said("odd".to_owned() + &"ü".repeat(task::REASON_BYTES_MAX)).text().map(str::len), Some(4_095));
-        assert_eq!(said("short".to_owned()).text(), Some("short"));
+        assert_eq!(
+            status_message("odd".to_owned() + &"ü".repeat(task::REASON_BYTES_MAX)).text().map(str::len),
+            Some(4_095)
+        );
+        assert_eq!(status_message("short".to_owned()).text(), Some("short"));
     }
 }

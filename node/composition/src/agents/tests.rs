@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use althing_calls::Asking;
+use althing_calls::AgentCaller;
 use althing_communication::{Entropy, WallClock};
 use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
@@ -17,8 +17,8 @@ use tokio::sync::watch;
 use super::*;
 use crate::assemble::{Execution, LanPort, Ports};
 use crate::config::NodeConfig;
-use crate::introduce::Introductions;
-use crate::node::FAMILIES;
+use crate::lan::Introductions;
+use crate::node::{FAMILIES, Node};
 use crate::owner::{self, Owner};
 
 const NOW_MS: u64 = 1_800_000_000_000;
@@ -33,8 +33,8 @@ pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
     let (clock, entropy, store) = (clock(), entropy(), Arc::new(MemoryStore::new(&FAMILIES)));
     let (sender, owner) = watch::channel(Owner::open(&folder.join("owner"), &clock, &entropy).expect("a new owner"));
     let key = SecretKey::from_seed(&[1; 32]);
-    let asking = Arc::<Asking>::default();
-    let ports = althing_execution::Ports { agents: Some(asking.clone()), ..althing_execution::Ports::none() };
+    let agent_caller = Arc::<AgentCaller>::default();
+    let ports = althing_execution::Ports { agents: Some(agent_caller.clone()), ..althing_execution::Ports::none() };
     let nothing: althing_execution::model::Secrets = Arc::new(|_| Ok(None));
     let (now, random) = (clock.clone(), entropy.clone());
     let memories = Memories::new(
@@ -47,7 +47,7 @@ pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
         host: Arc::new(Host::new(Builtins::new(), ProcessConfig::default()).with_ports(ports)),
         kernel: None,
         memories: Arc::new(memories),
-        asking,
+        agent_caller,
         busy_permille: Arc::default(),
     };
     let ports = Ports {
@@ -109,8 +109,8 @@ fn helper() -> AgentFile {
 }
 
 /// The agents as they are known, with what is on disk.
-fn known(node: &Node, name: &str) -> Option<Added> {
-    let known = publish::known(node.store.as_ref()).expect("readable");
+fn known(node: &Node, name: &str) -> Option<StoredAgent> {
+    let known = publish::all(node.store.as_ref()).expect("readable");
     known.into_iter().find(|added| added.file.name == name)
 }
 
@@ -129,18 +129,20 @@ async fn what_runs_once_is_not_started_again() {
     let folder = TempDir::new().expect("a folder");
     let (node, _owner) = started(folder.path()).await;
     for name in ["ended", "killed"] {
-        node.add_agent(program(name, false), folder.path(), None, false).await.expect("it is added");
+        node.agents.add(program(name, false), folder.path(), None, false).await.expect("it is added");
         assert!(known(&node, name).is_some_and(|added| added.once));
     }
-    assert!(publish::stored(node.store.as_ref()).expect("readable").is_empty(), "it does not stay");
-    node.end_agent("ended").await.expect("it ends");
+    assert!(publish::permanent(node.store.as_ref()).expect("readable").is_empty(), "it does not stay");
+    node.agents.end("ended").await.expect("it ends");
     assert!(known(&node, "ended").is_none());
     // As after a power cut: what was known of the other is still on disk.
     let left = known(&node, "killed").expect("it runs");
-    node.end_agent("killed").await.expect("it ends");
-    publish::keep(node.store.as_ref(), &left).await.expect("written");
-    let node = node.start_stored().await.expect("as a new start does");
-    assert!(known(&node, "killed").is_none() && node.agent_status("killed").is_none() && node.failed().is_empty());
+    node.agents.end("killed").await.expect("it ends");
+    publish::write(node.store.as_ref(), &left).await.expect("written");
+    node.agents.start_stored().await.expect("as a new start does");
+    assert!(
+        known(&node, "killed").is_none() && node.agents.status("killed").is_none() && node.agents.failed().is_empty()
+    );
     node.shut_down().await;
 }
 
@@ -149,16 +151,16 @@ async fn what_runs_once_is_not_started_again() {
 async fn an_agent_whose_tools_were_not_kept_is_not_given_those_of_now() {
     let folder = TempDir::new().expect("a folder");
     let (node, _owner) = started(folder.path()).await;
-    node.add_agent(helper(), folder.path(), None, true).await.expect("it is added");
+    node.agents.add(helper(), folder.path(), None, true).await.expect("it is added");
     let mut without = known(&node, "helper").expect("it is kept");
     assert!(without.pins.is_some(), "also when there are none");
     without.pins = None;
-    node.remove_agent("helper").await.expect("it is removed");
-    publish::keep(node.store.as_ref(), &without).await.expect("written");
-    let node = node.start_stored().await.expect("as a new start does");
-    node.retry_failed().await.expect("it is tried");
-    assert!(node.agent_status("helper").is_none(), "it does not run");
-    let why = node.failed()["helper"].clone();
+    node.agents.remove("helper").await.expect("it is removed");
+    publish::write(node.store.as_ref(), &without).await.expect("written");
+    node.agents.start_stored().await.expect("as a new start does");
+    node.agents.retry_failed().await.expect("it is tried");
+    assert!(node.agents.status("helper").is_none(), "it does not run");
+    let why = node.agents.failed()["helper"].clone();
     assert!(why.contains("`althing agent remove helper` and `althing agent add FILE`"), "{why}");
     node.shut_down().await;
 }
@@ -168,11 +170,11 @@ async fn an_agent_whose_tools_were_not_kept_is_not_given_those_of_now() {
 async fn an_agent_is_signed_anew_with_the_owner_s_key_of_now_and_keeps_its_tools() {
     let folder = TempDir::new().expect("a folder");
     let (node, told) = started(folder.path()).await;
-    node.add_agent(helper(), folder.path(), None, true).await.expect("it is added");
+    node.agents.add(helper(), folder.path(), None, true).await.expect("it is added");
     let mut before = known(&node, "helper").expect("it is kept");
     let definition = serde_json::from_value(json!({ "name": "add", "inputSchema": { "type": "object" } }));
     before.pins = Some(Pins::from([("calc/add".to_owned(), definition.expect("a definition"))]));
-    publish::keep(node.store.as_ref(), &before).await.expect("written");
+    publish::write(node.store.as_ref(), &before).await.expect("written");
     let keys = folder.path().join("owner");
     let rotate = |node: &Node| {
         owner::rotate(&keys, None, Duration::ZERO, &clock(), node.entropy()).expect("it rotates");
@@ -187,7 +189,7 @@ async fn an_agent_is_signed_anew_with_the_owner_s_key_of_now_and_keeps_its_tools
     let known = read.stamp;
     told.send_replace(read);
     assert!(!is_signed(&node));
-    let node = node.start_stored().await.expect("as a new start does");
+    node.agents.start_stored().await.expect("as a new start does");
     assert!(is_signed(&node));
     // And while it runs.
     let key = node.owner().key.public();

@@ -1,20 +1,20 @@
-//! What is known of a node, and of whether others can reach it.
+//! Gathers the status of a node, and whether others can reach it.
 
 use althing_execution::definition::{Difference, Unfit};
 use althing_execution::{AgentState, AgentStatus};
 use althing_td::RuntimeSpec;
 use serde_json::Value;
 
-use super::{DialBack, Facts, diagnose, report};
+use super::{DialBack, NodeStatus, diagnose, report};
 use crate::node::Node;
-use crate::publish::{self, Added};
+use crate::publish::{self, StoredAgent};
 
 /// Peers that are asked to dial back.
 const ASKED: usize = 3;
-/// Tools of one agent whose refusal is told of in words.
+/// Refused tools of one agent that are described.
 const REFUSED_TOOLS_MAX: usize = 16;
 
-/// Looks at a node, asks peers to dial it back, and says what is wrong: `fine`, `findings`, `dialledBack`.
+/// Examines a node: asks peers to dial it back, and reports `fine`, `findings`, `dialledBack`.
 pub async fn examine(node: &Node) -> Value {
     let dialled_back: Vec<DialBack> = node
         .communication
@@ -27,8 +27,8 @@ pub async fn examine(node: &Node) -> Value {
             outcome: asked.outcome.map(|dials| dials.into_iter().map(|dial| (dial.address, dial.reason)).collect()),
         })
         .collect();
-    let facts = gather(node, dialled_back).await;
-    report(&diagnose(&facts), &facts.dialled_back)
+    let status = gather(node, dialled_back).await;
+    report(&diagnose(&status), &status.dialled_back)
 }
 
 /// A DID short enough for a line.
@@ -38,7 +38,7 @@ pub fn short(did: &str) -> String {
     if key.len() > 14 { format!("{}…{}", &key[..6], &key[key.len() - 6..]) } else { key.to_owned() }
 }
 
-/// The tools that an agent is not given, each with what is the matter, field by field.
+/// The tools that an agent is not given, each with the reason and the fields that differ.
 #[must_use]
 pub fn refused_tools(agent: &AgentStatus) -> Vec<String> {
     let difference = |one: &Difference| format!("{}: was {:?}, is {:?}", one.field, one.old, one.new);
@@ -50,11 +50,11 @@ pub fn refused_tools(agent: &AgentStatus) -> Vec<String> {
     agent.unfit.iter().take(REFUSED_TOOLS_MAX).map(told).collect()
 }
 
-async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
+async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
     let network = node.communication.network();
     let troubles = node.discovery.troubles();
     let mut failed: Vec<(String, String)> =
-        node.failed().iter().map(|(name, why)| (name.clone(), why.clone())).collect();
+        node.agents.failed().iter().map(|(name, why)| (name.clone(), why.clone())).collect();
     failed.extend(node.host.status().into_iter().filter_map(|agent| match agent.state {
         AgentState::Restarting { why, .. } | AgentState::Suspended { why } => Some((agent.name, why)),
         AgentState::Ready | AgentState::Starting | AgentState::Degraded { .. } => None,
@@ -63,27 +63,27 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
         |agent: &AgentStatus| refused_tools(agent).into_iter().map(|why| (agent.name.clone(), why)).collect::<Vec<_>>();
     let running = node.host.status();
     let tools = running.iter().flat_map(refused).collect();
-    // What runs, however long it is to stay.
-    let mut agents = publish::known(node.store.as_ref()).unwrap_or_default();
+    // All agents that run, also those of `althing run`.
+    let mut agents = publish::all(node.store.as_ref()).unwrap_or_default();
     agents.retain(|added| running.iter().any(|agent| agent.name == added.file.name));
-    let open = |added: &&Added| matches!(added.file.runtime, RuntimeSpec::Process { port: Some(_), .. });
+    let open = |added: &&StoredAgent| matches!(added.file.runtime, RuntimeSpec::Process { port: Some(_), .. });
     let open_ports = agents.iter().filter(open).map(|added| added.file.name.clone()).collect();
     let runs = |name: &str| !failed.iter().any(|(failed, _)| failed == name);
     let agents = agents.into_iter().filter(|added| runs(&added.file.name));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    Facts {
+    NodeStatus {
         agents: agents.map(|added| (added.file.name, format!("{:?}", added.file.exposure).to_lowercase())).collect(),
         failed,
         tools,
         open_ports,
         unwritable: unwritable(node).await,
-        owner_keys: text(&node.key_state()["state"]),
+        owner_keys: text(&node.identity.key_state()["state"]),
         refused_by: troubles.refused_by.into_iter().map(|(peer, why)| (short(&peer.did()), why)).collect(),
         peers: network.peers().len(),
         unreachable: troubles.unreachable,
         configured: node.config.discovery.bootstrap.len(),
-        lan: node.lan_wanted,
-        lan_trouble: node.lan_trouble.clone(),
+        lan: node.lan.is_wanted,
+        lan_trouble: node.lan.failure.clone(),
         dialled_back,
         reach: node.reach().to_owned(),
         table: network.routing().kept().nodes,
@@ -91,14 +91,14 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> Facts {
     }
 }
 
-/// Why nothing can be written beside the store, if so.
+/// Why the data directory cannot be written, if so.
 async fn unwritable(node: &Node) -> Option<String> {
     let path = node.data()?.join(".doctor");
     let tried = tokio::task::spawn_blocking(move || {
         let written = std::fs::write(&path, [0; 4_096])
             .and_then(|()| std::fs::File::open(&path))
             .and_then(|file| file.sync_all());
-        // What could not be written is not there either.
+        // An error means that it was not created.
         let _ = std::fs::remove_file(&path);
         written
     });
@@ -119,15 +119,15 @@ mod tests {
         let folder = tempfile::TempDir::new().expect("a folder");
         let (node, _owner) = started(folder.path()).await;
         for (name, keep) in [("kept", true), ("looked-on", false)] {
-            node.add_agent(program(name, true), folder.path(), None, keep).await.expect("it is added");
+            node.agents.add(program(name, true), folder.path(), None, keep).await.expect("it is added");
         }
-        node.add_agent(program("closed", false), folder.path(), None, false).await.expect("it is added");
-        let facts = gather(&node, Vec::new()).await;
-        assert_eq!(facts.open_ports, ["kept", "looked-on"]);
-        node.end_agent("looked-on").await.expect("it ends");
-        node.remove_agent("kept").await.expect("it is removed");
-        let facts = gather(&node, Vec::new()).await;
-        assert_eq!(facts.open_ports, [""; 0]);
+        node.agents.add(program("closed", false), folder.path(), None, false).await.expect("it is added");
+        let status = gather(&node, Vec::new()).await;
+        assert_eq!(status.open_ports, ["kept", "looked-on"]);
+        node.agents.end("looked-on").await.expect("it ends");
+        node.agents.remove("kept").await.expect("it is removed");
+        let status = gather(&node, Vec::new()).await;
+        assert_eq!(status.open_ports, [""; 0]);
         node.shut_down().await;
     }
 }

@@ -35,14 +35,14 @@ fn owner() -> (TempDir, Owner) {
 /// A node's keyring after a start, with `friend` trusted.
 fn started(store: &dyn Store, owner: &Owner, friend: &KeyLog) -> Keys {
     let keys = Keys::default();
-    let near = BTreeSet::from([owner.id(), friend.publisher()]);
-    recall(store, &keys, owner, near, NOW_MS).expect("the store is read");
+    let watched = BTreeSet::from([owner.id(), friend.publisher()]);
+    load(store, &keys, owner, watched, NOW_MS).expect("the store is read");
     keys
 }
 
 async fn keep_all(store: &dyn Store, keys: &Keys) {
     loop {
-        match keep_changed(store, keys).await {
+        match persist_changed(store, keys).await {
             (0, None) => return,
             (_, failed) => assert!(failed.is_none(), "{failed:?}"),
         }
@@ -53,7 +53,7 @@ async fn keep_all(store: &dyn Store, keys: &Keys) {
 async fn a_revocation_survives_a_restart_whatever_strangers_had_stored() {
     let (_folder, owner) = owner();
     let friend = log(200, 2);
-    let store = MemoryStore::new(&[HEARD]);
+    let store = MemoryStore::new(&[HEARD_KEYS]);
     // More than one batch can hold: 80 of the longest logs, of publishers that are in use.
     let keys = started(&store, &owner, &friend);
     let strangers: Vec<KeyLog> = (2..82).map(|kind| log(kind, KEYLOG_EVENTS_MAX)).collect();
@@ -86,7 +86,7 @@ async fn a_revocation_survives_a_restart_whatever_strangers_had_stored() {
 async fn what_a_stranger_took_back_survives_a_restart() {
     let (_folder, owner) = owner();
     let (friend, stranger) = (log(200, 2), Arc::new(log(9, 1)));
-    let store = MemoryStore::new(&[HEARD]);
+    let store = MemoryStore::new(&[HEARD_KEYS]);
     let keys = started(&store, &owner, &friend);
     keys.set_listed(BTreeSet::from([stranger.publisher()]));
     let node = seeded(77, 0).public();
@@ -102,11 +102,11 @@ async fn what_a_stranger_took_back_survives_a_restart() {
 async fn what_could_not_be_kept_is_kept_later() {
     let (_folder, owner) = owner();
     let friend = log(200, 2);
-    let store = MemoryStore::new(&[HEARD]);
+    let store = MemoryStore::new(&[HEARD_KEYS]);
     let keys = started(&store, &owner, &friend);
     keys.learn(friend.clone()).expect("a good log");
     let refusing = MemoryStore::new(&[]);
-    let (_, failed) = keep_changed(&refusing, &keys).await;
+    let (_, failed) = persist_changed(&refusing, &keys).await;
     assert!(failed.is_some(), "that store has no such family");
     keep_all(&store, &keys).await;
     let again = started(&store, &owner, &friend);
@@ -121,7 +121,7 @@ fn the_owner_s_own_node_believes_its_files_and_not_the_thief() {
     let mine = log(7, 2);
     let stolen = log(7, 1).revoke(&seeded(7, 1), NOW_MS).expect("it holds by itself");
     let mine = Owner { key: seeded(7, 1), log: mine, ..owner };
-    let keys = started(&MemoryStore::new(&[HEARD]), &mine, &friend);
+    let keys = started(&MemoryStore::new(&[HEARD_KEYS]), &mine, &friend);
     assert!(keys.learn(stolen).is_err(), "what the owner's files say stands");
     assert_eq!(keys.log(mine.id()).map(|log| log.revoked()), Some(false));
 }

@@ -1,4 +1,4 @@
-//! Changes of the owner's keys: rotation, revocation, and what is taken back from a node.
+//! Changes of the owner's keys: rotation, revocation, and the withdrawal of a node.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use althing_protocol::{KeyLog, PublicKey, SecretKey, object};
 use super::files::{Files, NextKeys};
 use super::{Owner, OwnerError};
 
-/// The next key takes over; the old one is accepted for `overlap` more. `next` are the next keys where they lie elsewhere.
+/// Rotates to the next key; the old one is accepted for `overlap` more. `next` are the next keys if they are not here.
 ///
 /// # Errors
 /// See [`OwnerError`].
@@ -22,17 +22,17 @@ pub fn rotate(
     entropy: &Entropy,
 ) -> Result<KeyLog, OwnerError> {
     let (files, owner) = current(folder)?;
-    let brought = next.is_some();
+    let imported = next.is_some();
     let NextKeys { next: key, after_next } = next_keys(&files, next)?;
     let newest = SecretKey::from_seed(&entropy.bytes());
     let overlap_ms = u64::try_from(overlap.as_millis()).unwrap_or(u64::MAX);
     let log = owner.log.rotate(&key, newest.public(), later(&owner.log, clock), overlap_ms);
-    let log = log.map_err(|source| OwnerError::Event { what: "rotated", source, brought })?;
+    let log = log.map_err(|source| OwnerError::Event { what: "rotated", source, imported })?;
     let next = NextKeys { next: after_next, after_next: newest };
     if !next.belong_to(&log) {
-        return Err(OwnerError::OtherNextKeys { brought });
+        return Err(OwnerError::OtherNextKeys { imported });
     }
-    // What was taken back stays taken back, signed by a key that speaks.
+    // Withdrawals stay in force: they are signed again by the new key.
     let mut withdrawals = Vec::new();
     for bytes in &owner.withdrawals {
         let Ok(old) = object::open::<Withdrawal>(bytes, "", "") else { continue };
@@ -45,21 +45,21 @@ pub fn rotate(
     Ok(log)
 }
 
-/// No key speaks for the owner any more, for ever.
+/// Revokes the owner's keys, finally.
 ///
 /// # Errors
 /// See [`OwnerError`].
 pub fn revoke(folder: &Path, next: Option<NextKeys>, clock: &WallClock) -> Result<KeyLog, OwnerError> {
     let (files, owner) = current(folder)?;
-    let brought = next.is_some();
+    let imported = next.is_some();
     let key = next_keys(&files, next)?.next;
     let log = owner.log.revoke(&key, later(&owner.log, clock));
-    let log = log.map_err(|source| OwnerError::Event { what: "revoked", source, brought })?;
+    let log = log.map_err(|source| OwnerError::Event { what: "revoked", source, imported })?;
     files.change(&log, &key, None)?;
     Ok(log)
 }
 
-/// What the owner has let `node` do until now, it may do no longer.
+/// Withdraws `node`: its memberships and grants of until now are invalid.
 ///
 /// # Errors
 /// See [`OwnerError`].
@@ -78,7 +78,7 @@ pub fn withdraw(folder: &Path, node: PublicKey, clock: &WallClock) -> Result<(),
     files.keep_withdrawals(withdrawals)
 }
 
-/// What the owner has taken back, from whom.
+/// The withdrawals, by node.
 #[must_use]
 pub fn withdrawn(owner: &Owner) -> Vec<Withdrawal> {
     let read = |bytes: &Vec<u8>| object::open::<Withdrawal>(bytes, "", "").ok();
@@ -91,7 +91,7 @@ fn signed(withdrawal: Withdrawal, key: &SecretKey) -> Result<Vec<u8>, OwnerError
 
 fn current(folder: &Path) -> Result<(Files, Owner), OwnerError> {
     let files = Files::lock(folder)?;
-    if !files.begun()? {
+    if !files.has_owner()? {
         return Err(OwnerError::None(folder.to_owned()));
     }
     let owner = files.read()?;

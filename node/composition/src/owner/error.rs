@@ -15,7 +15,7 @@ pub enum OwnerError {
     /// There is no owner yet.
     #[error("there is no owner in {} yet; `althing up` makes one", .0.display())]
     None(PathBuf),
-    /// The folder of the keys cannot be worked with.
+    /// The folder of the keys cannot be used.
     #[error("cannot {doing} the owner's keys in {}: {source}", .folder.display())]
     Folder {
         /// What was being done.
@@ -48,8 +48,8 @@ pub enum OwnerError {
     },
     /// A key without its log: a new log would silently be a new owner.
     #[error(
-        "{} is missing beside {}: without it nobody knows whose key that is; put your copy of it back (`althing key \
-         import`), or move the files owner* in {} away, and be somebody new",
+        "{} is missing beside {}: without it the key's owner is unknown; restore your copy of it (`althing key \
+         import`), or move the files owner* in {} away to start over with a new identity",
         .folder.join("owner.log").display(), .folder.join("owner.key").display(), .folder.display()
     )]
     LogMissing {
@@ -58,8 +58,8 @@ pub enum OwnerError {
     },
     /// A log without its key.
     #[error(
-        "{} is missing, and without it nobody speaks for the owner of {}: put your copy of it back (`althing key \
-         import`); or move that file away as well, and be somebody new",
+        "{} is missing, and without it nothing can be signed for the owner of {}: restore your copy of it (`althing key \
+         import`), or move that file away as well to start over with a new identity",
         .folder.join("owner.key").display(), .folder.join("owner.log").display()
     )]
     KeyMissing {
@@ -81,14 +81,14 @@ pub enum OwnerError {
     /// The log names its owner by a key.
     #[error(
         "{} was written by an earlier version of althing, whose owners were named by their keys; this version cannot go \
-         on with it: move the files owner* in {} away, and be somebody new",
+         on with it: move the files owner* in {} away to start over with a new identity",
         .folder.join("owner.log").display(), .folder.display()
     )]
     LogOfEarlierVersion {
         /// Where the keys lie.
         folder: PathBuf,
     },
-    /// The file of what was taken back is damaged.
+    /// The file of withdrawals is damaged.
     #[error("{}: {why}", .path.display())]
     WithdrawalsDamaged {
         /// The file.
@@ -97,7 +97,7 @@ pub enum OwnerError {
         why: minicbor::decode::Error,
     },
     /// A key file of another length.
-    #[error("{} is no key: it has {len} bytes, not 32", .path.display())]
+    #[error("{} is not a key: it has {len} bytes, not 32", .path.display())]
     NoKey {
         /// The file.
         path: PathBuf,
@@ -112,49 +112,49 @@ pub enum OwnerError {
         /// Why.
         source: KeyLogError,
     },
-    /// Nobody speaks for the owner any more, and a node cannot start as it.
+    /// The owner's keys are revoked, so a node cannot start.
     #[error(
-        "the owner {owner} revoked its keys: nobody speaks for it any more; move the files owner* in {} away, and be \
-         somebody new",
+        "the owner {owner} revoked its keys, which is final; move the files owner* in {} away to start over with a new \
+         identity",
         .folder.display()
     )]
     Revoked {
-        /// Who.
+        /// The owner.
         owner: PublisherId,
         /// Where the keys lie.
         folder: PathBuf,
     },
-    /// The keys were revoked, and are to be changed.
+    /// Revoked keys cannot be changed.
     #[error("the owner {0} revoked its keys already; that is final")]
     RevokedAlready(PublisherId),
-    /// The log does not take the event.
-    #[error("the keys cannot be {what}: {source}{}", hint(*.brought))]
+    /// The log refuses the event.
+    #[error("the keys cannot be {what}: {source}{}", hint(*.imported))]
     Event {
         /// `rotated` or `revoked`.
         what: &'static str,
         /// Why.
         source: KeyLogError,
-        /// Whether the keys were brought from elsewhere.
-        brought: bool,
+        /// Whether the next keys came from an exported file.
+        imported: bool,
     },
-    /// The keys to come are others.
-    #[error("the keys to come are not those that the log commits to{}", hint(*.brought))]
+    /// The next keys are not those that the log commits to.
+    #[error("the next keys are not those that the log commits to{}", hint(*.imported))]
     OtherNextKeys {
-        /// Whether they were brought from elsewhere.
-        brought: bool,
+        /// Whether they came from an exported file.
+        imported: bool,
     },
     /// The next keys were exported and removed.
-    #[error("the next keys do not lie on this machine: name the file that they were exported to (--from FILE)")]
+    #[error("the next keys are not on this machine: name the file that they were exported to (--from FILE)")]
     NextKeysElsewhere,
-    /// The next keys were exported and removed, and cannot be again.
-    #[error("the next keys do not lie on this machine, so they cannot be moved away")]
+    /// The next keys were exported and removed before.
+    #[error("the next keys are not on this machine, so they cannot be removed here")]
     NextKeysGone,
     /// An owner's key was given where a node is meant.
     #[error(
-        "{} is a key of this owner's, and no node; `althing key rotate --overlap-minutes 0` gives it up", .0.did()
+        "{} is a key of this owner, not a node; `althing key rotate --overlap-minutes 0` replaces it", .0.did()
     )]
     OwnKey(PublicKey),
-    /// The folder of a file to be written is not there.
+    /// The folder of a file to be written does not exist.
     #[error("there is no folder {}; make it first, or mount the medium that it is on", .0.display())]
     NoFolder(PathBuf),
     /// An exported file cannot be used.
@@ -165,13 +165,13 @@ pub enum OwnerError {
         /// Why.
         why: String,
     },
-    /// The exported key is not the log's.
-    #[error("the exported key is not the one that its log names last; export it anew")]
+    /// The exported key is not the last one of its log.
+    #[error("the exported key is not the last one of its log; export the keys again")]
     ExportedApart,
-    /// What is here is newer.
+    /// The keys here are newer.
     #[error("the keys here are newer than the exported ones")]
     ExportedOlder,
-    /// What is here is another owner's.
+    /// The keys here are another owner's.
     #[error(
         "{} holds the keys of another owner, {owner}; move the files owner* away first if you do not need them",
         .folder.display()
@@ -187,13 +187,13 @@ pub enum OwnerError {
     Object(#[from] ObjectError),
 }
 
-/// What may be wrong with keys that were brought from elsewhere.
-fn hint(brought: bool) -> &'static str {
-    if brought { "; is the exported file from before the last rotation? the one after it is needed" } else { "" }
+/// What may be wrong with an exported file.
+fn hint(imported: bool) -> &'static str {
+    if imported { "; is the exported file from before the last rotation? the one after it is needed" } else { "" }
 }
 
 impl OwnerError {
-    /// What kind of failure it is.
+    /// The kind of the failure.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

@@ -1,4 +1,4 @@
-//! The owner's keys in one file under a passphrase: to be kept elsewhere, and brought back.
+//! The owner's keys in one file under a passphrase: to be stored elsewhere, and imported again.
 //!
 //! `althing owner keys 2\n`, 16 bytes of salt, then XChaCha20-Poly1305 under a key that Argon2id makes of the passphrase
 //! over four byte strings: the key, the next key and the one after it or nothing, the log.
@@ -19,7 +19,7 @@ const HEAD: &[u8] = b"althing owner keys 2\n";
 
 /// What an exported file holds.
 pub struct Exported {
-    /// Speaks for the owner.
+    /// The current key.
     pub key: SecretKey,
     /// The next keys.
     pub next: Option<NextKeys>,
@@ -27,15 +27,15 @@ pub struct Exported {
     pub log: KeyLog,
 }
 
-/// Refuses a file in a folder that is not there: a medium that is not mounted, or a mistyped path, is no place for a key.
-pub(crate) fn into_a_folder(file: &Path) -> Result<(), OwnerError> {
+/// Refuses a file whose folder does not exist: the medium may not be mounted, or the path mistyped.
+pub(crate) fn check_folder(file: &Path) -> Result<(), OwnerError> {
     match file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
         None => Ok(()),
         Some(folder) => Err(OwnerError::NoFolder(folder.to_owned())),
     }
 }
 
-/// Writes the owner's keys to a new file; with `remove_next` the next keys then lie nowhere else.
+/// Writes the owner's keys to a new file; with `remove_next` the next keys are removed here.
 ///
 /// # Errors
 /// See [`OwnerError`].
@@ -46,9 +46,9 @@ pub fn export(
     remove_next: bool,
     entropy: &Entropy,
 ) -> Result<Owner, OwnerError> {
-    into_a_folder(to)?;
+    check_folder(to)?;
     let files = Files::lock(folder)?;
-    if !files.begun()? {
+    if !files.has_owner()? {
         return Err(OwnerError::None(folder.to_owned()));
     }
     let owner = files.read()?;
@@ -62,7 +62,7 @@ pub fn export(
     let salt: [u8; SALT_BYTES] = entropy.bytes();
     let sealed = Seal::new(passphrase, &salt).close(entropy.bytes(), HEAD, &plain);
     keyfile::write_secret(to, &[HEAD, &salt, &sealed].concat())?;
-    // Not before it can be read again.
+    // Only once the file could be read again.
     Exported::read(to, passphrase)?;
     if remove_next {
         files.remove_next()?;
@@ -101,7 +101,7 @@ impl Exported {
     }
 }
 
-/// Puts exported keys into a folder that has none, or has the same owner's of before.
+/// Imports exported keys into a folder that has none, or older ones of the same owner.
 ///
 /// # Errors
 /// See [`OwnerError`].
@@ -110,9 +110,9 @@ pub fn import(folder: &Path, exported: &Exported) -> Result<(), OwnerError> {
     if exported.log.current() != exported.key.public() {
         return Err(OwnerError::ExportedApart);
     }
-    // A key without its log is what the copy is for, too.
+    // The folder may have a key without its log: the copy is for that too.
     if files.has_log() {
-        // The keys may be lost; that is what the copy is for.
+        // The keys here may be lost: the copy is for that.
         let there = files.log()?;
         if !exported.log.continues(&there) {
             let same = there.publisher() == exported.log.publisher();

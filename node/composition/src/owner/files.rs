@@ -1,5 +1,5 @@
-//! The owner's files. A change is staged beside them, and takes effect when the log is replaced: whatever is cut off
-//! before that leaves the old keys, and what is cut off after it is finished by whoever opens the files next.
+//! The owner's files. A change is staged beside them and takes effect when the log is replaced: an interruption before that
+//! leaves the old keys, and one after it is completed by whoever opens the files next.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use super::{Owner, OwnerError};
 
-/// Bytes of the files that are no keys: a log of 208 events has a twentieth of it.
+/// Bytes of files other than keys: a log of 208 events has a twentieth of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The key that the log commits to.
@@ -32,23 +32,23 @@ pub struct NextKeys {
 }
 
 impl NextKeys {
-    /// Are these the ones that the log commits to?
+    /// Whether the log commits to these.
     #[must_use]
     pub fn belong_to(&self, log: &KeyLog) -> bool {
         log.commits_to(self.next.public()) && log.commits_later_to(self.after_next.public())
     }
 }
 
-/// The files, while nobody else changes them.
+/// The files, locked.
 pub struct Files {
     folder: PathBuf,
     _lock: Flock<File>,
 }
 
-/// What changes when the owner's keys do.
+/// Changes whenever the owner's keys change.
 pub type Stamp = [Option<(SystemTime, u64)>; 2];
 
-/// How that is now; to be looked at often.
+/// The current stamp; cheap to read.
 #[must_use]
 pub fn stamp(folder: &Path) -> Stamp {
     ["owner.log", "owner.withdrawn"].map(|name| {
@@ -58,7 +58,7 @@ pub fn stamp(folder: &Path) -> Stamp {
 }
 
 impl Files {
-    /// Waits until nobody else works on them.
+    /// Locks the files.
     pub fn lock(folder: &Path) -> Result<Files, OwnerError> {
         let failed = |doing, source| OwnerError::Folder { doing, folder: folder.to_owned(), source };
         fs::create_dir_all(folder).map_err(|error| failed("make a folder for", error))?;
@@ -72,16 +72,16 @@ impl Files {
         self.folder.join(name)
     }
 
-    /// Is there a log?
+    /// Whether there is a log.
     pub fn has_log(&self) -> bool {
         self.path("owner.log").exists()
     }
 
-    /// Is there an owner?
+    /// Whether there is an owner.
     ///
     /// # Errors
-    /// A key without its log: a new log would silently be a new owner.
-    pub fn begun(&self) -> Result<bool, OwnerError> {
+    /// If there is a key without its log: a new log would silently be a new owner.
+    pub fn has_owner(&self) -> Result<bool, OwnerError> {
         if self.has_log() {
             return Ok(true);
         }
@@ -91,17 +91,17 @@ impl Files {
         Ok(false)
     }
 
-    /// Makes an owner. What is cut off before the log is written leaves no owner.
-    pub fn begin(&self, clock: &WallClock, entropy: &Entropy) -> Result<(), OwnerError> {
+    /// Creates an owner. An interruption before the log is written leaves none.
+    pub fn create(&self, clock: &WallClock, entropy: &Entropy) -> Result<(), OwnerError> {
         let [key, next, after_next] = std::array::from_fn(|_| SecretKey::from_seed(&entropy.bytes()));
-        // The keys to come are made now because the log commits to them from the start.
+        // The next keys are made now because the log commits to them from the start.
         let inception = keylog::inception(&key, [next.public(), after_next.public()], clock.now_ms());
         let log = KeyLog::verify(&[inception.bytes]);
         let log = log.map_err(|source| OwnerError::Apart { folder: self.folder.clone(), source })?;
         self.change(&log, &key, Some(&NextKeys { next, after_next }))
     }
 
-    /// The log, whatever became of the keys.
+    /// The log, also without its keys.
     pub fn log(&self) -> Result<KeyLog, OwnerError> {
         let damaged = |why: String| OwnerError::LogDamaged { folder: self.folder.clone(), why };
         let events = decode(&self.bytes("owner.log")?).map_err(|error| damaged(error.to_string()))?;
@@ -111,11 +111,11 @@ impl Files {
         KeyLog::verify(&events).map_err(|error| damaged(error.to_string()))
     }
 
-    /// Reads them, and finishes a change that was cut off.
+    /// Reads the files, and completes an interrupted change.
     pub fn read(&self) -> Result<Owner, OwnerError> {
         let stamp = stamp(&self.folder);
         let log = self.log()?;
-        self.settle(&log)?;
+        self.finish_change(&log)?;
         let key = self.path("owner.key");
         if !key.exists() {
             return Err(OwnerError::KeyMissing { folder: self.folder.clone() });
@@ -131,7 +131,7 @@ impl Files {
         Ok(Owner { key: read_secret(&key)?, log, withdrawals, has_next, stamp })
     }
 
-    /// The keys that the log commits to, where they lie here.
+    /// The keys that the log commits to, if they are here.
     pub fn next(&self) -> Result<Option<NextKeys>, OwnerError> {
         let (next, after_next) = (self.path(NEXT), self.path(AFTER_NEXT));
         if next.exists() && after_next.exists() {
@@ -141,7 +141,7 @@ impl Files {
         }
     }
 
-    /// Takes the next keys away; a copy of them lies elsewhere.
+    /// Removes the next keys; a copy of them exists elsewhere.
     pub fn remove_next(&self) -> Result<(), OwnerError> {
         for path in [NEXT, AFTER_NEXT].map(|name| self.path(name)) {
             let removed = fs::remove_file(&path);
@@ -150,7 +150,7 @@ impl Files {
         Ok(())
     }
 
-    /// Puts a log and its keys in the place of what there is. `key` speaks by the log, `next` are those it commits to.
+    /// Replaces the log and the keys. `key` is the current key of the log, `next` are those it commits to.
     pub fn change(&self, log: &KeyLog, key: &SecretKey, next: Option<&NextKeys>) -> Result<(), OwnerError> {
         let (next, after_next) = (next.map(|keys| &keys.next), next.map(|keys| &keys.after_next));
         for (name, secret) in [("owner.key", Some(key)), (NEXT, next), (AFTER_NEXT, after_next)] {
@@ -159,16 +159,16 @@ impl Files {
             }
         }
         self.replace("owner.log", &encode(log.to_bytes()))?;
-        self.settle(log)
+        self.finish_change(log)
     }
 
-    /// Keeps what was withdrawn.
+    /// Stores the withdrawals.
     pub fn keep_withdrawals(&self, withdrawals: Vec<Vec<u8>>) -> Result<(), OwnerError> {
         self.replace("owner.withdrawn", &encode(withdrawals))
     }
 
-    /// Staged keys that belong to the log take their places, others are of a change that was cut off before it began.
-    fn settle(&self, log: &KeyLog) -> Result<(), OwnerError> {
+    /// Moves staged keys that belong to the log into place; others are of a change that did not take effect.
+    fn finish_change(&self, log: &KeyLog) -> Result<(), OwnerError> {
         for name in ["owner.key", NEXT, AFTER_NEXT] {
             let staged = self.path(&format!("{name}.new"));
             if !staged.exists() {
@@ -209,13 +209,13 @@ pub fn read_secret(path: &Path) -> Result<SecretKey, OwnerError> {
     Ok(SecretKey::from_seed(&seed))
 }
 
-/// A list of objects as they were signed.
+/// Encodes a list of signed objects.
 pub fn encode(objects: Vec<Vec<u8>>) -> Vec<u8> {
     let objects: Vec<ByteVec> = objects.into_iter().map(ByteVec::from).collect();
     minicbor::to_vec(objects).expect("writing to a vector cannot fail")
 }
 
-/// The same, read.
+/// Decodes it.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Vec<u8>>, minicbor::decode::Error> {
     let objects: Vec<ByteVec> = minicbor::decode(bytes)?;
     Ok(objects.into_iter().map(Vec::from).collect())

@@ -16,13 +16,13 @@ use tokio::sync::watch;
 
 pub use change::{revoke, rotate, withdraw, withdrawn};
 pub use error::OwnerError;
-pub(crate) use export::into_a_folder;
+pub(crate) use export::check_folder;
 pub use export::{Exported, export, import};
 use files::Files;
 pub use files::{NextKeys, Stamp, stamp};
 pub(crate) use files::{decode, encode};
 
-/// How often it is looked whether the owner's keys have changed.
+/// Between two checks whether the owner's keys have changed.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The owner's keys.
@@ -30,24 +30,24 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct Owner {
     /// Signs descriptions, grants and memberships.
     pub key: SecretKey,
-    /// Proves that the key speaks for the owner.
+    /// The key log, which proves that the key is the owner's.
     pub log: KeyLog,
-    /// What the owner has taken back from nodes, each as signed.
+    /// The withdrawals of nodes, as signed.
     pub withdrawals: Vec<Vec<u8>>,
-    /// Whether the keys that the log commits to lie here too.
+    /// Whether the next keys are on this machine too.
     pub has_next: bool,
     /// The state of the files that this was read from.
     pub stamp: Stamp,
 }
 
 impl Owner {
-    /// Who the owner is.
+    /// The owner's id.
     #[must_use]
     pub fn id(&self) -> PublisherId {
         self.log.publisher()
     }
 
-    /// An owner whose keys lie in no files.
+    /// An owner without files.
     #[must_use]
     pub fn new(key: SecretKey, log: KeyLog) -> Owner {
         Owner { key, log, withdrawals: Vec::new(), has_next: false, stamp: Stamp::default() }
@@ -59,7 +59,7 @@ impl Owner {
         log_state(&self.log, now_ms)
     }
 
-    /// Has the owner taken back what it let `node` do, so that the node must not sign it anew by itself?
+    /// Whether the owner withdrew `node`, so that the node must not sign for itself again.
     #[must_use]
     pub fn withdrew(&self, node: PublicKey, now_ms: u64) -> bool {
         self.withdrawals.iter().any(|bytes| {
@@ -68,14 +68,14 @@ impl Owner {
         })
     }
 
-    /// Reads the owner's keys from `folder`, or makes them on first use. They must speak for the owner.
+    /// Reads the owner's keys from `folder`, or makes them on first use. They must not be revoked.
     ///
     /// # Errors
     /// See [`OwnerError`].
     pub fn open(folder: &Path, clock: &WallClock, entropy: &Entropy) -> Result<Owner, OwnerError> {
         let files = Files::lock(folder)?;
-        if !files.begun()? {
-            files.begin(clock, entropy)?;
+        if !files.has_owner()? {
+            files.create(clock, entropy)?;
         }
         let owner = files.read()?;
         if owner.log.revoked() {
@@ -92,14 +92,14 @@ impl Owner {
     /// See [`OwnerError`].
     pub fn read(folder: &Path) -> Result<Owner, OwnerError> {
         let files = Files::lock(folder)?;
-        if !files.begun()? {
+        if !files.has_owner()? {
             return Err(OwnerError::None(folder.to_owned()));
         }
         files.read()
     }
 }
 
-/// One of the owner's keys. Not as `did:key`: that names a node, and neither trust nor revocation by node takes these.
+/// The name of one of the owner's keys. Not a `did:key`: that names a node, which can be trusted and revoked.
 #[must_use]
 pub fn key_name(key: PublicKey) -> String {
     key.did().trim_start_matches("did:key:").to_owned()
@@ -116,8 +116,7 @@ pub fn log_state(log: &KeyLog, now_ms: u64) -> &'static str {
     if before.is_some_and(|key| log.accepts(key, now_ms).is_ok()) { "rotating" } else { "active" }
 }
 
-/// Reads the owner's keys in `folder` each second, and tells of each change since `known` was read, for as long as anybody
-/// listens.
+/// Reads the owner's keys in `folder` each second and sends each change since `known`, until there are no receivers.
 pub async fn follow(folder: &Path, known: Stamp, told: &watch::Sender<Owner>) {
     let mut followed = known;
     while !told.is_closed() {
@@ -125,7 +124,7 @@ pub async fn follow(folder: &Path, known: Stamp, told: &watch::Sender<Owner>) {
         if stamp(folder) == followed {
             continue;
         }
-        // What fails is tried again with the next look.
+        // A failure is tried again at the next check.
         match Owner::read(folder) {
             Ok(owner) => {
                 followed = owner.stamp;
@@ -136,7 +135,7 @@ pub async fn follow(folder: &Path, known: Stamp, told: &watch::Sender<Owner>) {
     }
 }
 
-/// The key in a file, which is made on first use.
+/// Reads the key in a file, which is created on first use.
 ///
 /// # Errors
 /// See [`OwnerError`].

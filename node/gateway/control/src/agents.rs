@@ -1,4 +1,4 @@
-//! Agents as the control socket shows them, and those that run for as long as somebody looks on.
+//! Agents in the control API, and `althing run`: agents that run for as long as their client is connected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 
 use crate::{AddRequest, Problem, RunLine, ndjson};
 
-/// Between two looks at an agent that is run.
-const LOOK: Duration = Duration::from_secs(1);
+/// Between two status lines of `althing run`.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An agent that was added.
 pub fn added(node: &Node, id: &AgentId) -> Value {
     let card = node.gateway.map(|gateway| format!("http://{gateway}/a2a/{}/.well-known/agent-card.json", id.name()));
-    let status = node.agent_status(id.name()).map(|status| row(&status));
+    let status = node.agents.status(id.name()).map(|status| row(&status));
     json!({ "id": id.to_string(), "name": id.name(), "card": card, "status": status })
 }
 
@@ -94,23 +94,23 @@ fn row(agent: &AgentStatus) -> Value {
 /// `GET /ps`
 pub async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
     let agents = node.host.status();
-    let failed = node.failed();
+    let failed = node.agents.failed();
     let failed = failed.iter().map(|(name, why)| json!({ "name": name, "state": "failed", "why": why }));
     Json(json!({ "agents": agents.iter().map(row).chain(failed).collect::<Vec<_>>() }))
 }
 
-/// Takes an agent away when nobody looks on any more.
-struct Held {
+/// Ends an agent when its client disconnects.
+struct EndOnDrop {
     node: Arc<Node>,
     name: String,
 }
 
-impl Drop for Held {
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
         let (node, name) = (self.node.clone(), std::mem::take(&mut self.name));
         tokio::spawn(async move {
-            if let Err(error) = node.end_agent(&name).await {
-                tracing::error!(name, %error, "an agent could not be taken away");
+            if let Err(error) = node.agents.end(&name).await {
+                tracing::error!(name, %error, "an agent could not be ended");
             }
         });
     }
@@ -118,11 +118,11 @@ impl Drop for Held {
 
 /// `POST /run`: runs an agent for as long as the answer is read.
 pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Response {
-    // On its own: who hangs up meanwhile leaves nothing behind, since what was started is then dropped.
+    // In a task of its own: if the client hangs up meanwhile, the agent is ended on drop.
     let adding = tokio::spawn(async move {
-        let id = node.add_agent(request.file, &request.folder, request.reservation.as_deref(), false).await?;
+        let id = node.agents.add(request.file, &request.folder, request.reservation.as_deref(), false).await?;
         let first = RunLine::Runs(added(&node, &id));
-        Ok((Held { node, name: id.name().to_owned() }, first))
+        Ok((EndOnDrop { node, name: id.name().to_owned() }, first))
     });
     let (held, first) = match adding.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string()))) {
         Ok(running) => running,
@@ -136,9 +136,9 @@ pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>)
         }
         tokio::select! {
             () = held.node.stop.cancelled() => return None,
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(STATUS_INTERVAL) => {}
         }
-        let status = held.node.agent_status(&held.name)?;
+        let status = held.node.agents.status(&held.name)?;
         Some((RunLine::Status(row(&status)), (held, None)))
     });
     ndjson(lines)

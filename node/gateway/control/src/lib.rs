@@ -1,9 +1,9 @@
-//! The control API: what a node's owner asks of it, over whatever only the owner can reach. The command line speaks it over a
-//! Unix socket (0600) in the data directory.
+//! The control API, by which a node's owner manages it over a connection that only the owner can use. The command line uses
+//! a Unix socket (0600) in the data directory.
 //!
 //! **Inputs**: HTTP requests. **Outputs**: JSON, or lines of JSON while something goes on.
 //!
-//! **Never knows**: who may ask (whoever serves it decides), exit codes, terminals.
+//! **Never knows**: access control (whoever serves it decides), exit codes, terminals.
 
 mod agents;
 mod memory;
@@ -61,7 +61,7 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
     Json(json!({
         "node": node.key.public().did(),
         "owner": node.owner().id().to_string(),
-        "ownerKeys": node.key_state(),
+        "ownerKeys": node.identity.key_state(),
         "network": node.network(),
         "private": node.config.private,
         "version": env!("CARGO_PKG_VERSION"),
@@ -171,7 +171,7 @@ async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<V
             "sought": sought, "things": node.discovery.reading_things().0 } }))
 }
 
-/// One result, with everything of E10 that is known of it.
+/// One result of `find`.
 fn row(found: &Found) -> Value {
     use althing_protocol::object::Health;
     let capabilities = found.candidate.description.capabilities();
@@ -215,9 +215,9 @@ fn row(found: &Found) -> Value {
     })
 }
 
-/// Whose agents a name may lead to.
+/// The query of `GET /describe/{agent}`.
 #[derive(serde::Deserialize)]
-struct Whose {
+struct DescribeQuery {
     #[serde(default)]
     anyone: bool,
 }
@@ -225,13 +225,13 @@ struct Whose {
 async fn describe(
     State(node): State<Arc<Node>>,
     UrlPath(agent): UrlPath<String>,
-    UrlQuery(whose): UrlQuery<Whose>,
+    UrlQuery(query): UrlQuery<DescribeQuery>,
 ) -> Result<Response, Problem> {
     let unknown = |message: String| Problem::new(Kind::NotFound, message);
-    let id = match node.calls.resolve(&agent, among(whose.anyone)).await {
+    let id = match node.calls.resolve(&agent, among(query.anyone)).await {
         Ok(id) => id,
         Err(error) => {
-            // By its identifier only: anybody may give a Thing an agent's title. As it was read; nobody here vouches for it.
+            // By its identifier only: anybody may give a Thing an agent's title. Things are not verified.
             let Some(thing) = node.discovery.thing(&agent) else {
                 return Err(match node.discovery.no_agent_but_thing(&agent) {
                     Some(thing) => {
@@ -254,7 +254,7 @@ fn td(bytes: Vec<u8>) -> Response {
 }
 
 async fn listed(State(node): State<Arc<Node>>) -> Answer {
-    let stored = publish::stored(node.store.as_ref())?;
+    let stored = publish::permanent(node.store.as_ref())?;
     let list = stored.iter().map(|added| {
         json!({
             "name": added.file.name,
@@ -269,38 +269,38 @@ async fn listed(State(node): State<Arc<Node>>) -> Answer {
 }
 
 async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
-    // On its own: what is half done when the command line hangs up is done to its end.
+    // In a task of its own: it is completed even if the command line hangs up.
     let adding = tokio::spawn(async move {
-        let id = node.add_agent(request.file, &request.folder, request.reservation.as_deref(), true).await?;
+        let id = node.agents.add(request.file, &request.folder, request.reservation.as_deref(), true).await?;
         Ok(Json(agents::added(&node, &id)))
     });
     adding.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
 async fn bound(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
-    Ok(Json(node.bind(request.file, &request.folder).await?))
+    Ok(Json(node.bindings.bind(request.file, &request.folder).await?))
 }
 
 async fn binding(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
-    Ok(Json(node.binding(&name)?))
+    Ok(Json(node.bindings.find(&name)?))
 }
 
 async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
     let removing = tokio::spawn(async move {
-        node.remove_agent(&name).await?;
+        node.agents.remove(&name).await?;
         Ok(Json(json!({ "removed": name })))
     });
     removing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
 async fn trusted(State(node): State<Arc<Node>>) -> Json<Value> {
-    let ids: Vec<String> = node.trusted().iter().map(ToString::to_string).collect();
+    let ids: Vec<String> = node.trust.ids().iter().map(ToString::to_string).collect();
     Json(json!({ "trusted": ids }))
 }
 
 async fn trust(State(node): State<Arc<Node>>, Json(request): Json<TrustRequest>) -> Answer {
     let id: CallerId = request.id.parse().map_err(|error: IdentityError| Problem::invalid(error.to_string()))?;
-    node.set_trust(id, request.trusted).await?;
+    node.trust.set(id, request.trusted).await?;
     Ok(Json(json!({ "id": request.id, "trusted": request.trusted })))
 }
 
@@ -310,12 +310,12 @@ async fn cancel(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>)
     Ok(Json(json!({ "cancelled": request.task })))
 }
 
-/// Whether a stranger's agent will do.
+/// Which publishers' agents may be called.
 fn among(anyone: bool) -> Among {
     if anyone { Among::Anyone } else { Among::Near }
 }
 
-/// Asks what a person at this node asks.
+/// Calls an agent on behalf of the local user.
 async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &Value) -> Result<Reply, Problem> {
     let callee = Callee::Named(request.agent.clone(), among(request.anyone));
     let asked = OperationRequest::parse(operation, params.to_string().into_bytes()).map_err(Problem::from)?;

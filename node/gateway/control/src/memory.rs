@@ -1,4 +1,4 @@
-//! Memory as the control socket shows it.
+//! Agents' memory in the control API.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn failed(error: &MemoryError) -> Problem {
     Problem::new(kind, error.to_string())
 }
 
-/// All namespaces.
+/// Lists all namespaces.
 pub async fn list(State(node): State<Arc<Node>>) -> Answer {
     let row = |overview: Overview| {
         json!({
@@ -45,19 +45,19 @@ pub async fn list(State(node): State<Arc<Node>>) -> Answer {
     Ok(Json(json!({ "namespaces": all.into_iter().map(row).collect::<Vec<_>>() })))
 }
 
-/// Takes a namespace away.
+/// Removes a namespace.
 pub async fn remove(State(node): State<Arc<Node>>, Path(namespace): Path<String>) -> Answer {
     node.memories.remove(&namespace).await.map_err(|error| failed(&error))?;
     Ok(Json(json!({ "removed": namespace })))
 }
 
-/// Works on one namespace.
+/// Runs an operation on one namespace.
 pub async fn work(
     State(node): State<Arc<Node>>,
     Path(namespace): Path<String>,
     Json(request): Json<MemoryRequest>,
 ) -> Answer {
-    // A key is made of a secret on purpose slowly.
+    // The key derivation is slow on purpose.
     let (memories, name) = (node.memories.clone(), namespace.clone());
     let opened = tokio::task::spawn_blocking(move || memories.operate(&name)).await;
     let memory = opened.map_err(|error| Problem::failed(error.to_string()))?.map_err(|error| failed(&error))?;

@@ -1,4 +1,4 @@
-//! What is asked of a node over its control API, and how it says that something failed.
+//! The requests and errors of the control API.
 
 use althing_calls::{OperationError, Refusal};
 use althing_node::NodeError;
@@ -8,18 +8,18 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Asks for one agent's answer.
+/// Calls an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CallRequest {
     /// Identifier or name.
     pub agent: String,
-    /// What is said.
+    /// The message.
     pub text: String,
-    /// The task that goes on.
+    /// The task to continue.
     pub task: Option<String>,
-    /// Say where the agent is, too.
+    /// Whether to report which nodes host the agent.
     pub explain: bool,
-    /// A stranger's agent of that name will do.
+    /// Whether an untrusted publisher's agent may be called.
     #[serde(default)]
     pub anyone: bool,
 }
@@ -28,7 +28,7 @@ pub struct CallRequest {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CallLine {
-    /// Where the agent is, and which nodes could have been asked.
+    /// The nodes that host the agent, and which is called.
     Explain(Value),
     /// An A2A `StreamResponse`.
     Event(Value),
@@ -36,89 +36,89 @@ pub enum CallLine {
     Error(Problem),
 }
 
-/// Asks for an agent to be run.
+/// Adds or runs an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AddRequest {
     /// Its file, as read.
     pub file: althing_td::AgentFile,
     /// Where relative paths in it start.
     pub folder: std::path::PathBuf,
-    /// What was reserved for it.
+    /// The id of its reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,
 }
 
-/// Asks another node to hold what a contract needs.
+/// Reserves what a contract needs on another node.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ReserveRequest {
     /// The other node's DID.
     pub node: String,
-    /// The agent file whose contract is held for.
+    /// The agent file with the contract.
     pub file: Option<althing_td::AgentFile>,
-    /// For how long, seconds.
+    /// Lease, seconds.
     pub lease_s: u64,
-    /// Give this one back instead.
+    /// The id of a reservation to release instead.
     pub cancel: Option<String>,
 }
 
-/// How an agent runs that was added.
+/// One line about an agent that runs for `althing run`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RunLine {
     /// It runs now.
     Runs(Value),
-    /// How it is, once a second.
+    /// Its status, once a second.
     Status(Value),
     /// It could not be run, or was stopped.
     Error(Problem),
 }
 
-/// Does something with a namespace.
+/// An operation on a memory namespace.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MemoryRequest {
-    /// Keeps a text of a source.
+    /// Stores a text of a source.
     Add {
-        /// Where it is from.
+        /// The source's name.
         source: String,
         /// The text.
         text: String,
     },
-    /// Looks for what resembles a question.
+    /// Searches for passages that resemble a question.
     Search {
-        /// What is looked for.
+        /// The question.
         question: String,
-        /// Passages at most.
+        /// Maximum number of passages.
         most: usize,
     },
-    /// A passage, or the value under a key; or what became of it.
+    /// Shows a passage, or the value of a key; or when and why it was deleted.
     Show {
         /// Its id, or the key.
         what: String,
     },
-    /// Forgets a source, a passage's source, or a key.
+    /// Deletes a source, a passage's source, or a key.
     Forget {
         /// A source, a passage's id, or a key.
         what: String,
     },
-    /// What is in it.
+    /// Lists its content.
     List,
 }
 
-/// Asks for trust to be given or taken.
+/// Trusts a node or publisher, or stops to trust it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TrustRequest {
     /// A node's did:key, or a publisher's urn.
     pub id: String,
-    /// Or trusted no longer.
+    /// Whether it is trusted from now on.
     pub trusted: bool,
 }
 
-/// What kind of failure it is; the command line has an exit code for each.
+/// The kind of a failure; the command line has an exit code for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Kind {
-    /// What was asked is wrong.
+    /// The request is invalid.
     Invalid,
     /// There is no such thing.
     NotFound,
@@ -126,13 +126,13 @@ pub enum Kind {
     Refused,
     /// Another node cannot be reached, or did not answer in time.
     Unreachable,
-    /// It cannot be told yet; it is tried again.
+    /// It is not known yet; the node tries again.
     NotYet,
-    /// It went wrong.
+    /// It failed.
     Failed,
 }
 
-/// How a node says that something failed.
+/// An error of the control API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// What kind of failure.

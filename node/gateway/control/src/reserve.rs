@@ -1,4 +1,4 @@
-//! Reservations on other nodes, as the control socket takes them.
+//! The control API's reservations on other nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{Kind, Problem, ReserveRequest};
 
-/// Between the two phases.
+/// Lease of the first phase.
 const PREPARED: Duration = Duration::from_secs(10);
 
 fn failed(error: &ReservationError) -> Problem {
@@ -25,7 +25,7 @@ fn failed(error: &ReservationError) -> Problem {
     Problem::new(kind, error.to_string())
 }
 
-/// Holds what an agent file's contract needs on another node, or gives it back.
+/// Reserves what an agent file's contract needs on another node, or releases it.
 pub async fn reserve(
     State(node): State<Arc<Node>>,
     Json(request): Json<ReserveRequest>,
@@ -38,13 +38,13 @@ pub async fn reserve(
     }
     let file = request.file.ok_or_else(|| Problem::invalid("name an agent file, or --cancel ID"))?;
     let none = || Problem::invalid(format!("agent {:?} has no contract to reserve for", file.name));
-    let contract = node.normalised(&file)?.ok_or_else(none)?.contract;
+    let contract = node.bindings.normalise(&file)?.ok_or_else(none)?.contract;
     let prepared = reserve::prepare(communication, peer, &contract, PREPARED).await.map_err(|error| failed(&error))?;
     let lease = Duration::from_secs(request.lease_s);
     let confirmed = match reserve::confirm(communication, peer, &prepared.id, lease).await {
         Ok(confirmed) => confirmed,
         Err(error) => {
-            // What is not given back now is over in some seconds.
+            // If the release fails, the reservation expires within seconds.
             let _ = reserve::cancel(communication, peer, &prepared.id).await;
             return Err(failed(&error));
         }

@@ -1,5 +1,5 @@
-//! Whether anything is asked, answered and taken on a connection. HTTP/2 has no end of its own: a client that answers pings
-//! would keep its place for ever, and so would one that asks once and lets no byte of the answer through.
+//! Tracks whether a connection is idle. HTTP/2 connections do not time out by themselves: a client that answers pings, or
+//! one that sends a request and reads no byte of the answer, would hold its connection forever.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -14,57 +14,57 @@ use axum::response::Response;
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-/// Bytes of an answer that are handed over at once. hyper asks for more when it could pass them on, which is how it is
-/// seen here that the client takes them.
+/// Bytes of an answer that are handed to hyper at once. hyper asks for more when it could send them, which shows that the
+/// client reads them.
 const PIECE_BYTES_MAX: usize = 16 << 10;
 
-/// The requests of one connection that are under way, until the last piece of their answers.
+/// The running requests of one connection, until the end of their answers.
 #[derive(Debug)]
 pub struct Activity(Mutex<Requests>);
 
 #[derive(Debug)]
 struct Requests {
     next: u64,
-    /// Since when each waits for the client to take what is there; none where the node itself has nothing yet.
-    under_way: BTreeMap<u64, Option<Instant>>,
-    /// When the last one ended.
+    /// Since when each waits for the client to read; none while the node itself has nothing to send.
+    running: BTreeMap<u64, Option<Instant>>,
+    /// When the last request ended.
     ended: Instant,
 }
 
 impl Default for Activity {
     fn default() -> Activity {
-        Activity(Mutex::new(Requests { next: 0, under_way: BTreeMap::new(), ended: Instant::now() }))
+        Activity(Mutex::new(Requests { next: 0, running: BTreeMap::new(), ended: Instant::now() }))
     }
 }
 
 impl Activity {
-    fn begin(self: &Arc<Self>) -> UnderWay {
+    fn begin(self: &Arc<Self>) -> RequestGuard {
         let mut requests = self.lock();
         let number = requests.next;
         requests.next += 1;
-        requests.under_way.insert(number, None);
-        UnderWay { activity: self.clone(), number }
+        requests.running.insert(number, None);
+        RequestGuard { activity: self.clone(), number }
     }
 
-    /// Waits until the client has left everything to the node for `limit`: it asked nothing, or did not take an answer.
-    pub async fn still_for(&self, limit: Duration) {
+    /// Waits until the connection was idle for `limit`: no request came, or no answer was read.
+    pub async fn idle_for(&self, limit: Duration) {
         loop {
-            match self.still_since().map(|since| since + limit) {
+            match self.idle_since().map(|since| since + limit) {
                 Some(end) if end <= Instant::now() => return,
                 Some(end) => tokio::time::sleep_until(end).await,
-                // What begins to wait from now on does not have to be looked at before.
+                // A wait that begins from now on cannot exceed the limit before.
                 None => tokio::time::sleep(limit).await,
             }
         }
     }
 
-    /// Since when it is the client's turn, if it is.
-    fn still_since(&self) -> Option<Instant> {
+    /// Since when the connection is idle, if it is.
+    fn idle_since(&self) -> Option<Instant> {
         let requests = self.lock();
-        if requests.under_way.is_empty() {
+        if requests.running.is_empty() {
             return Some(requests.ended);
         }
-        requests.under_way.values().flatten().min().copied()
+        requests.running.values().flatten().min().copied()
     }
 
     fn lock(&self) -> MutexGuard<'_, Requests> {
@@ -72,49 +72,49 @@ impl Activity {
     }
 }
 
-/// A request that is under way; dropped, it is not any more.
-struct UnderWay {
+/// A running request, until this is dropped.
+struct RequestGuard {
     activity: Arc<Activity>,
     number: u64,
 }
 
-impl UnderWay {
-    /// There is something to take, from now on.
+impl RequestGuard {
+    /// An answer waits for the client from now on.
     fn offer(&self) {
-        self.activity.lock().under_way.insert(self.number, Some(Instant::now()));
+        self.activity.lock().running.insert(self.number, Some(Instant::now()));
     }
 
-    /// All was taken, and more is still to come.
+    /// The client has read all; more is to come.
     fn taken(&self) {
-        self.activity.lock().under_way.insert(self.number, None);
+        self.activity.lock().running.insert(self.number, None);
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut requests = self.activity.lock();
-        requests.under_way.remove(&self.number);
+        requests.running.remove(&self.number);
         requests.ended = Instant::now();
     }
 }
 
 /// Counts a request until its answer has ended.
 pub async fn count(State(activity): State<Arc<Activity>>, request: Request, next: Next) -> Response {
-    let under_way = activity.begin();
+    let guard = activity.begin();
     let answer = next.run(request).await;
-    under_way.offer();
-    answer.map(|body| Body::new(Counted { body, rest: Bytes::new(), under_way }))
+    guard.offer();
+    answer.map(|body| Body::new(TrackedBody { body, rest: Bytes::new(), guard }))
 }
 
-/// An answer's body, in pieces.
-struct Counted {
+/// An answer's body, in chunks.
+struct TrackedBody {
     body: Body,
-    /// What it gave and was not handed over yet.
+    /// What it gave and was not handed to hyper yet.
     rest: Bytes,
-    under_way: UnderWay,
+    guard: RequestGuard,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -126,10 +126,10 @@ impl HttpBody for Counted {
         if this.rest.is_empty() {
             let polled = Pin::new(&mut this.body).poll_frame(context);
             let Poll::Ready(frame) = polled else {
-                this.under_way.taken();
+                this.guard.taken();
                 return Poll::Pending;
             };
-            this.under_way.offer();
+            this.guard.offer();
             match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(data))) => this.rest = data,
                 Some(Ok(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
@@ -137,7 +137,7 @@ impl HttpBody for Counted {
                 None => return Poll::Ready(None),
             }
         } else {
-            this.under_way.offer();
+            this.guard.offer();
         }
         let piece = this.rest.split_to(this.rest.len().min(PIECE_BYTES_MAX));
         Poll::Ready(Some(Ok(Frame::data(piece))))

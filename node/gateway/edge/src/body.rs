@@ -6,17 +6,17 @@ use axum::body::{Bytes, HttpBody as _};
 use axum::extract::{FromRequest as _, Request};
 use axum::http::{HeaderMap, header};
 
-/// A body must be complete within this: who stalls would hold a connection for ever.
+/// Timeout of a body: a client that stalls would hold a connection forever.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no body.
+/// Why a body could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyError {
     /// It is longer than that many bytes.
     TooLong(usize),
-    /// It is too long, or broke off.
+    /// It is too long or incomplete.
     Broken,
-    /// It did not come in time.
+    /// It was not complete in time.
     Late,
 }
 
@@ -30,11 +30,11 @@ impl std::fmt::Display for BodyError {
     }
 }
 
-/// The body, when it has at most `max` bytes and comes in time. The router's own limit is the same.
+/// Reads a body of at most `max` bytes, within the timeout. The router's own limit is the same.
 ///
 /// # Errors
 /// See [`BodyError`].
-pub async fn whole(request: Request, max: usize) -> Result<Bytes, BodyError> {
+pub async fn read_body(request: Request, max: usize) -> Result<Bytes, BodyError> {
     let announced = request.body().size_hint().lower();
     if announced > u64::try_from(max).unwrap_or(u64::MAX) {
         return Err(BodyError::TooLong(max));
@@ -46,7 +46,7 @@ pub async fn whole(request: Request, max: usize) -> Result<Bytes, BodyError> {
     }
 }
 
-/// Is the body said to be JSON, or one of these kinds of it? No form of another site's page can say so.
+/// Whether the content type is JSON, or one of `also`. Forms on other sites' pages cannot set it (CSRF).
 #[must_use]
 pub fn is_json(headers: &HeaderMap, kinds: &[&str]) -> bool {
     let given = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();

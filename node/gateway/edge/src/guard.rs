@@ -1,4 +1,4 @@
-//! Who may speak to the gateway at all: Host (DNS rebinding), Origin (other sites' pages) and token.
+//! Access control of the gateway: Host (DNS rebinding), Origin (other sites' pages) and token.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
-/// Who may speak to the gateway.
+/// Who may use the gateway.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// Names, besides loopback's, under which the gateway may be addressed.
+    /// Host names, besides loopback's, that requests may use.
     pub hosts: Vec<String>,
-    /// Whether it may be addressed by any IP address: nobody can make a page of another site that names one.
+    /// Whether requests may use any IP address as host: DNS rebinding needs a name.
     pub by_address: bool,
     /// A bearer token that every request but `/healthz` must carry; none: loopback acts as `local` without one.
     pub token: Option<String>,
 }
 
 impl Access {
-    /// Whether a request carries the token, where one is set.
+    /// Whether a request carries the token, if one is set.
     fn admits(&self, headers: &HeaderMap) -> bool {
         let Some(token) = &self.token else { return true };
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let given =
             given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        // Digests are compared, so that the time taken tells nothing of the token.
+        // Digests are compared, so that the time taken reveals nothing of the token.
         given.is_some_and(|(_, given)| digest(given.trim().as_bytes()) == digest(token.as_bytes()))
     }
 
@@ -49,13 +49,13 @@ fn name_of(authority: &str) -> &str {
     authority.rsplit_once(':').map_or(authority, |(name, _)| name)
 }
 
-/// What the client addressed. HTTP/2 has it in the URI; [`host_and_origin`] copies it.
+/// The host of a request. HTTP/2 has it in the URI; [`host_and_origin`] copies it.
 #[must_use]
 pub fn host(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::HOST)?.to_str().ok()
 }
 
-/// Refuses requests that were meant for another host, or come from another site's page.
+/// Refuses requests for another host, or from another site's page.
 pub async fn host_and_origin(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
     let authority = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
     if let Some(authority) = authority
@@ -78,7 +78,7 @@ pub async fn host_and_origin(State(access): State<Arc<Access>>, mut request: Req
     next.run(request).await
 }
 
-/// Refuses requests without the token, where one is set.
+/// Refuses requests without the token, if one is set.
 pub async fn token(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     if !access.admits(request.headers()) {
         let mut refused = problem(StatusCode::UNAUTHORIZED, "a bearer token is required: Authorization: Bearer …");

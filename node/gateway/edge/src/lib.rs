@@ -1,5 +1,5 @@
-//! What every HTTP face shares, whatever it speaks: who may speak to it at all, what a connection may take and for how long,
-//! and bodies that are bounded in bytes and time.
+//! What every HTTP face shares: access control, limits of connections, and request bodies that are bounded in bytes and
+//! time.
 //!
 //! **Inputs**: connections and requests. **Outputs**: requests that passed, bodies, refusals in the shape of A2A's REST errors.
 //!
@@ -12,6 +12,6 @@ mod body;
 mod guard;
 mod serve;
 
-pub use body::{BodyError, is_json, whole};
+pub use body::{BodyError, is_json, read_body};
 pub use guard::{Access, host, host_and_origin, problem, token};
 pub use serve::{Limits, serve};

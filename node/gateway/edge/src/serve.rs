@@ -1,5 +1,5 @@
-//! The server loop: connections are counted, headers must come in time, and who asks nothing for long, or does not take
-//! what it asked for, has to leave.
+//! The server loop: limits the number of connections, the time for request headers, and idle connections, on which no
+//! request comes or no answer is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use tokio_util::task::TaskTracker;
 
 use crate::activity::{Activity, count};
 
-/// What the server bears.
+/// Limits of the server.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections at one time; more wait to be accepted.
+    /// Concurrent connections; more wait to be accepted.
     pub connections: usize,
-    /// A request's head must be complete within this.
+    /// Timeout of a request's headers.
     pub header_timeout: Duration,
-    /// A connection on which nothing is asked or answered for this long ends, and so does one on which an answer is not
-    /// taken for this long: pings alone keep none.
+    /// A connection without a request or answer for this long is closed, and so is one on which the client does not read an
+    /// answer for this long; pings do not count.
     pub idle: Duration,
-    /// Requests under way get this long once the node stops.
+    /// Time for running requests to end once the node stops.
     pub drain: Duration,
 }
 
@@ -42,10 +42,10 @@ impl Default for Limits {
     }
 }
 
-/// How a connection of HTTP/2 begins (RFC 9113 §3.4).
+/// The connection preface of HTTP/2 (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Reads until it is clear whether the connection speaks HTTP/2; gives it back with nothing read.
+/// Peeks until it is known whether the connection speaks HTTP/2; nothing is consumed.
 async fn begin(stream: TcpStream) -> std::io::Result<impl AsyncRead + AsyncWrite + Unpin> {
     let (mut reading, writing) = stream.into_split();
     let mut head = Vec::with_capacity(PREFACE.len());
@@ -58,15 +58,15 @@ async fn begin(stream: TcpStream) -> std::io::Result<impl AsyncRead + AsyncWrite
     Ok(tokio::io::join(std::io::Cursor::new(head).chain(reading), writing))
 }
 
-/// The next connection. What is written is sent at once: events are small, and one that waits for the acknowledgement
-/// of the one before comes 40 ms late.
+/// Accepts a connection, with TCP_NODELAY: events are small, and would wait 40 ms for the acknowledgement of the one
+/// before.
 async fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
     let (stream, _) = listener.accept().await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// Serves until `stop`, then lets what is under way end.
+/// Serves until `stop`, then lets running requests end.
 pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
     let gate = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
@@ -79,7 +79,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
         let stream = match accepted {
             Ok(stream) => stream,
             Err(error) => {
-                // Out of file descriptors, most likely: it passes when connections end.
+                // Probably out of file descriptors, until connections end.
                 tracing::warn!(%error, "gateway cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -93,7 +93,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
             let mut builder = Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
             builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(20));
-            // hyper's limit begins once it is known which version of HTTP is spoken.
+            // hyper's header timeout begins once the version of HTTP is known.
             let begun = tokio::select! {
                 begun = tokio::time::timeout(header_timeout, begin(stream)) => begun,
                 () = stop.cancelled() => return,
@@ -107,9 +107,9 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
                     connection.as_mut().graceful_shutdown();
                     connection.await
                 }
-                () = activity.still_for(idle) => {
+                () = activity.idle_for(idle) => {
                     connection.as_mut().graceful_shutdown();
-                    // Whoever does not take leave is left.
+                    // A client that does not close in time is disconnected.
                     tokio::time::timeout(header_timeout, connection).await.unwrap_or(Ok(()))
                 }
             };
@@ -120,7 +120,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
         });
     }
     connections.close();
-    // Streams of events may never end by themselves.
+    // Event streams may never end by themselves.
     let _ = tokio::time::timeout(limits.drain, connections.wait()).await;
 }
 

@@ -1,4 +1,4 @@
-//! Agent cards: for every agent of the mesh, local or not, signed by this node, with the publisher's own proof inside.
+//! Agent cards of every agent of the mesh, local or not: signed by this node, with the publisher's evidence inside.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 
 use crate::Gateway;
 
-/// The extension that carries what peers verify: key log, description and hosting grant, as signed.
+/// The extension with the evidence that peers verify: key log, description and hosting grant, as signed.
 const EVIDENCE: &str = "https://althing.dev/ext/evidence/v1";
 /// The last day that an HTTP date can name, in Unix milliseconds: 9999-12-31.
 const LATEST_MS: u64 = 253_402_214_400_000;
-/// Clients ask again after this, seconds: descriptions change.
+/// Cache lifetime, seconds: descriptions change.
 const CACHE: &str = "max-age=60";
 
 /// `GET /a2a/{agent}/.well-known/agent-card.json`.
@@ -78,14 +78,14 @@ async fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64
     Ok((signed(&shown, &gateway.key)?, known.verified.description.body.issued_at_ms))
 }
 
-/// What a card is made of.
+/// The content of a card.
 pub(crate) struct Shown<'a> {
     pub verified: &'a VerifiedAgent,
     pub description: &'a Description,
-    /// The base URL of a gateway where the agent can be called over HTTP, if there is one for the reader.
+    /// The base URL of a gateway where the reader can call the agent over HTTP, if any.
     pub gateway: Option<&'a str>,
     pub token_required: bool,
-    /// What the agent says of itself, where it runs here.
+    /// The card that the agent serves itself, if it runs here.
     pub own: OwnCard,
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, Opera
     Ok(card.to_string())
 }
 
-/// What is described first, then what only the agent's own card names.
+/// The description's values first, then those that only the agent's own card has.
 fn with_own(described: &[String], own: &[String]) -> Vec<String> {
     let more = own.iter().filter(|mode| !described.contains(mode));
     described.iter().chain(more).cloned().collect()

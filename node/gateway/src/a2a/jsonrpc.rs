@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_calls::{Among, CallRequest, Callee, Calls, Operation, OperationError, OperationRequest, Reply, Trace};
-use althing_edge::{is_json, whole};
+use althing_edge::{is_json, read_body};
 use althing_protocol::limits::{EXTENSIONS_MAX, PRINCIPAL_BYTES_MAX};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, header};
@@ -23,7 +23,7 @@ use crate::{BODY_BYTES_MAX, Gateway};
 const VERSION: &str = "1.0";
 /// A comment is sent on a silent stream this often, so that proxies keep it open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How long a stream's first event, or a refusal in its place, is awaited before the stream begins without it.
+/// How long the first event, or a refusal, is awaited before the stream begins without it.
 const FIRST_EVENT_AWAITED: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ pub(crate) async fn call(
     if let Err(error) = content_type(&headers) {
         return failed(&Value::Null, &error);
     }
-    let body = match whole(request, BODY_BYTES_MAX).await {
+    let body = match read_body(request, BODY_BYTES_MAX).await {
         Ok(body) => body,
         Err(error) => return failed(&Value::Null, &OperationError::invalid_request(error.to_string())),
     };
@@ -72,8 +72,8 @@ pub(crate) async fn call(
     }
 }
 
-/// The answer of an agent. A stream begins before its first event does, where the agent takes its time: what reads it
-/// sees that somebody is there.
+/// The answer of an agent. If the first event takes long, the stream begins without it, so that clients and proxies see
+/// that the connection is alive.
 async fn answered(calls: Calls, request: CallRequest, id: Value) -> Response {
     let streams = request.operation().streams();
     let mut asking = async move { calls.ask(request).await }.boxed();
@@ -125,7 +125,7 @@ fn version(headers: &HeaderMap, parameters: &Parameters) -> Result<(), Operation
     if is_served(asked) { Ok(()) } else { Err(OperationError::version_not_supported(asked)) }
 }
 
-/// Patch numbers are not considered (A2A §3.6).
+/// Patch numbers are ignored (A2A §3.6).
 fn is_served(asked: &str) -> bool {
     match asked.strip_prefix(VERSION) {
         Some("") => true,
@@ -136,7 +136,7 @@ fn is_served(asked: &str) -> bool {
     }
 }
 
-/// The `A2A-Extensions` header: URIs with commas between them, in one line or several.
+/// The `A2A-Extensions` header: comma-separated URIs, in one line or several.
 fn extensions(headers: &HeaderMap) -> Result<Vec<String>, OperationError> {
     let mut all = Vec::new();
     for line in headers.get_all("A2A-Extensions") {
@@ -156,7 +156,7 @@ fn trace(headers: &HeaderMap) -> Trace {
     Trace { traceparent: header("traceparent").map(str::to_owned), tracestate: header("tracestate").map(str::to_owned) }
 }
 
-/// The id of a request, and its operation and parameters, these byte for byte.
+/// The id of a request, its operation, and its parameters byte for byte.
 fn read(body: &[u8]) -> (Value, Result<(Operation, Vec<u8>), OperationError>) {
     let envelope = match envelope(body) {
         Ok(envelope) => envelope,
@@ -190,7 +190,7 @@ fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_null() || id.is_i64() || id.is_u64()
 }
 
-/// The id of what is no request, where it can be read.
+/// The id of an invalid request, if it can be read.
 fn id_of(body: &[u8]) -> Value {
     #[derive(Deserialize)]
     struct Named {
@@ -201,7 +201,7 @@ fn id_of(body: &[u8]) -> Value {
     named.map(|named| named.id).ok().filter(is_id).unwrap_or_default()
 }
 
-/// JSON-RPC around a result that is JSON already.
+/// Wraps a JSON result in a JSON-RPC response.
 fn wrap(id: &Value, result: &[u8]) -> String {
     let mut text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
     text.push_str(&String::from_utf8_lossy(result));

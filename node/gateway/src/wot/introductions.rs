@@ -1,5 +1,5 @@
-//! Introductions (W3C WoT Discovery §5, §6): who has never met this node reads what its public agents are. Read-only; no
-//! token, since nothing is here that is not for everybody.
+//! Introductions (W3C WoT Discovery §5, §6): unknown clients read the descriptions of public agents. Read-only and without
+//! a token, since all of it is public.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ const TD: &str = "application/td+json";
 struct Introductions {
     calls: Calls,
     key: SecretKey,
-    /// The gateway's base URL, where others than this machine can use it.
+    /// The gateway's base URL, if other machines can use it.
     gateway: Option<String>,
     token_required: bool,
 }
 
-/// The routes. `gateway` is where the agents can be called over HTTP by others, if they can.
+/// The routes. `gateway` is where other machines can call the agents over HTTP, if they can.
 pub fn introductions(calls: Calls, key: SecretKey, gateway: Option<String>, token_required: bool) -> Router {
     let introductions = Arc::new(Introductions { calls, key, gateway, token_required });
     Router::new()
@@ -37,7 +37,7 @@ pub fn introductions(calls: Calls, key: SecretKey, gateway: Option<String>, toke
         .with_state(introductions)
 }
 
-/// Where an agent's description and card are, below the introductions' address.
+/// The paths of an agent's description and card.
 #[must_use]
 pub fn paths(name: &str) -> (String, String) {
     (format!("/things/{name}"), format!("/a2a/{name}/.well-known/agent-card.json"))
@@ -53,7 +53,7 @@ impl Introductions {
     }
 }
 
-/// The description of the one agent that is public, or of the node, with a link to each.
+/// The description of the only public agent, or of the node with a link to each agent.
 async fn well_known(State(all): State<Arc<Introductions>>, headers: HeaderMap) -> Response {
     let agents = all.agents();
     if let [only] = &agents[..] {

@@ -1,5 +1,5 @@
-//! The attackers: nodes that write rubbish to a table, or that they provide whatever there is, nodes that send and read ever
-//! so slowly, and connections that are never of use, some of which have shaken hands.
+//! The attackers: nodes that store forged records, or claim to provide everything, in the table; nodes that send and read
+//! very slowly; and useless connections, some of them after the handshake.
 
 use std::time::Duration;
 
@@ -23,11 +23,11 @@ use tokio::sync::mpsc;
 use super::{ATTACKERS_AT, CROWD, CROWD_AT, HELD, NETWORK, PROVIDERS, SLOW_NODES, SLOW_STREAMS, WRITERS};
 use crate::calls::network;
 
-/// Writes of one node that are under way.
+/// Concurrent writes of one node.
 const IN_FLIGHT: usize = 64;
 
-/// Child: attacks the node at the address that it is given; says when all have come through to it, and goes on until it
-/// is ended.
+/// Child: attacks the node at the given address; prints a line when all attackers are connected, and goes on until it is
+/// killed.
 pub async fn attack() {
     let words: Vec<String> = std::env::args().collect();
     let peer: PeerId = words[2].parse().expect("a peer");
@@ -41,7 +41,7 @@ pub async fn attack() {
     for _ in 0..SLOW_NODES {
         tokio::spawn(slow(victim, attackers[0].clone(), came.clone()));
     }
-    // First those who are to be heard: the others take the places of whoever comes later.
+    // First those that must get a connection: the others take the slots of later ones.
     for _ in 0..WRITERS + SLOW_NODES {
         coming.recv().await.expect("it comes through");
     }
@@ -56,14 +56,14 @@ pub async fn attack() {
     hold(words[3].clone()).await;
 }
 
-/// Lets the node and the honest peer have the processor. Once an attacker runs, its class (SCHED_IDLE) does not help them: a
-/// kernel without high resolution ticks leaves it there until the next tick, 4 ms at 250 Hz, whoever waits.
+/// Yields the processor to the node and the honest peer. SCHED_IDLE alone does not: a kernel without high-resolution ticks
+/// lets a running attacker continue until the next tick, 4 ms at 250 Hz.
 fn give_way() {
     std::thread::yield_now();
 }
 
-/// A node with streams that it uses badly: half of them say a frame's bytes one by one, the others ask and ask and never
-/// read an answer.
+/// A node that misuses its streams: half of them send a frame byte by byte, the others send requests and never read an
+/// answer.
 async fn slow(victim: PublicKey, address: String, came: mpsc::Sender<()>) {
     let (network, key) = network().await;
     network.dial(Some(victim), vec![address]).await.expect("a connection");
@@ -72,7 +72,7 @@ async fn slow(victim: PublicKey, address: String, came: mpsc::Sender<()>) {
         let (network, key) = (&network, &key);
         async move {
             loop {
-                // Refused, or thrown out: it comes again.
+                // Refused or disconnected: it connects again.
                 let _ = misuse(&**network, key, victim, number.is_multiple_of(2)).await;
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
@@ -101,7 +101,7 @@ async fn misuse(network: &dyn Network, key: &SecretKey, victim: PublicKey, write
     }
 }
 
-/// Connections that are never of use: silent ones, and ones that say a byte a second.
+/// Useless connections: silent ones, and ones that send one byte a second.
 async fn hold(address: String) {
     let one = |number: usize| {
         let address = address.clone();
@@ -122,7 +122,7 @@ async fn hold(address: String) {
     futures::future::join_all((0..HELD).map(one)).await;
 }
 
-/// What an attacker does on a connection: who answers no pings loses it.
+/// An attacker's use of a connection: it answers pings, since it would be disconnected otherwise.
 #[derive(NetworkBehaviour)]
 struct Hostile {
     kad: kad::Behaviour<MemoryStore>,
@@ -157,7 +157,7 @@ fn swarm(key: &SecretKey) -> Swarm<Hostile> {
         .build()
 }
 
-/// One of them: noise, others' contacts signed by it, values that are too long, and keys that mean nothing.
+/// A forged record: random bytes, another node's contact signed by the attacker, an oversized value, or a meaningless key.
 fn bad(number: usize, key: &SecretKey) -> kad::Record {
     let mut rng = rand::rng();
     let victim = SecretKey::from_seed(&rng.random()).public();
@@ -180,7 +180,7 @@ fn bad(number: usize, key: &SecretKey) -> kad::Record {
     }
 }
 
-/// One more connection that has shaken hands and is silent then.
+/// One more connection that is silent after the handshake.
 async fn crowd(peer: PeerId, address: Multiaddr) {
     loop {
         let key = SecretKey::from_seed(&rand::rng().random());
@@ -190,12 +190,12 @@ async fn crowd(peer: PeerId, address: Multiaddr) {
             swarm.select_next_some().await,
             SwarmEvent::OutgoingConnectionError { .. } | SwarmEvent::ConnectionClosed { .. }
         ) {}
-        // Shaking hands takes an attacker as long as the node.
+        // A handshake costs an attacker as much as the node.
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
 }
 
-/// Says that it provides one thing after the other. That is no offence: what is kept of it is bounded.
+/// Adds one provider record after the other. That is not an offence: the number that is kept is bounded.
 async fn provide(peer: PeerId, address: Multiaddr) {
     loop {
         let mut swarm = swarm(&SecretKey::from_seed(&rand::rng().random()));
@@ -219,14 +219,14 @@ async fn provide(peer: PeerId, address: Multiaddr) {
     }
 }
 
-/// Writes. Thrown out, it comes again as somebody else.
+/// Writes forged records. Once banned, it continues with another identity.
 async fn write(number: usize, peer: PeerId, address: Multiaddr, came: mpsc::Sender<()>) {
     loop {
         write_as_one(number, peer, address.clone(), &came).await;
     }
 }
 
-/// One identity's writes, until it is thrown out.
+/// The writes of one identity, until it is banned.
 async fn write_as_one(number: usize, peer: PeerId, address: Multiaddr, came: &mpsc::Sender<()>) {
     let key = SecretKey::from_seed(&rand::rng().random());
     let mut swarm = swarm(&key);
@@ -238,7 +238,7 @@ async fn write_as_one(number: usize, peer: PeerId, address: Multiaddr, came: &mp
             _ => {}
         }
     }
-    // Nobody waits for those who come later.
+    // Later ones are not waited for.
     let _ = came.try_send(());
     let (mut begun, mut ended) = (0, 0);
     loop {

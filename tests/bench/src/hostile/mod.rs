@@ -1,10 +1,10 @@
-//! A node under fire: 100,000 hostile writes to its table, others that say without end what they provide, peers that send and
-//! read ever so slowly, 1,000 connections that say nothing, or noise, 600 that shake hands and are silent then; and what an
-//! honest peer feels of it, and who comes new.
+//! A node under attack: 100,000 forged records, peers that add provider records without end, peers that send and read very
+//! slowly, 1,000 connections that send nothing or noise, 600 that are silent after the handshake. Measured is the effect on
+//! an honest peer and on new peers.
 //!
 //! The attackers run when nobody else wants the processors (SCHED_IDLE). The honest peer is measured twice: as on a machine of
-//! its own, where it runs whenever it wants to (SCHED_FIFO), and sharing the processors with the node and them. What is
-//! wanted is said of the first: the other holds what the kernel does with three programs on one machine, too.
+//! its own, where it runs at once (SCHED_FIFO), and sharing the processors with the node and the attackers. The goals apply
+//! to the first: the second also includes the kernel's scheduling of three programs on one machine.
 
 mod attack;
 
@@ -27,38 +27,38 @@ use crate::figures::{percentile, us};
 use crate::idle;
 
 const NETWORK: &str = "althing";
-/// Hostile writes that come, and by how many nodes.
+/// Hostile writes, and the number of nodes that send them.
 const WRITES: u64 = 100_000;
 const WRITERS: usize = 8;
-/// It is over by then.
+/// Upper bound of the attack's duration.
 const ATTACK_MAX: Duration = Duration::from_secs(240);
-/// Nodes that use their streams badly, and how many each of them has.
+/// Nodes that misuse their streams, and streams of each.
 const SLOW_NODES: usize = 8;
 const SLOW_STREAMS: usize = 32;
-/// Connections that are held open and say nothing of use.
+/// Useless connections that are held open.
 const HELD: usize = 1_000;
-/// Connections of nodes that shake hands and are silent then: more than there are places.
+/// Connections that are silent after the handshake: more than there are slots.
 const CROWD: usize = 600;
-/// Where these and those that are held come from.
+/// The address of these and of the useless ones.
 const CROWD_AT: &str = "127.0.0.9";
-/// Where the others come from; the honest peer has 127.0.0.1 to itself.
+/// The address of the others; only the honest peer uses 127.0.0.1.
 const ATTACKERS_AT: &str = "127.0.0.7";
-/// Nodes that say without end what they provide.
+/// Nodes that add provider records without end.
 const PROVIDERS: usize = 4;
 /// Provider records that the node may keep of all others, as `RecordLimits` has it.
 const PROVIDED_MAX: u64 = 65_536;
 /// Honest calls, and the time between two.
 const CALLS: usize = 1_000;
 const EVERY: Duration = Duration::from_millis(10);
-/// Peers that come while the attack is on, in each round of calls, and how long one has.
+/// New peers during the attack in each round of calls, and the timeout of each.
 const NEWCOMERS: usize = 4;
 const NEWCOMER_MAX: Duration = Duration::from_secs(5);
-/// How much slower an honest call may be under fire, p99.
+/// How much slower an honest call may be under attack, p99.
 const RATIO_MAX: f64 = 2.0;
-/// Memory that the node may take, MiB.
+/// Memory limit of the node, MiB.
 const RESIDENT_MAX: f64 = 512.0;
 
-/// Honest calls: a signed question to the node, and its signed answer.
+/// Honest calls: a signed request to the node, and its signed answer.
 async fn honest(at: &althing_communication::Communication, node: PublicKey, calls: usize) -> Vec<Duration> {
     let inquiry = Inquiry { capability: Some("nothing.has-this".to_owned()), ..Inquiry::default() }.encode();
     let (mut times, mut next) = (Vec::with_capacity(calls), Instant::now());
@@ -80,19 +80,19 @@ async fn attackers(peer: PublicKey, address: &str) -> Child {
     child.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("attackers")
 }
 
-/// How the honest peer gets a processor.
+/// How the honest peer is scheduled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Setting {
-    /// It shares those of the node and of the attackers, as any other program.
+    /// It shares the processors with the node and the attackers.
     Shared,
-    /// It runs as soon as it wants to (SCHED_FIFO), as on a machine of its own.
+    /// It runs at once (SCHED_FIFO), as on a machine of its own.
     Own,
 }
 
 impl Setting {
     const ALL: [Setting; 2] = [Setting::Shared, Setting::Own];
 
-    /// Puts this process into it; false when the account may not.
+    /// Applies it to this process; false if the account has no permission.
     async fn take(self) -> bool {
         let mut command = Command::new("chrt");
         match self {
@@ -100,20 +100,20 @@ impl Setting {
             Setting::Own => command.args(["--all-tasks", "--reset-on-fork", "--fifo", "--pid", "1"]),
         };
         command.arg(std::process::id().to_string()).stderr(Stdio::null());
-        // Who may not change anything shares them anyhow.
+        // Without permission nothing was changed: it is shared anyway.
         command.status().await.is_ok_and(|status| status.success()) || self == Setting::Shared
     }
 }
 
-/// What an honest peer felt in one setting.
-struct Felt {
+/// The honest peer's latencies in one setting.
+struct Latencies {
     setting: Setting,
     quiet: Vec<Duration>,
     under_fire: Vec<Duration>,
 }
 
-impl Felt {
-    /// True when it is as it is wanted.
+impl Latencies {
+    /// Whether the goals are met.
     fn print(&mut self) -> bool {
         let (quiet99, fire99) = (percentile(&mut self.quiet, 0.99), percentile(&mut self.under_fire, 0.99));
         let ratio = fire99.as_secs_f64() / quiet99.as_secs_f64();
@@ -140,9 +140,9 @@ async fn status(program: &PathBuf, folder: &std::path::Path) -> serde_json::Valu
     serde_json::from_slice(&command.output().await.expect("a status").stdout).expect("JSON")
 }
 
-/// Somebody new who comes from that address and wants to ask something; it tries again, as nodes do. How long until there
-/// is an answer, if there is one in time?
-async fn newcomer(node: PublicKey, address: &str, from: &'static str) -> Option<Duration> {
+/// A new peer from that address makes one call; it tries again, as nodes do. Gives the time until the answer, if it comes in
+/// time.
+async fn new_peer(node: PublicKey, address: &str, from: &'static str) -> Option<Duration> {
     let begun = Instant::now();
     let (communication, _) = communication().await;
     let by_way = by_way_of(from, address).await;
@@ -161,19 +161,19 @@ async fn newcomer(node: PublicKey, address: &str, from: &'static str) -> Option<
     tokio::time::timeout(NEWCOMER_MAX, coming).await.ok()
 }
 
-/// What newcomers from one address felt.
-struct Newcomers {
+/// The latencies of new peers from one address.
+struct NewPeers {
     from: &'static str,
     what: &'static str,
     came: usize,
     answered: Vec<Duration>,
 }
 
-impl Newcomers {
+impl NewPeers {
     async fn come(&mut self, node: PublicKey, address: &str) {
         for _ in 0..NEWCOMERS {
             self.came += 1;
-            self.answered.extend(newcomer(node, address, self.from).await);
+            self.answered.extend(new_peer(node, address, self.from).await);
         }
     }
 
@@ -192,7 +192,7 @@ impl Newcomers {
     }
 }
 
-/// Prints what an honest peer felt, and what the node kept; true when all is as it is wanted.
+/// Prints the latencies and what the node stored; true if all goals are met.
 pub async fn run() -> bool {
     let mut program: PathBuf = std::env::current_exe().expect("this program");
     program.set_file_name("althing");
@@ -206,7 +206,7 @@ pub async fn run() -> bool {
     let mut felt = Vec::new();
     for setting in Setting::ALL {
         if setting.take().await {
-            felt.push(Felt { setting, quiet: honest(&communication, did, CALLS).await, under_fire: Vec::new() });
+            felt.push(Latencies { setting, quiet: honest(&communication, did, CALLS).await, under_fire: Vec::new() });
         } else {
             println!("  the honest peer shares the processors only: this account may not run in real time");
         }
@@ -216,11 +216,11 @@ pub async fn run() -> bool {
     let mut lines = BufReader::new(attack.stdout.take().expect("its output")).lines();
     lines.next_line().await.expect("a line");
     let begun = Instant::now();
-    let newcomers = |from, what| Newcomers { from, what, came: 0, answered: Vec::new() };
+    let newcomers = |from, what| NewPeers { from, what, came: 0, answered: Vec::new() };
     let mut newcomers =
         [newcomers("127.0.0.5", "an address of their own"), newcomers(CROWD_AT, "the address of the crowd")];
     let mut most = before;
-    // What the node refused came; what was sent may have been lost with its connection.
+    // Writes that the node refused have arrived; sent ones may have been lost with their connection.
     let table = loop {
         for felt in &mut felt {
             felt.setting.take().await;
@@ -241,14 +241,14 @@ pub async fn run() -> bool {
         begun.elapsed().as_secs_f64(),
         table["refused"]
     );
-    let felt: Vec<bool> = felt.iter_mut().map(Felt::print).collect();
-    newcomers.iter_mut().for_each(Newcomers::print);
+    let felt: Vec<bool> = felt.iter_mut().map(Latencies::print).collect();
+    newcomers.iter_mut().for_each(NewPeers::print);
     println!(
         "  resident: {before:.1} MiB before, {most:.1} MiB at most (wanted: below {RESIDENT_MAX:.0}); kept {} values (wanted: 1, its own) and {} provider records (wanted: at most {PROVIDED_MAX})",
         table["values"], table["providers"]
     );
     let provided = table["providers"].as_u64().is_some_and(|provided| provided <= PROVIDED_MAX);
-    // Those from the crowd's own address are counted only: they share its places.
+    // New peers from the attackers' own address have no goal: they share its slots.
     let all_came = newcomers[0].answered.len() == newcomers[0].came;
     let held = table["values"] == 1 && provided && all_came && most < RESIDENT_MAX;
     held && table["refused"].as_u64().is_some_and(|came| came >= WRITES) && felt.into_iter().all(|held| held)

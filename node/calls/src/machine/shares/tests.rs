@@ -5,14 +5,14 @@ use super::*;
 const OWN: u8 = 0;
 
 /// Of a caller who is trusted, or of this node's owner.
-fn claim(whose: u8, agent: &str, bytes: usize) -> Claim<u8> {
-    let nearness = if whose == OWN { Nearness::Own } else { Nearness::Trusted };
-    Claim { whose, nearness, agent: agent.to_owned(), bytes, agent_turns_max: None }
+fn claim(owner: u8, agent: &str, bytes: usize) -> Claim<u8> {
+    let nearness = if owner == OWN { Nearness::Own } else { Nearness::Trusted };
+    Claim { owner, nearness, agent: agent.to_owned(), bytes, agent_turns_max: None }
 }
 
 /// Of strangers.
-fn stranger(whose: u8, agent: &str) -> Claim<u8> {
-    Claim { nearness: Nearness::Stranger, ..claim(whose, agent, 1) }
+fn stranger(owner: u8, agent: &str) -> Claim<u8> {
+    Claim { nearness: Nearness::Stranger, ..claim(owner, agent, 1) }
 }
 
 fn shares(turns: usize) -> Shares<u8> {
@@ -20,7 +20,7 @@ fn shares(turns: usize) -> Shares<u8> {
 }
 
 /// Begins as many turns as it may; gives how many, and why not one more.
-fn fill(shares: &mut Shares<u8>, claim: &Claim<u8>) -> (usize, Crowded) {
+fn fill(shares: &mut Shares<u8>, claim: &Claim<u8>) -> (usize, OverCapacity) {
     for count in 0.. {
         if let Err(crowded) = shares.begin(claim) {
             return (count, crowded);
@@ -34,12 +34,12 @@ fn a_caller_that_takes_all_it_may_of_one_agent_shuts_out_nobody() {
     for scope in [OWN, 1] {
         let mut shares = shares(64);
         let (taken, why) = fill(&mut shares, &claim(scope, "slow", 1));
-        assert_eq!((taken, why), (if scope == OWN { 24 } else { 8 }, Crowded::Scope));
+        assert_eq!((taken, why), (if scope == OWN { 24 } else { 8 }, OverCapacity::Scope));
         for other in [OWN, 1, 2] {
             if other != scope {
                 assert_eq!(shares.begin(&claim(other, "slow", 1)), Ok(()), "another caller of the same agent");
             }
-            let same = (other == scope).then_some(Crowded::Scope).filter(|_| scope != OWN);
+            let same = (other == scope).then_some(OverCapacity::Scope).filter(|_| scope != OWN);
             assert_eq!(shares.begin(&claim(other, "echo", 1)).err(), same, "another agent, caller {other}");
         }
     }
@@ -52,14 +52,14 @@ fn a_crowd_of_callers_leaves_room_for_other_agents_and_for_the_owner() {
         fill(&mut shares, &claim(scope, "slow", 1));
     }
     assert_eq!(shares.all().turns, 24, "three quarters of half");
-    assert_eq!(shares.begin(&claim(201, "slow", 1)), Err(Crowded::Agent));
+    assert_eq!(shares.begin(&claim(201, "slow", 1)), Err(OverCapacity::Agent));
     assert_eq!(shares.begin(&claim(201, "echo", 1)), Ok(()));
     assert_eq!(shares.begin(&claim(OWN, "slow", 1)), Ok(()));
     for scope in 1..=200 {
         fill(&mut shares, &claim(scope, "echo", 1));
         fill(&mut shares, &claim(scope, "third", 1));
     }
-    assert_eq!(shares.begin(&claim(201, "fourth", 1)), Err(Crowded::Node));
+    assert_eq!(shares.begin(&claim(201, "fourth", 1)), Err(OverCapacity::Node));
     for agent in ["slow", "echo", "third", "fourth"] {
         assert_eq!(shares.begin(&claim(OWN, agent, 1)), Ok(()), "{agent}");
     }
@@ -68,24 +68,24 @@ fn a_crowd_of_callers_leaves_room_for_other_agents_and_for_the_owner() {
 #[test]
 fn strangers_of_however_many_origins_leave_room_for_those_who_are_nearer() {
     let mut shares = shares(64);
-    for whose in 1..=100 {
+    for owner in 1..=100 {
         for agent in ["slow", "echo", "third"] {
-            fill(&mut shares, &stranger(whose, agent));
+            fill(&mut shares, &stranger(owner, agent));
         }
     }
     assert_eq!(shares.all().turns, 32, "half of all");
     let in_use = |agent| Claim { nearness: Nearness::InUse, ..claim(101, agent, 1) };
-    let nearer: [fn(u8) -> Claim<u8>; 2] = [|whose| claim(whose, "slow", 1), |whose| claim(whose, "fourth", 1)];
+    let nearer: [fn(u8) -> Claim<u8>; 2] = [|owner| claim(owner, "slow", 1), |owner| claim(owner, "fourth", 1)];
     assert_eq!(shares.begin(&in_use("slow")), Ok(()), "an agent that is full of strangers, too");
-    for (whose, of) in [(102, nearer[0]), (103, nearer[1]), (OWN, nearer[0]), (OWN, nearer[1])] {
-        assert_eq!(shares.begin(&of(whose)), Ok(()), "{whose}");
+    for (owner, of) in [(102, nearer[0]), (103, nearer[1]), (OWN, nearer[0]), (OWN, nearer[1])] {
+        assert_eq!(shares.begin(&of(owner)), Ok(()), "{owner}");
     }
-    assert_eq!(shares.begin(&stranger(104, "fifth")), Err(Crowded::Node));
+    assert_eq!(shares.begin(&stranger(104, "fifth")), Err(OverCapacity::Node));
     // Those who are nearer may take what strangers do not use.
     let mut shares = self::shares(64);
-    for whose in 1..=100 {
+    for owner in 1..=100 {
         for agent in ["slow", "echo", "third"] {
-            fill(&mut shares, &claim(whose, agent, 1));
+            fill(&mut shares, &claim(owner, agent, 1));
         }
     }
     assert_eq!(shares.all().turns, 48);
@@ -95,23 +95,23 @@ fn strangers_of_however_many_origins_leave_room_for_those_who_are_nearer() {
 fn an_agent_whose_runtime_runs_few_turns_shares_those() {
     let mut shares = shares(4_096);
     let few = |scope: u8| Claim { agent_turns_max: Some(16), ..claim(scope, "component", 1) };
-    assert_eq!(fill(&mut shares, &few(1)), (4, Crowded::Scope));
-    assert_eq!(fill(&mut shares, &few(2)), (4, Crowded::Scope));
-    assert_eq!(fill(&mut shares, &few(3)), (4, Crowded::Scope));
-    assert_eq!(fill(&mut shares, &few(4)), (0, Crowded::Agent));
-    assert_eq!(fill(&mut shares, &few(OWN)), (4, Crowded::Agent), "room is kept for the owner");
+    assert_eq!(fill(&mut shares, &few(1)), (4, OverCapacity::Scope));
+    assert_eq!(fill(&mut shares, &few(2)), (4, OverCapacity::Scope));
+    assert_eq!(fill(&mut shares, &few(3)), (4, OverCapacity::Scope));
+    assert_eq!(fill(&mut shares, &few(4)), (0, OverCapacity::Agent));
+    assert_eq!(fill(&mut shares, &few(OWN)), (4, OverCapacity::Agent), "room is kept for the owner");
 }
 
 #[test]
 fn memory_is_shared_like_turns_and_a_first_large_task_has_its_turn() {
     let mut shares = shares(4_096);
     assert_eq!(shares.begin(&claim(1, "a", 700_000)), Ok(()), "more than its share, and its only one");
-    assert_eq!(shares.begin(&claim(1, "a", 1)), Err(Crowded::Scope));
-    assert_eq!(shares.begin(&claim(2, "a", 60_000)), Err(Crowded::Node), "of all that there is a quarter is kept");
+    assert_eq!(shares.begin(&claim(1, "a", 1)), Err(OverCapacity::Scope));
+    assert_eq!(shares.begin(&claim(2, "a", 60_000)), Err(OverCapacity::Node), "of all that there is a quarter is kept");
     let mut own = claim(OWN, "b", 200_000);
     assert_eq!(shares.begin(&own), Ok(()));
     assert_eq!(shares.grow(&mut own, 50_000), Ok(()));
-    assert_eq!(shares.grow(&mut own, 100_000), Err(Crowded::Node));
+    assert_eq!(shares.grow(&mut own, 100_000), Err(OverCapacity::Node));
     assert_eq!(own.bytes, 250_000, "what was refused is not counted");
     shares.end(&own);
     shares.end(&claim(1, "a", 700_000));
@@ -147,7 +147,7 @@ proptest! {
             prop_assert!(all.turns <= 64 && all.bytes <= 1_000_000);
             prop_assert!(count(&|claim| claim.nearness != Nearness::Own) <= 48);
             for scope in 1..5 {
-                prop_assert!(count(&|claim| claim.whose == scope) <= 8);
+                prop_assert!(count(&|claim| claim.owner == scope) <= 8);
             }
             for agent in ["a", "b", "c", "d"] {
                 prop_assert!(count(&|claim| claim.agent == agent) <= 32);
@@ -158,6 +158,6 @@ proptest! {
         }
         prop_assert_eq!(shares.all(), Load::default());
         prop_assert!(shares.callers.is_empty() && shares.agents.is_empty());
-        prop_assert!(shares.callers_of.is_empty() && shares.all.is_empty());
+        prop_assert!(shares.callers_of_agent.is_empty() && shares.all.is_empty());
     }
 }

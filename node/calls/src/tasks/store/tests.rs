@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::machine::record::{RECORD_BYTES_MAX, WORKING_BYTES_MAX, stored_bytes};
+use crate::machine::record::{RECORD_BYTES_MAX, WORKING_BYTES_MAX};
+use crate::machine::size::stored_bytes;
 
 const NOW_MS: i64 = 1_700_000_000_000;
 
@@ -228,18 +229,18 @@ proptest! {
             }
         }
         // The longest word that an agent may say: as many of a value as pass the check.
-        let mut count = task::WORD_BYTES_MAX;
+        let mut count = task::STATUS_MESSAGE_BYTES_MAX;
         let word = loop {
             let message = Message::new(Role::Agent, vec![many(&word, count)]);
             let json = serde_json::to_vec(&message).expect("JSON").len();
-            if json <= task::WORD_BYTES_MAX && stored_bytes(&message) <= task::WORD_STORED_BYTES_MAX {
+            if json <= task::STATUS_MESSAGE_BYTES_MAX && stored_bytes(&message) <= task::STATUS_MESSAGE_STORED_BYTES_MAX {
                 break message;
             }
             count = count * 9 / 10;
         };
         let now = DateTime::from_timestamp_millis(NOW_MS).expect("a time");
         for message in [word, Message::new(Role::Agent, vec![Part::text("w".repeat(task::REASON_BYTES_MAX))])] {
-            task::set(&mut record.task, TaskState::Failed, Some(message), now);
+            task::set_status(&mut record.task, TaskState::Failed, Some(message), now);
             let encoded = Encoded::of(&record).expect("it can be stored");
             prop_assert!(encoded.len() <= RECORD_BYTES_MAX, "{} bytes", encoded.len());
             let mut batch = Batch::new();

@@ -108,7 +108,7 @@ async fn what_is_under_way_or_just_ended_is_not_still() {
     let begun = Instant::now();
     let still = tokio::spawn({
         let activity = activity.clone();
-        async move { activity.still_for(limit).await }
+        async move { activity.idle_for(limit).await }
     });
     tokio::time::sleep(Duration::from_secs(50)).await;
     let (one, two) = (activity.begin(), activity.begin());
@@ -127,7 +127,7 @@ async fn what_is_not_taken_for_long_stands_still_and_what_is_waited_for_does_not
     let begun = Instant::now();
     let still = tokio::spawn({
         let activity = activity.clone();
-        async move { activity.still_for(limit).await }
+        async move { activity.idle_for(limit).await }
     });
     let (events, slow) = (activity.begin(), activity.begin());
     for _ in 0..10 {
@@ -151,7 +151,7 @@ async fn a_body_in_pieces_is_the_same_body() {
     let activity = Arc::<Activity>::default();
     let whole: Vec<u8> = (0..3 * PIECE_BYTES_MAX + 7).map(|at| (at % 251) as u8).collect();
     let body = Body::from(whole.clone());
-    let mut body = Counted { body, rest: Bytes::new(), under_way: activity.begin() };
+    let mut body = TrackedBody { body, rest: Bytes::new(), guard: activity.begin() };
     let (mut read, mut left) = (Vec::new(), whole.len() as u64);
     while !body.is_end_stream() {
         assert_eq!(body.size_hint().exact(), Some(left));

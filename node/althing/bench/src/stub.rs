@@ -1,4 +1,4 @@
-//! An endpoint without a model: it answers after a known time, and notes when it did.
+//! A model endpoint without a model: it answers after a known time, and records when it did.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,14 +13,14 @@ use axum::routing::post;
 use futures::stream;
 use serde_json::{Value, json};
 
-use crate::exit::Failure;
+use crate::error::BenchError;
 
-/// Until the first word.
+/// Time to the first word.
 pub const FIRST: Duration = Duration::from_millis(100);
-/// Between two words.
+/// Time between two words.
 const BETWEEN: Duration = Duration::from_millis(10);
 
-/// When one request was where; monotonic nanoseconds of this machine.
+/// Timestamps of one request; monotonic nanoseconds of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Times {
     pub received_ns: u64,
@@ -37,8 +37,9 @@ pub struct Stub {
 
 impl Stub {
     /// On a free port of loopback, until the process ends.
-    pub async fn start() -> Result<Stub, Failure> {
-        let failed = |error: std::io::Error| Failure::failed(format!("the stub endpoint does not start: {error}"));
+    pub async fn start() -> Result<Stub, BenchError> {
+        let failed =
+            |error: std::io::Error| BenchError::not_measured(format!("the stub endpoint does not start: {error}"));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
         let url = format!("http://{}/v1", listener.local_addr().map_err(failed)?);
         let stub = Stub { url, seen: Arc::default() };
@@ -47,7 +48,7 @@ impl Stub {
         Ok(stub)
     }
 
-    /// What is known of the request whose message was `asked`.
+    /// The timestamps of the request whose message was `asked`.
     pub fn times(&self, asked: &str) -> Option<Times> {
         self.seen.lock().ok()?.get(asked).copied()
     }
@@ -59,7 +60,7 @@ impl Stub {
     }
 }
 
-/// Notes when nobody reads an answer any more.
+/// Records when its client stops reading.
 struct Answering {
     stub: Stub,
     asked: String,

@@ -5,26 +5,25 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use althing_client::{NodeProcess, Out, agent_file};
 use althing_execution::realtime::{Lateness, now_ns};
 use althing_protocol::contract::Srt;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 
 use crate::args::BenchSrt;
-use crate::bench::figures::times;
-use crate::bench::stub::Stub;
-use crate::bench::{goal, progress};
-use crate::commands::Out;
-use crate::demo::nodes::DemoNode;
-use crate::exit::Failure;
+use crate::error::BenchError;
+use crate::figures::times;
+use crate::stub::Stub;
+use crate::{goal, progress};
 
 /// Words of an answer.
 const WORDS: u64 = 5;
 /// Words of one that is interrupted.
 const MANY: u64 = 10_000;
-/// A stub notices that nobody reads it within this, or not at all.
+/// Timeout until the stub notices that its client hung up.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// When the first word is to be there: a contract's aim where it names none.
+/// Time to the first word that a contract aims at by default.
 const AIM: Duration = Duration::from_millis(Srt::TTFT_MS_DEFAULT);
 /// Delay-tolerant turns at once.
 const PLANS: usize = 4;
@@ -50,11 +49,11 @@ struct Asked {
 }
 
 /// Runs the benchmark with a node of its own.
-pub async fn run(args: &BenchSrt, out: &Out) -> Result<Value, Failure> {
-    let failed = |error: std::io::Error| Failure::failed(error.to_string());
+pub async fn run(args: &BenchSrt, out: &Out, program: &Path) -> Result<Value, BenchError> {
+    let failed = |error: std::io::Error| BenchError::not_measured(error);
     let folder = tempfile::Builder::new().prefix("althing-bench-").tempdir().map_err(failed)?;
     let stub = Stub::start().await?;
-    let mut node = DemoNode::start(folder.path(), "bench", "us", "bench-srt").await?;
+    let mut node = NodeProcess::start(program, folder.path(), "bench", "us", "bench-srt").await?;
     let measured = measure(args, &node, &stub, folder.path(), out).await;
     node.stop().await;
     let Measured { direct, through, first, refused, barge } = measured?;
@@ -64,7 +63,7 @@ pub async fn run(args: &BenchSrt, out: &Out) -> Result<Value, Failure> {
     Ok(json!({
         "benchmark": "althing-srt/1",
         "streams": args.streams,
-        "endpoint": { "firstWordMs": crate::bench::stub::FIRST.as_millis() },
+        "endpoint": { "firstWordMs": crate::stub::FIRST.as_millis() },
         "overheadUs": { "direct": times(direct.clone()), "throughTheNode": times(through.clone()) },
         "firstWordUs": times(first),
         "refused": refused,
@@ -78,9 +77,15 @@ pub async fn run(args: &BenchSrt, out: &Out) -> Result<Value, Failure> {
     }))
 }
 
-async fn measure(args: &BenchSrt, node: &DemoNode, stub: &Stub, folder: &Path, out: &Out) -> Result<Measured, Failure> {
+async fn measure(
+    args: &BenchSrt,
+    node: &NodeProcess,
+    stub: &Stub,
+    folder: &Path,
+    out: &Out,
+) -> Result<Measured, BenchError> {
     deploy(node, stub, folder).await?;
-    let http = reqwest::Client::builder().no_proxy().build().map_err(|error| Failure::failed(error.to_string()))?;
+    let http = reqwest::Client::builder().no_proxy().build().map_err(BenchError::not_measured)?;
     let (mut direct, mut through) = (Vec::new(), Vec::<Option<Asked>>::new());
     let over = AtomicBool::new(false);
     let load = futures::future::join_all((0..PLANS).map(|_| plan(node, &http, &over)));
@@ -98,10 +103,10 @@ async fn measure(args: &BenchSrt, node: &DemoNode, stub: &Stub, folder: &Path, o
             barge.push(interrupt(node, stub, &http, round).await?);
         }
         over.store(true, Ordering::Release);
-        Ok::<Vec<u64>, Failure>(barge)
+        Ok::<Vec<u64>, BenchError>(barge)
     };
     let (_, barge) = tokio::join!(load, work);
-    // The first answers open connections and compile nothing away: they are not what a user feels later.
+    // The first round opens connections and is left out.
     let warm = usize::try_from(args.streams).unwrap_or_default();
     let warm = if args.rounds > 1 { warm } else { 0 };
     let through: Vec<Option<Asked>> = through.into_iter().skip(warm).collect();
@@ -114,27 +119,27 @@ async fn measure(args: &BenchSrt, node: &DemoNode, stub: &Stub, folder: &Path, o
     })
 }
 
-fn all<T>(outcomes: Vec<Result<T, Failure>>) -> Result<Vec<T>, Failure> {
+fn all<T>(outcomes: Vec<Result<T, BenchError>>) -> Result<Vec<T>, BenchError> {
     outcomes.into_iter().collect()
 }
 
-async fn deploy(node: &DemoNode, stub: &Stub, folder: &Path) -> Result<(), Failure> {
+async fn deploy(node: &NodeProcess, stub: &Stub, folder: &Path) -> Result<(), BenchError> {
     let talker = json!({
         "name": "talker",
         "description": "Talks for as long as it is asked to",
         "runtime": { "model": { "prompt": "Talk.", "endpoints": [{ "url": stub.url, "model": "stub" }] } },
         "contract": {
-            // The aim of every contract that names no other.
+            // The default aim of contracts.
             "class": { "latency": "srt", "ttft_ms": AIM.as_millis() as u64 },
             "model": { "output_tokens": 2 * MANY },
         },
     });
     let written = std::fs::write(folder.join("talker.yaml"), talker.to_string())
         .and_then(|()| PLANNER.iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text)));
-    written.map_err(|error| Failure::failed(format!("cannot write to {}: {error}", folder.display())))?;
+    written.map_err(|error| BenchError::Write { path: folder.to_owned(), error })?;
     let client = node.client().await?;
     for name in ["talker", "planner"] {
-        client.post("/agents", &crate::commands::agent::read(&folder.join(format!("{name}.yaml")))?).await?;
+        client.post("/agents", &agent_file::read(&folder.join(format!("{name}.yaml")))?).await?;
     }
     Ok(())
 }
@@ -156,12 +161,12 @@ struct Events {
 }
 
 impl Events {
-    async fn open(request: reqwest::RequestBuilder) -> Result<Events, Failure> {
-        let response = request.send().await.map_err(|error| Failure::failed(error.to_string()))?;
+    async fn open(request: reqwest::RequestBuilder) -> Result<Events, BenchError> {
+        let response = request.send().await.map_err(BenchError::not_measured)?;
         Ok(Events { bytes: response.bytes_stream().boxed(), buffer: String::new() })
     }
 
-    async fn next(&mut self) -> Result<Option<Value>, Failure> {
+    async fn next(&mut self) -> Result<Option<Value>, BenchError> {
         loop {
             if let Some((event, rest)) = self.buffer.split_once("\n\n") {
                 let data: String = event.lines().filter_map(|line| line.strip_prefix("data:")).collect();
@@ -173,20 +178,21 @@ impl Events {
             }
             match self.bytes.next().await {
                 Some(Ok(more)) => self.buffer.push_str(&String::from_utf8_lossy(&more)),
-                Some(Err(error)) => return Err(Failure::failed(error.to_string())),
+                Some(Err(error)) => return Err(BenchError::not_measured(error.to_string())),
                 None => return Ok(None),
             }
         }
     }
 }
 
-/// What is not the endpoint's own time, nanoseconds.
-fn ours(stub: &Stub, asked: &str, sent_ns: u64, first_ns: u64) -> Result<u64, Failure> {
-    let times = stub.times(asked).ok_or_else(|| Failure::failed(format!("{asked:?} never reached the endpoint")))?;
+/// The time that is not the endpoint's own, nanoseconds.
+fn ours(stub: &Stub, asked: &str, sent_ns: u64, first_ns: u64) -> Result<u64, BenchError> {
+    let times =
+        stub.times(asked).ok_or_else(|| BenchError::not_measured(format!("{asked:?} never reached the endpoint")))?;
     Ok((first_ns - sent_ns).saturating_sub(times.first_ns - times.received_ns))
 }
 
-async fn ask_direct(stub: &Stub, http: &reqwest::Client, asked: String) -> Result<u64, Failure> {
+async fn ask_direct(stub: &Stub, http: &reqwest::Client, asked: String) -> Result<u64, BenchError> {
     let body = json!({ "model": "stub", "stream": true, "messages": [{ "role": "user", "content": asked }] });
     let sent = now_ns();
     let mut events = Events::open(http.post(format!("{}/chat/completions", stub.url)).json(&body)).await?;
@@ -194,24 +200,24 @@ async fn ask_direct(stub: &Stub, http: &reqwest::Client, asked: String) -> Resul
     while events.next().await?.is_some() {
         first.get_or_insert_with(now_ns);
     }
-    ours(stub, &asked, sent, first.ok_or_else(|| Failure::failed("the endpoint did not answer"))?)
+    ours(stub, &asked, sent, first.ok_or_else(|| BenchError::not_measured("the endpoint did not answer"))?)
 }
 
-fn at_node(node: &DemoNode, http: &reqwest::Client, agent: &str, body: &Value) -> reqwest::RequestBuilder {
-    http.post(format!("{}/a2a/{agent}", node.said("gateway"))).header("A2A-Version", "1.0").json(body)
+fn at_node(node: &NodeProcess, http: &reqwest::Client, agent: &str, body: &Value) -> reqwest::RequestBuilder {
+    http.post(format!("{}/a2a/{agent}", node.announced("gateway"))).header("A2A-Version", "1.0").json(body)
 }
 
 fn has_words(event: &Value) -> bool {
     event["result"]["artifactUpdate"]["artifact"]["parts"].as_array().is_some_and(|parts| !parts.is_empty())
 }
 
-/// Nothing where the node refused, since it would have come too late.
+/// `None` if the node refused because it would have answered too late.
 async fn ask_node(
-    node: &DemoNode,
+    node: &NodeProcess,
     stub: &Stub,
     http: &reqwest::Client,
     asked: String,
-) -> Result<Option<Asked>, Failure> {
+) -> Result<Option<Asked>, BenchError> {
     let sent = now_ns();
     let mut events = Events::open(at_node(node, http, "talker", &message("talker", &asked, None))).await?;
     let mut first = None;
@@ -223,11 +229,11 @@ async fn ask_node(
             return Ok(None);
         }
     }
-    let first = first.ok_or_else(|| Failure::failed("the node did not answer"))?;
+    let first = first.ok_or_else(|| BenchError::not_measured("the node did not answer"))?;
     Ok(Some(Asked { ours_ns: ours(stub, &asked, sent, first)?, first_ns: first - sent }))
 }
 
-/// The stream ends with an error, or with a task that was not done.
+/// Whether the stream ends with an error, or with a task that failed or was rejected.
 fn is_refusal(event: &Value) -> bool {
     let failed = ["TASK_STATE_FAILED", "TASK_STATE_REJECTED"];
     let state = event["result"]["statusUpdate"]["status"]["state"].as_str();
@@ -235,7 +241,7 @@ fn is_refusal(event: &Value) -> bool {
 }
 
 /// From a new message until the endpoint is hung up on, nanoseconds.
-async fn interrupt(node: &DemoNode, stub: &Stub, http: &reqwest::Client, round: u64) -> Result<u64, Failure> {
+async fn interrupt(node: &NodeProcess, stub: &Stub, http: &reqwest::Client, round: u64) -> Result<u64, BenchError> {
     let asked = format!("long-{round} {MANY}");
     let mut events = Events::open(at_node(node, http, "talker", &message("talker", &asked, None))).await?;
     let mut task = String::new();
@@ -260,12 +266,12 @@ async fn interrupt(node: &DemoNode, stub: &Stub, http: &reqwest::Client, round: 
             }
         }
     });
-    let at = noticed.await.map_err(|_| Failure::failed("the answer under way was not stopped"))?;
+    let at = noticed.await.map_err(|_| BenchError::not_measured("the answer under way was not stopped"))?;
     Ok(at.saturating_sub(sent))
 }
 
-/// Delay-tolerant work until all is measured.
-async fn plan(node: &DemoNode, http: &reqwest::Client, over: &AtomicBool) -> Result<(), Failure> {
+/// Delay-tolerant work until all measurements are done.
+async fn plan(node: &NodeProcess, http: &reqwest::Client, over: &AtomicBool) -> Result<(), BenchError> {
     let said = json!({ "inputs": { "planner.millions": 100 } }).to_string();
     while !over.load(Ordering::Acquire) {
         let mut events = Events::open(at_node(node, http, "planner", &message("planner", &said, None))).await?;

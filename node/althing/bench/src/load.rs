@@ -1,4 +1,4 @@
-//! Load of the other classes: what somebody waits for, and what takes all that is left.
+//! Load of the other classes: soft real-time turns, and delay-tolerant work that takes all that is left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub struct Load {
     pub done: Arc<AtomicU64>,
 }
 
-/// Some work that an optimiser cannot leave out: one unit, about half a microsecond.
+/// One unit of work that the optimiser cannot remove, about half a microsecond.
 pub fn unit(seed: u64) -> u64 {
     let mut value = seed | 1;
     for _ in 0..256 {
@@ -40,7 +40,7 @@ pub fn work(time: Duration) -> u64 {
 }
 
 impl Load {
-    /// `idle` delay-tolerant tasks that never rest.
+    /// `idle` delay-tolerant tasks that are always busy.
     pub fn delay_tolerant(turns: &Turns, idle: usize) -> Load {
         let (stop, done): (Arc<AtomicBool>, Arc<AtomicU64>) = Default::default();
         for _ in 0..idle {

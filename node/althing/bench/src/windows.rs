@@ -10,33 +10,33 @@ use althing_execution::realtime::{Ladder, Level, now_ns, sleep_until, spawn};
 use althing_protocol::Contract;
 use serde_json::json;
 
-use crate::bench::load;
-use crate::exit::Failure;
+use crate::error::BenchError;
+use crate::load;
 
-/// Between two jobs, and until each must be done.
+/// Period and deadline of a job.
 pub const PERIOD_NS: u64 = 10_000_000;
-/// What each job works.
+/// The work of each job.
 pub const WORK: Duration = Duration::from_micros(500);
-/// What a job may work.
+/// The budget of a job.
 pub const BUDGET_US: u64 = 2_000;
-/// A look that comes later than this is a stall.
+/// A check that is late by more than this is a stall.
 const STALL_NS: u64 = 100_000;
-const LOOK_NS: u64 = 500_000;
+const CHECK_NS: u64 = 500_000;
 
-/// What a bare thread sees of the machine's own stalls, with the same sentinel as an executor has.
-struct Looks {
+/// Records the machine's own stalls for a bare thread, with the same sentinel as an executor has.
+struct StallSentinel {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<Vec<(u64, u64)>>>,
 }
 
-impl Looks {
-    fn start(ladder: Ladder, core: usize) -> Result<Looks, Failure> {
+impl StallSentinel {
+    fn start(ladder: Ladder, core: usize) -> Result<StallSentinel, BenchError> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = spawn("bench-sentinel", ladder, Level::Sentinel, Some(core), move || {
             let mut stalls = Vec::with_capacity(65_536);
             while !stopped.load(Ordering::Acquire) {
-                let due = now_ns() + LOOK_NS;
+                let due = now_ns() + CHECK_NS;
                 sleep_until(due);
                 let now = now_ns();
                 if now - due > STALL_NS {
@@ -45,8 +45,8 @@ impl Looks {
             }
             stalls
         });
-        let thread = thread.map_err(|error| Failure::failed(error.to_string()))?;
-        Ok(Looks { stop, thread: Some(thread) })
+        let thread = thread.map_err(BenchError::not_measured)?;
+        Ok(StallSentinel { stop, thread: Some(thread) })
     }
 
     fn end(mut self) -> Vec<(u64, u64)> {
@@ -81,8 +81,8 @@ fn record(number: u64, release_ns: u64, noticed_ns: u64) -> JobRecord {
 }
 
 /// The floor: a thread of the executor's level on its core, that sleeps until each release and works.
-pub async fn native(ladder: Ladder, core: usize, jobs: u64) -> Result<Vec<JobRecord>, Failure> {
-    let looks = Looks::start(ladder, core)?;
+pub async fn native(ladder: Ladder, core: usize, jobs: u64) -> Result<Vec<JobRecord>, BenchError> {
+    let sentinel = StallSentinel::start(ladder, core)?;
     let (done, records) = tokio::sync::oneshot::channel();
     let thread = spawn("bench-native", ladder, Level::Executor, Some(core), move || {
         let first = now_ns() + PERIOD_NS;
@@ -96,17 +96,17 @@ pub async fn native(ladder: Ladder, core: usize, jobs: u64) -> Result<Vec<JobRec
         }
         let _ = done.send(records);
     });
-    thread.map_err(|error| Failure::failed(error.to_string()))?;
-    let records = records.await.map_err(|_| Failure::failed("the native thread broke down"))?;
-    let stalls = looks.end();
+    thread.map_err(BenchError::not_measured)?;
+    let records = records.await.map_err(|_| BenchError::not_measured("the native thread broke down"))?;
+    let stalls = sentinel.end();
     Ok(records.into_iter().map(|record| judged(record, &stalls)).collect())
 }
 
 /// The peer: a task of tokio's, on a runtime of its own that carries the same load; no contract, no class.
-pub async fn plain(ladder: Ladder, core: usize, jobs: u64, tasks: usize) -> Result<Vec<JobRecord>, Failure> {
-    let looks = Looks::start(ladder, core)?;
+pub async fn plain(ladder: Ladder, core: usize, jobs: u64, tasks: usize) -> Result<Vec<JobRecord>, BenchError> {
+    let sentinel = StallSentinel::start(ladder, core)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::failed(error.to_string()))?;
+    let runtime = runtime.map_err(BenchError::not_measured)?;
     let stop = Arc::new(AtomicBool::new(false));
     for _ in 0..tasks {
         let stop = stop.clone();
@@ -131,10 +131,10 @@ pub async fn plain(ladder: Ladder, core: usize, jobs: u64, tasks: usize) -> Resu
         }
         records
     });
-    let records = ours.await.map_err(|error| Failure::failed(error.to_string()))?;
+    let records = ours.await.map_err(BenchError::not_measured)?;
     stop.store(true, Ordering::Release);
     runtime.shutdown_background();
-    let stalls = looks.end();
+    let stalls = sentinel.end();
     Ok(records.into_iter().map(|record| judged(record, &stalls)).collect())
 }
 
@@ -169,20 +169,20 @@ pub async fn agent(
     module: &str,
     contract: &Contract,
     jobs: u64,
-) -> Result<(Hard, Vec<JobRecord>), Failure> {
+) -> Result<(Hard, Vec<JobRecord>), BenchError> {
     let class = match &contract.class {
         althing_protocol::contract::Class::Hrt(hrt) => hrt,
-        _ => return Err(Failure::failed("not a contract of hard real-time")),
+        _ => return Err(BenchError::not_measured("not a contract of hard real-time")),
     };
     let hard = kernel.run_hard(name, contract, class, module.as_bytes());
-    let hard = hard.map_err(|error| Failure::failed(format!("the agent is not admitted: {error}")))?;
+    let hard = hard.map_err(|error| BenchError::not_measured(format!("the agent is not admitted: {error}")))?;
     let mut watch = hard.cell.watch();
     let mut records = Vec::new();
     let mut next = 0;
     while records.len() < usize::try_from(jobs).unwrap_or(usize::MAX) {
         let Some((record, _)) = watch.next().await else { break };
         if record.number > next && records.len() > 1 {
-            // Records that were lost would hide misses.
+            // Lost records would hide misses.
             tracing::debug!(lost = record.number - next, "records come out of order, or are lost");
         }
         next = record.number + 1;

@@ -1,17 +1,16 @@
 //! Chapter "kernel": a robot arm held 100 times a second beside a citizen service and city planning, a deployment that
-//! is refused with its proof, and an agent that runs over and is stopped.
+//! is refused with its proof, and an agent that exceeds its budget and is stopped.
 
 use std::path::Path;
 use std::time::Duration;
 
+use althing_client::{NodeProcess, agent_file, rows, text};
+use althing_control::{CallLine, CallRequest};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::commands::{rows, text};
-use crate::demo::nodes::DemoNode;
-use crate::demo::stage::{Stage, told_to_stop, until};
-use crate::exit::{Failure, code};
-use althing_control::{CallLine, CallRequest};
+use crate::error::DemoError;
+use crate::stage::{Stage, stop_signal, until};
 
 /// The files of the agents, as they lie in `examples/`.
 const FILES: [(&str, &str); 9] = [
@@ -30,36 +29,36 @@ const PERMITS: &str = "# Permits\n\nA parking permit costs 30 a year. Bring a pr
 const CITIZENS: &str = "name: citizens\ndescription: Answers questions about permits.\n\
     runtime: { native: { builtin: knowledge, config: { folder: permits } } }\n\
     contract: { class: { latency: srt, ttft_ms: 250 } }\n";
-/// City planning that goes on at once.
+/// Concurrent city planning turns.
 const PLANS: usize = 4;
 const QUESTIONS: usize = 20;
 
-/// Plays the chapter; the node is gone afterwards, whatever happened.
-pub async fn play(stage: &mut Stage) -> Result<(), Failure> {
+/// Plays the chapter; stops the node afterwards in any case.
+pub async fn play(stage: &mut Stage, program: &Path) -> Result<(), DemoError> {
     let folder = tempfile::Builder::new().prefix("althing-demo-").tempdir();
-    let folder = folder.map_err(|error| Failure::failed(format!("no temporary folder: {error}")))?;
+    let folder = folder.map_err(DemoError::Folder)?;
     write(folder.path())?;
     let network = format!("demo-kernel-{}", std::process::id());
     stage.say("One node starts, and probes what its machine can keep.");
-    let mut node = DemoNode::start(folder.path(), "factory", "us", &network).await?;
+    let mut node = NodeProcess::start(program, folder.path(), "factory", "us", &network).await?;
     let played = tokio::select! {
         played = scenes(stage, &node, folder.path()) => played,
-        () = told_to_stop() => Err(Failure::new(code::INTERRUPTED, "interrupted")),
+        () = stop_signal() => Err(DemoError::Interrupted),
     };
     node.stop().await;
     played
 }
 
-fn write(folder: &Path) -> Result<(), Failure> {
+fn write(folder: &Path) -> Result<(), DemoError> {
     let permits = folder.join("permits");
     let written = std::fs::create_dir_all(&permits)
         .and_then(|()| std::fs::write(permits.join("permits.md"), PERMITS))
         .and_then(|()| std::fs::write(folder.join("citizens.yaml"), CITIZENS))
         .and_then(|()| FILES.iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text)));
-    written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", folder.display())))
+    written.map_err(|error| DemoError::Write { path: folder.to_owned(), error })
 }
 
-async fn scenes(stage: &mut Stage, node: &DemoNode, folder: &Path) -> Result<(), Failure> {
+async fn scenes(stage: &mut Stage, node: &NodeProcess, folder: &Path) -> Result<(), DemoError> {
     stage.step("the machine has a grade", grade(node)).await?;
     stage.say("A robot arm is held 100 times a second: its deadlines are proved before it runs.");
     stage.step("the simulated arm is admitted", add(node, folder, "plant")).await?;
@@ -72,7 +71,7 @@ async fn scenes(stage: &mut Stage, node: &DemoNode, folder: &Path) -> Result<(),
         stage.step("the arm moves to its target under load", steer(node)).await?;
         let first = stage.step("citizens are answered under load", answer(node)).await?;
         stage.note("… until the first piece, longest", first, "aim: 250 ms");
-        Ok::<(), Failure>(())
+        Ok::<(), DemoError>(())
     };
     let (_, worked) = tokio::join!(planning, working);
     worked?;
@@ -82,7 +81,7 @@ async fn scenes(stage: &mut Stage, node: &DemoNode, folder: &Path) -> Result<(),
     stage.step("the arm never noticed", undisturbed(node)).await
 }
 
-async fn grade(node: &DemoNode) -> Result<((), String), Failure> {
+async fn grade(node: &NodeProcess) -> Result<((), String), DemoError> {
     let client = node.client().await?;
     let machine = until(Duration::from_secs(10), "the probe", || async {
         let status = client.get("/status").await?;
@@ -99,8 +98,8 @@ async fn grade(node: &DemoNode) -> Result<((), String), Failure> {
     Ok(((), said))
 }
 
-async fn add(node: &DemoNode, folder: &Path, name: &str) -> Result<((), String), Failure> {
-    let request = crate::commands::agent::read(&folder.join(format!("{name}.yaml")))?;
+async fn add(node: &NodeProcess, folder: &Path, name: &str) -> Result<((), String), DemoError> {
+    let request = agent_file::read(&folder.join(format!("{name}.yaml")))?;
     let added = node.client().await?.post("/agents", &request).await?;
     let status = &added["status"];
     let said = match status["hrt"]["responseBoundUs"].as_f64() {
@@ -110,8 +109,8 @@ async fn add(node: &DemoNode, folder: &Path, name: &str) -> Result<((), String),
     Ok(((), said))
 }
 
-/// One call; the text and the data that came, and when the first of it did.
-async fn call(node: &DemoNode, agent: &str, said: &str) -> Result<(Value, Duration), Failure> {
+/// One call; gives the last part of the answer, and the time to the first.
+async fn call(node: &NodeProcess, agent: &str, said: &str) -> Result<(Value, Duration), DemoError> {
     let begun = Instant::now();
     let request =
         CallRequest { agent: agent.to_owned(), text: said.to_owned(), task: None, explain: false, anyone: false };
@@ -126,22 +125,22 @@ async fn call(node: &DemoNode, agent: &str, said: &str) -> Result<(Value, Durati
                 }
                 let status = &event["statusUpdate"]["status"];
                 if status["state"] == "TASK_STATE_FAILED" || status["state"] == "TASK_STATE_REJECTED" {
-                    return Err(Failure::failed(text(&rows(&status["message"], "parts")[0], "text")));
+                    return Err(DemoError::unexpected(text(&rows(&status["message"], "parts")[0], "text")));
                 }
             }
             CallLine::Error(problem) => return Err(problem.into()),
             CallLine::Explain(_) => {}
         }
     }
-    let first = first.ok_or_else(|| Failure::failed(format!("{agent} did not answer")))?;
+    let first = first.ok_or_else(|| DemoError::unexpected(format!("{agent} did not answer")))?;
     Ok((answer, first))
 }
 
-async fn plan(node: &DemoNode) -> Result<(), Failure> {
+async fn plan(node: &NodeProcess) -> Result<(), DemoError> {
     call(node, "planner", &json!({ "inputs": { "planner.millions": 200 } }).to_string()).await.map(drop)
 }
 
-async fn steer(node: &DemoNode) -> Result<((), String), Failure> {
+async fn steer(node: &NodeProcess) -> Result<((), String), DemoError> {
     call(node, "arm", &json!({ "inputs": { "arm.target": 1.0 } }).to_string()).await?;
     let angle = until(Duration::from_secs(20), "reaching the target", || async {
         let (told, _) = call(node, "plant", "").await?;
@@ -152,7 +151,7 @@ async fn steer(node: &DemoNode) -> Result<((), String), Failure> {
     Ok(((), format!("angle {angle:.4} of 1.0000")))
 }
 
-async fn answer(node: &DemoNode) -> Result<(Duration, String), Failure> {
+async fn answer(node: &NodeProcess) -> Result<(Duration, String), DemoError> {
     let mut longest = Duration::ZERO;
     for _ in 0..QUESTIONS {
         let (_, first) = call(node, "citizens", "What does a parking permit cost?").await?;
@@ -161,25 +160,26 @@ async fn answer(node: &DemoNode) -> Result<(Duration, String), Failure> {
     Ok((longest, format!("{QUESTIONS} questions")))
 }
 
-async fn refused(node: &DemoNode, folder: &Path) -> Result<((), String), Failure> {
+async fn refused(node: &NodeProcess, folder: &Path) -> Result<((), String), DemoError> {
     match add(node, folder, "greedy").await {
-        Err(failure) if failure.code == code::REFUSED => {
-            let mut lines = failure.message.lines().map(str::trim);
+        Err(DemoError::Client(error)) if error.is_refusal() => {
+            let message = error.to_string();
+            let mut lines = message.lines().map(str::trim);
             let proof = lines.find_map(|line| line.strip_prefix("proof")).map(str::trim);
-            Ok(((), proof.unwrap_or(&failure.message).to_owned()))
+            Ok(((), proof.unwrap_or(&message).to_owned()))
         }
-        Err(failure) => Err(failure),
-        Ok(_) => Err(Failure::failed("it was admitted")),
+        Err(error) => Err(error),
+        Ok(_) => Err(DemoError::unexpected("it was admitted")),
     }
 }
 
-async fn row(node: &DemoNode, name: &str) -> Result<Value, Failure> {
+async fn row(node: &NodeProcess, name: &str) -> Result<Value, DemoError> {
     let list = node.client().await?.get("/ps").await?;
     let found = rows(&list, "agents").iter().find(|agent| agent["name"] == name).cloned();
-    found.ok_or_else(|| Failure::failed(format!("{name} does not run")))
+    found.ok_or_else(|| DemoError::unexpected(format!("{name} does not run")))
 }
 
-async fn stopped(node: &DemoNode, folder: &Path) -> Result<((), String), Failure> {
+async fn stopped(node: &NodeProcess, folder: &Path) -> Result<((), String), DemoError> {
     add(node, folder, "stuck").await?;
     let row = until(Duration::from_secs(5), "stopping it", || async {
         let row = row(node, "stuck").await?;
@@ -189,7 +189,7 @@ async fn stopped(node: &DemoNode, folder: &Path) -> Result<((), String), Failure
     Ok(((), text(&row, "why")))
 }
 
-async fn undisturbed(node: &DemoNode) -> Result<((), String), Failure> {
+async fn undisturbed(node: &NodeProcess) -> Result<((), String), DemoError> {
     let row = row(node, "arm").await?;
     let hard = &row["hrt"];
     let number = |name: &str| hard[name].as_f64().unwrap_or_default();
@@ -201,5 +201,5 @@ async fn undisturbed(node: &DemoNode) -> Result<((), String), Failure> {
         number("responseP99Us"),
         number("responseBoundUs")
     );
-    if number("overruns") + number("failures") > 0.0 { Err(Failure::failed(said)) } else { Ok(((), said)) }
+    if number("overruns") + number("failures") > 0.0 { Err(DemoError::unexpected(said)) } else { Ok(((), said)) }
 }

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use althing_client::Out;
+use althing_communication::WallClock;
 use althing_execution::agent::Parameters;
 use althing_execution::binding::{Bindable, bind};
 use althing_execution::kernel::{Kernel, KernelConfig};
@@ -22,10 +24,9 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::args::BenchLayers;
-use crate::bench::figures::times;
-use crate::bench::{goal, progress};
-use crate::commands::Out;
-use crate::exit::Failure;
+use crate::error::BenchError;
+use crate::figures::times;
+use crate::{goal, progress};
 
 /// Passages that a search looks through.
 const PASSAGES: usize = 1_000;
@@ -44,15 +45,15 @@ struct Row {
 }
 
 /// Runs the benchmark in this process.
-pub async fn run(args: &BenchLayers, out: &Out) -> Result<Value, Failure> {
+pub async fn run(args: &BenchLayers, out: &Out, clock: &WallClock) -> Result<Value, BenchError> {
     let rounds = usize::try_from(args.rounds).unwrap_or(usize::MAX);
-    let failed = |error: std::io::Error| Failure::failed(error.to_string());
+    let failed = |error: std::io::Error| BenchError::not_measured(error);
     let folder = tempfile::Builder::new().prefix("althing-bench-").tempdir().map_err(failed)?;
     let mut rows = vec![floor(rounds).await];
     progress(out, "frames, contracts, tools");
     rows.extend([frames(rounds)?, contracts(rounds)?, binding(rounds)?, gate(rounds).await?]);
     progress(out, "memory");
-    rows.extend(memory(folder.path(), rounds).await?);
+    rows.extend(memory(folder.path(), rounds, clock).await?);
     progress(out, "turns");
     rows.extend(turns(folder.path(), rounds).await?);
     let p = |row: &Row, permille| Lateness::of(row.took.clone()).quantile(permille) as f64;
@@ -74,7 +75,7 @@ pub async fn run(args: &BenchLayers, out: &Out) -> Result<Value, Failure> {
     }))
 }
 
-/// What every turn costs that goes from one runtime to another: a task that does nothing, and its answer.
+/// The floor: spawning a task that does nothing and awaiting it, as every turn that changes runtimes does.
 async fn floor(rounds: usize) -> Row {
     let mut took = Vec::with_capacity(rounds);
     for _ in 0..rounds {
@@ -96,7 +97,7 @@ fn timed<T>(layer: &'static str, what: &'static str, rounds: usize, mut work: im
 }
 
 /// A request is sealed on one side and opened on the other.
-fn frames(rounds: usize) -> Result<Row, Failure> {
+fn frames(rounds: usize) -> Result<Row, BenchError> {
     let (one, two) = (SecretKey::from_seed(&[1; 32]), SecretKey::from_seed(&[2; 32]));
     let binding = StreamBinding {
         network: "bench".to_owned(),
@@ -107,7 +108,7 @@ fn frames(rounds: usize) -> Result<Row, Failure> {
         acceptor_challenge: [4; 32],
     };
     let (mut sealer, mut opener) = (FrameSealer::new(&binding, one.clone()), FrameOpener::new(&binding, two.public()));
-    let failed = |error: &dyn std::fmt::Display| Failure::failed(error.to_string());
+    let failed = |error: &dyn std::fmt::Display| BenchError::not_measured(error);
     let mut outcome = Ok(());
     let row = timed("L2 communication", "a frame, sealed and opened", rounds, || {
         let frame = Frame { operation: Some("GetTask".to_owned()), ..Frame::new(FrameKind::Request, b"{}".to_vec()) };
@@ -120,20 +121,20 @@ fn frames(rounds: usize) -> Result<Row, Failure> {
     outcome.map(|()| row)
 }
 
-fn contract(more: &Value) -> Result<Contract, Failure> {
+fn contract(more: &Value) -> Result<Contract, BenchError> {
     let mut value = json!({ "class": { "latency": "srt" } });
     if let (Some(fields), Some(more)) = (value.as_object_mut(), more.as_object()) {
         fields.extend(more.clone());
     }
-    Contract::from_value(&value).map_err(|problems| Failure::failed(format!("{problems:?}")))
+    Contract::from_value(&value).map_err(|problems| BenchError::not_measured(format!("{problems:?}")))
 }
 
-fn contracts(rounds: usize) -> Result<Row, Failure> {
+fn contracts(rounds: usize) -> Result<Row, BenchError> {
     let value = serde_json::to_value(contract(&json!({ "capabilities": ["a/*"] }))?).unwrap_or_default();
     Ok(timed("L1 execution", "a contract, checked", rounds, || Contract::from_value(&value)))
 }
 
-fn binding(rounds: usize) -> Result<Row, Failure> {
+fn binding(rounds: usize) -> Result<Row, BenchError> {
     let contract = contract(&json!({ "model": { "models": ["m@^1"] } }))?;
     let offer = |minor: u32| Model {
         name: "m".to_owned(),
@@ -156,7 +157,7 @@ fn binding(rounds: usize) -> Result<Row, Failure> {
 struct Nothing;
 
 impl ToolServer for Nothing {
-    // Its definition does not change: what is measured is not the listing.
+    // Its definitions do not change: the listing is not measured.
     fn is_own(&self) -> bool {
         true
     }
@@ -176,7 +177,7 @@ impl ToolServer for Nothing {
 }
 
 /// The gate, the hashes and the trace of a system call whose tool does nothing.
-async fn gate(rounds: usize) -> Result<Row, Failure> {
+async fn gate(rounds: usize) -> Result<Row, BenchError> {
     let contract = contract(&json!({ "capabilities": ["none/*"] }))?;
     let server: Arc<dyn ToolServer> = Arc::new(Nothing);
     let tools =
@@ -186,17 +187,17 @@ async fn gate(rounds: usize) -> Result<Row, Failure> {
     for _ in 0..rounds {
         let begun = now_ns();
         let (called, _) = tools.invoke("none/nothing", "{}").await;
-        called.map_err(|error| Failure::failed(error.to_string()))?;
+        called.map_err(BenchError::not_measured)?;
         took.push(now_ns() - begun);
     }
     Ok(Row { layer: "L1 execution", what: "tool call", took })
 }
 
-async fn memory(folder: &Path, rounds: usize) -> Result<Vec<Row>, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::failed(error.to_string());
+async fn memory(folder: &Path, rounds: usize, clock: &WallClock) -> Result<Vec<Row>, BenchError> {
+    let failed = |error: &dyn std::fmt::Display| BenchError::not_measured(error);
     let store = RocksStore::open(&folder.join("store"), &[MEMORY], StoreConfig::default());
     let store: Arc<dyn Store> = Arc::new(store.map_err(|error| failed(&error))?);
-    let clock = crate::ports::clock();
+    let clock = clock.clone();
     let memories = Memories::new(store, Arc::new(move || clock.now_ms()), Arc::new(|_| {}), Arc::new(|_| Ok(None)));
     let terms = Memory::default();
     let memory = memories.open("bench", &terms, Arc::new(Embedder::Words)).map_err(|error| failed(&error))?;
@@ -211,7 +212,7 @@ async fn memory(folder: &Path, rounds: usize) -> Result<Vec<Row>, Failure> {
         let begun = now_ns();
         memory.get("key").await.map_err(|error| failed(&error))?;
         got.push(now_ns() - begun);
-        // What waits for the disk, and what looks at a thousand vectors, is measured less often.
+        // Writes to disk and searches of a thousand vectors are measured less often.
         if round % 10 == 0 {
             let begun = now_ns();
             memory.put("key", b"value").await.map_err(|error| failed(&error))?;
@@ -228,8 +229,8 @@ async fn memory(folder: &Path, rounds: usize) -> Result<Vec<Row>, Failure> {
 }
 
 /// Turns through the host: to the runtime of their class and back.
-async fn turns(folder: &Path, rounds: usize) -> Result<Vec<Row>, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::failed(error.to_string());
+async fn turns(folder: &Path, rounds: usize) -> Result<Vec<Row>, BenchError> {
+    let failed = |error: &dyn std::fmt::Display| BenchError::not_measured(error);
     let kernel = Kernel::start(KernelConfig::default(), althing_wasm::make_hard).map_err(|error| failed(&error))?;
     let scheduling = Scheduling { kernel, soft: Arc::new(althing_wasm::Soft::default()) };
     let mut builtins = Builtins::new();
@@ -266,7 +267,7 @@ async fn turns(folder: &Path, rounds: usize) -> Result<Vec<Row>, Failure> {
         }
         rows.push(Row { layer: "L1 execution", what, took });
     }
-    // An agent that is measured need not end in order.
+    // A measured agent need not stop cleanly.
     let _ = tokio::time::timeout(Duration::from_secs(5), host.stop_all()).await;
     Ok(rows)
 }

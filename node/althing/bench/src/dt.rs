@@ -1,20 +1,20 @@
-//! `althing bench dt`: how much of what the other classes leave over delay-tolerant work gets.
+//! `althing bench dt`: which share of the processor time that the other classes leave delay-tolerant work gets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use althing_client::Out;
+use althing_control::machine;
 use althing_execution::kernel::{Kernel, KernelConfig};
 use althing_execution::realtime::{Lateness, cores, now_ns};
 use serde_json::{Value, json};
 
 use crate::args::BenchDt;
-use crate::bench::load::{self, Load};
-use crate::bench::windows::{self, BUDGET_US, PERIOD_NS};
-use crate::bench::{goal, progress};
-use crate::commands::Out;
-use crate::exit::Failure;
-use althing_control::machine;
+use crate::error::BenchError;
+use crate::load::{self, Load};
+use crate::windows::{self, BUDGET_US, PERIOD_NS};
+use crate::{goal, progress};
 
 /// Rounds of the hard real-time agent's jobs: about half a millisecond.
 const ROUNDS: u64 = 200_000;
@@ -22,10 +22,10 @@ const ROUNDS: u64 = 200_000;
 const SOFT_SHARE: f64 = 0.04;
 
 /// Runs the benchmark: windows of delay-tolerant work alone, and beside the other two classes, in turn.
-pub async fn run(args: &BenchDt, out: &Out) -> Result<Value, Failure> {
+pub async fn run(args: &BenchDt, out: &Out) -> Result<Value, BenchError> {
     let kernel = Kernel::start(KernelConfig::default(), althing_wasm::make_hard);
-    let kernel = kernel.map_err(|error| Failure::failed(error.to_string()))?;
-    let probed = kernel.probed().await.ok_or_else(|| Failure::failed("the machine could not be probed"))?;
+    let kernel = kernel.map_err(BenchError::not_measured)?;
+    let probed = kernel.probed().await.ok_or_else(|| BenchError::not_measured("the machine could not be probed"))?;
     let all = cores().len();
     let (mut alone, mut beside, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     for window in 1..=args.windows {
@@ -49,8 +49,8 @@ pub async fn run(args: &BenchDt, out: &Out) -> Result<Value, Failure> {
     };
     progress(out, "beside threads that never rest");
     let crowded = {
-        let _crowd = Crowd::new(all);
-        // It is looked at once a second whether delay-tolerant work gets its floor.
+        let _busy = BusyThreads::new(all);
+        // The kernel checks once a second whether delay-tolerant work gets its minimum share.
         throughput(&kernel, all, args.seconds.max(5)).await
     };
     let (alone, beside, hard) = (median(&alone), median(&beside), median(&shares));
@@ -70,11 +70,11 @@ pub async fn run(args: &BenchDt, out: &Out) -> Result<Value, Failure> {
     }))
 }
 
-/// An ordinary thread for each core, none of which ever rests.
-struct Crowd(Arc<AtomicBool>);
+/// A busy ordinary thread for each core.
+struct BusyThreads(Arc<AtomicBool>);
 
-impl Crowd {
-    fn new(threads: usize) -> Crowd {
+impl BusyThreads {
+    fn new(threads: usize) -> BusyThreads {
         let stop = Arc::<AtomicBool>::default();
         for _ in 0..threads {
             let stop = stop.clone();
@@ -84,11 +84,11 @@ impl Crowd {
                 }
             });
         }
-        Crowd(stop)
+        BusyThreads(stop)
     }
 }
 
-impl Drop for Crowd {
+impl Drop for BusyThreads {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
@@ -97,7 +97,7 @@ impl Drop for Crowd {
 /// Units of work per second.
 async fn throughput(kernel: &Kernel, tasks: usize, seconds: u64) -> f64 {
     let load = Load::delay_tolerant(&kernel.turns, tasks * 2);
-    // The first moments belong to whatever ran before.
+    // Skips the first moments: earlier load may still run.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let (before, begun) = (load.done.load(Ordering::Relaxed), now_ns());
     tokio::time::sleep(Duration::from_secs(seconds)).await;

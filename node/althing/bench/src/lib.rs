@@ -1,6 +1,8 @@
 //! `althing bench`: what contracts are worth on this machine, beside a floor and a peer in the same run.
 
+pub mod args;
 mod dt;
+mod error;
 mod figures;
 mod hrt;
 mod layers;
@@ -10,21 +12,34 @@ mod srt;
 mod stub;
 mod windows;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use althing_client::{Out, table};
+use althing_communication::WallClock;
 use serde_json::{Value, json};
 
-use crate::args::{Bench, BenchClass};
-use crate::commands::Out;
-use crate::exit::{Failure, code};
+pub use args::Bench;
+use args::BenchClass;
+pub use error::BenchError;
 
-/// Measures one class, writes the report, and says what does not hold.
-pub async fn run(bench: &Bench, out: &Out) -> Result<(), Failure> {
+/// What the benchmarks are handed.
+pub struct Ports {
+    /// The program that their nodes run.
+    pub program: PathBuf,
+    /// The time of day.
+    pub clock: WallClock,
+}
+
+/// Measures one class, writes the report, and fails if a goal was missed.
+///
+/// # Errors
+/// See [`BenchError`].
+pub async fn run(bench: &Bench, out: &Out, ports: &Ports) -> Result<(), BenchError> {
     let mut report = match &bench.class {
         BenchClass::Hrt(hrt) => hrt::run(hrt, out).await?,
-        BenchClass::Srt(srt) => srt::run(srt, out).await?,
+        BenchClass::Srt(srt) => srt::run(srt, out, &ports.program).await?,
         BenchClass::Dt(dt) => dt::run(dt, out).await?,
-        BenchClass::Layers(layers) => layers::run(layers, out).await?,
+        BenchClass::Layers(layers) => layers::run(layers, out, &ports.clock).await?,
     };
     if bench.no_goals
         && let Some(report) = report.as_object_mut()
@@ -41,12 +56,12 @@ pub async fn run(bench: &Bench, out: &Out) -> Result<(), Failure> {
     verdict(&report)
 }
 
-/// Exit code 8 where a goal was missed; what was not judged, for lack of jobs or of goals, was not missed.
-fn verdict(report: &Value) -> Result<(), Failure> {
+/// Fails if a goal was missed; goals that were not judged, for lack of jobs, do not count.
+fn verdict(report: &Value) -> Result<(), BenchError> {
     let missed = goals(report).filter(|goal| goal["holds"] == false).count();
     match missed {
         0 => Ok(()),
-        missed => Err(Failure::new(code::GOAL_MISSED, format!("goals that were missed: {missed}"))),
+        missed => Err(BenchError::GoalsMissed(missed)),
     }
 }
 
@@ -54,13 +69,13 @@ fn goals(report: &Value) -> impl Iterator<Item = &Value> {
     report["goals"].as_array().into_iter().flatten()
 }
 
-/// One goal: what was measured, what is wanted, and whether that holds.
+/// One goal: the measured figure, the limit, and whether it holds.
 fn goal(name: &str, measured: f64, relation: &str, wanted: f64) -> Value {
     let holds = if relation == "≤" { measured <= wanted } else { measured >= wanted };
     json!({ "name": name, "measured": measured, "relation": relation, "wanted": wanted, "holds": holds })
 }
 
-/// A goal that so few jobs say nothing of: a single one would decide.
+/// A goal that is not judged: there are too few jobs.
 fn not_judged(name: &str, measured: f64, relation: &str, wanted: f64, why: &str) -> Value {
     json!({ "name": name, "measured": measured, "relation": relation, "wanted": wanted, "holds": null, "notJudged": why })
 }
@@ -84,7 +99,7 @@ fn people(report: &Value) -> String {
             ]
         };
         let rows: Vec<Vec<String>> = layers.iter().map(row).collect();
-        shown = crate::commands::table(&["layer", "what", "p50 us", "p99 us", "of a bare task"], &rows);
+        shown = table(&["layer", "what", "p50 us", "p99 us", "of a bare task"], &rows);
         shown.push('\n');
     }
     for goal in goals(report) {
@@ -106,13 +121,13 @@ fn people(report: &Value) -> String {
     shown
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
+fn write(path: &Path, text: &str) -> Result<(), BenchError> {
+    std::fs::write(path, text).map_err(|error| BenchError::Write { path: path.to_owned(), error })
 }
 
-/// Tells a person what is going on, on standard error.
+/// Prints progress for people on standard error.
 fn progress(out: &Out, text: &str) {
-    // Nobody looks on where it goes to a file.
+    // Only to a terminal.
     if !out.json && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         eprintln!("{text}");
     }
@@ -123,14 +138,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missed_goal_is_exit_code_8_and_what_is_not_judged_is_not_missed() {
+    fn a_missed_goal_is_an_error_and_what_is_not_judged_is_not_missed() {
         let holds = goal("fine", 1.0, "≤", 2.0);
         let missed = goal("slow", 3.0, "≤", 2.0);
         let few = not_judged("ratio", 9.0, "≤", 1.5, "too few jobs");
         assert!(verdict(&json!({ "goals": [holds, few] })).is_ok());
         assert!(verdict(&json!({})).is_ok(), "`--no-goals`");
-        let failure = verdict(&json!({ "goals": [holds, few, missed, missed] })).expect_err("missed");
-        assert_eq!((failure.code, failure.message.as_str()), (8, "goals that were missed: 2"));
+        let error = verdict(&json!({ "goals": [holds, few, missed, missed] })).expect_err("missed");
+        assert!(matches!(error, BenchError::GoalsMissed(2)), "{error:?}");
         let shown = people(&json!({ "goals": [holds, missed, few] }));
         assert!(shown.contains("holds   fine") && shown.contains("MISSED  slow"), "{shown}");
         assert!(shown.contains("not judged: too few jobs"), "{shown}");

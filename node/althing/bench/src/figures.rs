@@ -1,10 +1,9 @@
 //! What was measured, as figures.
 
+use althing_client::table;
 use althing_execution::hrt::{JobRecord, Outcome};
 use althing_execution::realtime::Lateness;
 use serde_json::{Value, json};
-
-use crate::commands::table;
 
 /// Misses that a report lists.
 const LISTED_MAX: usize = 100;
@@ -35,7 +34,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Jobs that missed their deadline, and those of them that no stall accounts for.
+    /// Jobs that missed their deadline, and those of them that no stall explains.
     pub fn misses(&self) -> (usize, usize) {
         let missed = self.jobs.iter().filter(|job| job.missed);
         (missed.clone().count(), missed.filter(|job| !job.explained).count())
@@ -50,7 +49,7 @@ impl Row {
         self.jobs.iter().map(|job| job.noticed_ns - job.release_ns).collect()
     }
 
-    /// The longest response of a job that was done, less the machine's own stalls, µs.
+    /// The longest response of a completed job, less the machine's own stalls, µs.
     pub fn response_max(&self) -> f64 {
         let done = self.jobs.iter().filter(|job| job.outcome == Outcome::Done);
         done.map(|job| us((job.end_ns - job.release_ns).saturating_sub(job.stalled_ns + job.stolen_ns)))

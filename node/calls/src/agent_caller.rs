@@ -1,4 +1,4 @@
-//! Agents of this node that ask other agents: the same walk as any call, in the name of who asked them.
+//! Calls that agents of this node make to other agents: the same path as any call, on behalf of whoever called them.
 
 use std::sync::OnceLock;
 
@@ -13,24 +13,25 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::machine::chain;
-use crate::machine::task::rests;
-use crate::operation::{CallRequest, Operation, OperationRequest, Reply};
+use crate::machine::task::is_idle;
+use crate::operation::Operation;
 use crate::outgoing::{Calls, WeakCalls};
+use crate::request::{CallRequest, OperationRequest, Reply};
 use crate::trace::Trace;
 
-/// Bytes of an answer that are taken; an agent that says more is not understood.
+/// Bytes of an answer; a longer one is an error.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Agents that are looked through for names.
+/// Known agents that are listed to find those that can be called.
 const KNOWN_MAX: usize = 1_000;
 
-/// The way from agents to calls. Agents run before there are calls, which is why it is tied to them later.
+/// Lets agents call other agents. Agents start before [`Calls`] exists, so it is connected later.
 #[derive(Default)]
-pub struct Asking(OnceLock<WeakCalls>);
+pub struct AgentCaller(OnceLock<WeakCalls>);
 
-impl Asking {
-    /// Agents can ask from now on.
-    pub fn tie(&self, calls: &Calls) {
-        // The first tie holds.
+impl AgentCaller {
+    /// Connects agents to `calls`; agents can call from now on.
+    pub fn connect(&self, calls: &Calls) {
+        // Only the first connection counts.
         let _ = self.0.set(calls.downgrade());
     }
 
@@ -39,13 +40,13 @@ impl Asking {
     }
 }
 
-impl AgentCalls for Asking {
+impl AgentCalls for AgentCaller {
     fn known(&self, max: usize) -> Vec<String> {
         let Some(calls) = self.calls() else { return Vec::new() };
         let mut known: Vec<(Nearness, String)> = Vec::new();
         for agent in calls.known(KNOWN_MAX) {
-            let nearness = calls.nearness(agent.agent.publisher());
-            // Strangers' agents are asked by nobody here.
+            let nearness = calls.trust_level(agent.agent.publisher());
+            // Agents do not call agents of untrusted publishers.
             if nearness != Nearness::Stranger && !known.iter().any(|(_, name)| name == agent.agent.name()) {
                 known.push((nearness, agent.agent.name().to_owned()));
             }
@@ -64,7 +65,7 @@ impl AgentCalls for Asking {
 
 async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
     let to = calls.resolve(&question.to, Among::Near).await.map_err(|error| error.message)?;
-    if calls.nearness(to.publisher()) == Nearness::Stranger {
+    if calls.trust_level(to.publisher()) == Nearness::Stranger {
         let publisher = to.publisher();
         return Err(format!(
             "{:?} is a stranger's, whom agents here do not ask: `althing trust {publisher}` changes that, and lets them call \
@@ -72,7 +73,8 @@ async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
             question.to
         ));
     }
-    let from = calls.own(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
+    let from =
+        calls.own_agent(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
     let extend = if question.as_itself { chain::asked_as_itself } else { chain::asked_by };
     let principals = extend(&chain::read(&question.principals), &from, &to).map_err(|error| error.to_string())?;
     let mut message = Message::new(Role::User, vec![Part::text(question.message)]);
@@ -85,39 +87,45 @@ async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
     let request = CallRequest::new(to.clone(), operation.map_err(|error| error.message)?, principals)
         .in_trace(Trace::of(&tracing::Span::current()))
         .with_priority(priority);
-    // On its own: who gives the answer up may do so before it is known which task that is.
-    let given_up = CancellationToken::new();
-    let _gives_up = given_up.clone().drop_guard();
-    let conversing =
-        Conversation { calls: calls.clone(), to: to.clone(), request, given_up, task: None, heard: Heard::default() };
-    let conversing = tokio::spawn(conversing.run().in_current_span());
-    let (state, task, text) = conversing.await.map_err(|error| error.to_string())??;
-    Ok(Said { agent: to.to_string(), task, state: name(&state), text })
+    // In a task of its own: the caller may be dropped before the task's id is known, and the task must be cancelled then.
+    let abandoned = CancellationToken::new();
+    let _abandon_on_drop = abandoned.clone().drop_guard();
+    let conversation = Conversation {
+        calls: calls.clone(),
+        to: to.clone(),
+        request,
+        abandoned,
+        task: None,
+        received: Received::default(),
+    };
+    let conversation = tokio::spawn(conversation.run().in_current_span());
+    let (state, task, text) = conversation.await.map_err(|error| error.to_string())??;
+    Ok(Said { agent: to.to_string(), task, state: state_name(&state), text })
 }
 
-/// One question and what comes of it.
+/// One call to another agent, until its task is idle.
 struct Conversation {
     calls: Calls,
     to: AgentId,
     request: CallRequest,
-    given_up: CancellationToken,
+    abandoned: CancellationToken,
     task: Option<String>,
-    heard: Heard,
+    received: Received,
 }
 
 impl Conversation {
-    /// The state in which its task rests, the task, and what was said. A task that nobody waits for any more, or that
-    /// is not understood, is cancelled.
+    /// Gives the state in which the task became idle, the task's id and the text. A task that nobody waits for any more, or
+    /// whose events cannot be read, is cancelled.
     async fn run(mut self) -> Result<(TaskState, String, String), String> {
-        let rested = self.listen().await;
+        let ended = self.listen().await;
         let task = self.task.take();
-        match (rested, task) {
-            (Ok(state), task) => Ok((state, task.unwrap_or_default(), self.heard.told())),
+        match (ended, task) {
+            (Ok(state), task) => Ok((state, task.unwrap_or_default(), self.received.into_text())),
             (Err(reason), Some(task)) => {
                 let params = serde_json::json!({ "id": task }).to_string().into_bytes();
                 if let Ok(cancel) = OperationRequest::parse(Operation::CancelTask, params) {
                     let cancel = CallRequest { callee: self.to.into(), request: cancel, ..self.request };
-                    // Its node may be gone, and the task with it.
+                    // Its node may have gone, and the task with it.
                     let _ = self.calls.ask(cancel).await;
                 }
                 Err(reason)
@@ -131,12 +139,12 @@ impl Conversation {
         let Reply::Events(mut events) = reply else { return Err("it answered with no stream".to_owned()) };
         loop {
             let next = if self.task.is_none() {
-                // The first says which task it is.
+                // The first event has the task's id.
                 events.next().await
             } else {
                 tokio::select! {
                     biased;
-                    () = self.given_up.cancelled() => return Err("it was given up".to_owned()),
+                    () = self.abandoned.cancelled() => return Err("the caller no longer waits".to_owned()),
                     next = events.next() => next,
                 }
             };
@@ -145,7 +153,7 @@ impl Conversation {
             if let StreamResponse::Task(task) = &event {
                 self.task = Some(task.id.clone());
             }
-            if let Some(state) = self.heard.hear(event)? {
+            if let Some(state) = self.received.receive(event)? {
                 return Ok(state);
             }
         }
@@ -153,90 +161,90 @@ impl Conversation {
 }
 
 /// A2A's name of a state.
-fn name(state: &TaskState) -> String {
+fn state_name(state: &TaskState) -> String {
     let name = serde_json::to_value(state).unwrap_or_default();
     name.as_str().unwrap_or_default().to_owned()
 }
 
 #[derive(Default)]
-struct Heard {
+struct Received {
     text: String,
-    /// What came as data, a line each.
+    /// Data parts, one on each line.
     data: String,
 }
 
-impl Heard {
-    /// Its words; its data, where it had no words.
-    fn told(self) -> String {
+impl Received {
+    /// The text; the data, if there is no text.
+    fn into_text(self) -> String {
         if self.text.trim().is_empty() { self.data } else { self.text }
     }
 
-    /// Takes one event; gives the state in which the task rests.
-    fn hear(&mut self, event: StreamResponse) -> Result<Option<TaskState>, String> {
+    /// Adds one event; gives the state if the task is idle.
+    fn receive(&mut self, event: StreamResponse) -> Result<Option<TaskState>, String> {
         match event {
-            StreamResponse::Task(task) if rests(&task.status.state) => {
+            StreamResponse::Task(task) if is_idle(&task.status.state) => {
                 for artifact in task.artifacts.unwrap_or_default() {
-                    self.artifact(&artifact, false)?;
+                    self.push_artifact(&artifact, false)?;
                 }
-                self.message(task.status.message)?;
+                self.push_message(task.status.message)?;
                 Ok(Some(task.status.state))
             }
             StreamResponse::Task(_) => Ok(None),
-            StreamResponse::StatusUpdate(update) if rests(&update.status.state) => {
-                self.message(update.status.message)?;
+            StreamResponse::StatusUpdate(update) if is_idle(&update.status.state) => {
+                self.push_message(update.status.message)?;
                 Ok(Some(update.status.state))
             }
             StreamResponse::StatusUpdate(_) => Ok(None),
             StreamResponse::ArtifactUpdate(update) => {
-                self.artifact(&update.artifact, update.append.unwrap_or_default()).map(|()| None)
+                self.push_artifact(&update.artifact, update.append.unwrap_or_default()).map(|()| None)
             }
-            StreamResponse::Message(message) => self.message(Some(message)).map(|()| Some(TaskState::Completed)),
+            StreamResponse::Message(message) => self.push_message(Some(message)).map(|()| Some(TaskState::Completed)),
         }
     }
 
-    fn artifact(&mut self, artifact: &Artifact, append: bool) -> Result<(), String> {
+    fn push_artifact(&mut self, artifact: &Artifact, append: bool) -> Result<(), String> {
         if !append {
-            self.part("")?;
+            self.push_line("")?;
         }
         for part in &artifact.parts {
             match &part.content {
-                PartContent::Text(text) => self.say(text)?,
-                PartContent::Data(data) => self.note(data)?,
+                PartContent::Text(text) => self.push_text(text)?,
+                PartContent::Data(data) => self.push_data(data)?,
                 PartContent::Raw(_) | PartContent::Url(_) => {}
             }
         }
         Ok(())
     }
 
-    fn message(&mut self, message: Option<Message>) -> Result<(), String> {
+    fn push_message(&mut self, message: Option<Message>) -> Result<(), String> {
         let parts = message.map(|message| message.parts).unwrap_or_default();
-        parts.iter().filter_map(Part::as_text).try_for_each(|text| self.part(text))
+        parts.iter().filter_map(Part::as_text).try_for_each(|text| self.push_line(text))
     }
 
-    /// On a line of its own.
-    fn part(&mut self, text: &str) -> Result<(), String> {
+    /// Adds text on a line of its own.
+    fn push_line(&mut self, text: &str) -> Result<(), String> {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
-            self.say("\n")?;
+            self.push_text("\n")?;
         }
-        self.say(text)
+        self.push_text(text)
     }
 
-    fn say(&mut self, text: &str) -> Result<(), String> {
+    fn push_text(&mut self, text: &str) -> Result<(), String> {
         self.text.push_str(text);
-        self.bounded()
+        self.check_size()
     }
 
-    fn note(&mut self, data: &serde_json::Value) -> Result<(), String> {
+    fn push_data(&mut self, data: &serde_json::Value) -> Result<(), String> {
         if !self.data.is_empty() {
             self.data.push('\n');
         }
         self.data.push_str(&data.to_string());
-        self.bounded()
+        self.check_size()
     }
 
-    fn bounded(&self) -> Result<(), String> {
+    fn check_size(&self) -> Result<(), String> {
         if self.text.len() + self.data.len() > TEXT_BYTES_MAX {
-            return Err(format!("its answer passes {TEXT_BYTES_MAX} bytes"));
+            return Err(format!("its answer has more than {TEXT_BYTES_MAX} bytes"));
         }
         Ok(())
     }

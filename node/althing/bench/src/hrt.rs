@@ -1,10 +1,12 @@
 //! `althing bench hrt`: an agent of 10 ms under contract, beside a bare real-time thread and a task of plain tokio, all
-//! under the same load; and what happens to what runs over.
+//! under the same load; and how jobs that exceed their budget are stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use althing_client::Out;
+use althing_control::machine;
 use althing_execution::admission::{Config, Core, Policy, Preemption, Task, admit};
 use althing_execution::hrt::{
     Executor, ExecutorConfig, Fiber, Interrupt, JobRecord, Outcome, Params, Progress, SIGNALS_MAX, Template, Values,
@@ -15,24 +17,22 @@ use althing_protocol::contract::OnOverrun;
 use serde_json::{Value, json};
 
 use crate::args::BenchHrt;
-use crate::bench::figures::{Row, times};
-use crate::bench::load::{self, Load};
-use crate::bench::windows::{self, BUDGET_US, PERIOD_NS, WORK};
-use crate::bench::{goal, not_judged, progress};
-use crate::commands::Out;
-use crate::exit::Failure;
-use althing_control::machine;
+use crate::error::BenchError;
+use crate::figures::{Row, times};
+use crate::load::{self, Load};
+use crate::windows::{self, BUDGET_US, PERIOD_NS, WORK};
+use crate::{goal, not_judged, progress};
 
 /// Jobs of one window.
 const WINDOW: u64 = 100;
 /// Jobs of the bare thread for each of the agent's.
 const NATIVE_SHARE: u64 = 4;
-/// Rounds that are tried to find how many make up a job's work.
+/// Rounds of the calibration job.
 const TRIED: u64 = 100_000;
-/// A job of every so many has a stall planted in it.
-const PLANTED_EVERY: u64 = 20;
-const PLANTED: Duration = Duration::from_millis(20);
-/// Jobs from which on a ratio of misses is judged, on both sides: among fewer a single stall decides.
+/// One of this many jobs has an injected stall.
+const STALL_EVERY: u64 = 20;
+const STALL: Duration = Duration::from_millis(20);
+/// Jobs on each side from which on a ratio of misses is judged: among fewer a single stall decides.
 const RATIO_JOBS_MIN: usize = 1_000;
 
 /// What was measured.
@@ -45,13 +45,13 @@ struct Measured {
 }
 
 /// Runs the benchmark.
-pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, Failure> {
+pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, BenchError> {
     let kernel = Kernel::start(KernelConfig::default(), althing_wasm::make_hard);
-    let kernel = kernel.map_err(|error| Failure::failed(error.to_string()))?;
+    let kernel = kernel.map_err(BenchError::not_measured)?;
     progress(out, "probing the machine");
-    let probed = kernel.probed().await.ok_or_else(|| Failure::failed("the machine could not be probed"))?;
+    let probed = kernel.probed().await.ok_or_else(|| BenchError::not_measured("the machine could not be probed"))?;
     let module = calibrated(&kernel).await?;
-    let ladder = Ladder::find().map_err(|error| Failure::failed(error.to_string()))?;
+    let ladder = Ladder::find().map_err(BenchError::not_measured)?;
     let core = cores().last().copied().unwrap_or_default();
     let dt = Load::delay_tolerant(&kernel.turns, cores().len() * 2);
     dt.soft(&kernel.turns, cores().len());
@@ -92,7 +92,7 @@ pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, Failure> {
 }
 
 /// A module whose job works about as long as the bare thread's.
-async fn calibrated(kernel: &Kernel) -> Result<String, Failure> {
+async fn calibrated(kernel: &Kernel) -> Result<String, BenchError> {
     let contract = windows::contract(PERIOD_NS / 1_000, BUDGET_US);
     let (_, records) = windows::agent(kernel, "calibration", &windows::module(TRIED), &contract, 20).await?;
     let took = Lateness::of(records.iter().map(|record| record.used_ns).collect()).quantile(500).max(1);
@@ -107,7 +107,7 @@ async fn windows(
     ladder: Ladder,
     core: usize,
     out: &Out,
-) -> Result<Measured, Failure> {
+) -> Result<Measured, BenchError> {
     let contract = windows::contract(PERIOD_NS / 1_000, BUDGET_US);
     let row = |name| Row { name, jobs: Vec::new(), deadline_ns: PERIOD_NS };
     let mut measured =
@@ -129,7 +129,7 @@ async fn windows(
 }
 
 /// How long after its budget was used up a job that never ends was stopped, nanoseconds.
-async fn stops(kernel: &Kernel, jobs: u64) -> Result<Vec<u64>, Failure> {
+async fn stops(kernel: &Kernel, jobs: u64) -> Result<Vec<u64>, BenchError> {
     let module = r#"(module (func (export "turn") (loop $for_ever (br $for_ever))))"#;
     let budget_us = 1_000;
     let contract = windows::contract(PERIOD_NS / 1_000, budget_us);
@@ -138,19 +138,19 @@ async fn stops(kernel: &Kernel, jobs: u64) -> Result<Vec<u64>, Failure> {
     Ok(stopped.map(|record| record.used_ns.saturating_sub(budget_us * 1_000)).collect())
 }
 
-/// A fiber that holds the executor, as a host call without a bound would.
-struct Holding {
+/// A fiber that blocks the executor, as an unbounded host call would.
+struct StallingFiber {
     jobs: u64,
     outputs: Values,
 }
 
-impl Fiber for Holding {
+impl Fiber for StallingFiber {
     fn begin(&mut self, _: &Values, _: u64) {
         self.jobs += 1;
     }
 
     fn resume(&mut self) -> Progress {
-        load::work(if self.jobs.is_multiple_of(PLANTED_EVERY) { PLANTED } else { WORK });
+        load::work(if self.jobs.is_multiple_of(STALL_EVERY) { STALL } else { WORK });
         Progress::Done
     }
 
@@ -159,11 +159,11 @@ impl Fiber for Holding {
     }
 }
 
-struct Holdings;
+struct StallingTemplate;
 
-impl Template for Holdings {
+impl Template for StallingTemplate {
     fn make(&self) -> Result<Box<dyn Fiber>, String> {
-        Ok(Box::new(Holding { jobs: 0, outputs: [0.0; SIGNALS_MAX] }))
+        Ok(Box::new(StallingFiber { jobs: 0, outputs: [0.0; SIGNALS_MAX] }))
     }
 }
 
@@ -173,17 +173,17 @@ impl Interrupt for Nothing {
     fn interrupt(&self) {}
 }
 
-/// Jobs with a stall planted in them, and how many of these count as missed for no reason of the machine's. The job after
-/// such a one is late too, and counts for nothing: each plant counts once.
-fn plants(records: &[JobRecord]) -> (u64, u64) {
-    let half_ns = u64::try_from(PLANTED.as_nanos()).unwrap_or(u64::MAX) / 2;
+/// Jobs with an injected stall, and how many of these count as unexplained misses. The job after a stall is late too and is
+/// not counted: each stall counts once.
+fn injected_stalls(records: &[JobRecord]) -> (u64, u64) {
+    let half_ns = u64::try_from(STALL.as_nanos()).unwrap_or(u64::MAX) / 2;
     let held = || records.iter().filter(|record| record.used_ns >= half_ns);
     let unexplained = held().filter(|record| record.missed && !record.explained);
     (held().count() as u64, unexplained.count() as u64)
 }
 
-/// See [`plants`].
-async fn planted(ladder: Ladder, core: usize, jobs: u64) -> Result<(u64, u64), Failure> {
+/// See [`injected_stalls`].
+async fn planted(ladder: Ladder, core: usize, jobs: u64) -> Result<(u64, u64), BenchError> {
     let config = ExecutorConfig {
         policy: Policy::Edf,
         ladder,
@@ -192,10 +192,10 @@ async fn planted(ladder: Ladder, core: usize, jobs: u64) -> Result<(u64, u64), F
         interrupt: Arc::new(Nothing),
         leftover: None,
     };
-    let failed = |error: &dyn std::fmt::Display| Failure::failed(error.to_string());
+    let failed = |error: &dyn std::fmt::Display| BenchError::not_measured(error);
     let executor = Executor::start(&config).map_err(|error| failed(&error))?;
     let params = Params { period_ns: PERIOD_NS, deadline_ns: PERIOD_NS, budget_ns: 10 * PERIOD_NS, periodic: true };
-    let placed = executor.put(params, OnOverrun::Skip, Arc::new(Holdings), Vec::new(), Vec::new());
+    let placed = executor.put(params, OnOverrun::Skip, Arc::new(StallingTemplate), Vec::new(), Vec::new());
     let placed = placed.map_err(|error| failed(&error))?;
     let mut watch = placed.cell.watch();
     let mut records = Vec::new();
@@ -204,7 +204,7 @@ async fn planted(ladder: Ladder, core: usize, jobs: u64) -> Result<(u64, u64), F
         records.push(record);
     }
     executor.take(placed.place).await;
-    Ok(plants(&records))
+    Ok(injected_stalls(&records))
 }
 
 /// How long the hundredth task of a core takes to be admitted, nanoseconds.
@@ -226,7 +226,7 @@ fn admissions() -> Vec<u64> {
     (0..200).filter_map(timed).collect()
 }
 
-/// A goal of what was measured `times` times; of what was never measured it is missed, however small the figure.
+/// A goal of a figure that was measured `times` times; it is missed if that is zero, however small the figure.
 fn goal_of(times: usize, name: &str, measured: f64, relation: &str, wanted: f64) -> Value {
     if times > 0 {
         return goal(name, measured, relation, wanted);
@@ -254,7 +254,7 @@ fn goals(measured: &Measured, stops: &[u64], planted: &(u64, u64), admission: &[
     let Measured { native, agent, missed, explained, bound_us, .. } = measured;
     let native_rate = rate(native.misses().0 as f64, native.jobs.len());
     let agent_rate = rate(*missed as f64, agent.jobs.len());
-    // What a bare thread would have missed in as many jobs; one job is the least that can be told.
+    // The misses of a bare thread in as many jobs, at least one job: the resolution of the figure.
     let native_rate = native_rate.max(1.0 / agent.jobs.len().max(1) as f64);
     let p99 = |ns: &[u64]| Lateness::of(ns.to_vec()).quantile(990) as f64 / 1e3;
     let (probe, jobs, both) = (native.release_p99(), agent.jobs.len(), agent.jobs.len().min(native.jobs.len()));
@@ -310,7 +310,7 @@ mod tests {
             holds(&goals(&late, &[900_000; 10], &(5, 3), &[2_000_000; 10])),
             [false, false, true, false, false, false, false]
         );
-        // What a stall accounts for is no fault of the agent's, but still counts beside the bare thread.
+        // A miss that a stall explains is not the agent's fault, but still counts in the ratio.
         let stalled = measured((0..1_000).map(|n| job(n * 10_000, 12_000, 11_500)).collect(), 1_000, 1_000);
         assert_eq!(holds(&goals(&stalled, &[], &(5, 5), &[]))[..2], [true, false]);
     }
@@ -337,9 +337,17 @@ mod tests {
         let held = JobRecord { used_ns: 20_000_000, ..job(0, 20_000, 0) };
         let after = job(10_000, 10_600, 0);
         let excused = JobRecord { explained: true, ..held };
-        assert_eq!(plants(&[held, after, held, after, job(0, 600, 0)]), (2, 2), "the job after one counts for nothing");
-        assert_eq!(plants(&[held, after, excused, after]), (2, 1), "two misses of one plant do not stand for another");
-        assert_eq!(plants(&[job(0, 600, 0)]), (0, 0));
+        assert_eq!(
+            injected_stalls(&[held, after, held, after, job(0, 600, 0)]),
+            (2, 2),
+            "the job after one counts for nothing"
+        );
+        assert_eq!(
+            injected_stalls(&[held, after, excused, after]),
+            (2, 1),
+            "two misses of one plant do not stand for another"
+        );
+        assert_eq!(injected_stalls(&[job(0, 600, 0)]), (0, 0));
         let fine = measured((0..1_000).map(|n| job(n * 10_000, 600, 0)).collect(), 0, 0);
         let planted = |planted: (u64, u64)| goals(&fine, &[], &planted, &[])[5]["holds"] == true;
         assert!(planted((19, 19)) && !planted((19, 18)) && !planted((0, 0)));

@@ -1,12 +1,12 @@
-//! What the demo shows: steps as they happen, and a table of measured times.
+//! The demo's output: steps as they happen, and a table of measured times.
 #![expect(clippy::disallowed_methods, reason = "shell: measures the times that it shows")]
 
 use std::time::{Duration, Instant};
 
+use althing_client::{print_line, table};
 use serde_json::json;
 
-use crate::commands::{print_line, table};
-use crate::exit::Failure;
+use crate::error::DemoError;
 
 /// Steps shown so far.
 pub struct Stage {
@@ -25,19 +25,19 @@ impl Stage {
         self.json
     }
 
-    /// Something that the watcher should read.
+    /// Prints a line of explanation.
     pub fn say(&self, text: &str) {
         if !self.json {
             print_line(text);
         }
     }
 
-    /// Does one step, measures and shows it.
+    /// Runs one step, measures and prints it.
     pub async fn step<T>(
         &mut self,
         name: &str,
-        work: impl Future<Output = Result<(T, String), Failure>>,
-    ) -> Result<T, Failure> {
+        work: impl Future<Output = Result<(T, String), DemoError>>,
+    ) -> Result<T, DemoError> {
         let begun = Instant::now();
         let outcome = work.await;
         let took = begun.elapsed();
@@ -47,9 +47,9 @@ impl Stage {
                 self.steps.push((name.to_owned(), took, result));
                 Ok(value)
             }
-            Err(failure) => {
-                self.say(&format!("FAIL  {name}: {}", failure.message));
-                Err(Failure::failed(format!("the demo failed at {name:?}: {}", failure.message)))
+            Err(error) => {
+                self.say(&format!("FAIL  {name}: {error}"));
+                Err(DemoError::Step { step: name.to_owned(), error: Box::new(error) })
             }
         }
     }
@@ -59,8 +59,8 @@ impl Stage {
         self.steps.push((name.to_owned(), took, result.to_owned()));
     }
 
-    /// Shows the table and the verdict.
-    pub fn close(self, played: Result<(), Failure>) -> Result<(), Failure> {
+    /// Prints the table and the result.
+    pub fn close(self, played: Result<(), DemoError>) -> Result<(), DemoError> {
         if self.json {
             let steps = self.steps.iter().map(
                 |(name, took, result)| json!({ "step": name, "ms": took.as_secs_f64() * 1_000.0, "result": result }),
@@ -85,8 +85,8 @@ impl Stage {
     }
 }
 
-/// Ctrl-C, a polite kill, or the terminal that is closed.
-pub async fn told_to_stop() {
+/// Waits for Ctrl-C, SIGTERM, or the end of the terminal.
+pub async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut hung_up)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
         let _ = tokio::signal::ctrl_c().await;
@@ -103,19 +103,19 @@ fn millis(took: Duration) -> String {
     format!("{:.0} ms", took.as_secs_f64() * 1_000.0)
 }
 
-/// Asks again and again until the answer is yes, or `limit` is over.
-pub async fn until<T, F: Future<Output = Result<Option<T>, Failure>>>(
+/// Polls `ask` until it gives a value, or fails after `limit`.
+pub async fn until<T, F: Future<Output = Result<Option<T>, DemoError>>>(
     limit: Duration,
     what: &str,
     mut ask: impl FnMut() -> F,
-) -> Result<T, Failure> {
+) -> Result<T, DemoError> {
     let deadline = Instant::now() + limit;
     loop {
         if let Some(value) = ask().await? {
             return Ok(value);
         }
         if Instant::now() >= deadline {
-            return Err(Failure::failed(format!("{what} did not happen within {} s", limit.as_secs())));
+            return Err(DemoError::Unexpected(format!("{what} did not happen within {} s", limit.as_secs())));
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }

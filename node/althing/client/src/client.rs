@@ -1,0 +1,142 @@
+//! The control socket's client: HTTP over a Unix socket.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use althing_control::Problem;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::ClientError;
+
+/// Longest line of a streamed answer.
+const LINE_BYTES_MAX: usize = 4 << 20;
+
+/// Requests that only read are answered at once, or after a measurement; a node that takes longer is stopped, or stuck.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The control socket of the node that keeps its data in this folder.
+#[must_use]
+pub fn socket(data: &Path) -> PathBuf {
+    data.join("control.sock")
+}
+
+/// A connection to a node's control socket.
+pub struct Client {
+    http: reqwest::Client,
+    flags: String,
+}
+
+impl Client {
+    /// Connects to a control socket. `flags` name the node on a command line, for error messages.
+    ///
+    /// # Errors
+    /// [`ClientError::NoNode`], at once, when no node runs.
+    pub async fn connect(socket: &Path, flags: String) -> Result<Client, ClientError> {
+        if tokio::net::UnixStream::connect(socket).await.is_err() {
+            return Err(ClientError::NoNode { socket: socket.to_owned(), flags });
+        }
+        let http = reqwest::Client::builder().unix_socket(socket).build().map_err(ClientError::Http)?;
+        Ok(Client { http, flags })
+    }
+
+    /// `GET path`.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn get(&self, path: &str) -> Result<Value, ClientError> {
+        self.finish(self.http.get(url(path)).timeout(READ_TIMEOUT).send().await).await
+    }
+
+    /// `POST path` with a JSON body.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn post<T: Serialize>(&self, path: &str, body: &T) -> Result<Value, ClientError> {
+        self.finish(self.http.post(url(path)).json(body).send().await).await
+    }
+
+    /// `DELETE path`.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn delete(&self, path: &str) -> Result<Value, ClientError> {
+        self.finish(self.http.delete(url(path)).send().await).await
+    }
+
+    /// `POST path`, answered by lines.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn lines<T: Serialize>(&self, path: &str, body: &T) -> Result<Lines, ClientError> {
+        let response = self.http.post(url(path)).json(body).send().await.map_err(|error| self.lost(error))?;
+        if !response.status().is_success() {
+            return Err(problem(response).await);
+        }
+        Ok(Lines { bytes: response.bytes_stream().boxed(), buffer: Vec::new() })
+    }
+
+    async fn finish<T: DeserializeOwned>(
+        &self,
+        sent: Result<reqwest::Response, reqwest::Error>,
+    ) -> Result<T, ClientError> {
+        let response = sent.map_err(|error| self.lost(error))?;
+        if !response.status().is_success() {
+            return Err(problem(response).await);
+        }
+        response.json().await.map_err(|error| self.lost(error))
+    }
+
+    fn lost(&self, error: reqwest::Error) -> ClientError {
+        if error.is_timeout() {
+            return ClientError::TimedOut(READ_TIMEOUT.as_secs());
+        }
+        ClientError::Lost { error, flags: self.flags.clone() }
+    }
+}
+
+/// The host has no meaning on a Unix socket.
+fn url(path: &str) -> String {
+    format!("http://node{path}")
+}
+
+async fn problem(response: reqwest::Response) -> ClientError {
+    let status = response.status();
+    match response.json::<Problem>().await {
+        Ok(problem) => problem.into(),
+        Err(_) => ClientError::Status(status),
+    }
+}
+
+/// Lines of JSON as they arrive.
+pub struct Lines {
+    bytes: BoxStream<'static, reqwest::Result<Bytes>>,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    /// The next line; `None` at the end.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ClientError> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return Ok(Some(serde_json::from_slice(&line)?));
+            }
+            if self.buffer.len() > LINE_BYTES_MAX {
+                return Err(ClientError::LineTooLong(LINE_BYTES_MAX));
+            }
+            match self.bytes.next().await {
+                Some(Ok(chunk)) => self.buffer.extend_from_slice(&chunk),
+                Some(Err(error)) => return Err(ClientError::StreamLost(error)),
+                None => return Ok(None),
+            }
+        }
+    }
+}

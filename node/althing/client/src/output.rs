@@ -1,0 +1,88 @@
+//! Printed results: JSON for programs, text and tables for people.
+
+use althing_td::is_hidden;
+use serde_json::Value;
+
+/// How results are printed.
+pub struct Out {
+    /// As JSON.
+    pub json: bool,
+}
+
+impl Out {
+    /// Prints `value` as JSON, or what `people` makes of it.
+    pub fn show(&self, value: &Value, people: impl FnOnce(&Value) -> String) {
+        let text = if self.json { format!("{value:#}") } else { plain(&people(value), &std::io::stdout()) };
+        print_line(text.trim_end());
+    }
+}
+
+/// Prints a line. A closed pipe is no error; a full disk ends the program with code 1.
+pub fn print_line(text: &str) {
+    use std::io::Write as _;
+    let mut stdout = std::io::stdout();
+    if let Err(error) = writeln!(stdout, "{text}").and_then(|()| stdout.flush())
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        eprintln!("althing: cannot write to standard output: {error}");
+        // The exit code of every program for an operation that failed.
+        std::process::exit(1);
+    }
+}
+
+/// What somebody else wrote: where it goes to a terminal, control characters but line ends and tabs are shown, not obeyed.
+pub fn plain(text: &str, to: &impl std::io::IsTerminal) -> String {
+    if to.is_terminal() { harmless(text) } else { text.to_owned() }
+}
+
+fn harmless(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\t' => c.to_string(),
+        c if c.is_control() || is_hidden(c) => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
+/// Columns of text, each as wide as its widest cell.
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+        cells.chain([head[at].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    let head: Vec<String> = head.iter().map(|name| name.to_ascii_uppercase()).collect();
+    line(&head) + &rows.iter().map(|row| line(row)).collect::<String>()
+}
+
+/// A member as text; empty when it is not there.
+pub fn text(value: &Value, name: &str) -> String {
+    match &value[name] {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// The rows of a list.
+pub fn rows<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_does_not_steer_a_terminal() {
+        assert_eq!(harmless("a\tb\nc ä 漢 🦀"), "a\tb\nc ä 漢 🦀");
+        for steering in ["\u{1b}]0;OWNED\u{7}", "\u{1b}[2J", "\r", "\u{8}", "\u{9b}31m", "\u{202e}abc", "a\u{200b}b"] {
+            let shown = harmless(steering);
+            assert!(shown.chars().all(|c| !c.is_control() && !is_hidden(c)), "{shown:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Requests and replies of operations between the faces, `calls` and L2.
+
+use althing_communication::{Holder, Priority};
+use althing_discovery::Among;
+use althing_protocol::AgentId;
+use futures::stream::BoxStream;
+
+use crate::error::OperationError;
+use crate::machine::chain::Principal;
+use crate::operation::Operation;
+use crate::params::Params;
+use crate::trace::Trace;
+
+/// An operation with its parameters, parsed and checked once. The bytes are passed on unchanged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperationRequest {
+    operation: Operation,
+    bytes: Vec<u8>,
+    pub(crate) params: Params,
+}
+
+impl OperationRequest {
+    /// Reads the parameters of an operation.
+    ///
+    /// # Errors
+    /// `InvalidParams` with the member that breaks a rule.
+    pub fn parse(operation: Operation, bytes: Vec<u8>) -> Result<OperationRequest, OperationError> {
+        let params = Params::parse(operation, &bytes)?;
+        Ok(OperationRequest { operation, bytes, params })
+    }
+
+    /// Which operation it is.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// Its parameters as received.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Which agent is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Callee {
+    /// The agent of that identifier.
+    Id(AgentId),
+    /// The agent with that identifier or name, among those that are allowed.
+    Named(String, Among),
+}
+
+impl From<AgentId> for Callee {
+    fn from(id: AgentId) -> Callee {
+        Callee::Id(id)
+    }
+}
+
+/// A call of one operation of one agent.
+#[derive(Debug, Clone)]
+pub struct CallRequest {
+    pub(crate) callee: Callee,
+    pub(crate) request: OperationRequest,
+    pub(crate) metadata: CallMetadata,
+    pub(crate) trace: Trace,
+    pub(crate) priority: Priority,
+}
+
+impl CallRequest {
+    /// A call on behalf of `principals`, the origin first.
+    #[must_use]
+    pub fn new(callee: impl Into<Callee>, request: OperationRequest, principals: Vec<Principal>) -> CallRequest {
+        CallRequest {
+            callee: callee.into(),
+            request,
+            metadata: CallMetadata { principals, ..CallMetadata::default() },
+            trace: Trace::default(),
+            priority: Priority::default(),
+        }
+    }
+
+    /// Which operation it calls.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        self.request.operation
+    }
+
+    /// Makes it part of that trace.
+    #[must_use]
+    pub fn in_trace(self, trace: Trace) -> CallRequest {
+        CallRequest { trace, ..self }
+    }
+
+    /// Sets the URIs of the A2A extensions that the client requests.
+    #[must_use]
+    pub fn with_extensions(mut self, extensions: Vec<String>) -> CallRequest {
+        self.metadata.extensions = extensions;
+        self
+    }
+
+    /// Sets the priority: an agent's calls have that of its class.
+    #[must_use]
+    pub fn with_priority(self, priority: Priority) -> CallRequest {
+        CallRequest { priority, ..self }
+    }
+}
+
+/// What travels beside the parameters of an operation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallMetadata {
+    /// URIs of the A2A extensions that the client requests.
+    pub extensions: Vec<String>,
+    /// The principal chain, the origin first: the last is the authenticated caller, those before it are what its node claims.
+    pub principals: Vec<Principal>,
+    /// Trust level and origin of the calling node; none if the call comes from this node.
+    pub holder: Option<Holder>,
+}
+
+/// The reply to an operation.
+pub enum Reply {
+    /// The result's JSON.
+    One(Vec<u8>),
+    /// A stream of `StreamResponse`s as JSON; the first error ends it.
+    Events(BoxStream<'static, Result<Vec<u8>, OperationError>>),
+}
