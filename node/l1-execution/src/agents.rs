@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::syscalls;
+use crate::context;
 use crate::tools::{Definition, Fault, ToolServer};
 
 /// The name that other agents have in `capabilities`.
@@ -151,7 +151,7 @@ impl ToolServer for AgentServer {
                 message,
                 task,
                 delay_tolerant: self.delay_tolerant,
-                principals: syscalls::around().principals.to_vec(),
+                principals: context::current().principals.to_vec(),
                 as_itself: self.as_itself,
             };
             let said = self.calls.ask(question).await.map_err(Fault::Failed)?;

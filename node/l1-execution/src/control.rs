@@ -10,8 +10,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 
-use crate::agent::{Agent, Made, Output, Turn};
-use crate::error::AgentError;
+use crate::agent::{Agent, AgentError, Made, Output, Turn};
 use crate::hrt::{Fiber, Input, Progress, Signal, SignalError, Signals, Template, Values, read};
 
 /// The processor time of one job where the contract names none.

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::agent::{Output, Turn};
+use crate::agent::{AgentError, Output, Turn};
 use crate::control::{inputs, put_outputs};
-use crate::error::AgentError;
 use crate::hrt::{JobRecord, Outcome, Values};
 use crate::kernel::{Hard, Kernel};
 use crate::realtime::now_ns;

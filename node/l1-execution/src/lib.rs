@@ -11,12 +11,12 @@
 pub mod admission;
 pub mod agent;
 pub mod agents;
-pub mod allowance;
 pub mod binding;
+mod context;
 mod control;
+pub mod cost_budget;
 pub mod definition;
 mod echo;
-mod error;
 mod hard;
 mod host;
 pub mod hrt;
@@ -28,16 +28,16 @@ pub mod model;
 mod ports;
 pub mod process;
 pub mod realtime;
+pub mod secrets;
 mod sse;
 mod syscalls;
 pub mod tools;
 
-pub use agent::{Agent, Output, Outputs, Turn};
+pub use agent::{Agent, AgentError, AgentState, Output, Outputs, Turn};
 pub use control::Control;
 pub use echo::Echo;
-pub use error::{AgentError, StartError};
 pub use hard::HardStatus;
 pub use host::{
-    AgentState, AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, TurnStatus,
+    AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, StartError, TurnStatus,
 };
 pub use syscalls::SystemCalls;

@@ -12,7 +12,7 @@ use crate::agents::AgentCalls;
 use crate::hrt::Template;
 use crate::kernel::Kernel;
 use crate::memory::Memories;
-use crate::model::Secrets;
+use crate::secrets::SecretLookup;
 use crate::syscalls::SystemCalls;
 use crate::tools::{Definition, Fault, MakeGate, ToolServer, contract_gates};
 
@@ -70,7 +70,7 @@ pub struct Scheduling {
 #[derive(Clone)]
 pub struct Ports {
     /// The node's secrets.
-    pub secrets: Secrets,
+    pub secrets: SecretLookup,
     /// Reaches servers of tools.
     pub connect: Connect,
     /// What agents keep.

@@ -340,7 +340,7 @@ async fn what_is_encrypted_is_not_on_disk_in_clear() {
     assert!(matches!(wrong, Some(MemoryError::WrongKey { .. })), "{wrong:?}");
     assert!(matches!(open(&world.memories(), "clerk", &terms(|_| {})).await.err(), Some(MemoryError::Terms { .. })));
     world.secrets.lock().expect("secrets").clear();
-    assert!(matches!(open(&world.memories(), "clerk", &terms(sealed)).await.err(), Some(MemoryError::NoSecret(_))));
+    assert!(matches!(open(&world.memories(), "clerk", &terms(sealed)).await.err(), Some(MemoryError::Secret(_))));
     world.secrets.lock().expect("secrets").insert("key".to_owned(), "correct horse".to_owned());
     let memory = open(&world.memories(), "clerk", &terms(sealed)).await.expect("opened again");
     assert_eq!(memory.keys("").await, Ok(vec!["patient-zero".to_owned()]));

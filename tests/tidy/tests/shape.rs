@@ -15,8 +15,6 @@ const CYCLES: &[(&str, &[&str])] = &[
     ("node/calls/src", &["machine::record", "machine::task"]),
     ("node/calls/src", &["operation", "params"]),
     ("node/composition/src", &["bindings", "introduce", "keys", "node"]),
-    ("node/l1-execution/src", &["agent", "allowance", "error", "memory", "model", "syscalls", "tools"]),
-    ("node/l1-execution/src", &["host", "process"]),
     ("node/l1-execution/src", &["hrt::executor", "hrt::reports"]),
     ("node/l2-communication/libp2p/src", &["closing", "egress"]),
     ("node/l2-communication/src", &["admission", "machine::nearness"]),

@@ -18,8 +18,7 @@ fn failed(error: &MemoryError) -> Problem {
         MemoryError::NotShared { .. } | MemoryError::WrongKey { .. } | MemoryError::Quota { .. } => Kind::Refused,
         MemoryError::Collision { .. }
         | MemoryError::Length { .. }
-        | MemoryError::NoSecret(_)
-        | MemoryError::SecretRefused { .. }
+        | MemoryError::Secret(_)
         | MemoryError::Terms { .. } => Kind::Invalid,
         MemoryError::Embedding(_) | MemoryError::Damaged(_) | MemoryError::Read(_) | MemoryError::Write(_) => {
             Kind::Failed

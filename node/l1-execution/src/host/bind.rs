@@ -9,11 +9,10 @@ use althing_protocol::{Contract, digest, hex};
 use althing_td::{AgentFile, ModelEndpoint, RuntimeSpec};
 use serde::Serialize;
 
-use super::Host;
 use super::start::read;
+use super::{Host, StartError};
 use crate::agents::{self, AgentServer};
 use crate::binding::{Bindable, Bound, Unmet, bind, pinnable, unchanged};
-use crate::error::StartError;
 use crate::memory;
 use crate::syscalls::SystemCalls;
 use crate::tools::Tools;

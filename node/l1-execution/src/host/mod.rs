@@ -1,7 +1,7 @@
 //! The agents that run on this node.
 
 mod bind;
-
+mod error;
 mod start;
 mod status;
 mod turns;
@@ -15,9 +15,8 @@ use althing_protocol::Contract;
 use althing_protocol::contract::{Class, Latency, Srt};
 use althing_td::AgentFile;
 
-use crate::agent::{Agent, Output, Turn};
+use crate::agent::{Agent, AgentError, AgentState, Output, Turn};
 use crate::definition::Pins;
-use crate::error::{AgentError, StartError};
 use crate::hard::HardStatus;
 use crate::hrt::Histogram;
 use crate::kernel::Hard;
@@ -27,7 +26,8 @@ use crate::syscalls::SystemCalls;
 
 pub use crate::ports::{Connect, Loaded, Ports, Scheduling, SoftRuntime};
 pub use bind::Binding;
-pub use status::{AgentState, AgentStatus, TurnStatus};
+pub use error::StartError;
+pub use status::{AgentStatus, TurnStatus};
 
 /// Makes a native agent from the `config` of its agent file; relative paths in it start at the given folder.
 pub type Builder = fn(&serde_json::Value, &Path) -> Result<Arc<dyn Agent>, String>;

@@ -6,32 +6,6 @@ use super::*;
 use crate::definition::Unfit;
 use crate::hrt::Standing;
 
-/// How an agent is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentState {
-    /// Takes turns.
-    Ready,
-    /// Its program is being started.
-    Starting,
-    /// Its program ended and is started again.
-    Restarting {
-        /// What happened.
-        why: String,
-        /// How often it was started again.
-        restarts: u32,
-    },
-    /// It runs on, without a promise.
-    Degraded {
-        /// Why.
-        why: String,
-    },
-    /// It is not run any more, until it is removed and added again.
-    Suspended {
-        /// Why.
-        why: String,
-    },
-}
-
 /// How an agent is, and what it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentStatus {

@@ -8,10 +8,10 @@ use althing_protocol::contract::Observability;
 use tracing::Instrument as _;
 
 use super::*;
+use crate::context::{self, CALL_CONTEXT, CallContext};
 use crate::kernel::Turns;
 use crate::kernel::slots::on_slots;
-use crate::memory::{Memory, Rule};
-use crate::syscalls::{self, Around};
+use crate::memory::{Memory, Rule, release};
 
 /// Counts a turn for as long as it lasts.
 struct Counted(Arc<Running>);
@@ -49,18 +49,18 @@ impl Host {
         let agent = self.lock().get(name).cloned().ok_or_else(down)?;
         let _counted = Counted::new(&agent);
         // Nobody waits for it: it is turned away, and not begun.
-        agent.calls.allowance.check().map_err(|used_up| AgentError::Rejected(used_up.to_string()))?;
-        let (out, first) = out.watched();
+        agent.calls.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
+        let (out, first) = out.timed();
         let place = turn.history.len() + 1;
         let Some(memory) = agent.grounded() else {
             let ended = self.run(name, &agent, turn, out).await;
             agent.note_first(first.after());
             return ended;
         };
-        let (holding, held) = out.clone().held();
+        let (gated, withheld) = out.clone().withholding();
         let notes = matches!(agent.runtime, Runtime::Model(_) | Runtime::Wasm(_));
         let rule = Rule { turn: place, begun_ms: memory.now_ms(), notes };
-        if let Err(error) = self.run(name, &agent, turn, holding).await {
+        if let Err(error) = self.run(name, &agent, turn, gated).await {
             // What an agent says of its failure cites nothing either.
             return Err(match error {
                 AgentError::Failed(why) | AgentError::Rejected(why)
@@ -72,7 +72,7 @@ impl Host {
                 error => error,
             });
         }
-        for made in held.released(memory, rule).await? {
+        for made in release(&withheld, memory, rule).await? {
             out.send(made).await?;
         }
         agent.note_first(first.after());
@@ -102,16 +102,16 @@ impl Host {
                 althing.binding.hash = &*agent.binding.hash,
             ),
         };
-        let around = Around {
-            binding: agent.binding.hash.clone(),
+        let call_context = CallContext {
+            binding_hash: agent.binding.hash.clone(),
             principals: turn.parameters.principals.clone().into(),
             observability: agent.contract.observability,
         };
         let working = async {
-            syscalls::tell(&tracing::Span::current(), "gen_ai.input.messages", || turn.text());
+            context::record(&tracing::Span::current(), "gen_ai.input.messages", || turn.text());
             self.run_as(name, agent, turn, out).await
         };
-        syscalls::AROUND.scope(around, working).instrument(span).await
+        CALL_CONTEXT.scope(call_context, working).instrument(span).await
     }
 
     async fn run_as(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
@@ -181,7 +181,7 @@ async fn scheduled(
 ) -> Result<(), AgentError> {
     let turns = &scheduling.kernel.turns;
     let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
-    let work = syscalls::AROUND.scope(syscalls::around(), work);
+    let work = CALL_CONTEXT.scope(context::current(), work);
     let mut working = Working(match (&running.runtime, &running.contract.class) {
         (Runtime::Wasm(_), Class::Srt(srt)) => {
             if let Some(refused) = refused(turns, srt) {
@@ -194,8 +194,8 @@ async fn scheduled(
             })
         }
         (_, Class::Dt(_)) => {
-            let allowance = running.calls.allowance.clone();
-            turns.idle().spawn(async move { allowance.hold(work).await })
+            let budget = running.calls.budget.clone();
+            turns.idle().spawn(async move { budget.hold(work).await })
         }
         _ => turns.soft().spawn(work),
     });

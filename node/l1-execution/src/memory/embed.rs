@@ -8,7 +8,8 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::machine;
-use crate::model::{bearer, client};
+use crate::http::{CONNECT_TIMEOUT, bearer, client};
+use crate::secrets::SecretLookupError;
 
 /// How long an endpoint may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,6 +19,33 @@ const TEXTS_MAX: usize = 64;
 const DIMENSIONS_MAX: usize = 4_096;
 /// The longest answer, bytes: numbers of a vector take some twenty characters.
 const ANSWER_BYTES_MAX: usize = TEXTS_MAX * DIMENSIONS_MAX * 24;
+
+/// Why an agent file's model of embeddings cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EmbedderError {
+    /// The contract does not allow the model.
+    #[error("its contract allows the models {allowed}, and its embeddings are made by {model}")]
+    NotAllowed {
+        /// What the policy names.
+        allowed: String,
+        /// What the agent file names.
+        model: String,
+    },
+    /// The model is not cleared for the agent's data.
+    #[error("its embeddings are made by {model}, which is not cleared for {label} data (`clearance`)")]
+    NotCleared {
+        /// What the agent file names.
+        model: String,
+        /// The label of the data in the contract.
+        label: &'static str,
+    },
+    /// The endpoint's secret is not available.
+    #[error(transparent)]
+    Secret(#[from] SecretLookupError),
+    /// No client can be made.
+    #[error("{0}")]
+    Client(String),
+}
 
 /// Why no vectors could be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,7 +99,7 @@ impl Embedder {
     /// The reason, for people.
     pub fn endpoint(url: &str, model: &str, secret: Option<String>) -> Result<Embedder, String> {
         let authorization = secret.map(|secret| bearer(url, &secret)).transpose()?;
-        let http = client(url)?;
+        let http = client(url, CONNECT_TIMEOUT)?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Embedder::Endpoint { model: model.to_owned(), url, http, authorization })
     }

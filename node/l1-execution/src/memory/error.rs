@@ -2,6 +2,8 @@
 
 use althing_store::{ReadError, WriteError};
 
+use crate::secrets::SecretLookupError;
+
 /// Why something could not be kept, found or forgotten.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MemoryError {
@@ -32,17 +34,9 @@ pub enum MemoryError {
         /// The secret's name.
         secret: String,
     },
-    /// The node lacks a secret.
-    #[error("this node has no secret {0:?}; `althing secret set {0}` keeps one")]
-    NoSecret(String),
-    /// The node has the secret, and does not use it.
-    #[error("the secret {name:?} is not used: {why}")]
-    SecretRefused {
-        /// Its name.
-        name: String,
-        /// Why.
-        why: String,
-    },
+    /// The secret that encrypts the namespace is not available.
+    #[error(transparent)]
+    Secret(#[from] SecretLookupError),
     /// The contract wants other terms than what is kept was kept under.
     #[error(
         "the namespace {namespace:?} is {was}, and the contract wants it {wants}; remove the namespace, or change the contract"

@@ -173,14 +173,14 @@ impl Memory {
     /// See [`MemoryError`].
     pub async fn recall(&self, question: &str, most: usize) -> Result<Vec<Recalled>, MemoryError> {
         // The names are those of OpenTelemetry's conventions for GenAI.
-        let span = crate::syscalls::span(|| {
+        let span = crate::context::span(|| {
             tracing::info_span!(
                 "retrieval",
                 otel.kind = "internal",
                 gen_ai.operation.name = "retrieval",
                 gen_ai.data_source.id = self.namespace(),
                 althing.memory.passages = tracing::field::Empty,
-                althing.binding.hash = &*crate::syscalls::binding(),
+                althing.binding.hash = &*crate::context::binding_hash(),
             )
         });
         let within = span.clone();

@@ -23,11 +23,11 @@ use althing_protocol::contract;
 use althing_protocol::{digest, hex};
 use althing_store::{Range, Store};
 
-use crate::model::Secrets;
+use crate::secrets::{self, SecretLookup};
 use althing_store::seal::{NONCE_BYTES, SALT_BYTES, Seal};
-pub use embed::{EmbedError, Embedder};
+pub use embed::{EmbedError, Embedder, EmbedderError};
 pub use error::MemoryError;
-pub(crate) use grounding::{Held, Rule};
+pub(crate) use grounding::{Rule, release};
 pub use handle::Memory;
 pub use machine::PASSAGE_BYTES_MAX;
 use rows::{Entry, Header, Name, Sealed};
@@ -104,7 +104,7 @@ pub struct Memories {
     store: Arc<dyn Store>,
     clock: WallClock,
     entropy: Entropy,
-    secrets: Secrets,
+    secrets: SecretLookup,
     open: Mutex<BTreeMap<String, Open>>,
 }
 
@@ -117,7 +117,7 @@ struct Open {
 impl Memories {
     /// Memory in that store, which has the family [`MEMORY`].
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: WallClock, entropy: Entropy, secrets: Secrets) -> Memories {
+    pub fn new(store: Arc<dyn Store>, clock: WallClock, entropy: Entropy, secrets: SecretLookup) -> Memories {
         Memories { store, clock, entropy, secrets, open: Mutex::default() }
     }
 
@@ -283,17 +283,12 @@ impl Memories {
         bytes.map(|bytes| rows::header(namespace, &bytes)).transpose()
     }
 
-    fn secret(&self, name: &str) -> Result<String, MemoryError> {
-        let secret = (self.secrets)(name).map_err(|why| MemoryError::SecretRefused { name: name.to_owned(), why })?;
-        secret.ok_or_else(|| MemoryError::NoSecret(name.to_owned()))
-    }
-
     fn new_seal(&self, secret: Option<&str>) -> Result<Option<Sealed>, MemoryError> {
         let Some(name) = secret else { return Ok(None) };
         let (mut salt, mut nonce) = ([0; SALT_BYTES], [0; NONCE_BYTES]);
         (self.entropy)(&mut salt);
         (self.entropy)(&mut nonce);
-        let check = Seal::new(&self.secret(name)?, &salt).check(nonce);
+        let check = Seal::new(&secrets::lookup(&self.secrets, name)?, &salt).check(nonce);
         Ok(Some(Sealed { secret: name.to_owned(), salt: salt.to_vec(), check }))
     }
 
@@ -303,7 +298,7 @@ impl Memories {
         let Some(Sealed { secret, salt, check }) = &header.sealed else { return Ok(()) };
         let salt = salt.as_slice().try_into().map_err(|_| MemoryError::Damaged(space.namespace.clone()))?;
         // Also where it has one: another secret is refused.
-        let seal = Seal::new(&self.secret(secret)?, &salt);
+        let seal = Seal::new(&secrets::lookup(&self.secrets, secret)?, &salt);
         if !seal.fits(check) {
             return Err(MemoryError::WrongKey { namespace: space.namespace.clone(), secret: secret.clone() });
         }

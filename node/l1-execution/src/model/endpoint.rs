@@ -10,11 +10,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::model::chat::{Said, Wanted};
+use crate::http::{CONNECT_TIMEOUT, bearer, client};
+use crate::model::chat::{ChatMessage, ChatToolCall};
 use crate::sse::Events;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
 /// How long an endpoint may take until it answers, and between two pieces of an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Calls that a model may want at once, and what they may hold.
@@ -54,7 +53,7 @@ impl EndpointError {
 
 /// What a model is asked.
 pub(super) struct Question<'a> {
-    pub messages: &'a [Said],
+    pub messages: &'a [ChatMessage],
     /// The tools that it may want called, as OpenAI has them.
     pub functions: &'a [Value],
     pub temperature: Option<f64>,
@@ -83,7 +82,7 @@ pub(super) struct Ended {
     /// What the model said, when it wants tools called.
     pub text: String,
     /// The tools that it wants called.
-    pub calls: Vec<Wanted>,
+    pub calls: Vec<ChatToolCall>,
 }
 
 impl Ended {
@@ -138,26 +137,10 @@ struct Usage {
     completion_tokens: u64,
 }
 
-/// The header that shows a secret to whoever is at `url`, where nobody on the way reads it.
-pub(crate) fn bearer(url: &str, secret: &str) -> Result<HeaderValue, String> {
-    if !althing_td::keeps_bearer(url) {
-        return Err(format!("a secret would be sent to {url:?} in the clear. {}", althing_td::BEARER_FIX));
-    }
-    let value = HeaderValue::from_str(&format!("Bearer {}", secret.trim()));
-    let mut value = value.map_err(|_| "the secret holds what no header may".to_owned())?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-/// What the endpoint at `url` is asked with.
-pub(crate) fn client(url: &str) -> Result<reqwest::Client, String> {
-    crate::http::client(url, CONNECT)
-}
-
 impl Endpoint {
     pub fn new(url: &str, model: &str, secret: Option<String>) -> Result<Endpoint, String> {
         let authorization = secret.map(|secret| bearer(url, &secret)).transpose()?;
-        let http = client(url)?;
+        let http = client(url, CONNECT_TIMEOUT)?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Endpoint { http, url, model: model.to_owned(), authorization })
     }
@@ -216,7 +199,7 @@ fn whole(error: &dyn std::error::Error) -> String {
 async fn beginning(bytes: &mut BoxStream<'static, reqwest::Result<bytes::Bytes>>) -> String {
     let mut said = Vec::new();
     while said.len() < ERROR_BYTES {
-        match timeout(CONNECT, bytes.next()).await {
+        match timeout(CONNECT_TIMEOUT, bytes.next()).await {
             Ok(Some(Ok(more))) => said.extend_from_slice(&more),
             _ => break,
         }
@@ -300,7 +283,7 @@ impl Stream {
             return Err(EndpointError::Malformed(format!("a tool call with the index {}", piece.index)));
         }
         if piece.index == calls.len() {
-            calls.push(Wanted { kind: "function", ..Wanted::default() });
+            calls.push(ChatToolCall { kind: "function", ..ChatToolCall::default() });
         }
         let call = &mut calls[piece.index];
         call.id.push_str(piece.id.as_deref().unwrap_or_default());

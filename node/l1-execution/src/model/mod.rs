@@ -21,23 +21,19 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::agent::{Agent, Made, Output, Turn};
-use crate::allowance::Allowance;
-use crate::binding;
-use crate::error::AgentError;
+use crate::agent::{Agent, AgentError, Made, Output, Turn};
+use crate::cost_budget::CostBudget;
 use crate::memory::Memory;
-use crate::syscalls::{self, SystemCalls};
+use crate::secrets::{SecretLookup, SecretLookupError, granted};
+use crate::syscalls::SystemCalls;
 use crate::tools::{CallRecord, Tools};
-use chat::{Said, Wanted};
+use crate::{binding, context};
+use chat::{ChatMessage, ChatToolCall};
 use endpoint::{Ended, Endpoint, EndpointError, Question};
-pub(crate) use endpoint::{bearer, client};
 use machine::{Expected, Pace};
 
 /// Answers that one endpoint works on at once; the others wait.
 const SLOTS: usize = 32;
-
-/// Looks up a secret of the node's by its name; an error is why there is one that is not used.
-pub type Secrets = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync>;
 
 /// Why a model agent cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,36 +46,9 @@ pub enum ModelError {
         /// What the endpoints name.
         has: String,
     },
-    /// The contract does not name a secret that an endpoint wants.
-    #[error("an endpoint wants the secret {0:?}, which the contract does not grant: add it to `security.secrets`")]
-    NotGranted(String),
-    /// The node does not have a secret.
-    #[error("this node has no secret {0:?}; `althing secret set {0}` keeps one")]
-    NoSecret(String),
-    /// The node has it, and does not use it.
-    #[error("the secret {name:?} is not used: {why}")]
-    SecretRefused {
-        /// Its name.
-        name: String,
-        /// Why.
-        why: String,
-    },
-    /// The model that makes vectors is not allowed.
-    #[error("its contract allows the models {allowed}, and its embeddings are made by {model}")]
-    NoEmbeddings {
-        /// What the policy names.
-        allowed: String,
-        /// What the agent file names.
-        model: String,
-    },
-    /// The model that makes vectors may not be sent the agent's data.
-    #[error("its embeddings are made by {model}, which is not cleared for {label} data (`clearance`)")]
-    NotCleared {
-        /// What the agent file names.
-        model: String,
-        /// What the contract says of the data.
-        label: &'static str,
-    },
+    /// An endpoint's secret is not available.
+    #[error(transparent)]
+    Secret(#[from] SecretLookupError),
     /// No client can be made.
     #[error("{0}")]
     Client(String),
@@ -98,7 +67,7 @@ pub struct Model {
     aim: Option<Duration>,
     tools: Arc<Tools>,
     memory: Option<Memory>,
-    allowance: Arc<Allowance>,
+    budget: Arc<CostBudget>,
     must_cite: bool,
 }
 
@@ -129,7 +98,7 @@ impl Model {
     pub fn new(
         runtime: &RuntimeSpec,
         contract: &Contract,
-        secrets: &Secrets,
+        secrets: &SecretLookup,
         calls: SystemCalls,
     ) -> Result<Model, ModelError> {
         let RuntimeSpec::Model { prompt, endpoints, temperature } = runtime else {
@@ -159,7 +128,7 @@ impl Model {
             calls: contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT),
             tools: calls.tools,
             memory: calls.memory,
-            allowance: calls.allowance,
+            budget: calls.budget,
             must_cite: contract.memory.as_ref().is_some_and(|memory| memory.require_grounding),
             aim: match &contract.class {
                 Class::Srt(srt) => Some(Duration::from_millis(srt.ttft_ms)),
@@ -219,7 +188,7 @@ impl Model {
         let mut spent = Spent::default();
         loop {
             let prompt_tokens = chat::tokens(&messages) + function_tokens;
-            self.allowance.check().map_err(|used_up| AgentError::Rejected(used_up.to_string()))?;
+            self.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
             let room = self.room(prompt_tokens, spent.input_tokens.saturating_add(spent.output_tokens))?;
             let left = self.calls.saturating_sub(spent.calls.len() as u64);
             let question = Question {
@@ -236,16 +205,16 @@ impl Model {
             if ended.calls.is_empty() || left == 0 {
                 return self.close(place, &artifact, &ended, &spent, out).await;
             }
-            messages.push(Said::wanting(ended.text.clone(), ended.calls.clone()));
+            messages.push(ChatMessage::wanting(ended.text.clone(), ended.calls.clone()));
             for call in &ended.calls {
                 let said = self.call(call, &mut spent).await;
-                messages.push(Said::result(&call.id, said));
+                messages.push(ChatMessage::result(&call.id, said));
             }
         }
     }
 
     /// One system call for the model; what it is told of it.
-    async fn call(&self, call: &Wanted, spent: &mut Spent) -> String {
+    async fn call(&self, call: &ChatToolCall, spent: &mut Spent) -> String {
         if spent.calls.len() as u64 >= self.calls {
             return format!("error: a turn may call {} tools, and has", self.calls);
         }
@@ -263,7 +232,7 @@ impl Model {
         let (prompt_tokens, mut unaffordable) = (question.prompt_tokens, 0);
         for place in self.order()? {
             // What is left is little where the model is dear.
-            let left = self.allowance.tokens_left(place.cost).map(|left| left.saturating_sub(prompt_tokens));
+            let left = self.budget.tokens_left(place.cost).map(|left| left.saturating_sub(prompt_tokens));
             if left == Some(0) {
                 unaffordable += 1;
                 failures.push(format!("{}: the prompt costs more than what is left", place.endpoint.model()));
@@ -271,7 +240,7 @@ impl Model {
             }
             let question = &Question { room: question.room.min(left.unwrap_or(u64::MAX)), ..*question };
             // The names are those of OpenTelemetry's conventions for GenAI.
-            let span = syscalls::span(|| {
+            let span = context::span(|| {
                 tracing::info_span!(
                     "chat",
                     otel.kind = "client",
@@ -279,16 +248,16 @@ impl Model {
                     gen_ai.request.model = place.endpoint.model(),
                     gen_ai.input.messages = tracing::field::Empty,
                     gen_ai.output.messages = tracing::field::Empty,
-                    althing.binding.hash = &*syscalls::binding(),
+                    althing.binding.hash = &*context::binding_hash(),
                 )
             });
-            syscalls::tell(&span, "gen_ai.input.messages", || json!(question.messages).to_string());
-            let reserved = self.allowance.reserve(prompt_tokens.saturating_add(question.room), place.cost);
+            context::record(&span, "gen_ai.input.messages", || json!(question.messages).to_string());
+            let reserved = self.budget.reserve(prompt_tokens.saturating_add(question.room), place.cost);
             match place.answer(question, &answer).instrument(span.clone()).await {
                 Ok(ended) => {
                     let (input, output) = ended.tokens(prompt_tokens);
                     reserved.settle(input.saturating_add(output));
-                    syscalls::tell(&span, "gen_ai.output.messages", || ended.text.clone());
+                    context::record(&span, "gen_ai.output.messages", || ended.text.clone());
                     return Ok((place, ended));
                 }
                 Err(Failed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),
@@ -304,7 +273,7 @@ impl Model {
             }
         }
         if unaffordable == failures.len() {
-            let again_s = self.allowance.again_s();
+            let again_s = self.budget.again_s();
             return Err(AgentError::Rejected(format!(
                 "what is left of what it may cost (class.cost) is less than the prompt needs, about {prompt_tokens} \
                  tokens; it may go on in {again_s} s"
@@ -355,14 +324,6 @@ impl Spent {
         self.pieces += ended.pieces;
         self.estimated |= ended.output_tokens.is_none();
     }
-}
-
-pub(crate) fn granted(contract: &Contract, secrets: &Secrets, name: &str) -> Result<String, ModelError> {
-    if !contract.security.secrets.iter().any(|granted| granted == name) {
-        return Err(ModelError::NotGranted(name.to_owned()));
-    }
-    let secret = secrets(name).map_err(|why| ModelError::SecretRefused { name: name.to_owned(), why })?;
-    secret.ok_or_else(|| ModelError::NoSecret(name.to_owned()))
 }
 
 impl Agent for Model {

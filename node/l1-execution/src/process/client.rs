@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Made, Metadata, Output, OwnCard, Parameters, Turn};
-use crate::error::AgentError;
+use crate::agent::{AgentError, Made, Metadata, Output, OwnCard, Parameters, Turn};
 use crate::process::said::Said;
 use crate::sse::Events;
 

@@ -23,9 +23,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Agent, Output, OwnCard, Parameters, Turn};
-use crate::error::{AgentError, StartError};
-use crate::host::AgentState;
+use crate::agent::{Agent, AgentError, AgentState, Output, OwnCard, Parameters, Turn};
 use althing_protocol::Contract;
 use althing_protocol::contract::Class;
 use client::{Client, Place};
@@ -87,6 +85,22 @@ impl Default for ProcessConfig {
             sockets: None,
         }
     }
+}
+
+/// Why an agent's program could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// Its runtime is another one.
+    #[error("agent {0:?} is not a process agent")]
+    NoProgram(String),
+    /// The system does not start it.
+    #[error("cannot start {program:?}: {reason}")]
+    System {
+        /// What was run.
+        program: String,
+        /// The system's reason.
+        reason: std::io::Error,
+    },
 }
 
 /// An agent that is a program.
@@ -155,13 +169,13 @@ impl ProcessAgent {
         folder: &Path,
         contract: &Contract,
         config: &ProcessConfig,
-    ) -> Result<ProcessAgent, StartError> {
+    ) -> Result<ProcessAgent, SpawnError> {
         let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port } = &file.runtime else {
-            return Err(StartError::Config { name: file.name.clone(), reason: "it is no process agent".to_owned() });
+            return Err(SpawnError::NoProgram(file.name.clone()));
         };
         let program = || command.first().cloned().unwrap_or_default();
         let folder_for_socket = Folder::new(config.sockets.as_deref())
-            .map_err(|reason| StartError::Spawn { program: program(), reason })?;
+            .map_err(|reason| SpawnError::System { program: program(), reason })?;
         let shared = Arc::new(Shared {
             name: file.name.clone(),
             command: command.clone(),
@@ -252,9 +266,9 @@ impl Shared {
         }
     }
 
-    fn spawn(&self) -> Result<Program, StartError> {
+    fn spawn(&self) -> Result<Program, SpawnError> {
         let program = self.command.first().cloned().unwrap_or_default();
-        let failed = |reason| StartError::Spawn { program: program.clone(), reason };
+        let failed = |reason| SpawnError::System { program: program.clone(), reason };
         if !self.cwd.is_dir() {
             let reason = format!("there is no folder {}", self.cwd.display());
             return Err(failed(std::io::Error::new(std::io::ErrorKind::NotFound, reason)));
@@ -288,7 +302,7 @@ impl Shared {
     }
 
     async fn supervise(self: Arc<Self>, first: Program, stop: CancellationToken) {
-        let mut next: Result<Program, StartError> = Ok(first);
+        let mut next: Result<Program, SpawnError> = Ok(first);
         let mut backoff = self.config.backoff_min;
         let mut restarts = 0;
         loop {

@@ -17,9 +17,9 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
+use crate::context;
 use crate::definition::{Pins, Unfit};
 use crate::known::{Known, real_name, told_name};
-use crate::syscalls;
 
 pub use crate::definition::Definition;
 pub use gate::{ContractGate, Denied, MakeGate, ToolCall, ToolGate, contract_gates};
@@ -247,7 +247,7 @@ impl Tools {
             outcome: "failed",
         };
         // The names are those of OpenTelemetry's conventions for GenAI.
-        let span = syscalls::span(|| {
+        let span = context::span(|| {
             tracing::info_span!(
                 "execute_tool",
                 otel.kind = "client",
@@ -257,13 +257,13 @@ impl Tools {
                 gen_ai.tool.call.arguments = tracing::field::Empty,
                 gen_ai.tool.call.result = tracing::field::Empty,
                 althing.tool.definition = record.definition,
-                althing.binding.hash = &*syscalls::binding(),
+                althing.binding.hash = &*context::binding_hash(),
             )
         });
-        syscalls::tell(&span, "gen_ai.tool.call.arguments", || arguments.to_owned());
+        context::record(&span, "gen_ai.tool.call.arguments", || arguments.to_owned());
         let dispatched = self.dispatch(&name, arguments, &mut record).instrument(span.clone());
         let outcome = dispatched.await;
-        syscalls::tell(&span, "gen_ai.tool.call.result", || match &outcome {
+        context::record(&span, "gen_ai.tool.call.result", || match &outcome {
             Ok(result) => result.to_string(),
             Err(error) => error.to_string(),
         });
@@ -294,7 +294,7 @@ impl Tools {
         let arguments: Value = serde_json::from_str(text).map_err(|error| refused(error.to_string()))?;
         record.arguments = hash(&arguments);
         // The gate is asked first: who may not use a tool does not learn whether there is one.
-        let (definition, principals) = (record.definition.clone(), syscalls::around().principals);
+        let (definition, principals) = (record.definition.clone(), context::current().principals);
         let call = ToolCall {
             agent: &self.agent,
             tool: name,
@@ -351,7 +351,7 @@ impl Tools {
     /// # Errors
     /// Why it is denied, or what `work` says.
     pub async fn permitted<T>(&self, name: &str, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-        let principals = syscalls::around().principals;
+        let principals = context::current().principals;
         let call = ToolCall {
             agent: &self.agent,
             tool: name,

@@ -98,7 +98,7 @@ fn load(soft: &Soft, text: &str) -> Result<Arc<dyn Agent>, String> {
 fn load_with(soft: &Soft, text: &str, calls: Option<u64>) -> Result<Arc<dyn Agent>, String> {
     let contract = contract(calls);
     let tools = Arc::new(Tools::new("guest", BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
-    let calls = SystemCalls { tools, memory: None, allowance: Arc::default() };
+    let calls = SystemCalls { tools, memory: None, budget: Arc::default() };
     match soft.load(text.as_bytes(), &contract, &calls)? {
         Loaded::Agent(agent) => Ok(agent),
         Loaded::Control(_) => panic!("it is a component"),

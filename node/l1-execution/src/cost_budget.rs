@@ -8,7 +8,7 @@ use althing_protocol::Contract;
 use althing_protocol::contract::{Class, Cost, Dt};
 use tokio::time::Instant;
 
-use crate::error::AgentError;
+use crate::agent::AgentError;
 use crate::realtime::ran_ns;
 
 /// Millionths of a currency, and a million tokens: what tokens cost is counted in millionths of millionths.
@@ -17,7 +17,7 @@ const MILLION: u128 = 1_000_000;
 /// Nothing more may be spent for now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it used up what it may cost (class.cost.{what}: {most} in {per_s} s); it may go on in {again_s} s")]
-pub struct UsedUp {
+pub struct Exhausted {
     /// `cpu_ms`, `tokens` or `spend`.
     pub what: &'static str,
     /// How much of it there is.
@@ -46,43 +46,43 @@ struct Now {
 }
 
 /// What one question may cost, until it is known what it did.
-pub struct Reserved<'a> {
-    allowance: &'a Allowance,
+pub struct TokenReservation<'a> {
+    budget: &'a CostBudget,
     tokens: u64,
     price: Option<u64>,
 }
 
-impl Reserved<'_> {
+impl TokenReservation<'_> {
     /// It cost that many tokens.
     pub fn settle(self, tokens: u64) {
-        self.allowance.count(self.tokens, self.price, false);
-        self.allowance.count(tokens, self.price, true);
+        self.budget.count(self.tokens, self.price, false);
+        self.budget.count(tokens, self.price, true);
     }
 }
 
-/// One agent's allowance.
+/// One agent's budget.
 #[derive(Debug, Default)]
-pub struct Allowance {
+pub struct CostBudget {
     cost: Option<Cost>,
     now: Mutex<Now>,
 }
 
-impl Allowance {
+impl CostBudget {
     /// What a contract allows; everything, where it says nothing.
     #[must_use]
-    pub fn of(contract: &Contract) -> Allowance {
+    pub fn of(contract: &Contract) -> CostBudget {
         let cost = match &contract.class {
             Class::Dt(Dt { cost }) => cost.clone(),
             Class::Hrt(_) | Class::Srt(_) => None,
         };
-        Allowance { cost, now: Mutex::default() }
+        CostBudget { cost, now: Mutex::default() }
     }
 
     /// May it go on?
     ///
     /// # Errors
-    /// [`UsedUp`].
-    pub fn check(&self) -> Result<(), UsedUp> {
+    /// [`Exhausted`].
+    pub fn check(&self) -> Result<(), Exhausted> {
         let Some(cost) = &self.cost else { return Ok(()) };
         let (now, period) = (Instant::now(), Duration::from_secs(cost.per_s));
         let mut held = self.lock();
@@ -103,7 +103,7 @@ impl Allowance {
         });
         let Some((what, most)) = used else { return Ok(()) };
         let again = period.saturating_sub(now.duration_since(held.begun.unwrap_or(now)));
-        Err(UsedUp { what, most, per_s: cost.per_s, again_s: again.as_secs() + 1 })
+        Err(Exhausted { what, most, per_s: cost.per_s, again_s: again.as_secs() + 1 })
     }
 
     /// Seconds until there is all of it again.
@@ -128,8 +128,8 @@ impl Allowance {
             // One poll is on one thread.
             self.ran(ran_ns().saturating_sub(before));
             match (polled, self.overrun()) {
-                (Poll::Pending, Some(used_up)) => {
-                    Poll::Ready(Err(AgentError::Failed(format!("it was stopped: {used_up}"))))
+                (Poll::Pending, Some(exhausted)) => {
+                    Poll::Ready(Err(AgentError::Failed(format!("it was stopped: {exhausted}"))))
                 }
                 (polled, _) => polled,
             }
@@ -138,17 +138,17 @@ impl Allowance {
     }
 
     /// Whether it ran for longer than it may.
-    fn overrun(&self) -> Option<UsedUp> {
+    fn overrun(&self) -> Option<Exhausted> {
         self.cost.as_ref()?.cpu_ms?;
-        self.check().err().filter(|used_up| used_up.what == "cpu_ms")
+        self.check().err().filter(|exhausted| exhausted.what == "cpu_ms")
     }
 
     /// It asks a model of which a million tokens cost `price` millionths. Until it is known what the answer cost, it
     /// counts as if it cost all of `tokens`; an answer that is broken off is never known.
     #[must_use]
-    pub fn reserve(&self, tokens: u64, price: Option<u64>) -> Reserved<'_> {
+    pub fn reserve(&self, tokens: u64, price: Option<u64>) -> TokenReservation<'_> {
         self.count(tokens, price, true);
-        Reserved { allowance: self, tokens, price }
+        TokenReservation { budget: self, tokens, price }
     }
 
     fn count(&self, tokens: u64, price: Option<u64>, more: bool) {
@@ -181,7 +181,7 @@ impl Allowance {
     }
 
     fn lock(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().expect("no holder of an allowance panics")
+        self.now.lock().expect("no holder of an budget panics")
     }
 }
 
@@ -191,87 +191,87 @@ mod tests {
 
     use super::*;
 
-    fn allowance(cost: serde_json::Value) -> Allowance {
+    fn budget(cost: serde_json::Value) -> CostBudget {
         let contract = json!({ "class": { "latency": "dt", "cost": cost } });
-        Allowance::of(&Contract::from_value(&contract).expect("a contract"))
+        CostBudget::of(&Contract::from_value(&contract).expect("a contract"))
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_used_up_comes_back_with_time() {
-        let allowance = allowance(json!({ "cpu_ms": 100, "per_s": 60 }));
-        assert_eq!(allowance.check(), Ok(()));
-        allowance.ran(99_999_999);
-        assert_eq!(allowance.check(), Ok(()));
-        allowance.ran(1);
+        let budget = budget(json!({ "cpu_ms": 100, "per_s": 60 }));
+        assert_eq!(budget.check(), Ok(()));
+        budget.ran(99_999_999);
+        assert_eq!(budget.check(), Ok(()));
+        budget.ran(1);
         tokio::time::advance(Duration::from_secs(20)).await;
-        assert_eq!(allowance.check(), Err(UsedUp { what: "cpu_ms", most: 100, per_s: 60, again_s: 41 }));
+        assert_eq!(budget.check(), Err(Exhausted { what: "cpu_ms", most: 100, per_s: 60, again_s: 41 }));
         tokio::time::advance(Duration::from_secs(40)).await;
-        assert_eq!(allowance.check(), Ok(()));
-        assert_eq!(allowance.spent(), Spent::default());
+        assert_eq!(budget.check(), Ok(()));
+        assert_eq!(budget.spent(), Spent::default());
     }
 
     #[tokio::test(start_paused = true)]
     async fn tokens_and_money_are_bounded_each() {
-        let allowance = allowance(json!({ "tokens": 1_000, "spend": 300 }));
-        assert_eq!(allowance.tokens_left(None), Some(1_000));
+        let budget = budget(json!({ "tokens": 1_000, "spend": 300 }));
+        assert_eq!(budget.tokens_left(None), Some(1_000));
         // A million tokens for half a currency: 300 millionths buy 600 tokens.
-        assert_eq!(allowance.tokens_left(Some(500_000)), Some(600));
-        allowance.reserve(900, Some(500_000)).settle(500);
-        assert_eq!(allowance.tokens_left(Some(500_000)), Some(100));
-        assert_eq!(allowance.tokens_left(Some(1)), Some(500));
-        assert_eq!(allowance.check(), Ok(()));
-        drop(allowance.reserve(100, Some(500_000)));
-        assert_eq!(allowance.check().expect_err("spent").what, "spend");
-        allowance.reserve(400, None).settle(400);
-        assert_eq!(allowance.check().expect_err("spent").what, "tokens");
+        assert_eq!(budget.tokens_left(Some(500_000)), Some(600));
+        budget.reserve(900, Some(500_000)).settle(500);
+        assert_eq!(budget.tokens_left(Some(500_000)), Some(100));
+        assert_eq!(budget.tokens_left(Some(1)), Some(500));
+        assert_eq!(budget.check(), Ok(()));
+        drop(budget.reserve(100, Some(500_000)));
+        assert_eq!(budget.check().expect_err("spent").what, "spend");
+        budget.reserve(400, None).settle(400);
+        assert_eq!(budget.check().expect_err("spent").what, "tokens");
     }
 
     #[tokio::test]
     async fn a_turn_is_stopped_when_it_ran_for_long_enough() {
-        let allowance = allowance(json!({ "cpu_ms": 5 }));
+        let budget = budget(json!({ "cpu_ms": 5 }));
         let spins = async {
             loop {
                 std::hint::black_box((0..10_000).sum::<u64>());
                 tokio::task::yield_now().await;
             }
         };
-        let ended = allowance.hold(spins).await.expect_err("stopped").to_string();
+        let ended = budget.hold(spins).await.expect_err("stopped").to_string();
         assert!(ended.contains("class.cost.cpu_ms"), "{ended}");
-        assert!(allowance.check().is_err());
+        assert!(budget.check().is_err());
     }
 
     /// Of 50 ms, two turns run 40 and 20, and ask for 60 and 40 of 100 tokens.
     #[tokio::test(start_paused = true)]
     async fn turns_share_what_there_is_for_their_time() {
-        let allowance = allowance(json!({ "cpu_ms": 50, "tokens": 100, "per_s": 60 }));
+        let budget = budget(json!({ "cpu_ms": 50, "tokens": 100, "per_s": 60 }));
         let runs = |ms: u64| {
-            allowance.ran(ms * 1_000_000);
+            budget.ran(ms * 1_000_000);
             std::future::ready(Ok(()))
         };
-        assert_eq!(allowance.check(), Ok(()));
-        let first = allowance.hold(async { runs(40).await }).await;
+        assert_eq!(budget.check(), Ok(()));
+        let first = budget.hold(async { runs(40).await }).await;
         assert_eq!(first, Ok(()));
-        allowance.reserve(60, None).settle(60);
+        budget.reserve(60, None).settle(60);
         tokio::time::advance(Duration::from_secs(30)).await;
-        assert_eq!(allowance.check(), Ok(()), "there is some left for the second");
-        assert_eq!(allowance.tokens_left(None), Some(40), "the first one's count");
-        assert!(allowance.spent().cpu_ns >= 40_000_000);
+        assert_eq!(budget.check(), Ok(()), "there is some left for the second");
+        assert_eq!(budget.tokens_left(None), Some(40), "the first one's count");
+        assert!(budget.spent().cpu_ns >= 40_000_000);
         let second = async {
             runs(20).await?;
             std::future::pending().await
         };
-        let stopped = allowance.hold(second).await.expect_err("both together ran for too long").to_string();
+        let stopped = budget.hold(second).await.expect_err("both together ran for too long").to_string();
         assert!(stopped.contains("class.cost.cpu_ms"), "{stopped}");
-        assert_eq!(allowance.check().expect_err("nothing is left for a third").what, "cpu_ms");
+        assert_eq!(budget.check().expect_err("nothing is left for a third").what, "cpu_ms");
         tokio::time::advance(Duration::from_secs(30)).await;
-        assert_eq!((allowance.check(), allowance.tokens_left(None)), (Ok(()), Some(100)), "another time begins");
+        assert_eq!((budget.check(), budget.tokens_left(None)), (Ok(()), Some(100)), "another time begins");
     }
 
     #[test]
     fn without_a_word_there_is_no_bound() {
-        let allowance = Allowance::default();
-        allowance.ran(u64::MAX);
-        drop(allowance.reserve(u64::MAX, Some(u64::MAX)));
-        assert_eq!((allowance.check(), allowance.tokens_left(Some(1))), (Ok(()), None));
+        let budget = CostBudget::default();
+        budget.ran(u64::MAX);
+        drop(budget.reserve(u64::MAX, Some(u64::MAX)));
+        assert_eq!((budget.check(), budget.tokens_left(Some(1))), (Ok(()), None));
     }
 }
