@@ -15,7 +15,7 @@ mod telemetry;
 
 use std::process::ExitCode;
 
-use althing_execution::realtime::{Ladder, Level};
+use althing_execution::realtime::{RtPriorities, Level};
 use clap::Parser as _;
 
 use args::{Args, Command};
@@ -46,11 +46,11 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<(), Failure> {
     // Who answers peers and gateways waits for the machine's other programs, and they for it, no longer than a short slice.
-    Ladder::without().take(Level::Soft);
+    RtPriorities::none().apply(Level::Soft);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .on_thread_start(|| {
-            Ladder::without().take(Level::Soft);
+            RtPriorities::none().apply(Level::Soft);
         })
         .max_blocking_threads(16)
         .build()

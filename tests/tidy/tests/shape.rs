@@ -15,7 +15,6 @@ const CYCLES: &[(&str, &[&str])] = &[
     ("node/calls/src", &["machine::record", "machine::task"]),
     ("node/calls/src", &["operation", "params"]),
     ("node/composition/src", &["bindings", "introduce", "keys", "node"]),
-    ("node/l1-execution/src", &["hrt::executor", "hrt::reports"]),
     ("node/l2-communication/libp2p/src", &["closing", "egress"]),
     ("node/l2-communication/src", &["admission", "machine::nearness"]),
     ("node/l2-communication/src", &["inbound", "machine::reachability", "outbound", "reach", "service"]),
@@ -33,7 +32,6 @@ const TYPE_LINES_MAX: usize = 400;
 const LARGE_TYPES: &[(&str, &str, usize, &str)] = &[
     ("node/composition/src", "Node", 726, "to be split: agents, keys and bindings each have state of their own"),
     ("node/l1-execution/src", "Host", 484, "starts, binds, runs and stops agents of five runtimes"),
-    ("node/l1-execution/src", "Running", 434, "the executor's loop: one thread owns all of it"),
     ("node/l3-discovery/src", "Catalogue", 514, "one table and its indexes, which change together"),
     ("node/l3-discovery/src", "Discovery", 1_296, "to be split into machines: exchange, search, publishing, Things"),
     ("simulations/src", "World", 541, "the driver of a scenario and all that it keeps"),

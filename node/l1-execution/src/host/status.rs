@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::definition::Unfit;
-use crate::hrt::Standing;
+use crate::hrt::RunState;
 
 /// How an agent is, and what it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,10 +75,10 @@ impl Running {
     }
 }
 
-fn standing(hard: &Hard) -> AgentState {
-    match hard.cell.standing() {
-        (Standing::Running, _) => AgentState::Ready,
-        (Standing::Degraded, why) => AgentState::Degraded { why },
-        (Standing::Suspended | Standing::Broken, why) => AgentState::Suspended { why },
+fn run_state(hard: &Hard) -> AgentState {
+    match hard.cell.run_state() {
+        (RunState::Running, _) => AgentState::Ready,
+        (RunState::Degraded, why) => AgentState::Degraded { why },
+        (RunState::Suspended | RunState::Broken, why) => AgentState::Suspended { why },
     }
 }

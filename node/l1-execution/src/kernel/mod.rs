@@ -21,9 +21,9 @@ use tokio::sync::watch;
 
 use crate::admission::{Admitted, Config, Policy, Preemption};
 use crate::hrt::{
-    AgentCell, Executor, ExecutorConfig, Input, Interrupt, Leftover, Params, PutError, SignalError, Signals, Template,
+    AgentCell, Executor, ExecutorConfig, Input, Interrupt, BestEffortExecutor, Params, AddError, SignalError, Signals, Template,
 };
-use crate::realtime::{Ladder, Level, Machine, PROBE_SAMPLES, cores, now_ns, probe};
+use crate::realtime::{RtPriorities, Level, Machine, PROBE_SAMPLES, cores, now_ns, probe};
 use reservations::{Reservations, name_of};
 
 pub use machine::{Plan, Promise, Refused};
@@ -129,13 +129,13 @@ pub struct Hard {
 struct Core {
     runtime: Arc<dyn HardRuntime>,
     executor: Executor,
-    leftover: Arc<Leftover>,
+    best_effort: Arc<BestEffortExecutor>,
 }
 
 /// The scheduler of one node.
 pub struct Kernel {
     config: KernelConfig,
-    ladder: Ladder,
+    priorities: RtPriorities,
     /// Cores that this process may use.
     cores: usize,
     /// The cores for hard real-time.
@@ -163,14 +163,14 @@ impl Kernel {
         make: impl Fn() -> Result<Arc<dyn HardRuntime>, String> + Send + Sync + 'static,
     ) -> io::Result<Arc<Kernel>> {
         let make: MakeHard = Arc::new(make);
-        let ladder = Ladder::find()?;
+        let priorities = RtPriorities::detect()?;
         let all = cores();
         let hrt_cores: Vec<usize> = all.iter().rev().take(config.hrt_cores).copied().collect();
         let proofs =
             Config { policy: config.policy, preemption: Preemption::Limited, cap_ppm: CAP_PPM, platform_ns: 0 };
         let kernel = Arc::new(Kernel {
             config,
-            ladder,
+            priorities,
             machine: watch::Sender::new(None),
             plan: Mutex::new(Plan::new(proofs, hrt_cores.len())),
             reservations: Mutex::default(),
@@ -180,7 +180,7 @@ impl Kernel {
             running: Mutex::default(),
             make,
             signals: Arc::default(),
-            turns: Turns::start(ladder, all.len())?,
+            turns: Turns::start(priorities, all.len())?,
         });
         kernel.probe_for_ever()?;
         Ok(kernel)
@@ -188,12 +188,12 @@ impl Kernel {
 
     /// Probes on a thread of its own, which ends with the kernel.
     fn probe_for_ever(self: &Arc<Kernel>) -> io::Result<()> {
-        let (ladder, core) = (self.ladder, self.hrt_cores.first().copied().unwrap_or_default());
+        let (priorities, core) = (self.priorities, self.hrt_cores.first().copied().unwrap_or_default());
         let kernel = Arc::downgrade(self);
         let body = move || {
             let mut samples = PROBE_SAMPLES;
             let mut worst = machine::Worst::default();
-            while let Ok(machine) = probe(ladder, core, samples) {
+            while let Ok(machine) = probe(priorities, core, samples) {
                 let Some(kernel) = kernel.upgrade() else { return };
                 kernel.machine.send_replace(Some(machine));
                 drop(kernel);
@@ -294,7 +294,7 @@ impl Kernel {
             periodic: class.arrival == Arrival::Periodic,
         };
         let inputs = Input::of(&contract.signals, inputs);
-        match core.executor.put(params, class.on_overrun, template, inputs, outputs) {
+        match core.executor.add(params, class.on_overrun, template, inputs, outputs) {
             Ok(placed) => {
                 let (class, signals) = (class.clone(), contract.signals.clone());
                 Ok(Hard { name: name.to_owned(), cell: placed.cell, admitted, class, signals, place: placed.place })
@@ -302,8 +302,8 @@ impl Kernel {
             Err(error) => {
                 self.signals.leave(name, &contract.signals.inputs, &contract.signals.outputs);
                 Err(match error {
-                    PutError::Full => AdmitError::Threads(error.to_string()),
-                    PutError::Make(reason) => AdmitError::Code(reason),
+                    AddError::Full => AdmitError::Threads(error.to_string()),
+                    AddError::Make(reason) => AdmitError::Code(reason),
                 })
             }
         }
@@ -313,8 +313,8 @@ impl Kernel {
     pub async fn stop_hard(&self, hard: &Hard) {
         let core = self.lock().get(&hard.admitted.core).cloned();
         if let Some(core) = core {
-            core.executor.take(hard.place).await;
-            core.leftover.take(&hard.cell).await;
+            core.executor.remove(hard.place).await;
+            core.best_effort.remove(&hard.cell).await;
         }
         hard.cell.end();
         self.signals.leave(&hard.name, &hard.signals.inputs, &hard.signals.outputs);
@@ -325,7 +325,7 @@ impl Kernel {
     pub fn arrive(&self, hard: &Hard) {
         if let Some(core) = self.lock().get(&hard.admitted.core) {
             core.executor.arrive(hard.place);
-            core.leftover.arrive(&hard.cell);
+            core.best_effort.arrive(&hard.cell);
         }
     }
 
@@ -416,17 +416,17 @@ impl Kernel {
             return Ok(core.clone());
         }
         let runtime = (self.make)().map_err(AdmitError::Code)?;
-        let leftover = Arc::new(Leftover::new(runtime.clone()));
+        let best_effort = Arc::new(BestEffortExecutor::new(runtime.clone()));
         let config = ExecutorConfig {
             policy: self.config.policy,
-            ladder: self.ladder,
+            priorities: self.priorities,
             core: self.hrt_cores.get(at).copied(),
             level: Level::Executor,
             interrupt: runtime.clone(),
-            leftover: Some(leftover.clone()),
+            best_effort: Some(best_effort.clone()),
         };
         let executor = Executor::start(&config).map_err(|error| AdmitError::Threads(error.to_string()))?;
-        let core = Arc::new(Core { runtime, executor, leftover });
+        let core = Arc::new(Core { runtime, executor, best_effort });
         running.insert(at, core.clone());
         Ok(core)
     }

@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::floor::Floor;
 use super::slots::Slots;
-use crate::realtime::{Ladder, Level};
+use crate::realtime::{RtPriorities, Level};
 
 /// How many tasks a soft real-time worker polls before it looks at timers and sockets.
 const EVENT_INTERVAL: u32 = 8;
@@ -25,13 +25,13 @@ impl Turns {
     ///
     /// # Errors
     /// When no threads can be had.
-    pub fn start(ladder: Ladder, threads: usize) -> io::Result<Turns> {
+    pub fn start(priorities: RtPriorities, threads: usize) -> io::Result<Turns> {
         let soft = Builder::new_multi_thread()
             .worker_threads(threads)
             .event_interval(EVENT_INTERVAL)
             .thread_name("srt")
             .on_thread_start(move || {
-                ladder.take(Level::Soft);
+                priorities.apply(Level::Soft);
             })
             .enable_all()
             .build()?;
@@ -42,7 +42,7 @@ impl Turns {
             .thread_name("dt")
             .on_thread_start(move || {
                 // Where it may not be had, the threads are as any other, and need no help.
-                if ladder.take(Level::Idle) {
+                if priorities.apply(Level::Idle) {
                     join.join();
                 }
             })
@@ -81,7 +81,7 @@ mod tests {
 
     #[tokio::test]
     async fn both_runtimes_run_turns() {
-        let turns = Turns::start(Ladder::without(), 1).expect("threads");
+        let turns = Turns::start(RtPriorities::none(), 1).expect("threads");
         let soft = turns.soft().spawn(async { std::thread::current().name().map(str::to_owned) });
         let idle = turns.idle().spawn(async { std::thread::current().name().map(str::to_owned) });
         assert_eq!(soft.await.expect("a turn").as_deref(), Some("srt"));

@@ -7,4 +7,4 @@ mod threads;
 pub(crate) use clock::moment;
 pub use clock::{faults_and_waits, now_ns, ran_ns, sleep_until};
 pub use probe::{Lateness, Machine, PROBE_SAMPLES, lateness, probe};
-pub use threads::{Ladder, Level, Privilege, cores, pin, spawn};
+pub use threads::{RtPriorities, Level, Privilege, cores, pin, spawn};

@@ -5,7 +5,7 @@ use std::io;
 use althing_protocol::contract::Grade;
 
 use super::clock::{now_ns, sleep_until};
-use super::threads::{Ladder, Level, Privilege, spawn};
+use super::threads::{RtPriorities, Level, Privilege, spawn};
 
 /// Wake-ups of a first probe, a millisecond apart.
 pub const PROBE_SAMPLES: usize = 500;
@@ -99,8 +99,8 @@ impl Machine {
 ///
 /// # Errors
 /// When no thread can be started.
-pub fn lateness(ladder: Ladder, level: Level, core: usize, samples: usize, period_ns: u64) -> io::Result<Lateness> {
-    let measured = spawn("probe", ladder, level, Some(core), move || {
+pub fn lateness(priorities: RtPriorities, level: Level, core: usize, samples: usize, period_ns: u64) -> io::Result<Lateness> {
+    let measured = spawn("probe", priorities, level, Some(core), move || {
         let mut late = Vec::with_capacity(samples);
         let mut at = now_ns() + period_ns;
         for _ in 0..samples {
@@ -118,8 +118,8 @@ pub fn lateness(ladder: Ladder, level: Level, core: usize, samples: usize, perio
 ///
 /// # Errors
 /// When no thread can be started.
-pub fn probe(ladder: Ladder, core: usize, samples: usize) -> io::Result<Machine> {
-    Ok(Machine::of(ladder.privilege, &lateness(ladder, Level::Sentinel, core, samples, PERIOD_NS)?))
+pub fn probe(priorities: RtPriorities, core: usize, samples: usize) -> io::Result<Machine> {
+    Ok(Machine::of(priorities.privilege, &lateness(priorities, Level::Sentinel, core, samples, PERIOD_NS)?))
 }
 
 #[cfg(test)]
@@ -140,19 +140,19 @@ mod tests {
     #[test]
     fn a_low_limit_keeps_the_order() {
         for top in [3, 10, 15, 16, 95] {
-            let ladder = Ladder::limited(top);
-            let of = |level| ladder.priority(level).expect("a priority");
+            let priorities = RtPriorities::limited(top);
+            let of = |level| priorities.priority(level).expect("a priority");
             assert!(of(Level::Sentinel) > of(Level::Watchdog) && of(Level::Watchdog) > of(Level::Executor));
             assert!(of(Level::Executor) >= 1, "top {top}");
         }
-        assert_eq!(Ladder::without().priority(Level::Executor), None);
+        assert_eq!(RtPriorities::none().priority(Level::Executor), None);
     }
 
     #[test]
     fn a_thread_is_probed() {
-        let ladder = Ladder::find().expect("a thread");
-        let machine = probe(ladder, super::super::cores()[0], 20).expect("a thread");
+        let priorities = RtPriorities::detect().expect("a thread");
+        let machine = probe(priorities, super::super::cores()[0], 20).expect("a thread");
         assert_eq!(machine.samples, 20);
-        assert_eq!(machine.grade == Grade::C, ladder.privilege == Privilege::None);
+        assert_eq!(machine.grade == Grade::C, priorities.privilege == Privilege::None);
     }
 }

@@ -55,41 +55,41 @@ pub enum Level {
 
 /// The priorities of this process's real-time threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ladder {
+pub struct RtPriorities {
     /// What was found.
     pub privilege: Privilege,
     top: u8,
 }
 
-impl Ladder {
+impl RtPriorities {
     /// Tries what is permitted, on a thread of its own.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn find() -> io::Result<Ladder> {
+    pub fn find() -> io::Result<RtPriorities> {
         let tried = std::thread::Builder::new().name("privilege".to_owned()).spawn(|| {
             if fifo(TOP).is_ok() {
-                return Ladder { privilege: Privilege::Full, top: TOP };
+                return RtPriorities { privilege: Privilege::Full, top: TOP };
             }
             let limit = getrlimit(Resource::RLIMIT_RTPRIO).map_or(0, |(soft, _)| u8::try_from(soft).unwrap_or(TOP));
             // Three levels are the least.
             if limit >= 3 && fifo(limit.min(TOP)).is_ok() {
-                return Ladder { privilege: Privilege::Limited, top: limit.min(TOP) };
+                return RtPriorities { privilege: Privilege::Limited, top: limit.min(TOP) };
             }
-            Ladder { privilege: Privilege::None, top: 0 }
+            RtPriorities { privilege: Privilege::None, top: 0 }
         })?;
-        Ok(tried.join().unwrap_or(Ladder { privilege: Privilege::None, top: 0 }))
+        Ok(tried.join().unwrap_or(RtPriorities { privilege: Privilege::None, top: 0 }))
     }
 
-    /// A ladder without rungs: every thread is as any other.
+    /// A priorities without rungs: every thread is as any other.
     #[must_use]
-    pub fn without() -> Ladder {
-        Ladder { privilege: Privilege::None, top: 0 }
+    pub fn without() -> RtPriorities {
+        RtPriorities { privilege: Privilege::None, top: 0 }
     }
 
     #[cfg(test)]
-    pub(crate) fn limited(top: u8) -> Ladder {
-        Ladder { privilege: Privilege::Limited, top }
+    pub(crate) fn limited(top: u8) -> RtPriorities {
+        RtPriorities { privilege: Privilege::Limited, top }
     }
 
     /// The priority of a level (SCHED_FIFO, 1 to 99); none where it is not a real-time thread.
@@ -196,7 +196,7 @@ pub fn pin(core: usize) -> bool {
 /// When no thread can be started.
 pub fn spawn<T: Send + 'static>(
     name: &str,
-    ladder: Ladder,
+    priorities: RtPriorities,
     level: Level,
     core: Option<usize>,
     body: impl FnOnce() -> T + Send + 'static,
@@ -205,7 +205,7 @@ pub fn spawn<T: Send + 'static>(
         if let Some(core) = core {
             pin(core);
         }
-        ladder.take(level);
+        priorities.apply(level);
         body()
     })
 }
@@ -223,8 +223,8 @@ mod tests {
 
     #[test]
     fn a_soft_thread_asks_for_short_slices_and_what_it_starts_does_not() {
-        let ladder = Ladder::without();
-        let (soft, below) = spawn("soft", ladder, Level::Soft, None, || {
+        let priorities = RtPriorities::none();
+        let (soft, below) = spawn("soft", priorities, Level::Soft, None, || {
             let below = std::thread::spawn(|| attributes().expect("its attributes")).join().expect("it ends");
             (attributes().expect("its attributes"), below)
         })
@@ -248,7 +248,7 @@ mod tests {
             if set_attributes(&given).is_err() {
                 return althing_testing::lacking("this account may not raise a priority");
             }
-            assert!(!Ladder::without().take(Level::Soft));
+            assert!(!RtPriorities::none().apply(Level::Soft));
             let below = std::thread::spawn(|| attributes().expect("its attributes").sched_nice);
             assert_eq!((attributes().expect("its attributes").sched_nice, below.join().expect("it ends")), (-1, -1));
         });
@@ -261,7 +261,7 @@ mod tests {
             let mut given = attributes().expect("its attributes");
             (given.sched_policy, given.sched_runtime) = (libc::SCHED_BATCH.unsigned_abs(), 0);
             set_attributes(&given).expect("no privilege is needed");
-            let taken = Ladder::without().take(Level::Soft);
+            let taken = RtPriorities::none().apply(Level::Soft);
             (taken, attributes().expect("its attributes").sched_policy)
         });
         assert_eq!(batch.join().expect("it ends"), (false, libc::SCHED_BATCH.unsigned_abs()));

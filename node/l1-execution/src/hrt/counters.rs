@@ -71,7 +71,7 @@ impl Histogram {
 
 /// What became of an agent's jobs.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct JobCounters {
     /// Jobs that were released.
     pub jobs: AtomicU64,
     /// Jobs that missed their deadline, whatever the reason.
