@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::agent::{AgentError, Output, Turn};
 use crate::control::{inputs, put_outputs};
 use crate::hrt::{JobRecord, Outcome, Values};
-use crate::kernel::{Hard, Kernel};
+use crate::kernel::{HardAgent, Kernel};
 use crate::realtime::now_ns;
 
 /// How long to wait for a job, beyond its period and its deadline.
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// One message, answered by one job.
-pub(crate) async fn turn(kernel: &Kernel, hard: &Arc<Hard>, turn: &Turn, out: &Output) -> Result<(), AgentError> {
+pub(crate) async fn turn(kernel: &Kernel, hard: &Arc<HardAgent>, turn: &Turn, out: &Output) -> Result<(), AgentError> {
     let set = inputs(kernel.signals(), &hard.name, &hard.signals, turn)?;
     let down = |why| AgentError::Down { agent: hard.name.clone(), why };
     hard.cell.check_running().map_err(down)?;
@@ -48,7 +48,7 @@ pub(crate) async fn turn(kernel: &Kernel, hard: &Arc<Hard>, turn: &Turn, out: &O
     }
 }
 
-async fn answer(hard: &Hard, record: &JobRecord, outputs: &Values, out: &Output) -> Result<(), AgentError> {
+async fn answer(hard: &HardAgent, record: &JobRecord, outputs: &Values, out: &Output) -> Result<(), AgentError> {
     match record.outcome {
         Outcome::Done => {}
         Outcome::Overrun => {
@@ -97,10 +97,10 @@ pub struct HardStatus {
     pub core: usize,
 }
 
-pub(crate) fn status(kernel: &Kernel, hard: &Hard) -> HardStatus {
+pub(crate) fn status(kernel: &Kernel, hard: &HardAgent) -> HardStatus {
     let counters = &hard.cell.counters;
     let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-    let bound = kernel.promise(&hard.name).map_or(hard.admitted.response_bound_ns, |promise| promise.response_bound_ns);
+    let bound = kernel.guarantee(&hard.name).map_or(hard.admitted.response_bound_ns, |guarantee| guarantee.response_bound_ns);
     HardStatus {
         jobs: read(&counters.jobs),
         missed: read(&counters.missed),

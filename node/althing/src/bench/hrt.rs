@@ -53,8 +53,8 @@ pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, Failure> {
     let module = calibrated(&kernel).await?;
     let priorities = RtPriorities::detect().map_err(|error| Failure::failed(error.to_string()))?;
     let core = cores().last().copied().unwrap_or_default();
-    let dt = Load::delay_tolerant(&kernel.turns, cores().len() * 2);
-    dt.soft(&kernel.turns, cores().len());
+    let dt = Load::delay_tolerant(&kernel.runtimes, cores().len() * 2);
+    dt.soft(&kernel.runtimes, cores().len());
     let measured = windows(args, &kernel, &module, priorities, core, out).await?;
     progress(out, "what runs over its budget");
     let stops = stops(&kernel, args.jobs.clamp(20, 1_000)).await?;

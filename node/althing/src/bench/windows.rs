@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use althing_execution::hrt::{JobRecord, Outcome};
-use althing_execution::kernel::{Hard, Kernel};
+use althing_execution::kernel::{HardAgent, Kernel};
 use althing_execution::realtime::{RtPriorities, Level, now_ns, sleep_until, spawn};
 use althing_protocol::Contract;
 use serde_json::json;

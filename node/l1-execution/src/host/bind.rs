@@ -36,7 +36,7 @@ impl Host {
         let bound = self.bound(file, folder, contract, &tools);
         if let Some(scheduling) = &self.scheduling {
             // What was started to be asked ends again.
-            scheduling.kernel.turns.soft().spawn(async move { tools.stop().await });
+            scheduling.kernel.runtimes.soft().spawn(async move { tools.stop().await });
         }
         bound
     }

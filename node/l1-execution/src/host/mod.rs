@@ -19,8 +19,8 @@ use crate::agent::{Agent, AgentError, AgentState, Output, Turn};
 use crate::definition::Pins;
 use crate::hard::HardStatus;
 use crate::hrt::Histogram;
-use crate::kernel::Hard;
-use crate::kernel::slots::Server;
+use crate::kernel::HardAgent;
+use crate::kernel::slots::BandwidthServer;
 use crate::process::{ProcessAgent, ProcessConfig};
 use crate::syscalls::SystemCalls;
 
@@ -71,7 +71,7 @@ struct Running {
     /// Whether somebody wrote down how soon the first output is to come.
     aim_is_stated: bool,
     /// What it had of the processors.
-    server: Server,
+    server: BandwidthServer,
 }
 
 enum Runtime {
@@ -79,7 +79,7 @@ enum Runtime {
     Process(Arc<ProcessAgent>),
     Wasm(Arc<dyn Agent>),
     Model(Arc<dyn Agent>),
-    Hard(Arc<Hard>),
+    Hard(Arc<HardAgent>),
 }
 
 /// Whether the file, or what it was made whole with, says how soon the first output is to come.
@@ -170,7 +170,7 @@ impl Host {
             late,
             first: Histogram::default(),
             aim_is_stated: aim_is_stated(file),
-            server: Server::default(),
+            server: BandwidthBandwidthServer::default(),
         };
         self.lock().insert(file.name.clone(), Arc::new(agent));
         Ok(())
@@ -179,7 +179,7 @@ impl Host {
     /// Stops what was started and is not to run after all.
     fn give_up(&self, runtime: Runtime) {
         if let (Runtime::Process(process), Some(scheduling)) = (runtime, &self.scheduling) {
-            scheduling.kernel.turns.soft().spawn(async move { process.stop().await });
+            scheduling.kernel.runtimes.soft().spawn(async move { process.stop().await });
         }
     }
 
@@ -187,7 +187,7 @@ impl Host {
     fn wait<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
         let scheduling = self.scheduling.as_ref()?;
         let (done, wait) = std::sync::mpsc::sync_channel(1);
-        scheduling.kernel.turns.soft().spawn(async move {
+        scheduling.kernel.runtimes.soft().spawn(async move {
             // Nobody waits any more only when the node stops.
             let _ = done.send(work.await);
         });

@@ -75,7 +75,7 @@ impl Running {
     }
 }
 
-fn run_state(hard: &Hard) -> AgentState {
+fn run_state(hard: &HardAgent) -> AgentState {
     match hard.cell.run_state() {
         (RunState::Running, _) => AgentState::Ready,
         (RunState::Degraded, why) => AgentState::Degraded { why },

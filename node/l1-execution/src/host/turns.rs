@@ -1,4 +1,4 @@
-//! One turn of an agent, run where its class says.
+//! Runs one turn of an agent on the runtime of its class.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,8 +9,8 @@ use tracing::Instrument as _;
 
 use super::*;
 use crate::context::{self, CALL_CONTEXT, CallContext};
-use crate::kernel::Turns;
-use crate::kernel::slots::on_slots;
+use crate::kernel::TurnRuntimes;
+use crate::kernel::slots::run_on_slots;
 use crate::memory::{Memory, Rule, release};
 
 /// Counts a turn for as long as it lasts.
@@ -30,7 +30,7 @@ impl Drop for Counted {
     }
 }
 
-/// Work on another runtime that ends when nobody waits for it any more.
+/// A task on another runtime that is aborted on drop.
 struct Working<T>(tokio::task::JoinHandle<T>);
 
 impl<T> Drop for Working<T> {
@@ -48,7 +48,7 @@ impl Host {
         let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
         let agent = self.lock().get(name).cloned().ok_or_else(down)?;
         let _counted = Counted::new(&agent);
-        // Nobody waits for it: it is turned away, and not begun.
+        // Refused before the turn begins.
         agent.calls.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
         let (out, first) = out.timed();
         let place = turn.history.len() + 1;
@@ -61,7 +61,7 @@ impl Host {
         let notes = matches!(agent.runtime, Runtime::Model(_) | Runtime::Wasm(_));
         let rule = Rule { turn: place, begun_ms: memory.now_ms(), notes };
         if let Err(error) = self.run(name, &agent, turn, gated).await {
-            // What an agent says of its failure cites nothing either.
+            // The text of a failure carries no citations either.
             return Err(match error {
                 AgentError::Failed(why) | AgentError::Rejected(why)
                     if matches!(agent.runtime, Runtime::Wasm(_) | Runtime::Native(_)) =>
@@ -79,7 +79,7 @@ impl Host {
         Ok(())
     }
 
-    /// What is given an agent's turns; none for control loops of hard real-time.
+    /// What runs an agent's turns; none for hard real-time control loops.
     #[must_use]
     pub fn agent(&self, name: &str) -> Option<Arc<dyn Agent>> {
         match &self.lock().get(name)?.runtime {
@@ -138,7 +138,7 @@ impl Running {
         self.calls.memory.as_ref().filter(|_| wanted)
     }
 
-    /// A turn's first output came after that; or none did.
+    /// Records the time until a turn's first output, if it had one.
     fn note_first(&self, first: Option<Duration>) {
         let Some(after) = first else { return };
         self.first.add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
@@ -146,7 +146,7 @@ impl Running {
             && after > Duration::from_millis(srt.ttft_ms)
         {
             self.late.fetch_add(1, Ordering::Relaxed);
-            // An aim that nobody asked for is counted, and is no reason for a warning.
+            // A default target is counted, but not warned about.
             if self.aim_is_stated {
                 tracing::warn!(after_ms = after.as_millis(), aim_ms = srt.ttft_ms, "a first output came late");
             }
@@ -154,10 +154,10 @@ impl Running {
     }
 }
 
-/// What a soft real-time turn that keeps a processor busy would wait for one. One whose first output would come too late,
-/// for those that wait before it, is refused at once: whoever asked can go elsewhere.
-fn refused(turns: &Turns, srt: &Srt) -> Option<AgentError> {
-    let expected = Duration::from_nanos(turns.slots.wait_ns(srt.priority));
+/// Refuses a soft real-time turn at once if the queue for a processor would make its first output late: the caller can use
+/// another node.
+fn refused(runtimes: &TurnRuntimes, srt: &Srt) -> Option<AgentError> {
+    let expected = Duration::from_nanos(runtimes.slots.expected_wait_ns(srt.priority));
     let aim = Duration::from_millis(srt.ttft_ms);
     (expected > aim).then(|| {
         AgentError::Failed(format!(
@@ -170,8 +170,8 @@ fn refused(turns: &Turns, srt: &Srt) -> Option<AgentError> {
     })
 }
 
-/// On the runtime of the contract's class. A soft real-time turn that keeps a processor busy, which WebAssembly does,
-/// runs on slots, by priority; what a delay-tolerant one runs is charged to its agent.
+/// Runs a turn on the runtime of its contract's class. A soft real-time turn that uses a processor (WebAssembly) runs on
+/// slots, by priority; the processor time of a delay-tolerant turn is charged to its agent.
 async fn scheduled(
     scheduling: &Scheduling,
     running: &Running,
@@ -179,25 +179,25 @@ async fn scheduled(
     turn: Turn,
     out: Output,
 ) -> Result<(), AgentError> {
-    let turns = &scheduling.kernel.turns;
+    let runtimes = &scheduling.kernel.runtimes;
     let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
     let work = CALL_CONTEXT.scope(context::current(), work);
     let mut working = Working(match (&running.runtime, &running.contract.class) {
         (Runtime::Wasm(_), Class::Srt(srt)) => {
-            if let Some(refused) = refused(turns, srt) {
+            if let Some(refused) = refused(runtimes, srt) {
                 return Err(refused);
             }
-            let (slots, priority, server) = (turns.slots.clone(), srt.priority, running.server.clone());
-            turns.soft().spawn(async move {
-                let ran = on_slots(&slots, priority, &server, work).await;
-                ran.unwrap_or_else(|crowded| Err(AgentError::Failed(format!("this node is crowded: {crowded}"))))
+            let (slots, priority, server) = (runtimes.slots.clone(), srt.priority, running.server.clone());
+            runtimes.soft().spawn(async move {
+                let ran = run_on_slots(&slots, priority, &server, work).await;
+                ran.unwrap_or_else(|full| Err(AgentError::Failed(format!("this node is crowded: {full}"))))
             })
         }
         (_, Class::Dt(_)) => {
             let budget = running.calls.budget.clone();
-            turns.idle().spawn(async move { budget.hold(work).await })
+            runtimes.idle().spawn(async move { budget.hold(work).await })
         }
-        _ => turns.soft().spawn(work),
+        _ => runtimes.soft().spawn(work),
     });
     match (&mut working.0).await {
         Ok(ended) => ended,
