@@ -1,4 +1,4 @@
-//! What makes vectors of texts: an endpoint that speaks OpenAI's embeddings, or what is built in.
+//! Embedders: an endpoint that speaks OpenAI's embeddings, or the built-in one.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::secrets::SecretLookupError;
 
 /// How long an endpoint may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Texts of one question to an endpoint.
+/// Texts of one request to an endpoint.
 const TEXTS_MAX: usize = 64;
 /// The longest vector.
 const DIMENSIONS_MAX: usize = 4_096;
-/// The longest answer, bytes: numbers of a vector take some twenty characters.
+/// The longest answer, bytes: a number of a vector takes about twenty characters.
 const ANSWER_BYTES_MAX: usize = TEXTS_MAX * DIMENSIONS_MAX * 24;
 
 /// Why an agent file's model of embeddings cannot be used.
@@ -47,7 +47,7 @@ pub enum EmbedderError {
     Client(String),
 }
 
-/// Why no vectors could be made.
+/// Why embedding failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EmbedError {
     /// The endpoint cannot be reached.
@@ -59,22 +59,22 @@ pub enum EmbedError {
     /// It answered with an error.
     #[error("the endpoint of embeddings answered {0}")]
     Status(u16),
-    /// It answered something else.
-    #[error("the endpoint of embeddings sent what are no embeddings: {0}")]
+    /// Its answer is malformed.
+    #[error("the endpoint of embeddings sent a malformed answer: {0}")]
     Malformed(String),
 }
 
 /// Makes vectors of texts.
 pub enum Embedder {
-    /// Built in: by words and the letters in them; knows no meaning, needs nothing.
+    /// Built in: by words and trigrams, without meaning and without a model.
     Words,
     /// A model at an endpoint.
     Endpoint {
         /// The model.
         model: String,
-        /// Up to `/embeddings`.
+        /// The base URL, before `/embeddings`.
         url: String,
-        /// How it is asked.
+        /// The HTTP client.
         http: reqwest::Client,
         /// The secret.
         authorization: Option<HeaderValue>,
@@ -104,7 +104,7 @@ impl Embedder {
         Ok(Embedder::Endpoint { model: model.to_owned(), url, http, authorization })
     }
 
-    /// Tells vectors of one embedder from those of another.
+    /// Identifies the embedder of stored vectors.
     #[must_use]
     pub fn name(&self) -> String {
         match self {

@@ -41,7 +41,7 @@ impl memory::Host for Data {
             source_hash: recalled.source_hash,
             text: recalled.text,
             kept_ms: recalled.kept_ms,
-            likeness: recalled.likeness,
+            likeness: recalled.similarity,
         };
         Ok(recalled.map(|passages| passages.into_iter().map(passage).collect()))
     }
