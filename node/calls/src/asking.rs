@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
 use althing_communication::Priority;
 use althing_discovery::{Among, Nearness};
-use althing_execution::agents::{AgentCalls, Question, Said};
+use althing_execution::agents::{AgentCalls, Question, AgentReply};
 use althing_protocol::AgentId;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -54,7 +54,7 @@ impl AgentCalls for Asking {
         known.into_iter().take(max).map(|(_, name)| name).collect()
     }
 
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Said, String>> {
+    fn ask(&self, question: Question) -> BoxFuture<'_, Result<AgentReply, String>> {
         Box::pin(async move {
             let calls = self.calls().ok_or("this node is starting, or stopping")?;
             ask(&calls, question).await
@@ -62,7 +62,7 @@ impl AgentCalls for Asking {
     }
 }
 
-async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
+async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     let to = calls.resolve(&question.to, Among::Near).await.map_err(|error| error.message)?;
     if calls.nearness(to.publisher()) == Nearness::Stranger {
         let publisher = to.publisher();
@@ -92,7 +92,7 @@ async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
         Conversation { calls: calls.clone(), to: to.clone(), request, given_up, task: None, heard: Heard::default() };
     let conversing = tokio::spawn(conversing.run().in_current_span());
     let (state, task, text) = conversing.await.map_err(|error| error.to_string())??;
-    Ok(Said { agent: to.to_string(), task, state: name(&state), text })
+    Ok(AgentReply { agent: to.to_string(), task, state: name(&state), text })
 }
 
 /// One question and what comes of it.

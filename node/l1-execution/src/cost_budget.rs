@@ -1,4 +1,4 @@
-//! What a delay-tolerant agent may cost in a time, and what it cost so far.
+//! The cost budget of a delay-tolerant agent in a period, and its usage.
 
 use std::sync::{Mutex, MutexGuard};
 use std::task::Poll;
@@ -11,41 +11,41 @@ use tokio::time::Instant;
 use crate::agent::AgentError;
 use crate::realtime::ran_ns;
 
-/// Millionths of a currency, and a million tokens: what tokens cost is counted in millionths of millionths.
-const MILLION: u128 = 1_000_000;
+/// Prices are millionths of a currency for a million tokens, so costs are counted in millionths of millionths.
+const MICROS: u128 = 1_000_000;
 
-/// Nothing more may be spent for now.
+/// The budget is exhausted for now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it used up what it may cost (class.cost.{what}: {most} in {per_s} s); it may go on in {again_s} s")]
 pub struct Exhausted {
     /// `cpu_ms`, `tokens` or `spend`.
     pub what: &'static str,
-    /// How much of it there is.
+    /// The limit.
     pub most: u64,
-    /// In how many seconds.
+    /// The period, seconds.
     pub per_s: u64,
-    /// Seconds until there is some again.
+    /// Seconds until the next period.
     pub again_s: u64,
 }
 
-/// What was spent in a time.
+/// The usage in a period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Running, nanoseconds.
+    /// Processor time, nanoseconds.
     pub cpu_ns: u64,
     /// Tokens of prompts and answers.
     pub tokens: u64,
-    /// What they cost, millionths of millionths of a currency.
+    /// Their cost, millionths of millionths of a currency.
     pub spend: u128,
 }
 
 #[derive(Debug, Default)]
-struct Now {
+struct Usage {
     begun: Option<Instant>,
     spent: Spent,
 }
 
-/// What one question may cost, until it is known what it did.
+/// The tokens reserved for one request until its usage is known.
 pub struct TokenReservation<'a> {
     budget: &'a CostBudget,
     tokens: u64,
@@ -53,22 +53,22 @@ pub struct TokenReservation<'a> {
 }
 
 impl TokenReservation<'_> {
-    /// It cost that many tokens.
+    /// Replaces the reservation by the actual usage.
     pub fn settle(self, tokens: u64) {
         self.budget.count(self.tokens, self.price, false);
         self.budget.count(tokens, self.price, true);
     }
 }
 
-/// One agent's budget.
+/// The cost budget of one agent.
 #[derive(Debug, Default)]
 pub struct CostBudget {
     cost: Option<Cost>,
-    now: Mutex<Now>,
+    now: Mutex<Usage>,
 }
 
 impl CostBudget {
-    /// What a contract allows; everything, where it says nothing.
+    /// The budget of a contract; unlimited if it has none.
     #[must_use]
     pub fn of(contract: &Contract) -> CostBudget {
         let cost = match &contract.class {
@@ -78,7 +78,7 @@ impl CostBudget {
         CostBudget { cost, now: Mutex::default() }
     }
 
-    /// May it go on?
+    /// Checks that the budget is not exhausted.
     ///
     /// # Errors
     /// [`Exhausted`].
@@ -88,14 +88,14 @@ impl CostBudget {
         let mut held = self.lock();
         let begun = *held.begun.get_or_insert(now);
         if now.duration_since(begun) >= period {
-            // A new time begins with this turn.
-            *held = Now { begun: Some(now), spent: Spent::default() };
+            // A new period begins with this turn.
+            *held = Usage { begun: Some(now), spent: Spent::default() };
         }
         let spent = held.spent;
         let over = [
             ("cpu_ms", cost.cpu_ms, u128::from(spent.cpu_ns / 1_000_000)),
             ("tokens", cost.tokens, u128::from(spent.tokens)),
-            ("spend", cost.spend, spent.spend / MILLION),
+            ("spend", cost.spend, spent.spend / MICROS),
         ];
         let used = over.into_iter().find_map(|(what, most, spent)| {
             let most = most.filter(|most| spent >= u128::from(*most))?;
@@ -106,27 +106,27 @@ impl CostBudget {
         Err(Exhausted { what, most, per_s: cost.per_s, again_s: again.as_secs() + 1 })
     }
 
-    /// Seconds until there is all of it again.
+    /// Seconds until the next period.
     #[must_use]
     pub fn again_s(&self) -> u64 {
         let (Some(cost), Some(begun)) = (&self.cost, self.lock().begun) else { return 0 };
         Duration::from_secs(cost.per_s).saturating_sub(begun.elapsed()).as_secs() + 1
     }
 
-    /// It ran.
-    pub fn ran(&self, ns: u64) {
+    /// Charges processor time.
+    pub fn charge_cpu(&self, ns: u64) {
         let mut now = self.lock();
         now.spent.cpu_ns = now.spent.cpu_ns.saturating_add(ns);
     }
 
-    /// Runs a turn, charged what it runs, for as long as there is some left.
-    pub async fn hold(&self, work: impl Future<Output = Result<(), AgentError>>) -> Result<(), AgentError> {
+    /// Runs a turn and charges its processor time; stops it when the budget is exhausted.
+    pub async fn run(&self, work: impl Future<Output = Result<(), AgentError>>) -> Result<(), AgentError> {
         let mut work = std::pin::pin!(work);
         std::future::poll_fn(|cx| {
             let before = ran_ns();
             let polled = work.as_mut().poll(cx);
             // One poll is on one thread.
-            self.ran(ran_ns().saturating_sub(before));
+            self.charge_cpu(ran_ns().saturating_sub(before));
             match (polled, self.overrun()) {
                 (Poll::Pending, Some(exhausted)) => {
                     Poll::Ready(Err(AgentError::Failed(format!("it was stopped: {exhausted}"))))
@@ -137,14 +137,14 @@ impl CostBudget {
         .await
     }
 
-    /// Whether it ran for longer than it may.
+    /// The exhausted processor time, if it is.
     fn overrun(&self) -> Option<Exhausted> {
         self.cost.as_ref()?.cpu_ms?;
         self.check().err().filter(|exhausted| exhausted.what == "cpu_ms")
     }
 
-    /// It asks a model of which a million tokens cost `price` millionths. Until it is known what the answer cost, it
-    /// counts as if it cost all of `tokens`; an answer that is broken off is never known.
+    /// Reserves `tokens` for a request to a model of which a million tokens cost `price` millionths. They stay charged if the
+    /// request fails before its usage is known.
     #[must_use]
     pub fn reserve(&self, tokens: u64, price: Option<u64>) -> TokenReservation<'_> {
         self.count(tokens, price, true);
@@ -161,27 +161,27 @@ impl CostBudget {
         };
     }
 
-    /// Tokens that may still be used, at a model of that cost; none where there is no bound.
+    /// The remaining tokens at a model of that price; none if there is no limit.
     #[must_use]
     pub fn tokens_left(&self, price: Option<u64>) -> Option<u64> {
         let cost = self.cost.as_ref()?;
         let spent = self.lock().spent;
         let tokens = cost.tokens.map(|most| most.saturating_sub(spent.tokens));
         let affordable = cost.spend.zip(price.filter(|price| *price > 0)).map(|(most, price)| {
-            let left = (u128::from(most) * MILLION).saturating_sub(spent.spend);
+            let left = (u128::from(most) * MICROS).saturating_sub(spent.spend);
             u64::try_from(left / u128::from(price)).unwrap_or(u64::MAX)
         });
         [tokens, affordable].into_iter().flatten().min()
     }
 
-    /// What was spent in the time that runs.
+    /// The usage in the current period.
     #[must_use]
     pub fn spent(&self) -> Spent {
         self.lock().spent
     }
 
-    fn lock(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().expect("no holder of an budget panics")
+    fn lock(&self) -> MutexGuard<'_, Usage> {
+        self.now.lock().expect("no holder of a budget panics")
     }
 }
 
@@ -200,9 +200,9 @@ mod tests {
     async fn what_is_used_up_comes_back_with_time() {
         let budget = budget(json!({ "cpu_ms": 100, "per_s": 60 }));
         assert_eq!(budget.check(), Ok(()));
-        budget.ran(99_999_999);
+        budget.charge_cpu(99_999_999);
         assert_eq!(budget.check(), Ok(()));
-        budget.ran(1);
+        budget.charge_cpu(1);
         tokio::time::advance(Duration::from_secs(20)).await;
         assert_eq!(budget.check(), Err(Exhausted { what: "cpu_ms", most: 100, per_s: 60, again_s: 41 }));
         tokio::time::advance(Duration::from_secs(40)).await;
@@ -235,7 +235,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        let ended = budget.hold(spins).await.expect_err("stopped").to_string();
+        let ended = budget.run(spins).await.expect_err("stopped").to_string();
         assert!(ended.contains("class.cost.cpu_ms"), "{ended}");
         assert!(budget.check().is_err());
     }
@@ -245,11 +245,11 @@ mod tests {
     async fn turns_share_what_there_is_for_their_time() {
         let budget = budget(json!({ "cpu_ms": 50, "tokens": 100, "per_s": 60 }));
         let runs = |ms: u64| {
-            budget.ran(ms * 1_000_000);
+            budget.charge_cpu(ms * 1_000_000);
             std::future::ready(Ok(()))
         };
         assert_eq!(budget.check(), Ok(()));
-        let first = budget.hold(async { runs(40).await }).await;
+        let first = budget.run(async { runs(40).await }).await;
         assert_eq!(first, Ok(()));
         budget.reserve(60, None).settle(60);
         tokio::time::advance(Duration::from_secs(30)).await;
@@ -260,7 +260,7 @@ mod tests {
             runs(20).await?;
             std::future::pending().await
         };
-        let stopped = budget.hold(second).await.expect_err("both together ran for too long").to_string();
+        let stopped = budget.run(second).await.expect_err("both together ran for too long").to_string();
         assert!(stopped.contains("class.cost.cpu_ms"), "{stopped}");
         assert_eq!(budget.check().expect_err("nothing is left for a third").what, "cpu_ms");
         tokio::time::advance(Duration::from_secs(30)).await;
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn without_a_word_there_is_no_bound() {
         let budget = CostBudget::default();
-        budget.ran(u64::MAX);
+        budget.charge_cpu(u64::MAX);
         drop(budget.reserve(u64::MAX, Some(u64::MAX)));
         assert_eq!((budget.check(), budget.tokens_left(Some(1))), (Ok(()), None));
     }

@@ -1,4 +1,4 @@
-//! How agents come to run: from an agent file and a contract to a runtime and its system calls.
+//! Starts agents: from an agent file and a contract to a runtime and its system calls.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::syscalls::SystemCalls;
 use crate::tools::{ToolServer, Tools};
 
 impl Host {
-    /// The servers of tools that an agent file names.
+    /// The tool servers that an agent file names.
     pub(super) fn servers(
         &self,
         file: &AgentFile,
@@ -44,7 +44,7 @@ impl Host {
         file.tools.iter().map(server).collect()
     }
 
-    /// The system calls that an agent file asks for, as far as the contract lets the agent make them.
+    /// The system calls of an agent file, as far as the contract allows them.
     pub(super) fn calls(
         &self,
         file: &AgentFile,

@@ -14,26 +14,26 @@ use crate::kernel::slots::run_on_slots;
 use crate::memory::{Memory, Rule, release};
 
 /// Counts a turn for as long as it lasts.
-struct Counted(Arc<Running>);
+struct TurnCount(Arc<RunningAgent>);
 
-impl Counted {
-    fn new(running: &Arc<Running>) -> Counted {
+impl TurnCount {
+    fn new(running: &Arc<RunningAgent>) -> TurnCount {
         running.turns.fetch_add(1, Ordering::Relaxed);
         running.total.fetch_add(1, Ordering::Relaxed);
-        Counted(running.clone())
+        TurnCount(running.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for TurnCount {
     fn drop(&mut self) {
         self.0.turns.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// A task on another runtime that is aborted on drop.
-struct Working<T>(tokio::task::JoinHandle<T>);
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
 
-impl<T> Drop for Working<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -47,7 +47,7 @@ impl Host {
     pub async fn turn(&self, name: &str, turn: Turn, out: Output) -> Result<(), AgentError> {
         let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
         let agent = self.lock().get(name).cloned().ok_or_else(down)?;
-        let _counted = Counted::new(&agent);
+        let _count = TurnCount::new(&agent);
         // Refused before the turn begins.
         agent.calls.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
         let (out, first) = out.timed();
@@ -89,7 +89,7 @@ impl Host {
         }
     }
 
-    async fn run(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
+    async fn run(&self, name: &str, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
         // The names are those of OpenTelemetry's conventions for GenAI.
         let span = match agent.contract.observability {
             Observability::None => tracing::Span::none(),
@@ -114,7 +114,7 @@ impl Host {
         CALL_CONTEXT.scope(call_context, working).instrument(span).await
     }
 
-    async fn run_as(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
+    async fn run_as(&self, name: &str, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
         let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
         match (&agent.runtime, &self.scheduling) {
             (Runtime::Native(agent) | Runtime::Model(agent), None) => agent.turn(turn, out).await,
@@ -131,7 +131,7 @@ impl Host {
     }
 }
 
-impl Running {
+impl RunningAgent {
     /// The memory that every answer must cite, where the contract wants that.
     fn grounded(&self) -> Option<&Memory> {
         let wanted = self.contract.memory.as_ref().is_some_and(|memory| memory.require_grounding);
@@ -174,7 +174,7 @@ fn refused(runtimes: &TurnRuntimes, srt: &Srt) -> Option<AgentError> {
 /// slots, by priority; the processor time of a delay-tolerant turn is charged to its agent.
 async fn scheduled(
     scheduling: &Scheduling,
-    running: &Running,
+    running: &RunningAgent,
     agent: Arc<dyn Agent>,
     turn: Turn,
     out: Output,
@@ -182,7 +182,7 @@ async fn scheduled(
     let runtimes = &scheduling.kernel.runtimes;
     let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
     let work = CALL_CONTEXT.scope(context::current(), work);
-    let mut working = Working(match (&running.runtime, &running.contract.class) {
+    let mut working = AbortOnDrop(match (&running.runtime, &running.contract.class) {
         (Runtime::Wasm(_), Class::Srt(srt)) => {
             if let Some(refused) = refused(runtimes, srt) {
                 return Err(refused);
@@ -195,7 +195,7 @@ async fn scheduled(
         }
         (_, Class::Dt(_)) => {
             let budget = running.calls.budget.clone();
-            runtimes.idle().spawn(async move { budget.hold(work).await })
+            runtimes.idle().spawn(async move { budget.run(work).await })
         }
         _ => runtimes.soft().spawn(work),
     });

@@ -107,7 +107,7 @@ impl AgentCell {
             why: Mutex::default(),
             ended: AtomicBool::new(false),
             watched: AtomicU32::new(0),
-            pub(super) records: broadcast::Sender::new(RECORDS),
+            records: broadcast::Sender::new(RECORDS),
             on_overrun,
             params,
             template,

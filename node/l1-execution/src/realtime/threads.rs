@@ -66,7 +66,7 @@ impl RtPriorities {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn find() -> io::Result<RtPriorities> {
+    pub fn detect() -> io::Result<RtPriorities> {
         let tried = std::thread::Builder::new().name("privilege".to_owned()).spawn(|| {
             if fifo(TOP).is_ok() {
                 return RtPriorities { privilege: Privilege::Full, top: TOP };
@@ -83,7 +83,7 @@ impl RtPriorities {
 
     /// No real-time priorities: every thread is an ordinary one.
     #[must_use]
-    pub fn without() -> RtPriorities {
+    pub fn none() -> RtPriorities {
         RtPriorities { privilege: Privilege::None, top: 0 }
     }
 
@@ -110,7 +110,7 @@ impl RtPriorities {
     }
 
     /// Sets the level of this thread; false when that is not permitted.
-    pub fn take(&self, level: Level) -> bool {
+    pub fn apply(&self, level: Level) -> bool {
         match (self.priority(level), level) {
             (Some(priority), _) => fifo(priority).is_ok(),
             (None, Level::Soft) => soft().is_ok(),

@@ -252,7 +252,7 @@ fn said(result: &serde_json::Value) -> Result<Said, String> {
         return Err(format!("its task ended as {state}: {text}"));
     }
     let task = of["task"].as_str().unwrap_or_default().to_owned();
-    Ok(Said { task, asks: state == agents::ASKS_BACK, text })
+    Ok(Said { task, asks: state == agents::INPUT_REQUIRED, text })
 }
 
 impl Data {
