@@ -1,4 +1,4 @@
-//! Which families are stopped, and how RocksDB's errors become ours.
+//! The stopped families, and the mapping of RocksDB's errors.
 
 use super::Database;
 use crate::{Family, ReadError, WriteError};
@@ -41,7 +41,7 @@ impl Damage {
 }
 
 impl Database {
-    /// What a failed read means. Damage stops the family from here on.
+    /// Maps the error of a read. Damage stops the family.
     pub(super) fn read_failed(&self, family: Family, error: Error) -> ReadError {
         let detail = error.into_string();
         if !is_damage(&detail) {
