@@ -36,7 +36,7 @@ pub enum EvidenceError {
     /// Strict CBOR of another shape.
     #[error("the evidence has the wrong shape: {0}")]
     Shape(String),
-    /// The key log does not hold, or does not accept who signed.
+    /// The key log is invalid, or does not accept the signer.
     #[error(transparent)]
     KeyLog(#[from] KeyLogError),
     /// The description does not hold.

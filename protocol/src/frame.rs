@@ -151,7 +151,7 @@ pub enum FrameError {
     /// Signed by another key than the peer's.
     #[error("frame refused: signed by {signer} on a stream with {peer}")]
     WrongKey {
-        /// Who signed.
+        /// The signer.
         signer: PublicKey,
         /// Whose stream it is.
         peer: PublicKey,

@@ -233,7 +233,7 @@ impl Value {
         Ok(value)
     }
 
-    /// The bytes to keep.
+    /// Encodes it for storage.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let wire = match self {
