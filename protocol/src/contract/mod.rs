@@ -284,7 +284,7 @@ impl std::fmt::Display for Grade {
     }
 }
 
-/// Does a capability, `server/tool` or `server/*`, cover a tool, or another capability that is no wider?
+/// Whether a capability (`server/tool` or `server/*`) covers a tool or another capability.
 #[must_use]
 pub fn covers(capability: &str, tool: &str) -> bool {
     let server = |name: &str| name.split_once('/').map(|(server, _)| server.to_owned());
@@ -309,7 +309,7 @@ impl Contract {
         if problems.is_empty() { Ok(contract) } else { Err(problems) }
     }
 
-    /// What a schema cannot say; nothing where all is well.
+    /// The rules beyond the schema; none if all hold.
     #[must_use]
     pub fn check(&self) -> Vec<ContractProblem> {
         let mut problems = Vec::new();
@@ -375,7 +375,7 @@ impl Contract {
         problems
     }
 
-    /// Names what the contract says: SHA-256 of its canonical JSON (RFC 8785), defaults filled in.
+    /// SHA-256 of its canonical JSON (RFC 8785) with defaults filled in.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let json = serde_json_canonicalizer::to_vec(self).expect("a contract holds nothing that JSON does not");
