@@ -79,7 +79,7 @@ impl Control {
                 Progress::Failed(why) => return Err(AgentError::Failed(format!("the job failed: {why}"))),
                 Progress::Interrupted if used > self.budget => {
                     let budget_ms = self.budget.as_millis();
-                    return Err(AgentError::Failed(format!("the job was stopped: it used up its {budget_ms} ms")));
+                    return Err(AgentError::Failed(format!("the job was stopped: it exceeded its {budget_ms} ms")));
                 }
                 Progress::Interrupted => tokio::task::yield_now().await,
             }

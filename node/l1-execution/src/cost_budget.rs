@@ -16,7 +16,7 @@ const MICROS: u128 = 1_000_000;
 
 /// The budget is exhausted for now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it used up what it may cost (class.cost.{what}: {most} in {per_s} s); it may go on in {again_s} s")]
+#[error("its cost budget is exhausted (class.cost.{what}: {most} in {per_s} s); it may continue in {again_s} s")]
 pub struct Exhausted {
     /// `cpu_ms`, `tokens` or `spend`.
     pub what: &'static str,

@@ -53,7 +53,7 @@ async fn answer(hard: &HardAgent, record: &JobRecord, outputs: &Values, out: &Ou
         Outcome::Done => {}
         Outcome::Overrun => {
             let budget = hard.class.budget_us;
-            return Err(AgentError::Failed(format!("job {} was stopped: it used up its {budget} µs", record.number)));
+            return Err(AgentError::Failed(format!("job {} was stopped: it exceeded its {budget} µs", record.number)));
         }
         Outcome::Failed => {
             let (_, why) = hard.cell.run_state();

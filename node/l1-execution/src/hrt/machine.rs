@@ -44,7 +44,7 @@ pub enum ArriveError {
     #[error("too many jobs wait already")]
     Full,
     /// There is no such task, or it is periodic.
-    #[error("no task takes jobs there")]
+    #[error("there is no sporadic task at that index")]
     NoTask,
 }
 

@@ -83,14 +83,14 @@ impl Collector {
     fn apply_overrun_policy(&self, place: usize, cell: &Arc<AgentCell>, failed: Option<&str>) {
         match (failed, cell.on_overrun) {
             (None, OnOverrun::Suspend) => {
-                cell.set_run_state(RunState::Suspended, "it took more than its budget");
+                cell.set_run_state(RunState::Suspended, "it exceeded its budget");
                 (self.commands)(Command::Suspend { place });
             }
             (None, OnOverrun::Degrade) if self.degrade.is_some() => {
                 (self.commands)(Command::Suspend { place });
                 match self.degrade.as_ref().map(|degrade| degrade(cell)) {
                     Some(Err(reason)) => cell.set_run_state(RunState::Broken, &reason),
-                    _ => cell.set_run_state(RunState::Degraded, "it took more than its budget, and runs on without a promise"),
+                    _ => cell.set_run_state(RunState::Degraded, "it exceeded its budget, and runs on without a guarantee"),
                 }
             }
             (why, _) => match cell.template.make() {

@@ -232,7 +232,7 @@ impl fmt::Display for Refused {
                     format_ns(wanted_ns)
                 )
             }
-            Reason::TooComplex => "it would take too long, and nothing is promised without one".to_owned(),
+            Reason::TooComplex => "it would take too long, and nothing is admitted without a proof".to_owned(),
             Reason::NoCore => "this node keeps no core for hard real-time".to_owned(),
         };
         write!(f, "\n  proof      {proof}")?;
@@ -245,7 +245,7 @@ impl fmt::Display for Refused {
                 format!("a period of at least {} µs{too} is admitted", least.div_ceil(1_000))
             }
             Some(Hint::MaxWcetNs(_)) | None => {
-                "no budget and no period of it would be admitted; take away another agent".to_owned()
+                "no budget and no period of it would be admitted; remove another agent".to_owned()
             }
         };
         write!(f, "\n  what now   {hint}")

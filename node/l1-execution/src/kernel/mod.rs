@@ -100,7 +100,7 @@ pub enum AdmitError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReserveError {
     /// The contract has no guarantee to reserve.
-    #[error("only hard real-time contracts can be reserved for: the others are promised nothing that could be held")]
+    #[error("only hard real-time contracts can be reserved: the others have no guarantee")]
     NothingToHold,
     /// The contract is not admitted.
     #[error(transparent)]
@@ -438,7 +438,7 @@ impl Kernel {
             }
             Privilege::Full | Privilege::Limited => {
                 let late = machine::format_ns(hardware.wake_p999_ns);
-                format!("1 of 1,000 wake-ups comes {late} late or later")
+                format!("1 of 1,000 wake-ups is late by {late} or more")
             }
         }
     }

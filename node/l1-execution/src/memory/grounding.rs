@@ -97,7 +97,7 @@ fn answer_texts(outputs: &[Made], notes: bool) -> Result<Vec<String>, &'static s
             Made::Artifact { artifact, append, .. } => {
                 let named = artifact.name.is_some() || artifact.description.is_some();
                 if named || artifact.metadata.is_some() || artifact.extensions.is_some() {
-                    return Err("it says something beside its text");
+                    return Err("it has content besides its text");
                 }
                 let text = texts.entry(&artifact.artifact_id).or_default();
                 if !append {
@@ -119,13 +119,13 @@ fn answer_texts(outputs: &[Made], notes: bool) -> Result<Vec<String>, &'static s
 fn add(text: &mut String, parts: &[Part], notes: bool) -> Result<(), &'static str> {
     for part in parts {
         if part.filename.is_some() || part.metadata.is_some() {
-            return Err("it says something beside its text");
+            return Err("it has content besides its text");
         }
         match &part.content {
             PartContent::Text(more) => text.push_str(more),
             PartContent::Data(Value::Object(data)) if notes && data.keys().all(|key| NOTES.contains(&key.as_str())) => {
             }
-            _ => return Err("it answers with what is no text"),
+            _ => return Err("it has content that is not text"),
         }
     }
     Ok(())

@@ -102,7 +102,7 @@ impl Model {
         calls: SystemCalls,
     ) -> Result<Model, ModelError> {
         let RuntimeSpec::Model { prompt, endpoints, temperature } = runtime else {
-            return Err(ModelError::Client("it is no model agent".to_owned()));
+            return Err(ModelError::Client("it is not a model agent".to_owned()));
         };
         let policy = &contract.model;
         let allowed =
@@ -163,7 +163,7 @@ impl Model {
         match machine::order(&expected, aim) {
             Ok(order) => Ok(order.into_iter().map(|index| &self.endpoints[index]).collect()),
             Err(wait) => Err(AgentError::Rejected(format!(
-                "its models are busy: a first word would come after {} ms, and its contract aims at {}; try again in {} ms",
+                "its models are busy: the first token is expected after {} ms, and its contract aims at {}; try again in {} ms",
                 wait.as_millis(),
                 aim.as_millis(),
                 wait.saturating_sub(aim).as_millis().max(1)
@@ -176,7 +176,7 @@ impl Model {
         let mut messages = chat::messages(&self.prompt, turn);
         if let Some(memory) = &self.memory {
             let recalled = memory.recall(&turn.text(), memory.recall_default()).await;
-            let recalled = recalled.map_err(|error| AgentError::internal("its memory cannot be asked", error))?;
+            let recalled = recalled.map_err(|error| AgentError::internal("its memory cannot be searched", error))?;
             if !recalled.is_empty() {
                 messages.insert(1, chat::passages_message(&recalled, self.must_cite));
             }
@@ -216,7 +216,7 @@ impl Model {
     /// One system call for the model; gives the text for the model.
     async fn call(&self, call: &ChatToolCall, spent: &mut Spent) -> String {
         if spent.calls.len() as u64 >= self.calls {
-            return format!("error: a turn may call {} tools, and has", self.calls);
+            return format!("error: the turn has made all {} tool calls that it may make", self.calls);
         }
         let (outcome, record) = self.tools.invoke(&call.function.name, &call.function.arguments).await;
         spent.calls.push(record);
@@ -275,8 +275,8 @@ impl Model {
         if unaffordable == failures.len() {
             let again_s = self.budget.again_s();
             return Err(AgentError::Rejected(format!(
-                "what is left of what it may cost (class.cost) is less than the prompt needs, about {prompt_tokens} \
-                 tokens; it may go on in {again_s} s"
+                "the rest of its cost budget (class.cost) is less than the prompt needs, about {prompt_tokens} tokens; it \
+                 may continue in {again_s} s"
             )));
         }
         Err(AgentError::Failed(format!("no endpoint answered: {}", failures.join("; "))))

@@ -214,7 +214,7 @@ impl Process {
         }
         let artifact = self.made(kind, code)?;
         let loaded =
-            load(&artifact).map_err(|error| CompileError::Broken(format!("an artifact of no use: {error:#}")))?;
+            load(&artifact).map_err(|error| CompileError::Broken(format!("an invalid artifact: {error:#}")))?;
         self.keep(kind, code, &artifact);
         Ok(loaded)
     }
@@ -237,7 +237,7 @@ impl Process {
         file.take(ARTIFACT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         let (mac, artifact) = bytes.split_at_checked(MAC_BYTES)?;
         if mac != self.mac(&name, artifact) {
-            tracing::warn!(name = hex(&name), "a compiled module is not as this node wrote it; it is compiled anew");
+            tracing::warn!(name = hex(&name), "the MAC of a cached module is invalid; the module is compiled again");
             return None;
         }
         Some(artifact.to_vec())

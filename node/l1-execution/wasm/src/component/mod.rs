@@ -118,7 +118,7 @@ impl Components {
     fn compile(&self, code: &[u8]) -> Result<AgentPre<Data>, String> {
         let component = self.compiler.component(&self.engine, code).map_err(|error| error.to_string())?;
         let linked = self.linker.instantiate_pre(&component).map_err(|error| format!("{error:#}"))?;
-        AgentPre::new(linked).map_err(|error| format!("it is no component of the world `agent`: {error:#}"))
+        AgentPre::new(linked).map_err(|error| format!("it is not a component of the world `agent`: {error:#}"))
     }
 
     /// Compiles a component; the contract limits its instances.
@@ -325,7 +325,7 @@ impl Guests {
             Ok(Err(reason)) => return Err(AgentError::Failed(reason)),
             Err(error) if data.over => {
                 return Err(AgentError::Failed(format!(
-                    "it used up its {} bytes of memory: {error:#}",
+                    "it exceeded its {} bytes of memory: {error:#}",
                     self.memory_bytes
                 )));
             }
@@ -333,8 +333,8 @@ impl Guests {
                 let interrupted = error.downcast_ref::<wasmtime::Trap>() == Some(&wasmtime::Trap::Interrupt);
                 let budget_ms = self.budget.as_millis();
                 return Err(AgentError::Failed(match interrupted {
-                    true => format!("it was stopped: it used up its {budget_ms} ms"),
-                    false => format!("it broke down: {error:#}"),
+                    true => format!("it was stopped: it exceeded its {budget_ms} ms"),
+                    false => format!("it failed: {error:#}"),
                 }));
             }
         };
