@@ -1,10 +1,10 @@
 //! L1: the runtimes that agents run on.
 //!
-//! **Inputs**: what an agent file says of its runtime; turns (one message of a task each). **Outputs**: artifacts,
-//! messages and states as the agent makes them.
+//! **Inputs**: the runtime in an agent file; turns (one message of a task each). **Outputs**: the artifacts, messages and
+//! states of the agent.
 //!
-//! **Invariants**: a turn that is dropped stops; an agent's program dies with the node, and its children with it;
-//! outputs wait until they are taken.
+//! **Invariants**: a dropped turn stops; an agent's program ends with the node, with its children; outputs are queued until
+//! they are received.
 //!
 //! **Never knows**: who asks, other nodes, where tasks are kept.
 

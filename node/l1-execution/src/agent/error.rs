@@ -11,14 +11,14 @@ pub enum AgentError {
         /// What happened to it.
         why: String,
     },
-    /// The agent says that the request is not for it.
+    /// The agent rejected the request.
     #[error("rejected: {0}")]
     Rejected(String),
     /// The agent failed.
     #[error("{0}")]
     Failed(String),
-    /// Something of this node that the agent works with failed. What exactly, with its paths and addresses, is the
-    /// operator's, and stands in the log.
+    /// A part of this node that the agent uses failed. The details, with paths and addresses, are only in the log, for the
+    /// operator.
     #[error("{0}; the log of its node says why")]
     Internal(&'static str),
     /// The agent answered with an error of A2A or of JSON-RPC.
@@ -26,21 +26,21 @@ pub enum AgentError {
     Refused {
         /// JSON-RPC code.
         code: i32,
-        /// The agent's words.
+        /// The message of the agent.
         message: String,
-        /// The error's `data`, where that is a list.
+        /// The `data` of the error, if it is a list.
         details: Vec<serde_json::Value>,
     },
     /// The agent's program answered with something that is not A2A.
     #[error("the agent's program answered with {0}")]
     NotA2a(String),
-    /// Nobody takes the outputs any more: the turn was cancelled.
+    /// The receiver of the outputs is gone: the turn was cancelled.
     #[error("the turn was cancelled")]
     Cancelled,
 }
 
 impl AgentError {
-    /// `what` failed, which whoever asked may know; `detail` goes to the log.
+    /// `what` is shown to the caller; `detail` goes to the log.
     #[must_use]
     pub fn internal(what: &'static str, detail: impl std::fmt::Display) -> AgentError {
         tracing::warn!(%detail, "a turn failed: {what}");

@@ -14,28 +14,28 @@ pub use output::{Made, Output, Outputs};
 
 /// An agent that runs in the node's own process.
 pub trait Agent: Send + Sync + 'static {
-    /// Works on one message. What it makes goes to `out` as it is made; returning ends the turn, with the task
-    /// completed unless `out` was told otherwise. The future is dropped when the task is cancelled.
+    /// Processes one message, and emits its outputs to `out`. Returning ends the turn; the task is completed unless a status
+    /// says otherwise. The future is dropped when the task is cancelled.
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>>;
 
-    /// Turns that it runs at once, where it has a bound of its own; beyond, they fail.
+    /// The concurrent turns that it allows, if it has a limit; further ones fail.
     fn turns_max(&self) -> Option<usize> {
         None
     }
 
-    /// True for an agent that makes its tasks itself, and may answer without one: until it put [`Made::Begun`] or
-    /// [`Made::Reply`], nobody knows which it will be.
+    /// True for an agent that creates its tasks itself and may answer without one: which of both is known only once it emits
+    /// [`Made::Begun`] or [`Made::Reply`].
     fn may_reply(&self) -> bool {
         false
     }
 
-    /// What the agent says of itself beside its agent file, once it is up.
+    /// The own card of the agent, once it is up.
     fn own_card(&self) -> Option<OwnCard> {
         None
     }
 
-    /// A task is cancelled while it waits for its next message; gives the agent's words, if it has any. `remembered` is
-    /// what the agent asked to have kept for it.
+    /// Cancels a task that waits for its next message; gives the agent's message, if any. `remembered` is the state that the
+    /// agent stored for the task.
     fn cancel<'a>(
         &'a self,
         _remembered: &'a str,
@@ -71,10 +71,10 @@ pub enum AgentState {
     },
 }
 
-/// What an agent's own card says that is not in its agent file.
+/// The parts of an agent's own card that are not in its agent file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OwnCard {
-    /// The extensions that it supports, or requires: A2A's AgentExtension.
+    /// The extensions that it supports or requires (A2A AgentExtension).
     pub extensions: Vec<a2a::AgentExtension>,
     /// Media types that it reads.
     pub input_modes: Vec<String>,
@@ -82,10 +82,10 @@ pub struct OwnCard {
     pub output_modes: Vec<String>,
 }
 
-/// A2A's `metadata`, as a2a-lf has it.
+/// A2A's `metadata`, in the type of a2a-lf.
 pub type Metadata = HashMap<String, serde_json::Value>;
 
-/// One message of a task, to be worked on.
+/// One message of a task, to be processed.
 #[derive(Debug, Clone)]
 pub struct Turn {
     /// The task.
@@ -94,22 +94,22 @@ pub struct Turn {
     pub context_id: String,
     /// The new message.
     pub message: Message,
-    /// What was said in the task before, oldest first.
+    /// The earlier messages of the task, oldest first.
     pub history: Vec<Message>,
-    /// What was made in the task before.
+    /// The artifacts of the task so far.
     pub artifacts: Vec<Artifact>,
-    /// What the runtime asked to have kept for this task in the turn before.
+    /// The state that the runtime stored in the previous turn of the task.
     pub remembered: Option<String>,
-    /// What travels beside the message.
+    /// The parameters of the message.
     pub parameters: Parameters,
 }
 
-/// What travels beside a message.
+/// The parameters of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
-    /// URIs of the A2A extensions that the client would like to use.
+    /// URIs of the A2A extensions that the client requests.
     pub extensions: Vec<String>,
-    /// Who asks, the origin first.
+    /// The chain of principals, the origin first.
     pub principals: Vec<String>,
     /// W3C `traceparent` of the turn, when it is traced.
     pub traceparent: Option<String>,
@@ -124,7 +124,7 @@ pub struct Parameters {
 }
 
 impl Turn {
-    /// All text of the message, its parts joined by line ends.
+    /// The text parts of the message, joined by line breaks.
     #[must_use]
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self.message.parts.iter().filter_map(Part::as_text).collect();

@@ -17,29 +17,29 @@ const WITHHELD_BYTES_MAX: usize = 2 << 20;
 /// One output of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Made {
-    /// An artifact, or more of one.
+    /// An artifact, or a piece of one.
     Artifact {
         /// The artifact, or the parts to append to it.
         artifact: Artifact,
         /// True: append to the artifact of that id.
         append: bool,
-        /// True: nothing more will be appended.
+        /// True: this is the last piece.
         last: bool,
     },
-    /// Where the task stands: `WORKING` with a word on progress, or how the turn ends.
+    /// The status of the task: `WORKING` with a progress message, or the end of the turn.
     Status(TaskState, Option<Message>),
-    /// Something to be kept for the task's next turn; not shown to anybody.
+    /// State for the next turn of the task; shown to nobody.
     Remember(String),
-    /// An agent that may answer without a task made one. What it put before this is how its task begins.
+    /// An agent that may answer without a task created one. Earlier outputs are part of its beginning.
     Begun {
-        /// `SUBMITTED` or `WORKING`; how a turn ends is a status.
+        /// `SUBMITTED` or `WORKING`; the end of a turn is a status.
         state: TaskState,
         /// The task's `metadata`.
         metadata: Option<Metadata>,
     },
-    /// The agent's whole answer, for which it made no task.
+    /// The complete answer of an agent that created no task.
     Reply(Message),
-    /// A status or an artifact, with the `metadata` of the event that brought it.
+    /// A status or an artifact, with the `metadata` of its event.
     Annotated(Box<Made>, Metadata),
 }
 
@@ -168,7 +168,7 @@ impl Output {
         self.sender.send(made).await.map_err(|_| AgentError::Cancelled)
     }
 
-    /// A whole artifact of text.
+    /// Emits a whole text artifact.
     ///
     /// # Errors
     /// [`AgentError::Cancelled`].
@@ -176,7 +176,7 @@ impl Output {
         self.chunk(artifact_id, text, false, true).await
     }
 
-    /// A piece of an artifact of text: the first with `append` false, the last with `last` true.
+    /// Emits a piece of a text artifact: the first with `append` false, the last with `last` true.
     ///
     /// # Errors
     /// [`AgentError::Cancelled`].

@@ -13,9 +13,9 @@ pub enum StartError {
     /// The agent file names a native agent that this node does not have.
     #[error("there is no native agent {name:?}; this node has {known}")]
     UnknownBuiltin {
-        /// What was asked for.
+        /// The name in the agent file.
         name: String,
-        /// What there is.
+        /// The native agents of this node.
         known: String,
     },
     /// The agent file has no contract.
@@ -32,14 +32,14 @@ pub enum StartError {
         /// Why.
         reason: String,
     },
-    /// The contract is one of hard real-time, and the runtime cannot keep it.
+    /// The runtime cannot keep a hard real-time contract.
     #[error("agent {name:?} has a contract of class {class}, and {why}")]
     Class {
         /// Which agent.
         name: String,
         /// Its class.
         class: &'static str,
-        /// Why that cannot be.
+        /// Why.
         why: &'static str,
     },
     /// The scheduler refused it.
@@ -47,7 +47,7 @@ pub enum StartError {
     Admission {
         /// Which agent.
         name: String,
-        /// The proof, or what the machine lacks.
+        /// The proof, or the missing capability of the machine.
         reason: AdmitError,
     },
     /// Its module cannot be read or run.

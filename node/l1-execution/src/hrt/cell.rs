@@ -20,7 +20,7 @@ const RECORDS: usize = 256;
 pub enum Outcome {
     /// By itself.
     Done,
-    /// It was stopped when its budget was used up.
+    /// It was stopped at the end of its budget.
     Overrun,
     /// It failed.
     Failed,

@@ -209,17 +209,17 @@ fn unruly() -> Vec<Case<'static>> {
         (
             "a pointer out of range",
             Guest { on_message: "(return (i32.const -16))", ..HONEST },
-            Ends::Failed("it broke down: pointer out of bounds of memory"),
+            Ends::Failed("it failed: pointer out of bounds of memory"),
         ),
         (
             "an unaligned pointer",
             Guest { on_message: "(return (i32.const 17))", ..HONEST },
-            Ends::Failed("it broke down: return pointer not aligned"),
+            Ends::Failed("it failed: return pointer not aligned"),
         ),
         (
             "room for the host out of range",
             Guest { realloc: "(return (i32.const -8))", ..HONEST },
-            Ends::Failed("it broke down: realloc return: beyond end of memory"),
+            Ends::Failed("it failed: realloc return: beyond end of memory"),
         ),
     ]
 }
