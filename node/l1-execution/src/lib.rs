@@ -30,6 +30,7 @@ pub mod process;
 pub mod realtime;
 pub mod secrets;
 mod sse;
+mod start_error;
 mod syscalls;
 pub mod tools;
 

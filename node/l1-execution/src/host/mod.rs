@@ -1,7 +1,6 @@
 //! The agents that run on this node.
 
 mod bind;
-mod error;
 mod start;
 mod status;
 mod turns;
@@ -25,8 +24,8 @@ use crate::process::{ProcessAgent, ProcessConfig};
 use crate::syscalls::SystemCalls;
 
 pub use crate::ports::{Connect, Loaded, Ports, Scheduling, SoftRuntime};
+pub use crate::start_error::StartError;
 pub use bind::Binding;
-pub use error::StartError;
 pub use status::{AgentStatus, TurnStatus};
 
 /// Makes a native agent from the `config` of its agent file; relative paths in it start at the given folder.

@@ -173,7 +173,7 @@ impl WorstGrade {
 
 /// Formats nanoseconds for people.
 #[must_use]
-pub fn format_ns(ns: u64) -> String {
+pub fn show_ns(ns: u64) -> String {
     let with = |value: f64, unit: &str| {
         let digits = if value >= 100.0 { 0 } else { 2 };
         let text = format!("{value:.digits$}");
@@ -189,7 +189,7 @@ pub fn format_ns(ns: u64) -> String {
 }
 
 fn describe(task: &Task) -> String {
-    format!("{} every {}, done within {}", format_ns(task.wcet_ns), format_ns(task.period_ns), format_ns(task.deadline_ns))
+    format!("{} every {}, done within {}", show_ns(task.wcet_ns), show_ns(task.period_ns), show_ns(task.deadline_ns))
 }
 
 impl fmt::Display for Refused {
@@ -214,22 +214,22 @@ impl fmt::Display for Refused {
             }
             Reason::Demand { at_ns, excess_ns } => format!(
                 "in the {} after all are released at once, {} must be done: {} too much",
-                format_ns(at_ns),
-                format_ns(at_ns + excess_ns),
-                format_ns(excess_ns)
+                show_ns(at_ns),
+                show_ns(at_ns + excess_ns),
+                show_ns(excess_ns)
             ),
             Reason::Response { task, deadline_ns, excess_ns } => format!(
                 "{} may take {}, and its deadline is {}",
                 whose(task),
-                format_ns(deadline_ns + excess_ns),
-                format_ns(deadline_ns)
+                show_ns(deadline_ns + excess_ns),
+                show_ns(deadline_ns)
             ),
             Reason::Jitter { task, bound_ns, wanted_ns } => {
                 format!(
                     "the response of {} may vary by {}, and it bears {}",
                     whose(task),
-                    format_ns(bound_ns),
-                    format_ns(wanted_ns)
+                    show_ns(bound_ns),
+                    show_ns(wanted_ns)
                 )
             }
             Reason::TooComplex => "it would take too long, and nothing is admitted without a proof".to_owned(),

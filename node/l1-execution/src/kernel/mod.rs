@@ -244,7 +244,7 @@ impl Kernel {
     ///
     /// # Errors
     /// See [`AdmitError`].
-    pub fn run_hard(&self, name: &str, contract: &Contract, class: &Hrt, module: &[u8]) -> Result<HardAgent, AdmitError> {
+    pub fn run_hard(&self, name: &str, contract: &Contract, hrt: &Hrt, module: &[u8]) -> Result<HardAgent, AdmitError> {
         let hardware = self.hardware().ok_or(AdmitError::NotProbed)?;
         let wanted = machine::grade_wanted(contract);
         if hardware.grade > wanted {
@@ -259,16 +259,16 @@ impl Kernel {
                 Some(Guarantee { core, response_bound_ns, jitter_bound_ns }) => {
                     Admitted { core, response_bound_ns, jitter_bound_ns, test: "reserved" }
                 }
-                None => plan.admit(name, contract, class, hardware.wake_ns()).map_err(AdmitError::Refused)?,
+                None => plan.admit(name, contract, hrt, hardware.wake_ns()).map_err(AdmitError::Refused)?,
             }
         };
-        let started = self.start_agent(name, contract, class, module, admitted);
+        let started = self.start_agent(name, contract, hrt, module, admitted);
         let mut plan = self.plan();
         match (&started, claim) {
             (Ok(_), Some(id)) => self.reservations().consume(&id),
             (Ok(_), None) => {}
             // The reservation stays until it expires.
-            (Err(_), Some(id)) if self.reservations().is_held(&id, now_ns()) => drop(plan.rename(name, &plan_name(&id))),
+            (Err(_), Some(id)) if self.reservations().holds(&id, now_ns()) => drop(plan.rename(name, &plan_name(&id))),
             (Err(_), _) => drop(plan.release(name)),
         }
         drop(plan);
@@ -437,7 +437,7 @@ impl Kernel {
                 "real-time scheduling is not permitted (run the node as root, or with `ulimit -r 95`)".to_owned()
             }
             Privilege::Full | Privilege::Limited => {
-                let late = machine::format_ns(hardware.wake_p999_ns);
+                let late = machine::show_ns(hardware.wake_p999_ns);
                 format!("1 of 1,000 wake-ups is late by {late} or more")
             }
         }

@@ -119,7 +119,7 @@ impl Reservations {
 
     /// Whether one exists.
     #[must_use]
-    pub fn is_held(&self, id: &str, now_ns: u64) -> bool {
+    pub fn holds(&self, id: &str, now_ns: u64) -> bool {
         self.0.get(id).is_some_and(|held| held.until_ns > now_ns)
     }
 
@@ -186,7 +186,7 @@ mod tests {
         all.prepare("a", key(1), [7; 32], 0, SECOND);
         all.confirm("a", key(1), 0, SECOND).expect("held");
         assert_eq!(all.check_claim("a", &[7; 32], 0), Ok(()));
-        assert!(all.is_held("a", 0));
+        assert!(all.holds("a", 0));
         all.consume("a");
         assert_eq!(all.check_claim("a", &[7; 32], 0), Err(LeaseError::Unknown));
         all.prepare("b", key(1), [7; 32], 0, SECOND);
