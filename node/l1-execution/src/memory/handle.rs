@@ -56,7 +56,7 @@ impl Memory {
         &self.namespace.name
     }
 
-    /// Passages that a model is handed with each message.
+    /// Passages that are recalled for each message.
     #[must_use]
     pub fn recall_default(&self) -> usize {
         self.recall
