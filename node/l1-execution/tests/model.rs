@@ -404,7 +404,7 @@ async fn a_model_that_calls_for_ever_is_held_to_its_calls() {
     let (model, files) = with_files(&stub, &json!({ "capabilities": ["files/*"], "compute": { "calls_per_turn": 5 } }));
     let (said, data, ended) = run(&model, turn("Read x.")).await;
     assert_eq!(ended, Ok(()));
-    assert!(said.starts_with("told: error: a turn may call 5 tools"), "{said}");
+    assert!(said.starts_with("told: error: the turn has made all 5 tool calls"), "{said}");
     assert_eq!((files.0.load(Ordering::SeqCst), data["tools"].as_array().map(Vec::len)), (5, Some(5)));
 }
 

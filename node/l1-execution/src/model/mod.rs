@@ -163,7 +163,8 @@ impl Model {
         match machine::order(&expected, aim) {
             Ok(order) => Ok(order.into_iter().map(|index| &self.endpoints[index]).collect()),
             Err(wait) => Err(AgentError::Rejected(format!(
-                "its models are busy: the first token is expected after {} ms, and its contract aims at {}; try again in {} ms",
+                "its models are busy: the first token is expected after {} ms, and its contract aims at {}; try again in \
+                 {} ms",
                 wait.as_millis(),
                 aim.as_millis(),
                 wait.saturating_sub(aim).as_millis().max(1)
