@@ -39,7 +39,7 @@ pub trait Agent: Send + Sync + 'static {
     fn cancel<'a>(
         &'a self,
         _remembered: &'a str,
-        _beside: &'a Parameters,
+        _parameters: &'a Parameters,
     ) -> BoxFuture<'a, Result<Option<Message>, AgentError>> {
         Box::pin(async { Ok(None) })
     }
