@@ -78,7 +78,7 @@ fn end(work: u64, higher: &[Task], steps: &mut usize) -> Result<u64, Reason> {
     fixpoint(work, work, higher, released, steps)
 }
 
-/// When a job that waits for `work` and for `higher` starts; whoever arrives at that instant goes first.
+/// The start of a job that waits for `work` and for `higher`; jobs that arrive at that instant go first.
 fn start(work: u64, higher: &[Task], steps: &mut usize) -> Result<u64, Reason> {
     let released = |task: &Task, until: u64| ((until + task.jitter_ns) / task.period_ns + 1) * task.wcet_ns;
     fixpoint(work, work, higher, released, steps)

@@ -66,7 +66,7 @@ pub enum Entry {
         place: u32,
         /// What it says.
         text: String,
-        /// Who kept it.
+        /// Who stored it.
         by: String,
         /// Its vector, a signed byte for each place.
         #[serde(with = "serde_bytes")]

@@ -201,14 +201,14 @@ fn load_component(engine: &Engine, artifact: &[u8]) -> wasmtime::Result<Componen
 }
 
 impl Process {
-    /// What was made of `code`, kept or new, as `load` takes it.
+    /// Loads the artifact of `code` from the cache, or compiles it.
     fn loaded<T>(
         &self,
         kind: Kind,
         code: &[u8],
         load: impl Fn(&[u8]) -> wasmtime::Result<T>,
     ) -> Result<T, CompileError> {
-        // What another version of this program made is made anew.
+        // An artifact of another version of this program is compiled again.
         if let Some(loaded) = self.kept(kind, code).and_then(|artifact| load(&artifact).ok()) {
             return Ok(loaded);
         }
@@ -219,14 +219,14 @@ impl Process {
         Ok(loaded)
     }
 
-    /// What code of that kind is kept under.
+    /// The cache key of code of that kind.
     fn name(kind: Kind, code: &[u8]) -> Digest {
         digest(&[kind.word().as_bytes(), b"\0", &digest(code)].concat())
     }
 
-    /// What only this node can write in front of an artifact.
+    /// The MAC of an artifact, which only this node can compute.
     fn mac(&self, name: &Digest, artifact: &[u8]) -> Digest {
-        // Of fixed length, so that nothing can be put behind it.
+        // All inputs have a fixed length, which prevents length extension.
         digest(&[self.key.as_slice(), name, &digest(artifact)].concat())
     }
 
@@ -243,7 +243,7 @@ impl Process {
         Some(artifact.to_vec())
     }
 
-    /// Keeps an artifact for the next time; without it that only takes longer.
+    /// Caches an artifact; a failure only costs time later.
     fn keep(&self, kind: Kind, code: &[u8], artifact: &[u8]) {
         let name = Process::name(kind, code);
         let kept = self.scratch().and_then(|(path, mut file)| {
@@ -255,7 +255,7 @@ impl Process {
         }
     }
 
-    /// Takes the oldest away when there is too much.
+    /// Deletes the oldest artifacts beyond the limit.
     fn sweep(&self) -> std::io::Result<()> {
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -275,7 +275,7 @@ impl Process {
         Ok(())
     }
 
-    /// A new file in the folder that nobody else reads or writes.
+    /// A new private temporary file in the folder.
     fn scratch(&self) -> std::io::Result<(PathBuf, fs::File)> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
@@ -285,7 +285,7 @@ impl Process {
         Ok((path, file))
     }
 
-    /// Has a process make something of `code`.
+    /// Compiles `code` in a child process; gives the artifact.
     fn made(&self, kind: Kind, code: &[u8]) -> Result<Vec<u8>, CompileError> {
         let nowhere = |error: std::io::Error| CompileError::NoProcess(error.to_string());
         let (path, file) = self.scratch().map_err(nowhere)?;
