@@ -15,7 +15,7 @@ mod telemetry;
 
 use std::process::ExitCode;
 
-use althing_execution::realtime::{RtPriorities, Level};
+use althing_execution::realtime::{Level, RtPriorities};
 use clap::Parser as _;
 
 use args::{Args, Command};

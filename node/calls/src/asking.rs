@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
 use althing_communication::Priority;
 use althing_discovery::{Among, Nearness};
-use althing_execution::agents::{AgentCalls, Question, AgentReply};
+use althing_execution::agents::{AgentCalls, AgentReply, Question};
 use althing_protocol::AgentId;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use althing_execution::memory::{Embedder, Removal, MEMORY, Memories, Memory, MemoryError, MemoryServer, TEXT_BYTES_MAX};
+use althing_execution::memory::{Embedder, MEMORY, Memories, Memory, MemoryError, MemoryServer, Removal, TEXT_BYTES_MAX};
 use althing_execution::tools::{ContractGate, ToolError, Tools};
 use althing_protocol::contract;
 use althing_store::{MemoryStore, Range, RocksStore, Store, StoreConfig};

@@ -12,7 +12,7 @@ mod link;
 mod neighbour;
 mod wasm;
 
-use althing_execution::realtime::{RtPriorities, Level};
+use althing_execution::realtime::{Level, RtPriorities};
 
 /// As the node's own program.
 #[cfg(target_os = "linux")]

@@ -10,7 +10,7 @@ use althing_execution::hrt::{
     Executor, ExecutorConfig, Fiber, Interrupt, JobRecord, Outcome, Params, Progress, SIGNALS_MAX, Template, Values,
 };
 use althing_execution::kernel::{Kernel, KernelConfig};
-use althing_execution::realtime::{RtPriorities, Lateness, Level, cores, now_ns};
+use althing_execution::realtime::{Lateness, Level, RtPriorities, cores, now_ns};
 use althing_protocol::contract::OnOverrun;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use althing_execution::hrt::{JobRecord, Outcome};
 use althing_execution::kernel::{HardAgent, Kernel};
-use althing_execution::realtime::{RtPriorities, Level, now_ns, sleep_until, spawn};
+use althing_execution::realtime::{Level, RtPriorities, now_ns, sleep_until, spawn};
 use althing_protocol::Contract;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_execution::memory::{Removal, Memory, MemoryError, Overview, Recalled};
+use althing_execution::memory::{Memory, MemoryError, Overview, Recalled, Removal};
 use althing_node::Node;
 use axum::Json;
 use axum::extract::{Path, State};

@@ -16,7 +16,7 @@ use super::signals::{Input, Signal, read};
 use super::stalls::Stalls;
 use super::watch::{SAMPLE_NS, Sentinel, Watchdog};
 use crate::admission::Policy;
-use crate::realtime::{RtPriorities, Level, faults_and_waits, now_ns, ran_ns, spawn};
+use crate::realtime::{Level, RtPriorities, faults_and_waits, now_ns, ran_ns, spawn};
 
 /// Tasks of one executor.
 const TASKS_MAX: usize = 128;

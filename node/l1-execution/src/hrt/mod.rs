@@ -17,7 +17,7 @@ mod watch;
 
 pub use cell::{AgentCell, JobRecord, Outcome, RunState};
 pub use counters::{Histogram, JobCounters};
-pub use executor::{Executor, ExecutorConfig, BestEffortExecutor, AddedTask, AddError};
+pub use executor::{AddError, AddedTask, BestEffortExecutor, Executor, ExecutorConfig};
 pub use fiber::{Fiber, Interrupt, Progress, SIGNALS_MAX, Template, Values};
 pub use machine::Params;
 pub use signals::{Input, Signal, SignalError, Signals, read};

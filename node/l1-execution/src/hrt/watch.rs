@@ -9,7 +9,7 @@ use nix::sys::timer::{Expiration, TimerSetTimeFlags};
 use nix::sys::timerfd::{ClockId, TimerFd, TimerFlags};
 
 use super::fiber::Interrupt;
-use crate::realtime::{RtPriorities, Level, now_ns, sleep_until, spawn};
+use crate::realtime::{Level, RtPriorities, now_ns, sleep_until, spawn};
 
 /// The period of the sentinel's samples, nanoseconds.
 pub(super) const SAMPLE_NS: u64 = 500_000;

@@ -20,12 +20,13 @@ use tokio::sync::watch;
 
 use crate::admission::{Admitted, Config, Policy, Preemption};
 use crate::hrt::{
-    AgentCell, Executor, ExecutorConfig, Input, Interrupt, BestEffortExecutor, Params, AddError, SignalError, Signals, Template,
+    AddError, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Interrupt, Params, SignalError, Signals,
+    Template,
 };
-use crate::realtime::{RtPriorities, Level, HardwareProfile, PROBE_SAMPLES, cores, now_ns, probe};
+use crate::realtime::{HardwareProfile, Level, PROBE_SAMPLES, RtPriorities, cores, now_ns, probe};
 use reservations::{Reservations, plan_name};
 
-pub use machine::{Plan, Guarantee, Refused};
+pub use machine::{Guarantee, Plan, Refused};
 pub use reservations::LeaseError;
 pub use runtimes::TurnRuntimes;
 

@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::floor::Floor;
 use super::slots::Slots;
-use crate::realtime::{RtPriorities, Level};
+use crate::realtime::{Level, RtPriorities};
 
 /// How many tasks a soft real-time worker polls before it polls timers and sockets.
 const EVENT_INTERVAL: u32 = 8;

@@ -30,10 +30,10 @@ pub use error::MemoryError;
 pub(crate) use grounding::{Rule, release};
 pub use handle::Memory;
 pub use machine::PASSAGE_BYTES_MAX;
+use namespace::{Forget, Namespace};
 use rows::{Entry, Header, Name, Sealed};
 pub use rows::{MEMORY, Removal};
 pub use server::{MemoryServer, Offered, SERVER};
-use namespace::{Forget, Namespace};
 
 /// Gives milliseconds since 1970.
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use althing_store::{Batch, Durability, Range, Store};
 
 use super::error::MemoryError;
-use super::rows::{self, Entry, Removal, Header, MEMORY, Name};
+use super::rows::{self, Entry, Header, MEMORY, Name, Removal};
 use super::{Entropy, WallClock};
 use althing_store::seal::{NONCE_BYTES, Seal};
 

@@ -29,7 +29,7 @@ use crate::syscalls::SystemCalls;
 use crate::tools::{CallRecord, Tools};
 use crate::{binding, context};
 use chat::{ChatMessage, ChatToolCall};
-use endpoint::{Completion, Endpoint, EndpointError, ChatRequest};
+use endpoint::{ChatRequest, Completion, Endpoint, EndpointError};
 use machine::{ExpectedLatency, LatencyEstimate};
 
 /// Concurrent requests to one endpoint; others wait.

@@ -6,5 +6,5 @@ mod threads;
 
 pub(crate) use clock::moment;
 pub use clock::{faults_and_waits, now_ns, ran_ns, sleep_until};
-pub use probe::{Lateness, HardwareProfile, PROBE_SAMPLES, lateness, probe};
-pub use threads::{RtPriorities, Level, Privilege, cores, pin, spawn};
+pub use probe::{HardwareProfile, Lateness, PROBE_SAMPLES, lateness, probe};
+pub use threads::{Level, Privilege, RtPriorities, cores, pin, spawn};

@@ -5,7 +5,7 @@ use std::io;
 use althing_protocol::contract::Grade;
 
 use super::clock::{now_ns, sleep_until};
-use super::threads::{RtPriorities, Level, Privilege, spawn};
+use super::threads::{Level, Privilege, RtPriorities, spawn};
 
 /// Wake-ups of a first probe, a millisecond apart.
 pub const PROBE_SAMPLES: usize = 500;

@@ -19,7 +19,7 @@ use tracing::Instrument as _;
 
 use crate::context;
 use crate::definition::{Pins, Unfit};
-use crate::known::{Known, real_name, model_name};
+use crate::known::{Known, model_name, real_name};
 
 pub use crate::definition::Definition;
 pub use gate::{ContractGate, Denied, MakeGate, ToolCall, ToolGate, contract_gates};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use althing_execution::admission::Policy;
 use althing_execution::hrt::{
-    AgentCell, Executor, ExecutorConfig, Input, BestEffortExecutor, Outcome, Params, AddedTask, Signals, RunState,
+    AddedTask, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Outcome, Params, RunState, Signals,
 };
-use althing_execution::realtime::{RtPriorities, Level, cores};
+use althing_execution::realtime::{Level, RtPriorities, cores};
 use althing_protocol::contract::OnOverrun;
 use althing_wasm::{Hard, ModuleError};
 
