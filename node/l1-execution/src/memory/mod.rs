@@ -192,7 +192,7 @@ impl Memories {
             }
         }
         let alive = self
-            .opened()
+            .lock()
             .iter()
             .filter_map(|(name, open)| Some((name.clone(), open.namespace.upgrade()?.header())))
             .collect::<Vec<_>>();
