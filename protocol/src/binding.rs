@@ -1,7 +1,7 @@
-//! The binding manifest: what a contract was bound to, sealed by the node that did it.
+//! The binding manifest: the models and tools that a contract was bound to, signed by the node.
 //!
-//! A manifest holds the contract and all candidates, so that whoever has it can choose again and compare. Its hash names
-//! what was bound; it is the same wherever the same contract meets the same candidates.
+//! A manifest holds the contract and all candidates, so that the binding can be repeated and compared. The same contract and
+//! candidates always give the same hash.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub const VERSION: u32 = 1;
 /// The longest manifest, bytes of canonical JSON.
 pub const MANIFEST_BYTES_MAX: usize = 256 * 1024;
 
-/// What a contract was bound to.
+/// The binding of a contract.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Manifest {
@@ -27,20 +27,20 @@ pub struct Manifest {
     pub agent: String,
     /// The agent's own version.
     pub agent_version: String,
-    /// What was bound, with every field.
+    /// The contract, with every field.
     pub contract: Contract,
     /// SHA-256 of the contract, hexadecimal; see [`Contract::digest`].
     pub contract_digest: String,
     /// What runs it.
     pub runtime: Runtime,
-    /// The models, in the order in which they are asked.
+    /// The models, in the order in which they are tried.
     pub models: Vec<Model>,
-    /// What makes vectors of what it keeps.
+    /// The model of the embeddings of its memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<Model>,
     /// The tools that it may call.
     pub tools: Vec<Tool>,
-    /// What could have been bound.
+    /// The candidates.
     pub candidates: Candidates,
 }
 
@@ -54,28 +54,28 @@ pub struct Runtime {
     pub digest: String,
 }
 
-/// A model as it is offered.
+/// An offered model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Model {
-    /// By which contracts name it.
+    /// Its name in contracts.
     pub name: String,
     /// Its version (semver 2.0.0), where its offer has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Tokens of a prompt that it takes, where its offer says.
+    /// The longest prompt, tokens, if the offer tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// Milliseconds to its first token, where its offer says.
+    /// The time to the first token, milliseconds, if the offer tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttft_ms: Option<u64>,
-    /// What a million tokens cost, in millionths of any one currency, where its offer says.
+    /// The price of a million tokens in millionths of one currency, if the offer tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
-    /// The narrowest data that it may be sent, where its offer says; internal else.
+    /// Its clearance for data, if the offer tells; else internal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clearance: Option<DataLabel>,
-    /// SHA-256 of the whole offer, hexadecimal: where it is, quantisation and all.
+    /// SHA-256 of the whole offer, including URL and quantisation, hexadecimal.
     pub digest: String,
 }
 
@@ -89,7 +89,7 @@ pub struct Tool {
     pub definition: String,
 }
 
-/// What could be bound.
+/// The candidates of a binding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Candidates {
@@ -97,24 +97,24 @@ pub struct Candidates {
     pub models: Vec<Model>,
     /// Tools, by name.
     pub tools: Vec<Tool>,
-    /// What the node's owner says of the node.
+    /// The labels of the node.
     pub labels: Vec<String>,
 }
 
 impl Manifest {
-    /// The canonical JSON (RFC 8785), which is what is hashed and sealed.
+    /// The canonical JSON (RFC 8785), which is hashed and signed.
     #[must_use]
     pub fn canonical(&self) -> Vec<u8> {
         serde_json_canonicalizer::to_vec(self).expect("a manifest holds nothing that JSON does not")
     }
 
-    /// Names what was bound.
+    /// The hash of the manifest.
     #[must_use]
     pub fn hash(&self) -> Digest {
         crate::digest(&self.canonical())
     }
 
-    /// Reads a manifest; only its canonical form is one.
+    /// Reads a manifest, which must be in canonical form.
     ///
     /// # Errors
     /// What is wrong with it, for people.
@@ -137,7 +137,7 @@ impl Manifest {
     }
 }
 
-/// A manifest as a node seals it; signed by that node.
+/// A manifest that a node signed.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Binding {
@@ -155,7 +155,7 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// A manifest to be sealed by `node`.
+    /// A manifest to be signed by `node`.
     #[must_use]
     pub fn new(node: PublicKey, bound_at_ms: u64, manifest: &Manifest) -> Binding {
         Binding { kind: Kind::Binding, node, bound_at_ms, manifest: manifest.canonical() }
@@ -163,7 +163,7 @@ impl Binding {
 }
 
 impl Authored<Binding> {
-    /// What was bound, where the node that says so sealed it.
+    /// The manifest, if the named node signed it.
     ///
     /// # Errors
     /// [`ObjectError::WrongKey`].

@@ -1,7 +1,7 @@
 //! The strict CBOR validator: RFC 8949 §4.2.1 (core deterministic encoding), read head by head.
 //!
-//! It allocates nothing but a stack of at most [`CBOR_DEPTH_MAX`] entries and never recurses, so that hostile bytes
-//! cost time linear in their length and no more.
+//! It allocates only a stack of at most [`CBOR_DEPTH_MAX`] entries and does not recurse, so that hostile bytes cost only time
+//! linear in their length.
 
 use crate::limits::{CBOR_DEPTH_MAX, CBOR_ITEMS_MAX};
 
@@ -92,16 +92,16 @@ pub enum CborError {
 
 /// An open array or map.
 struct Open {
-    /// Items still to come (a map of n pairs has 2n).
+    /// The remaining items (a map of n pairs has 2n).
     left: u64,
-    /// For a map: where the previous key lies.
+    /// For a map: the range of the previous key.
     map: Option<Keys>,
 }
 
 #[derive(Default)]
 struct Keys {
     previous: Option<(usize, usize)>,
-    /// Start of the key being read; `None` while its value is.
+    /// The start of the key that is being read; `None` while its value is read.
     current: Option<usize>,
 }
 
@@ -132,7 +132,7 @@ pub fn check(bytes: &[u8], max: usize) -> Result<(), CborError> {
             if stack.len() == CBOR_DEPTH_MAX {
                 return Err(CborError::Depth { at: head.at });
             }
-            // Each item takes a byte at least: a count beyond the input is caught here, before anything is built on it.
+            // Each item takes at least a byte: a count beyond the input is refused before anything is allocated for it.
             if open.left > (bytes.len() - at) as u64 {
                 return Err(CborError::Truncated { at: head.at });
             }
@@ -148,7 +148,7 @@ pub fn check(bytes: &[u8], max: usize) -> Result<(), CborError> {
     if at == bytes.len() { Ok(()) } else { Err(CborError::TrailingBytes { at }) }
 }
 
-/// An item ended at `end`: closes what it completes. True when nothing is open any more.
+/// Closes the arrays and maps that an item ending at `end` completes. True when none is open any more.
 fn finish(bytes: &[u8], end: usize, stack: &mut Vec<Open>) -> Result<bool, CborError> {
     loop {
         let Some(open) = stack.last_mut() else { return Ok(true) };
@@ -216,7 +216,7 @@ impl Head {
         Ok(Head { at, major, argument, len })
     }
 
-    /// The offset behind this head and, for a string, its content.
+    /// The offset after this head and, for a string, its content.
     fn skip(&self, bytes: &[u8], at: usize) -> Result<usize, CborError> {
         let start = at + self.len;
         if self.major != 2 && self.major != 3 {

@@ -1,4 +1,4 @@
-//! The evidence for "this node may host this agent, and this is what it is": key log, description and grant together.
+//! Evidence: the proof that a node may host an agent, made of key log, description and grant.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::keylog::{KeyLog, KeyLogError};
 use crate::limits::{BODY_BYTES_MAX, KEYLOG_EVENTS_MAX};
 use crate::object::{self, Authored, Description, Grant, ObjectError};
 
-/// What `/althing/describe/1` answers about one agent.
+/// The answer of `/althing/describe/1` about one agent.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Evidence {
@@ -27,7 +27,7 @@ pub struct Evidence {
     pub grant: ByteVec,
 }
 
-/// Why evidence does not hold.
+/// Why evidence is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EvidenceError {
     /// Not strict CBOR.
@@ -36,28 +36,28 @@ pub enum EvidenceError {
     /// Strict CBOR of another shape.
     #[error("the evidence has the wrong shape: {0}")]
     Shape(String),
-    /// The key log does not hold, or does not accept who signed.
+    /// The key log is invalid, or does not accept the signer.
     #[error(transparent)]
     KeyLog(#[from] KeyLogError),
-    /// The description does not hold.
+    /// The description is invalid.
     #[error("description: {0}")]
     Description(ObjectError),
-    /// The grant does not hold.
+    /// The grant is invalid.
     #[error("hosting grant: {0}")]
     Grant(ObjectError),
-    /// The parts speak of different agents, nodes or publishers.
+    /// The parts name different agents, nodes or publishers.
     #[error("the {part} is about {got}, not about {expected}")]
     Mismatch {
         /// Which part.
         part: &'static str,
-        /// What it is about.
+        /// What it names.
         got: String,
-        /// What it had to be about.
+        /// What it had to name.
         expected: String,
     },
 }
 
-/// An agent whose description and right to be hosted were verified.
+/// Verified evidence of an agent on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedAgent {
     /// The agent.
@@ -79,7 +79,7 @@ impl Evidence {
         minicbor::to_vec(self).expect("writing to a vector cannot fail")
     }
 
-    /// Reads what a peer sent; nothing in it is verified yet.
+    /// Decodes evidence from a peer; nothing in it is verified yet.
     ///
     /// # Errors
     /// [`EvidenceError::Cbor`] or [`EvidenceError::Shape`].
@@ -92,7 +92,7 @@ impl Evidence {
         Ok(evidence)
     }
 
-    /// The agent that the description, which is verified for that, is about.
+    /// The agent of the description, whose signature is verified.
     ///
     /// # Errors
     /// [`EvidenceError::Description`].
@@ -101,7 +101,7 @@ impl Evidence {
         Ok(description.map_err(EvidenceError::Description)?.body.agent)
     }
 
-    /// Verifies that `agent` is what the description says and that `node` may host it at `now_ms`.
+    /// Verifies that the description is of `agent`, and that `node` may host it at `now_ms`.
     ///
     /// # Errors
     /// See [`EvidenceError`].
@@ -130,7 +130,7 @@ impl Evidence {
 }
 
 impl VerifiedAgent {
-    /// The evidence that this was verified from.
+    /// The evidence from which this was verified.
     #[must_use]
     pub fn evidence(&self) -> Evidence {
         Evidence {

@@ -1,4 +1,4 @@
-//! Frames: what two nodes say to each other on a stream, each signed by the node that sends it.
+//! Frames: the messages of two nodes on a stream, each signed by its sender.
 
 use minicbor::{Decode, Encode};
 
@@ -10,7 +10,7 @@ use crate::limits::{
 use crate::sign1::{self, Sign1Error};
 use crate::stream::StreamBinding;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum FrameKind {
@@ -26,7 +26,7 @@ pub enum FrameKind {
     /// Acceptor → opener: a streamed answer is complete.
     #[n(4)]
     End,
-    /// Acceptor → opener: the call failed; the body says why. The call is over.
+    /// Acceptor → opener: the call failed; the body holds the error. The call is over.
     #[n(5)]
     Error,
     /// Opener → acceptor: the answer is no longer wanted.
@@ -38,16 +38,16 @@ pub enum FrameKind {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Frame {
-    /// What it is.
+    /// Its kind.
     #[n(0)]
     pub kind: FrameKind,
     /// Request: the operation, such as `SendMessage`.
     #[n(4)]
     pub operation: Option<String>,
-    /// Request: the agent that it is for, where the protocol addresses agents.
+    /// Request: the called agent, if the protocol addresses agents.
     #[n(5)]
     pub agent: Option<AgentId>,
-    /// Request: milliseconds until the answer is worthless. Relative, so that no clocks need agree.
+    /// Request: the deadline in milliseconds. Relative, so that clocks need not agree.
     #[n(6)]
     pub deadline_ms: Option<u64>,
     /// Request: W3C `traceparent`.
@@ -56,7 +56,7 @@ pub struct Frame {
     /// Request: W3C `tracestate`.
     #[n(8)]
     pub tracestate: Option<String>,
-    /// Request: who asks, the origin first; the sending node itself is not repeated.
+    /// Request: the chain of principals, the origin first, without the sending node itself.
     #[n(9)]
     pub principals: Option<Vec<String>>,
     /// Request: A2A extension URIs that the client activates; answers: those that were.
@@ -92,7 +92,7 @@ impl Frame {
             || self.principals.is_some()
     }
 
-    /// May the side that opened the stream (`by_opener`), or the one that accepted it, say this?
+    /// Whether the opener of the stream (`by_opener`), or else the acceptor, may send this kind.
     fn check_direction(&self, by_opener: bool) -> Result<(), FrameError> {
         let openers = matches!(self.kind, FrameKind::Request | FrameKind::Cancel);
         if openers == by_opener {
@@ -128,7 +128,7 @@ impl Frame {
     }
 }
 
-/// Frame content with what binds it to its place on its stream.
+/// The content of a frame with its binding to its stream and position.
 #[derive(Encode, Decode)]
 #[cbor(map)]
 struct Bound {
@@ -142,32 +142,32 @@ struct Bound {
     frame: Frame,
 }
 
-/// Why a frame is refused. The stream it came on is then closed.
+/// Why a frame is refused. Its stream is closed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The envelope is not ours, or its signature does not hold.
+    /// The envelope is malformed, or its signature is invalid.
     #[error("frame refused: {0}")]
     Envelope(#[from] Sign1Error),
     /// Signed by another key than the peer's.
     #[error("frame refused: signed by {signer} on a stream with {peer}")]
     WrongKey {
-        /// Who signed.
+        /// The signer.
         signer: PublicKey,
-        /// Whose stream it is.
+        /// The peer of the stream.
         peer: PublicKey,
     },
-    /// Meant for another node.
+    /// Addressed to another node.
     #[error("frame refused: it is addressed to {0}")]
     WrongAudience(PublicKey),
     /// Signed for another stream: a replay, or a mixed-up sender.
     #[error("frame refused: it belongs to another stream")]
     WrongStream,
-    /// Not the next one: a replay, a loss or a reordering within the stream.
+    /// The wrong counter: a replay, a loss or a reordering within the stream.
     #[error("frame refused: counter {got} where {expected} comes next")]
     WrongCounter {
-        /// What the frame says.
+        /// The counter of the frame.
         got: u64,
-        /// What it had to say.
+        /// The expected counter.
         expected: u64,
     },
     /// A member is longer than allowed.
@@ -178,7 +178,7 @@ pub enum FrameError {
     Shape(String),
 }
 
-/// Seals the frames that this side sends on one stream.
+/// Signs the frames that this side sends on one stream.
 pub struct FrameSealer {
     key: SecretKey,
     to: PublicKey,
@@ -212,7 +212,7 @@ impl FrameSealer {
     }
 }
 
-/// Opens the frames that the peer sends on one stream.
+/// Verifies the frames that the peer sends on one stream.
 pub struct FrameOpener {
     me: PublicKey,
     peer: PublicKey,
@@ -241,7 +241,7 @@ impl FrameOpener {
         if envelope.signer() != self.peer {
             return Err(FrameError::WrongKey { signer: envelope.signer(), peer: self.peer });
         }
-        // What the payload claims only chooses the words of the refusal: the signature below binds all of it anyway.
+        // Unverified claims of the payload only select the error; the signature below covers all of it.
         let bound: Bound =
             minicbor::decode(envelope.payload()).map_err(|error| FrameError::Shape(error.to_string()))?;
         if bound.to != *self.me.as_bytes() {

@@ -12,7 +12,7 @@ use crate::limits::AGENT_NAME_MAX;
 const DID_PREFIX: [u8; 2] = [0xed, 0x01];
 /// Multihash prefix of a SHA-256 digest: its code and its length.
 const SHA_256_PREFIX: [u8; 2] = [0x12, 0x20];
-/// What the printed id of a publisher, and of an agent, begins with.
+/// The prefix of the ids of publishers and agents.
 const URN: &str = "urn:althing:";
 /// A PeerId is the identity multihash of the protobuf `PublicKey {type: Ed25519, data: 32 bytes}` (libp2p peer-ids spec).
 const PEER_PREFIX: [u8; 6] = [0x00, 0x24, 0x08, 0x01, 0x12, 0x20];
@@ -26,13 +26,13 @@ pub enum IdentityError {
     /// Not the PeerId of an ed25519 key.
     #[error("{0:?} is not the peer id of an ed25519 key; it looks like 12D3KooW…")]
     PeerId(String),
-    /// 32 bytes that are no key: no point, a point in a second spelling (y ≥ p), or one of the eight of small order.
+    /// 32 bytes that are not a key: not a point, a non-canonical point (y ≥ p), or one of the eight of small order.
     #[error("the key's 32 bytes are no usable point of edwards25519")]
     NotAPoint,
     /// Not `urn:althing:<digest>`.
     #[error("{0:?} is not a publisher's id; it looks like urn:althing:zQm…")]
     PublisherId(String),
-    /// An agent where a node or a publisher is wanted.
+    /// An agent where a node or a publisher is expected.
     #[error("{0} is an agent; name its publisher, {1}")]
     AgentNotCaller(AgentId, PublisherId),
     /// Neither a node nor a publisher.
@@ -48,7 +48,7 @@ pub enum IdentityError {
     AgentName(String),
 }
 
-/// An ed25519 public key. As an identity it is a node's; what publishers sign with changes, and does not name them.
+/// An ed25519 public key. It identifies a node; publishers are not identified by their keys, which rotate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; 32]);
 
@@ -59,8 +59,8 @@ impl PublicKey {
     /// [`IdentityError::NotAPoint`].
     pub fn from_bytes(bytes: [u8; 32]) -> Result<PublicKey, IdentityError> {
         let key = ed25519_dalek::VerifyingKey::from_bytes(&bytes).map_err(|_| IdentityError::NotAPoint)?;
-        // Of the bytes of a point only one spelling is accepted (RFC 8032 §5.1.3), or one key would have two names; and
-        // a small-order key is everyone's: signatures "by" it need no secret.
+        // Only the canonical encoding of a point is accepted (RFC 8032 §5.1.3), or one key would have two names. Small-order
+        // keys are refused, since signatures "by" them need no secret.
         if is_canonical(&bytes) && !key.is_weak() { Ok(PublicKey(bytes)) } else { Err(IdentityError::NotAPoint) }
     }
 
@@ -129,8 +129,8 @@ impl PublicKey {
         Some(PublicKey::from_bytes(key.try_into().ok()?))
     }
 
-    /// True when `signature` is this key's over `message`, by the strict predicate (no small-order key, canonical
-    /// scalars): two honest nodes never disagree.
+    /// Whether `signature` is valid for `message`, verified strictly (no small-order key, canonical scalars), so that two
+    /// honest nodes never disagree.
     #[must_use]
     pub fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         let signature = ed25519_dalek::Signature::from_bytes(signature);
@@ -138,8 +138,8 @@ impl PublicKey {
     }
 }
 
-/// True when the 255 bits of y are below p = 2^255 - 19. (The other second spelling, x = 0 with its sign bit set, only
-/// two points of small order have.)
+/// Whether the 255 bits of y are below p = 2^255 - 19. (The other non-canonical encoding, x = 0 with its sign bit set, exists
+/// only for two points of small order.)
 fn is_canonical(bytes: &[u8; 32]) -> bool {
     bytes[0] < 0xed || bytes[31] & 0x7f != 0x7f || bytes[1..31].iter().any(|byte| *byte != 0xff)
 }
@@ -187,13 +187,13 @@ impl<'b, C> minicbor::Decode<'b, C> for PublicKey {
 pub struct SecretKey(ed25519_dalek::SigningKey);
 
 impl SecretKey {
-    /// The key that grows from these 32 random bytes.
+    /// The key of these 32 random bytes.
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> SecretKey {
         SecretKey(ed25519_dalek::SigningKey::from_bytes(seed))
     }
 
-    /// The 32 bytes that the key grew from: for the key file and for libp2p's own type.
+    /// The 32 bytes of the seed, for the key file and for libp2p's type.
     #[must_use]
     pub fn seed(&self) -> [u8; 32] {
         self.0.to_bytes()
@@ -205,7 +205,7 @@ impl SecretKey {
         PublicKey(self.0.verifying_key().to_bytes())
     }
 
-    /// The dalek key, for signatures that are not ours to shape (JWS of agent cards).
+    /// The dalek key, for signatures in other formats (JWS of agent cards).
     #[must_use]
     pub fn signing_key(&self) -> &ed25519_dalek::SigningKey {
         &self.0
@@ -222,8 +222,8 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// A publisher's (an owner's) id: the digest of the signed event that begins its key log. Not a key, and no key's name: who
-/// steals the first key can make no second beginning that has the same id.
+/// The id of a publisher (or owner): the digest of the inception event of its key log. Not a key: a thief of the first key
+/// cannot make another inception with the same id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublisherId([u8; 32]);
 
@@ -294,8 +294,8 @@ fn from_multihash(text: &str) -> Option<[u8; 32]> {
     bytes.strip_prefix(&SHA_256_PREFIX)?.try_into().ok()
 }
 
-/// Who calls, or may call: a node, or the publisher that owns nodes. Neither stands for the other, whatever bytes they
-/// have in common.
+/// The identity of a caller: a node, or the publisher that owns nodes. One never counts as the other, even if their bytes
+/// are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallerId {
     /// A publisher: all nodes that show its membership.

@@ -1,4 +1,4 @@
-//! What nodes ask each other when somebody looks for an agent (SPEC chapter 11): "which of your agents can do that?"
+//! Inquiries: a node asks another which of its agents match a search (SPEC chapter 11).
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
@@ -7,32 +7,32 @@ use crate::cbor::{self, CborError};
 use crate::identity::AgentId;
 use crate::limits::{BODY_BYTES_MAX, INQUIRY_AGENTS_MAX, INQUIRY_BYTES_MAX};
 
-/// Which agents are looked for. Every member that is there must hold; one at least is there.
+/// A search for agents. All present members must match, and at least one is present.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Inquiry {
     /// A capability's id; `billing.*` stands for all that begin with `billing.`.
     #[n(0)]
     pub capability: Option<String>,
-    /// What is done.
+    /// The action.
     #[n(1)]
     pub action: Option<String>,
-    /// What it is done to.
+    /// The target.
     #[n(2)]
     pub target: Option<String>,
-    /// That very agent.
+    /// Exactly this agent.
     #[n(3)]
     pub agent: Option<AgentId>,
 }
 
-/// The answer: how the node is, and the evidence for the agents that were asked about.
+/// The answer: the placement of the node, and the evidence of matching agents.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Testimony {
     /// The node's placement, as signed.
     #[n(0)]
     pub placement: ByteVec,
-    /// The evidence of each agent that was found, as in the answer to `describe`.
+    /// The evidence of each matching agent, as in the answer to `describe`.
     #[n(1)]
     pub evidence: Vec<ByteVec>,
 }
@@ -55,7 +55,7 @@ impl Inquiry {
         minicbor::to_vec(self).expect("writing to a vector cannot fail")
     }
 
-    /// Reads what a peer asks.
+    /// Decodes an inquiry of a peer.
     ///
     /// # Errors
     /// See [`InquiryError`].
@@ -79,7 +79,7 @@ impl Testimony {
         minicbor::to_vec(self).expect("writing to a vector cannot fail")
     }
 
-    /// Reads what a peer answered; nothing in it is verified yet.
+    /// Decodes the answer of a peer; nothing in it is verified yet.
     ///
     /// # Errors
     /// See [`InquiryError`].

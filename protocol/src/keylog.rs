@@ -1,9 +1,9 @@
 //! The key log: how a publisher changes keys without changing names.
 //!
-//! A publisher is named by the digest of its inception event, as in KERI, so that nobody can write a second beginning of
-//! the same name. Each event commits to the next *two* keys (pre-rotation), and the first of them repeats the second of
-//! the event before: who steals the key of an event can write another event in its place, and cannot go on from there,
-//! for the key that must come next was committed to before. So of two branches the one that went on is the publisher's.
+//! A publisher is named by the digest of its inception event, as in KERI, so that no other log can begin under the same name.
+//! Each event commits to the next *two* keys (pre-rotation), and the first of them repeats the second one of the previous
+//! event: a thief of the key of an event can forge another event in its place, but cannot continue from there, since the next
+//! key was committed to before. So of two branches the one that was continued is the publisher's.
 //! Events are authored objects with an empty network and scope: a publisher is the same everywhere.
 
 use minicbor::{Decode, Encode};
@@ -17,13 +17,13 @@ use crate::{Digest, digest};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Change {
-    /// The beginning; the digest of this event names the publisher for ever.
+    /// The first event; its digest is the id of the publisher.
     #[n(1)]
     Inception,
     /// The next key takes over.
     #[n(2)]
     Rotation,
-    /// No key speaks for the publisher any more. Terminal.
+    /// No key is valid for the publisher any more. Terminal.
     #[n(3)]
     Revocation,
 }
@@ -37,31 +37,31 @@ pub struct KeyEvent {
     /// What it does.
     #[n(1)]
     pub change: Change,
-    /// 0 for the inception, then one more each.
+    /// 0 for the inception, incremented by each event.
     #[n(2)]
     pub sequence: u64,
-    /// Digest of the event before; absent in the inception.
+    /// Digest of the previous event; absent in the inception.
     #[cbor(n(3), with = "minicbor::bytes")]
     pub previous: Option<Digest>,
-    /// The key that signs this event: the first one, or the one that the event before committed to.
+    /// The key that signs this event: the first one, or the one that the previous event committed to.
     #[n(4)]
     pub key: PublicKey,
-    /// The two keys to come; absent in a revocation.
+    /// The next two keys; absent in a revocation.
     #[n(5)]
     pub next: Option<NextKeys>,
     /// Unix milliseconds.
     #[n(6)]
     pub issued_at_ms: u64,
-    /// Rotation: until when the key before is still accepted, Unix milliseconds, at most 24 h after `issued_at_ms`.
+    /// Rotation: until when the previous key is accepted, Unix milliseconds, at most 24 h after `issued_at_ms`.
     #[n(7)]
     pub previous_until_ms: Option<u64>,
 }
 
-/// What an event commits to: SHA-256 of the 32 bytes of each of the next two keys.
+/// The commitment of an event: SHA-256 of the 32 bytes of each of the next two keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct NextKeys {
-    /// Signs the next event. In all events but the inception: the second one of the event before.
+    /// Signs the next event. Except in the inception, it repeats the second one of the previous event.
     #[cbor(n(0), with = "minicbor::bytes")]
     pub first: Digest,
     /// Signs the event after that.
@@ -76,7 +76,7 @@ impl Statement for KeyEvent {
     }
 }
 
-/// Why a key log is refused, or a key not accepted by it.
+/// Why a key log is refused, or does not accept a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyLogError {
     /// No event at all.
@@ -85,10 +85,10 @@ pub enum KeyLogError {
     /// More events than a log may have.
     #[error("the key log has more than {KEYLOG_EVENTS_MAX} events")]
     TooLong,
-    /// An event is no valid object.
+    /// An event is not a valid object.
     #[error("event {at} of the key log: {reason}")]
     Event {
-        /// Its place.
+        /// Its index.
         at: usize,
         /// What is wrong.
         reason: ObjectError,
@@ -96,7 +96,7 @@ pub enum KeyLogError {
     /// An event does not continue the log.
     #[error("event {at} of the key log {rule}")]
     Chain {
-        /// Its place.
+        /// Its index.
         at: usize,
         /// The rule that it breaks.
         rule: &'static str,
@@ -104,15 +104,15 @@ pub enum KeyLogError {
     /// The publisher was revoked.
     #[error("the publisher {0} revoked its keys")]
     Revoked(PublisherId),
-    /// The key is not, or no longer, the publisher's.
+    /// The key is not (or not any more) valid for the publisher.
     #[error("{key} does not speak for the publisher {publisher}")]
     NotItsKey {
-        /// The key asked about.
+        /// The key.
         key: PublicKey,
         /// The publisher.
         publisher: PublisherId,
     },
-    /// A newer key log of the publisher, or another one, was seen before.
+    /// A newer or conflicting key log of the publisher was seen before.
     #[error("the key log that was shown of the publisher {0} is not the one that was seen before, nor goes on from it")]
     Outdated(PublisherId),
     /// No key log of the publisher was seen.
@@ -127,25 +127,25 @@ pub struct KeyLog {
     publisher: PublisherId,
 }
 
-/// How two logs of one publisher go together.
+/// The relation of two logs of one publisher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// It has the same events.
     Same,
-    /// It has the other's events, and more.
+    /// It extends the other.
     Continues,
-    /// The other has its events, and more.
+    /// The other extends it.
     IsContinued,
-    /// It goes another way and is the publisher's own: it went on with a key that was committed to before both parted,
-    /// which the other did not.
+    /// They fork, and this one is the publisher's: it continued with a key that was committed to before the fork, which the
+    /// other did not.
     Displaces,
     /// The same, the other way round.
     IsDisplaced,
-    /// They go different ways, and nothing tells which is the publisher's.
+    /// They fork, and nothing proves which is the publisher's.
     Contradicts,
 }
 
-/// The event that begins a log: signed by `key`, committing to the `next` two keys.
+/// The inception event of a log: signed by `key`, committing to the `next` two keys.
 #[must_use]
 pub fn inception(key: &SecretKey, next: [PublicKey; 2], now_ms: u64) -> Authored<KeyEvent> {
     let [first, second] = next.map(|key| digest(key.as_bytes()));
@@ -171,7 +171,7 @@ impl KeyLog {
         KeyLog::verify_onto(None, events)
     }
 
-    /// Verifies a whole log of which a part may be `known`: events that it has are not verified again.
+    /// Verifies a whole log; events that are part of the `known` log are not verified again.
     ///
     /// # Errors
     /// See [`KeyLogError`].
@@ -194,7 +194,7 @@ impl KeyLog {
         Ok(log)
     }
 
-    /// How many of `events` a log that is `known` leaves to be verified: what [`KeyLog::verify_onto`] costs.
+    /// How many of `events` are not part of the `known` log: the cost of [`KeyLog::verify_onto`].
     #[must_use]
     pub fn unverified<B: AsRef<[u8]>>(known: Option<&KeyLog>, events: &[B]) -> usize {
         let known = known.map_or(&[][..], |known| &known.events);
@@ -202,8 +202,8 @@ impl KeyLog {
         events.len() - same
     }
 
-    /// Does each event name the one before it by its digest, and the first one none? Then the digest of the last one names
-    /// all of them, whoever signed what; no signature is verified here.
+    /// Whether the events form a hash chain, so that the digest of the last one identifies all of them. Verifies no
+    /// signatures.
     #[must_use]
     pub fn is_chained<B: AsRef<[u8]>>(events: &[B]) -> bool {
         let previous = |event: &B| member(event.as_ref(), 3)?.bytes().ok().map(<[u8]>::to_vec);
@@ -226,8 +226,8 @@ impl KeyLog {
         }
     }
 
-    /// The log with the rotation to `key` at its end, which accepts the old key for `overlap_ms` more (at most 24 h). The
-    /// log has committed to the key after `key` already; `after_next` is the one behind that.
+    /// Appends the rotation to `key`; the old key stays valid for `overlap_ms` (at most 24 h). The log has committed to the key
+    /// after `key` already; `after_next` follows that one.
     ///
     /// # Errors
     /// [`KeyLogError::Chain`] when `key` is not the one that the log committed to, or the log is revoked;
@@ -239,13 +239,13 @@ impl KeyLog {
         now_ms: u64,
         overlap_ms: u64,
     ) -> Result<KeyLog, KeyLogError> {
-        // After a revocation there is none; whatever is signed then is refused.
+        // After a revocation there is none, and the event is refused.
         let first = self.last().body.next.map_or([0; 32], |next| next.second);
         let next = NextKeys { first, second: digest(after_next.as_bytes()) };
         self.extend(Change::Rotation, key, Some(next), now_ms, Some(now_ms.saturating_add(overlap_ms)))
     }
 
-    /// The log with the revocation at its end, signed by the key that it committed to.
+    /// Appends the revocation, signed by the key that the log committed to.
     ///
     /// # Errors
     /// [`KeyLogError::Chain`] when `key` is not that one, or the log is revoked already; [`KeyLogError::TooLong`].
@@ -291,7 +291,7 @@ impl KeyLog {
         KeyLog { events: vec![self.events[0].clone()], publisher: self.publisher }
     }
 
-    /// How many events it has: of two logs that begin alike, the longer one is newer.
+    /// The number of events: if one log extends another, the longer one is newer.
     #[must_use]
     pub fn len(&self) -> usize {
         self.events.len()
@@ -303,13 +303,13 @@ impl KeyLog {
         self.events.is_empty()
     }
 
-    /// True when `self` is `older` or continues it: what a node that has seen `older` may accept.
+    /// Whether `self` equals or extends `older`, so that a node that has seen `older` may accept it.
     #[must_use]
     pub fn continues(&self, older: &KeyLog) -> bool {
         self.events.starts_with(&older.events)
     }
 
-    /// How it goes together with `other`, a log of the same publisher (SPEC P-48).
+    /// Its relation to `other`, a log of the same publisher (SPEC P-48).
     #[must_use]
     pub fn relation(&self, other: &KeyLog) -> Relation {
         let common = self.events.iter().zip(&other.events).take_while(|(a, b)| a.bytes == b.bytes).count();
@@ -317,38 +317,38 @@ impl KeyLog {
             (0, 0) => Relation::Same,
             (_, 0) => Relation::Continues,
             (0, _) => Relation::IsContinued,
-            // The second event behind the parting is signed by a key that the last common event committed to.
+            // The second event after the fork is signed by a key that the last common event committed to.
             (2.., 1) => Relation::Displaces,
             (1, 2..) => Relation::IsDisplaced,
             _ => Relation::Contradicts,
         }
     }
 
-    /// True when no key speaks for the publisher any more.
+    /// Whether it is revoked.
     #[must_use]
     pub fn revoked(&self) -> bool {
         self.last().body.change == Change::Revocation
     }
 
-    /// The key of the last event: it speaks for the publisher unless it revoked.
+    /// The key of the last event, valid for the publisher unless the log is revoked.
     #[must_use]
     pub fn current(&self) -> PublicKey {
         self.last().body.key
     }
 
-    /// Is `key` the one that the next event must be signed by?
+    /// Whether `key` must sign the next event.
     #[must_use]
     pub fn commits_to(&self, key: PublicKey) -> bool {
         self.last().body.next.is_some_and(|next| next.first == digest(key.as_bytes()))
     }
 
-    /// Is `key` the one that must sign the event after the next?
+    /// Whether `key` must sign the event after the next.
     #[must_use]
     pub fn commits_later_to(&self, key: PublicKey) -> bool {
         self.last().body.next.is_some_and(|next| next.second == digest(key.as_bytes()))
     }
 
-    /// The digest of the last event: what names the whole log.
+    /// The digest of the last event, which identifies the whole log.
     #[must_use]
     pub fn head(&self) -> Digest {
         self.last().digest()
@@ -377,7 +377,7 @@ impl KeyLog {
         self.events.iter().map(|event| event.bytes.clone()).collect()
     }
 
-    /// May `key` speak for the publisher at `now_ms`?
+    /// Checks that `key` is valid for the publisher at `now_ms`.
     ///
     /// # Errors
     /// [`KeyLogError::Revoked`] or [`KeyLogError::NotItsKey`].
@@ -387,7 +387,7 @@ impl KeyLog {
             return Err(KeyLogError::Revoked(self.publisher()));
         }
         let before = self.events.len().checked_sub(2).map(|at| self.events[at].body.key);
-        // A rotation dated into the future would else stretch the overlap beyond its 24 hours.
+        // Otherwise a rotation dated into the future would extend the overlap beyond 24 hours.
         let begun = last.issued_at_ms <= now_ms.saturating_add(CLOCK_SKEW_MAX_MS);
         let overlaps = begun && before == Some(key) && last.previous_until_ms.is_some_and(|until| now_ms <= until);
         if last.key == key || overlaps {
@@ -402,14 +402,14 @@ impl KeyLog {
     }
 }
 
-/// Is this an event of an earlier version of the protocol, which committed to one key only? Nothing else of it is looked at.
+/// Whether this is an event of an earlier version of the protocol, which committed to one key only. Checks nothing else.
 #[must_use]
 pub fn is_of_an_earlier_version(event: &[u8]) -> bool {
     let next = member(event, 5).and_then(|next| next.datatype().ok());
     next == Some(minicbor::data::Type::Bytes)
 }
 
-/// The member of that number in an event that nobody has verified.
+/// The member of that number in an unverified event.
 fn member(event: &[u8], wanted: u8) -> Option<minicbor::Decoder<'_>> {
     let mut envelope = minicbor::Decoder::new(event);
     envelope.array().ok()?;
@@ -425,7 +425,7 @@ fn member(event: &[u8], wanted: u8) -> Option<minicbor::Decoder<'_>> {
     None
 }
 
-/// The rule that `event` breaks as the successor of `last`, if any.
+/// The rule that `event` violates as the successor of `last`, if any.
 fn continues(last: Option<&Authored<KeyEvent>>, event: &Authored<KeyEvent>) -> Option<&'static str> {
     let body = &event.body;
     if event.signer != body.key {

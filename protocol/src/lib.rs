@@ -1,10 +1,10 @@
-//! What two Althing nodes must agree on, as bytes and their verification (`SPEC.md`).
+//! The wire protocol of Althing nodes: encodings and their verification (`SPEC.md`).
 //!
 //! **Inputs**: bytes from a peer or from disk, keys, the time of day in milliseconds, randomness. **Outputs**: typed
-//! values that were verified, or a typed reason to refuse.
+//! values that were verified, or typed errors.
 //!
 //! **Invariants**: nothing is decoded before [`cbor::check`] has accepted it; a signature is checked with
-//! `verify_strict` over the received bytes; what is accepted encodes to the same bytes again.
+//! `verify_strict` over the received bytes; accepted values encode to the same bytes again.
 //!
 //! **Never knows**: sockets, clocks, disks, tasks, A2A's data model (a call's body is one byte string here).
 
@@ -34,7 +34,7 @@ pub use network_key::{NetworkKey, NetworkKeyError};
 pub use object::{Authored, Kind, ObjectError};
 pub use stream::{Challenge, Hello, OwnerProof, StreamBinding, VerifiedOwner};
 
-/// SHA-256 of `bytes`: how descriptions, grants and key events are named.
+/// SHA-256 of `bytes`, which identifies descriptions, grants and key events.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> Digest {
     use sha2::Digest as _;

@@ -1,6 +1,6 @@
 //! Every capacity of the wire, with its reason. A peer that exceeds one is refused with a typed error.
 
-/// Deepest nesting of CBOR arrays and maps: our deepest type needs 4; the rest is room for later versions.
+/// Deepest nesting of CBOR arrays and maps: the deepest type needs 4; the rest is for later versions.
 pub const CBOR_DEPTH_MAX: usize = 32;
 /// Data items in one CBOR value: a placement of [`PLACEMENT_AGENTS_MAX`] agents stays below it.
 pub const CBOR_ITEMS_MAX: usize = 4_096;
@@ -46,11 +46,11 @@ pub const RECORD_BYTES_MAX: usize = 12 << 10;
 pub const INQUIRY_BYTES_MAX: usize = 2_048;
 /// Agents in one answer to an inquiry.
 pub const INQUIRY_AGENTS_MAX: usize = 32;
-/// Key logs that a node keeps because something of their publishers is in use: 1 MiB with two events each.
+/// Key logs that a node keeps because their publishers are in use: 1 MiB with two events each.
 pub const KEYRING_LOGS_MAX: usize = 2_048;
-/// Bytes of the key logs among them that are strangers': a sixteenth for each origin holds 20 of the longest.
+/// Bytes of strangers' key logs among them: the sixteenth of each origin holds 20 of the longest.
 pub const KEYRING_STRANGERS_BYTES_MAX: usize = 24 << 20;
-/// Publishers of whose logs a node remembers the length and the end: about 10 MiB.
+/// Summaries of key logs that a node keeps: about 10 MiB.
 pub const KEYRING_FORGOTTEN_MAX: usize = 65_536;
 /// Withdrawals that a node keeps; each ends after a day.
 pub const KEYRING_WITHDRAWALS_MAX: usize = 2_048;

@@ -1,28 +1,28 @@
-//! The key that the nodes of a private network share: who does not have it is not even spoken to.
+//! The pre-shared key of a private network: nodes without it cannot connect.
 //!
-//! The file is the one that libp2p's private networks use (`/key/swarm/psk/1.0.0/`, libp2p's specification
-//! "Private Networks" 1.0), so that tools which make one make ours.
+//! The file has the format of libp2p's private networks (`/key/swarm/psk/1.0.0/`, libp2p's specification "Private Networks"
+//! 1.0), so that existing tools can generate it.
 
 use crate::limits::NETWORK_BYTES_MAX;
 
 /// The first line of the file.
 const MAGIC: &str = "/key/swarm/psk/1.0.0/";
-/// What the third line is: hexadecimal.
+/// The second line: the encoding of the third, hexadecimal.
 const BASE16: &str = "/base16/";
-/// What a private network's name has more than the one that people gave it: a plus and 16 hexadecimal digits.
+/// The suffix of a private network's name: a plus and 16 hexadecimal digits.
 const MARK_BYTES: usize = 17;
 
 /// A private network's key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NetworkKey([u8; 32]);
 
-/// Why a file holds no such key.
+/// Why a file does not hold a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkKeyError {
     /// Another first line.
     #[error("its first line is not {MAGIC}")]
     Magic,
-    /// Another coding, base64 or raw bytes.
+    /// Another encoding, base64 or raw bytes.
     #[error("its second line is not {BASE16}; other codings are not read")]
     Coding,
     /// Not 32 bytes in hexadecimal.
@@ -80,7 +80,7 @@ impl NetworkKey {
         format!("{MAGIC}\n{BASE16}\n{}\n", crate::hex(&self.0))
     }
 
-    /// What people may see of it, to tell whether two files hold the same: 16 hexadecimal digits.
+    /// Its public fingerprint, to compare two files: 16 hexadecimal digits.
     #[must_use]
     pub fn mark(&self) -> String {
         let mut e = minicbor::Encoder::new(Vec::with_capacity(64));
@@ -91,7 +91,7 @@ impl NetworkKey {
         crate::hex(&crate::digest(e.writer())[..8])
     }
 
-    /// What the network of people's name `name` is called on the wire (P-73); `None` when that would be too long.
+    /// The name of the network `name` on the wire (P-73); `None` if that is too long.
     #[must_use]
     pub fn network(&self, name: &str) -> Option<String> {
         (name.len() + MARK_BYTES <= NETWORK_BYTES_MAX).then(|| format!("{name}+{}", self.mark()))

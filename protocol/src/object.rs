@@ -1,7 +1,7 @@
-//! Authored objects: statements that outlive the connection they came on, signed by who makes them.
+//! Authored objects: signed statements that outlive the connection on which they are sent.
 //!
-//! The context of a signature (`external_aad`) is kind ‖ network ‖ scope, so that an object of one kind, network or
-//! group never passes as one of another.
+//! The context of a signature (`external_aad`) is kind ‖ network ‖ scope, so that an object of one kind, network or group is
+//! never valid as one of another.
 
 mod placement;
 
@@ -23,25 +23,25 @@ pub enum Kind {
     /// A publisher describes an agent.
     #[n(1)]
     Description,
-    /// A publisher lets a node host an agent.
+    /// A publisher allows a node to host an agent.
     #[n(2)]
     Grant,
-    /// A node says what it hosts and how busy it is.
+    /// A node lists the agents that it hosts, and its load.
     #[n(3)]
     Placement,
     /// An event of a key log.
     #[n(4)]
     KeyEvent,
-    /// An owner says that a node is its own.
+    /// An owner confirms that a node is its own.
     #[n(5)]
     Membership,
-    /// A node says what it bound a contract to.
+    /// A node seals the binding of a contract.
     #[n(6)]
     Binding,
-    /// A node says where it can be dialled.
+    /// A node publishes the addresses at which it can be dialled.
     #[n(7)]
     Contact,
-    /// A publisher takes back what it let a node do.
+    /// A publisher revokes the grants and memberships of a node.
     #[n(8)]
     Withdrawal,
 }
@@ -64,41 +64,41 @@ impl Kind {
 /// Why an authored object is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
-    /// The envelope is not ours, or its signature does not hold in this context.
+    /// The envelope is malformed, or its signature is invalid in this context.
     #[error("object refused: {0}")]
     Envelope(#[from] Sign1Error),
     /// An object of another kind.
     #[error("object refused: a {got:?} was offered where a {expected:?} is wanted")]
     WrongKind {
-        /// What it says it is.
+        /// The actual kind.
         got: Kind,
-        /// What was wanted.
+        /// The expected kind.
         expected: Kind,
     },
-    /// Verified bytes that are no object of this kind.
+    /// The signature is valid, but the content is malformed.
     #[error("object refused: {0}")]
     Shape(String),
-    /// Signed by a key that may not sign it.
+    /// The wrong key signed it.
     #[error("object refused: signed by {signer}, and only {expected} may")]
     WrongKey {
-        /// Who signed.
+        /// The signer.
         signer: PublicKey,
-        /// Who would have had to.
+        /// The required signer.
         expected: PublicKey,
     },
-    /// Its time is over.
+    /// It has expired.
     #[error("object refused: it expired {ago_ms} ms ago")]
     Expired {
         /// Milliseconds since.
         ago_ms: u64,
     },
-    /// Its time has not come: a clock is wrong on one side.
+    /// It is not valid yet: one of the clocks is wrong.
     #[error("object refused: it becomes valid in {in_ms} ms; compare the clocks of both machines")]
     NotYetValid {
         /// Milliseconds until.
         in_ms: u64,
     },
-    /// It claims a longer life than the protocol allows.
+    /// Its lifetime exceeds the limit of the protocol.
     #[error("object refused: it claims a life of {life_ms} ms, and at most {max_ms} are allowed")]
     LivesTooLong {
         /// Claimed, milliseconds.
@@ -117,7 +117,7 @@ pub struct Description {
     /// The agent described.
     #[n(1)]
     pub agent: AgentId,
-    /// A later description has a higher one; newer always wins.
+    /// Higher in later descriptions; the highest wins.
     #[n(2)]
     pub sequence: u64,
     /// When it was made, Unix milliseconds.
@@ -128,7 +128,7 @@ pub struct Description {
     pub td: Arc<[u8]>,
 }
 
-/// Bytes that whoever reads what is in them keeps, and not a copy of them.
+/// Shared bytes, which readers keep without copying.
 mod shared_bytes {
     use std::sync::Arc;
 
@@ -145,7 +145,7 @@ mod shared_bytes {
     }
 }
 
-/// A publisher's leave for a node to host an agent.
+/// A publisher's permission for a node to host an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Grant {
@@ -165,7 +165,7 @@ pub struct Grant {
     pub not_after_ms: u64,
 }
 
-/// An owner's word that a node is its own.
+/// An owner's statement that a node is its own.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Membership {
@@ -189,9 +189,9 @@ pub struct Membership {
 pub trait Statement: Encode<()> + for<'b> Decode<'b, ()> {
     /// Which kind it is.
     const KIND: Kind;
-    /// What the object says that it is.
+    /// The kind that the object declares.
     fn kind(&self) -> Kind;
-    /// What can be refused without knowing who may sign.
+    /// Checks the rules that do not depend on the signer.
     ///
     /// # Errors
     /// The rule that the object breaks.
@@ -200,19 +200,19 @@ pub trait Statement: Encode<()> + for<'b> Decode<'b, ()> {
     }
 }
 
-/// An authored object whose signature holds, with the bytes that were signed.
+/// An authored object with a valid signature, and its signed bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authored<T> {
-    /// What it says.
+    /// Its content.
     pub body: T,
     /// Who signed it.
     pub signer: PublicKey,
-    /// The bytes as received or made.
+    /// The signed bytes.
     pub bytes: Vec<u8>,
 }
 
 impl<T> Authored<T> {
-    /// The name of these bytes.
+    /// The digest of the signed bytes.
     #[must_use]
     pub fn digest(&self) -> Digest {
         crate::digest(&self.bytes)
@@ -243,8 +243,8 @@ pub fn sign<T: Statement>(body: T, network: &str, scope: &str, key: &SecretKey) 
     Ok(Authored { body, signer: key.public(), bytes })
 }
 
-/// Verifies an object of kind `T` made for `network` and `scope`. Who may sign it, and when it is valid, is asked of
-/// the body's own methods.
+/// Verifies the signature of an object of kind `T` for `network` and `scope`. The methods of the body check the signer and
+/// the period of validity.
 ///
 /// # Errors
 /// See [`ObjectError`].
@@ -300,7 +300,7 @@ impl Description {
         Description { kind: Kind::Description, agent, sequence, issued_at_ms, td: td.into() }
     }
 
-    /// Was it issued by `now_ms`, as far as clocks may differ?
+    /// Checks that it was issued by `now_ms`, within the allowed clock skew.
     ///
     /// # Errors
     /// [`ObjectError::NotYetValid`].
@@ -316,7 +316,7 @@ impl Grant {
         Grant { kind: Kind::Grant, agent, node, not_before_ms, not_after_ms }
     }
 
-    /// Is it in force at `now_ms`?
+    /// Checks that it is valid at `now_ms`.
     ///
     /// # Errors
     /// [`ObjectError::Expired`] or [`ObjectError::NotYetValid`].
@@ -332,7 +332,7 @@ impl Membership {
         Membership { kind: Kind::Membership, owner, node, not_before_ms, not_after_ms }
     }
 
-    /// Is it in force at `now_ms`?
+    /// Checks that it is valid at `now_ms`.
     ///
     /// # Errors
     /// [`ObjectError::Expired`] or [`ObjectError::NotYetValid`].

@@ -1,5 +1,5 @@
-//! What nodes keep for each other in the distributed hash table (SPEC chapter 11): keys, and values that prove
-//! themselves. The table is a hint: whoever finds something in it asks the node itself before it is believed.
+//! The records of the distributed hash table (SPEC chapter 11): keys, and self-certifying values. A record is only a hint: a
+//! node verifies it with the named node before using it.
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
@@ -15,7 +15,7 @@ const ADDRESS_BYTES_MAX: usize = 256;
 /// The multihash prefix of a SHA-256 digest: its code and its length.
 const SHA_256: [u8; 2] = [0x12, 0x20];
 
-/// What something is found under: the SHA-256 digest of what it is, in one network (SPEC P-62).
+/// The key of a record: a SHA-256 digest, specific to one network (SPEC P-62).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordKey([u8; 32]);
 
@@ -31,37 +31,37 @@ impl RecordKey {
         RecordKey(crate::digest(&e.into_writer()))
     }
 
-    /// Who hosts an agent with the capability `id`, or with one that begins with it and a dot.
+    /// Finds hosts of agents with the capability `id`, or with one that begins with it and a dot.
     #[must_use]
     pub fn capability(network: &str, id: &str) -> RecordKey {
         RecordKey::of(network, "capability", id)
     }
 
-    /// Who hosts an agent that does `action`; in lower case.
+    /// Finds hosts of agents with the action `action`, in lower case.
     #[must_use]
     pub fn action(network: &str, action: &str) -> RecordKey {
         RecordKey::of(network, "action", &action.to_lowercase())
     }
 
-    /// Who hosts an agent that does something to `target`; in lower case.
+    /// Finds hosts of agents with the target `target`, in lower case.
     #[must_use]
     pub fn target(network: &str, target: &str) -> RecordKey {
         RecordKey::of(network, "target", &target.to_lowercase())
     }
 
-    /// Who hosts `agent`.
+    /// Finds hosts of `agent`.
     #[must_use]
     pub fn agent(network: &str, agent: &AgentId) -> RecordKey {
         RecordKey::of(network, "agent", &agent.to_string())
     }
 
-    /// Where `node` can be dialled: a [`Contact`].
+    /// Finds the addresses of `node`: a [`Contact`].
     #[must_use]
     pub fn contact(network: &str, node: PublicKey) -> RecordKey {
         RecordKey::of(network, "contact", &node.did())
     }
 
-    /// Which keys speak for `publisher`: its key log.
+    /// Finds the key log of `publisher`.
     #[must_use]
     pub fn key_log(network: &str, publisher: PublisherId) -> RecordKey {
         RecordKey::of(network, "key-log", &publisher.to_string())
@@ -73,20 +73,20 @@ impl RecordKey {
         &self.0
     }
 
-    /// As Kademlia of libp2p has keys: a multihash.
+    /// The key as a multihash, as Kademlia of libp2p uses it.
     #[must_use]
     pub fn to_multihash(self) -> Vec<u8> {
         [&SHA_256[..], &self.0].concat()
     }
 
-    /// The key that a multihash is, if it is a SHA-256 one.
+    /// The key of a multihash, if it is a SHA-256 one.
     #[must_use]
     pub fn from_multihash(bytes: &[u8]) -> Option<RecordKey> {
         Some(RecordKey(bytes.strip_prefix(&SHA_256)?.try_into().ok()?))
     }
 }
 
-/// Where a node can be dialled, as it says itself.
+/// The addresses of a node, signed by it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Contact {
@@ -95,7 +95,7 @@ pub struct Contact {
     /// The node, which signs it.
     #[n(1)]
     pub node: PublicKey,
-    /// Rises with each contact, also across restarts.
+    /// Increases with each contact, also across restarts.
     #[n(2)]
     pub sequence: u64,
     /// Unix milliseconds.
@@ -141,7 +141,7 @@ impl Statement for Contact {
 }
 
 impl Authored<Contact> {
-    /// Was it made by the node that it speaks of, and is it in force?
+    /// Checks that the node itself signed it, and that it is valid now.
     ///
     /// # Errors
     /// [`ObjectError::WrongKey`], [`ObjectError::Expired`] or [`ObjectError::NotYetValid`].
@@ -163,19 +163,19 @@ pub enum RecordError {
     /// Strict CBOR of another shape.
     #[error("the value has the wrong shape: {0}")]
     Shape(String),
-    /// A contact that does not hold.
+    /// An invalid contact.
     #[error("contact: {0}")]
     Contact(ObjectError),
-    /// A key log that does not hold.
+    /// An invalid key log.
     #[error(transparent)]
     KeyLog(#[from] KeyLogError),
-    /// It holds, and belongs under another key.
+    /// It is valid, but belongs to another key.
     #[error("the value belongs under another key")]
     WrongKey,
 }
 
 impl RecordError {
-    /// Nobody who means well says that. A clock may be wrong, and a newer version may say more.
+    /// Whether only a malicious peer sends this. A wrong clock or a newer version can cause the other errors.
     #[must_use]
     pub fn is_forged(&self) -> bool {
         match self {
@@ -186,12 +186,12 @@ impl RecordError {
     }
 }
 
-/// A value that proved itself.
+/// A verified value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Where a node can be dialled.
+    /// The contact of a node.
     Contact(Authored<Contact>),
-    /// Which keys speak for a publisher.
+    /// The key log of a publisher.
     KeyLog(KeyLog),
 }
 
@@ -205,7 +205,7 @@ struct Wire {
 }
 
 impl Value {
-    /// Verifies what was found, or is to be kept, under `key` (SPEC P-63, P-64).
+    /// Verifies a value for `key` (SPEC P-63, P-64).
     ///
     /// # Errors
     /// See [`RecordError`].
@@ -233,7 +233,7 @@ impl Value {
         Ok(value)
     }
 
-    /// The bytes to keep.
+    /// Encodes it for storage.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let wire = match self {
@@ -245,7 +245,7 @@ impl Value {
         minicbor::to_vec(wire).expect("writing to a vector cannot fail")
     }
 
-    /// The only key that it belongs under.
+    /// The only key that it is valid for.
     #[must_use]
     pub fn key(&self, network: &str) -> RecordKey {
         match self {
@@ -254,7 +254,7 @@ impl Value {
         }
     }
 
-    /// When it ends, Unix milliseconds; a key log never does.
+    /// When it expires, Unix milliseconds; a key log never does.
     #[must_use]
     pub fn not_after_ms(&self) -> Option<u64> {
         match self {
@@ -263,7 +263,7 @@ impl Value {
         }
     }
 
-    /// Does it take the place of `held`, which was kept under the same key (SPEC P-65)?
+    /// Whether it replaces `held`, the stored value of the same key (SPEC P-65).
     #[must_use]
     pub fn replaces(&self, held: &Value) -> bool {
         match (self, held) {

@@ -21,12 +21,12 @@ pub enum Sign1Error {
     /// `kid` is not 32 bytes of a key.
     #[error("the key id is not an ed25519 key")]
     KeyId,
-    /// The signature does not hold under the strict predicate.
+    /// The signature is invalid under strict verification.
     #[error("the signature does not verify")]
     Signature,
 }
 
-/// Bytes of a protected header: ours has 38; the rest is room to name what is wrong with another's.
+/// Bytes of a protected header: a valid one has 38; longer ones get a specific error.
 const PROTECTED_BYTES_MAX: usize = 64;
 
 /// A COSE_Sign1 whose shape is right and whose signature is **not yet checked**.
@@ -57,8 +57,8 @@ pub fn read(bytes: &[u8], max: usize) -> Result<Unverified, Sign1Error> {
     read_known(bytes, max, None)
 }
 
-/// As [`read`], where the signer is likely to be `known`: a key that was checked once need not be checked again, which
-/// costs a square root on the curve. The signer may still be another.
+/// As [`read`], with a likely signer: checking a `known` key again is skipped, which saves a square root on the curve. The
+/// signer may still be another one.
 ///
 /// # Errors
 /// As [`read`].
@@ -89,8 +89,8 @@ pub fn read_known(bytes: &[u8], max: usize, known: Option<PublicKey>) -> Result<
     Ok(Unverified { sign1, signer })
 }
 
-/// Refuses headers that could make coset build a large tree before anything was verified: to the validator of the
-/// envelope the protected ones are a string of any length, which may hold a million items.
+/// Refuses headers that could make coset build a large tree before verification: for the validator of the envelope protected
+/// headers are a byte string of any length, which may hold a million items.
 fn check_headers(bytes: &[u8]) -> Result<(), Sign1Error> {
     let mut d = minicbor::Decoder::new(bytes);
     let four = Sign1Error::Shape("not an array of four COSE members");
@@ -104,8 +104,8 @@ fn check_headers(bytes: &[u8]) -> Result<(), Sign1Error> {
     }
 }
 
-/// `Sig_structure` (RFC 9052, section 4.4) in one piece: coset's own copies a large payload three times on the way, which
-/// somebody else chose the length of.
+/// `Sig_structure` (RFC 9052, section 4.4) in one allocation: coset copies a payload three times, and its length is chosen by
+/// others.
 fn to_be_signed(protected: &[u8], aad: &[u8], payload: &[u8]) -> Vec<u8> {
     const CONTEXT: &str = "Signature1";
     // Four heads of up to nine bytes, and that of the array.
@@ -117,13 +117,13 @@ fn to_be_signed(protected: &[u8], aad: &[u8], payload: &[u8]) -> Vec<u8> {
 }
 
 impl Unverified {
-    /// Who claims to have signed.
+    /// The claimed signer.
     #[must_use]
     pub fn signer(&self) -> PublicKey {
         self.signer
     }
 
-    /// The payload, not yet to be believed: strict CBOR.
+    /// The unverified payload: strict CBOR.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         self.sign1.payload.as_deref().unwrap_or_default()

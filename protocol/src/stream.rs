@@ -17,7 +17,7 @@ pub type Challenge = [u8; 32];
 /// The version of frames that this crate speaks.
 pub const FRAME_VERSION: u8 = 1;
 
-/// The first message of each side on a new stream. Not signed: what it says is bound by every signature that follows.
+/// The first message of each side on a new stream. Not signed itself: every later signature covers its content.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Hello {
@@ -30,13 +30,13 @@ pub struct Hello {
     /// The network that the sender belongs to.
     #[n(2)]
     pub network: String,
-    /// Proof of whose node the sender is.
+    /// Proof of the owner of the sender.
     #[n(3)]
     pub owner: Option<OwnerProof>,
 }
 
-/// Proof of whose node somebody is: what the owner signed, and the event that the owner's id is the digest of, which
-/// names the key that signs for an owner who never changed keys. About 600 bytes.
+/// Proof of the owner of a node: the signed membership, and the inception event whose digest is the id of the owner and which
+/// holds the signing key of an owner that never rotated. About 600 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct OwnerProof {
@@ -48,43 +48,43 @@ pub struct OwnerProof {
     pub inception: ByteVec,
 }
 
-/// An [`OwnerProof`] whose signatures hold. Whether the membership's signer speaks for the owner now, the keyring says.
+/// An [`OwnerProof`] with valid signatures. The keyring decides whether the signer is valid for the owner now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedOwner {
     /// The membership.
     pub membership: Authored<Membership>,
-    /// The log of one event that begins the owner's.
+    /// The inception of the owner, as a log of one event.
     pub inception: Arc<KeyLog>,
 }
 
-/// Why proof of an owner is treated as absent.
+/// Why a proof of the owner is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OwnerProofError {
-    /// The membership does not hold.
+    /// The membership is invalid.
     #[error("membership: {0}")]
     Membership(#[from] ObjectError),
-    /// The inception does not hold.
+    /// The inception is invalid.
     #[error("the owner's inception: {0}")]
     Inception(#[from] KeyLogError),
-    /// They speak of different owners.
+    /// They name different owners.
     #[error("the membership is of {membership}, and the inception that was shown with it of {inception}")]
     Mismatch {
-        /// Whom the membership names.
+        /// The owner in the membership.
         membership: PublisherId,
-        /// Whom the inception begins.
+        /// The owner of the inception.
         inception: PublisherId,
     },
 }
 
 impl OwnerProof {
-    /// The proof made of what an owner signed and its key log.
+    /// The proof from a membership and the key log of the owner.
     #[must_use]
     pub fn new(membership: Vec<u8>, log: &KeyLog) -> OwnerProof {
         let inception = log.inception().to_bytes().pop().expect("a verified log has an inception");
         OwnerProof { membership: membership.into(), inception: inception.into() }
     }
 
-    /// Whose it says that somebody is; nothing is verified.
+    /// The claimed owner; not verified.
     #[must_use]
     pub fn owner(&self) -> PublisherId {
         PublisherId::from_digest(crate::digest(&self.inception))
@@ -105,7 +105,7 @@ impl OwnerProof {
     }
 }
 
-/// What every version of a `Hello` has.
+/// The member that every version of a `Hello` has.
 #[derive(Decode)]
 #[cbor(map)]
 struct Versioned {
@@ -128,9 +128,9 @@ pub enum HelloError {
     /// Another network.
     #[error("the peer belongs to network {theirs:?}, this node to {ours:?}; set the same `network` on both")]
     Network {
-        /// What the peer said.
+        /// The network of the peer.
         theirs: String,
-        /// What we are.
+        /// The network of this node.
         ours: String,
     },
 }
@@ -142,14 +142,14 @@ impl Hello {
         minicbor::to_vec(self).expect("writing to a vector cannot fail")
     }
 
-    /// Reads what the peer sent, for the network `ours`.
+    /// Decodes the message of a peer, for the network `ours`.
     ///
     /// # Errors
     /// See [`HelloError`].
     pub fn decode(bytes: &[u8], ours: &str) -> Result<Hello, HelloError> {
         cbor::check(bytes, HELLO_BYTES_MAX)?;
         let shape = |error: minicbor::decode::Error| HelloError::Shape(error.to_string());
-        // First, because another version may have other members.
+        // Checked first, because other versions may have other members.
         let Versioned { version } = minicbor::decode(bytes).map_err(shape)?;
         if version != FRAME_VERSION {
             return Err(HelloError::Version(version));
@@ -166,7 +166,7 @@ impl Hello {
     }
 }
 
-/// What all frames of one stream are bound to.
+/// The binding of all frames of one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamBinding {
     /// The network's name.
@@ -202,7 +202,7 @@ impl StreamBinding {
         e.into_writer()
     }
 
-    /// A short name of the stream that frames carry, so that a frame of another stream is named as such.
+    /// A short id of the stream in each frame, to give frames of another stream their own error.
     #[must_use]
     pub fn id(&self) -> [u8; 8] {
         let hash = crate::digest(&[&self.opener_challenge[..], &self.acceptor_challenge].concat());

@@ -390,7 +390,7 @@ fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permill
     builtins.insert("actor", |_, _| Ok(Arc::new(Actor)));
     builtins.insert("program", |_, _| Ok(Arc::new(crate::program::Program)));
     let (clock, random) = (clock.clone(), entropy(1_000 + u64::from(number)));
-    let none: althing_execution::model::Secrets = Arc::new(|_| Ok(None));
+    let none: althing_execution::secrets::SecretLookup = Arc::new(|_| Ok(None));
     let now = Arc::new(move || clock.now_ms());
     let memories = Arc::new(Memories::new(store, now, Arc::new(move |bytes| random.fill(bytes)), none));
     let agent_caller = Arc::<AgentCaller>::default();

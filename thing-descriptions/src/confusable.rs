@@ -1,7 +1,6 @@
-//! Letters that are easily taken for others (Unicode Technical Standard 39, "confusables"): of them those that stand in for
-//! ASCII letters and digits, which names are written in.
+//! Confusable letters (Unicode Technical Standard 39): those that look like ASCII letters and digits, which names are made of.
 
-/// Letters of other scripts, each row after the ASCII character that it is taken for.
+/// Letters of other scripts, each row after the ASCII character that they look like.
 const LOOK_ALIKES: [(char, &str); 47] = [
     ('a', "аɑα"),
     ('b', "Ƅь"),
@@ -52,7 +51,7 @@ const LOOK_ALIKES: [(char, &str); 47] = [
     ('Z', "ΖᏃ"),
 ];
 
-/// The ASCII character that `c` is easily taken for, if there is one.
+/// The ASCII character that `c` looks like, if there is one.
 fn look_alike(c: char) -> Option<char> {
     let offset = |first: u32| u32::from(c) - first;
     let letter = |offset: u32| {
@@ -70,13 +69,13 @@ fn look_alike(c: char) -> Option<char> {
     }
 }
 
-/// Scripts whose letters are mixed into words of Latin ones for nothing but to be taken for them.
+/// Scripts whose letters are mixed into Latin words only to deceive.
 fn is_of_another_script(c: char) -> bool {
     matches!(c, '\u{370}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}' | '\u{1c80}'..='\u{1c8f}' | '\u{2c80}'..='\u{2cff}')
 }
 
-/// The first character that disguises a word: one that is taken for a letter of ASCII, where the whole word would read as
-/// ASCII then, or a letter of another script within a Latin word. Nothing for words of other languages as they are written.
+/// The first deceptive character of a word: one that looks like an ASCII letter in a word that would read as ASCII, or a letter
+/// of another script in a Latin word. None for ordinary words of other languages.
 pub(crate) fn disguised(text: &str) -> Option<char> {
     text.split(|c: char| !c.is_alphanumeric() && look_alike(c).is_none()).find_map(|word| {
         let reads_as_ascii = word.chars().all(|c| c.is_ascii() || look_alike(c).is_some());

@@ -19,8 +19,8 @@ pub const ALTHING: &str = "https://althing.dev/ns/v1";
 /// happens, since both sides of every stream prove their keys and each call is signed. `nosec` would be false, and a
 /// scheme of our own would be unreadable to others.
 ///
-/// It has no action, property or event: an affordance is a promise that a consumer of the Web of Things can keep its end of,
-/// and nothing here serves one. What the agent can do is among its capabilities, and how it is called over HTTP in its card.
+/// It has no action, property or event: a consumer of the Web of Things could not use an affordance, since nothing here serves
+/// one. The capabilities tell what the agent can do, and the card how it is called over HTTP.
 ///
 /// For a file that [`AgentFile::check`] accepts, the result is valid with no findings.
 pub fn describe(file: &AgentFile, agent_urn: &str) -> Description {
@@ -60,7 +60,7 @@ fn capability(skill: &Skill, agent_version: &str) -> Value {
     Value::Object(out)
 }
 
-/// Percent-encodes what a URI may not hold (RFC 3986 §2); a `%` that starts no escape is such a thing too.
+/// Percent-encodes characters that a URI may not hold (RFC 3986 §2), including a `%` that starts no escape.
 fn uri(urn: &str) -> String {
     let mut out = String::with_capacity(urn.len());
     let bytes = urn.as_bytes();

@@ -1,4 +1,4 @@
-//! A description as it was submitted, and what the node reads in it.
+//! A description as submitted, and its parsed content.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::validate::{Report, Strictness, parse};
 
-/// The most capabilities that are read of one description; a longer list is cut.
+/// The capabilities that are read from one description; a longer list is cut.
 pub const CAPABILITIES_MAX: usize = 256;
 
 /// A description that is not valid; its text lists the findings, each with its remedy.
@@ -28,15 +28,15 @@ impl DescriptionError {
 }
 
 /// A valid Thing Description: the bytes as submitted (TD 1.1 has no canonical form, so nothing else can be signed or
-/// given back), and what the node reads in it. The value that the bytes hold is not kept: in memory it is eight times as
-/// large. Cloning shares all.
+/// given back), and its parsed content. The JSON value is not kept: in memory it is eight times as large. Clones share the
+/// data.
 #[derive(Clone, PartialEq)]
 pub struct Description {
     bytes: Arc<[u8]>,
     read: Arc<Read>,
 }
 
-/// What is read in a description once.
+/// The parsed content of a description.
 #[derive(PartialEq)]
 struct Read {
     id: Option<String>,
@@ -56,7 +56,7 @@ impl fmt::Debug for Description {
     }
 }
 
-/// Something that an agent or a thing can do: an entry of `lmos:capabilities`, or an action.
+/// A capability of an agent or a thing: an entry of `lmos:capabilities`, or an action.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capability {
     /// Its identifier, for example `urn:vendor:capability:billing:view`; empty where the author gave none.
@@ -71,9 +71,9 @@ pub struct Capability {
     pub action: Option<String>,
     /// What the verb acts on: `althing:target`.
     pub target: Option<String>,
-    /// Words to be found by.
+    /// Words for search.
     pub tags: Vec<String>,
-    /// Sentences that it would answer.
+    /// Example requests.
     pub examples: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ impl Description {
         &self.bytes
     }
 
-    /// The value that the bytes hold, read anew: members in their order, an unknown one too.
+    /// The JSON value, parsed again: members in their order, including unknown ones.
     ///
     /// # Panics
     /// Never: the bytes were read before.
@@ -141,7 +141,7 @@ impl Description {
         serde_json::from_slice(&self.bytes).expect("it was read before")
     }
 
-    /// What validation found without refusing: warnings only.
+    /// The warnings of validation.
     pub fn warnings(&self) -> &Report {
         &self.read.warnings
     }
@@ -263,7 +263,7 @@ fn strings(value: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// Examples as text: an object stands for the strings in it, one after the other.
+/// Examples as text: of an object, its strings.
 fn examples(value: Option<&Value>) -> Vec<String> {
     let items = match value {
         Some(Value::Array(items)) => items.as_slice(),

@@ -1,7 +1,7 @@
-//! The one list of characters that people do not see in a text, or that reorder what they see (threat model, rows 6 and 7):
-//! a text with one of them looks like another text, or says to a model what nobody reads.
+//! The only list of invisible and reordering characters (threat model, rows 6 and 7): a text with one of them looks like another
+//! text, or gives a model instructions that people do not see.
 
-/// Whether a character is one that people cannot see, or that reorders what they see.
+/// Whether a character is invisible or reorders text.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     matches!(c,
@@ -22,7 +22,7 @@ pub fn is_hidden(c: char) -> bool {
         || (c.is_control() && !matches!(c, '\n' | '\t' | '\r'))
 }
 
-/// The joiners that Persian, many scripts of India, and emoji are written with: what others write may have them.
+/// The joiners of Persian, many Indian scripts, and emoji: allowed in texts of others.
 pub(crate) fn joins(c: char) -> bool {
     matches!(c, '\u{200C}' | '\u{200D}')
 }

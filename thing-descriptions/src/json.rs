@@ -1,9 +1,8 @@
-//! Bounded reading of JSON that a stranger wrote.
+//! A bounded parser for untrusted JSON.
 //!
-//! `serde_json::Value` alone hides three things that matter here: a member that appears twice (the last one wins in
-//! silence), the place where nesting goes too deep, and its own magic member name for raw values, which would let a
-//! stranger have a string parsed a second time. This reader builds the same value (the last member wins, order kept)
-//! and says all three.
+//! `serde_json::Value` alone hides three things that matter here: duplicate members (the last one wins silently), where nesting
+//! is too deep, and its magic member name for raw values, by which a stranger could have a string parsed a second time. This
+//! parser builds the same value (the last member wins, order kept) and reports all three.
 
 use std::fmt;
 use std::io;
@@ -13,13 +12,12 @@ use serde_json::{Map, Number, Value};
 
 use crate::hidden::is_hidden;
 
-/// The longest description that is read, in bytes: a message's 1 MiB, less 128 KiB for what travels with a description
-/// in one message (signature, hosting grant, key log).
+/// The longest description in bytes: 1 MiB of a message, less 128 KiB for signature, hosting grant and key log in the same
+/// message.
 pub const TD_BYTES_MAX: usize = (1 << 20) - 128 * 1024;
 /// The deepest nesting of arrays and objects that is read; the outermost object is level 1.
 pub const DEPTH_MAX: usize = 32;
-/// How many duplicate members are remembered, and how many names of affordances beside them; further ones are of no
-/// more use to a reader.
+/// The duplicate members that are reported, and the names of affordances; more would not help a reader.
 const DUPLICATES_MAX: usize = 64;
 
 /// Why a text was not read as JSON.
@@ -116,7 +114,7 @@ fn visible(c: char) -> impl Iterator<Item = char> {
     plain.into_iter().chain(escaped.into_iter().flatten())
 }
 
-/// The start of a value's JSON, for messages; a value of a mebibyte is not written out in full for it.
+/// The start of a value's JSON, for messages, without serialising all of a large value.
 pub(crate) fn excerpt_value(value: &Value, chars_max: usize) -> String {
     struct Start(Vec<u8>, usize);
     impl io::Write for Start {
@@ -132,13 +130,13 @@ pub(crate) fn excerpt_value(value: &Value, chars_max: usize) -> String {
         }
     }
     let mut start = Start(Vec::new(), chars_max.saturating_mul(4));
-    // The only error is the writer's own "enough".
+    // The only error is that the writer is full.
     let _ = serde_json::to_writer(&mut start, value);
     excerpt(&String::from_utf8_lossy(&start.0).replace('\u{FFFD}', ""), chars_max)
 }
 
-/// What was noticed, as pointers from the value that is being read: each value that holds it puts its own token in
-/// front when it is done, so that nothing is written for a text in which nothing is noticed.
+/// What was noticed, as pointers from the value that is being read: each enclosing value prepends its token when it is
+/// complete, so that a text without findings costs nothing.
 #[derive(Default)]
 struct Notes {
     members: Vec<String>,
@@ -151,7 +149,7 @@ impl Notes {
         (self.members.len(), self.affordances.len())
     }
 
-    /// Puts `token` in front of what was noticed after `lens`.
+    /// Prepends `token` to what was noticed after `lens`.
     fn within(&mut self, (members, affordances): (usize, usize), token: impl fmt::Display + Copy) {
         let noticed = self.members.iter_mut().skip(members).chain(self.affordances.iter_mut().skip(affordances));
         for pointer in noticed.chain(&mut self.too_deep) {
@@ -167,7 +165,7 @@ impl Notes {
     }
 }
 
-/// Where an object stands, as far as it matters to what a repeated member means.
+/// The position of an object, which decides what a duplicate member means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Root,

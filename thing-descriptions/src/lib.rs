@@ -1,4 +1,4 @@
-//! Thing Descriptions: what an agent says about itself, once, and the faces that are made from it.
+//! Thing Descriptions: the single description of an agent, and the documents that are derived from it.
 //!
 //! **Inputs**: the bytes of a W3C WoT Thing Description (1.1 or 1.0) that anyone wrote; an agent file that its owner
 //! wrote; an agent card that anyone sent; keys, handed in by the caller.

@@ -13,7 +13,7 @@ mod telemetry;
 use std::process::ExitCode;
 
 use althing_client::Out;
-use althing_execution::realtime::{Ladder, Level};
+use althing_execution::realtime::{Level, RtPriorities};
 use clap::Parser as _;
 
 use args::{Args, Command};
@@ -44,11 +44,11 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<(), Failure> {
     // Threads that answer peers and gateways use short scheduler slices, for low latency beside other programs.
-    Ladder::without().take(Level::Soft);
+    RtPriorities::none().apply(Level::Soft);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .on_thread_start(|| {
-            Ladder::without().take(Level::Soft);
+            RtPriorities::none().apply(Level::Soft);
         })
         .max_blocking_threads(16)
         .build()

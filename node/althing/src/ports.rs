@@ -128,7 +128,7 @@ fn compiler(at: &Paths, entropy: &Entropy) -> Result<Compiler, Failure> {
 }
 
 /// Looks up secrets of this node.
-fn secrets(at: &Paths) -> althing_execution::model::Secrets {
+fn secrets(at: &Paths) -> althing_execution::secrets::SecretLookup {
     let secrets = Secrets::of(&at.data);
     Arc::new(move |name: &str| secrets.read(name).map_err(|error| error.to_string()))
 }

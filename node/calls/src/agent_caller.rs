@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
 use althing_communication::Priority;
 use althing_discovery::{Among, Nearness};
-use althing_execution::agents::{AgentCalls, Question, Said};
+use althing_execution::agents::{AgentCalls, AgentReply, Question};
 use althing_protocol::AgentId;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -55,7 +55,7 @@ impl AgentCalls for AgentCaller {
         known.into_iter().take(max).map(|(_, name)| name).collect()
     }
 
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Said, String>> {
+    fn ask(&self, question: Question) -> BoxFuture<'_, Result<AgentReply, String>> {
         Box::pin(async move {
             let calls = self.calls().ok_or("this node is starting, or stopping")?;
             ask(&calls, question).await
@@ -63,7 +63,7 @@ impl AgentCalls for AgentCaller {
     }
 }
 
-async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
+async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     let to = calls.resolve(&question.to, Among::Near).await.map_err(|error| error.message)?;
     if calls.trust_level(to.publisher()) == Nearness::Stranger {
         let publisher = to.publisher();
@@ -100,7 +100,7 @@ async fn ask(calls: &Calls, question: Question) -> Result<Said, String> {
     };
     let conversation = tokio::spawn(conversation.run().in_current_span());
     let (state, task, text) = conversation.await.map_err(|error| error.to_string())??;
-    Ok(Said { agent: to.to_string(), task, state: state_name(&state), text })
+    Ok(AgentReply { agent: to.to_string(), task, state: state_name(&state), text })
 }
 
 /// One call to another agent, until its task is idle.

@@ -224,7 +224,7 @@ fn facts(
     let machine = move |kernel: &Kernel| {
         let promised =
             kernel.shares_ppm().iter().min().map_or(1_000, |ppm| u16::try_from(ppm / 1_000).unwrap_or(1_000));
-        kernel.machine().map(|machine| Machine {
+        kernel.hardware().map(|machine| Machine {
             grade: machine.grade,
             cores: u16::try_from(kernel.cores()).unwrap_or(u16::MAX),
             memory_mib,

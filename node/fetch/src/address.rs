@@ -1,4 +1,4 @@
-//! What a URL must be before anything is connected to.
+//! Checks a URL before any connection is made.
 
 use std::net::IpAddr;
 
@@ -8,8 +8,8 @@ use crate::error::FetchError;
 
 /// The longest URL, bytes.
 pub const URL_BYTES_MAX: usize = 2_048;
-/// Ports on which something else than HTTP listens, so that a request could be mistaken for another protocol's: those
-/// that browsers refuse (WHATWG Fetch, "bad port").
+/// Ports of other protocols, whose servers could misread an HTTP request: those that browsers block (WHATWG Fetch, "bad
+/// port").
 const BAD_PORTS: [u16; 82] = [
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
     110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531,
@@ -17,10 +17,10 @@ const BAD_PORTS: [u16; 82] = [
     5061, 6000, 6379, 6566, 6665, 6667, 6669, 6679, 6697, 10080,
 ];
 
-/// Where a URL leads, as far as it says so itself.
+/// The host of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
-    /// An address stands in it, however it is written.
+    /// An address, in any notation.
     Address(IpAddr),
     /// A name, which has to be resolved.
     Name(String),

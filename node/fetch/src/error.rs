@@ -1,14 +1,14 @@
-//! Why something is not fetched.
+//! The errors of a fetch.
 
 use std::net::IpAddr;
 
-/// Why something was not fetched. None of it goes to a stranger: which nets there are is nobody else's business.
+/// Why a fetch failed. Never sent to strangers, since it would reveal the private subnets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// The URL itself is not followed.
+    /// The URL is refused.
     #[error("this URL is not followed: {0}")]
     Url(&'static str),
-    /// It leads to a net that an address from outside must not lead to.
+    /// It leads to a blocked subnet.
     #[error("{address} is {net}: an address from outside is not followed there, unless the operator names the net")]
     Blocked {
         /// Where it leads.
@@ -19,10 +19,10 @@ pub enum FetchError {
     /// The name has no address.
     #[error("its name cannot be resolved: {0}")]
     Unresolved(String),
-    /// One redirect after the other.
+    /// Too many redirects.
     #[error("it was redirected more than {0} times")]
     Redirects(usize),
-    /// The other side answered with something else than success.
+    /// The server answered with an error status.
     #[error("it answered {0}")]
     Status(u16),
     /// The answer is too long.

@@ -1,13 +1,13 @@
-//! The one guarded fetch. Everything that follows an address from outside goes through here.
+//! The one guarded fetch: every request to an address from outside goes through it.
 //!
-//! **Input**: a URL, who gave it, how much may come and how long it may take. **Output**: the body, or why not.
+//! **Input**: a URL, its source, and limits of size and time. **Output**: the body, or an error.
 //!
 //! **Invariants**
-//! - A URL that a stranger gave connects to addresses that the internet routes, to the operator's exceptions, and to
-//!   nothing else: what is checked is the address that is connected to, resolved once for check and connection alike.
-//! - A redirect is a URL that a stranger gave, whoever gave the first one.
+//! - A URL from a stranger connects only to addresses that are routed on the internet and to the operator's exceptions. The
+//!   name is resolved once, and the checked address is the one that is connected to.
+//! - A redirect counts as a URL from a stranger, whatever the source of the first URL.
 //! - Only http and https, no credentials, no ports of other protocols, no proxy, no cookies.
-//! - What comes, and how long it takes, is bounded.
+//! - Size and time are bounded.
 //!
 //! **Never knows**: what is fetched, or why.
 
@@ -35,26 +35,26 @@ use resolve::Guarded;
 
 /// Redirects that are followed.
 const REDIRECTS_MAX: usize = 4;
-/// Making one connection.
+/// The timeout of one connection.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
-/// Who gave a URL.
+/// The source of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
-    /// The operator wrote it: it may lead anywhere, into his own nets too.
+    /// The operator: it may lead anywhere, including private subnets.
     Operator,
     /// Anybody: see the invariants.
     Stranger,
-    /// Something on the LAN that says that it is at this very address.
+    /// A device on the LAN that announced exactly this address.
     Neighbour(IpAddr),
 }
 
-/// How much may come, and when.
+/// The limits of a fetch.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Bytes of the body.
     pub bytes: usize,
-    /// From the first look-up to the last byte, redirects included.
+    /// From the first look-up to the last byte, including redirects.
     pub time: Duration,
 }
 
@@ -62,13 +62,13 @@ pub struct Limits {
 #[derive(Debug, Clone)]
 pub struct Fetch {
     guarded: Client,
-    /// For what the operator wrote.
+    /// The client for URLs of the operator.
     free: Client,
     exceptions: Arc<[Net]>,
 }
 
 impl Fetch {
-    /// With the operator's exceptions: nets that strangers' URLs may lead into all the same.
+    /// With the operator's exceptions: private subnets that URLs of strangers may lead to.
     ///
     /// # Errors
     /// When no HTTP client can be made.
@@ -80,7 +80,7 @@ impl Fetch {
                 .no_proxy()
                 .referer(false)
                 .connect_timeout(CONNECT_MAX)
-                // Each fetch connects, and so is checked, by itself.
+                // No connection is reused, so that each fetch is checked.
                 .pool_max_idle_per_host(0)
                 .dns_resolver(Arc::new(Guarded { resolver: resolver.clone(), exceptions: guard }))
                 .build()
@@ -126,7 +126,7 @@ impl Fetch {
         client.get(url.clone()).header(ACCEPT, accept).send().await.map_err(|error| why(&error))
     }
 
-    /// What can be said of a URL before its name is resolved.
+    /// Checks a URL before its name is resolved.
     ///
     /// # Errors
     /// [`FetchError::Url`] and [`FetchError::Blocked`].
@@ -148,13 +148,13 @@ fn permitted(address: IpAddr, exceptions: &[Net]) -> Result<(), FetchError> {
     }
 }
 
-/// The addresses of a name that may be connected to: all of them, or none. A name that also leads to a blocked net is
-/// one by which somebody tries his luck.
+/// The addresses of a name: all of them, or an error if any is blocked, since a name with public and blocked addresses is
+/// likely an attack.
 fn permitted_all(addresses: &[SocketAddr], exceptions: &[Net]) -> Result<(), FetchError> {
     addresses.iter().try_for_each(|address| permitted(address.ip(), exceptions))
 }
 
-/// Do two URLs lead to the same scheme, host and port?
+/// Whether two URLs have the same origin: scheme, host and port.
 #[must_use]
 pub fn same_origin(one: &Url, other: &Url) -> bool {
     one.scheme() == other.scheme()
@@ -162,7 +162,7 @@ pub fn same_origin(one: &Url, other: &Url) -> bool {
         && one.port_or_known_default() == other.port_or_known_default()
 }
 
-/// Our own reason, where the resolver gave one.
+/// The reason of the resolver, if it gave one.
 fn why(error: &reqwest::Error) -> FetchError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {

@@ -1,10 +1,10 @@
-//! Which addresses a stranger's URL may lead to: those that the internet routes, and no others.
+//! The addresses that a URL from outside may lead to: only those that are routed on the internet.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A net: an address, and how many of its leading bits count.
+/// A subnet: an address and a prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Net {
     address: IpAddr,
@@ -18,13 +18,13 @@ impl Net {
         Net { address, bits: if address.is_ipv4() { 32 } else { 128 } }
     }
 
-    /// The net of `address` whose mask has that many bits; at most those of an address.
+    /// The subnet of `address` with that prefix length, capped at the length of an address.
     #[must_use]
     pub fn of(address: IpAddr, bits: u8) -> Net {
         Net { address, bits: bits.min(Net::host(address).bits) }
     }
 
-    /// Does it hold `address`? IPv4 addresses are in no net of IPv6, nor the other way round.
+    /// Whether it contains `address`. No IPv6 subnet contains an IPv4 address, nor the other way round.
     #[must_use]
     pub fn holds(&self, address: IpAddr) -> bool {
         match (self.address, address) {
@@ -45,7 +45,7 @@ impl Net {
     }
 }
 
-/// A text that is no net.
+/// A text that is not a subnet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a net; write an address and bits, such as 192.168.1.0/24, or one address")]
 pub struct NoNet(String);
@@ -81,7 +81,7 @@ const fn v6(a: u16, b: u16, c: u16, last: u16, bits: u8) -> Net {
     Net { address: IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, last)), bits }
 }
 
-/// Where clouds tell a machine its own secrets. An exception counts for these only if it names that very address.
+/// The metadata services of clouds, which hold secrets. An exception must name exactly that address.
 const METADATA: [Net; 5] = [
     v4(169, 254, 169, 254, 32),
     v4(169, 254, 170, 2, 32),
@@ -90,7 +90,7 @@ const METADATA: [Net; 5] = [
     v6(0xfd00, 0x0ec2, 0, 0x0254, 128),
 ];
 
-/// The special-purpose nets of IPv4 (RFC 6890 and the registry that it made) that no stranger leads to.
+/// The special-purpose subnets of IPv4 (RFC 6890 and its registry), which are blocked.
 const BLOCKED_V4: [(Net, &str); 16] = [
     (v4(0, 0, 0, 0, 8), "this network"),
     (v4(10, 0, 0, 0, 8), "private"),
@@ -110,7 +110,7 @@ const BLOCKED_V4: [(Net, &str); 16] = [
     (v4(240, 0, 0, 0, 4), "reserved"),
 ];
 
-/// Of IPv6 only global unicast is followed, and of that nothing in which an address of IPv4 hides.
+/// Of IPv6 only global unicast is allowed, without subnets that embed IPv4 addresses.
 const GLOBAL_V6: Net = v6(0x2000, 0, 0, 0, 3);
 const BLOCKED_V6: [(Net, &str); 11] = [
     (v6(0, 0, 0, 1, 128), "loopback"),
@@ -126,7 +126,7 @@ const BLOCKED_V6: [(Net, &str); 11] = [
     (v6(0x3fff, 0, 0, 0, 20), "for documentation"),
 ];
 
-/// Why an address is not connected to; nothing where it may be. `exceptions` are the operator's.
+/// Why an address is blocked; none if it is not. `exceptions` are the operator's.
 #[must_use]
 pub fn blocked(address: IpAddr, exceptions: &[Net]) -> Option<&'static str> {
     let metadata = METADATA.iter().any(|net| net.holds(address));

@@ -1,4 +1,4 @@
-//! From names to addresses, each checked before it is handed to whoever connects.
+//! Resolves names to addresses, each of which is checked before the client connects to it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::error::FetchError;
 use crate::nets::Net;
 use crate::permitted_all;
 
-/// Addresses of one name that are looked at.
+/// The addresses of one name that are checked.
 const ADDRESSES_MAX: usize = 16;
 
 /// Resolves names.
@@ -20,7 +20,7 @@ pub trait Resolve: Send + Sync {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<IpAddr>, String>>;
 }
 
-/// As this machine resolves names.
+/// The resolver of the system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
@@ -34,10 +34,10 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// What the client connects by: there is no other way from a name to an address.
+/// The only resolver of the HTTP client.
 pub(crate) struct Guarded {
     pub resolver: Arc<dyn Resolve>,
-    /// Nothing is checked where there are none: the operator wrote the name.
+    /// None: addresses are not checked, since the operator wrote the name.
     pub exceptions: Option<Arc<[Net]>>,
 }
 

@@ -1,5 +1,4 @@
-//! Other agents as tools: `agents/NAME` goes through the same gate as any system call, and is kept, timed and traced as
-//! one.
+//! Other agents as tools: `agents/NAME` passes the same gate as any system call, and is recorded, timed and traced like one.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,69 +10,69 @@ use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::syscalls;
+use crate::context;
 use crate::tools::{Definition, Fault, ToolServer};
 
-/// The name that other agents have in `capabilities`.
+/// The server name of other agents in `capabilities`.
 pub const SERVER: &str = "agents";
-/// Agents that a model is told of, where its contract names none of them.
-const TOLD_MAX: usize = 64;
+/// Agents that are listed for a model whose contract names `agents/*`.
+const LISTED_MAX: usize = 64;
 
 /// Reaches other agents, wherever they are.
 pub trait AgentCalls: Send + Sync + 'static {
-    /// Names of agents that are known now, at most `max`; each once.
+    /// The distinct names of known agents, at most `max`.
     fn known(&self, max: usize) -> Vec<String>;
 
-    /// Asks one. Dropping the future gives its task up.
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Said, String>>;
+    /// Sends a message to one. Dropping the future abandons the task.
+    fn ask(&self, question: Question) -> BoxFuture<'_, Result<AgentReply, String>>;
 }
 
-/// The state of a task that waits for whoever began it.
-pub const ASKS_BACK: &str = "TASK_STATE_INPUT_REQUIRED";
-/// Tasks of one agent with others that may be gone on with.
-const BEGUN_MAX: usize = 1_000;
+/// The state of a task that waits for input of its caller.
+pub const INPUT_REQUIRED: &str = "TASK_STATE_INPUT_REQUIRED";
+/// Tasks of one agent with other agents that it may continue.
+const OPEN_TASKS_MAX: usize = 1_000;
 
 /// What one agent asks another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Who asks: an agent of this node.
+    /// The calling agent, of this node.
     pub from: String,
-    /// Who is asked.
+    /// The called agent.
     pub to: String,
-    /// What.
+    /// The text.
     pub message: String,
-    /// The task that it goes on with, where the other agent had a question of its own.
+    /// The task that it continues, if the called agent asked for input.
     pub task: Option<String>,
-    /// Whether nobody waits for it.
+    /// Whether the call is delay-tolerant.
     pub delay_tolerant: bool,
-    /// Who asked the one who asks, the origin first.
+    /// On whose behalf the calling agent runs, the origin first.
     pub principals: Vec<String>,
-    /// Whether it is asked in nobody's name but the agent's own.
+    /// Whether the agent calls on its own behalf only.
     pub as_itself: bool,
 }
 
-/// What came back.
+/// The reply of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct AgentReply {
     /// The agent's id.
     pub agent: String,
     /// Its task.
     pub task: String,
-    /// A2A's name of the task's state.
+    /// The state of the task, as A2A names it.
     pub state: String,
-    /// Everything that it said; its data as JSON, where it said nothing in words.
+    /// Its text; if it has none, its data as JSON.
     pub text: String,
 }
 
-/// The agents that one agent may ask.
+/// The agents that one agent may call, as a tool server.
 pub(crate) struct AgentServer {
     from: String,
     named: Vec<String>,
     delay_tolerant: bool,
     as_itself: bool,
     calls: Arc<dyn AgentCalls>,
-    /// Tasks that the agent began, by whom they are with: nobody else's are gone on with.
-    begun: Mutex<BTreeSet<(String, String)>>,
+    /// The open tasks of this agent with the called agent's name: it can continue no others.
+    open_tasks: Mutex<BTreeSet<(String, String)>>,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +83,7 @@ struct Arguments {
 }
 
 impl AgentServer {
-    /// Those that the contract names, if it names any and there is a way to them.
+    /// The server for the agents that the contract names; none if it names none or calls are not possible.
     pub fn of(file: &AgentFile, contract: &Contract, calls: Option<&Arc<dyn AgentCalls>>) -> Option<AgentServer> {
         let names = contract.capabilities.iter().filter_map(|name| name.strip_prefix(SERVER)?.strip_prefix('/'));
         let named: Vec<String> = names.map(str::to_owned).collect();
@@ -96,16 +95,16 @@ impl AgentServer {
             delay_tolerant,
             as_itself: file.asks_as == AsksAs::Itself,
             calls: calls.clone(),
-            begun: Mutex::default(),
+            open_tasks: Mutex::default(),
         })
     }
 
-    fn begun(&self) -> MutexGuard<'_, BTreeSet<(String, String)>> {
-        self.begun.lock().expect("no holder of the tasks panics")
+    fn open_tasks(&self) -> MutexGuard<'_, BTreeSet<(String, String)>> {
+        self.open_tasks.lock().expect("no holder of the tasks panics")
     }
 }
 
-/// The same wherever it is bound: what an agent says of itself may change without becoming another one.
+/// The definition of an agent as a tool; it does not depend on the agent's description, which may change.
 fn definition(name: &str) -> Definition {
     let description = format!(
         "Asks the agent {name:?} and gives its answer. Where it answers with a question, its task goes on with the next \
@@ -128,7 +127,7 @@ impl ToolServer for AgentServer {
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
         let mut names: Vec<String> = self.named.iter().filter(|name| *name != "*").cloned().collect();
         if names.len() < self.named.len() {
-            names.extend(self.calls.known(TOLD_MAX));
+            names.extend(self.calls.known(LISTED_MAX));
         }
         names.sort_unstable();
         names.dedup();
@@ -141,7 +140,7 @@ impl ToolServer for AgentServer {
             let Arguments { message, task } =
                 Arguments::deserialize(arguments).map_err(|error| Fault::Failed(error.to_string()))?;
             if let Some(task) = &task
-                && !self.begun().contains(&(tool.to_owned(), task.clone()))
+                && !self.open_tasks().contains(&(tool.to_owned(), task.clone()))
             {
                 return Err(Fault::Failed(format!("{task:?} is no task that it began with {tool:?}")));
             }
@@ -151,22 +150,22 @@ impl ToolServer for AgentServer {
                 message,
                 task,
                 delay_tolerant: self.delay_tolerant,
-                principals: syscalls::around().principals.to_vec(),
+                principals: context::current().principals.to_vec(),
                 as_itself: self.as_itself,
             };
-            let said = self.calls.ask(question).await.map_err(Fault::Failed)?;
-            if said.state == ASKS_BACK {
-                let mut begun = self.begun();
-                if begun.len() >= BEGUN_MAX {
+            let reply = self.calls.ask(question).await.map_err(Fault::Failed)?;
+            if reply.state == INPUT_REQUIRED {
+                let mut open_tasks = self.open_tasks();
+                if open_tasks.len() >= OPEN_TASKS_MAX {
                     // Task ids begin with the time at which they were made.
-                    begun.pop_first();
+                    open_tasks.pop_first();
                 }
-                begun.insert((tool.to_owned(), said.task.clone()));
+                open_tasks.insert((tool.to_owned(), reply.task.clone()));
             }
             Ok(json!({
-                "content": [{ "type": "text", "text": said.text }],
-                "structuredContent": { "agent": said.agent, "task": said.task, "state": said.state },
-                "isError": !matches!(said.state.as_str(), "TASK_STATE_COMPLETED" | ASKS_BACK),
+                "content": [{ "type": "text", "text": reply.text }],
+                "structuredContent": { "agent": reply.agent, "task": reply.task, "state": reply.state },
+                "isError": !matches!(reply.state.as_str(), "TASK_STATE_COMPLETED" | INPUT_REQUIRED),
             }))
         })
     }

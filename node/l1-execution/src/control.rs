@@ -1,5 +1,5 @@
-//! Control loops: agents whose messages set numbers, and whose answers are numbers. Hard real-time ones run on an
-//! executor ([`crate::hrt`]); here one runs a job for each message, in the class of its contract.
+//! Control loops: agents whose messages set input signals, and whose answers are output signals. Hard real-time ones run on an
+//! executor ([`crate::hrt`]); here a job runs for each message, in the class of the contract.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,13 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 
-use crate::agent::{Agent, Made, Output, Turn};
-use crate::error::AgentError;
+use crate::agent::{Agent, AgentError, Made, Output, Turn};
 use crate::hrt::{Fiber, Input, Progress, Signal, SignalError, Signals, Template, Values, read};
 
-/// The processor time of one job where the contract names none.
+/// The default for the processor time of one job.
 const BUDGET_DEFAULT: Duration = Duration::from_secs(60);
 
-/// A control loop that runs when it is told to.
+/// A control loop that runs on request.
 pub struct Control {
     name: String,
     names: Names,
@@ -27,12 +26,12 @@ pub struct Control {
     template: Arc<dyn Template>,
     budget: Duration,
     begun: tokio::time::Instant,
-    /// One job at a time; none after a failure, until it is made anew.
+    /// One job at a time; none after a failure, until it is instantiated again.
     fiber: Mutex<Option<Box<dyn Fiber>>>,
 }
 
 impl Control {
-    /// Takes the signals that the contract names.
+    /// Joins the signals that the contract names.
     ///
     /// # Errors
     /// [`SignalError`].
@@ -60,7 +59,7 @@ impl Control {
     async fn job(&self, turn: &Turn, out: &Output) -> Result<(), AgentError> {
         let set = inputs(&self.signals, &self.name, &self.names, turn)?;
         let mut fiber = self.fiber.lock().await;
-        // A cancelled job leaves nothing behind that could go on.
+        // A cancelled job must not leave a fiber that could continue.
         let mut running = match fiber.take() {
             Some(running) => running,
             None => self.template.make().map_err(AgentError::Failed)?,
@@ -80,7 +79,7 @@ impl Control {
                 Progress::Failed(why) => return Err(AgentError::Failed(format!("the job failed: {why}"))),
                 Progress::Interrupted if used > self.budget => {
                     let budget_ms = self.budget.as_millis();
-                    return Err(AgentError::Failed(format!("the job was stopped: it used up its {budget_ms} ms")));
+                    return Err(AgentError::Failed(format!("the job was stopped: it exceeded its {budget_ms} ms")));
                 }
                 Progress::Interrupted => tokio::task::yield_now().await,
             }
@@ -108,7 +107,7 @@ impl Agent for Control {
     }
 }
 
-/// The inputs that a message sets, by place.
+/// The inputs that a message sets, by index.
 pub(crate) fn inputs(
     signals: &Signals,
     agent: &str,
@@ -150,7 +149,7 @@ fn place(signals: &Signals, agent: &str, names: &Names, name: &str) -> Result<us
     }
 }
 
-/// The answer: what a job wrote, and how it went.
+/// Emits the outputs of a job with its statistics.
 pub(crate) async fn put_outputs(names: &Names, values: &Values, job: Value, out: &Output) -> Result<(), AgentError> {
     let outputs: Map<String, Value> =
         names.outputs.iter().cloned().zip(values.iter().map(|value| json!(value))).collect();

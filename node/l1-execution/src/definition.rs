@@ -1,7 +1,7 @@
-//! What a tool is, as its server describes it, and how two descriptions of it differ. Pure.
+//! The definition of a tool by its server, and the differences of two definitions. Pure.
 //!
-//! A definition is pinned when an agent is bound: from then on only a tool whose whole definition is the same, every
-//! member of it, is called (threat model, row 7).
+//! A definition is pinned when an agent is bound: from then on the tool is called only while every member of its definition
+//! is unchanged (threat model, row 7).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,9 @@ use althing_td::is_hidden;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The longest definition, bytes of canonical JSON: models are told of it with every question, and it is kept.
+/// The longest definition, bytes of canonical JSON: it is stored, and sent to models with every request.
 pub const DEFINITION_BYTES_MAX: usize = 64 << 10;
-/// What all pinned definitions of one agent may have, bytes of canonical JSON; they are one row of the node's store.
+/// All pinned definitions of one agent, bytes of canonical JSON; they are one row of the node's store.
 pub const PINS_BYTES_MAX: usize = 1 << 20;
 /// Characters of an excerpt, from a little before the first difference.
 const EXCERPT_CHARS_MAX: usize = 160;
@@ -35,31 +35,31 @@ pub struct Definition {
     pub description: String,
     /// The JSON Schema of its arguments.
     pub input_schema: Value,
-    /// Everything else that its server says of it: title, output schema, annotations, icons, `_meta`.
+    /// All other members: title, output schema, annotations, icons, `_meta`.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
-/// A member of a definition that is not what it was.
+/// A changed member of a definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Which: `description`.
     pub field: String,
-    /// As it was bound, from a little before the first difference, with invisible characters escaped; empty where the
-    /// member was not there.
+    /// The bound value, from a little before the first difference, with invisible characters escaped; empty if there was
+    /// none.
     pub old: String,
-    /// As it is now.
+    /// The current value.
     pub new: String,
 }
 
-/// Why a tool is not called, nor told of to a model.
+/// Why a tool is neither called nor shown to a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unfit {
     /// It is not the tool that was bound.
     Changed(Vec<Difference>),
-    /// It was not there when the agent was bound.
+    /// It did not exist when the agent was bound.
     Unbound,
-    /// It hides something, or is too long.
+    /// It has hidden characters, or is too long.
     Refused(String),
 }
 
@@ -73,7 +73,7 @@ impl Unfit {
         }
     }
 
-    /// What is the matter, without a word of the tool's own text: whoever made that may want it to be read.
+    /// The reason, quoting nothing of the tool's text, which may be an injection.
     #[must_use]
     pub fn brief(&self) -> String {
         match self {
@@ -97,7 +97,7 @@ impl Unfit {
 }
 
 impl Definition {
-    /// A definition with nothing but what a tool must have.
+    /// A definition with the required members.
     #[must_use]
     pub fn new(name: &str, description: &str, input_schema: Value) -> Definition {
         Definition { name: name.to_owned(), description: description.to_owned(), input_schema, rest: Map::new() }
@@ -114,7 +114,7 @@ impl Definition {
         serde_json_canonicalizer::to_vec(self).unwrap_or_default()
     }
 
-    /// SHA-256 of the definition's canonical JSON: another one is another tool.
+    /// SHA-256 of its canonical JSON.
     #[must_use]
     pub fn hash(&self) -> String {
         hex(&digest(&self.canonical()))
@@ -126,7 +126,7 @@ impl Definition {
         self.canonical().len()
     }
 
-    /// Whether it may be told of to a model at all.
+    /// Checks that it may be shown to a model.
     ///
     /// # Errors
     /// [`Unfit::Refused`].
@@ -146,7 +146,7 @@ impl Definition {
         }
     }
 
-    /// Whether it is the one that was pinned.
+    /// Checks that it is the pinned one.
     ///
     /// # Errors
     /// Why it is not.
@@ -158,7 +158,7 @@ impl Definition {
         }
     }
 
-    /// What is other in `now`, member by member.
+    /// The members that differ in `now`.
     #[must_use]
     pub fn differences(&self, now: &Definition) -> Vec<Difference> {
         let (old, new) = (self.whole(), now.whole());
@@ -176,7 +176,7 @@ impl Definition {
     }
 }
 
-/// The first character in a value that people cannot see, and the member of the value that it is in.
+/// The first invisible character, and the member that holds it.
 fn hidden(whole: &Value) -> Option<(String, char)> {
     let members = whole.as_object()?;
     members.iter().find_map(|(name, value)| {
@@ -185,7 +185,7 @@ fn hidden(whole: &Value) -> Option<(String, char)> {
     })
 }
 
-/// Values come from a parser that bounds their depth.
+/// The depth of values is bounded by their parser.
 fn hidden_in(value: &Value) -> Option<char> {
     match value {
         Value::String(text) => text.chars().find(|c| is_hidden(*c)),
@@ -197,13 +197,13 @@ fn hidden_in(value: &Value) -> Option<char> {
     }
 }
 
-/// A member for comparing: canonical JSON; nothing where there is none.
+/// A member as canonical JSON, for comparison; empty if there is none.
 fn text(value: Option<&Value>) -> String {
     let canonical = value.map(|value| serde_json_canonicalizer::to_vec(value).unwrap_or_default());
     canonical.map_or_else(String::new, |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Both texts from a little before the first difference.
+/// Excerpts of both texts, from a little before the first difference.
 fn excerpts(old: &str, new: &str) -> (String, String) {
     let same = old.chars().zip(new.chars()).take_while(|(one, other)| one == other).count();
     let skipped = same.saturating_sub(EXCERPT_CHARS_BEFORE);
@@ -218,7 +218,7 @@ fn excerpts(old: &str, new: &str) -> (String, String) {
     (excerpt(old), excerpt(new))
 }
 
-/// Everything that people cannot see, written out.
+/// Escapes invisible characters.
 fn escaped(text: impl Iterator<Item = char>) -> String {
     let mut shown = String::new();
     for c in text {

@@ -1,10 +1,10 @@
-//! `echo`: the smallest agent, and the example of how small one may be.
+//! `echo`: a minimal agent, as an example.
 
 use futures::future::BoxFuture;
 
 use crate::{Agent, AgentError, Output, Turn};
 
-/// Answers with what it was told.
+/// Answers with the text of the message.
 pub struct Echo;
 
 impl Agent for Echo {

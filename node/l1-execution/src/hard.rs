@@ -1,4 +1,4 @@
-//! Messages to a hard real-time agent: they set its inputs, and are answered with what its next job makes of them.
+//! Messages to a hard real-time agent set its inputs, and are answered with the outputs of its next job.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,23 +6,22 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::agent::{Output, Turn};
+use crate::agent::{AgentError, Output, Turn};
 use crate::control::{inputs, put_outputs};
-use crate::error::AgentError;
 use crate::hrt::{JobRecord, Outcome, Values};
-use crate::kernel::{Hard, Kernel};
+use crate::kernel::{HardAgent, Kernel};
 use crate::realtime::now_ns;
 
-/// How long a job is waited for, beyond its period and its deadline.
+/// How long to wait for a job, beyond its period and its deadline.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks at whether there will be one.
+/// How often to check that the agent still runs.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// One message, answered by one job.
-pub(crate) async fn turn(kernel: &Kernel, hard: &Arc<Hard>, turn: &Turn, out: &Output) -> Result<(), AgentError> {
+pub(crate) async fn turn(kernel: &Kernel, hard: &Arc<HardAgent>, turn: &Turn, out: &Output) -> Result<(), AgentError> {
     let set = inputs(kernel.signals(), &hard.name, &hard.signals, turn)?;
     let down = |why| AgentError::Down { agent: hard.name.clone(), why };
-    hard.cell.goes_on().map_err(down)?;
+    hard.cell.check_running().map_err(down)?;
     let mut watch = hard.cell.watch();
     for (place, value) in set {
         hard.cell.input(place, value);
@@ -31,11 +30,11 @@ pub(crate) async fn turn(kernel: &Kernel, hard: &Arc<Hard>, turn: &Turn, out: &O
     kernel.arrive(hard);
     let jobs = async {
         loop {
-            // Looked at again and again: an agent that was stopped or suspended has no next job.
+            // Checked repeatedly: an agent that was stopped or suspended has no next job.
             match tokio::time::timeout(LOOK, watch.next()).await {
                 Ok(Some((record, outputs))) if record.release_ns >= since => return Ok((record, outputs)),
                 Ok(None) => return Err(down("it was stopped".to_owned())),
-                Ok(Some(_)) | Err(_) => hard.cell.goes_on().map_err(down)?,
+                Ok(Some(_)) | Err(_) => hard.cell.check_running().map_err(down)?,
             }
         }
     };
@@ -49,15 +48,15 @@ pub(crate) async fn turn(kernel: &Kernel, hard: &Arc<Hard>, turn: &Turn, out: &O
     }
 }
 
-async fn answer(hard: &Hard, record: &JobRecord, outputs: &Values, out: &Output) -> Result<(), AgentError> {
+async fn answer(hard: &HardAgent, record: &JobRecord, outputs: &Values, out: &Output) -> Result<(), AgentError> {
     match record.outcome {
         Outcome::Done => {}
         Outcome::Overrun => {
             let budget = hard.class.budget_us;
-            return Err(AgentError::Failed(format!("job {} was stopped: it used up its {budget} µs", record.number)));
+            return Err(AgentError::Failed(format!("job {} was stopped: it exceeded its {budget} µs", record.number)));
         }
         Outcome::Failed => {
-            let (_, why) = hard.cell.standing();
+            let (_, why) = hard.cell.run_state();
             return Err(AgentError::Failed(format!("job {} failed: {why}", record.number)));
         }
         Outcome::Expired => {
@@ -80,37 +79,38 @@ pub struct HardStatus {
     pub jobs: u64,
     /// Jobs that missed their deadline.
     pub missed: u64,
-    /// Of those, by the machine's own stalls.
+    /// Of those, misses that stalls of the machine account for.
     pub explained: u64,
     /// Jobs stopped at the end of their budget.
     pub overruns: u64,
     /// Jobs that failed.
     pub failures: u64,
-    /// Jobs that had something stand in for an input that nobody set in time.
+    /// Jobs that used a fallback value for an input that was not set in time.
     pub fallbacks: u64,
-    /// The longest response of a job that was done, nanoseconds.
+    /// The longest response time of a completed job, nanoseconds.
     pub response_max_ns: u64,
-    /// 99 of 100 did not take longer.
+    /// The 99th percentile of response times.
     pub response_p99_ns: u64,
-    /// What none takes longer than, but for the machine's own stalls.
+    /// The proved bound of response times, stalls of the machine excepted.
     pub response_bound_ns: u64,
-    /// Which of the cores for hard real-time.
+    /// The index of its core among those for hard real-time.
     pub core: usize,
 }
 
-pub(crate) fn status(kernel: &Kernel, hard: &Hard) -> HardStatus {
-    let tally = &hard.cell.tally;
+pub(crate) fn status(kernel: &Kernel, hard: &HardAgent) -> HardStatus {
+    let counters = &hard.cell.counters;
     let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-    let bound = kernel.promise(&hard.name).map_or(hard.admitted.response_bound_ns, |promise| promise.response_bound_ns);
+    let bound =
+        kernel.guarantee(&hard.name).map_or(hard.admitted.response_bound_ns, |guarantee| guarantee.response_bound_ns);
     HardStatus {
-        jobs: read(&tally.jobs),
-        missed: read(&tally.missed),
-        explained: read(&tally.explained),
-        overruns: read(&tally.overruns),
-        failures: read(&tally.failures),
-        fallbacks: read(&tally.fallbacks),
-        response_max_ns: tally.response.max(),
-        response_p99_ns: tally.response.quantile(990),
+        jobs: read(&counters.jobs),
+        missed: read(&counters.missed),
+        explained: read(&counters.explained),
+        overruns: read(&counters.overruns),
+        failures: read(&counters.failures),
+        fallbacks: read(&counters.fallbacks),
+        response_max_ns: counters.response.max(),
+        response_p99_ns: counters.response.quantile(990),
         response_bound_ns: bound,
         core: hard.admitted.core,
     }

@@ -1,16 +1,15 @@
-//! Which of the tools that servers list may be called, as far as their definitions go. Pure: what is pinned, what was listed
-//! last, and what may not be called any more. Tools go by `server/tool`.
+//! Which listed tools may be called, by their definitions. Pure: the pins, the last listing, and the unfit tools, by
+//! `server/tool`.
 
 use std::collections::BTreeMap;
 
 use crate::definition::{Definition, Pins, Unfit};
 
-/// Characters of a name that a model is told.
-const TOLD_MAX: usize = 64;
-/// Between a server and its tool, in names that models are told: they may hold no slash.
+/// Characters of a name that a model is name.
+const MODEL_NAME_MAX: usize = 64;
+/// Between a server and its tool, in names that models are name: they may hold no slash.
 const JOINT: &str = "__";
-/// Tools of one agent that are remembered as not to be called; a server may list others each time. Those beyond are not
-/// called either.
+/// Unfit tools of one agent that are remembered: a server may list new ones each time. Those beyond are not called either.
 pub(crate) const UNFIT_MAX: usize = 4_096;
 
 /// The tools of one agent.
@@ -18,14 +17,14 @@ pub(crate) const UNFIT_MAX: usize = 4_096;
 pub(crate) struct Known {
     /// The only definitions that may be called, once the agent is bound.
     pins: Option<Pins>,
-    /// Listed last, and may be called.
+    /// Of the last listing, may be called.
     fit: Pins,
-    /// Listed at some time, and may not be called until the agent is bound anew.
+    /// Of any listing, may not be called until the agent is bound again.
     unfit: BTreeMap<String, Unfit>,
 }
 
 impl Known {
-    /// From now on only these; what was pinned stays.
+    /// Pins these definitions; the first pins stay.
     pub fn pin(&mut self, definitions: Pins) {
         self.pins.get_or_insert(definitions);
     }
@@ -42,12 +41,12 @@ impl Known {
         &self.unfit
     }
 
-    /// The definitions of these tools, as they were listed last.
+    /// The definitions of these tools in the last listing.
     pub fn pinnable<'a>(&self, names: impl Iterator<Item = &'a str>) -> Pins {
         names.filter_map(|name| Some((name.to_owned(), self.fit.get(name)?.clone()))).collect()
     }
 
-    /// What a server lists now; `may` says what may be called of it by name. Gives those that are now found not to be.
+    /// Takes a listing; `may` tells which tools the gate allows. Gives the tools that became unfit.
     pub fn take(
         &mut self,
         server: &str,
@@ -59,8 +58,8 @@ impl Known {
         let mut new = Vec::new();
         for tool in listed {
             let name = format!("{server}/{}", tool.name);
-            // Names that models cannot be told of: they would refuse the whole question.
-            if !is_tellable(&told_name(&name)) {
+            // An endpoint would refuse the whole request because of such a name.
+            if !is_model_name(&model_name(&name)) {
                 continue;
             }
             match self.judge(&name, &tool, is_own, &may) {
@@ -80,7 +79,7 @@ impl Known {
     fn judge(&self, name: &str, tool: &Definition, is_own: bool, may: &impl Fn(&str) -> bool) -> Result<(), Unfit> {
         if let Some(pins) = self.pins.as_ref().filter(|_| !is_own) {
             let pinned = pins.get(name);
-            // What may not be called anyway was not bound.
+            // Tools that the gate denies were not bound.
             if pinned.is_some() || may(name) {
                 tool.check_pin(pinned)?;
             }
@@ -88,18 +87,18 @@ impl Known {
         tool.check()
     }
 
-    /// A server that does not answer has no tools now.
+    /// Forgets the listing of a server that does not answer.
     pub fn silent(&mut self, server: &str) {
         self.fit.retain(|tool, _| tool.split_once('/').is_none_or(|(of, _)| of != server));
     }
 
-    /// The hash of the definition that a call of it is for: the pinned one, where it is.
+    /// The hash of the expected definition: the pinned one, else the listed one.
     pub fn expected(&self, name: &str) -> Option<String> {
         let pinned = self.pins.as_ref().and_then(|pins| pins.get(name));
         pinned.or_else(|| self.fit.get(name)).map(Definition::hash)
     }
 
-    /// The hash of what was listed last under that name, if it may be called.
+    /// The hash of the listed definition, if the tool may be called.
     pub fn listed(&self, name: &str) -> Result<Option<String>, Unfit> {
         match self.unfit.get(name) {
             Some(unfit) => Err(unfit.clone()),
@@ -108,16 +107,16 @@ impl Known {
     }
 }
 
-/// The name by which a model is told of a tool.
-pub(crate) fn told_name(name: &str) -> String {
+/// The name of a tool for models.
+pub(crate) fn model_name(name: &str) -> String {
     name.replacen('/', JOINT, 1)
 }
 
-fn is_tellable(told: &str) -> bool {
-    told.len() <= TOLD_MAX && told.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+fn is_model_name(name: &str) -> bool {
+    name.len() <= MODEL_NAME_MAX && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
 }
 
-/// The tool that a model means.
-pub(crate) fn real_name(told: &str) -> String {
-    if told.contains('/') { told.to_owned() } else { told.replacen(JOINT, "/", 1) }
+/// The `server/tool` of a name for models.
+pub(crate) fn real_name(name: &str) -> String {
+    if name.contains('/') { name.to_owned() } else { name.replacen(JOINT, "/", 1) }
 }

@@ -1,22 +1,22 @@
 //! L1: the runtimes that agents run on.
 //!
-//! **Inputs**: what an agent file says of its runtime; turns (one message of a task each). **Outputs**: artifacts,
-//! messages and states as the agent makes them.
+//! **Inputs**: the runtime in an agent file; turns (one message of a task each). **Outputs**: the artifacts, messages and
+//! states of the agent.
 //!
-//! **Invariants**: a turn that is dropped stops; an agent's program dies with the node, and its children with it;
-//! outputs wait until they are taken.
+//! **Invariants**: a dropped turn stops; an agent's program ends with the node, with its children; outputs are queued until
+//! they are received.
 //!
 //! **Never knows**: who asks, other nodes, where tasks are kept.
 
 pub mod admission;
 pub mod agent;
 pub mod agents;
-pub mod allowance;
 pub mod binding;
+mod context;
 mod control;
+pub mod cost_budget;
 pub mod definition;
 mod echo;
-mod error;
 mod hard;
 mod host;
 pub mod hrt;
@@ -28,16 +28,17 @@ pub mod model;
 mod ports;
 pub mod process;
 pub mod realtime;
+pub mod secrets;
 mod sse;
+mod start_error;
 mod syscalls;
 pub mod tools;
 
-pub use agent::{Agent, Output, Outputs, Turn};
+pub use agent::{Agent, AgentError, AgentState, Output, Outputs, Turn};
 pub use control::Control;
 pub use echo::Echo;
-pub use error::{AgentError, StartError};
 pub use hard::HardStatus;
 pub use host::{
-    AgentState, AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, TurnStatus,
+    AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, StartError, TurnStatus,
 };
 pub use syscalls::SystemCalls;

@@ -1,4 +1,4 @@
-//! What a host is handed: who compiles guests, who reaches tools, other agents and models.
+//! The ports of a host: compilers of guests, connections to tools, other agents and models.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,40 +12,40 @@ use crate::agents::AgentCalls;
 use crate::hrt::Template;
 use crate::kernel::Kernel;
 use crate::memory::Memories;
-use crate::model::Secrets;
+use crate::secrets::SecretLookup;
 use crate::syscalls::SystemCalls;
 use crate::tools::{Definition, Fault, MakeGate, ToolServer, contract_gates};
 
 /// Runs modules of agents that are not hard real-time.
 pub trait SoftRuntime: Send + Sync + 'static {
-    /// Compiles a module, whose guests are held to the contract.
+    /// Compiles a module; the contract limits its guests.
     ///
     /// # Errors
     /// The reason, for people.
     fn load(&self, module: &[u8], contract: &Contract, calls: &SystemCalls) -> Result<Loaded, String>;
 }
 
-/// What a module turned out to be.
+/// A loaded module.
 pub enum Loaded {
     /// A control loop.
     Control(Arc<dyn Template>),
-    /// An agent that is given messages.
+    /// An agent that processes messages.
     Agent(Arc<dyn Agent>),
 }
 
-/// Makes the connection to a server of tools; its secret was granted.
+/// Connects to a tool server, with its granted secret.
 pub type Connect = fn(&ToolServerSpec, &Path, Option<String>) -> Arc<dyn ToolServer>;
 
-/// Where nothing can be connected to: simulations.
+/// The tool server of simulations, which cannot connect.
 struct Nowhere;
 
 impl ToolServer for Nowhere {
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
-        Box::pin(async { Err(Fault::Unreachable("this node connects to no servers of tools".to_owned())) })
+        Box::pin(async { Err(Fault::Unreachable("this node connects to no tool servers".to_owned())) })
     }
 
     fn call<'a>(&'a self, _: &'a str, _: serde_json::Value) -> BoxFuture<'a, Result<serde_json::Value, Fault>> {
-        Box::pin(async { Err(Fault::Unreachable("this node connects to no servers of tools".to_owned())) })
+        Box::pin(async { Err(Fault::Unreachable("this node connects to no tool servers".to_owned())) })
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {
@@ -57,7 +57,7 @@ fn nowhere(_: &ToolServerSpec, _: &Path, _: Option<String>) -> Arc<dyn ToolServe
     Arc::new(Nowhere)
 }
 
-/// What keeps the promises of contracts.
+/// The scheduler with its runtimes.
 #[derive(Clone)]
 pub struct Scheduling {
     /// The node's scheduler.
@@ -66,27 +66,27 @@ pub struct Scheduling {
     pub soft: Arc<dyn SoftRuntime>,
 }
 
-/// What a host is handed from outside.
+/// The ports of a host.
 #[derive(Clone)]
 pub struct Ports {
     /// The node's secrets.
-    pub secrets: Secrets,
-    /// Reaches servers of tools.
+    pub secrets: SecretLookup,
+    /// Connects to tool servers.
     pub connect: Connect,
-    /// What agents keep.
+    /// The memory of agents.
     pub memories: Option<Arc<Memories>>,
-    /// Models that every agent may be bound to, as far as its contract allows them.
+    /// Models of the node, to which agents may be bound if their contracts allow it.
     pub models: Vec<ModelEndpoint>,
-    /// What the node's owner says of the node.
+    /// The labels of the node.
     pub labels: Vec<String>,
-    /// Asks other agents.
+    /// Calls other agents.
     pub agents: Option<Arc<dyn AgentCalls>>,
-    /// Decides which system calls may run, and hears how they end.
+    /// Makes the gate of system calls.
     pub gate: MakeGate,
 }
 
 impl Ports {
-    /// No secrets, no servers, no memory; the contract alone decides.
+    /// No secrets, no tool servers, no memory; the gate is the contract.
     #[must_use]
     pub fn none() -> Ports {
         Ports {

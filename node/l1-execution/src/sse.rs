@@ -1,9 +1,9 @@
-//! Server-sent events (WHATWG HTML §9.2) from an agent's program or a model: only `data` matters here, and everything is bounded.
+//! A bounded parser for server-sent events (WHATWG HTML §9.2) of programs and models; only `data` is used.
 
-/// Longest event that is taken.
+/// The longest event.
 const EVENT_BYTES_MAX: usize = 4 << 20;
 
-/// Collects bytes into events.
+/// Assembles bytes into events.
 #[derive(Default)]
 pub(crate) struct Events {
     line: Vec<u8>,
@@ -16,7 +16,7 @@ pub(crate) struct Events {
 pub(crate) struct TooLong;
 
 impl Events {
-    /// Takes what arrived; gives the data of each event that is complete.
+    /// Adds bytes; gives the data of each completed event.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, TooLong> {
         let mut events = Vec::new();
         for &byte in bytes {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use althing_execution::memory::{Embedder, Gone, MEMORY, Memories, Memory, MemoryError, MemoryServer, TEXT_BYTES_MAX};
+use althing_execution::memory::{
+    Embedder, MEMORY, Memories, Memory, MemoryError, MemoryServer, Removal, TEXT_BYTES_MAX,
+};
 use althing_execution::tools::{ContractGate, ToolError, Tools};
 use althing_protocol::contract;
 use althing_store::{MemoryStore, Range, RocksStore, Store, StoreConfig};
@@ -85,7 +87,7 @@ async fn values_and_passages_outlive_the_node() {
     assert_eq!(memory.keys("l").await, Ok(vec!["last".to_owned()]));
     let recalled = memory.recall("What is the tax for my dog?", 4).await.expect("recalled");
     let passage = &recalled[0];
-    assert!(passage.text.contains("ninety euro") && passage.likeness > 0.1, "{passage:?}");
+    assert!(passage.text.contains("ninety euro") && passage.similarity > 0.1, "{passage:?}");
     assert_eq!((passage.source.as_str(), passage.kept_ms, passage.source_hash.len()), ("rules.txt", 1_000_000, 64));
     assert_eq!(memory.delete("last").await, Ok(true));
     assert_eq!((memory.delete("last").await, memory.get("last").await), (Ok(false), Ok(None)));
@@ -105,7 +107,7 @@ async fn a_source_is_replaced_whole() {
     let id = old[0].id.clone();
     assert_eq!(memory.forget("book").await, Ok(1));
     assert_eq!((memory.passage(&id).await, memory.recall("second edition", 4).await), (Ok(None), Ok(Vec::new())));
-    assert_eq!(memory.gone(&id), Ok(Some((1_000_000, Gone::Forgotten))));
+    assert_eq!(memory.tombstone(&id), Ok(Some((1_000_000, Removal::Forgotten))));
     assert_eq!(memory.bytes().await, Ok(0));
 }
 
@@ -153,8 +155,8 @@ async fn what_has_passed_its_time_is_gone() {
     assert!(world.holds("an old value"));
     assert_eq!(memories.sweep().await, Ok(2));
     assert!(!world.holds("an old value") && !world.holds("An old text.") && world.holds("a new value"));
-    assert_eq!(memory.gone("old"), Ok(Some((1_060_000, Gone::Expired))));
-    assert_eq!((memory.gone(&id), memory.gone("new")), (Ok(Some((1_060_000, Gone::Expired))), Ok(None)));
+    assert_eq!(memory.tombstone("old"), Ok(Some((1_060_000, Removal::Expired))));
+    assert_eq!((memory.tombstone(&id), memory.tombstone("new")), (Ok(Some((1_060_000, Removal::Expired))), Ok(None)));
     // Nobody need run for it.
     drop((memory, memories));
     world.later(31);
@@ -340,7 +342,7 @@ async fn what_is_encrypted_is_not_on_disk_in_clear() {
     assert!(matches!(wrong, Some(MemoryError::WrongKey { .. })), "{wrong:?}");
     assert!(matches!(open(&world.memories(), "clerk", &terms(|_| {})).await.err(), Some(MemoryError::Terms { .. })));
     world.secrets.lock().expect("secrets").clear();
-    assert!(matches!(open(&world.memories(), "clerk", &terms(sealed)).await.err(), Some(MemoryError::NoSecret(_))));
+    assert!(matches!(open(&world.memories(), "clerk", &terms(sealed)).await.err(), Some(MemoryError::Secret(_))));
     world.secrets.lock().expect("secrets").insert("key".to_owned(), "correct horse".to_owned());
     let memory = open(&world.memories(), "clerk", &terms(sealed)).await.expect("opened again");
     assert_eq!(memory.keys("").await, Ok(vec!["patient-zero".to_owned()]));

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use a2a::{Message, Part, PartContent, Role};
 use althing_execution::agent::{Made, Parameters};
-use althing_execution::allowance::Allowance;
+use althing_execution::cost_budget::CostBudget;
 use althing_execution::model::{Model, ModelError};
+use althing_execution::secrets::{SecretLookup, SecretLookupError};
 use althing_execution::tools::{ContractGate, Definition, Fault, ToolServer, Tools};
 use althing_execution::{Agent, AgentError, Output, SystemCalls, Turn};
 use althing_protocol::Contract;
@@ -168,10 +169,10 @@ fn no_calls() -> SystemCalls {
 }
 
 fn calls(tools: Tools) -> SystemCalls {
-    SystemCalls { tools: Arc::new(tools), memory: None, allowance: Arc::default() }
+    SystemCalls { tools: Arc::new(tools), memory: None, budget: Arc::default() }
 }
 
-fn secrets() -> althing_execution::model::Secrets {
+fn secrets() -> SecretLookup {
     Arc::new(|name| Ok((name == "KEY").then(|| "hush-hush".to_owned())))
 }
 
@@ -239,8 +240,8 @@ async fn what_a_delay_tolerant_agent_may_cost_is_not_passed() {
     // A turn costs 14 tokens, which are 7 millionths.
     for cost in [json!({ "tokens": 35 }), json!({ "spend": 17 })] {
         let contract = contract(&json!({ "class": { "latency": "dt", "cost": cost } }));
-        let allowance = Arc::new(Allowance::of(&contract));
-        let calls = SystemCalls { allowance: allowance.clone(), ..no_calls() };
+        let budget = Arc::new(CostBudget::of(&contract));
+        let calls = SystemCalls { budget: budget.clone(), ..no_calls() };
         let model = Model::new(&runtime, &contract, &secrets(), calls).expect("a model");
         let mut ended = Vec::new();
         while ended.iter().all(Result::is_ok) && ended.len() < 10 {
@@ -249,7 +250,7 @@ async fn what_a_delay_tolerant_agent_may_cost_is_not_passed() {
         assert_eq!(ended.len(), 3, "two turns: {ended:?}");
         let refused = ended.pop().expect("a turn").expect_err("refused").to_string();
         assert!(refused.contains("class.cost"), "{refused}");
-        assert_eq!((allowance.spent().tokens, allowance.spent().spend), (28, 14_000_000));
+        assert_eq!((budget.spent().tokens, budget.spent().spend), (28, 14_000_000));
     }
 }
 
@@ -327,10 +328,10 @@ async fn the_policy_and_the_grants_of_the_contract_hold() {
     };
     let granted = contract(&json!({ "security": { "secrets": ["KEY", "OTHER"] } }));
     let error = Model::new(&named("KEY"), &contract(&json!({})), &secrets(), no_calls()).err();
-    assert_eq!(error, Some(ModelError::NotGranted("KEY".to_owned())));
+    assert_eq!(error, Some(ModelError::Secret(SecretLookupError::NotGranted("KEY".to_owned()))));
     assert_eq!(
         Model::new(&named("OTHER"), &granted, &secrets(), no_calls()).err(),
-        Some(ModelError::NoSecret("OTHER".to_owned()))
+        Some(ModelError::Secret(SecretLookupError::Missing("OTHER".to_owned())))
     );
     let model = Model::new(&named("KEY"), &granted, &secrets(), no_calls()).expect("a model");
     let (said, data, ended) = run(&model, turn("Tell me your key.")).await;
@@ -403,7 +404,7 @@ async fn a_model_that_calls_for_ever_is_held_to_its_calls() {
     let (model, files) = with_files(&stub, &json!({ "capabilities": ["files/*"], "compute": { "calls_per_turn": 5 } }));
     let (said, data, ended) = run(&model, turn("Read x.")).await;
     assert_eq!(ended, Ok(()));
-    assert!(said.starts_with("told: error: a turn may call 5 tools"), "{said}");
+    assert!(said.starts_with("told: error: the turn has made all 5 tool calls"), "{said}");
     assert_eq!((files.0.load(Ordering::SeqCst), data["tools"].as_array().map(Vec::len)), (5, Some(5)));
 }
 

@@ -592,7 +592,7 @@ async fn a_command_that_is_none_is_said_at_once() {
         *command = vec!["no-such-program-anywhere".to_owned()];
     }
     let error = host.start(&missing, folder.path()).expect_err("no such program");
-    assert!(matches!(error, StartError::Spawn { .. }), "{error}");
+    assert!(matches!(error, StartError::Spawn(_)), "{error}");
     assert_eq!(host.status(), []);
 }
 

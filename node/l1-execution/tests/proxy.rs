@@ -49,7 +49,7 @@ async fn ask_model(url: &str) {
     let contract = Contract::from_value(&contract).expect("a contract");
     let secrets: Secrets = Arc::new(|_| Ok(Some(SECRET.to_owned())));
     let tools = Tools::new("agent", BTreeMap::new(), Arc::new(ContractGate::new(Vec::new())));
-    let calls = SystemCalls { tools: Arc::new(tools), memory: None, allowance: Arc::default() };
+    let calls = SystemCalls { tools: Arc::new(tools), memory: None, budget: Arc::default() };
     let model = Model::new(&runtime, &contract, &secrets, calls).expect("a model");
     let turn = Turn {
         task_id: "task".to_owned(),

@@ -1,4 +1,4 @@
-//! Small files that are either wholly there or not there, also after a power cut.
+//! Writes small files atomically, also across a power cut.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -48,7 +48,7 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        // Gone already when it was renamed. When it cannot be removed, it stays as it is: readable by its owner only.
+        // It does not exist any more after a rename. If it cannot be removed, it stays, readable by its owner only.
         let _ = remove_if_there(&self.path);
     }
 }

@@ -11,7 +11,7 @@ pub enum OpenError {
     Locked {
         /// The store's directory.
         dir: PathBuf,
-        /// The process that holds it, when it has said so.
+        /// The process that holds it, if it has written its id.
         holder: Option<u32>,
     },
     /// A newer program wrote the store.

@@ -1,8 +1,8 @@
 //! Files that others wrote or named: read only if they are regular files, and only up to a bound.
 //!
-//! A pipe has no end, a device has no length, and a socket cannot be opened: whoever names one instead of a file must not
-//! be able to hold up, or to fill, the program that reads it. What is there is asked of the open descriptor and not of the
-//! path, so that nobody can exchange it in between, and what a file grows by while it is read does not count.
+//! A pipe has no end, a device has no length, and a socket cannot be opened: naming one instead of a file must not block the
+//! reader or exhaust its memory. The type is checked on the open descriptor, not on the path, so that the file cannot be
+//! replaced in between; bytes that are appended during the read are ignored.
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -19,10 +19,10 @@ pub enum FileError {
     /// The operating system refused.
     #[error("cannot read it: {0}")]
     Io(#[from] io::Error),
-    /// There is something else at that path.
+    /// It is not a regular file.
     #[error("it is {0}, and only regular files are read; name a file")]
     NotRegular(&'static str),
-    /// It has more bytes than are read.
+    /// It exceeds the limit.
     #[error("it has more than {0} bytes, the limit of such a file; shorten it")]
     TooLong(u64),
     /// Its bytes are not UTF-8.
@@ -31,14 +31,14 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Is there nothing at that path?
+    /// Whether the path does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, FileError::Io(error) if error.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// Opens `path` (symbolic links are followed) if a regular file is there. Never waits for anybody.
+/// Opens `path` (following symbolic links) if it is a regular file. Never blocks.
 ///
 /// # Errors
 /// [`FileError::NotRegular`] for a pipe, socket, device or directory, [`FileError::Io`] when the system refuses.

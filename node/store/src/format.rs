@@ -14,10 +14,10 @@ const MAGIC: &str = "althing-store";
 /// Several times what a format file needs; a longer one is damaged.
 const BYTES_MAX: u64 = 512;
 
-/// How far the store had come when it was last opened.
+/// The state in which the last opening left the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The directory is new, or a first opening did not come to its end; nothing was acknowledged yet.
+    /// The directory is new, or the first opening was interrupted; nothing was acknowledged yet.
     Creating,
     /// The database was opened once: it must be there.
     Ready,
@@ -42,7 +42,7 @@ pub(crate) fn check(dir: &Path, database: &Path) -> Result<State, OpenError> {
     }
 }
 
-/// Writes the format file: wholly or not at all.
+/// Writes the format file atomically.
 pub(crate) fn mark(dir: &Path, state: State) -> Result<(), OpenError> {
     let path = dir.join(NAME);
     let word = match state {
@@ -63,7 +63,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The first two lines are for all times; what follows belongs to the format they name.
+/// The first two lines are the same in all formats; the rest depends on the format that they name.
 fn parse(text: &str, dir: &Path, path: PathBuf) -> Result<State, OpenError> {
     let mut lines = text.split('\n');
     let mut field = |name: &str| {

@@ -1,4 +1,4 @@
-//! Files that hold a secret key: made so that nobody else can ever read them, and refused when somebody could.
+//! Files that hold a secret key: created readable by the owner only, and refused if others can read them.
 
 use crate::durable::{Staged, create_dirs, parent};
 use crate::file::{FileError, open_regular};

@@ -1,4 +1,4 @@
-//! The ground under the layers: ordered bytes that survive a crash.
+//! The storage below the layers: ordered bytes that survive a crash.
 //!
 //! **In**: batches of puts and deletes, grouped by [`Family`] (one per concern, owned by the layer that names it).
 //! **Out**: single values, bounded scans in key order, and frozen views ([`Snapshot`]).

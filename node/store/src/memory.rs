@@ -1,5 +1,5 @@
-//! The twin of the store on disk: same answers, nothing survives. It completes on the caller's runtime and starts no
-//! thread, so a simulation may run it under a paused clock.
+//! The in-memory twin of the store on disk: same answers, nothing persists. It completes on the caller's runtime and starts
+//! no thread, so a simulation can run it under a paused clock.
 
 use crate::{Batch, Durability, Family, Range, ReadError, Rows, Snapshot, Store, WriteError};
 use futures::future::BoxFuture;

@@ -169,7 +169,7 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`WriteError`]. After [`WriteError::UnknownFamily`], [`WriteError::TooLarge`], [`WriteError::Damaged`] and
     /// [`WriteError::Closed`] nothing was applied. After the others the batch is not visible, but it may come back
-    /// when the store is opened again: whoever retries must be able to apply a batch twice.
+    /// when the store is opened again: a retry must be able to apply a batch twice.
     fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>>;
 }
 

@@ -1,5 +1,5 @@
 //! Encryption at rest: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha), with a key that Argon2id (RFC 9106)
-//! makes of a secret, so that a short secret is not guessed at once. Names of rows are HMAC-SHA256.
+//! derives from a secret, which slows down guessing of short secrets. Names of rows are HMAC-SHA256.
 
 use argon2::Argon2;
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
@@ -11,17 +11,17 @@ use sha2::Sha256;
 pub const SALT_BYTES: usize = 16;
 /// Bytes of a nonce, drawn for each row.
 pub const NONCE_BYTES: usize = 24;
-/// What is encrypted to tell the right key from others.
+/// The plaintext whose encryption verifies a key.
 const CHECK: &[u8] = b"althing memory";
 
-/// Encrypts what belongs together.
+/// Keys that encrypt rows and derive their names.
 pub struct Seal {
     cipher: XChaCha20Poly1305,
     names: [u8; 32],
 }
 
 impl Seal {
-    /// The key that a secret and a salt make; slow on purpose.
+    /// Derives the keys from a secret and a salt; slow on purpose.
     pub fn new(secret: &str, salt: &[u8; SALT_BYTES]) -> Seal {
         let mut keys = [0; 64];
         let made = Argon2::default().hash_password_into(secret.as_bytes(), salt, &mut keys);
@@ -31,31 +31,31 @@ impl Seal {
         Seal { cipher, names: names.try_into().expect("the other half has 32 bytes") }
     }
 
-    /// Shows later whether a key is this one.
+    /// A value by which [`Seal::fits`] verifies the key later.
     pub fn check(&self, nonce: [u8; NONCE_BYTES]) -> Vec<u8> {
         self.close(nonce, b"", CHECK)
     }
 
-    /// Whether it is.
+    /// Whether the check was made with this key.
     pub fn fits(&self, check: &[u8]) -> bool {
         self.open(b"", check).as_deref() == Some(CHECK)
     }
 
-    /// A name that tells nothing of `plain`, and is always the same.
+    /// A deterministic pseudonym of `plain`.
     pub fn name(&self, plain: &[u8]) -> Vec<u8> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.names).expect("HMAC takes keys of every length");
         mac.update(plain);
         mac.finalize().into_bytes().to_vec()
     }
 
-    /// Encrypts; `around` is not encrypted, and must be the same when it is opened.
+    /// Encrypts; `around` is the associated data, which must be the same on opening.
     pub fn close(&self, nonce: [u8; NONCE_BYTES], around: &[u8], plain: &[u8]) -> Vec<u8> {
         let sealed = self.cipher.encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: around });
         let sealed = sealed.expect("a row is far shorter than what the cipher takes");
         [nonce.as_slice(), &sealed].concat()
     }
 
-    /// What was encrypted; nothing where a byte is another, or the key.
+    /// Decrypts; none if the key is wrong or a byte was changed.
     pub fn open(&self, around: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>()?;
         self.cipher.decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: around }).ok()

@@ -12,67 +12,67 @@ pub enum Class {
     Hrt(Hrt),
     /// Soft real-time: answers soon, by priority.
     Srt(Srt),
-    /// Delay-tolerant: what is left over.
+    /// Delay-tolerant: runs on idle capacity.
     Dt(Dt),
 }
 
 /// A hard real-time class. Times in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hrt {
-    /// Between two jobs: exactly for periodic ones, at least for sporadic ones.
+    /// The time between two jobs: exact for periodic ones, the minimum for sporadic ones.
     pub period_us: u64,
     /// From a job's release until it must be done.
     pub deadline_us: u64,
-    /// Running that a job may take; one that takes more is stopped.
+    /// Processor time of a job; a job that exceeds it is stopped.
     pub budget_us: u64,
-    /// By which the response times of two jobs may differ.
+    /// The tolerated jitter of response times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_us: Option<u64>,
-    /// For which a job cannot be interrupted.
+    /// The longest section of a job that cannot be interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section_us: Option<u64>,
-    /// When jobs come.
+    /// The arrival pattern of jobs.
     #[serde(default)]
     pub arrival: Arrival,
-    /// What happens after a job took more than its budget.
+    /// The policy after a job exceeded its budget.
     #[serde(default)]
     pub on_overrun: OnOverrun,
 }
 
-/// When jobs come.
+/// The arrival pattern of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrival {
     /// One each period.
     #[default]
     Periodic,
-    /// One for each message, a period apart at least.
+    /// One for each message, at least a period apart.
     Sporadic,
 }
 
-/// What happens after a job took more than its budget. The job itself is always stopped.
+/// The policy after a job exceeded its budget. The job itself is always stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnOverrun {
-    /// Nothing more: the next job is released as ever.
+    /// The next job is released as usual.
     #[default]
     Skip,
-    /// The agent goes on with what is left over, without a promise.
+    /// The agent runs on idle capacity, without a guarantee.
     Degrade,
-    /// The agent is not run until somebody starts it again.
+    /// The agent does not run until it is started again.
     Suspend,
 }
 
 /// A soft real-time class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Srt {
-    /// Milliseconds from a message to the first output that the agent aims at.
+    /// The target for the time from a message to the first output, milliseconds.
     #[serde(default = "ttft_ms_default")]
     pub ttft_ms: u64,
-    /// Turns of higher priority go first.
+    /// Turns of higher priority run first.
     #[serde(default = "priority_default")]
     pub priority: u8,
-    /// Whether a new message to a task stops the answer that is under way.
+    /// Whether a new message to a task interrupts the running turn.
     #[serde(default = "barge_in_default")]
     pub barge_in: bool,
 }
@@ -90,33 +90,33 @@ fn priority_default() -> u8 {
 }
 
 impl Srt {
-    /// Milliseconds to the first output where the contract names none.
+    /// The default target for the first output, milliseconds.
     pub const TTFT_MS_DEFAULT: u64 = 250;
-    /// The priority where the contract names none.
+    /// The default priority.
     pub const PRIORITY_DEFAULT: u8 = 100;
 }
 
 /// The delay-tolerant class.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Dt {
-    /// What it may cost; no bound where none is written.
+    /// The cost budget; by default unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
 }
 
-/// What an agent may cost in a time; what is not written has no bound.
+/// The cost budget of an agent in a period; absent members are unlimited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
-    /// That time, seconds; it begins with the first turn.
+    /// The period, seconds; it begins with the first turn.
     #[serde(default = "cost_per_s_default")]
     pub per_s: u64,
-    /// Milliseconds of running.
+    /// Processor time, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<u64>,
     /// Tokens of prompts and answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// What models cost, millionths of the one currency that their offers have.
+    /// The cost of models, millionths of the currency of their prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spend: Option<u64>,
 }
@@ -125,27 +125,27 @@ fn cost_per_s_default() -> u64 {
     86_400
 }
 
-/// The numbers that an agent shares with others of its node.
+/// The signals that an agent shares with other agents of its node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Signals {
-    /// The node's signals that jobs read, by place.
+    /// The signals that jobs read, by index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<String>,
-    /// The node's signals that jobs write, by place; nobody else may.
+    /// The signals that jobs write, by index, as their only writer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
-    /// What stands in for an input that nobody set lately, by its name: whoever sets it may take longer than a job can
-    /// wait, such as a model.
+    /// Fallbacks for inputs that were not set recently, by name: the writer, such as a model, may take longer than a job can
+    /// wait.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fallback: BTreeMap<String, Fallback>,
 }
 
-/// What stands in for a signal that nobody set lately.
+/// The fallback of a signal that was not set recently.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
-    /// Microseconds after which what was set last counts no more.
+    /// The age in microseconds after which the last value is stale.
     pub after_us: u64,
-    /// What stands in for it; what was set last, where none is written.
+    /// The fallback value; by default the last value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<serde_json::Number>,
 }
@@ -156,7 +156,7 @@ impl Signals {
     }
 }
 
-/// The latency class by itself.
+/// The latency class without its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Latency {
     /// Hard real-time.
@@ -180,7 +180,7 @@ impl Latency {
 }
 
 impl Class {
-    /// Which of the three it is.
+    /// The latency class without its parameters.
     #[must_use]
     pub fn latency(&self) -> Latency {
         match self {

@@ -1,7 +1,7 @@
-//! The agent contract: what an agent is promised, and what it is held to.
+//! The agent contract: the guarantees and the limits of an agent.
 //!
-//! The shape is `schema/contract-1.schema.json`; what a schema cannot say is checked here. The same document means the
-//! same on every node: [`Contract::digest`] names what it says, not how it was written.
+//! The schema is `schema/contract-1.schema.json`; rules beyond a schema are checked here. A contract means the same on every
+//! node: [`Contract::digest`] depends on its content, not on its notation.
 
 mod classes;
 mod problem;
@@ -19,30 +19,29 @@ pub use schema::{SCHEMA, did_you_mean};
 
 use crate::Digest;
 
-/// The most memory of a hard real-time agent, bytes: what is more cannot be kept resident, nor be filled in a bounded
-/// time.
+/// The most memory of a hard real-time agent, bytes: more could not be kept resident, nor filled in a bounded time.
 pub const HRT_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The memory of an agent whose contract names none, bytes.
+/// The default memory of an agent, bytes.
 pub const MEMORY_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
-/// Tokens of a prompt where the contract names none.
+/// The default for tokens of a prompt.
 pub const CONTEXT_TOKENS_DEFAULT: u64 = 8_192;
-/// Tokens of an answer where the contract names none.
+/// The default for tokens of an answer.
 pub const OUTPUT_TOKENS_DEFAULT: u64 = 1_024;
-/// Tools that one turn may call where the contract names no number.
+/// The default for tool calls of one turn.
 pub const CALLS_PER_TURN_DEFAULT: u64 = 16;
-/// Bytes that an agent may keep where the contract names no number.
+/// The default for the memory quota, bytes.
 pub const MEMORY_QUOTA_BYTES_DEFAULT: u64 = 16 * 1024 * 1024;
-/// Passages that a model is handed with each message where the contract names no number.
+/// The default for passages that are recalled for each message.
 pub const RECALL_DEFAULT: u64 = 4;
-/// The memory of a hard real-time agent whose contract names none, bytes.
+/// The default memory of a hard real-time agent, bytes.
 pub const HRT_MEMORY_BYTES_DEFAULT: u64 = 1024 * 1024;
 
-/// What an agent is promised, and what it is held to.
+/// The guarantees and the limits of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contract {
     /// The latency class.
     pub class: Class,
-    /// The numbers that it shares with others of its node.
+    /// The signals that it shares with other agents of its node.
     #[serde(default, skip_serializing_if = "Signals::is_default")]
     pub signals: Signals,
     /// The only tools that it may call: `server/tool`, or `server/*`.
@@ -51,41 +50,41 @@ pub struct Contract {
     /// How models and tools are chosen.
     #[serde(default, skip_serializing_if = "BindingMode::is_default")]
     pub binding: BindingMode,
-    /// What models it may use.
+    /// The models that it may use.
     #[serde(default, skip_serializing_if = "ModelPolicy::is_default")]
     pub model: ModelPolicy,
-    /// What it is granted.
+    /// The secrets and consents of the agent.
     #[serde(default, skip_serializing_if = "Security::is_default")]
     pub security: Security,
-    /// What it may use.
+    /// The limits of its resources.
     #[serde(default, skip_serializing_if = "Compute::is_default")]
     pub compute: Compute,
-    /// What it keeps beyond its tasks; without it nothing.
+    /// Its memory beyond its tasks; without it, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
     /// Where it may run.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
     pub placement: Placement,
-    /// How far what it works on may go.
+    /// The label of the data that it works on.
     #[serde(default, skip_serializing_if = "DataLabel::is_default")]
     pub data_label: DataLabel,
-    /// What traces tell of it.
+    /// What traces record of it.
     #[serde(default, skip_serializing_if = "Observability::is_default")]
     pub observability: Observability,
 }
 
-/// How far data may go; the later words are the narrower.
+/// The label of data; later ones are stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DataLabel {
-    /// To everybody.
+    /// May go anywhere.
     Public,
-    /// To whatever the owner's nodes are set up to use.
+    /// May go to any service that the owner's nodes are configured to use.
     #[default]
     Internal,
-    /// To what is cleared for it.
+    /// May go only to services that are cleared for it.
     Confidential,
-    /// To what is cleared for it, and nothing else.
+    /// May go only to services that are cleared for this strictest label.
     Restricted,
 }
 
@@ -94,7 +93,7 @@ impl DataLabel {
         *self == DataLabel::default()
     }
 
-    /// Its word.
+    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -106,16 +105,16 @@ impl DataLabel {
     }
 }
 
-/// What traces tell of an agent.
+/// What traces record of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Observability {
-    /// Nothing of what it does.
+    /// Nothing.
     None,
-    /// Which turns, models and tools, how long, and hashes.
+    /// Turns, models, tools, durations and hashes.
     #[default]
     Calls,
-    /// What was said to it, to its models and tools, and by them, too.
+    /// Also the content of messages, model requests and tool calls.
     Content,
 }
 
@@ -129,11 +128,11 @@ impl Observability {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BindingMode {
-    /// The first model, and every tool, or nothing runs.
+    /// The first model and every tool must be available.
     Strict,
-    /// The highest version in the range of the first model that is offered.
+    /// The highest version in range of the first available model.
     Smooth,
-    /// Of all models that are allowed, the cheapest that keeps the aim.
+    /// The cheapest allowed model that meets the latency target.
     #[default]
     Flexible,
 }
@@ -144,11 +143,11 @@ impl BindingMode {
     }
 }
 
-/// What models an agent may use, and how much.
+/// The models that an agent may use, and their limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelPolicy {
-    /// The only ones, by name, or by name and versions (`NAME@RANGE`), the preferred first; any where none is named.
+    /// The allowed models by name, or by name and versions (`NAME@RANGE`), the preferred first; empty: any.
     pub models: Vec<String>,
     /// Tokens that a prompt may have.
     pub context_tokens: u64,
@@ -168,7 +167,7 @@ impl Default for ModelPolicy {
     }
 }
 
-/// What an agent is granted.
+/// The secrets and consents of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Security {
@@ -186,19 +185,19 @@ impl Security {
     }
 }
 
-/// What an agent may use.
+/// The limits of the resources of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Compute {
     /// Bytes of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Milliseconds of running that one turn may take.
+    /// Processor time of one turn, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms_per_turn: Option<u64>,
-    /// Tools that one turn may call.
+    /// Tool calls of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_per_turn: Option<u64>,
-    /// Tokens that prompt and answer of one turn may have.
+    /// Tokens of prompts and answers of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_per_turn: Option<u64>,
 }
@@ -209,27 +208,27 @@ impl Compute {
     }
 }
 
-/// What an agent keeps beyond its tasks.
+/// The memory of an agent beyond its tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
-    /// Where; the agent's own name where none is written.
+    /// The namespace; by default the agent's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Agents that may use the namespace too.
+    /// Other agents that may use the namespace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub share_with: Vec<String>,
-    /// Seconds after which what was kept is gone; for ever where none is written.
+    /// The retention in seconds; by default unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention_s: Option<u64>,
-    /// Bytes that may be kept.
+    /// The quota, bytes.
     pub quota_bytes: u64,
     /// The node's secret that encrypts the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encryption_secret: Option<String>,
-    /// Whether every answer must cite what is kept.
+    /// Whether every answer must cite the memory.
     pub require_grounding: bool,
-    /// Passages that a model is handed with each message.
+    /// Passages that are recalled for each message.
     pub recall: u64,
 }
 
@@ -250,10 +249,10 @@ impl Default for Memory {
 /// Where an agent may run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Placement {
-    /// The least that the machine must be capable of.
+    /// The minimum grade of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_grade: Option<Grade>,
-    /// What the node's owner must say of the node.
+    /// Labels that the node must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
 }
@@ -264,14 +263,14 @@ impl Placement {
     }
 }
 
-/// What a machine is capable of; the better one is the lesser.
+/// The real-time grade of a machine; the best one is the smallest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Grade {
-    /// Real-time scheduling, and hardly ever a stall.
+    /// Real-time scheduling, with stalls only very rarely.
     #[n(0)]
     A,
-    /// Real-time scheduling; stalls were seen.
+    /// Real-time scheduling, with stalls.
     #[n(1)]
     B,
     /// No privilege for real-time scheduling.
@@ -285,7 +284,7 @@ impl std::fmt::Display for Grade {
     }
 }
 
-/// Does a capability, `server/tool` or `server/*`, cover a tool, or another capability that is no wider?
+/// Whether a capability (`server/tool` or `server/*`) covers a tool or another capability.
 #[must_use]
 pub fn covers(capability: &str, tool: &str) -> bool {
     let server = |name: &str| name.split_once('/').map(|(server, _)| server.to_owned());
@@ -310,7 +309,7 @@ impl Contract {
         if problems.is_empty() { Ok(contract) } else { Err(problems) }
     }
 
-    /// What a schema cannot say; nothing where all is well.
+    /// The rules beyond the schema; none if all hold.
     #[must_use]
     pub fn check(&self) -> Vec<ContractProblem> {
         let mut problems = Vec::new();
@@ -376,7 +375,7 @@ impl Contract {
         problems
     }
 
-    /// Names what the contract says: SHA-256 of its canonical JSON (RFC 8785), defaults filled in.
+    /// SHA-256 of its canonical JSON (RFC 8785) with defaults filled in.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let json = serde_json_canonicalizer::to_vec(self).expect("a contract holds nothing that JSON does not");

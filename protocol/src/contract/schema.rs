@@ -1,4 +1,4 @@
-//! The published JSON Schema decides what a contract looks like, and its descriptions say what to write instead.
+//! The published JSON Schema defines the shape of contracts, and its descriptions are the remedies in messages.
 
 use std::sync::LazyLock;
 
@@ -11,11 +11,11 @@ use super::ContractProblem;
 /// The JSON Schema (draft 2020-12) of a contract, as it is published.
 pub const SCHEMA: &str = include_str!("../../schema/contract-1.schema.json");
 
-/// Problems that are told at once.
+/// Problems of one report.
 const PROBLEMS_MAX: usize = 32;
-/// Characters of a value that a message repeats.
+/// Characters of a value that are quoted in a message.
 const EXCERPT: usize = 60;
-/// Below this similarity (Jaro-Winkler, 0 to 1) a known key is no help to the writer of an unknown one.
+/// The minimum similarity (Jaro-Winkler, 0 to 1) at which a known key is suggested for an unknown one.
 const SIMILARITY_MIN: f64 = 0.75;
 
 static ROOT: LazyLock<Value> =
@@ -138,7 +138,7 @@ fn wanted_words(kind: &str) -> &'static str {
     }
 }
 
-/// The known word that a person may have meant, and all that are known.
+/// The most similar known word, and the list of all known words.
 #[must_use]
 pub fn did_you_mean(written: &str, known: &[&str]) -> String {
     let score = |word: &&str| strsim::jaro_winkler(&written.to_lowercase(), &word.to_lowercase());

@@ -1,4 +1,4 @@
-//! What is remembered of publishers whose key logs are not kept.
+//! Summaries of key logs that are not kept.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use crate::identity::PublisherId;
 use crate::keylog::KeyLog;
 use crate::limits::KEYRING_FORGOTTEN_MAX;
 
-/// Enough of a key log to refuse an older or another one later: about a hundred bytes.
+/// The summary of a key log, which suffices to refuse an older or forked one: about a hundred bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Forgotten {
     /// The publisher.
     #[n(0)]
     pub publisher: PublisherId,
-    /// Events that the log had.
+    /// The number of its events.
     #[n(1)]
     pub events: u64,
-    /// Digest of the last one.
+    /// The digest of its last event.
     #[cbor(n(2), with = "minicbor::bytes")]
     pub last: Digest,
-    /// Digest of the one before it; of a log of one event its own again.
+    /// The digest of the event before that; for a log of one event, of that event.
     #[cbor(n(3), with = "minicbor::bytes")]
     pub before: Digest,
-    /// Where the log came from; absent for this node itself.
+    /// The origin of the log; absent for this node itself.
     #[n(4)]
     pub origin: Option<String>,
 }
 
 impl Forgotten {
-    /// What is to be remembered of `log`.
+    /// The summary of `log`.
     #[must_use]
     pub fn of(log: &KeyLog, origin: &Origin) -> Forgotten {
         let last = log.head();
@@ -41,7 +41,7 @@ impl Forgotten {
         Forgotten { publisher: log.publisher(), events: log.len() as u64, last, before, origin }
     }
 
-    /// What is to be remembered of the log with these events, as signed; it was verified once. Nothing of no event.
+    /// The summary of a verified log with these signed events; none without events.
     #[must_use]
     pub fn of_events<B: AsRef<[u8]>>(events: &[B]) -> Option<Forgotten> {
         let digest = |event: &B| crate::digest(event.as_ref());
@@ -51,37 +51,37 @@ impl Forgotten {
         Some(Forgotten { publisher, events: events.len() as u64, last, before, origin: None })
     }
 
-    /// The bytes to keep.
+    /// Encodes it for storage.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         minicbor::to_vec(self).expect("writing to a vector cannot fail")
     }
 
-    /// Reads what [`Forgotten::encode`] wrote.
+    /// Decodes the output of [`Forgotten::encode`].
     ///
     /// # Errors
-    /// Bytes that it did not write.
+    /// For other bytes.
     pub fn decode(bytes: &[u8]) -> Result<Forgotten, minicbor::decode::Error> {
         minicbor::decode(bytes)
     }
 
-    /// Is `log` the same log, or one that continues or displaces it (SPEC P-48)?
+    /// Whether `log` equals, extends or replaces the summarised one (SPEC P-48).
     #[must_use]
     pub fn allows(&self, log: &KeyLog) -> bool {
         let Ok(events) = usize::try_from(self.events) else { return false };
         let same = |digest: Digest, at: Option<usize>| at.and_then(|at| log.digest_at(at)) == Some(digest);
-        // It parts at the last event at the earliest, so that two events of its own displace that one.
+        // The fork is at the last event at the earliest, so two own events after it replace that event.
         let displaces = log.len() > events && same(self.before, events.checked_sub(2));
         same(self.last, events.checked_sub(1)) || displaces
     }
 }
 
-/// All that is remembered: of each origin a share for certain, of the rest as much as there is room for. Where there is none,
-/// the oldest of the origin that has most gives way, so that an origin which floods pushes out its own.
+/// All summaries, with a guaranteed share for each origin. When it is full, the oldest summary of the origin with the most is
+/// evicted, so that a flooding origin evicts its own.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     of: BTreeMap<PublisherId, (Forgotten, u64)>,
-    /// Publishers of each origin, the oldest first.
+    /// The publishers of each origin, the oldest first.
     origins: BTreeMap<Option<String>, BTreeMap<u64, PublisherId>>,
     /// How many there were.
     count: u64,
@@ -96,7 +96,7 @@ impl Memory {
         self.of.values().map(|(forgotten, _)| forgotten)
     }
 
-    /// Takes one more; gives whose place it takes.
+    /// Adds a summary; gives the publisher whose summary was evicted.
     pub fn insert(&mut self, forgotten: Forgotten) -> Option<PublisherId> {
         let publisher = forgotten.publisher;
         self.remove(publisher);

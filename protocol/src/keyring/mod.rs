@@ -1,10 +1,10 @@
-//! Which keys speak for whom, as far as a node has heard (SPEC chapter 9): key logs of publishers that matter here, what is
-//! remembered of those that mattered once, and withdrawals. Decides; hears and stores nothing by itself.
+//! The keyring: which keys are valid for which publisher, as far as the node knows (SPEC chapter 9): key logs of relevant
+//! publishers, summaries of logs that were relevant once, and withdrawals. Pure: no network, no storage.
 //!
-//! **Inputs**: logs and withdrawals whose signatures were verified, which publishers are watched (the owner and those whom
-//! the node trusts) and in use (something of theirs is listed or connected here), where a log came from. **Outputs**: does
-//! a key speak for a publisher; what is news to a peer. **Invariants**: what was taken of a publisher is never replaced by
-//! less; a stranger's log is kept only while it is in use, in its origin's share.
+//! **Inputs**: verified logs and withdrawals, the publishers that are watched (the owner and those whom the node trusts) and
+//! in use (their agents are listed or their nodes connected here), the origin of a log. **Outputs**: whether a key is valid
+//! for a publisher; what a peer does not know yet. **Invariants**: a log is never replaced by an older one; a stranger's log
+//! is kept only while it is in use, in its origin's share.
 
 mod forgotten;
 mod news;
@@ -25,20 +25,20 @@ use crate::object::{self, Authored, ObjectError};
 use crate::stream::VerifiedOwner;
 use crate::{Digest, VerifiedAgent};
 
-/// Part of the room for logs that only those have whom the node was told to watch.
+/// The part of the capacity for logs that is reserved for watched publishers.
 const KEPT_FOR_WATCHED: usize = KEYRING_LOGS_MAX / 4;
-/// Origins that can fill the room for what strangers do with their keys together: each has that part of it.
+/// Each origin of strangers may use 1 / this of their capacity.
 const ORIGIN_SHARES: usize = 16;
-/// Withdrawals of one publisher; more of one that is watched.
+/// Withdrawals of one publisher; more for a watched one.
 const STRANGERS_WITHDRAWALS: usize = 16;
 /// See [`STRANGERS_WITHDRAWALS`].
 const WATCHED_WITHDRAWALS: usize = 1_024;
-/// A withdrawal takes the place of another that ends this much earlier at least.
+/// A withdrawal replaces another one that ends at least this much earlier.
 const AGAIN_MS: u64 = 60_000;
-/// Logs that a node has refused, and does not want to be told of again.
+/// Refused logs that are remembered, so that peers need not send them again.
 pub const REFUSED_MAX: usize = 1_024;
 
-/// Why what was heard of keys is not taken, or what was shown is not accepted.
+/// Why a log, withdrawal or membership is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
     /// Not strict CBOR.
@@ -47,32 +47,32 @@ pub enum KeyringError {
     /// Strict CBOR of another shape.
     #[error("the news have the wrong shape: {0}")]
     Shape(String),
-    /// The key log does not hold, or does not accept who signed.
+    /// The key log is invalid, or does not accept the signer.
     #[error(transparent)]
     KeyLog(#[from] KeyLogError),
-    /// It goes another way than the log that was seen first, and does not displace it.
+    /// It forks from the log that was seen first, and does not replace it.
     #[error("the key log of {0} contradicts the one that was seen before")]
     Forked(PublisherId),
-    /// Nothing of the publisher is in use here.
+    /// The publisher is not in use here.
     #[error("nothing of {0} is in use here")]
     NotInUse(PublisherId),
-    /// A withdrawal or membership that does not hold.
+    /// An invalid withdrawal or membership.
     #[error(transparent)]
     Object(#[from] ObjectError),
-    /// The publisher took it back.
+    /// The publisher withdrew it.
     #[error("{publisher} has withdrawn what it let {node} do")]
     Withdrawn {
-        /// Who took it back.
+        /// The publisher.
         publisher: PublisherId,
-        /// From whom.
+        /// The node.
         node: PublicKey,
     },
-    /// No room for what strangers do with their keys.
+    /// The capacity for logs of strangers is exhausted.
     #[error("there is no room for the keys of more strangers")]
     Full,
 }
 
-/// Where a log came from: the group of addresses of the peer that sent it, or empty for this node itself.
+/// The origin of a log: the address group of the peer that sent it; empty for this node itself.
 pub type Origin = Arc<str>;
 
 #[derive(Debug, Clone)]
@@ -81,12 +81,12 @@ struct Kept {
     origin: Origin,
 }
 
-/// A withdrawal that was taken.
+/// An accepted withdrawal.
 #[derive(Debug, Clone)]
 pub struct Taken {
-    /// As it was signed.
+    /// The signed withdrawal.
     pub withdrawal: Arc<Authored<Withdrawal>>,
-    /// The log that it was judged by, for a publisher whose log is not kept.
+    /// The log by which it was checked, for a publisher whose log is not kept.
     pub shown: Arc<KeyLog>,
 }
 
@@ -96,7 +96,7 @@ struct Withdrawn {
     origin: Origin,
 }
 
-/// What is known of keys.
+/// The keyring of a node.
 #[derive(Debug, Clone, Default)]
 pub struct Keyring {
     logs: BTreeMap<PublisherId, Kept>,
@@ -106,41 +106,40 @@ pub struct Keyring {
     watched: BTreeSet<PublisherId>,
     in_use: BTreeSet<PublisherId>,
     forgotten: forgotten::Memory,
-    /// What changed and was not asked for by [`Keyring::take_changed`].
+    /// Changes that [`Keyring::take_changed`] did not return yet.
     changed: BTreeSet<Row>,
 }
 
-/// The name of one thing that a keyring keeps.
+/// The key of one item of a keyring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Row {
     /// The log of a publisher.
     Log(PublisherId),
-    /// What a publisher took back from a node.
+    /// The withdrawal of a publisher for a node.
     Withdrawal(PublisherId, PublicKey),
-    /// What is remembered of a publisher's log.
+    /// The summary of a publisher's log.
     Forgotten(PublisherId),
 }
 
-/// What a keyring keeps under a [`Row`].
+/// The value of a [`Row`].
 #[derive(Debug, Clone)]
 pub enum Stored {
     /// A log.
     Log(Arc<KeyLog>),
     /// A withdrawal.
     Withdrawal(Taken),
-    /// What is left of a log.
+    /// The summary of a log.
     Forgotten(Forgotten),
 }
 
 impl Keyring {
-    /// There is always room for what these publishers do with their keys.
+    /// Sets the watched publishers, for which capacity is reserved.
     pub fn watch(&mut self, publishers: impl IntoIterator<Item = PublisherId>) {
         self.watched = publishers.into_iter().collect();
     }
 
-    /// Something of these publishers is in use here. Of others that are not watched the logs are forgotten, but for what
-    /// refuses an older one later; what they withdrew stays as long as there is room. True when one of them was not in use
-    /// before.
+    /// Sets the publishers that are in use. Logs of others that are not watched are reduced to summaries, which suffice to
+    /// refuse older logs; their withdrawals stay while there is capacity. True if one of them was not in use before.
     pub fn set_in_use(&mut self, publishers: BTreeSet<PublisherId>) -> bool {
         let more = publishers.iter().any(|publisher| !self.in_use.contains(publisher));
         self.in_use = publishers;
@@ -151,12 +150,12 @@ impl Keyring {
         more
     }
 
-    /// Something of this publisher is in use here, until [`Keyring::set_in_use`] says otherwise. True when nothing was.
+    /// Marks a publisher as in use until the next [`Keyring::set_in_use`]. True if it was not before.
     pub fn use_publisher(&mut self, publisher: PublisherId) -> bool {
         self.in_use.insert(publisher)
     }
 
-    /// Does it matter here what this publisher does with its keys?
+    /// Whether a publisher is watched or in use.
     #[must_use]
     pub fn wants(&self, publisher: PublisherId) -> bool {
         self.watched.contains(&publisher) || self.in_use.contains(&publisher)
@@ -169,10 +168,10 @@ impl Keyring {
         self.recall(Forgotten::of(&kept.log, &kept.origin));
     }
 
-    /// Takes what is remembered of a publisher whose log is not kept. Where there is no room, the oldest of the origin that
-    /// has most is remembered no longer.
+    /// Adds the summary of a log that is not kept. When it is full, the oldest summary of the origin with the most is
+    /// removed.
     pub fn recall(&mut self, forgotten: Forgotten) {
-        // Of a log that never changed there is nothing that its name does not say.
+        // A log with the inception alone holds nothing beyond its name.
         if forgotten.events > 1 {
             self.changed.insert(Row::Forgotten(forgotten.publisher));
             let evicted = self.forgotten.insert(forgotten);
@@ -180,7 +179,7 @@ impl Keyring {
         }
     }
 
-    /// Takes a log that came from `origin`. True when it says more than was known (SPEC P-48, P-67).
+    /// Adds a log from `origin`. True if it is newer than the known one (SPEC P-48, P-67).
     ///
     /// # Errors
     /// [`KeyringError::NotInUse`], [`KeyringError::Forked`] or [`KeyringError::Full`].
@@ -198,7 +197,7 @@ impl Keyring {
         } else if self.forgotten.get(publisher).is_some_and(|forgotten| !forgotten.allows(&log)) {
             return Err(KeyringError::Forked(publisher));
         } else if log.len() == 1 {
-            // The beginning alone says nothing that its name does not.
+            // The inception alone holds nothing beyond its name.
             return Ok(false);
         }
         if !self.has_room(&log, origin) {
@@ -233,8 +232,8 @@ impl Keyring {
             && of_origin().map(bytes).sum::<usize>() + log.size() <= bytes_max / ORIGIN_SHARES
     }
 
-    /// Takes a withdrawal whose signature was verified, and that came from `origin`. True when it says more than was known
-    /// (SPEC P-68). `shown` is the log that came with it: of a publisher that never changed keys none is kept.
+    /// Adds a verified withdrawal from `origin`. True if it is newer than the known one (SPEC P-68). `shown` is the log that
+    /// came with it: logs of publishers that never rotated are not kept.
     ///
     /// # Errors
     /// See [`KeyringError`].
@@ -253,7 +252,7 @@ impl Keyring {
         self.judge(&withdrawal, shown, now_ms)?;
         let about = (publisher, body.node);
         if let Some(Withdrawn { taken: known, .. }) = self.withdrawals.get(&about) {
-            // What is a little newer would be news without end.
+            // Slightly newer ones would cause endless gossip.
             let later_ms = known.withdrawal.body.until_ms.saturating_add(AGAIN_MS);
             if body.until_ms < later_ms && self.signer_speaks(known, now_ms) {
                 return Ok(false);
@@ -269,8 +268,7 @@ impl Keyring {
         Ok(true)
     }
 
-    /// Does a withdrawal whose signature was verified hold now, by the log that was taken, or else by the one that is
-    /// `shown`?
+    /// Checks a verified withdrawal by the known log, or else by the one that is `shown`.
     ///
     /// # Errors
     /// See [`KeyringError`].
@@ -303,8 +301,8 @@ impl Keyring {
         let of_origin = matter.filter(|((other, _), known)| known.origin == *origin && !self.watched.contains(other));
         let has_share = !is_watched && of_origin.count() >= max / ORIGIN_SHARES;
         if self.withdrawals.len() >= max {
-            // Those whose publisher is not in use are kept as long as nobody needs the room: what they shut out is often the
-            // last that was in use, and may come back.
+            // Withdrawals of publishers that are not in use are kept while there is capacity: they often hit the last node that
+            // was in use, which may come back.
             let Keyring { withdrawals, changed, watched, in_use, .. } = self;
             withdrawals.retain(|(publisher, node), known| {
                 let used = watched.contains(publisher) || in_use.contains(publisher);
@@ -319,7 +317,7 @@ impl Keyring {
         if full { Err(KeyringError::Full) } else { Ok(()) }
     }
 
-    /// Takes a withdrawal that was kept across a restart: it was judged when it came, and counts when its signer speaks.
+    /// Restores a withdrawal after a restart: it was checked when it arrived, and counts while its signer is valid.
     pub fn restore(&mut self, taken: Taken, now_ms: u64) {
         let body = &taken.withdrawal.body;
         if body.matters(now_ms) && self.withdrawals.len() < KEYRING_WITHDRAWALS_MAX {
@@ -330,20 +328,20 @@ impl Keyring {
         }
     }
 
-    /// A withdrawal is worth what its signer's word is worth now.
+    /// Whether the signer of a withdrawal is valid now.
     fn signer_speaks(&self, taken: &Taken, now_ms: u64) -> bool {
         let withdrawal = &taken.withdrawal;
         self.accepts(withdrawal.body.publisher, withdrawal.signer, Some(&taken.shown), now_ms).is_ok()
     }
 
-    /// The log of a publisher that matters here.
+    /// The log of a publisher that is watched or in use.
     #[must_use]
     pub fn log(&self, publisher: PublisherId) -> Option<&Arc<KeyLog>> {
         self.logs.get(&publisher).map(|kept| &kept.log)
     }
 
-    /// May `key` speak for `publisher` at `now_ms`, by the log that was taken, or else by the one that is `shown`
-    /// (SPEC P-46, P-69)?
+    /// Checks that `key` is valid for `publisher` at `now_ms`, by the known log, or else by the one that is `shown` (SPEC P-46,
+    /// P-69).
     ///
     /// # Errors
     /// See [`KeyLogError`].
@@ -364,7 +362,7 @@ impl Keyring {
         shown.accepts(key, now_ms)
     }
 
-    /// Has `publisher` taken back what it let `node` do from `begins_ms` on?
+    /// Checks that `publisher` did not withdraw what is valid for `node` from `begins_ms` on.
     ///
     /// # Errors
     /// [`KeyringError::Withdrawn`].
@@ -385,7 +383,7 @@ impl Keyring {
         }
     }
 
-    /// Is `node` its owner's by what it showed (SPEC P-24)?
+    /// Checks the membership that `node` showed (SPEC P-24).
     ///
     /// # Errors
     /// See [`KeyringError`].
@@ -400,7 +398,7 @@ impl Keyring {
         Ok(body.owner)
     }
 
-    /// Does what was verified by the evidence's own key log also hold by what was heard?
+    /// Checks evidence, which was verified by its own key log, against the keyring.
     ///
     /// # Errors
     /// See [`KeyringError`].
@@ -413,34 +411,34 @@ impl Keyring {
         self.stands(publisher, agent.node, agent.grant.body.not_before_ms, now_ms)
     }
 
-    /// Those whom the node was told to watch, and their logs where they have changed.
+    /// The watched publishers, with their logs if they have rotated.
     pub fn watched(&self) -> impl Iterator<Item = (PublisherId, Option<&Arc<KeyLog>>)> {
         self.watched.iter().map(|publisher| (*publisher, self.log(*publisher)))
     }
 
-    /// The logs that are kept: those that have changed, of publishers that matter here.
+    /// The kept logs: those with rotations, of publishers that are watched or in use.
     pub fn logs(&self) -> impl Iterator<Item = &Arc<KeyLog>> {
         self.logs.values().map(|kept| &kept.log)
     }
 
-    /// What is remembered of publishers whose logs are not kept.
+    /// The summaries of logs that are not kept.
     pub fn forgotten(&self) -> impl Iterator<Item = &Forgotten> {
         self.forgotten.iter()
     }
 
-    /// What was withdrawn.
+    /// The withdrawals.
     pub fn withdrawals(&self) -> impl Iterator<Item = &Taken> {
         self.withdrawals.values().map(|known| &known.taken)
     }
 
-    /// Up to `max` things that changed since they were asked for, with what is to be kept of each, or nothing. Nothing is
-    /// copied here: the caller may hold a lock.
+    /// Takes up to `max` changed rows with their values, or none for deleted ones. Copies nothing: the caller may hold a
+    /// lock.
     pub fn take_changed(&mut self, max: usize) -> Vec<(Row, Option<Stored>)> {
         let rows: Vec<Row> = std::iter::from_fn(|| self.changed.pop_first()).take(max).collect();
         rows.into_iter().map(|row| (row, self.stored(row))).collect()
     }
 
-    /// These are to be asked for again.
+    /// Marks rows as changed again.
     pub fn put_back(&mut self, rows: impl IntoIterator<Item = Row>) {
         self.changed.extend(rows);
     }
@@ -455,20 +453,20 @@ impl Keyring {
         }
     }
 
-    /// Is a log with this last event known?
+    /// Whether a log with this last event is known.
     #[must_use]
     pub fn knows(&self, head: &Digest) -> bool {
         self.heads.contains(head)
     }
 
-    /// Names of all that is known: the digest of each log's last event and of each withdrawal.
+    /// The digests of all known items: the last event of each log, and each withdrawal.
     #[must_use]
     pub fn known(&self) -> BTreeSet<Digest> {
         let withdrawals = self.withdrawals().map(|taken| taken.withdrawal.digest());
         self.heads.iter().copied().chain(withdrawals).collect()
     }
 
-    /// What is not among `known`, as far as one message has room for it. Nothing is copied here: the caller may hold a lock.
+    /// The items that are not among `known`, up to the size of one message. Copies nothing: the caller may hold a lock.
     #[must_use]
     pub fn news(&self, known: &BTreeSet<Digest>, now_ms: u64) -> Selected {
         let mut selected = Selected::default();

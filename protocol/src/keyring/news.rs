@@ -1,4 +1,4 @@
-//! What nodes tell each other of keys, and how much of it fits into one message.
+//! The gossip messages about keys, and their limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::limits::{BODY_BYTES_MAX, KEYLOG_EVENTS_MAX, KEYRING_LOGS_MAX, KEYRING
 use crate::object::Authored;
 use crate::{Digest, cbor};
 
-/// Items of CBOR in one piece of news, of the 4,096 that a message may have.
+/// CBOR items of one message of news, of the 4,096 that a message may have.
 const NEWS_ITEMS_MAX: usize = 4_000;
-/// Bytes of one piece of news.
+/// Bytes of one message of news.
 const NEWS_BYTES_MAX: usize = BODY_BYTES_MAX - (64 << 10);
 
-/// What is to be told in one message: chosen without copying, encoded later.
+/// The items of one message: chosen without copying, encoded later.
 #[derive(Debug, Default)]
 pub struct Selected {
     logs: BTreeMap<PublisherId, Arc<KeyLog>>,
@@ -37,14 +37,14 @@ impl Selected {
         fits
     }
 
-    /// Adds a log, if there is room for it.
+    /// Adds a log, if it fits.
     pub fn add(&mut self, log: &Arc<KeyLog>) {
         if !self.logs.contains_key(&log.publisher()) && self.fits(log.len() + 1, log.size()) {
             self.logs.insert(log.publisher(), log.clone());
         }
     }
 
-    /// Adds a withdrawal with the log that it is judged by, unless the other side knows that: both or neither.
+    /// Adds a withdrawal together with the log that verifies it, unless the peer knows that log: both or neither.
     pub fn withdrawal(&mut self, withdrawal: &Arc<Authored<Withdrawal>>, with: Option<&Arc<KeyLog>>) {
         let with = with.filter(|with| !self.logs.contains_key(&with.publisher()));
         let (items, bytes) = with.map_or((0, 0), |log| (log.len() + 1, log.size()));
@@ -65,7 +65,7 @@ impl Selected {
     }
 }
 
-/// What a node tells another of keys: an answer of `/althing/keys/1`, and what is pushed there.
+/// A message of news about keys: an answer or a push of `/althing/keys/1`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct News {
@@ -78,7 +78,7 @@ pub struct News {
 }
 
 impl News {
-    /// Nothing is new.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.logs.is_empty() && self.withdrawals.is_empty()
@@ -90,7 +90,7 @@ impl News {
         minicbor::to_vec(self).expect("writing to a vector cannot fail")
     }
 
-    /// Reads what a peer tells; nothing in it is verified yet.
+    /// Decodes a message of a peer; nothing in it is verified yet.
     ///
     /// # Errors
     /// [`KeyringError::Cbor`] or [`KeyringError::Shape`].
@@ -104,7 +104,7 @@ impl News {
     }
 }
 
-/// Reads the request `compare`: the digests that the asking node knows, behind each other in one byte string.
+/// Decodes the request `compare`: the digests that the asking node knows, concatenated in one byte string.
 ///
 /// # Errors
 /// [`KeyringError::Cbor`] or [`KeyringError::Shape`].

@@ -1,4 +1,4 @@
-//! What a publisher takes back.
+//! Withdrawals: revocations of grants and memberships.
 
 use minicbor::{Decode, Encode};
 
@@ -6,7 +6,7 @@ use crate::identity::{PublicKey, PublisherId};
 use crate::limits::GRANT_LIFE_MAX_MS;
 use crate::object::{Kind, Statement};
 
-/// A publisher takes back what it let a node do: grants and memberships of before mean nothing any more.
+/// A publisher revokes the earlier grants and memberships of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Withdrawal {
@@ -30,7 +30,7 @@ impl Withdrawal {
         Withdrawal { kind: Kind::Withdrawal, publisher, node, until_ms }
     }
 
-    /// Is there anything left that it could withdraw? Nothing lives longer than a day.
+    /// Whether it can still apply to anything: grants and memberships live a day at most.
     #[must_use]
     pub fn matters(&self, now_ms: u64) -> bool {
         now_ms <= self.until_ms.saturating_add(GRANT_LIFE_MAX_MS)

@@ -1,4 +1,4 @@
-//! Placements: what a node says of itself and of the agents that it hosts.
+//! Placements: the state of a node, with the agents that it hosts.
 
 use minicbor::{Decode, Encode};
 
@@ -23,22 +23,22 @@ pub struct Hosted {
     pub grant: Digest,
 }
 
-/// How a node is.
+/// The state of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Health {
-    /// Serves.
+    /// Accepts calls.
     #[n(0)]
     Healthy,
-    /// Serves, and would rather not have more.
+    /// Accepts calls, but prefers not to get more.
     #[n(1)]
     Busy,
-    /// Leaves: its entries are to be dropped at once.
+    /// Leaving: its entries must be dropped at once.
     #[n(2)]
     Leaving,
 }
 
-/// What a node hosts, and how busy it is.
+/// The agents that a node hosts, and its load.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Placement {
@@ -47,42 +47,42 @@ pub struct Placement {
     /// The node, which signs it.
     #[n(1)]
     pub node: PublicKey,
-    /// Rises with each placement, also across restarts.
+    /// Increases with each placement, also across restarts.
     #[n(2)]
     pub sequence: u64,
     /// Unix milliseconds.
     #[n(3)]
     pub issued_at_ms: u64,
-    /// How long it may be believed after it was received, milliseconds.
+    /// Its lifetime after it was received, milliseconds.
     #[n(4)]
     pub ttl_ms: u64,
-    /// Share of the node that is in use, thousandths.
+    /// The load of the node, thousandths.
     #[n(5)]
     pub load_permille: u16,
-    /// How the node is.
+    /// The state of the node.
     #[n(6)]
     pub health: Health,
-    /// What it hosts.
+    /// The hosted agents.
     #[n(7)]
     pub agents: Vec<Hosted>,
-    /// What its machine can do; absent until it is known.
+    /// Its machine; absent until it was probed.
     #[n(8)]
     pub machine: Option<Machine>,
-    /// What each of `agents` does, in the same order; absent where the node does not say.
+    /// The load of each of `agents`, in the same order; absent if the node does not publish it.
     #[cbor(n(9), with = "packed")]
     pub loads: Option<Vec<AgentLoad>>,
 }
 
-/// How busy an agent is.
+/// The load of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentLoad {
     /// The latency class of its contract.
     pub latency: Latency,
-    /// Its turns that run, or wait to.
+    /// Its running and waiting turns.
     pub turns: u32,
 }
 
-/// Loads as one byte string, five bytes each: of maps there would be more than a message may have.
+/// Loads as one byte string, five bytes each: maps would exceed the limit of items in a message.
 mod packed {
     use minicbor::decode::Error as DecodeError;
     use minicbor::encode::{Error as EncodeError, Write};
@@ -122,11 +122,11 @@ mod packed {
     }
 }
 
-/// What a node says of its machine.
+/// The machine of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Machine {
-    /// How well it keeps time.
+    /// Its real-time grade.
     #[n(0)]
     pub grade: Grade,
     /// Processor cores.
@@ -135,7 +135,7 @@ pub struct Machine {
     /// Memory, MiB.
     #[n(2)]
     pub memory_mib: u32,
-    /// Share of a core that is promised to hard real-time agents, of the core that has most to give; thousandths.
+    /// The share guaranteed to hard real-time agents on the core with most capacity left, thousandths.
     #[n(3)]
     pub promised_permille: u16,
 }
@@ -160,7 +160,7 @@ impl Placement {
 }
 
 impl Authored<Placement> {
-    /// Was it made by the node that it speaks of, and is it of this time?
+    /// Checks that the node itself signed it, and that it is recent.
     ///
     /// # Errors
     /// [`ObjectError::WrongKey`], [`ObjectError::Expired`] or [`ObjectError::NotYetValid`].

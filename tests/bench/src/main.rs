@@ -13,7 +13,7 @@ mod link;
 mod neighbour;
 mod wasm;
 
-use althing_execution::realtime::{Ladder, Level};
+use althing_execution::realtime::{Level, RtPriorities};
 
 /// As the node's own program.
 #[cfg(target_os = "linux")]
@@ -23,9 +23,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 fn main() {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // As the node's own program.
-    Ladder::without().take(Level::Soft);
+    RtPriorities::none().apply(Level::Soft);
     runtime.on_thread_start(|| {
-        Ladder::without().take(Level::Soft);
+        RtPriorities::none().apply(Level::Soft);
     });
     let runtime = runtime.enable_all().build().expect("a runtime");
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -160,7 +160,7 @@ pub async fn run() {
     let calls = SystemCalls {
         tools: Arc::new(Tools::new("echo", BTreeMap::new(), Arc::new(ContractGate::of(&contract)))),
         memory: None,
-        allowance: Arc::default(),
+        budget: Arc::default(),
     };
     let loaded = althing_wasm::Soft::default().load(ECHO.as_bytes(), &contract, &calls).expect("an agent");
     let Loaded::Agent(agent) = loaded else { panic!("it is an agent") };

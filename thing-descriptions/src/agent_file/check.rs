@@ -1,4 +1,4 @@
-//! Whether the values of an agent file are good: bounded, well-formed, distinct.
+//! Checks the values of an agent file: bounded, well-formed, distinct.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -130,7 +130,7 @@ impl Check {
         self.text(field, text, chars_max);
     }
 
-    /// A title that reads as another: whoever is shown it could take this agent for somebody else's.
+    /// A title with confusable letters, by which the agent could be mistaken for another one.
     fn undisguised(&mut self, field: &str, text: &str) {
         if let Some(c) = disguised(text) {
             let message = format!("it holds U+{:04X}, which is easily taken for another letter", u32::from(c));
@@ -208,7 +208,7 @@ impl Check {
         }
     }
 
-    /// A secret is shown to nobody on the way.
+    /// A secret must not be sent in the clear.
     fn bearer(&mut self, field: String, url: &str, secret: Option<&str>) {
         if secret.is_some() && !keeps_bearer(url) {
             let message = "a secret would be sent there in the clear".to_owned();
@@ -235,7 +235,7 @@ impl Check {
         }
     }
 
-    /// What a contract names that this agent has nothing to do with.
+    /// Members of the contract that do not apply to this agent.
     fn contract(&mut self, file: &AgentFile) {
         let Some(contract) = &file.contract else { return };
         let known: Vec<&str> = file.tools.keys().map(String::as_str).chain(["agents", "memory"]).collect();
@@ -358,7 +358,7 @@ impl Check {
         }
     }
 
-    /// What the operating system is handed: bounded, and without the NUL that would end it early.
+    /// Strings for the operating system: bounded, and without NUL, which would truncate them.
     fn passed_on(&mut self, field: String, text: &str) {
         self.most(field.as_str(), text.len(), TEXT_BYTES_MAX, "bytes");
         if text.contains('\0') {

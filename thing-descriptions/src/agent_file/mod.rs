@@ -1,4 +1,4 @@
-//! The agent file: what a person writes (`agent.yaml`) to have an agent run and be found.
+//! The agent file (`agent.yaml`), which a person writes to run and publish an agent.
 //!
 //! Everything that others may see goes into the Thing Description ([`crate::describe`]); how it runs, who may call it
 //! and who may see it stay on this machine.
@@ -27,11 +27,11 @@ pub use check::{
 
 /// The longest agent file, in bytes.
 pub const AGENT_FILE_BYTES_MAX: usize = 256 * 1024;
-/// The version of an agent or a skill whose author gave none.
+/// The default version of an agent or a skill.
 pub const VERSION_DEFAULT: &str = "1.0.0";
-/// The media type of an agent whose author gave none.
+/// The default media type of an agent.
 pub const MODE_DEFAULT: &str = "text/plain";
-/// How long a process agent may take until it answers, when its author did not say, in milliseconds.
+/// The default for how long a process agent may take to answer after its start, in milliseconds.
 pub const STARTUP_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 
 /// An agent as its owner wrote it, defaults filled in. It is stored as JSON of the same shape as the YAML.
@@ -39,7 +39,7 @@ pub const STARTUP_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 pub struct AgentFile {
     /// The last part of the agent's URN: `[a-z0-9-]`, 1 to 63 characters.
     pub name: String,
-    /// The title for people; the name where none was given.
+    /// The title for people; by default the name.
     pub title: String,
     /// What it does, for people and for search.
     pub description: String,
@@ -50,22 +50,22 @@ pub struct AgentFile {
     pub skills: Vec<Skill>,
     /// How it runs. Local.
     pub runtime: RuntimeSpec,
-    /// The servers of tools that it may be given, by name. Local.
+    /// Its tool servers, by name. Local.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolServerSpec>,
-    /// What makes vectors of what it keeps; what the node has built in where none is given. Local.
+    /// The model of embeddings for its memory; by default the built-in one. Local.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<ModelEndpoint>,
-    /// The template of the node that the contract is made on top of. Local.
+    /// The node's template on which the contract is based. Local.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The contract as it was written, before anything was filled in. Local.
+    /// The contract as written, without defaults. Local.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<Value>,
-    /// What it is promised and held to; none where the file has none, and then it is not run.
+    /// The contract; without one the agent does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract: Option<Contract>,
-    /// The file in which the contract stands, where it is not written here.
+    /// The file of the contract, if it is not inline.
     #[serde(skip)]
     pub contract_file: Option<PathBuf>,
     /// Who may call it. Local policy, not in the description.
@@ -74,7 +74,7 @@ pub struct AgentFile {
     /// Who may see it. Local policy, not in the description.
     #[serde(default)]
     pub exposure: Exposure,
-    /// In whose name it asks other agents. Local policy, not in the description.
+    /// On whose behalf it calls other agents. Local policy, not in the description.
     #[serde(default, skip_serializing_if = "AsksAs::is_default")]
     pub asks_as: AsksAs,
     /// The media types that it reads.
@@ -98,10 +98,10 @@ pub struct Skill {
     /// What the verb acts on: `seat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Words to be found by.
+    /// Words for search.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Sentences that it would answer.
+    /// Example requests.
     #[serde(default)]
     pub examples: Vec<String>,
     /// Its version (semver 2.0.0); that of the agent where none is given.
@@ -115,20 +115,20 @@ pub struct Skill {
 pub enum RuntimeSpec {
     /// Inside the node.
     Native {
-        /// Which of the node's own agents it is, for example `echo`.
+        /// The name of the built-in agent, for example `echo`.
         builtin: String,
-        /// What that agent is configured with; it alone knows the shape.
+        /// The configuration of that agent, which defines its shape.
         #[serde(default)]
         config: Value,
     },
     /// A prompt and a model.
     Model {
-        /// What the model is told before every conversation.
+        /// The system prompt.
         prompt: String,
-        /// Where models are, in the order in which they are tried; the node's own are offered too.
+        /// The endpoints of models, in the order in which they are tried; those of the node are offered too.
         #[serde(default)]
         endpoints: Vec<ModelEndpoint>,
-        /// How freely the model chooses its words; the endpoint's default where none is given.
+        /// The sampling temperature; by default that of the endpoint.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         temperature: Option<f64>,
     },
@@ -179,16 +179,16 @@ pub fn keeps_bearer(url: &str) -> bool {
         return host.and_then(|host| host.parse::<Ipv6Addr>().ok()).is_some_and(|host| host.is_loopback());
     }
     let host = authority.split_once(':').map_or(authority, |(host, _)| host);
-    // Whoever writes a user in front of the host may mean another host.
+    // With user information the host may be misread.
     !authority.contains('@')
         && (host.eq_ignore_ascii_case("localhost") || host.parse::<Ipv4Addr>().is_ok_and(|host| host.is_loopback()))
 }
 
-/// What to do where [`keeps_bearer`] says no.
+/// The remedy when [`keeps_bearer`] is false.
 pub const BEARER_FIX: &str =
     "Write https://, or an address of this machine (http://127.0.0.1:PORT); or leave `secret` out";
 
-/// Where a server of tools is; it speaks MCP.
+/// A tool server, which speaks MCP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ToolServerSpec {
@@ -207,13 +207,13 @@ pub enum ToolServerSpec {
     Url {
         /// `http://127.0.0.1:9000/mcp`.
         url: String,
-        /// The node's secret that is shown as a bearer token.
+        /// The node's secret that is sent as a bearer token.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         secret: Option<String>,
     },
 }
 
-/// Where a model is: anything that speaks OpenAI's chat completions.
+/// An endpoint of a model: any service that speaks OpenAI's chat completions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelEndpoint {
@@ -224,31 +224,31 @@ pub struct ModelEndpoint {
     /// The node's secret that is shown as a bearer token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// By which contracts name it; the model's name where none is given.
+    /// Its name in contracts; by default the model's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its version (semver 2.0.0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Tokens of a prompt that it takes.
+    /// The longest prompt, tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// How its weights are kept: `q4_k_m`.
+    /// The quantisation of its weights: `q4_k_m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantisation: Option<String>,
-    /// Milliseconds to its first token.
+    /// The time to the first token, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttft_ms: Option<u64>,
-    /// What a million tokens cost, in millionths of any one currency.
+    /// The price of a million tokens, in millionths of one currency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
-    /// The narrowest data that it may be sent; internal where none is written.
+    /// Its clearance for data; by default internal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clearance: Option<DataLabel>,
 }
 
 impl ModelEndpoint {
-    /// By which contracts name it.
+    /// Its name in contracts.
     #[must_use]
     pub fn named(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.model)
@@ -259,7 +259,7 @@ fn startup_timeout_ms_default() -> u64 {
     STARTUP_TIMEOUT_MS_DEFAULT
 }
 
-/// Who may call an agent; decided at the receiver before anything runs. Written as one of four words or as a list.
+/// Who may call an agent; checked at the receiver before anything runs. Written as one of four words or as a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Callers {
     /// `this-node`: only what runs on the same node.
@@ -288,7 +288,7 @@ impl Callers {
         }
     }
 
-    /// The word as it is written; none for a list.
+    /// The word in the file; none for a list.
     pub fn word(&self) -> Option<&'static str> {
         match self {
             Callers::ThisNode => Some("this-node"),
@@ -330,7 +330,7 @@ impl<'de> Deserialize<'de> for Callers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exposure {
-    /// Everyone, also in lists for others: finding is open, calling is not.
+    /// Everyone, also in lists for others; this does not allow calls.
     #[default]
     Public,
     /// Those whom the owner trusts.
@@ -352,14 +352,14 @@ impl Exposure {
     }
 }
 
-/// In whose name an agent asks others.
+/// On whose behalf an agent calls others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AsksAs {
-    /// In the name of whoever asked it: what those may not, it may not for them.
+    /// On behalf of its caller: it may not do what the caller may not.
     #[default]
     Caller,
-    /// In nobody's name but its own: whom it asks does not see who asked it, and answers for it alone.
+    /// On its own behalf: the called agent does not see the original caller.
     Itself,
 }
 
@@ -448,7 +448,7 @@ pub fn parse_contract(text: &str) -> Result<Contract, AgentFileError> {
     read::contract(&contract_tree(text)?, "").map_err(AgentFileError::Invalid)
 }
 
-/// Reads what may become a contract together with others: as it is written, with nothing checked but its syntax.
+/// Reads a layer of a contract as written; checks only its syntax.
 ///
 /// # Errors
 /// [`AgentFileError`]: too large, or not YAML.

@@ -1,5 +1,4 @@
-//! From the YAML tree to an agent file: which keys there are, which are needed, of which type they are, what is the
-//! default. Whether the values are good is decided in `check`.
+//! From the YAML tree to an agent file: known and required keys, types and defaults. The values are checked in `check`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -42,15 +41,15 @@ const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
 const PROCESS_KEYS: [&str; 5] = ["command", "cwd", "env", "startup_timeout_ms", "port"];
 
-/// The file as far as it has the right shape, and what has not. A file with problems is handed back only so that its
-/// values can be checked in the same go.
+/// The file as far as its shape is right, and the problems. A file with problems is returned only so that its values can be
+/// checked in the same run.
 pub(super) fn read(root: &At) -> (Option<AgentFile>, Vec<AgentFileProblem>) {
     let mut reader = Reader { problems: Vec::new() };
     let file = reader.file(root);
     (file, reader.problems)
 }
 
-/// The contract that stands at `at`, which is called `path`.
+/// The contract at `at`, whose path is `path`.
 pub(super) fn contract(at: &At, path: &str) -> Result<Contract, Vec<AgentFileProblem>> {
     let located = |problem: ContractProblem| {
         let line = at.line_of(&problem.field).or((at.line > 0).then_some(at.line));
@@ -67,7 +66,7 @@ struct Reader {
     problems: Vec<AgentFileProblem>,
 }
 
-/// A map whose keys are known, and where it stands.
+/// A map with known keys, and its position.
 struct Fields<'a> {
     path: String,
     line: u64,
@@ -79,7 +78,7 @@ impl<'a> Fields<'a> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// The value of a key; nothing where the key is absent or has nothing behind it.
+    /// The value of a key; none if the key is absent or empty.
     fn value(&self, key: &str) -> Option<&'a At> {
         self.entries.iter().find(|e| e.key == key).map(|e| &e.value).filter(|at| at.node != Node::Null)
     }

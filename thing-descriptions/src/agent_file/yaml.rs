@@ -1,4 +1,4 @@
-//! YAML as a tree that knows its lines, so that every problem can name one.
+//! YAML as a tree with line numbers, so that every problem can name a line.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::json::excerpt;
 const DEPTH_MAX: usize = 32;
 /// How many values an agent file may hold, aliases expanded.
 const NODES_MAX: usize = 20_000;
-/// Characters of a file's text that a message repeats.
+/// Characters of a file's text that are quoted in a message.
 const EXCERPT_CHARS: usize = 80;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,7 @@ pub(super) enum Node {
     Map(Vec<Entry>),
 }
 
-/// A value and the line it stands on.
+/// A value and its line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct At {
     pub node: Node,
@@ -68,7 +68,7 @@ pub(super) fn parse(text: &str) -> Result<At, AgentFileError> {
     })
 }
 
-/// What is wrong and what to do. The library's own words are for programmers, and some repeat what was read in full.
+/// The problem and its remedy. The messages of the library are for programmers, and some repeat the whole input.
 fn in_our_words(error: &serde_saphyr::Error) -> String {
     use serde_saphyr::Error;
     match error {
@@ -115,7 +115,7 @@ fn in_our_words(error: &serde_saphyr::Error) -> String {
 }
 
 impl At {
-    /// The line of a field such as `skills[0].id`, or of the nearest part of that path that is there.
+    /// The line of a field such as `skills[0].id`, or of the nearest existing part of that path.
     pub fn line_of(&self, field: &str) -> Option<u64> {
         let mut here = self;
         let mut line = None;

@@ -1,5 +1,5 @@
-//! Members of an agent card that say what their absence says (A2A 1.0.1 §8.4.1): a signature does not cover them, so that a
-//! card verifies whether its sender wrote them or not.
+//! Members of an agent card with default values (A2A 1.0.1 §8.4.1): a signature does not cover them, so that a card verifies
+//! with or without them.
 //!
 //! The tables are those of the specification's `a2a.proto`: a member that is REQUIRED or `optional` is always covered,
 //! another one is not while it has its type's default value. Members that are not known are covered as they are.
@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 /// A member of a message.
 struct Member {
     name: &'static str,
-    /// REQUIRED, `optional`, or a message: whether it is there says something by itself.
+    /// REQUIRED, `optional`, or a message: its presence is significant.
     covered: bool,
     holds: Holds,
 }
 
-/// What a member holds.
+/// The type of a member.
 enum Holds {
-    /// A scalar, or something that is covered as it is.
+    /// A scalar, or a value that is covered as it is.
     Value,
     /// A message, or a list of them.
     Message(&'static [Member]),
@@ -121,7 +121,7 @@ const FLOW: &[Member] = &[
 const OLD_FLOW: &[Member] =
     &[default("authorizationUrl"), default("tokenUrl"), default("refreshUrl"), default("scopes")];
 
-/// The card without the members that say nothing.
+/// The card without members that have default values.
 pub(super) fn without(card: &Map<String, Value>) -> Map<String, Value> {
     of_message(card, CARD)
 }
@@ -158,7 +158,7 @@ fn of_message(message: &Map<String, Value>, members: &[Member]) -> Map<String, V
     kept.collect()
 }
 
-/// Is it its type's default value?
+/// Whether it is the default value of its type.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,

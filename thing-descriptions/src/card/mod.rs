@@ -28,10 +28,10 @@ pub struct Interface {
     pub protocol_version: String,
 }
 
-/// What a card says that the description does not: how this gateway serves the agent.
+/// The members of a card beyond the description: how this gateway serves the agent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CardContext {
-    /// The ways to call it, the preferred one first. A card without one is of no use, yet it is made.
+    /// The interfaces, the preferred one first. A card without one is useless, but is made.
     pub interfaces: Vec<Interface>,
     /// Who provides it: organisation and URL.
     pub provider: Option<(String, String)>,
@@ -111,7 +111,7 @@ fn modes(given: &[String], described: &[String]) -> Vec<String> {
     }
 }
 
-/// One skill per capability; an agent that names none has one, itself, because a card must have skills.
+/// One skill per capability; an agent without capabilities gets one for itself, because a card must have skills.
 fn skills(desc: &Description, name: &str) -> Value {
     let mut capabilities = desc.capabilities().to_vec();
     if capabilities.is_empty() {
@@ -141,7 +141,7 @@ fn skill(n: usize, capability: &Capability, ids: &mut BTreeSet<String>) -> Value
     Value::Object(skill)
 }
 
-/// The tags, then action and target: what a reader of cards alone may search by. Each once.
+/// The distinct tags, action and target, by which readers of cards can search.
 fn tags(capability: &Capability) -> Vec<&String> {
     let mut tags: Vec<&String> = Vec::new();
     for word in capability.tags.iter().chain(&capability.action).chain(&capability.target) {

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::{Finding, Severity, Strictness, schema};
 
-/// What the prefix `lmos` stands for.
+/// The IRI of the prefix `lmos`.
 pub(crate) const LMOS: &str = "https://eclipse.dev/lmos/protocol/v1";
 
 static TERMS: LazyLock<Validator> = LazyLock::new(|| schema::compile(include_str!("../../lmos/terms.schema.json")));
 
-/// Checks the terms of a description that declares the prefix; says so where terms are used without it.
+/// Checks the terms of a description that declares the prefix; reports terms that are used without it.
 pub(super) fn check(td: &Value, strictness: Strictness, bytes_len: usize) -> Vec<Finding> {
     let severity = match strictness {
         Strictness::Foreign => Severity::Warning,

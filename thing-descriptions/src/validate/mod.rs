@@ -1,7 +1,7 @@
-//! Is this a valid Thing Description, and if not, what must be changed?
+//! Validates Thing Descriptions, and reports what must be changed.
 //!
-//! The schemas of the W3C decide, chosen by the description's own `@context`; [`checks`] adds what TD 1.1 asks in
-//! prose; [`lmos`] looks at the LMOS terms. Every finding names a place, a rule and a remedy.
+//! The schemas of the W3C decide, selected by the description's `@context`; [`checks`] adds the rules that TD 1.1 states in
+//! prose; [`lmos`] checks the LMOS terms. Every finding has a position, a rule and a remedy.
 
 mod checks;
 mod lmos;
@@ -19,10 +19,10 @@ use report::Findings;
 use crate::hidden::{is_hidden, joins};
 use crate::json::{self, JsonError, Scanned, TD_BYTES_MAX, join};
 
-/// Whose description it is, which decides how much is forgiven.
+/// Whose description it is, which decides how strict validation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
-    /// Someone else's: what TD 1.1 does not forbid is at most a warning.
+    /// Of others: only violations of TD 1.1 are errors, everything else is a warning.
     Foreign,
     /// Our own, or about to be signed: a member that appears twice anywhere, and LMOS terms that do not follow
     /// `lmos/terms.schema.json`, are errors too.
@@ -44,7 +44,7 @@ pub fn validate_as(bytes: &[u8], strictness: Strictness) -> Report {
 /// member may see two descriptions, and both would carry the signature.
 ///
 /// # Errors
-/// The report of what stands in the way; it says nothing about the description's validity otherwise.
+/// The report of the obstacles; it does not cover the other rules of validity.
 pub fn no_duplicates(bytes: &[u8]) -> Result<(), Report> {
     let mut out = Findings::default();
     match json::scan(bytes, TD_BYTES_MAX) {
@@ -55,7 +55,7 @@ pub fn no_duplicates(bytes: &[u8]) -> Result<(), Report> {
     if report.is_valid() { Ok(()) } else { Err(report) }
 }
 
-/// Validates and hands back the value, if the text is JSON at all.
+/// Validates; gives the value too, if the text is JSON.
 pub(crate) fn parse(bytes: &[u8], strictness: Strictness) -> (Report, Option<Value>) {
     let mut out = Findings::default();
     let scanned = match json::scan(bytes, TD_BYTES_MAX) {
@@ -118,7 +118,7 @@ fn duplicates(scanned: &Scanned, strictness: Strictness, out: &mut Findings) {
     }
 }
 
-/// Which strings below a value are texts for people.
+/// Selects the strings below a value that are texts for people.
 #[derive(Clone, Copy, PartialEq)]
 enum Text {
     /// This one, or all that it holds, names of members too.
@@ -129,11 +129,11 @@ enum Text {
     Other,
 }
 
-/// Looks for characters that people cannot see in the texts that are meant for them, wherever these stand (threat model,
-/// rows 6 and 7): titles and descriptions, names of affordances, what is said of capabilities.
+/// Finds invisible characters in texts for people (threat model, rows 6 and 7): titles, descriptions, names of affordances,
+/// texts of capabilities.
 struct HiddenCharacters<'a> {
     strictness: Strictness,
-    /// The members and places that lead to where it looks.
+    /// The path to the current value.
     at: Vec<std::borrow::Cow<'a, str>>,
 }
 

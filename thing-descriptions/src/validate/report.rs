@@ -1,4 +1,4 @@
-//! What validation says: findings, each with its place, rule and remedy, bounded in number.
+//! The report of validation: findings with position, rule and remedy, bounded in number.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use crate::json::excerpt;
 
 /// The most findings of one report. Errors are kept before warnings; a note at the end says when some were left out.
 pub const FINDINGS_MAX: usize = 64;
-/// How much of a pointer is shown to people; the pointer itself is whole.
+/// The characters of a pointer that are shown to people; the pointer itself is complete.
 const POINTER_CHARS_MAX: usize = 200;
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The description is not valid.
     Error,
-    /// The description is valid, yet someone may read it in another way than it was meant.
+    /// The description is valid, but may be misread.
     Warning,
 }
 
@@ -99,8 +99,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// Gathers findings. A stranger's text of a mebibyte can break a rule at a hundred thousand places: what does not fit
-/// in the report is counted, not written.
+/// Collects findings. A text of 1 MiB from a stranger can break a rule a hundred thousand times: findings beyond the limit are
+/// only counted.
 #[derive(Default)]
 pub(super) struct Findings {
     errors: Vec<Finding>,
@@ -109,7 +109,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Adds what `finding` makes, which is not called where there is no room for it.
+    /// Adds the result of `finding`, which is called only if there is space.
     pub(super) fn add(&mut self, severity: Severity, finding: impl FnOnce() -> Finding) {
         let group = match severity {
             Severity::Error => &mut self.errors,

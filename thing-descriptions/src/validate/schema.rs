@@ -1,4 +1,4 @@
-//! The JSON Schemas of the W3C recommendations, embedded, and what they say in words that help.
+//! The embedded JSON Schemas of the W3C recommendations, and helpful messages for their errors.
 //!
 //! `schema/td-1.1.json` is the validation schema of w3c/wot-thing-description at its tag REC1.1, `schema/td-1.0.json`
 //! that of REC1.0; `schema/README.md` names their licence.
@@ -15,8 +15,8 @@ use crate::json::{excerpt, excerpt_value};
 pub(super) const CONTEXT_1_0: &str = "https://www.w3.org/2019/wot/td/v1";
 pub(crate) const CONTEXT_1_1: &str = "https://www.w3.org/2022/wot/td/v1.1";
 
-/// The longest text of which all errors of a schema are listed: the validator finds each of them before it hands out the
-/// first, and of a mebibyte of nested mistakes that takes seconds. Descriptions in use have less.
+/// The longest text for which all errors of a schema are listed: the validator finds all of them before it returns the first,
+/// which takes seconds for 1 MiB of nested errors. Real descriptions are smaller.
 const LIST_BYTES_MAX: usize = 128 * 1024;
 
 static TD_1_0: LazyLock<Validator> = LazyLock::new(|| {
@@ -68,7 +68,7 @@ fn is_reference_or_template(text: &str) -> bool {
     }) && !in_expression
 }
 
-/// What the schema finds that the description's `@context` asks for; without a known one, that of TD 1.1.
+/// The findings of the schema that `@context` selects; without a known one, that of TD 1.1.
 pub(super) fn check(td: &Value, bytes_len: usize) -> Vec<Finding> {
     let names = |iri: &str| match td.get("@context") {
         Some(Value::String(s)) => s == iri,
@@ -96,7 +96,7 @@ fn explain(outer: &ValidationError<'_>) -> Finding {
     Finding::error(e.instance_path().as_str(), rule, message, remedy)
 }
 
-/// "Not valid under any of these schemas" tells a person nothing: the branch that came furthest does.
+/// "Not valid under any of these schemas" does not help; the branch that matched furthest does.
 fn telling<'a, 'i>(e: &'a ValidationError<'i>) -> &'a ValidationError<'i>
 where
     'static: 'i,

@@ -1,4 +1,4 @@
-//! Counts the messages of a task, says each word as it comes, and calls a tool when it is asked to.
+//! Counts the messages of a task, streams each word, and calls a tool on request.
 
 use althing_guest::{Agent, Reply, agent, invoke_tool, say};
 

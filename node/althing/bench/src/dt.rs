@@ -31,8 +31,8 @@ pub async fn run(args: &BenchDt, out: &Out) -> Result<Value, BenchError> {
     for window in 1..=args.windows {
         progress(out, &format!("window {window} of {}", args.windows));
         alone.push(throughput(&kernel, all, args.seconds).await);
-        let load = Load::delay_tolerant(&kernel.turns, 0);
-        load.soft(&kernel.turns, all);
+        let load = Load::delay_tolerant(&kernel.runtimes, 0);
+        load.soft(&kernel.runtimes, all);
         let jobs = args.seconds * 1_000_000_000 / PERIOD_NS;
         let contract = windows::contract(PERIOD_NS / 1_000, BUDGET_US);
         let module = windows::module(ROUNDS);
@@ -96,7 +96,7 @@ impl Drop for BusyThreads {
 
 /// Units of work per second.
 async fn throughput(kernel: &Kernel, tasks: usize, seconds: u64) -> f64 {
-    let load = Load::delay_tolerant(&kernel.turns, tasks * 2);
+    let load = Load::delay_tolerant(&kernel.runtimes, tasks * 2);
     // Skips the first moments: earlier load may still run.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let (before, begun) = (load.done.load(Ordering::Relaxed), now_ns());

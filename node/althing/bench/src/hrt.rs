@@ -12,7 +12,7 @@ use althing_execution::hrt::{
     Executor, ExecutorConfig, Fiber, Interrupt, JobRecord, Outcome, Params, Progress, SIGNALS_MAX, Template, Values,
 };
 use althing_execution::kernel::{Kernel, KernelConfig};
-use althing_execution::realtime::{Ladder, Lateness, Level, cores, now_ns};
+use althing_execution::realtime::{Lateness, Level, RtPriorities, cores, now_ns};
 use althing_protocol::contract::OnOverrun;
 use serde_json::{Value, json};
 
@@ -51,20 +51,20 @@ pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, BenchError> {
     progress(out, "probing the machine");
     let probed = kernel.probed().await.ok_or_else(|| BenchError::not_measured("the machine could not be probed"))?;
     let module = calibrated(&kernel).await?;
-    let ladder = Ladder::find().map_err(BenchError::not_measured)?;
+    let priorities = RtPriorities::detect().map_err(BenchError::not_measured)?;
     let core = cores().last().copied().unwrap_or_default();
-    let dt = Load::delay_tolerant(&kernel.turns, cores().len() * 2);
-    dt.soft(&kernel.turns, cores().len());
-    let measured = windows(args, &kernel, &module, ladder, core, out).await?;
+    let dt = Load::delay_tolerant(&kernel.runtimes, cores().len() * 2);
+    dt.soft(&kernel.runtimes, cores().len());
+    let measured = windows(args, &kernel, &module, priorities, core, out).await?;
     progress(out, "what runs over its budget");
     let stops = stops(&kernel, args.jobs.clamp(20, 1_000)).await?;
     progress(out, "a stall planted in a host call");
-    let planted = planted(ladder, core, args.jobs.clamp(100, 400)).await?;
+    let planted = planted(priorities, core, args.jobs.clamp(100, 400)).await?;
     drop(dt);
     progress(out, "the same as a task of plain tokio");
     let plain = Row {
         name: "plain tokio",
-        jobs: windows::plain(ladder, core, args.jobs.clamp(20, 1_000), cores().len() * 2).await?,
+        jobs: windows::plain(priorities, core, args.jobs.clamp(20, 1_000), cores().len() * 2).await?,
         deadline_ns: PERIOD_NS,
     };
     let admission = admissions();
@@ -104,7 +104,7 @@ async fn windows(
     args: &BenchHrt,
     kernel: &Kernel,
     module: &str,
-    ladder: Ladder,
+    priorities: RtPriorities,
     core: usize,
     out: &Out,
 ) -> Result<Measured, BenchError> {
@@ -116,10 +116,10 @@ async fn windows(
     while left > 0 {
         let window = left.min(WINDOW);
         progress(out, &format!("jobs of 10 ms: {} of {}", args.jobs - left, args.jobs));
-        measured.native.jobs.extend(windows::native(ladder, core, (window / NATIVE_SHARE).max(1)).await?);
+        measured.native.jobs.extend(windows::native(priorities, core, (window / NATIVE_SHARE).max(1)).await?);
         let (hard, records) = windows::agent(kernel, "bench", module, &contract, window).await?;
         measured.agent.jobs.extend(records);
-        let tally = &hard.cell.tally;
+        let tally = &hard.cell.counters;
         measured.missed += tally.missed.load(Ordering::Relaxed);
         measured.explained += tally.explained.load(Ordering::Relaxed);
         measured.bound_us = measured.bound_us.max(hard.admitted.response_bound_ns as f64 / 1e3);
@@ -183,19 +183,19 @@ fn injected_stalls(records: &[JobRecord]) -> (u64, u64) {
 }
 
 /// See [`injected_stalls`].
-async fn planted(ladder: Ladder, core: usize, jobs: u64) -> Result<(u64, u64), BenchError> {
+async fn planted(priorities: RtPriorities, core: usize, jobs: u64) -> Result<(u64, u64), BenchError> {
     let config = ExecutorConfig {
         policy: Policy::Edf,
-        ladder,
+        priorities,
         core: Some(core),
         level: Level::Executor,
         interrupt: Arc::new(Nothing),
-        leftover: None,
+        best_effort: None,
     };
     let failed = |error: &dyn std::fmt::Display| BenchError::not_measured(error);
     let executor = Executor::start(&config).map_err(|error| failed(&error))?;
     let params = Params { period_ns: PERIOD_NS, deadline_ns: PERIOD_NS, budget_ns: 10 * PERIOD_NS, periodic: true };
-    let placed = executor.put(params, OnOverrun::Skip, Arc::new(StallingTemplate), Vec::new(), Vec::new());
+    let placed = executor.add(params, OnOverrun::Skip, Arc::new(StallingTemplate), Vec::new(), Vec::new());
     let placed = placed.map_err(|error| failed(&error))?;
     let mut watch = placed.cell.watch();
     let mut records = Vec::new();
@@ -203,7 +203,7 @@ async fn planted(ladder: Ladder, core: usize, jobs: u64) -> Result<(u64, u64), B
         let Some((record, _)) = watch.next().await else { break };
         records.push(record);
     }
-    executor.take(placed.place).await;
+    executor.remove(placed.place).await;
     Ok(injected_stalls(&records))
 }
 

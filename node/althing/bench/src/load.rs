@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use althing_execution::kernel::Turns;
+use althing_execution::kernel::TurnRuntimes;
 use althing_execution::realtime::now_ns;
 
 /// How long a delay-tolerant task works before it lets another one work.
@@ -41,11 +41,11 @@ pub fn work(time: Duration) -> u64 {
 
 impl Load {
     /// `idle` delay-tolerant tasks that are always busy.
-    pub fn delay_tolerant(turns: &Turns, idle: usize) -> Load {
+    pub fn delay_tolerant(runtimes: &TurnRuntimes, idle: usize) -> Load {
         let (stop, done): (Arc<AtomicBool>, Arc<AtomicU64>) = Default::default();
         for _ in 0..idle {
             let (stop, done) = (stop.clone(), done.clone());
-            turns.idle().spawn(async move {
+            runtimes.idle().spawn(async move {
                 while !stop.load(Ordering::Acquire) {
                     done.fetch_add(work(CHUNK), Ordering::Relaxed);
                     tokio::task::yield_now().await;
@@ -56,10 +56,10 @@ impl Load {
     }
 
     /// A soft real-time turn of 2 ms, 20 times a second, for each core: 4 % of it.
-    pub fn soft(&self, turns: &Turns, cores: usize) {
+    pub fn soft(&self, runtimes: &TurnRuntimes, cores: usize) {
         for _ in 0..cores {
             let stop = self.stop.clone();
-            turns.soft().spawn(async move {
+            runtimes.soft().spawn(async move {
                 let mut ticks = tokio::time::interval(Duration::from_millis(50));
                 while !stop.load(Ordering::Acquire) {
                     ticks.tick().await;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use althing_execution::hrt::{JobRecord, Outcome};
-use althing_execution::kernel::{Hard, Kernel};
-use althing_execution::realtime::{Ladder, Level, now_ns, sleep_until, spawn};
+use althing_execution::kernel::{HardAgent, Kernel};
+use althing_execution::realtime::{Level, RtPriorities, now_ns, sleep_until, spawn};
 use althing_protocol::Contract;
 use serde_json::json;
 
@@ -30,10 +30,10 @@ struct StallSentinel {
 }
 
 impl StallSentinel {
-    fn start(ladder: Ladder, core: usize) -> Result<StallSentinel, BenchError> {
+    fn start(priorities: RtPriorities, core: usize) -> Result<StallSentinel, BenchError> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let thread = spawn("bench-sentinel", ladder, Level::Sentinel, Some(core), move || {
+        let thread = spawn("bench-sentinel", priorities, Level::Sentinel, Some(core), move || {
             let mut stalls = Vec::with_capacity(65_536);
             while !stopped.load(Ordering::Acquire) {
                 let due = now_ns() + CHECK_NS;
@@ -81,10 +81,10 @@ fn record(number: u64, release_ns: u64, noticed_ns: u64) -> JobRecord {
 }
 
 /// The floor: a thread of the executor's level on its core, that sleeps until each release and works.
-pub async fn native(ladder: Ladder, core: usize, jobs: u64) -> Result<Vec<JobRecord>, BenchError> {
-    let sentinel = StallSentinel::start(ladder, core)?;
+pub async fn native(priorities: RtPriorities, core: usize, jobs: u64) -> Result<Vec<JobRecord>, BenchError> {
+    let sentinel = StallSentinel::start(priorities, core)?;
     let (done, records) = tokio::sync::oneshot::channel();
-    let thread = spawn("bench-native", ladder, Level::Executor, Some(core), move || {
+    let thread = spawn("bench-native", priorities, Level::Executor, Some(core), move || {
         let first = now_ns() + PERIOD_NS;
         let mut records = Vec::with_capacity(usize::try_from(jobs).unwrap_or_default());
         for number in 0..jobs {
@@ -103,8 +103,13 @@ pub async fn native(ladder: Ladder, core: usize, jobs: u64) -> Result<Vec<JobRec
 }
 
 /// The peer: a task of tokio's, on a runtime of its own that carries the same load; no contract, no class.
-pub async fn plain(ladder: Ladder, core: usize, jobs: u64, tasks: usize) -> Result<Vec<JobRecord>, BenchError> {
-    let sentinel = StallSentinel::start(ladder, core)?;
+pub async fn plain(
+    priorities: RtPriorities,
+    core: usize,
+    jobs: u64,
+    tasks: usize,
+) -> Result<Vec<JobRecord>, BenchError> {
+    let sentinel = StallSentinel::start(priorities, core)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(BenchError::not_measured)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -169,7 +174,7 @@ pub async fn agent(
     module: &str,
     contract: &Contract,
     jobs: u64,
-) -> Result<(Hard, Vec<JobRecord>), BenchError> {
+) -> Result<(HardAgent, Vec<JobRecord>), BenchError> {
     let class = match &contract.class {
         althing_protocol::contract::Class::Hrt(hrt) => hrt,
         _ => return Err(BenchError::not_measured("not a contract of hard real-time")),

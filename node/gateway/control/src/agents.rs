@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_execution::realtime::{Machine, Privilege};
+use althing_execution::realtime::{HardwareProfile, Privilege};
 use althing_execution::{AgentState, AgentStatus};
 use althing_node::Node;
 use althing_node::doctor::refused_tools;
@@ -27,7 +27,7 @@ pub fn added(node: &Node, id: &AgentId) -> Value {
 }
 
 /// What a probe found.
-pub fn machine(machine: &Machine) -> Value {
+pub fn machine(machine: &HardwareProfile) -> Value {
     json!({
         "grade": machine.grade,
         "realTime": match machine.privilege {

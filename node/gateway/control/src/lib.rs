@@ -71,7 +71,7 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
             "l1Execution": {
                 "agents": node.host.status().len(),
                 "turns": node.host.turns().values().map(|(_, turns)| turns).sum::<u64>(),
-                "machine": node.kernel().and_then(|kernel| kernel.machine()).map(|machine| agents::machine(&machine)),
+                "machine": node.kernel().and_then(|kernel| kernel.hardware()).map(|machine| agents::machine(&machine)),
                 "reserved": node.kernel().map_or(0, |kernel| kernel.reserved()),
                 "promised": promised(&node),
             },

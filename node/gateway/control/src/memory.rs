@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_execution::memory::{Gone, Memory, MemoryError, Overview, Recalled};
+use althing_execution::memory::{Memory, MemoryError, Overview, Recalled, Removal};
 use althing_node::Node;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -18,8 +18,7 @@ fn failed(error: &MemoryError) -> Problem {
         MemoryError::NotShared { .. } | MemoryError::WrongKey { .. } | MemoryError::Quota { .. } => Kind::Refused,
         MemoryError::Collision { .. }
         | MemoryError::Length { .. }
-        | MemoryError::NoSecret(_)
-        | MemoryError::SecretRefused { .. }
+        | MemoryError::Secret(_)
         | MemoryError::Terms { .. } => Kind::Invalid,
         MemoryError::Embedding(_) | MemoryError::Damaged(_) | MemoryError::Read(_) | MemoryError::Write(_) => {
             Kind::Failed
@@ -98,10 +97,10 @@ async fn show(memory: &Memory, what: &str) -> Result<Option<Value>, MemoryError>
     if let Some(value) = memory.get(what).await? {
         return Ok(Some(json!({ "key": what, "value": String::from_utf8_lossy(&value) })));
     }
-    Ok(memory.gone(what)?.map(|(at_ms, why)| {
+    Ok(memory.tombstone(what)?.map(|(at_ms, why)| {
         let why = match why {
-            Gone::Forgotten => "forgotten",
-            Gone::Expired => "expired",
+            Removal::Forgotten => "forgotten",
+            Removal::Expired => "expired",
         };
         json!({ "gone": what, "why": why, "atMs": at_ms })
     }))
@@ -114,7 +113,7 @@ fn passage(kept: &Recalled) -> Value {
         "sourceHash": kept.source_hash,
         "place": kept.place,
         "keptMs": kept.kept_ms,
-        "likeness": kept.likeness,
+        "likeness": kept.similarity,
         "text": kept.text,
     })
 }

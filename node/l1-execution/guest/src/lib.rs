@@ -1,4 +1,4 @@
-//! Agents in Rust that are WebAssembly components: an [`Agent`], and [`agent!`] with its name.
+//! Agents in Rust as WebAssembly components: implement [`Agent`], and export it with [`agent!`].
 //!
 //! ```
 //! use althing_guest::{Agent, Reply, agent, say};
@@ -17,8 +17,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! Built with `cargo build --release --target wasm32-wasip2`, in a crate whose `crate-type` is `cdylib`. What an agent may
-//! do beyond answering is in its contract; there is no other way out.
+//! Build it with `cargo build --release --target wasm32-wasip2`, in a crate whose `crate-type` is `cdylib`. Its contract says
+//! what an agent may do beyond answering; there is no other way out.
 
 #[doc(hidden)]
 pub mod bindings {
@@ -36,26 +36,26 @@ pub use bindings::althing::agent::kernel::{Said, invoke_tool, log, say, send};
 pub use bindings::althing::agent::memory;
 pub use bindings::althing::agent::turns::Reply;
 
-/// An agent. Each turn has an instance of its own: what must outlive it goes through its checkpoint.
+/// An agent. Each turn has its own instance; state between turns goes through the checkpoint.
 pub trait Agent: Default {
     /// One message of a task.
     ///
     /// # Errors
-    /// Why the task failed, for whoever asked.
+    /// Why the task failed, for the caller.
     fn message(&mut self, text: &str) -> Result<Reply, String>;
 
-    /// What the next turn of the task is to know; 45 KiB at most. Nothing, unless it is written.
+    /// The state for the next turn of the task, at most 45 KiB; empty by default.
     fn checkpoint(&self) -> Vec<u8> {
         Vec::new()
     }
 
-    /// What an earlier turn of the task knew.
+    /// Restores the state of an earlier turn of the task.
     fn restore(&mut self, state: &[u8]) {
         let _ = state;
     }
 }
 
-/// Makes an [`Agent`] what the component exports; once in a crate.
+/// Exports an [`Agent`] from the component; once in a crate.
 #[macro_export]
 macro_rules! agent {
     ($agent:ty) => {

@@ -1,4 +1,4 @@
-//! From passages to the artifact that is streamed: each passage with its citation, then all citations as data.
+//! Streams passages as an artifact: each passage with its citation, then all citations as data.
 
 use althing_execution::agent::Made;
 use althing_execution::{AgentError, Output};
@@ -9,7 +9,7 @@ use crate::index::Passage;
 /// The id of the one artifact of an answer.
 const ANSWER: &str = "answer";
 
-/// Streams the answer, one passage a piece.
+/// Streams the answer, one chunk for each passage.
 pub(crate) async fn write(passages: &[Passage], left_out: Option<&str>, out: &Output) -> Result<(), AgentError> {
     if passages.is_empty() {
         let left_out = left_out.map_or_else(String::new, |left_out| format!(" Files {left_out}."));

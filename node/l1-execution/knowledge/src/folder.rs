@@ -1,4 +1,4 @@
-//! Which text files a folder holds, within limits.
+//! Lists the text files of a folder, within limits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,12 +7,12 @@ use std::time::SystemTime;
 
 use althing_store::file::FileError;
 
-/// How much of a folder is taken.
+/// The limits of a folder.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Files.
     pub files: usize,
-    /// Bytes of one file; larger ones are left out, and that is said.
+    /// Bytes of one file; larger ones are left out, and listed as such.
     pub file_bytes: u64,
     /// Bytes of all.
     pub bytes: u64,
@@ -40,7 +40,7 @@ pub enum FolderError {
     /// It holds no text files.
     #[error("{0} holds no text files (.md, .txt, .rst, .adoc, .org, .html, .csv, .json, .yaml, .toml, or none)")]
     Empty(PathBuf),
-    /// It holds more than is taken.
+    /// It exceeds a limit.
     #[error("{path} holds more than {what}; give the agent a smaller folder")]
     TooMuch {
         /// The folder.
@@ -48,7 +48,7 @@ pub enum FolderError {
         /// The limit, in words.
         what: String,
     },
-    /// One of its files changed into something that is not read.
+    /// One of its files cannot be read any more.
     #[error("cannot read {path}: {reason}")]
     File {
         /// Which.
@@ -61,13 +61,13 @@ pub enum FolderError {
     Index(#[from] tantivy::TantivyError),
 }
 
-/// The files of a folder, relative to it, with what changes when they do.
+/// The files of a folder, by relative path, with size and modification time.
 pub(crate) type State = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
 
-/// The most names of files that are told as left out.
+/// The names of left-out files that are listed.
 const NAMES_MAX: usize = 5;
 
-/// Files that were left out, for people; nothing when there are none.
+/// A text that lists left-out files; none if there are none.
 pub(crate) fn left_out(files: &[PathBuf]) -> Option<String> {
     let names: Vec<String> = files.iter().take(NAMES_MAX).map(|file| file.display().to_string()).collect();
     let more = if files.len() > NAMES_MAX { ", …" } else { "" };
@@ -75,11 +75,11 @@ pub(crate) fn left_out(files: &[PathBuf]) -> Option<String> {
     (count > 0).then(|| format!("left out because they are too large or no text: {count} ({}{more})", names.join(", ")))
 }
 
-/// What counts as text. A file without an ending counts too (README, LICENSE).
+/// The extensions of text files. A file without an extension counts too (README, LICENSE).
 const ENDINGS: [&str; 12] = ["md", "txt", "rst", "adoc", "org", "html", "htm", "csv", "json", "yaml", "yml", "toml"];
 
-/// Looks which files there are. Hidden ones, links, other endings, and what is no regular file (a pipe would hold up
-/// whoever reads it) are left out.
+/// Lists the files. Hidden ones, links, other extensions, and all but regular files (reading a pipe would block) are left
+/// out.
 pub(crate) fn look(folder: &Path, limits: &Limits) -> Result<State, FolderError> {
     let mut state = State::new();
     let mut bytes = 0;
@@ -105,7 +105,7 @@ pub(crate) fn look(folder: &Path, limits: &Limits) -> Result<State, FolderError>
                 continue;
             }
             let meta = entry.metadata().map_err(failed)?;
-            // A file that is too large has no bytes that are read, and is told as left out.
+            // A file that is too large is not read, and listed as left out.
             bytes += if meta.len() > limits.file_bytes { 0 } else { meta.len() };
             if state.len() == limits.files || bytes > limits.bytes {
                 let what = format!("{} text files or {} MiB of them", limits.files, limits.bytes >> 20);

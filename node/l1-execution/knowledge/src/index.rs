@@ -16,13 +16,13 @@ use crate::folder::{FolderError, State};
 
 /// Lines of one passage at most.
 const PASSAGE_LINES: usize = 12;
-/// Bytes that the index's writer may use; tantivy's least.
+/// The memory of the index writer, bytes; the minimum of tantivy.
 const WRITER_BYTES: usize = 15_000_000;
-/// Words of a question that are looked for.
+/// Words of a question that are searched for.
 const WORDS_MAX: usize = 64;
-/// Characters of a word; longer ones are no words.
+/// Characters of a word; longer ones are ignored.
 const WORD_CHARS_MAX: usize = 64;
-/// What a word in the heading counts beside one in the text.
+/// The weight of a word in the heading, relative to the text.
 const HEADING_WEIGHT: f32 = 0.5;
 
 /// A passage of a file.
@@ -36,7 +36,7 @@ pub struct Passage {
     pub last_line: u64,
     /// The lines as they stand in the file.
     pub text: String,
-    /// How well it answers; comparable within one answer only.
+    /// The BM25 score; comparable within one search only.
     pub score: f32,
 }
 
@@ -68,8 +68,8 @@ fn analyzer() -> TextAnalyzer {
 }
 
 impl Index {
-    /// Reads the files of `state` from `folder`. What is too large, or no text, is left out; text in another encoding than
-    /// UTF-8 is read as far as it is ASCII.
+    /// Reads the files of `state` from `folder`. Files that are too large or not text are left out; of encodings other than
+    /// UTF-8 only ASCII is read.
     ///
     /// # Errors
     /// See [`FolderError`].
@@ -95,7 +95,7 @@ impl Index {
                 continue;
             }
             let path = folder.join(file);
-            // It may have grown, or become something else, since the folder was looked at.
+            // It may have grown or been replaced since the folder was listed.
             let bytes = match read_bytes(&path, file_bytes.min(bytes_left)) {
                 Ok(bytes) => bytes,
                 Err(FileError::TooLong(_) | FileError::NotRegular(_)) => {
@@ -124,7 +124,7 @@ impl Index {
         Ok(Index { reader: index.reader()?, fields, analyzer: analyzer(), left_out })
     }
 
-    /// The passages that answer `question` best, the best first.
+    /// The best passages for `question`, best first.
     ///
     /// # Errors
     /// [`FolderError::Index`].

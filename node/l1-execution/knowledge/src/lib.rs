@@ -1,9 +1,9 @@
-//! The native agent `knowledge`: answers from a folder of text files, and cites file and line for all that it says.
+//! The native agent `knowledge`: answers from a folder of text files, and cites file and line.
 //!
-//! **Inputs**: a folder and a question. **Outputs**: the passages that answer best (BM25), each with its citation.
+//! **Inputs**: a folder and a question. **Outputs**: the best passages (BM25), each with its citation.
 //!
-//! **Invariants**: every line of an answer stands in a file of the folder at the place cited; a changed folder is read
-//! anew before the next answer.
+//! **Invariants**: every line of an answer is in the cited file at the cited lines; a changed folder is indexed again before
+//! the next answer.
 //!
 //! **Never knows**: who asks, other agents, a language model.
 
@@ -42,15 +42,15 @@ pub struct Knowledge {
     read: Arc<Read>,
 }
 
-/// What was read, and the state of the folder that it was read from.
+/// The index, with the state of the folder that it was built from.
 type Read = Mutex<Option<(folder::State, Arc<Index>)>>;
 
 impl Knowledge {
-    /// An agent with the `config` of its agent file; a relative folder starts at `base`. Reads the folder once, so
-    /// that what is wrong with it is known at once.
+    /// An agent with the `config` of its agent file; a relative folder starts at `base`. Indexes the folder once, so that
+    /// errors show at once.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// The reason, for people.
     pub fn build(config: &serde_json::Value, base: &Path) -> Result<Arc<dyn Agent>, String> {
         let mut config: KnowledgeConfig = serde_json::from_value(config.clone())
             .map_err(|error| format!("{error}; a knowledge agent's config has `folder` and may have `passages`"))?;
@@ -64,7 +64,7 @@ impl Knowledge {
     }
 }
 
-/// The index of the folder as it is now.
+/// The index of the folder in its current state.
 fn current(read: &Read, path: &Path) -> Result<Arc<Index>, FolderError> {
     let state = folder::look(path, &Limits::default())?;
     let mut read = read.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -83,7 +83,7 @@ impl Agent for Knowledge {
         Box::pin(async move {
             let question = turn.text();
             let (read, folder, most) = (self.read.clone(), self.config.folder.clone(), self.config.passages);
-            // Files and the index are read with blocking calls.
+            // Reading files and the index blocks.
             let found = blocking(move || {
                 let index = current(&read, &folder)?;
                 Ok::<_, FolderError>((index.search(&question, most)?, folder::left_out(&index.left_out)))

@@ -1,10 +1,10 @@
 //! Tool servers that speak MCP, over standard input and output or over HTTP.
 //!
-//! **Inputs**: where a server is, what is called on it. **Outputs**: its tools, and what they answer.
+//! **Inputs**: the address of a server, and calls. **Outputs**: its tools, and their results.
 //!
-//! **Invariants**: a program that was started ends with the node, and its children with it; a connection that broke is
-//! made anew with the next listing, never with a call; what was announced before an answer is heeded before it
-//! ([`watched`]); everything is bounded in time and size.
+//! **Invariants**: a started program ends with the node, with its children; a broken connection is replaced by the next
+//! listing, never by a call; a change notification is handled before an answer that follows it ([`watched`]); everything is
+//! bounded in time and size.
 //!
 //! **Never knows**: who calls, and whether it may.
 
@@ -35,7 +35,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use watched::Watched;
 
-/// How long a server may take until it speaks.
+/// How long a server may take to initialise.
 const CONNECT: Duration = Duration::from_secs(30);
 /// How long a connection to it may take.
 const TCP_CONNECT: Duration = Duration::from_secs(5);
@@ -49,21 +49,21 @@ const TOOLS_MAX: usize = 1_024;
 const PAGES_MAX: usize = 16;
 /// How long a program may take to end.
 const GRACE: Duration = Duration::from_secs(3);
-/// Runs the program in front of its own process group, with what the node writes as its standard input. When the node's
-/// end closes, which it does however the node ends, the program may end by itself; what is left of the group is killed,
+/// The supervisor script: runs the program in a process group of its own, with the node's pipe as its standard input. When the
+/// node's end closes, which happens however the node ends, the program has 2 s to end by itself; then the group is killed,
 /// as it is when the program ends first.
-const KEEPER: &str = r#"(cat; exec >&-; sleep 2; kill -KILL 0) | ("$@"; kill -KILL 0)"#;
+const SUPERVISOR_SCRIPT: &str = r#"(cat; exec >&-; sleep 2; kill -KILL 0) | ("$@"; kill -KILL 0)"#;
 
-/// How a client introduces itself.
+/// The MCP client.
 type Client = RunningService<RoleClient, ClientConfig>;
 
-/// One server; it is connected to when it is first needed.
+/// One server; connected on first use.
 struct Server {
     spec: ToolServerSpec,
     folder: PathBuf,
     secret: Option<String>,
-    now: Mutex<Option<Connection>>,
-    /// Another number whenever its tools may have changed: with each connection, and each time that it says so.
+    connection: Mutex<Option<Connection>>,
+    /// Incremented whenever its tools may have changed: with each connection and each notification.
     epoch: Arc<AtomicU64>,
 }
 
@@ -74,7 +74,7 @@ struct Connection {
 
 /// A started program.
 struct Program {
-    keeper: Child,
+    shell: Child,
     group: Pid,
 }
 
@@ -85,19 +85,19 @@ impl Drop for Program {
     }
 }
 
-/// A server that an agent file names; relative paths start at `folder`.
+/// The tool server of an agent file; relative paths start at `folder`.
 #[must_use]
 pub fn server(spec: &ToolServerSpec, folder: &Path, secret: Option<String>) -> Arc<dyn ToolServer> {
     Arc::new(Server {
         spec: spec.clone(),
         folder: folder.to_owned(),
         secret,
-        now: Mutex::new(None),
+        connection: Mutex::new(None),
         epoch: Arc::default(),
     })
 }
 
-fn introduction() -> ClientConfig {
+fn client_config() -> ClientConfig {
     let mut info = ClientConfig::default();
     "althing".clone_into(&mut info.client_info.name);
     env!("CARGO_PKG_VERSION").clone_into(&mut info.client_info.version);
@@ -105,13 +105,13 @@ fn introduction() -> ClientConfig {
 }
 
 impl Server {
-    /// The connection that stands, or a new one; and whether it stood already.
+    /// The current connection or a new one, and whether it existed already.
     async fn client(&self) -> Result<(Arc<Client>, bool), Fault> {
-        let mut now = self.now.lock().await;
+        let mut now = self.connection.lock().await;
         if let Some(connection) = now.as_ref().filter(|connection| !connection.client.is_transport_closed()) {
             return Ok((connection.client.clone(), true));
         }
-        // What is left of the one before ends first.
+        // The previous program ends first.
         *now = None;
         self.epoch.fetch_add(1, Ordering::SeqCst);
         let connecting = timeout(CONNECT, self.connect());
@@ -126,8 +126,8 @@ impl Server {
         match &self.spec {
             ToolServerSpec::Command { command, cwd, env } => {
                 let folder = cwd.as_ref().map_or_else(|| self.folder.clone(), |cwd| self.folder.join(cwd));
-                let mut keeper = Command::new("/bin/sh")
-                    .args(["-c", KEEPER, "althing-tools"])
+                let mut shell = Command::new("/bin/sh")
+                    .args(["-c", SUPERVISOR_SCRIPT, "althing-tools"])
                     .args(command)
                     .current_dir(folder)
                     .env_clear()
@@ -139,14 +139,14 @@ impl Server {
                     .kill_on_drop(true)
                     .spawn()
                     .map_err(|error| failed(&error))?;
-                let group = keeper.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-                let (Some(group), Some(read), Some(write)) = (group, keeper.stdout.take(), keeper.stdin.take()) else {
+                let group = shell.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+                let (Some(group), Some(read), Some(write)) = (group, shell.stdout.take(), shell.stdin.take()) else {
                     return Err(Fault::Unreachable("its program has no input or output".to_owned()));
                 };
-                let program = Program { keeper, group };
+                let program = Program { shell, group };
                 let transport =
                     AsyncRwTransport::<RoleClient, _, _>::new(read, write).with_max_line_length(MESSAGE_BYTES_MAX);
-                let client = self.introduce(transport).await?;
+                let client = self.initialise(transport).await?;
                 Ok(Connection { client, program: Some(program) })
             }
             ToolServerSpec::Url { url, .. } => {
@@ -156,34 +156,34 @@ impl Server {
                 }
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_sse_event_size(MESSAGE_BYTES_MAX)
-                    // Whoever begins a session anew may have other tools: they are listed anew first.
+                    // A new session may have other tools: they must be listed first.
                     .reinit_on_expired_session(false);
                 if let Some(secret) = &self.secret {
                     config = config.auth_header(secret.trim());
                 }
                 let http = client(url, TCP_CONNECT).map_err(Fault::Unreachable)?;
                 let transport = StreamableHttpClientTransport::with_client(http, config);
-                let client = self.introduce(transport).await?;
+                let client = self.initialise(transport).await?;
                 Ok(Connection { client, program: None })
             }
         }
     }
 
-    async fn introduce<T>(&self, transport: T) -> Result<Arc<Client>, Fault>
+    async fn initialise<T>(&self, transport: T) -> Result<Arc<Client>, Fault>
     where
         T: rmcp::transport::Transport<RoleClient> + 'static,
     {
         let watched = Watched::new(transport, self.epoch.clone());
-        let client = rmcp::serve_client(introduction(), watched).await;
+        let client = rmcp::serve_client(client_config(), watched).await;
         client.map(Arc::new).map_err(|error| Fault::Unreachable(error.to_string()))
     }
 
-    /// The tools, and the epoch in which they were asked for.
+    /// The tools, and the epoch of the listing.
     async fn list(&self) -> Result<(Vec<Definition>, u64), Fault> {
-        let (client, stood) = self.client().await?;
+        let (client, existed) = self.client().await?;
         match self.list_on(&client).await {
-            // It may have ended, or its session expired, without a word: once it is made anew.
-            Err(Fault::Failed(_)) if stood => {
+            // The connection or session may have ended silently: reconnect once.
+            Err(Fault::Failed(_)) if existed => {
                 let (client, _) = self.client().await?;
                 self.list_on(&client).await
             }
@@ -208,19 +208,19 @@ impl Server {
         Ok((tools?, epoch))
     }
 
-    /// Ends a connection that does not answer as it must, unless another stands already.
+    /// Drops a failed connection, unless it was replaced already.
     async fn give_up(&self, client: &Arc<Client>) {
-        let mut now = self.now.lock().await;
-        if now.as_ref().is_some_and(|standing| Arc::ptr_eq(&standing.client, client)) {
+        let mut now = self.connection.lock().await;
+        if now.as_ref().is_some_and(|current| Arc::ptr_eq(&current.client, client)) {
             *now = None;
         }
     }
 
-    /// The connection on which the tools were listed in `epoch`, if nothing has changed since.
+    /// The connection of the listing in `epoch`, if nothing changed since.
     async fn listed_on(&self, epoch: u64) -> Result<Arc<Client>, Fault> {
-        let now = self.now.lock().await;
-        let standing = now.as_ref().filter(|connection| !connection.client.is_transport_closed());
-        match standing {
+        let now = self.connection.lock().await;
+        let current = now.as_ref().filter(|connection| !connection.client.is_transport_closed());
+        match current {
             Some(connection) if self.epoch.load(Ordering::SeqCst) == epoch => Ok(connection.client.clone()),
             _ => Err(Fault::Stale),
         }
@@ -242,8 +242,8 @@ impl Server {
     }
 }
 
-/// Page after page, until there are enough. Not through the client's own `list_tools`, which answers from a cache for as
-/// long as the server pleases.
+/// Lists all pages, up to the limits. Not through the client's `list_tools`, which may answer from a cache as long as the
+/// server wants.
 async fn pages(client: &Client) -> Result<Vec<rmcp::model::Tool>, Fault> {
     let (mut tools, mut cursor) = (Vec::new(), None);
     for _ in 0..PAGES_MAX {
@@ -286,11 +286,11 @@ impl ToolServer for Server {
 
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let Some(Connection { client, program }) = self.now.lock().await.take() else { return };
+            let Some(Connection { client, program }) = self.connection.lock().await.take() else { return };
             drop(client);
             if let Some(mut program) = program {
-                // Its input has ended, which is how MCP asks; what is left after that is killed.
-                let _ = timeout(GRACE, program.keeper.wait()).await;
+                // Closing its input asks it to end (MCP); dropping the program kills the rest.
+                let _ = timeout(GRACE, program.shell.wait()).await;
             }
         })
     }

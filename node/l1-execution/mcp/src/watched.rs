@@ -1,5 +1,5 @@
-//! A connection whose announcements are heeded in the order in which they came: the client of the SDK hands them to a task
-//! of its own, and an answer that came after one may be used before it is noted.
+//! A transport that handles change notifications in order: the client of the SDK passes them to a task of its own, so an
+//! answer that came later could be used before the notification is handled.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rmcp::model::{JsonRpcMessage, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
-/// Counts the announcements of changed tools before anything that follows them is handed on.
+/// Counts notifications of changed tools before the messages after them are delivered.
 pub(crate) struct Watched<T> {
     inner: T,
     epoch: Arc<AtomicU64>,
@@ -37,8 +37,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let received = self.inner.receive().await?;
-        if let JsonRpcMessage::Notification(told) = &received
-            && matches!(told.notification, ServerNotification::ToolListChangedNotification(_))
+        if let JsonRpcMessage::Notification(notification) = &received
+            && matches!(notification.notification, ServerNotification::ToolListChangedNotification(_))
         {
             self.epoch.fetch_add(1, Ordering::SeqCst);
         }

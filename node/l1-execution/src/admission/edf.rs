@@ -2,10 +2,10 @@
 
 use crate::admission::task::{Preemption, Reason, Task};
 
-/// Intervals, or steps towards the end of a busy period, that one proof looks at.
+/// The maximum intervals, or steps towards the end of a busy period, of one proof.
 const STEPS_MAX: usize = 200_000;
 
-/// A task as it enters the sums.
+/// The parameters of a task in the sums.
 #[derive(Clone, Copy)]
 struct Entry {
     task: Task,
@@ -22,7 +22,7 @@ pub(crate) struct Edf {
 }
 
 impl Edf {
-    /// Takes tasks that want no more than one core.
+    /// The tasks, with a total utilisation of at most 1.
     ///
     /// # Errors
     /// A task whose jitter leaves less than its execution time.
@@ -34,7 +34,7 @@ impl Edf {
             if due < wanted {
                 return Err(Reason::Demand { at_ns: due, excess_ns: wanted - due });
             }
-            // Time is whole: a section that is in the way began a unit before.
+            // Time is discrete: a blocking section began one unit before.
             entries.push(Entry { task: *task, due, section: task.section(preemption).saturating_sub(1) });
         }
         let mut edges: Vec<u64> = entries.iter().flat_map(|entry| [entry.due, entry.task.deadline_ns]).collect();
@@ -43,13 +43,13 @@ impl Edf {
         Ok(Edf { entries, edges })
     }
 
-    /// What must be done within `length` of a critical instant at most.
+    /// The demand within `length` of a critical instant.
     fn demand(&self, length: u64) -> u64 {
         let due = self.entries.iter().filter(|entry| entry.due <= length);
         due.map(|entry| ((length - entry.due) / entry.task.period_ns + 1) * entry.task.wcet_ns).sum()
     }
 
-    /// What else may be in the way then: one section of a job that is due later and began before, and what is shared.
+    /// The blocking: one section of a job with a later deadline that began before, and shared resources.
     fn blocking(&self, length: u64) -> u64 {
         let later = self.entries.iter().filter(|entry| entry.task.deadline_ns > length).map(|entry| entry.section);
         let shared = self.entries.iter().filter(|entry| entry.due <= length).map(|entry| entry.task.blocking_ns);
@@ -67,7 +67,7 @@ impl Edf {
         sections.unwrap_or(0) + self.entries.iter().map(|entry| entry.task.blocking_ns).max().unwrap_or(0)
     }
 
-    /// The longest time for which the core is never idle.
+    /// The length of the longest busy period.
     pub fn busy_period(&self) -> Option<u64> {
         let blocking = self.blocking_most();
         let mut length = blocking + self.entries.iter().map(|entry| entry.task.wcet_ns).sum::<u64>();
@@ -96,7 +96,7 @@ impl Edf {
         u64::try_from(most.checked_mul(1u128 << 64)?.div_ceil(free)).ok()
     }
 
-    /// Does every interval hold what is due in it? Gives the number of intervals that were looked at.
+    /// Checks that the demand fits into every interval; gives the number of intervals that were checked.
     ///
     /// Quick processor-demand analysis, from the longest interval down. Between two edges the blocking is the same, and
     /// the demand does not grow towards shorter intervals: where it is `wanted` at `at`, nothing from `wanted` up to
@@ -109,7 +109,7 @@ impl Edf {
             (Some(busy), Some(bound)) => busy.min(bound),
             (busy, bound) => busy.or(bound).ok_or(Reason::TooComplex)?,
         };
-        // The shortest intervals in which anything is due are looked at in any case.
+        // The shortest intervals with demand are always checked.
         top = top.max(self.edges.last().copied().unwrap_or(0)) + 1;
         let mut steps = 0;
         for bottom in self.edges.iter().rev() {
@@ -129,8 +129,8 @@ impl Edf {
         Ok(steps)
     }
 
-    /// The longest that a job of the task at `place` takes from its arrival (Spuri 1996). `busy` is the busy period.
-    /// `None` when finding it would take more than `effort` steps, which it uses up.
+    /// The worst-case response time of the task at `place` (Spuri 1996). `busy` is the busy period. `None` if that takes more
+    /// than `effort` steps, which are deducted.
     pub fn response(&self, place: usize, busy: u64, effort: &mut usize) -> Option<u64> {
         let own = &self.entries[place].task;
         let mut longest = own.jitter_ns + own.wcet_ns;
@@ -151,7 +151,7 @@ impl Edf {
         Some(longest)
     }
 
-    /// When the job that arrives at `arrival` is done, if all that is due before it comes as early as can be.
+    /// When the job that arrives at `arrival` completes, if all jobs with earlier deadlines arrive as early as possible.
     fn completion(&self, place: usize, arrival: i128, busy: u64, effort: &mut usize) -> Option<u64> {
         let own = &self.entries[place].task;
         let due = arrival + i128::from(own.deadline_ns);
@@ -177,7 +177,7 @@ impl Edf {
     }
 }
 
-/// Work of the jobs that are released within `length` of a critical instant.
+/// The work of jobs released within `length` of a critical instant.
 fn arrived(task: &Task, length: u64) -> u64 {
     (length + task.jitter_ns).div_ceil(task.period_ns) * task.wcet_ns
 }

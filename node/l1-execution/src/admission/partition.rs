@@ -1,4 +1,4 @@
-//! Cores, and which of them takes a task.
+//! Partitioned scheduling: assigns tasks to cores.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,39 +8,39 @@ use crate::admission::task::{Policy, Preemption, Reason, TIME_MAX_NS, Task};
 
 /// Tasks of one core.
 pub const TASKS_MAX: usize = 1_000;
-/// Cores that are searched for what would be admitted instead.
+/// The cores that are searched for a hint.
 const HINT_CORES_MAX: usize = 8;
-/// Steps that all response bounds of one core may take together; beyond, the deadline, which holds, is the bound.
+/// The maximum steps for all response bounds of one core; beyond that the bound is the deadline, which holds.
 const EFFORT_MAX: usize = 2_000_000;
 
-/// How cores schedule, and how much of them may be promised.
+/// The policy of cores, and the share that may be guaranteed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
     /// Which job runs first.
     pub policy: Policy,
-    /// When a running job makes way.
+    /// When a running job is preempted.
     pub preemption: Preemption,
-    /// Thousandths of thousandths of each core that may be promised.
+    /// The share of each core that may be guaranteed, parts per million.
     pub cap_ppm: u64,
-    /// What the machine itself may keep each job waiting for, nanoseconds.
+    /// The latency of the machine that is charged to each job, nanoseconds.
     pub platform_ns: u64,
 }
 
-/// What was promised on one core: each task with the jitter that it bears, where it says one.
+/// The admitted tasks of one core, each with its tolerated jitter, if it has one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Core {
-    /// Tasks in the order in which they came.
+    /// Tasks in the order of admission.
     pub tasks: Vec<(Task, Option<u64>)>,
 }
 
-/// A promise.
+/// An admitted task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Admitted {
-    /// On which core.
+    /// Its core.
     pub core: usize,
-    /// No job takes longer from its arrival.
+    /// The bound of response times.
     pub response_bound_ns: u64,
-    /// No two jobs differ by more in that.
+    /// The bound of the jitter.
     pub jitter_bound_ns: u64,
     /// The proof that was made.
     pub test: &'static str,

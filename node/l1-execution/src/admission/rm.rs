@@ -1,26 +1,26 @@
-//! Fixed priorities on one core, the shortest period first: exact response-time analysis.
+//! Rate monotonic scheduling on one core: exact response-time analysis.
 
 use crate::admission::task::{Preemption, Reason, Task};
 
-/// Steps that the analysis of one core takes at most.
+/// The maximum steps of the analysis of one core.
 const STEPS_MAX: usize = 2_000_000;
 
-/// The places of the tasks, the most urgent first: by period, then deadline, then place.
+/// The indices of the tasks, the most urgent first: by period, then deadline, then index.
 pub(crate) fn order(tasks: &[Task]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|place| (tasks[*place].period_ns, tasks[*place].deadline_ns, *place));
     order
 }
 
-/// The longest response of each task, in the order given, the most urgent first. Tasks want no more than one core.
+/// The worst-case response time of each task, in the given order, the most urgent first. The utilisation must be at most 1.
 ///
 /// # Errors
-/// The first task that may be late: its place in that order; or that the proof would take too long.
+/// The first task that may be late, by its index in that order; or that the proof would take too long.
 pub(crate) fn responses(tasks: &[Task], preemption: Preemption) -> Result<Vec<u64>, Reason> {
     let mut steps = STEPS_MAX;
     let mut all = Vec::with_capacity(tasks.len());
     for (place, task) in tasks.iter().enumerate() {
-        // A section that began just before: one unit of time before, so that this job was not there yet.
+        // A section that began one unit of time before the arrival of this job.
         let lower = tasks[place + 1..].iter().map(|lower| lower.section(preemption).saturating_sub(1)).max();
         let blocking = task.blocking_ns + lower.unwrap_or(0);
         let response = response(task, &tasks[..place], blocking, preemption, &mut steps)?;
@@ -33,8 +33,8 @@ pub(crate) fn responses(tasks: &[Task], preemption: Preemption) -> Result<Vec<u6
     Ok(all)
 }
 
-/// Every job of the busy period is looked at, since with deadlines beyond the period, and without preemption, a later
-/// one may take longer than the first (Lehoczky 1990; Davis, Burns, Bril and Lukkien 2007).
+/// Analyses every job of the busy period, since with deadlines beyond the period, and without preemption, a later one may take
+/// longer than the first (Lehoczky 1990; Davis, Burns, Bril and Lukkien 2007).
 fn response(
     task: &Task,
     higher: &[Task],
@@ -78,7 +78,7 @@ fn end(work: u64, higher: &[Task], steps: &mut usize) -> Result<u64, Reason> {
     fixpoint(work, work, higher, released, steps)
 }
 
-/// When a job that waits for `work` and for `higher` starts; whoever arrives at that instant goes first.
+/// The start of a job that waits for `work` and for `higher`; jobs that arrive at that instant go first.
 fn start(work: u64, higher: &[Task], steps: &mut usize) -> Result<u64, Reason> {
     let released = |task: &Task, until: u64| ((until + task.jitter_ns) / task.period_ns + 1) * task.wcet_ns;
     fixpoint(work, work, higher, released, steps)

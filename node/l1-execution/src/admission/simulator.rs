@@ -14,7 +14,7 @@ struct Job {
     released: u64,
     due: u64,
     left: u64,
-    /// Until then nobody else runs.
+    /// Until then no other task runs.
     holds: u64,
 }
 

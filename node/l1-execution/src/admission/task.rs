@@ -1,37 +1,37 @@
-//! What is admitted, and why it is not.
+//! Tasks, policies, and the reasons of a rejection.
 
 use serde::{Deserialize, Serialize};
 
-/// Longest time in a task, nanoseconds: a day. Sums of a thousand of them, times as many, stay far below 2^64.
+/// The longest time in a task, nanoseconds: a day. A thousand of them times a thousand stays far below 2^64.
 pub const TIME_MAX_NS: u64 = 86_400_000_000_000;
 
 /// A sporadic task; all times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// C: what one job needs at most.
+    /// C: the worst-case execution time of a job.
     pub wcet_ns: u64,
-    /// T: jobs arrive at least this far apart.
+    /// T: the minimum time between arrivals.
     pub period_ns: u64,
-    /// D: each job must be done this long after it arrived; may be longer than the period.
+    /// D: the deadline after the arrival; may be longer than the period.
     pub deadline_ns: u64,
-    /// J: a job may be released this long after it arrived.
+    /// J: the release jitter: a job may be released this long after its arrival.
     pub jitter_ns: u64,
-    /// q: the longest stretch for which a job cannot be preempted.
+    /// q: the longest non-preemptive section.
     pub section_ns: u64,
-    /// B: how long a job may be kept waiting by others' use of what it shares with them.
+    /// B: the blocking time by shared resources.
     pub blocking_ns: u64,
 }
 
-/// Why a task is none.
+/// Why a task is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
-    /// No time to run.
+    /// Its execution time is 0.
     #[error("its execution time is 0")]
     NoTime,
     /// Its period is 0.
     #[error("its period is 0")]
     NoPeriod,
-    /// A time that is longer than a day.
+    /// A time is longer than a day.
     #[error("a time in it is longer than a day")]
     TooLong,
 }
@@ -43,7 +43,7 @@ impl Task {
         Task { wcet_ns, period_ns, deadline_ns: period_ns, jitter_ns: 0, section_ns: 0, blocking_ns: 0 }
     }
 
-    /// Is it one that can be reasoned about?
+    /// Checks that the analysis is defined for it.
     ///
     /// # Errors
     /// See [`TaskError`].
@@ -58,7 +58,7 @@ impl Task {
         if times.iter().any(|time| *time > TIME_MAX_NS) { Err(TaskError::TooLong) } else { Ok(()) }
     }
 
-    /// What it cannot be preempted in, under that preemption.
+    /// Its longest non-preemptive section under that preemption.
     pub(crate) fn section(&self, preemption: Preemption) -> u64 {
         match preemption {
             Preemption::Full => 0,
@@ -72,61 +72,61 @@ impl Task {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// The one whose deadline is nearest.
+    /// Earliest deadline first.
     Edf,
-    /// The one whose task has the shortest period.
+    /// Rate monotonic: the shortest period first.
     Rm,
 }
 
-/// When a running job makes way for a more urgent one.
+/// When a more urgent job preempts a running one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preemption {
     /// At once.
     Full,
-    /// At the end of a section that is not preempted, wherever in the job that lies.
+    /// At the end of a non-preemptive section, anywhere in the job.
     Limited,
-    /// When it is done.
+    /// Never; the running job completes.
     None,
 }
 
-/// What does not hold.
+/// The condition that does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Reason {
-    /// Together the tasks want more of the core than there is to give.
+    /// The total utilisation exceeds the cap.
     Utilisation {
-        /// Thousandths of thousandths of a core that are wanted.
+        /// The utilisation, parts per million.
         wanted_ppm: u64,
-        /// And that may be given.
+        /// The cap, parts per million.
         cap_ppm: u64,
     },
-    /// In the first `at_ns` after a critical instant more must be done than fits.
+    /// In the first `at_ns` after a critical instant the demand exceeds the time.
     Demand {
         /// The length of the interval.
         at_ns: u64,
-        /// By how much the demand passes it.
+        /// By how much the demand exceeds it.
         excess_ns: u64,
     },
-    /// A task may be done too late.
+    /// A task may miss its deadline.
     Response {
-        /// Which, by its place in the core's list; the new one is the last.
+        /// Its index in the core's list; the new task is the last.
         task: usize,
         /// Its deadline.
         deadline_ns: u64,
-        /// By how much it may be passed; where the analysis stopped at the deadline, at least by this.
+        /// By how much it may be missed; a lower bound if the analysis stopped at the deadline.
         excess_ns: u64,
     },
-    /// The time between best and worst response of a task is more than its contract bears.
+    /// The jitter of the response times of a task exceeds the tolerance of its contract.
     Jitter {
-        /// Which, as above.
+        /// Its index, as above.
         task: usize,
-        /// The jitter that may come about.
+        /// The bound of the jitter.
         bound_ns: u64,
-        /// The jitter that it bears.
+        /// The tolerated jitter.
         wanted_ns: u64,
     },
-    /// The proof would take too long; nothing is promised without one.
+    /// The proof would take too long; nothing is admitted without a proof.
     TooComplex,
     /// There is no core for tasks of this kind.
     NoCore,

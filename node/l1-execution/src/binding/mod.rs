@@ -1,10 +1,10 @@
-//! What a contract is bound to: pure choices over what is offered, each with its reason.
+//! Binding: selects the models and tools of a contract among the candidates, each with its reason. Pure.
 //!
-//! **In**: a contract, and the models, tools and labels that there are. **Out**: a manifest, and why each candidate was
-//! chosen or not; or the clause that nothing satisfies.
+//! **In**: a contract, and the available models, tools and labels. **Out**: a manifest, and why each candidate was selected
+//! or not; or the clause that nothing satisfies.
 //!
-//! **Invariants**: the same contract and candidates give the same manifest, byte for byte, in whatever order tools were
-//! listed; nothing is bound that the contract does not allow; [`replay`] of a manifest gives the manifest.
+//! **Invariants**: the same contract and candidates give the same manifest, byte for byte, independent of the order of tools;
+//! only what the contract allows is bound; [`replay`] of a manifest gives the manifest.
 
 mod normalise;
 
@@ -18,12 +18,12 @@ use semver::{Version, VersionReq};
 use crate::definition::{Definition, PINS_BYTES_MAX, Pins, Unfit};
 pub use normalise::{Layer, Normalised, normalise};
 
-/// Why a candidate was chosen, or not.
+/// Why a candidate was selected or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Why {
     /// Which.
     pub candidate: String,
-    /// Its place in the order, from 1; none when it was not chosen.
+    /// Its rank, from 1; none if it was not selected.
     pub rank: Option<usize>,
     /// For people.
     pub reason: String,
@@ -35,7 +35,7 @@ pub struct Why {
 pub struct Unmet {
     /// The contract's field.
     pub clause: String,
-    /// What is wanted, and what to do.
+    /// What is required, and what to do.
     pub reason: String,
     /// Why each candidate does not satisfy it.
     pub candidates: Vec<Why>,
@@ -45,7 +45,7 @@ fn listed(candidates: &[Why]) -> String {
     candidates.iter().map(|why| format!("\n  {}: {}", why.candidate, why.reason)).collect()
 }
 
-/// What is bound, besides the contract.
+/// The agent that is bound.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bindable {
     /// The agent's name.
@@ -54,14 +54,14 @@ pub struct Bindable {
     pub agent_version: String,
     /// What runs it.
     pub runtime: Runtime,
-    /// What makes vectors of what it keeps.
+    /// The model of embeddings for its memory.
     pub embeddings: Option<Model>,
 }
 
-/// A manifest, and why it is as it is.
+/// A manifest with its reasons.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
-    /// What was bound.
+    /// The manifest.
     pub manifest: Manifest,
     /// For each model that was offered.
     pub models: Vec<Why>,
@@ -69,7 +69,7 @@ pub struct Bound {
     pub tools: Vec<Why>,
 }
 
-/// Binds a contract to what there is.
+/// Binds a contract to the candidates.
 ///
 /// # Errors
 /// [`Unmet`]: the clause that nothing satisfies.
@@ -108,7 +108,7 @@ pub fn bind(contract: &Contract, what: Bindable, mut candidates: Candidates) -> 
     Ok(Bound { manifest, models: whys, tools: tool_whys })
 }
 
-/// Binds again what a manifest holds; the same, unless somebody made it up.
+/// Repeats the binding of a manifest; the result is equal unless the manifest was forged.
 ///
 /// # Errors
 /// [`Unmet`].
@@ -178,7 +178,7 @@ fn shown(model: &Model) -> String {
     }
 }
 
-/// What keeps a model from being bound at all, whatever the mode.
+/// Why a model cannot be bound in any mode.
 fn barred(contract: &Contract, model: &Model) -> Option<String> {
     let label = contract.data_label;
     let cleared = model.clearance.unwrap_or_default();
@@ -202,7 +202,7 @@ fn barred(contract: &Contract, model: &Model) -> Option<String> {
 /// The order in which models are asked.
 fn models(contract: &Contract, offers: &[Model]) -> Result<(Vec<Model>, Vec<Why>), Unmet> {
     let wanted: Vec<Named> = contract.model.models.iter().map(|text| named(text)).collect();
-    // For each offer its place among those that the contract prefers, or why it is out.
+    // For each offer its rank in the preferences of the contract, or why it is excluded.
     let judge = |model: &Model| -> Result<usize, String> {
         if let Some(reason) = barred(contract, model) {
             return Err(reason);
@@ -217,7 +217,7 @@ fn models(contract: &Contract, offers: &[Model]) -> Result<(Vec<Model>, Vec<Why>
                 Err(reason) => reasons.push(reason),
             }
         }
-        // Its own name's reason says most.
+        // The reason for a model of the same name is the most specific.
         let told = reasons.iter().find(|reason| !reason.starts_with("it is not")).unwrap_or(&reasons[0]);
         Err(if wanted.len() > 1 && told.starts_with("it is not") {
             "the contract does not name it".to_owned()
@@ -252,7 +252,7 @@ fn models(contract: &Contract, offers: &[Model]) -> Result<(Vec<Model>, Vec<Why>
 
 type Judged = (usize, Result<usize, String>);
 
-/// Offers of the contract's place `place`, the highest version first, else as they were offered.
+/// The offers of preference `place`, the highest version first, else in the order of offers.
 fn of_place(judged: &[Judged], offers: &[Model], place: usize) -> Vec<usize> {
     let mut found: Vec<usize> =
         judged.iter().filter(|(_, judged)| *judged == Ok(place)).map(|(offer, _)| *offer).collect();
@@ -279,7 +279,7 @@ fn smooth(judged: &[Judged], offers: &[Model]) -> Vec<(usize, String)> {
     of_place(judged, offers, place).into_iter().enumerate().map(told).collect()
 }
 
-/// All that are allowed: those that keep the aim first, of these the cheapest, of these the preferred.
+/// All allowed models: those that meet the latency target first, then by price, then by preference.
 fn flexible(contract: &Contract, judged: &[Judged], offers: &[Model]) -> Vec<(usize, String)> {
     let aim_ms = match &contract.class {
         Class::Srt(srt) => Some(srt.ttft_ms),
@@ -307,12 +307,12 @@ fn flexible(contract: &Contract, judged: &[Judged], offers: &[Model]) -> Vec<(us
     found.into_iter().map(told).collect()
 }
 
-/// The tools that the contract allows, of those that are there.
+/// The listed tools that the contract allows.
 fn tools(contract: &Contract, listed: &[Tool]) -> Result<(Vec<Tool>, Vec<Why>), Unmet> {
     let allowed = |tool: &Tool| contract.capabilities.iter().any(|capability| covers(capability, &tool.name));
     if contract.binding == BindingMode::Strict {
         for (place, capability) in contract.capabilities.iter().enumerate() {
-            // Which agents there are is not known when one starts.
+            // Other agents are not known at the start of an agent.
             let there = capability == "agents/*" || listed.iter().any(|tool| covers(capability, &tool.name));
             if !there {
                 return Err(Unmet {
@@ -334,7 +334,7 @@ fn tools(contract: &Contract, listed: &[Tool]) -> Result<(Vec<Tool>, Vec<Why>), 
     Ok((listed.iter().filter(|tool| allowed(tool)).cloned().collect(), whys))
 }
 
-/// The definitions of what was bound, where they can be kept.
+/// Checks that the definitions are small enough to be stored.
 ///
 /// # Errors
 /// [`Unmet`].
@@ -348,7 +348,7 @@ pub fn pinnable(pins: Pins) -> Result<Pins, Unmet> {
     Err(Unmet { clause: "capabilities".to_owned(), reason, candidates: Vec::new() })
 }
 
-/// A strict binding is to what was bound before, or to nothing.
+/// Checks that a strict binding is unchanged.
 ///
 /// # Errors
 /// [`Unmet`], for a tool that is another one now.

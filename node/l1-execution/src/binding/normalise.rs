@@ -1,5 +1,5 @@
-//! From what was asked for to a whole contract: the request over the role's template, over the tenant's policy, over the
-//! platform's defaults. Each field says which layer set it.
+//! Normalises contracts: the request overrides the role's template, that the tenant's policy, that the platform's defaults.
+//! Each field records which layer set it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A whole contract, and where each field is from.
+/// A complete contract with the origin of each field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Normalised {
     /// The contract.
@@ -41,8 +41,8 @@ pub struct Normalised {
     pub fields: BTreeMap<String, (Value, Layer)>,
 }
 
-/// Puts layers on top of each other. Maps are merged field by field, everything else is replaced whole; what a lower
-/// layer says of another latency class is left out.
+/// Merges layers. Maps are merged field by field, everything else is replaced; a lower layer's parameters of another latency
+/// class are ignored.
 ///
 /// # Errors
 /// What is wrong with the whole, as [`Contract::from_value`] has it.
@@ -69,7 +69,7 @@ pub fn normalise(layers: &[(Layer, &Value)]) -> Result<Normalised, Vec<ContractP
         let layer = set.get(path).copied().unwrap_or(Layer::Platform);
         fields.insert(path.to_owned(), (value.clone(), layer));
     });
-    // What was set to its default is not written, and was set all the same.
+    // Fields that were set to their default are not serialised, but were set nevertheless.
     for (path, layer) in &set {
         if let (Some(value), false) = (whole.pointer(&pointer(path)), fields.contains_key(path)) {
             fields.insert(path.clone(), (value.clone(), *layer));

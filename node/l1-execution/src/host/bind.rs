@@ -1,4 +1,4 @@
-//! What an agent file's contract is bound to on this node.
+//! Binds the contract of an agent file to the models and tools of this node.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,18 +9,17 @@ use althing_protocol::{Contract, digest, hex};
 use althing_td::{AgentFile, ModelEndpoint, RuntimeSpec};
 use serde::Serialize;
 
-use super::Host;
 use super::start::read;
+use super::{Host, StartError};
 use crate::agents::{self, AgentServer};
 use crate::binding::{Bindable, Bound, Unmet, bind, pinnable, unchanged};
-use crate::error::StartError;
 use crate::memory;
 use crate::syscalls::SystemCalls;
 use crate::tools::Tools;
 
 impl Host {
-    /// Binds the contract of an agent file that lies in `folder`, and runs nothing of it but its servers of tools.
-    /// Waits for these: not for threads of an async runtime.
+    /// Binds the contract of an agent file in `folder`; starts only its tool servers. Blocks on them: not for threads of an
+    /// async runtime.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -36,8 +35,8 @@ impl Host {
         let tools = Arc::new(Tools::new(&file.name, servers, (self.ports.gate)(contract)));
         let bound = self.bound(file, folder, contract, &tools);
         if let Some(scheduling) = &self.scheduling {
-            // What was started to be asked ends again.
-            scheduling.kernel.turns.soft().spawn(async move { tools.stop().await });
+            // Programs that were started for the listing end again.
+            scheduling.kernel.runtimes.soft().spawn(async move { tools.stop().await });
         }
         bound
     }
@@ -64,13 +63,13 @@ impl Host {
         bound.map_err(|reason| StartError::Unbound { name: file.name.clone(), reason })
     }
 
-    /// The models that an agent may be bound to: its file's, and the node's.
+    /// The models that an agent may be bound to: those of its file and of the node.
     fn offers(&self, file: &AgentFile) -> Vec<ModelEndpoint> {
         let RuntimeSpec::Model { endpoints, .. } = &file.runtime else { return Vec::new() };
         endpoints.iter().chain(&self.ports.models).cloned().collect()
     }
 
-    /// The runtime with the endpoints that were bound, in their order.
+    /// The runtime with the bound endpoints, in their order.
     pub(super) fn chosen(&self, file: &AgentFile, bound: &Bound) -> RuntimeSpec {
         let mut runtime = file.runtime.clone();
         if let RuntimeSpec::Model { endpoints, .. } = &mut runtime {
@@ -81,7 +80,7 @@ impl Host {
         runtime
     }
 
-    /// What the servers of tools list now.
+    /// The current tools of the tool servers.
     fn known(&self, tools: &Arc<Tools>) -> Vec<Tool> {
         if tools.is_empty() {
             return Vec::new();
@@ -95,7 +94,7 @@ impl Host {
     }
 }
 
-/// SHA-256 of a canonical form, hexadecimal.
+/// SHA-256 of canonical JSON, hexadecimal.
 fn named<T: Serialize>(value: &T) -> String {
     hashed(&serde_json_canonicalizer::to_vec(value).unwrap_or_default())
 }
@@ -104,7 +103,7 @@ fn hashed(bytes: &[u8]) -> String {
     hex(&digest(bytes))
 }
 
-/// A model as it is offered; where it is and how it is run are in the digest.
+/// An offered model; the digest covers the whole endpoint.
 fn offer(endpoint: &ModelEndpoint) -> Model {
     Model {
         name: endpoint.named().to_owned(),
@@ -121,7 +120,7 @@ fn runtime(file: &AgentFile, folder: &Path) -> Result<Runtime, StartError> {
     let (kind, digest) = match &file.runtime {
         RuntimeSpec::Native { .. } => ("native", named(&file.runtime)),
         RuntimeSpec::Process { .. } => ("process", named(&file.runtime)),
-        // Which endpoints there are is told by the candidates.
+        // The endpoints are among the candidates.
         RuntimeSpec::Model { prompt, temperature, .. } => {
             let said = BTreeMap::from([
                 ("prompt", serde_json::json!(prompt)),
@@ -139,7 +138,7 @@ fn runtime(file: &AgentFile, folder: &Path) -> Result<Runtime, StartError> {
     Ok(Runtime { kind: kind.to_owned(), digest })
 }
 
-/// What an agent's start was bound to.
+/// The binding of a running agent.
 #[derive(Debug, Clone)]
 pub struct Binding {
     /// The manifest's hash, hexadecimal.
@@ -155,7 +154,7 @@ impl Binding {
     }
 }
 
-/// Pins what was bound, where nothing is pinned yet: another definition is another tool, in every binding mode.
+/// Pins the bound definitions unless there are pins: a changed definition is another tool, in every binding mode.
 pub(super) fn pin(calls: &SystemCalls, bound: &Bound) -> Result<(), Unmet> {
     if calls.tools.pins().is_none() {
         calls.tools.pin(pinnable(calls.tools.pinnable(&bound.manifest.tools))?);

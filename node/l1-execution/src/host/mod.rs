@@ -1,7 +1,6 @@
 //! The agents that run on this node.
 
 mod bind;
-
 mod start;
 mod status;
 mod turns;
@@ -15,19 +14,19 @@ use althing_protocol::Contract;
 use althing_protocol::contract::{Class, Latency, Srt};
 use althing_td::AgentFile;
 
-use crate::agent::{Agent, Output, Turn};
+use crate::agent::{Agent, AgentError, AgentState, Output, Turn};
 use crate::definition::Pins;
-use crate::error::{AgentError, StartError};
 use crate::hard::HardStatus;
 use crate::hrt::Histogram;
-use crate::kernel::Hard;
-use crate::kernel::slots::Server;
+use crate::kernel::HardAgent;
+use crate::kernel::slots::BandwidthServer;
 use crate::process::{ProcessAgent, ProcessConfig};
 use crate::syscalls::SystemCalls;
 
 pub use crate::ports::{Connect, Loaded, Ports, Scheduling, SoftRuntime};
+pub use crate::start_error::StartError;
 pub use bind::Binding;
-pub use status::{AgentState, AgentStatus, TurnStatus};
+pub use status::{AgentStatus, TurnStatus};
 
 /// Makes a native agent from the `config` of its agent file; relative paths in it start at the given folder.
 pub type Builder = fn(&serde_json::Value, &Path) -> Result<Arc<dyn Agent>, String>;
@@ -40,26 +39,26 @@ pub struct Host {
     builtins: Builtins,
     process: ProcessConfig,
     ports: Ports,
-    /// None in simulations: there turns run where they are called, and nothing is hard real-time.
+    /// None in simulations: turns run on the caller's task there, without hard real-time.
     scheduling: Option<Scheduling>,
-    running: Mutex<BTreeMap<String, Arc<Running>>>,
+    running: Mutex<BTreeMap<String, Arc<RunningAgent>>>,
     /// Names of agents that are being started.
     starting: Mutex<BTreeSet<String>>,
 }
 
-/// A name that is taken until the agent runs, or does not.
-struct Starting<'a> {
+/// Reserves the name of an agent while it is being started.
+struct NameClaim<'a> {
     names: &'a Mutex<BTreeSet<String>>,
     name: String,
 }
 
-impl Drop for Starting<'_> {
+impl Drop for NameClaim<'_> {
     fn drop(&mut self) {
         self.names.lock().expect("no holder of the names panics").remove(&self.name);
     }
 }
 
-struct Running {
+struct RunningAgent {
     runtime: Runtime,
     calls: SystemCalls,
     contract: Contract,
@@ -68,10 +67,10 @@ struct Running {
     total: AtomicU64,
     late: AtomicU64,
     first: Histogram,
-    /// Whether somebody wrote down how soon the first output is to come.
+    /// Whether the target for the first output was set explicitly.
     aim_is_stated: bool,
-    /// What it had of the processors.
-    server: Server,
+    /// Its share of the processors.
+    server: BandwidthServer,
 }
 
 enum Runtime {
@@ -79,10 +78,10 @@ enum Runtime {
     Process(Arc<ProcessAgent>),
     Wasm(Arc<dyn Agent>),
     Model(Arc<dyn Agent>),
-    Hard(Arc<Hard>),
+    Hard(Arc<HardAgent>),
 }
 
-/// Whether the file, or what it was made whole with, says how soon the first output is to come.
+/// Whether the file or a layer below it sets the target for the first output.
 fn aim_is_stated(file: &AgentFile) -> bool {
     let written = file.requested.as_ref().is_some_and(|requested| requested.pointer("/class/ttft_ms").is_some());
     let Some(Class::Srt(srt)) = file.contract.as_ref().map(|contract| &contract.class) else { return false };
@@ -90,7 +89,7 @@ fn aim_is_stated(file: &AgentFile) -> bool {
 }
 
 impl Host {
-    /// A host whose turns run where they are called; for simulations and tests.
+    /// A host whose turns run on the caller's task; for simulations and tests.
     #[must_use]
     pub fn new(builtins: Builtins, process: ProcessConfig) -> Host {
         Host {
@@ -109,7 +108,7 @@ impl Host {
         Host { ports, ..self }
     }
 
-    /// A host whose turns run as their contracts say.
+    /// A host whose turns are scheduled as their contracts say.
     #[must_use]
     pub fn scheduled(builtins: Builtins, process: ProcessConfig, scheduling: Scheduling, ports: Ports) -> Host {
         Host {
@@ -122,8 +121,8 @@ impl Host {
         }
     }
 
-    /// Starts the agent of an agent file that lies in `folder`. A program is started in the background and kept
-    /// running; see [`Host::status`]. The only way in: without a contract nothing is started.
+    /// Starts the agent of an agent file in `folder`. A program is started in the background and restarted when it ends; see
+    /// [`Host::status`]. The only way to start an agent: it needs a contract.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -131,19 +130,19 @@ impl Host {
         self.start_pinned(file, folder, None)
     }
 
-    /// The same, with the definitions of tools that the agent was bound to before; else it is bound to what there is.
+    /// The same, with the tool definitions that the agent was bound to before; none: the current ones are bound.
     ///
     /// # Errors
     /// See [`StartError`].
     pub fn start_pinned(&self, file: &AgentFile, folder: &Path, pins: Option<Pins>) -> Result<(), StartError> {
         let contract = file.contract.clone().ok_or_else(|| StartError::NoContract(file.name.clone()))?;
-        // Whoever made the file: what is promised is only what the schema allows.
+        // The contract must satisfy the schema, whoever made the file.
         let written = serde_json::to_value(&contract).unwrap_or_default();
         if let Err(problems) = Contract::from_value(&written) {
             let reason = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             return Err(StartError::Config { name: file.name.clone(), reason });
         }
-        // Compiling a module takes seconds, in which the others go on; the name is taken meanwhile.
+        // Compiling a module takes seconds, without the lock; the name is reserved meanwhile.
         let _starting = self.claim(&file.name)?;
         let calls = self.calls(file, folder, &contract)?;
         if let Some(pins) = pins {
@@ -156,11 +155,11 @@ impl Host {
         if let Some(memory) = calls.memory.clone()
             && let Some(Err(reason)) = self.wait(async move { memory.adopt().await })
         {
-            self.give_up(runtime);
+            self.stop_runtime(runtime);
             return Err(StartError::Memory { name: file.name.clone(), reason });
         }
         let (turns, total, late) = Default::default();
-        let agent = Running {
+        let agent = RunningAgent {
             runtime,
             calls,
             contract,
@@ -170,41 +169,41 @@ impl Host {
             late,
             first: Histogram::default(),
             aim_is_stated: aim_is_stated(file),
-            server: Server::default(),
+            server: BandwidthServer::default(),
         };
         self.lock().insert(file.name.clone(), Arc::new(agent));
         Ok(())
     }
 
-    /// Stops what was started and is not to run after all.
-    fn give_up(&self, runtime: Runtime) {
+    /// Stops a runtime that was started in vain.
+    fn stop_runtime(&self, runtime: Runtime) {
         if let (Runtime::Process(process), Some(scheduling)) = (runtime, &self.scheduling) {
-            scheduling.kernel.turns.soft().spawn(async move { process.stop().await });
+            scheduling.kernel.runtimes.soft().spawn(async move { process.stop().await });
         }
     }
 
-    /// Waits for work of the soft real-time runtime's; on a thread of no runtime.
+    /// Blocks on work on the soft real-time runtime; not for threads of a runtime.
     fn wait<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
         let scheduling = self.scheduling.as_ref()?;
         let (done, wait) = std::sync::mpsc::sync_channel(1);
-        scheduling.kernel.turns.soft().spawn(async move {
-            // Nobody waits any more only when the node stops.
+        scheduling.kernel.runtimes.soft().spawn(async move {
+            // The receiver is gone only when the node stops.
             let _ = done.send(work.await);
         });
         wait.recv().ok()
     }
 
-    /// Takes a name for an agent that is being started.
-    fn claim(&self, name: &str) -> Result<Starting<'_>, StartError> {
+    /// Reserves a name for an agent that is being started.
+    fn claim(&self, name: &str) -> Result<NameClaim<'_>, StartError> {
         let mut starting = self.starting.lock().expect("no holder of the names panics");
         if self.lock().contains_key(name) || !starting.insert(name.to_owned()) {
             return Err(StartError::Running(name.to_owned()));
         }
-        Ok(Starting { names: &self.starting, name: name.to_owned() })
+        Ok(NameClaim { names: &self.starting, name: name.to_owned() })
     }
 
-    /// Stops an agent, and waits until its program and the program's children are gone, or its jobs run no more. False
-    /// when none of that name runs.
+    /// Stops an agent, and waits until its program with its children, or its jobs, have ended. False if no agent of that name
+    /// runs.
     pub async fn stop(&self, name: &str) -> bool {
         let stopped = self.lock().remove(name);
         match stopped.as_ref().map(|agent| &agent.runtime) {
@@ -240,7 +239,7 @@ impl Host {
         self.lock().get(name)?.calls.tools.pins()
     }
 
-    /// Turns that an agent's runtime runs at once, where it has a bound of its own.
+    /// The concurrent turns that an agent's runtime allows, if it has a limit.
     #[must_use]
     pub fn turns_max(&self, name: &str) -> Option<usize> {
         match &self.lock().get(name)?.runtime {
@@ -249,21 +248,21 @@ impl Host {
         }
     }
 
-    /// Every agent and what it does.
+    /// The status of every agent.
     #[must_use]
     pub fn status(&self) -> Vec<AgentStatus> {
         let running = self.lock();
         running.iter().map(|(name, agent)| agent.status(name, self.scheduling.as_ref())).collect()
     }
 
-    /// Turns that run or wait to, of each agent by name, with its latency class.
+    /// The latency class and the number of running or waiting turns of each agent, by name.
     #[must_use]
     pub fn turns(&self) -> BTreeMap<String, (Latency, u64)> {
-        let of = |agent: &Running| (agent.contract.class.latency(), agent.turns.load(Ordering::Relaxed));
+        let of = |agent: &RunningAgent| (agent.contract.class.latency(), agent.turns.load(Ordering::Relaxed));
         self.lock().iter().map(|(name, agent)| (name.clone(), of(agent))).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Running>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<RunningAgent>>> {
         self.running.lock().expect("no holder of the agents panics")
     }
 }

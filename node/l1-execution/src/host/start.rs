@@ -1,4 +1,4 @@
-//! How agents come to run: from an agent file and a contract to a runtime and its system calls.
+//! Starts agents: from an agent file and a contract to a runtime and its system calls.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,28 +10,28 @@ use althing_protocol::contract::{self, Class};
 use althing_store::file::read_bytes;
 use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
 
-use super::{Host, Loaded, Runtime, Scheduling};
+use super::{Host, Loaded, Runtime, Scheduling, StartError};
 use crate::agents::{self, AgentServer};
-use crate::allowance::Allowance;
 use crate::binding::{self, Bound};
 use crate::control::Control;
-use crate::error::StartError;
+use crate::cost_budget::CostBudget;
 use crate::kernel::AdmitError;
-use crate::memory::{self, Embedder, Memory, MemoryServer};
-use crate::model::{Model, ModelError, granted};
+use crate::memory::{self, Embedder, EmbedderError, Memory, MemoryServer};
+use crate::model::Model;
 use crate::process::ProcessAgent;
+use crate::secrets::granted;
 use crate::syscalls::SystemCalls;
 use crate::tools::{ToolServer, Tools};
 
 impl Host {
-    /// The servers of tools that an agent file names.
+    /// The tool servers that an agent file names.
     pub(super) fn servers(
         &self,
         file: &AgentFile,
         folder: &Path,
         contract: &Contract,
     ) -> Result<BTreeMap<String, Arc<dyn ToolServer>>, StartError> {
-        let failed = |reason| StartError::Model { name: file.name.clone(), reason };
+        let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
         let server = |(name, spec): (&String, &ToolServerSpec)| {
             let secret = match spec {
                 ToolServerSpec::Url { secret: Some(secret), .. } => Some(secret.as_str()),
@@ -44,7 +44,7 @@ impl Host {
         file.tools.iter().map(server).collect()
     }
 
-    /// The system calls that an agent file asks for, as far as the contract lets the agent make them.
+    /// The system calls of an agent file, as far as the contract allows them.
     pub(super) fn calls(
         &self,
         file: &AgentFile,
@@ -62,29 +62,30 @@ impl Host {
         Ok(SystemCalls {
             tools: Arc::new(Tools::new(&file.name, servers, (self.ports.gate)(contract))),
             memory,
-            allowance: Arc::new(Allowance::of(contract)),
+            budget: Arc::new(CostBudget::of(contract)),
         })
     }
 
     fn memory(&self, file: &AgentFile, contract: &Contract, terms: &contract::Memory) -> Result<Memory, StartError> {
-        let failed = |reason| StartError::Model { name: file.name.clone(), reason };
+        let failed = |reason| StartError::Embeddings { name: file.name.clone(), reason };
         let embedder = match &file.embeddings {
             None => Embedder::Words,
             Some(named) => {
                 let allowed = &contract.model.models;
                 if !binding::allows(allowed, named.named(), named.version.as_deref()) {
                     let (allowed, model) = (allowed.join(", "), named.model.clone());
-                    return Err(failed(ModelError::NoEmbeddings { allowed, model }));
+                    return Err(failed(EmbedderError::NotAllowed { allowed, model }));
                 }
                 if named.clearance.unwrap_or_default() < contract.data_label {
-                    return Err(failed(ModelError::NotCleared {
+                    return Err(failed(EmbedderError::NotCleared {
                         model: named.model.clone(),
                         label: contract.data_label.name(),
                     }));
                 }
                 let secret = named.secret.as_deref().map(|secret| granted(contract, &self.ports.secrets, secret));
-                let secret = secret.transpose().map_err(failed)?;
-                Embedder::endpoint(&named.url, &named.model, secret).map_err(|why| failed(ModelError::Client(why)))?
+                let secret = secret.transpose().map_err(|error| failed(error.into()))?;
+                Embedder::endpoint(&named.url, &named.model, secret)
+                    .map_err(|why| failed(EmbedderError::Client(why)))?
             }
         };
         let none = || StartError::Config { name: file.name.clone(), reason: "this node keeps no memory".to_owned() };
@@ -177,9 +178,8 @@ mod tests {
 
     use althing_td::AgentFile;
 
-    use crate::error::StartError;
     use crate::process::ProcessConfig;
-    use crate::{Builtins, Host};
+    use crate::{Builtins, Host, StartError};
 
     #[test]
     fn a_module_that_is_no_regular_file_is_refused_and_the_next_agent_starts() {

@@ -1,38 +1,12 @@
-//! How agents are, and what they do.
+//! The status of agents.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::definition::Unfit;
-use crate::hrt::Standing;
+use crate::hrt::RunState;
 
-/// How an agent is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentState {
-    /// Takes turns.
-    Ready,
-    /// Its program is being started.
-    Starting,
-    /// Its program ended and is started again.
-    Restarting {
-        /// What happened.
-        why: String,
-        /// How often it was started again.
-        restarts: u32,
-    },
-    /// It runs on, without a promise.
-    Degraded {
-        /// Why.
-        why: String,
-    },
-    /// It is not run any more, until it is removed and added again.
-    Suspended {
-        /// Why.
-        why: String,
-    },
-}
-
-/// How an agent is, and what it does.
+/// The status of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentStatus {
     /// Its name.
@@ -41,34 +15,34 @@ pub struct AgentStatus {
     pub class: &'static str,
     /// `native`, `process`, `model` or `wasm`.
     pub runtime: &'static str,
-    /// How it is.
+    /// Its state.
     pub state: AgentState,
     /// The process id of its program.
     pub pid: Option<u32>,
     /// Its turns.
     pub turns: TurnStatus,
-    /// Its jobs, when it is one of hard real-time.
+    /// Its jobs, if it is a hard real-time agent.
     pub hard: Option<HardStatus>,
-    /// Tools that its contract names and that are not called, by `server/tool`.
+    /// Unfit tools that its contract names, by `server/tool`.
     pub unfit: BTreeMap<String, Unfit>,
 }
 
 /// Turns of an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnStatus {
-    /// That run now, or wait to.
+    /// Running or waiting.
     pub running: u64,
-    /// Since it was started.
+    /// Since its start.
     pub total: u64,
-    /// Half of them had a first output within this; nanoseconds.
+    /// The median time to the first output, nanoseconds.
     pub first_p50_ns: u64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub first_p99_ns: u64,
-    /// Turns whose first output came later than the contract aims at.
+    /// Turns that missed the contract's target for the first output.
     pub late: u64,
 }
 
-impl Running {
+impl RunningAgent {
     pub(super) fn status(&self, name: &str, scheduling: Option<&Scheduling>) -> AgentStatus {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (runtime, state, pid) = match &self.runtime {
@@ -76,7 +50,7 @@ impl Running {
             Runtime::Process(process) => ("process", process.state(), process.pid()),
             Runtime::Wasm(_) => ("wasm", AgentState::Ready, None),
             Runtime::Model(_) => ("model", AgentState::Ready, None),
-            Runtime::Hard(hard) => ("wasm", standing(hard), None),
+            Runtime::Hard(hard) => ("wasm", run_state(hard), None),
         };
         let hard = match (&self.runtime, scheduling) {
             (Runtime::Hard(hard), Some(scheduling)) => Some(crate::hard::status(&scheduling.kernel, hard)),
@@ -101,10 +75,10 @@ impl Running {
     }
 }
 
-fn standing(hard: &Hard) -> AgentState {
-    match hard.cell.standing() {
-        (Standing::Running, _) => AgentState::Ready,
-        (Standing::Degraded, why) => AgentState::Degraded { why },
-        (Standing::Suspended | Standing::Broken, why) => AgentState::Suspended { why },
+fn run_state(hard: &HardAgent) -> AgentState {
+    match hard.cell.run_state() {
+        (RunState::Running, _) => AgentState::Ready,
+        (RunState::Degraded, why) => AgentState::Degraded { why },
+        (RunState::Suspended | RunState::Broken, why) => AgentState::Suspended { why },
     }
 }

@@ -1,4 +1,4 @@
-//! One turn of an agent, run where its class says.
+//! Runs one turn of an agent on the runtime of its class.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,32 +8,32 @@ use althing_protocol::contract::Observability;
 use tracing::Instrument as _;
 
 use super::*;
-use crate::kernel::Turns;
-use crate::kernel::slots::on_slots;
-use crate::memory::{Memory, Rule};
-use crate::syscalls::{self, Around};
+use crate::context::{self, CALL_CONTEXT, CallContext};
+use crate::kernel::TurnRuntimes;
+use crate::kernel::slots::run_on_slots;
+use crate::memory::{Memory, Rule, release};
 
 /// Counts a turn for as long as it lasts.
-struct Counted(Arc<Running>);
+struct TurnCount(Arc<RunningAgent>);
 
-impl Counted {
-    fn new(running: &Arc<Running>) -> Counted {
+impl TurnCount {
+    fn new(running: &Arc<RunningAgent>) -> TurnCount {
         running.turns.fetch_add(1, Ordering::Relaxed);
         running.total.fetch_add(1, Ordering::Relaxed);
-        Counted(running.clone())
+        TurnCount(running.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for TurnCount {
     fn drop(&mut self) {
         self.0.turns.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Work on another runtime that ends when nobody waits for it any more.
-struct Working<T>(tokio::task::JoinHandle<T>);
+/// A task on another runtime that is aborted on drop.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
 
-impl<T> Drop for Working<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -47,21 +47,21 @@ impl Host {
     pub async fn turn(&self, name: &str, turn: Turn, out: Output) -> Result<(), AgentError> {
         let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
         let agent = self.lock().get(name).cloned().ok_or_else(down)?;
-        let _counted = Counted::new(&agent);
-        // Nobody waits for it: it is turned away, and not begun.
-        agent.calls.allowance.check().map_err(|used_up| AgentError::Rejected(used_up.to_string()))?;
-        let (out, first) = out.watched();
+        let _count = TurnCount::new(&agent);
+        // Refused before the turn begins.
+        agent.calls.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
+        let (out, first) = out.timed();
         let place = turn.history.len() + 1;
         let Some(memory) = agent.grounded() else {
             let ended = self.run(name, &agent, turn, out).await;
             agent.note_first(first.after());
             return ended;
         };
-        let (holding, held) = out.clone().held();
+        let (gated, withheld) = out.clone().withholding();
         let notes = matches!(agent.runtime, Runtime::Model(_) | Runtime::Wasm(_));
         let rule = Rule { turn: place, begun_ms: memory.now_ms(), notes };
-        if let Err(error) = self.run(name, &agent, turn, holding).await {
-            // What an agent says of its failure cites nothing either.
+        if let Err(error) = self.run(name, &agent, turn, gated).await {
+            // The text of a failure carries no citations either.
             return Err(match error {
                 AgentError::Failed(why) | AgentError::Rejected(why)
                     if matches!(agent.runtime, Runtime::Wasm(_) | Runtime::Native(_)) =>
@@ -72,14 +72,14 @@ impl Host {
                 error => error,
             });
         }
-        for made in held.released(memory, rule).await? {
+        for made in release(&withheld, memory, rule).await? {
             out.send(made).await?;
         }
         agent.note_first(first.after());
         Ok(())
     }
 
-    /// What is given an agent's turns; none for control loops of hard real-time.
+    /// What runs an agent's turns; none for hard real-time control loops.
     #[must_use]
     pub fn agent(&self, name: &str) -> Option<Arc<dyn Agent>> {
         match &self.lock().get(name)?.runtime {
@@ -89,7 +89,7 @@ impl Host {
         }
     }
 
-    async fn run(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
+    async fn run(&self, name: &str, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
         // The names are those of OpenTelemetry's conventions for GenAI.
         let span = match agent.contract.observability {
             Observability::None => tracing::Span::none(),
@@ -102,19 +102,19 @@ impl Host {
                 althing.binding.hash = &*agent.binding.hash,
             ),
         };
-        let around = Around {
-            binding: agent.binding.hash.clone(),
+        let call_context = CallContext {
+            binding_hash: agent.binding.hash.clone(),
             principals: turn.parameters.principals.clone().into(),
             observability: agent.contract.observability,
         };
         let working = async {
-            syscalls::tell(&tracing::Span::current(), "gen_ai.input.messages", || turn.text());
+            context::record(&tracing::Span::current(), "gen_ai.input.messages", || turn.text());
             self.run_as(name, agent, turn, out).await
         };
-        syscalls::AROUND.scope(around, working).instrument(span).await
+        CALL_CONTEXT.scope(call_context, working).instrument(span).await
     }
 
-    async fn run_as(&self, name: &str, agent: &Arc<Running>, turn: Turn, out: Output) -> Result<(), AgentError> {
+    async fn run_as(&self, name: &str, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
         let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
         match (&agent.runtime, &self.scheduling) {
             (Runtime::Native(agent) | Runtime::Model(agent), None) => agent.turn(turn, out).await,
@@ -131,14 +131,14 @@ impl Host {
     }
 }
 
-impl Running {
+impl RunningAgent {
     /// The memory that every answer must cite, where the contract wants that.
     fn grounded(&self) -> Option<&Memory> {
         let wanted = self.contract.memory.as_ref().is_some_and(|memory| memory.require_grounding);
         self.calls.memory.as_ref().filter(|_| wanted)
     }
 
-    /// A turn's first output came after that; or none did.
+    /// Records the time until a turn's first output, if it had one.
     fn note_first(&self, first: Option<Duration>) {
         let Some(after) = first else { return };
         self.first.add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
@@ -146,7 +146,7 @@ impl Running {
             && after > Duration::from_millis(srt.ttft_ms)
         {
             self.late.fetch_add(1, Ordering::Relaxed);
-            // An aim that nobody asked for is counted, and is no reason for a warning.
+            // A default target is counted, but not warned about.
             if self.aim_is_stated {
                 tracing::warn!(after_ms = after.as_millis(), aim_ms = srt.ttft_ms, "a first output came late");
             }
@@ -154,10 +154,10 @@ impl Running {
     }
 }
 
-/// What a soft real-time turn that keeps a processor busy would wait for one. One whose first output would come too late,
-/// for those that wait before it, is refused at once: whoever asked can go elsewhere.
-fn refused(turns: &Turns, srt: &Srt) -> Option<AgentError> {
-    let expected = Duration::from_nanos(turns.slots.wait_ns(srt.priority));
+/// Refuses a soft real-time turn at once if the queue for a processor would make its first output late: the caller can use
+/// another node.
+fn refused(runtimes: &TurnRuntimes, srt: &Srt) -> Option<AgentError> {
+    let expected = Duration::from_nanos(runtimes.slots.expected_wait_ns(srt.priority));
     let aim = Duration::from_millis(srt.ttft_ms);
     (expected > aim).then(|| {
         AgentError::Failed(format!(
@@ -170,34 +170,34 @@ fn refused(turns: &Turns, srt: &Srt) -> Option<AgentError> {
     })
 }
 
-/// On the runtime of the contract's class. A soft real-time turn that keeps a processor busy, which WebAssembly does,
-/// runs on slots, by priority; what a delay-tolerant one runs is charged to its agent.
+/// Runs a turn on the runtime of its contract's class. A soft real-time turn that uses a processor (WebAssembly) runs on
+/// slots, by priority; the processor time of a delay-tolerant turn is charged to its agent.
 async fn scheduled(
     scheduling: &Scheduling,
-    running: &Running,
+    running: &RunningAgent,
     agent: Arc<dyn Agent>,
     turn: Turn,
     out: Output,
 ) -> Result<(), AgentError> {
-    let turns = &scheduling.kernel.turns;
+    let runtimes = &scheduling.kernel.runtimes;
     let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
-    let work = syscalls::AROUND.scope(syscalls::around(), work);
-    let mut working = Working(match (&running.runtime, &running.contract.class) {
+    let work = CALL_CONTEXT.scope(context::current(), work);
+    let mut working = AbortOnDrop(match (&running.runtime, &running.contract.class) {
         (Runtime::Wasm(_), Class::Srt(srt)) => {
-            if let Some(refused) = refused(turns, srt) {
+            if let Some(refused) = refused(runtimes, srt) {
                 return Err(refused);
             }
-            let (slots, priority, server) = (turns.slots.clone(), srt.priority, running.server.clone());
-            turns.soft().spawn(async move {
-                let ran = on_slots(&slots, priority, &server, work).await;
-                ran.unwrap_or_else(|crowded| Err(AgentError::Failed(format!("this node is crowded: {crowded}"))))
+            let (slots, priority, server) = (runtimes.slots.clone(), srt.priority, running.server.clone());
+            runtimes.soft().spawn(async move {
+                let ran = run_on_slots(&slots, priority, &server, work).await;
+                ran.unwrap_or_else(|full| Err(AgentError::Failed(format!("this node is crowded: {full}"))))
             })
         }
         (_, Class::Dt(_)) => {
-            let allowance = running.calls.allowance.clone();
-            turns.idle().spawn(async move { allowance.hold(work).await })
+            let budget = running.calls.budget.clone();
+            runtimes.idle().spawn(async move { budget.run(work).await })
         }
-        _ => turns.soft().spawn(work),
+        _ => runtimes.soft().spawn(work),
     });
     match (&mut working.0).await {
         Ok(ended) => ended,

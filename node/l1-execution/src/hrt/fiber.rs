@@ -1,4 +1,4 @@
-//! What an executor runs, and how it is interrupted.
+//! The interface of code that an executor runs and interrupts.
 
 /// Signals that a job reads, or writes, at most.
 pub const SIGNALS_MAX: usize = 32;
@@ -6,14 +6,14 @@ pub const SIGNALS_MAX: usize = 32;
 /// The numbers that a job reads, or writes; by place, unused places 0.
 pub type Values = [f64; SIGNALS_MAX];
 
-/// How far a job came.
+/// The progress of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// It was interrupted, and goes on when it is resumed.
+    /// It was interrupted, and continues when it is resumed.
     Interrupted,
-    /// It is done; what it wrote may be taken.
+    /// It is done; its outputs may be read.
     Done,
-    /// It failed, and can run no more jobs.
+    /// It failed, and cannot run another job.
     Failed(String),
 }
 
@@ -22,22 +22,22 @@ pub trait Fiber: Send {
     /// Begins a job, released `time_us` microseconds after the agent's first.
     fn begin(&mut self, inputs: &Values, time_us: u64);
 
-    /// Runs until the job ends, or its [`Interrupt`] strikes.
+    /// Runs until the job ends or is interrupted.
     fn resume(&mut self) -> Progress;
 
-    /// What the last job wrote.
+    /// The outputs of the last job.
     fn outputs(&self) -> &Values;
 }
 
-/// Strikes whatever fiber runs now; called from another thread, at any time.
+/// Interrupts the fiber that runs now; called from another thread, at any time.
 pub trait Interrupt: Send + Sync + 'static {
-    /// The fiber gives way as soon as it can.
+    /// Makes the fiber return as soon as possible.
     fn interrupt(&self);
 }
 
-/// Makes fibers of one agent; on ordinary threads.
+/// Instantiates the code of one agent, on ordinary threads.
 pub trait Template: Send + Sync + 'static {
-    /// A fiber in its first state.
+    /// A fiber in its initial state.
     ///
     /// # Errors
     /// The reason, for people.

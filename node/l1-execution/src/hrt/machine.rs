@@ -1,13 +1,13 @@
-//! Which job runs, until when, and what becomes of it: the decisions of a hard real-time executor, without a clock.
+//! The schedule of a hard real-time executor: which job runs, until when, and how it ends. Pure, without a clock.
 //!
-//! Jobs of one task run in the order of their release. A job whose deadline has passed before it begins is not begun:
-//! nobody waits for it any more, and it would only make others late.
+//! Jobs of one task run in the order of their release. A job whose deadline passes before it begins is dropped: its result
+//! is useless by then, and running it would delay other jobs.
 
 use std::collections::VecDeque;
 
 use crate::admission::Policy;
 
-/// What a task is, to the executor. Nanoseconds.
+/// The timing parameters of a task, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Params {
     /// Between two releases.
@@ -16,7 +16,7 @@ pub struct Params {
     pub deadline_ns: u64,
     /// What a job may run.
     pub budget_ns: u64,
-    /// Whether a job is released each period, or when one is asked for.
+    /// True: a job is released each period; false: on request (sporadic).
     pub periodic: bool,
 }
 
@@ -37,14 +37,14 @@ pub struct Job {
     pub used_ns: u64,
 }
 
-/// Why a job cannot be asked for.
+/// Why a sporadic job cannot be released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ArriveError {
-    /// As many as may wait, wait.
+    /// The queue of the task is full.
     #[error("too many jobs wait already")]
     Full,
-    /// There is no such task, or its jobs come by themselves.
-    #[error("no task takes jobs there")]
+    /// There is no such task, or it is periodic.
+    #[error("there is no sporadic task at that index")]
     NoTask,
 }
 
@@ -55,9 +55,9 @@ struct Task {
     next_ns: u64,
     numbers: u64,
     waiting: VecDeque<Job>,
-    /// Whether there is something that can run it.
+    /// Whether it has a fiber.
     ready: bool,
-    /// In the order in which tasks were put, as the analysis has them.
+    /// The order in which tasks were added, as in the analysis.
     order: u64,
 }
 
@@ -66,11 +66,11 @@ struct Task {
 pub struct Schedule {
     policy: Policy,
     tasks: Vec<Option<Task>>,
-    /// Tasks that were put so far.
-    put: u64,
+    /// Tasks that were added so far.
+    added: u64,
 }
 
-/// Jobs of one task that may wait, beyond those that its deadline allows for.
+/// Queued jobs of one task, beyond those that its deadline allows for.
 const WAITING_SPARE: u64 = 2;
 const WAITING_MAX: u64 = 64;
 
@@ -78,36 +78,37 @@ impl Schedule {
     /// Room for `places` tasks.
     #[must_use]
     pub fn new(policy: Policy, places: usize) -> Schedule {
-        Schedule { policy, tasks: (0..places).map(|_| None).collect(), put: 0 }
+        Schedule { policy, tasks: (0..places).map(|_| None).collect(), added: 0 }
     }
 
-    /// Puts a task in a free place; periodic jobs are released from `first_ns` on.
-    pub fn put(&mut self, place: usize, params: Params, first_ns: u64) {
+    /// Adds a task at a free index; periodic jobs are released from `first_ns` on.
+    pub fn add(&mut self, place: usize, params: Params, first_ns: u64) {
         let room = (params.deadline_ns / params.period_ns.max(1) + WAITING_SPARE).min(WAITING_MAX);
         let waiting = VecDeque::with_capacity(usize::try_from(room).unwrap_or_default());
-        self.tasks[place] = Some(Task { params, next_ns: first_ns, numbers: 0, waiting, ready: true, order: self.put });
-        self.put += 1;
+        self.tasks[place] =
+            Some(Task { params, next_ns: first_ns, numbers: 0, waiting, ready: true, order: self.added });
+        self.added += 1;
     }
 
-    /// Takes a task away.
-    pub fn take(&mut self, place: usize) {
+    /// Removes a task.
+    pub fn remove(&mut self, place: usize) {
         self.tasks[place] = None;
     }
 
-    /// Whether something can run the task's jobs; while it cannot, they wait.
+    /// Sets whether the task has a fiber; while it has none, its jobs wait.
     pub fn set_ready(&mut self, place: usize, ready: bool) {
         if let Some(task) = self.tasks[place].as_mut() {
             task.ready = ready;
         }
     }
 
-    /// Releases what is due, and gives up on what has not begun and is too late; `gone` is told of each job that
+    /// Releases the jobs that are due, and drops jobs that have not begun by their deadline; calls `gone` for each job that
     /// will not run.
     pub fn release(&mut self, now_ns: u64, mut gone: impl FnMut(usize, Job)) {
         for (place, task) in self.tasks.iter_mut().enumerate() {
             let Some(task) = task else { continue };
             loop {
-                // First what is too late, which makes room.
+                // Expired jobs first, which makes room.
                 while let Some(job) =
                     task.waiting.front().filter(|job| job.begun_ns.is_none() && job.deadline_ns <= now_ns)
                 {
@@ -129,7 +130,7 @@ impl Schedule {
         }
     }
 
-    /// Asks for a job of a sporadic task. It is released at once, or a period after the one before.
+    /// Releases a job of a sporadic task, at once or a period after the previous one.
     ///
     /// # Errors
     /// See [`ArriveError`].
@@ -146,13 +147,13 @@ impl Schedule {
         Ok(job.number)
     }
 
-    /// When something is released next, by itself.
+    /// The next periodic release.
     #[must_use]
     pub fn next_release(&self, now_ns: u64) -> Option<u64> {
         self.tasks.iter().flatten().filter_map(|task| task.next_release(now_ns)).min()
     }
 
-    /// The task whose job runs now.
+    /// The task to run now.
     #[must_use]
     pub fn choose(&self, now_ns: u64) -> Option<usize> {
         let ready = self.tasks.iter().enumerate().filter_map(|(place, task)| {
@@ -163,8 +164,8 @@ impl Schedule {
         ready.min().map(|(_, place)| place)
     }
 
-    /// The lesser runs first. Of two jobs with one deadline the one that has begun does; of two tasks with one period
-    /// the one that the analysis puts first does, whether the other has begun or not.
+    /// The smaller value runs first. Of jobs with equal deadlines the one that has begun runs first; of tasks with equal
+    /// periods the one that is first in the analysis, even if the other has begun.
     fn urgency(&self, task: &Task, job: &Job) -> (u64, u64, u64, u64) {
         match self.policy {
             Policy::Edf => (job.deadline_ns, u64::from(job.begun_ns.is_none()), job.release_ns, 0),
@@ -172,14 +173,14 @@ impl Schedule {
         }
     }
 
-    /// The job that a task has under way, or would begin.
+    /// The current or next job of a task.
     #[must_use]
     pub fn job(&self, place: usize) -> Option<&Job> {
         self.tasks[place].as_ref().and_then(|task| task.waiting.front())
     }
 
-    /// That job begins, or goes on, at `now_ns`; gives when it must be interrupted: when its budget is used up, or when
-    /// something more urgent is released. True: it begins.
+    /// Starts or continues that job at `now_ns`; gives the time at which it must be interrupted (its budget is exhausted, or
+    /// a more urgent job is released), and whether it starts.
     pub fn run(&mut self, place: usize, now_ns: u64) -> Option<(u64, bool)> {
         let policy = self.policy;
         let task = self.tasks[place].as_mut()?;
@@ -200,7 +201,7 @@ impl Schedule {
         Some((next.map_or(budget_ends, |next| next.min(budget_ends)), begins))
     }
 
-    /// A job ran for `used_ns` more; true when its budget is used up.
+    /// Charges `used_ns` to the job; true when its budget is exhausted.
     pub fn charge(&mut self, place: usize, used_ns: u64) -> bool {
         let Some(task) = self.tasks[place].as_mut() else { return false };
         let budget_ns = task.params.budget_ns;
@@ -209,14 +210,14 @@ impl Schedule {
         job.used_ns >= budget_ns
     }
 
-    /// The job is over, however it ended.
+    /// Removes the current job of a task.
     pub fn end(&mut self, place: usize) -> Option<Job> {
         self.tasks[place].as_mut().and_then(|task| task.waiting.pop_front())
     }
 }
 
 impl Task {
-    /// Rate monotonic: by period, then deadline, then the order in which they came.
+    /// Rate monotonic: by period, then deadline, then the order in which tasks were added.
     fn rank(&self) -> (u64, u64, u64, u64) {
         (self.params.period_ns, self.params.deadline_ns, self.order, 0)
     }
@@ -249,7 +250,7 @@ mod tests {
     /// Runs the schedule in a time that passes as it says; gives when each job was done.
     fn drive(policy: Policy, tasks: &[Params], wcet: &[u64], until: u64) -> BTreeMap<(usize, u64), u64> {
         let mut schedule = Schedule::new(policy, tasks.len());
-        tasks.iter().enumerate().for_each(|(place, params)| schedule.put(place, *params, 0));
+        tasks.iter().enumerate().for_each(|(place, params)| schedule.add(place, *params, 0));
         let (mut now, mut done) = (0, BTreeMap::new());
         while now < until {
             schedule.release(now, |_, _| {});
@@ -337,8 +338,8 @@ mod tests {
     #[test]
     fn a_job_is_interrupted_at_its_budget_or_for_one_that_is_more_urgent() {
         let mut schedule = Schedule::new(Policy::Edf, 2);
-        schedule.put(0, Params { period_ns: 100, deadline_ns: 100, budget_ns: 50, periodic: true }, 0);
-        schedule.put(1, TASK, 20);
+        schedule.add(0, Params { period_ns: 100, deadline_ns: 100, budget_ns: 50, periodic: true }, 0);
+        schedule.add(1, TASK, 20);
         schedule.release(0, |_, _| {});
         assert_eq!(schedule.run(0, 0), Some((20, true)));
         assert!(!schedule.charge(0, 20));
@@ -353,7 +354,7 @@ mod tests {
     #[test]
     fn what_is_too_late_is_not_begun_and_is_told() {
         let mut schedule = Schedule::new(Policy::Edf, 1);
-        schedule.put(0, TASK, 0);
+        schedule.add(0, TASK, 0);
         let mut gone = Vec::new();
         schedule.release(35, |_, job| gone.push(job.number));
         assert_eq!(gone, [0, 1, 2]);
@@ -368,7 +369,7 @@ mod tests {
     #[test]
     fn sporadic_jobs_keep_their_distance() {
         let mut schedule = Schedule::new(Policy::Rm, 1);
-        schedule.put(0, Params { periodic: false, ..TASK }, 0);
+        schedule.add(0, Params { periodic: false, ..TASK }, 0);
         assert_eq!(schedule.next_release(5), None);
         assert_eq!(schedule.arrive(0, 5), Ok(0));
         assert_eq!(schedule.arrive(0, 6), Ok(1));

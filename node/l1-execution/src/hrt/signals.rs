@@ -1,4 +1,4 @@
-//! Numbers that the agents of a node share: what sensors show, what actuators are told.
+//! Signals: numbers that the agents of a node share, such as sensor readings and actuator setpoints.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,13 +20,13 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// What it shows.
+    /// Its value.
     #[must_use]
     pub fn get(&self) -> f64 {
         f64::from_bits(self.value.load(Ordering::Acquire))
     }
 
-    /// Shows `value` from `now_ns` on.
+    /// Sets its value at `now_ns`.
     pub fn set(&self, value: f64, now_ns: u64) {
         self.value.store(value.to_bits(), Ordering::Release);
         self.set_ns.store(now_ns, Ordering::Release);
@@ -38,7 +38,7 @@ impl Signal {
 pub struct Input {
     /// The signal.
     pub signal: Arc<Signal>,
-    /// After how many nanoseconds without a word something else counts, and what; what was set last, where it is none.
+    /// The age in nanoseconds after which the fallback applies, and its value; none: the last value.
     pub fallback: Option<(u64, Option<f64>)>,
 }
 
@@ -57,12 +57,12 @@ impl Input {
     }
 }
 
-/// What a job reads, and whether something stood in for one of its inputs.
+/// The inputs of a job, and whether one of them is a fallback value.
 #[must_use]
 pub fn read(inputs: &[Input], now_ns: u64) -> (Values, bool) {
     let (mut values, mut fell_back) = ([0.0; SIGNALS_IN_A_JOB], false);
     for (value, input) in values.iter_mut().zip(inputs) {
-        // The time before the value: one that is being set is taken for older than it is, never for younger.
+        // The time is read before the value, so that a concurrent update can only look older than it is.
         let set_ns = input.signal.set_ns.load(Ordering::Acquire);
         *value = input.signal.get();
         let Some((after_ns, instead)) = input.fallback else { continue };
@@ -77,7 +77,7 @@ pub fn read(inputs: &[Input], now_ns: u64) -> (Values, bool) {
 /// The signals that an agent reads, and those that it writes.
 pub type Joined = (Vec<Arc<Signal>>, Vec<Arc<Signal>>);
 
-/// Why signals cannot be had.
+/// Why an agent cannot use signals.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignalError {
     /// Another agent writes it.
@@ -105,11 +105,10 @@ struct Entry {
 pub struct Signals(Mutex<BTreeMap<String, Entry>>);
 
 impl Signals {
-    /// The signals that an agent reads and writes, in their order; those that it writes nobody else may, until
-    /// [`Signals::leave`].
+    /// The signals that an agent reads and writes, in order; it is the only writer of its outputs until [`Signals::leave`].
     ///
     /// # Errors
-    /// See [`SignalError`]; then nothing has changed.
+    /// See [`SignalError`]; nothing changes then.
     pub fn join(&self, agent: &str, inputs: &[String], outputs: &[String]) -> Result<Joined, SignalError> {
         let mut all = self.lock();
         for name in outputs {

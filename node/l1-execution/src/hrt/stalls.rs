@@ -1,9 +1,9 @@
-//! When the machine itself stood still, as far as the sentinel saw.
+//! The stalls of the machine that the sentinel detected.
 
 use std::collections::VecDeque;
 
-/// Stalls that are remembered.
-const KEPT: usize = 256;
+/// The number of stalls that are kept.
+const STALLS_MAX: usize = 256;
 
 /// The last stalls, oldest first: `[from, to)` in nanoseconds.
 #[derive(Debug)]
@@ -11,20 +11,20 @@ pub struct Stalls(VecDeque<(u64, u64)>);
 
 impl Default for Stalls {
     fn default() -> Stalls {
-        Stalls(VecDeque::with_capacity(KEPT))
+        Stalls(VecDeque::with_capacity(STALLS_MAX))
     }
 }
 
 impl Stalls {
-    /// One more, later than all before.
+    /// Adds a stall, later than all before.
     pub fn push(&mut self, from_ns: u64, to_ns: u64) {
-        if self.0.len() == KEPT {
+        if self.0.len() == STALLS_MAX {
             self.0.pop_front();
         }
         self.0.push_back((from_ns, to_ns));
     }
 
-    /// How long the machine stood still between two moments.
+    /// The stalled time between two moments.
     #[must_use]
     pub fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
         let inside = |(begun, ended): &(u64, u64)| (*ended).min(to_ns).saturating_sub((*begun).max(from_ns));
@@ -33,8 +33,8 @@ impl Stalls {
 }
 
 impl Stalls {
-    /// How long the machine may have stood still between two moments, when each stall may have begun up to `unseen_ns`
-    /// before it was seen, and not before the one in front of it ended.
+    /// The longest possible stalled time between two moments, if each stall began up to `unseen_ns` before it was detected,
+    /// and not before the previous one ended.
     #[must_use]
     pub fn possibly_within(&self, from_ns: u64, to_ns: u64, unseen_ns: u64) -> u64 {
         let (mut sum, mut later) = (0, to_ns);
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(stalls.within(0, 100), 30);
         assert_eq!(stalls.within(15, 40), 15);
         assert_eq!(stalls.within(20, 30), 0);
-        (0..KEPT as u64).for_each(|n| stalls.push(100 + n, 101 + n));
-        assert_eq!(stalls.within(0, 1_000), KEPT as u64);
+        (0..STALLS_MAX as u64).for_each(|n| stalls.push(100 + n, 101 + n));
+        assert_eq!(stalls.within(0, 1_000), STALLS_MAX as u64);
     }
 }

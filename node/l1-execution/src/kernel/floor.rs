@@ -1,7 +1,7 @@
-//! Delay-tolerant work is never starved: where it wants to run and gets less than a twentieth of the machine, its
-//! threads run as any others until it had that.
+//! A minimum processor share for delay-tolerant work: if it is runnable and gets less than a twentieth of the machine, its
+//! threads run as ordinary threads until it had that share.
 //!
-//! `SCHED_IDLE` alone would give it three parts in a thousand beside one busy thread.
+//! `SCHED_IDLE` alone gives it 0.3 % beside one busy thread.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -13,13 +13,13 @@ use thread_priority::{
     thread_native_id,
 };
 
-/// How often it is looked at.
+/// The period of the checks.
 const WINDOW: Duration = Duration::from_secs(1);
-/// How often while it is helped.
+/// The period of the checks during a boost.
 const STEP: Duration = Duration::from_millis(10);
-/// For how long it is helped at most.
-const HELP_MAX: Duration = Duration::from_millis(250);
-/// Of the whole machine's time, one part of this: a little more than a twentieth, since helping takes time too.
+/// The longest boost.
+const BOOST_MAX: Duration = Duration::from_millis(250);
+/// The minimum share of the machine is 1 / this: a little more than a twentieth, since a boost takes time to start.
 const SHARE: u64 = 16;
 
 /// The threads of delay-tolerant work.
@@ -32,7 +32,7 @@ struct Thread {
     kernel_id: i32,
 }
 
-/// What some threads did so far, nanoseconds.
+/// Processor times of the threads so far, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Times {
     ran: u64,
@@ -40,22 +40,22 @@ struct Times {
     waited: u64,
 }
 
-/// How much more they are to run after a window in which they did that, nanoseconds.
-fn owed(before: Times, after: Times, window_ns: u64, cores: u64) -> u64 {
+/// How much running time is missing from the minimum share of a window, nanoseconds.
+fn deficit_ns(before: Times, after: Times, window_ns: u64, cores: u64) -> u64 {
     let (ran, waited) = (after.ran.saturating_sub(before.ran), after.waited.saturating_sub(before.waited));
     let share = window_ns.saturating_mul(cores) / SHARE;
-    // Who did not wait wanted nothing more.
+    // Threads that did not wait needed no more.
     share.saturating_sub(ran).min(waited)
 }
 
 impl Floor {
-    /// This thread is one of them.
+    /// Adds this thread.
     pub fn join(&self) {
         let thread = Thread { id: thread_native_id(), kernel_id: gettid().as_raw() };
         self.lock().push(thread);
     }
 
-    /// This thread ends.
+    /// Removes this thread.
     pub fn leave(&self) {
         let kernel_id = gettid().as_raw();
         self.lock().retain(|thread| thread.kernel_id != kernel_id);
@@ -73,21 +73,21 @@ impl Floor {
         all
     }
 
-    /// Gives the threads that policy; false when one could not have it.
-    fn give(&self, policy: NormalThreadSchedulePolicy) -> bool {
+    /// Sets the policy of all threads; false when one of them failed.
+    fn set_policy(&self, policy: NormalThreadSchedulePolicy) -> bool {
         let policy = ThreadSchedulePolicy::Normal(policy);
-        // Held while it is done: none of them ends meanwhile.
+        // Locked meanwhile: no thread ends.
         let threads = self.lock();
-        // Each of them, also where one cannot have it.
-        let give = |thread: &Thread| set_thread_priority_and_policy(thread.id, ThreadPriority::Min, policy).is_ok();
-        threads.iter().filter(|thread| !give(thread)).count() == 0
+        // All of them, even after a failure.
+        let set = |thread: &Thread| set_thread_priority_and_policy(thread.id, ThreadPriority::Min, policy).is_ok();
+        threads.iter().filter(|thread| !set(thread)).count() == 0
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Thread>> {
         self.0.lock().expect("no holder of the threads panics")
     }
 
-    /// Watches over them for as long as there is anybody else who holds them.
+    /// Checks periodically on a thread that ends with the last other owner.
     pub fn watch(self: &Arc<Floor>, cores: usize) -> io::Result<()> {
         let floor = Arc::downgrade(self);
         let watching = move || {
@@ -96,9 +96,9 @@ impl Floor {
                 std::thread::park_timeout(WINDOW);
                 let Some(floor) = floor.upgrade() else { return };
                 let now = floor.times();
-                let owed = owed(before, now, WINDOW.as_nanos() as u64, cores as u64);
-                if owed > 0 && !floor.help(now, owed) {
-                    tracing::info!("delay-tolerant work cannot be helped here: its threads must stay idle ones");
+                let deficit_ns = deficit_ns(before, now, WINDOW.as_nanos() as u64, cores as u64);
+                if deficit_ns > 0 && !floor.boost(now, deficit_ns) {
+                    tracing::info!("delay-tolerant threads cannot be boosted here; they stay in the idle class");
                     return;
                 }
                 before = floor.times();
@@ -107,14 +107,14 @@ impl Floor {
         std::thread::Builder::new().name("dt-floor".to_owned()).spawn(watching).map(drop)
     }
 
-    fn help(&self, from: Times, owed: u64) -> bool {
-        let helped = self.give(NormalThreadSchedulePolicy::Other);
+    fn boost(&self, from: Times, deficit_ns: u64) -> bool {
+        let boosted = self.set_policy(NormalThreadSchedulePolicy::Other);
         let mut waited = Duration::ZERO;
-        while helped && waited < HELP_MAX && self.times().ran.saturating_sub(from.ran) < owed {
+        while boosted && waited < BOOST_MAX && self.times().ran.saturating_sub(from.ran) < deficit_ns {
             std::thread::park_timeout(STEP);
             waited += STEP;
         }
-        self.give(NormalThreadSchedulePolicy::Idle) && helped
+        self.set_policy(NormalThreadSchedulePolicy::Idle) && boosted
     }
 }
 
@@ -127,11 +127,11 @@ mod tests {
     #[test]
     fn a_share_is_owed_to_who_waits_for_it() {
         let after = |ran, waited| Times { ran, waited };
-        assert_eq!(owed(after(0, 0), after(0, 0), S, 2), 0, "nobody wants anything");
-        assert_eq!(owed(after(0, 0), after(0, S), S, 2), S / 8);
-        assert_eq!(owed(after(0, 0), after(S / 16, S), S, 2), S / 16);
-        assert_eq!(owed(after(0, 0), after(S / 5, S), S, 2), 0, "it had more than that");
-        assert_eq!(owed(after(S, S), after(S, S + 5), S, 2), 5, "it waited for no more");
+        assert_eq!(deficit_ns(after(0, 0), after(0, 0), S, 2), 0, "nobody wants anything");
+        assert_eq!(deficit_ns(after(0, 0), after(0, S), S, 2), S / 8);
+        assert_eq!(deficit_ns(after(0, 0), after(S / 16, S), S, 2), S / 16);
+        assert_eq!(deficit_ns(after(0, 0), after(S / 5, S), S, 2), 0, "it had more than that");
+        assert_eq!(deficit_ns(after(S, S), after(S, S + 5), S, 2), 5, "it waited for no more");
     }
 
     #[test]
@@ -152,14 +152,14 @@ mod tests {
             let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name").1.split(' ').collect();
             fields[38].to_owned()
         };
-        assert!(floor.give(NormalThreadSchedulePolicy::Idle));
+        assert!(floor.set_policy(NormalThreadSchedulePolicy::Idle));
         assert_eq!(policy(), "5");
-        if floor.give(NormalThreadSchedulePolicy::Other) {
+        if floor.set_policy(NormalThreadSchedulePolicy::Other) {
             assert_eq!(policy(), "0");
         } else {
             althing_testing::lacking("an idle thread may not become another one here (RLIMIT_NICE)");
         }
-        assert!(floor.give(NormalThreadSchedulePolicy::Idle));
+        assert!(floor.set_policy(NormalThreadSchedulePolicy::Idle));
         assert_eq!(policy(), "5");
         stop.wait();
         thread.join().expect("no panic");

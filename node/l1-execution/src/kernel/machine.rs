@@ -1,4 +1,4 @@
-//! What was promised to whom, and what is refused and why; without a clock or a thread.
+//! The guarantees of one node, and refusals with their proofs. Pure: no clock, no thread.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use althing_protocol::contract::{Class, Contract, Grade, Hrt};
 
 use crate::admission::{Admitted, Config, Core, Hint, Reason, Rejected, Task, admit, bounds, share_ppm};
 
-/// What a filled page of a guest's memory may hold others up, nanoseconds for each MiB: one bulk memory instruction
-/// cannot be interrupted. Measured: 0.69 ms for 16 MiB.
+/// How long a guest's bulk memory instruction, which cannot be interrupted, may block other jobs; nanoseconds for each MiB.
+/// Measured: 0.69 ms for 16 MiB.
 const SECTION_NS_PER_MIB: u64 = 50_000;
 /// The least budget that a contract may name, nanoseconds.
 const BUDGET_NS_MIN: u64 = 10_000;
 const MIB: u64 = 1024 * 1024;
 
-/// The promises of one node.
+/// The admitted guarantees of one node.
 #[derive(Debug, Clone)]
 pub struct Plan {
     config: Config,
@@ -24,37 +24,37 @@ pub struct Plan {
 /// A refusal, with its proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// What was asked for, with what stopping it is charged.
+    /// The task, with the time charged for stopping it.
     pub asked: Task,
-    /// What does not hold, and where.
+    /// The condition that does not hold, and on which core.
     pub rejected: Rejected,
-    /// Who has promises on that core, and what.
+    /// The tasks admitted on that core, by name.
     pub held: Vec<(String, Task)>,
-    /// How much of what was asked for is what stopping a job is charged, nanoseconds.
+    /// The part of the budget that is charged for stopping a job, nanoseconds.
     pub charged_ns: u64,
-    /// What may be promised of a core, thousandths of thousandths.
+    /// The share of a core that may be guaranteed, parts per million.
     pub cap_ppm: u64,
 }
 
-/// A promise that was made, as it stands now: what came later may have made it looser, never looser than asked.
+/// A guarantee as it is now: later admissions may loosen it, up to what the contract asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Promise {
-    /// On which of the cores for hard real-time.
+pub struct Guarantee {
+    /// The index of the core among those for hard real-time.
     pub core: usize,
-    /// No job takes longer from its release, but for the machine's own stalls; nanoseconds.
+    /// The bound of response times, stalls of the machine excepted; nanoseconds.
     pub response_bound_ns: u64,
-    /// No two jobs differ by more in that; nanoseconds.
+    /// The bound of the jitter of response times; nanoseconds.
     pub jitter_bound_ns: u64,
 }
 
 impl Plan {
-    /// No promises yet.
+    /// An empty plan.
     #[must_use]
     pub fn new(config: Config, cores: usize) -> Plan {
         Plan { config, cores: vec![Core::default(); cores], names: vec![Vec::new(); cores] }
     }
 
-    /// Promises a hard real-time contract its deadlines, or refuses. `wake_ns` is charged for waking and for stopping.
+    /// Admits a hard real-time contract, or refuses it. `wake_ns` is charged for waking and for stopping.
     ///
     /// # Errors
     /// [`Refused`].
@@ -91,13 +91,13 @@ impl Plan {
         }
     }
 
-    /// Gives a promise, as it is, to another name; false when there is none.
+    /// Transfers a guarantee to another name; false when there is none.
     pub fn rename(&mut self, from: &str, to: &str) -> bool {
         let held = self.names.iter_mut().flatten().find(|held| *held == from);
         held.map(|held| to.clone_into(held)).is_some()
     }
 
-    /// Takes a promise back; false when there is none.
+    /// Releases a guarantee; false when there is none.
     pub fn release(&mut self, name: &str) -> bool {
         for (core, names) in self.cores.iter_mut().zip(&mut self.names) {
             if let Some(place) = names.iter().position(|held| held == name) {
@@ -109,20 +109,20 @@ impl Plan {
         false
     }
 
-    /// The promise to an agent.
+    /// The guarantee of an agent.
     #[must_use]
-    pub fn promise(&self, name: &str) -> Option<Promise> {
+    pub fn guarantee(&self, name: &str) -> Option<Guarantee> {
         for (core, (held, names)) in self.cores.iter().zip(&self.names).enumerate() {
             if let Some(place) = names.iter().position(|named| named == name) {
                 let deadline = held.tasks.get(place).map_or(0, |(task, _)| task.deadline_ns);
                 let bound = bounds(held, &self.config).and_then(|all| all.get(place).copied()).unwrap_or(deadline);
-                return Some(Promise { core, response_bound_ns: bound, jitter_bound_ns: bound });
+                return Some(Guarantee { core, response_bound_ns: bound, jitter_bound_ns: bound });
             }
         }
         None
     }
 
-    /// The share of each core that is promised, thousandths of thousandths.
+    /// The guaranteed share of each core, parts per million.
     #[must_use]
     pub fn shares_ppm(&self) -> Vec<u64> {
         let share = |core: &Core| core.tasks.iter().map(|(task, _)| share_ppm(task)).sum();
@@ -130,11 +130,11 @@ impl Plan {
     }
 }
 
-/// What the analysis is given: the budget and what it takes to stop a job at its end, the time to wake as blocking, and
-/// what cannot be interrupted.
+/// The task for the schedulability analysis: the budget with the cost of stopping a job, and the longest section that cannot
+/// be interrupted.
 fn task(contract: &Contract, hrt: &Hrt, wake_ns: u64) -> Task {
     let declared_ns = hrt.section_us.unwrap_or_default().saturating_mul(1_000);
-    // A contract's word is not taken for less than one bulk memory instruction can take.
+    // At least what one bulk memory instruction can take, whatever the contract declares.
     let section_ns = declared_ns.max(contract.memory_bytes().div_ceil(MIB).saturating_mul(SECTION_NS_PER_MIB));
     Task {
         // A section that begins within the budget may end beyond it.
@@ -147,19 +147,19 @@ fn task(contract: &Contract, hrt: &Hrt, wake_ns: u64) -> Task {
     }
 }
 
-/// The grade that a contract asks for: what is proved needs a machine that keeps to it, unless it says otherwise.
+/// The grade that a contract requires: hard real-time needs a machine that keeps its timing, unless the contract lowers it.
 #[must_use]
 pub fn grade_wanted(contract: &Contract) -> Grade {
     let least = if matches!(contract.class, Class::Hrt(_)) { Grade::B } else { Grade::C };
     contract.placement.min_grade.unwrap_or(least)
 }
 
-/// The worst grade that a machine was seen to have. One that flips between two under load is told of once.
+/// The worst grade that was measured. A grade that flips under load is logged once.
 #[derive(Debug, Default)]
-pub struct Worst(Option<Grade>);
+pub struct WorstGrade(Option<Grade>);
 
-impl Worst {
-    /// Takes the newest grade, and tells the log when it is worse than all before.
+impl WorstGrade {
+    /// Notes the newest grade; logs it when it is worse than all before.
     pub fn note(&mut self, grade: Grade) {
         let fell = self.0.is_some_and(|worst| grade > worst);
         if fell {
@@ -171,9 +171,9 @@ impl Worst {
     }
 }
 
-/// Nanoseconds as a person reads them.
+/// Formats nanoseconds for people.
 #[must_use]
-pub fn time(ns: u64) -> String {
+pub fn show_ns(ns: u64) -> String {
     let with = |value: f64, unit: &str| {
         let digits = if value >= 100.0 { 0 } else { 2 };
         let text = format!("{value:.digits$}");
@@ -188,21 +188,21 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-fn each(task: &Task) -> String {
-    format!("{} every {}, done within {}", time(task.wcet_ns), time(task.period_ns), time(task.deadline_ns))
+fn describe(task: &Task) -> String {
+    format!("{} every {}, done within {}", show_ns(task.wcet_ns), show_ns(task.period_ns), show_ns(task.deadline_ns))
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let share = |ppm: u64| format!("{:.3}", ppm as f64 / 1e6);
         writeln!(f, "its deadlines cannot be promised here")?;
-        writeln!(f, "  asked for  {}", each(&self.asked))?;
+        writeln!(f, "  asked for  {}", describe(&self.asked))?;
         let held: u64 = self.held.iter().map(|(_, task)| share_ppm(task)).sum();
         write!(f, "  core {}     {} of {} is promised", self.rejected.core, share(held), share(self.cap_ppm))?;
         for (name, task) in &self.held {
-            // The id of a reservation is its holder's business.
+            // The id of a reservation is private to its holder.
             let name = if name.contains(' ') { "a reservation" } else { name };
-            write!(f, "\n             {name}: {}", each(task))?;
+            write!(f, "\n             {name}: {}", describe(task))?;
         }
         let shown =
             |name: &'static str, held: &'_ str| if held.contains(' ') { name.to_owned() } else { held.to_owned() };
@@ -214,25 +214,25 @@ impl fmt::Display for Refused {
             }
             Reason::Demand { at_ns, excess_ns } => format!(
                 "in the {} after all are released at once, {} must be done: {} too much",
-                time(at_ns),
-                time(at_ns + excess_ns),
-                time(excess_ns)
+                show_ns(at_ns),
+                show_ns(at_ns + excess_ns),
+                show_ns(excess_ns)
             ),
             Reason::Response { task, deadline_ns, excess_ns } => format!(
                 "{} may take {}, and its deadline is {}",
                 whose(task),
-                time(deadline_ns + excess_ns),
-                time(deadline_ns)
+                show_ns(deadline_ns + excess_ns),
+                show_ns(deadline_ns)
             ),
             Reason::Jitter { task, bound_ns, wanted_ns } => {
                 format!(
                     "the response of {} may vary by {}, and it bears {}",
                     whose(task),
-                    time(bound_ns),
-                    time(wanted_ns)
+                    show_ns(bound_ns),
+                    show_ns(wanted_ns)
                 )
             }
-            Reason::TooComplex => "it would take too long, and nothing is promised without one".to_owned(),
+            Reason::TooComplex => "it would take too long, and nothing is admitted without a proof".to_owned(),
             Reason::NoCore => "this node keeps no core for hard real-time".to_owned(),
         };
         write!(f, "\n  proof      {proof}")?;
@@ -245,7 +245,7 @@ impl fmt::Display for Refused {
                 format!("a period of at least {} µs{too} is admitted", least.div_ceil(1_000))
             }
             Some(Hint::MaxWcetNs(_)) | None => {
-                "no budget and no period of it would be admitted; take away another agent".to_owned()
+                "no budget and no period of it would be admitted; remove another agent".to_owned()
             }
         };
         write!(f, "\n  what now   {hint}")
@@ -279,7 +279,7 @@ mod tests {
         let to = log.clone();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
         let told = |grades: &[Grade]| {
-            let mut worst = Worst::default();
+            let mut worst = WorstGrade::default();
             tracing::subscriber::with_default(subscriber, || grades.iter().for_each(|grade| worst.note(*grade)));
             let bytes = log.0.lock().expect("a log").clone();
             String::from_utf8(bytes).expect("text").lines().map(str::to_owned).collect::<Vec<_>>()

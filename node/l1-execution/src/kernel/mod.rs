@@ -1,14 +1,13 @@
-//! The scheduler of one node: what its machine can do, what was promised, and the threads that keep the promises.
+//! The scheduler of one node: the probed hardware, the admitted guarantees, and the threads that keep them.
 //!
-//! Hard real-time agents are admitted by proof ([`machine::Plan`]) and run on executors, one for each core that is kept
-//! for them. Soft real-time turns go by priority on a runtime of their own, delay-tolerant ones on threads that run when
-//! nothing else does.
+//! Hard real-time agents are admitted by proof ([`machine::Plan`]) and run on executors, one for each core that is
+//! reserved for them. Soft real-time turns run by priority on a runtime of their own, delay-tolerant turns on idle threads.
 
 mod floor;
 pub mod machine;
 pub mod reservations;
+mod runtimes;
 pub mod slots;
-mod turns;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,28 +20,29 @@ use tokio::sync::watch;
 
 use crate::admission::{Admitted, Config, Policy, Preemption};
 use crate::hrt::{
-    AgentCell, Executor, ExecutorConfig, Input, Interrupt, Leftover, Params, PutError, SignalError, Signals, Template,
+    AddError, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Interrupt, Params, SignalError, Signals,
+    Template,
 };
-use crate::realtime::{Ladder, Level, Machine, PROBE_SAMPLES, cores, now_ns, probe};
-use reservations::{Reservations, name_of};
+use crate::realtime::{HardwareProfile, Level, PROBE_SAMPLES, RtPriorities, cores, now_ns, probe};
+use reservations::{Reservations, plan_name};
 
-pub use machine::{Plan, Promise, Refused};
+pub use machine::{Guarantee, Plan, Refused};
 pub use reservations::LeaseError;
-pub use turns::Turns;
+pub use runtimes::TurnRuntimes;
 
-/// The share of a core that may be promised: beyond, the kernel's fair server takes its due.
+/// The share of a core that may be guaranteed: the rest belongs to the fair server of the Linux kernel.
 pub const CAP_PPM: u64 = 900_000;
-/// Between two probes of the machine.
+/// The time between two probes of the machine.
 const PROBE_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
 /// Wake-ups of a later probe.
-const PROBE_AGAIN: usize = 200;
+const REPROBE_SAMPLES: usize = 200;
 
-/// How a node schedules.
+/// The configuration of the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelConfig {
     /// Which hard real-time job runs first.
     pub policy: Policy,
-    /// Cores that are kept for hard real-time agents; the last ones.
+    /// The number of cores reserved for hard real-time agents; the last ones.
     pub hrt_cores: usize,
 }
 
@@ -52,7 +52,7 @@ impl Default for KernelConfig {
     }
 }
 
-/// Compiles hard real-time agents of one executor, and strikes them.
+/// Compiles the hard real-time agents of one executor, and interrupts them.
 pub trait HardRuntime: Interrupt {
     /// Compiles a module whose guests have at most that much memory.
     ///
@@ -70,7 +70,7 @@ pub enum AdmitError {
     /// Its deadlines cannot be proved.
     #[error("{0}")]
     Refused(Box<Refused>),
-    /// The machine is not what the contract asks for.
+    /// The machine's grade is below the contract's.
     #[error(
         "it asks for a machine of grade {wanted}, and this one has grade {has}: {why}. A contract whose placement says \
          `min_grade: {has}` is content with it"
@@ -83,41 +83,41 @@ pub enum AdmitError {
         /// Why it has that.
         why: String,
     },
-    /// The machine is not known yet.
+    /// The machine was not probed yet.
     #[error("this machine is still being probed; that takes a second")]
     NotProbed,
-    /// A signal is another agent's.
+    /// Another agent writes one of its signals.
     #[error("{0}")]
     Signal(#[from] SignalError),
     /// Its code cannot be run.
     #[error("{0}")]
     Code(String),
-    /// No threads can be had.
+    /// Threads cannot be started.
     #[error("no threads for hard real-time: {0}")]
     Threads(String),
 }
 
-/// Why nothing is reserved.
+/// Why a reservation fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReserveError {
-    /// The contract asks for nothing that could be held.
-    #[error("only hard real-time contracts can be reserved for: the others are promised nothing that could be held")]
+    /// The contract has no guarantee to reserve.
+    #[error("only hard real-time contracts can be reserved: the others have no guarantee")]
     NothingToHold,
     /// The contract is not admitted.
     #[error(transparent)]
     Admission(#[from] AdmitError),
-    /// The reservation is not held.
+    /// The reservation does not exist or may not be used.
     #[error(transparent)]
     Lease(#[from] LeaseError),
 }
 
-/// A hard real-time agent that runs.
-pub struct Hard {
+/// A running hard real-time agent.
+pub struct HardAgent {
     /// Its name.
     pub name: String,
     /// What is known of its jobs.
     pub cell: Arc<AgentCell>,
-    /// What it was promised when it was admitted.
+    /// The guarantee at its admission.
     pub admitted: Admitted,
     /// Its contract's class.
     pub class: Hrt,
@@ -126,52 +126,52 @@ pub struct Hard {
     place: usize,
 }
 
-struct Core {
+struct HrtCore {
     runtime: Arc<dyn HardRuntime>,
     executor: Executor,
-    leftover: Arc<Leftover>,
+    best_effort: Arc<BestEffortExecutor>,
 }
 
 /// The scheduler of one node.
 pub struct Kernel {
     config: KernelConfig,
-    ladder: Ladder,
+    priorities: RtPriorities,
     /// Cores that this process may use.
     cores: usize,
     /// The cores for hard real-time.
     hrt_cores: Vec<usize>,
-    machine: watch::Sender<Option<Machine>>,
+    hardware: watch::Sender<Option<HardwareProfile>>,
     plan: Mutex<Plan>,
-    /// Promises that are held for agents to come. Locked after the plan.
+    /// Guarantees reserved for agents that are not here yet. Locked after the plan.
     reservations: Mutex<Reservations>,
-    /// Which agents come to take which of them.
+    /// Which agents will take which reservations.
     claims: Mutex<BTreeMap<String, String>>,
-    running: Mutex<BTreeMap<usize, Arc<Core>>>,
+    running: Mutex<BTreeMap<usize, Arc<HrtCore>>>,
     make: MakeHard,
     signals: Arc<Signals>,
-    /// Where turns of soft real-time and delay-tolerant agents run.
-    pub turns: Turns,
+    /// The runtimes of soft real-time and delay-tolerant turns.
+    pub runtimes: TurnRuntimes,
 }
 
 impl Kernel {
-    /// Starts to probe the machine, and the threads for turns. Executors start with the first agent that needs them.
+    /// Starts probing the machine, and the runtimes for turns. Executors start with the first agent that needs them.
     ///
     /// # Errors
-    /// When no threads can be had.
+    /// When threads cannot be started.
     pub fn start(
         config: KernelConfig,
         make: impl Fn() -> Result<Arc<dyn HardRuntime>, String> + Send + Sync + 'static,
     ) -> io::Result<Arc<Kernel>> {
         let make: MakeHard = Arc::new(make);
-        let ladder = Ladder::find()?;
+        let priorities = RtPriorities::detect()?;
         let all = cores();
         let hrt_cores: Vec<usize> = all.iter().rev().take(config.hrt_cores).copied().collect();
         let proofs =
             Config { policy: config.policy, preemption: Preemption::Limited, cap_ppm: CAP_PPM, platform_ns: 0 };
         let kernel = Arc::new(Kernel {
             config,
-            ladder,
-            machine: watch::Sender::new(None),
+            priorities,
+            hardware: watch::Sender::new(None),
             plan: Mutex::new(Plan::new(proofs, hrt_cores.len())),
             reservations: Mutex::default(),
             claims: Mutex::default(),
@@ -180,25 +180,25 @@ impl Kernel {
             running: Mutex::default(),
             make,
             signals: Arc::default(),
-            turns: Turns::start(ladder, all.len())?,
+            runtimes: TurnRuntimes::start(priorities, all.len())?,
         });
-        kernel.probe_for_ever()?;
+        kernel.spawn_prober()?;
         Ok(kernel)
     }
 
     /// Probes on a thread of its own, which ends with the kernel.
-    fn probe_for_ever(self: &Arc<Kernel>) -> io::Result<()> {
-        let (ladder, core) = (self.ladder, self.hrt_cores.first().copied().unwrap_or_default());
+    fn spawn_prober(self: &Arc<Kernel>) -> io::Result<()> {
+        let (priorities, core) = (self.priorities, self.hrt_cores.first().copied().unwrap_or_default());
         let kernel = Arc::downgrade(self);
         let body = move || {
             let mut samples = PROBE_SAMPLES;
-            let mut worst = machine::Worst::default();
-            while let Ok(machine) = probe(ladder, core, samples) {
+            let mut worst = machine::WorstGrade::default();
+            while let Ok(hardware) = probe(priorities, core, samples) {
                 let Some(kernel) = kernel.upgrade() else { return };
-                kernel.machine.send_replace(Some(machine));
+                kernel.hardware.send_replace(Some(hardware));
                 drop(kernel);
-                worst.note(machine.grade);
-                samples = PROBE_AGAIN;
+                worst.note(hardware.grade);
+                samples = REPROBE_SAMPLES;
                 std::thread::park_timeout(PROBE_EVERY);
             }
         };
@@ -211,28 +211,28 @@ impl Kernel {
         self.cores
     }
 
-    /// What the machine can do, once that is known.
+    /// The probed hardware, once it is known.
     #[must_use]
-    pub fn machine(&self) -> Option<Machine> {
-        *self.machine.borrow()
+    pub fn hardware(&self) -> Option<HardwareProfile> {
+        *self.hardware.borrow()
     }
 
     /// Waits until the machine was probed.
-    pub async fn probed(&self) -> Option<Machine> {
-        let mut machine = self.machine.subscribe();
-        machine.wait_for(Option::is_some).await.ok().and_then(|machine| *machine)
+    pub async fn probed(&self) -> Option<HardwareProfile> {
+        let mut hardware = self.hardware.subscribe();
+        hardware.wait_for(Option::is_some).await.ok().and_then(|hardware| *hardware)
     }
 
-    /// What was promised to an agent, as it stands now.
+    /// The guarantee of an agent as it is now.
     #[must_use]
-    pub fn promise(&self, name: &str) -> Option<Promise> {
-        self.plan().promise(name)
+    pub fn guarantee(&self, name: &str) -> Option<Guarantee> {
+        self.plan().guarantee(name)
     }
 
-    /// The share of each hard real-time core that is promised, thousandths of thousandths.
+    /// The guaranteed share of each hard real-time core, parts per million.
     #[must_use]
     pub fn shares_ppm(&self) -> Vec<u64> {
-        self.expired().shares_ppm()
+        self.current_plan().shares_ppm()
     }
 
     /// The node's signals.
@@ -241,49 +241,49 @@ impl Kernel {
         &self.signals
     }
 
-    /// Admits a hard real-time agent and runs it, or refuses it with the proof; then nothing has changed.
+    /// Admits a hard real-time agent and runs it, or refuses it with the proof and changes nothing.
     ///
     /// # Errors
     /// See [`AdmitError`].
-    pub fn run_hard(&self, name: &str, contract: &Contract, class: &Hrt, module: &[u8]) -> Result<Hard, AdmitError> {
-        let machine = self.machine().ok_or(AdmitError::NotProbed)?;
+    pub fn run_hard(&self, name: &str, contract: &Contract, hrt: &Hrt, module: &[u8]) -> Result<HardAgent, AdmitError> {
+        let hardware = self.hardware().ok_or(AdmitError::NotProbed)?;
         let wanted = machine::grade_wanted(contract);
-        if machine.grade > wanted {
-            return Err(AdmitError::Grade { wanted, has: machine.grade, why: self.why(&machine) });
+        if hardware.grade > wanted {
+            return Err(AdmitError::Grade { wanted, has: hardware.grade, why: self.grade_reason(&hardware) });
         }
         let claim = self.claims.lock().expect("no holder of the claims panics").remove(name);
         let admitted = {
-            let mut plan = self.expired();
-            // What was held for it becomes its own, as it was proved, with nobody in between.
-            let taken = claim.as_ref().filter(|id| plan.rename(&name_of(id), name));
-            match taken.and_then(|_| plan.promise(name)) {
-                Some(Promise { core, response_bound_ns, jitter_bound_ns }) => {
+            let mut plan = self.current_plan();
+            // The reserved guarantee becomes its own in one step, as it was proved.
+            let claimed = claim.as_ref().filter(|id| plan.rename(&plan_name(id), name));
+            match claimed.and_then(|_| plan.guarantee(name)) {
+                Some(Guarantee { core, response_bound_ns, jitter_bound_ns }) => {
                     Admitted { core, response_bound_ns, jitter_bound_ns, test: "reserved" }
                 }
-                None => plan.admit(name, contract, class, machine.wake_ns()).map_err(AdmitError::Refused)?,
+                None => plan.admit(name, contract, hrt, hardware.wake_ns()).map_err(AdmitError::Refused)?,
             }
         };
-        let put = self.put(name, contract, class, module, admitted);
+        let started = self.start_agent(name, contract, hrt, module, admitted);
         let mut plan = self.plan();
-        match (&put, claim) {
-            (Ok(_), Some(id)) => self.held().taken(&id),
+        match (&started, claim) {
+            (Ok(_), Some(id)) => self.reservations().consume(&id),
             (Ok(_), None) => {}
-            // What was held stays held, until its time is over.
-            (Err(_), Some(id)) if self.held().is_held(&id, now_ns()) => drop(plan.rename(name, &name_of(&id))),
+            // The reservation stays until it expires.
+            (Err(_), Some(id)) if self.reservations().holds(&id, now_ns()) => drop(plan.rename(name, &plan_name(&id))),
             (Err(_), _) => drop(plan.release(name)),
         }
         drop(plan);
-        put
+        started
     }
 
-    fn put(
+    fn start_agent(
         &self,
         name: &str,
         contract: &Contract,
         class: &Hrt,
         module: &[u8],
         admitted: Admitted,
-    ) -> Result<Hard, AdmitError> {
+    ) -> Result<HardAgent, AdmitError> {
         let core = self.core(admitted.core)?;
         let template = core.runtime.template(module, contract.memory_bytes()).map_err(AdmitError::Code)?;
         let (inputs, outputs) = self.signals.join(name, &contract.signals.inputs, &contract.signals.outputs)?;
@@ -294,42 +294,42 @@ impl Kernel {
             periodic: class.arrival == Arrival::Periodic,
         };
         let inputs = Input::of(&contract.signals, inputs);
-        match core.executor.put(params, class.on_overrun, template, inputs, outputs) {
-            Ok(placed) => {
+        match core.executor.add(params, class.on_overrun, template, inputs, outputs) {
+            Ok(added) => {
                 let (class, signals) = (class.clone(), contract.signals.clone());
-                Ok(Hard { name: name.to_owned(), cell: placed.cell, admitted, class, signals, place: placed.place })
+                Ok(HardAgent { name: name.to_owned(), cell: added.cell, admitted, class, signals, place: added.place })
             }
             Err(error) => {
                 self.signals.leave(name, &contract.signals.inputs, &contract.signals.outputs);
                 Err(match error {
-                    PutError::Full => AdmitError::Threads(error.to_string()),
-                    PutError::Make(reason) => AdmitError::Code(reason),
+                    AddError::Full => AdmitError::Threads(error.to_string()),
+                    AddError::Make(reason) => AdmitError::Code(reason),
                 })
             }
         }
     }
 
-    /// Stops a hard real-time agent; its promise is free again.
-    pub async fn stop_hard(&self, hard: &Hard) {
+    /// Stops a hard real-time agent and releases its guarantee.
+    pub async fn stop_hard(&self, hard: &HardAgent) {
         let core = self.lock().get(&hard.admitted.core).cloned();
         if let Some(core) = core {
-            core.executor.take(hard.place).await;
-            core.leftover.take(&hard.cell).await;
+            core.executor.remove(hard.place).await;
+            core.best_effort.remove(&hard.cell).await;
         }
         hard.cell.end();
         self.signals.leave(&hard.name, &hard.signals.inputs, &hard.signals.outputs);
         self.plan().release(&hard.name);
     }
 
-    /// Asks a sporadic agent for a job.
-    pub fn arrive(&self, hard: &Hard) {
+    /// Releases a job of a sporadic agent.
+    pub fn arrive(&self, hard: &HardAgent) {
         if let Some(core) = self.lock().get(&hard.admitted.core) {
             core.executor.arrive(hard.place);
-            core.leftover.arrive(&hard.cell);
+            core.best_effort.arrive(&hard.cell);
         }
     }
 
-    /// Holds for `holder` what a hard real-time contract needs, for as long as `lease`; the first of two phases.
+    /// Reserves for `holder` what a hard real-time contract needs, for `lease`; the first of two phases.
     ///
     /// # Errors
     /// See [`ReserveError`].
@@ -341,16 +341,16 @@ impl Kernel {
         lease: Duration,
     ) -> Result<Admitted, ReserveError> {
         let Class::Hrt(class) = &contract.class else { return Err(ReserveError::NothingToHold) };
-        let machine = self.machine().ok_or(AdmitError::NotProbed)?;
+        let hardware = self.hardware().ok_or(AdmitError::NotProbed)?;
         let wanted = machine::grade_wanted(contract);
-        if machine.grade > wanted {
-            return Err(AdmitError::Grade { wanted, has: machine.grade, why: self.why(&machine) }.into());
+        if hardware.grade > wanted {
+            return Err(AdmitError::Grade { wanted, has: hardware.grade, why: self.grade_reason(&hardware) }.into());
         }
-        let mut plan = self.expired();
-        let mut held = self.held();
-        held.room(holder)?;
-        let admitted = plan.admit(&name_of(id), contract, class, machine.wake_ns()).map_err(AdmitError::Refused)?;
-        held.prepare(id, holder, contract.digest(), now_ns(), lease);
+        let mut plan = self.current_plan();
+        let mut reservations = self.reservations();
+        reservations.check_capacity(holder)?;
+        let admitted = plan.admit(&plan_name(id), contract, class, hardware.wake_ns()).map_err(AdmitError::Refused)?;
+        reservations.prepare(id, holder, contract.digest(), now_ns(), lease);
         Ok(admitted)
     }
 
@@ -359,87 +359,87 @@ impl Kernel {
     /// # Errors
     /// [`LeaseError::Unknown`].
     pub fn confirm(&self, id: &str, holder: PublicKey, lease: Duration) -> Result<(), LeaseError> {
-        self.held().confirm(id, holder, now_ns(), lease)
+        self.reservations().confirm(id, holder, now_ns(), lease)
     }
 
-    /// Gives a reservation back.
+    /// Cancels a reservation.
     ///
     /// # Errors
     /// [`LeaseError::Unknown`].
     pub fn cancel(&self, id: &str, holder: PublicKey) -> Result<(), LeaseError> {
         let mut plan = self.plan();
-        self.held().cancel(id, holder, now_ns())?;
-        plan.release(&name_of(id));
+        self.reservations().cancel(id, holder, now_ns())?;
+        plan.release(&plan_name(id));
         Ok(())
     }
 
-    /// The agent of that name, when it comes with that contract, is to take a reservation that was confirmed. It is
-    /// taken when the agent runs, and held as before when it does not.
+    /// The agent of that name will take a confirmed reservation when it starts with that contract. The reservation stays if
+    /// the agent does not start.
     ///
     /// # Errors
     /// See [`LeaseError`].
     pub fn claim(&self, id: &str, name: &str, contract: &Contract) -> Result<(), LeaseError> {
-        self.held().may_take(id, &contract.digest(), now_ns())?;
+        self.reservations().check_claim(id, &contract.digest(), now_ns())?;
         self.claims.lock().expect("no holder of the claims panics").insert(name.to_owned(), id.to_owned());
         Ok(())
     }
 
-    /// An agent that was to take a reservation does not come after all.
+    /// Undoes [`Kernel::claim`] for an agent that does not start.
     pub fn unclaim(&self, name: &str) {
         self.claims.lock().expect("no holder of the claims panics").remove(name);
     }
 
-    /// Reservations that are held now.
+    /// The number of reservations.
     #[must_use]
     pub fn reserved(&self) -> usize {
-        drop(self.expired());
-        self.held().len()
+        drop(self.current_plan());
+        self.reservations().len()
     }
 
-    /// The plan, without promises to nobody.
-    fn expired(&self) -> MutexGuard<'_, Plan> {
+    /// The plan without expired reservations.
+    fn current_plan(&self) -> MutexGuard<'_, Plan> {
         let mut plan = self.plan();
-        for id in self.held().expire(now_ns()) {
-            plan.release(&name_of(&id));
+        for id in self.reservations().expire(now_ns()) {
+            plan.release(&plan_name(&id));
         }
         plan
     }
 
-    /// Locked after the plan, where both are.
-    fn held(&self) -> MutexGuard<'_, Reservations> {
+    /// Locked after the plan where both are locked.
+    fn reservations(&self) -> MutexGuard<'_, Reservations> {
         self.reservations.lock().expect("no holder of the reservations panics")
     }
 
-    fn core(&self, at: usize) -> Result<Arc<Core>, AdmitError> {
+    fn core(&self, at: usize) -> Result<Arc<HrtCore>, AdmitError> {
         let mut running = self.lock();
         if let Some(core) = running.get(&at) {
             return Ok(core.clone());
         }
         let runtime = (self.make)().map_err(AdmitError::Code)?;
-        let leftover = Arc::new(Leftover::new(runtime.clone()));
+        let best_effort = Arc::new(BestEffortExecutor::new(runtime.clone()));
         let config = ExecutorConfig {
             policy: self.config.policy,
-            ladder: self.ladder,
+            priorities: self.priorities,
             core: self.hrt_cores.get(at).copied(),
             level: Level::Executor,
             interrupt: runtime.clone(),
-            leftover: Some(leftover.clone()),
+            best_effort: Some(best_effort.clone()),
         };
         let executor = Executor::start(&config).map_err(|error| AdmitError::Threads(error.to_string()))?;
-        let core = Arc::new(Core { runtime, executor, leftover });
+        let core = Arc::new(HrtCore { runtime, executor, best_effort });
         running.insert(at, core.clone());
         Ok(core)
     }
 
-    fn why(&self, machine: &Machine) -> String {
+    fn grade_reason(&self, hardware: &HardwareProfile) -> String {
         use crate::realtime::Privilege;
-        match machine.privilege {
+        match hardware.privilege {
             Privilege::None => {
                 "real-time scheduling is not permitted (run the node as root, or with `ulimit -r 95`)".to_owned()
             }
             Privilege::Full | Privilege::Limited => {
-                let late = machine::time(machine.wake_p999_ns);
-                format!("1 of 1,000 wake-ups comes {late} late or later")
+                let late = machine::show_ns(hardware.wake_p999_ns);
+                format!("1 of 1,000 wake-ups is late by {late} or more")
             }
         }
     }
@@ -448,7 +448,7 @@ impl Kernel {
         self.plan.lock().expect("no holder of the plan panics")
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<Core>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<HrtCore>>> {
         self.running.lock().expect("no holder of the cores panics")
     }
 }

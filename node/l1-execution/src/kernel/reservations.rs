@@ -1,7 +1,7 @@
-//! Promises that are held for somebody who has not sent an agent yet: in two phases, each with an end of its own.
+//! Reservations of guarantees for agents that are not here yet: a lease in two phases (prepare, confirm), each with a timeout.
 //!
-//! Pure: times are handed in. A reservation is a promise in the plan under a name that no agent has, until it is taken
-//! by an agent, cancelled, or over.
+//! Pure: times are parameters. A reservation is a guarantee in the plan under a name that no agent has, until an agent
+//! takes it, it is cancelled, or it expires.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use althing_protocol::{Digest, PublicKey};
 pub const RESERVATIONS_MAX: usize = 64;
 /// Of these, for one holder.
 pub const RESERVATIONS_OF_ONE_MAX: usize = 16;
-/// How long one that was not confirmed may last.
+/// The longest lease of an unconfirmed reservation.
 pub const PREPARED_MAX: Duration = Duration::from_secs(60);
-/// How long one that was confirmed may last, from when it was confirmed last.
+/// The longest lease of a confirmed reservation, from its last confirmation.
 pub const CONFIRMED_MAX: Duration = Duration::from_secs(600);
 
-/// Why a reservation is not made, kept or taken.
+/// Why a reservation is not made, renewed or taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseError {
-    /// There is none of that id for that holder: never made, taken, cancelled, or over.
+    /// The holder has no such reservation: never made, taken, cancelled, or expired.
     #[error("there is no such reservation: it was taken, cancelled, or its time was over")]
     Unknown,
     /// There are too many.
@@ -36,22 +36,22 @@ pub enum LeaseError {
     AnotherContract,
 }
 
-/// One promise that is held.
+/// One reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Held {
+struct Reservation {
     holder: PublicKey,
     contract: Digest,
     until_ns: u64,
     confirmed: bool,
 }
 
-/// The promises that are held.
+/// The reservations of a node.
 #[derive(Debug, Default)]
-pub struct Reservations(BTreeMap<String, Held>);
+pub struct Reservations(BTreeMap<String, Reservation>);
 
-/// The name of a reservation in the plan: no agent's name has a blank.
+/// The name of a reservation in the plan; names of agents hold no blank.
 #[must_use]
-pub fn name_of(id: &str) -> String {
+pub fn plan_name(id: &str) -> String {
     format!("reserved {id}")
 }
 
@@ -60,11 +60,11 @@ fn until(now_ns: u64, lease: Duration, most: Duration) -> u64 {
 }
 
 impl Reservations {
-    /// Whether one more may be held for `holder`.
+    /// Checks that `holder` may make one more.
     ///
     /// # Errors
     /// [`LeaseError::TooMany`].
-    pub fn room(&self, holder: PublicKey) -> Result<(), LeaseError> {
+    pub fn check_capacity(&self, holder: PublicKey) -> Result<(), LeaseError> {
         let own = self.0.values().filter(|held| held.holder == holder).count();
         if own >= RESERVATIONS_OF_ONE_MAX {
             return Err(LeaseError::TooMany(RESERVATIONS_OF_ONE_MAX));
@@ -72,13 +72,13 @@ impl Reservations {
         if self.0.len() >= RESERVATIONS_MAX { Err(LeaseError::TooMany(RESERVATIONS_MAX)) } else { Ok(()) }
     }
 
-    /// Holds one; how long it lasts, from `now_ns`, is at most [`PREPARED_MAX`].
+    /// Makes one; it expires after `lease`, at most [`PREPARED_MAX`].
     pub fn prepare(&mut self, id: &str, holder: PublicKey, contract: Digest, now_ns: u64, lease: Duration) {
         let until_ns = until(now_ns, lease, PREPARED_MAX);
-        self.0.insert(id.to_owned(), Held { holder, contract, until_ns, confirmed: false });
+        self.0.insert(id.to_owned(), Reservation { holder, contract, until_ns, confirmed: false });
     }
 
-    /// Confirms one, or makes one that was confirmed last longer; at most [`CONFIRMED_MAX`] from `now_ns`.
+    /// Confirms or renews one; it expires after `lease`, at most [`CONFIRMED_MAX`].
     ///
     /// # Errors
     /// [`LeaseError::Unknown`].
@@ -89,7 +89,7 @@ impl Reservations {
         Ok(())
     }
 
-    /// Gives one back.
+    /// Cancels one.
     ///
     /// # Errors
     /// [`LeaseError::Unknown`].
@@ -99,11 +99,11 @@ impl Reservations {
         Ok(())
     }
 
-    /// Whether an agent of that contract may take one.
+    /// Checks that an agent of that contract may take one.
     ///
     /// # Errors
     /// See [`LeaseError`].
-    pub fn may_take(&self, id: &str, contract: &Digest, now_ns: u64) -> Result<(), LeaseError> {
+    pub fn check_claim(&self, id: &str, contract: &Digest, now_ns: u64) -> Result<(), LeaseError> {
         let held = self.0.get(id).filter(|held| held.until_ns > now_ns).ok_or(LeaseError::Unknown)?;
         match held {
             held if !held.confirmed => Err(LeaseError::NotConfirmed),
@@ -112,18 +112,18 @@ impl Reservations {
         }
     }
 
-    /// One was taken.
-    pub fn taken(&mut self, id: &str) {
+    /// Removes one that an agent took.
+    pub fn consume(&mut self, id: &str) {
         self.0.remove(id);
     }
 
-    /// Whether one is held still.
+    /// Whether one exists.
     #[must_use]
-    pub fn is_held(&self, id: &str, now_ns: u64) -> bool {
+    pub fn holds(&self, id: &str, now_ns: u64) -> bool {
         self.0.get(id).is_some_and(|held| held.until_ns > now_ns)
     }
 
-    /// Takes away what is over; the ids.
+    /// Removes expired ones; gives their ids.
     pub fn expire(&mut self, now_ns: u64) -> Vec<String> {
         let over: Vec<String> =
             self.0.iter().filter(|(_, held)| held.until_ns <= now_ns).map(|(id, _)| id.clone()).collect();
@@ -131,19 +131,19 @@ impl Reservations {
         over
     }
 
-    /// How many are held.
+    /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none is held.
+    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    fn of(&mut self, id: &str, holder: PublicKey, now_ns: u64) -> Result<&mut Held, LeaseError> {
+    fn of(&mut self, id: &str, holder: PublicKey, now_ns: u64) -> Result<&mut Reservation, LeaseError> {
         let held = self.0.get_mut(id).filter(|held| held.holder == holder && held.until_ns > now_ns);
         held.ok_or(LeaseError::Unknown)
     }
@@ -166,13 +166,13 @@ mod tests {
     fn each_phase_ends_by_itself() {
         let mut all = Reservations::default();
         all.prepare("a", key(1), [0; 32], 0, 10 * SECOND);
-        assert_eq!(all.may_take("a", &[0; 32], 1), Err(LeaseError::NotConfirmed));
+        assert_eq!(all.check_claim("a", &[0; 32], 1), Err(LeaseError::NotConfirmed));
         assert_eq!(all.confirm("a", key(2), 1, SECOND), Err(LeaseError::Unknown), "another's");
         assert_eq!(all.confirm("a", key(1), 9_000_000_000, 100 * SECOND), Ok(()));
         assert!(all.expire(10_000_000_000).is_empty());
-        assert_eq!(all.may_take("a", &[1; 32], 10_000_000_000), Err(LeaseError::AnotherContract));
+        assert_eq!(all.check_claim("a", &[1; 32], 10_000_000_000), Err(LeaseError::AnotherContract));
         assert_eq!(all.expire(109_000_000_000), ["a"]);
-        assert_eq!(all.may_take("a", &[0; 32], 1), Err(LeaseError::Unknown));
+        assert_eq!(all.check_claim("a", &[0; 32], 1), Err(LeaseError::Unknown));
         // What is over counts as gone before anybody took it away.
         all.prepare("b", key(1), [0; 32], 0, SECOND);
         assert_eq!(all.confirm("b", key(1), 1_000_000_000, SECOND), Err(LeaseError::Unknown));
@@ -187,10 +187,10 @@ mod tests {
         let mut all = Reservations::default();
         all.prepare("a", key(1), [7; 32], 0, SECOND);
         all.confirm("a", key(1), 0, SECOND).expect("held");
-        assert_eq!(all.may_take("a", &[7; 32], 0), Ok(()));
-        assert!(all.is_held("a", 0));
-        all.taken("a");
-        assert_eq!(all.may_take("a", &[7; 32], 0), Err(LeaseError::Unknown));
+        assert_eq!(all.check_claim("a", &[7; 32], 0), Ok(()));
+        assert!(all.holds("a", 0));
+        all.consume("a");
+        assert_eq!(all.check_claim("a", &[7; 32], 0), Err(LeaseError::Unknown));
         all.prepare("b", key(1), [7; 32], 0, SECOND);
         assert_eq!(all.cancel("b", key(2), 0), Err(LeaseError::Unknown));
         assert_eq!(all.cancel("b", key(1), 0), Ok(()));
@@ -202,10 +202,10 @@ mod tests {
         let mut all = Reservations::default();
         for place in 0..RESERVATIONS_MAX {
             let holder = key(u8::try_from(place / RESERVATIONS_OF_ONE_MAX).expect("small"));
-            all.room(holder).expect("there is room");
+            all.check_capacity(holder).expect("there is room");
             all.prepare(&place.to_string(), holder, [0; 32], 0, SECOND);
         }
-        assert_eq!(all.room(key(0)), Err(LeaseError::TooMany(RESERVATIONS_OF_ONE_MAX)));
-        assert_eq!(all.room(key(100)), Err(LeaseError::TooMany(RESERVATIONS_MAX)));
+        assert_eq!(all.check_capacity(key(0)), Err(LeaseError::TooMany(RESERVATIONS_OF_ONE_MAX)));
+        assert_eq!(all.check_capacity(key(100)), Err(LeaseError::TooMany(RESERVATIONS_MAX)));
     }
 }

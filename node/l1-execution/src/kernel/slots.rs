@@ -1,4 +1,4 @@
-//! Who may keep a processor busy: soft real-time turns take slots by priority, then by what their agents had already.
+//! Slots for processor-bound soft real-time turns, given by priority, then by the bandwidth that their agents used.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,16 +11,16 @@ use tokio::sync::oneshot;
 
 use crate::realtime::{now_ns, ran_ns};
 
-/// Turns that wait for a slot.
+/// Queued turns.
 const WAITING_MAX: usize = 4_096;
-/// How much an agent runs in each period before others of its priority go first.
+/// The processor time that an agent gets in each period before others of its priority go first.
 const BANDWIDTH_NS: u64 = 20_000_000;
 /// That period, nanoseconds.
 const PERIOD_NS: u64 = 100_000_000;
 
-/// What an agent was given of the processors: a constant-bandwidth server (Abeni and Buttazzo, RTSS 1998). Among agents
-/// of one priority the earliest deadline goes first, and each [`BANDWIDTH_NS`] of running puts it off by a period: one
-/// that runs on and on is overtaken by one that seldom runs.
+/// A constant-bandwidth server (Abeni and Buttazzo, RTSS 1998). Among agents of one priority the earliest deadline goes
+/// first, and each [`BANDWIDTH_NS`] of running time postpones it by a period: an agent that runs all the time is overtaken
+/// by one that runs seldom.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Bandwidth {
     deadline_ns: u64,
@@ -28,34 +28,34 @@ struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// A turn comes while none was waiting or running.
-    fn comes(&mut self, now_ns: u64) {
-        // What is left may be used until the deadline only at the server's own rate.
+    /// A turn is enqueued while the server is idle.
+    fn enqueue(&mut self, now_ns: u64) {
+        // The remaining budget may be used before the deadline only at the server's rate.
         let until_ns = self.deadline_ns.saturating_sub(now_ns);
         if u128::from(self.left_ns) * u128::from(PERIOD_NS) >= u128::from(until_ns) * u128::from(BANDWIDTH_NS) {
             *self = Bandwidth { deadline_ns: now_ns.saturating_add(PERIOD_NS), left_ns: BANDWIDTH_NS };
         }
     }
 
-    /// A turn ran. What it ran while nobody waited is held against nobody.
-    fn ran(&mut self, mut ns: u64, now_ns: u64, somebody_waits: bool) {
+    /// Charges running time. Time that was run without contention does not postpone the deadline beyond one period.
+    fn charge(&mut self, mut ns: u64, now_ns: u64, contended: bool) {
         while ns >= self.left_ns {
             ns -= self.left_ns;
             self.left_ns = BANDWIDTH_NS;
             self.deadline_ns = self.deadline_ns.saturating_add(PERIOD_NS);
         }
         self.left_ns -= ns;
-        if !somebody_waits {
+        if !contended {
             self.deadline_ns = self.deadline_ns.min(now_ns.saturating_add(PERIOD_NS));
         }
     }
 }
 
-/// The bandwidth of one agent, and how many of its turns use it.
+/// The bandwidth of one agent, and the number of its turns.
 #[derive(Debug, Clone, Default)]
-pub struct Server(Arc<Mutex<(Bandwidth, usize)>>);
+pub struct BandwidthServer(Arc<Mutex<(Bandwidth, usize)>>);
 
-impl Server {
+impl BandwidthServer {
     fn lock(&self) -> MutexGuard<'_, (Bandwidth, usize)> {
         self.0.lock().expect("no holder of a bandwidth panics")
     }
@@ -63,60 +63,60 @@ impl Server {
 
 /// Slots for turns that keep a processor busy, given by priority, then by deadline, then by age.
 #[derive(Clone)]
-pub struct Slots(Arc<Mutex<Waiting>>);
+pub struct Slots(Arc<Mutex<SlotQueue>>);
 
-/// Who goes first: the higher priority, then the earlier deadline.
+/// The order of the queue: the higher priority, then the earlier deadline.
 type Rank = (Reverse<u8>, u64);
 
-struct Waiting {
+struct SlotQueue {
     all: usize,
     free: usize,
     number: u64,
-    /// How long a slot is held before it is given on; a moving average in nanoseconds.
+    /// The moving average of how long a slot is held, nanoseconds.
     held_ns: f64,
     queue: BTreeMap<(Rank, u64), oneshot::Sender<Slot>>,
 }
 
-/// There is no room to wait.
+/// The queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{WAITING_MAX} turns wait already")]
-pub struct Crowded;
+pub struct QueueFull;
 
-/// A slot that is held; dropping it gives it on.
+/// A slot; on drop it goes to the next turn in the queue.
 struct Slot(Slots);
 
 impl Slots {
-    /// That many at once.
+    /// `free` slots.
     #[must_use]
     pub fn new(free: usize) -> Slots {
-        Slots(Arc::new(Mutex::new(Waiting { all: free, free, number: 0, held_ns: 0.0, queue: BTreeMap::new() })))
+        Slots(Arc::new(Mutex::new(SlotQueue { all: free, free, number: 0, held_ns: 0.0, queue: BTreeMap::new() })))
     }
 
     /// Waits for a slot.
-    async fn take(&self, rank: Rank) -> Result<Slot, Crowded> {
+    async fn take(&self, rank: Rank) -> Result<Slot, QueueFull> {
         let given = {
             let mut waiting = self.lock();
             if waiting.free > 0 {
                 waiting.free -= 1;
                 return Ok(Slot(self.clone()));
             }
-            // Who gave up waiting makes room.
+            // Cancelled waiters make room.
             waiting.queue.retain(|_, sender| !sender.is_closed());
             if waiting.queue.len() == WAITING_MAX {
-                return Err(Crowded);
+                return Err(QueueFull);
             }
             let (give, given) = oneshot::channel();
             waiting.number += 1;
-            let place = (rank, waiting.number);
-            waiting.queue.insert(place, give);
+            let key = (rank, waiting.number);
+            waiting.queue.insert(key, give);
             given
         };
-        given.await.map_err(|_| Crowded)
+        given.await.map_err(|_| QueueFull)
     }
 
-    /// What a turn of `priority` that came now would wait for a slot, nanoseconds.
+    /// The expected wait for a slot of a new turn of `priority`, nanoseconds.
     #[must_use]
-    pub fn wait_ns(&self, priority: u8) -> u64 {
+    pub fn expected_wait_ns(&self, priority: u8) -> u64 {
         let waiting = self.lock();
         if waiting.free > 0 {
             return 0;
@@ -129,13 +129,13 @@ impl Slots {
         wait
     }
 
-    /// Turns that wait for a slot.
+    /// The number of turns that wait for a slot.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().queue.values().filter(|sender| !sender.is_closed()).count()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, SlotQueue> {
         self.0.lock().expect("no holder of the slots panics")
     }
 }
@@ -153,76 +153,76 @@ impl Drop for Slot {
             None => waiting.free += 1,
             Some((_, sender)) => {
                 drop(waiting);
-                // A slot that nobody takes any more comes back here.
+                // If the receiver is gone, dropping the slot runs this again.
                 drop(sender.send(Slot(self.0.clone())));
             }
         }
     }
 }
 
-/// The place of one turn among those that keep processors busy, for as long as the turn lasts.
-struct Place {
+/// The place of one processor-bound turn in the queue, for as long as the turn lasts.
+struct Ticket {
     slots: Slots,
     priority: u8,
-    server: Server,
+    server: BandwidthServer,
     /// The slot, and since when it is held.
     slot: Mutex<Option<(Slot, u64)>>,
 }
 
-/// Runs a turn that keeps a processor busy, on slots: whenever it waits, or yields, others have its slot, and it goes on
-/// when it is its turn again.
+/// Runs a processor-bound turn on slots: it releases its slot whenever it waits, or yields to a turn before it, and acquires
+/// one again to continue.
 ///
 /// # Errors
-/// [`Crowded`], before anything ran.
-pub async fn on_slots<T>(
+/// [`QueueFull`], before the turn starts.
+pub async fn run_on_slots<T>(
     slots: &Slots,
     priority: u8,
-    server: &Server,
+    server: &BandwidthServer,
     work: impl Future<Output = T>,
-) -> Result<T, Crowded> {
-    let place = Place::take(slots, priority, server).await?;
+) -> Result<T, QueueFull> {
+    let ticket = Ticket::take(slots, priority, server).await?;
     let mut work = std::pin::pin!(work);
-    let woken = Arc::<Woken>::default();
+    let woken = Arc::<WakeFlag>::default();
     let waker = futures::task::waker(woken.clone());
     loop {
         let before = ran_ns();
         let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
         // One poll is on one thread.
-        place.ran(ran_ns().saturating_sub(before));
+        ticket.charge(ran_ns().saturating_sub(before));
         if let Poll::Ready(done) = polled {
             return Ok(done);
         }
         if woken.is.swap(false, Ordering::AcqRel) {
-            // It only yields: the runtime's other tasks go on, and whoever goes first has the slot.
+            // It only yielded: other tasks of the runtime run, and a turn before it gets the slot.
             tokio::task::yield_now().await;
-            if !place.gives_way() {
+            if !ticket.should_yield() {
                 continue;
             }
-            place.give();
+            ticket.release();
         } else {
-            place.give();
+            ticket.release();
             woken.wait().await;
         }
-        // Where there is no room to wait, it goes on: so many wait that nobody would notice.
-        let _ = place.again().await;
+        // With a full queue it continues without a slot.
+        let _ = ticket.acquire().await;
     }
 }
 
-/// Wakes whoever waits for a turn that can go on.
+/// Remembers that a turn was woken.
 #[derive(Default)]
-struct Woken {
+struct WakeFlag {
     is: AtomicBool,
     waiting: AtomicWaker,
 }
 
-impl ArcWake for Woken {
-    fn wake_by_ref(woken: &Arc<Woken>) {
+impl ArcWake for WakeFlag {
+    fn wake_by_ref(woken: &Arc<WakeFlag>) {
         woken.is.store(true, Ordering::Release);
         woken.waiting.wake();
     }
 }
 
-impl Woken {
+impl WakeFlag {
     async fn wait(&self) {
         std::future::poll_fn(|cx| {
             self.waiting.register(cx.waker());
@@ -232,45 +232,45 @@ impl Woken {
     }
 }
 
-impl Place {
-    async fn take(slots: &Slots, priority: u8, server: &Server) -> Result<Place, Crowded> {
+impl Ticket {
+    async fn take(slots: &Slots, priority: u8, server: &BandwidthServer) -> Result<Ticket, QueueFull> {
         {
             let mut held = server.lock();
             if held.1 == 0 {
-                held.0.comes(now_ns());
+                held.0.enqueue(now_ns());
             }
             held.1 += 1;
         }
-        let place = Place { slots: slots.clone(), priority, server: server.clone(), slot: Mutex::default() };
-        place.again().await?;
-        Ok(place)
+        let ticket = Ticket { slots: slots.clone(), priority, server: server.clone(), slot: Mutex::default() };
+        ticket.acquire().await?;
+        Ok(ticket)
     }
 
     fn rank(&self) -> Rank {
         (Reverse(self.priority), self.server.lock().0.deadline_ns)
     }
 
-    async fn again(&self) -> Result<(), Crowded> {
+    async fn acquire(&self) -> Result<(), QueueFull> {
         let slot = self.slots.take(self.rank()).await?;
-        *self.held() = Some((slot, now_ns()));
+        *self.lock() = Some((slot, now_ns()));
         Ok(())
     }
 
-    fn ran(&self, ns: u64) {
-        let somebody_waits = self.slots.waiting() > 0;
-        self.server.lock().0.ran(ns, now_ns(), somebody_waits);
+    fn charge(&self, ns: u64) {
+        let contended = self.slots.waiting() > 0;
+        self.server.lock().0.charge(ns, now_ns(), contended);
     }
 
-    /// Does somebody wait who does not go after it?
-    fn gives_way(&self) -> bool {
+    /// Whether a turn of the same or a higher rank waits.
+    fn should_yield(&self) -> bool {
         let rank = self.rank();
         let waiting = self.slots.lock();
         let mut waits = waiting.queue.iter().filter(|(_, sender)| !sender.is_closed());
         waits.next().is_some_and(|((first, _), _)| *first <= rank)
     }
 
-    fn give(&self) {
-        if let Some((slot, since)) = self.held().take() {
+    fn release(&self) {
+        if let Some((slot, since)) = self.lock().take() {
             let held = now_ns().saturating_sub(since) as f64;
             let mut waiting = self.slots.lock();
             waiting.held_ns += (held - waiting.held_ns) / 8.0;
@@ -279,14 +279,14 @@ impl Place {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<(Slot, u64)>> {
+    fn lock(&self) -> MutexGuard<'_, Option<(Slot, u64)>> {
         self.slot.lock().expect("no holder of a slot panics")
     }
 }
 
-impl Drop for Place {
+impl Drop for Ticket {
     fn drop(&mut self) {
-        self.give();
+        self.release();
         self.server.lock().1 -= 1;
     }
 }
@@ -354,7 +354,7 @@ mod tests {
         times: usize,
         slots: Slots,
         priority: u8,
-        server: Server,
+        server: BandwidthServer,
         notes: Arc<Mutex<String>>,
     ) {
         let work = async {
@@ -365,13 +365,13 @@ mod tests {
                 yields().await;
             }
         };
-        on_slots(&slots, priority, &server, work).await.expect("a slot");
+        run_on_slots(&slots, priority, &server, work).await.expect("a slot");
     }
 
     async fn both(run_ns: u64, low: (u8, usize), high: (u8, usize)) -> String {
         let (slots, notes) = (Slots::new(1), Arc::<Mutex<String>>::default());
-        let long = turn('a', run_ns, low.1, slots.clone(), low.0, Server::default(), notes.clone());
-        let short = turn('b', run_ns, high.1, slots.clone(), high.0, Server::default(), notes.clone());
+        let long = turn('a', run_ns, low.1, slots.clone(), low.0, BandwidthServer::default(), notes.clone());
+        let short = turn('b', run_ns, high.1, slots.clone(), high.0, BandwidthServer::default(), notes.clone());
         tokio::join!(long, short);
         let notes = notes.lock().expect("no panic").clone();
         assert_eq!(slots.lock().free, 1, "all slots are given back");
@@ -391,9 +391,9 @@ mod tests {
     async fn who_waits_for_something_else_holds_no_slot() {
         let slots = Slots::new(1);
         let (tell, told) = oneshot::channel();
-        let servers = [Server::default(), Server::default()];
-        let waits = on_slots(&slots, 9, &servers[0], async { told.await.is_ok() });
-        let other = on_slots(&slots, 1, &servers[1], async { tell.send(()).is_ok() });
+        let servers = [BandwidthServer::default(), BandwidthServer::default()];
+        let waits = run_on_slots(&slots, 9, &servers[0], async { told.await.is_ok() });
+        let other = run_on_slots(&slots, 1, &servers[1], async { tell.send(()).is_ok() });
         let both = async { tokio::join!(waits, other) };
         let done =
             tokio::time::timeout(std::time::Duration::from_secs(10), both).await.expect("neither waits for ever");
@@ -405,25 +405,25 @@ mod tests {
     async fn what_is_expected_follows_what_was() {
         let slots = Slots::new(2);
         slots.lock().held_ns = 80e6;
-        assert_eq!(slots.wait_ns(1), 0, "a slot is free");
+        assert_eq!(slots.expected_wait_ns(1), 0, "a slot is free");
         let _held = [slots.take(rank(0)).await, slots.take(rank(0)).await];
-        assert_eq!(slots.wait_ns(1) / 1_000_000, 40, "the next that is given on");
+        assert_eq!(slots.expected_wait_ns(1) / 1_000_000, 40, "the next that is given on");
         let mut ends = Vec::new();
         for number in 0..10 {
             let (give, given) = oneshot::channel();
             slots.lock().queue.insert((rank(5), number), give);
             ends.push(given);
         }
-        assert_eq!(slots.wait_ns(9) / 1_000_000, 40, "none of them goes before it");
-        assert_eq!(slots.wait_ns(5) / 1_000_000, 440, "eleven of 80 ms on two slots");
+        assert_eq!(slots.expected_wait_ns(9) / 1_000_000, 40, "none of them goes before it");
+        assert_eq!(slots.expected_wait_ns(5) / 1_000_000, 440, "eleven of 80 ms on two slots");
     }
 
     #[test]
     fn what_was_run_while_nobody_waited_is_held_against_nobody() {
         let mut alone = Bandwidth::default();
-        alone.comes(0);
+        alone.enqueue(0);
         for at in 1..=60_000 {
-            alone.ran(1_000_000, at * 1_000_000, false);
+            alone.charge(1_000_000, at * 1_000_000, false);
         }
         let now = 60_000 * 1_000_000;
         assert!(alone.deadline_ns <= now + PERIOD_NS, "{} ms late", (alone.deadline_ns - now) / 1_000_000);
@@ -440,10 +440,10 @@ mod tests {
             let (mut now, mut ran) = (0_u64, 0_u64);
             for (idle, runs) in steps {
                 now += idle;
-                server.comes(now);
+                server.enqueue(now);
                 // It runs on a processor of its own: time passes too.
                 now += runs;
-                server.ran(runs, now, true);
+                server.charge(runs, now, true);
                 ran += runs;
                 let allowed = u128::from(server.deadline_ns) * u128::from(BANDWIDTH_NS) / u128::from(PERIOD_NS);
                 prop_assert!(u128::from(ran) <= allowed + u128::from(BANDWIDTH_NS), "{ran} ran, {allowed} allowed");

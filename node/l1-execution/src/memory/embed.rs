@@ -1,4 +1,4 @@
-//! What makes vectors of texts: an endpoint that speaks OpenAI's embeddings, or what is built in.
+//! Embedders: an endpoint that speaks OpenAI's embeddings, or the built-in one.
 
 use std::time::Duration;
 
@@ -8,18 +8,46 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::machine;
-use crate::model::{bearer, client};
+use crate::http::{CONNECT_TIMEOUT, bearer, client};
+use crate::secrets::SecretLookupError;
 
 /// How long an endpoint may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Texts of one question to an endpoint.
+/// Texts of one request to an endpoint.
 const TEXTS_MAX: usize = 64;
 /// The longest vector.
 const DIMENSIONS_MAX: usize = 4_096;
-/// The longest answer, bytes: numbers of a vector take some twenty characters.
+/// The longest answer, bytes: a number of a vector takes about twenty characters.
 const ANSWER_BYTES_MAX: usize = TEXTS_MAX * DIMENSIONS_MAX * 24;
 
-/// Why no vectors could be made.
+/// Why an agent file's model of embeddings cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EmbedderError {
+    /// The contract does not allow the model.
+    #[error("its contract allows the models {allowed}, and its embeddings are made by {model}")]
+    NotAllowed {
+        /// What the policy names.
+        allowed: String,
+        /// What the agent file names.
+        model: String,
+    },
+    /// The model is not cleared for the agent's data.
+    #[error("its embeddings are made by {model}, which is not cleared for {label} data (`clearance`)")]
+    NotCleared {
+        /// What the agent file names.
+        model: String,
+        /// The label of the data in the contract.
+        label: &'static str,
+    },
+    /// The endpoint's secret is not available.
+    #[error(transparent)]
+    Secret(#[from] SecretLookupError),
+    /// No client can be made.
+    #[error("{0}")]
+    Client(String),
+}
+
+/// Why embedding failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EmbedError {
     /// The endpoint cannot be reached.
@@ -31,22 +59,22 @@ pub enum EmbedError {
     /// It answered with an error.
     #[error("the endpoint of embeddings answered {0}")]
     Status(u16),
-    /// It answered something else.
-    #[error("the endpoint of embeddings sent what are no embeddings: {0}")]
+    /// Its answer is malformed.
+    #[error("the endpoint of embeddings sent a malformed answer: {0}")]
     Malformed(String),
 }
 
 /// Makes vectors of texts.
 pub enum Embedder {
-    /// Built in: by words and the letters in them; knows no meaning, needs nothing.
+    /// Built in: by words and trigrams, without meaning and without a model.
     Words,
     /// A model at an endpoint.
     Endpoint {
         /// The model.
         model: String,
-        /// Up to `/embeddings`.
+        /// The base URL, before `/embeddings`.
         url: String,
-        /// How it is asked.
+        /// The HTTP client.
         http: reqwest::Client,
         /// The secret.
         authorization: Option<HeaderValue>,
@@ -71,12 +99,12 @@ impl Embedder {
     /// The reason, for people.
     pub fn endpoint(url: &str, model: &str, secret: Option<String>) -> Result<Embedder, String> {
         let authorization = secret.map(|secret| bearer(url, &secret)).transpose()?;
-        let http = client(url)?;
+        let http = client(url, CONNECT_TIMEOUT)?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Embedder::Endpoint { model: model.to_owned(), url, http, authorization })
     }
 
-    /// Tells vectors of one embedder from those of another.
+    /// Identifies the embedder of stored vectors.
     #[must_use]
     pub fn name(&self) -> String {
         match self {

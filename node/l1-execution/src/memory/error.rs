@@ -1,11 +1,13 @@
-//! Why memory was refused.
+//! The errors of memory.
 
 use althing_store::{ReadError, WriteError};
 
-/// Why something could not be kept, found or forgotten.
+use crate::secrets::SecretLookupError;
+
+/// Why a memory operation failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MemoryError {
-    /// The namespace is another agent's.
+    /// The namespace belongs to another agent, which does not share it.
     #[error(
         "the namespace {namespace:?} belongs to agent {owner:?}, whose contract does not share it with {agent:?}; name it \
          in `memory.share_with` there, or choose another namespace"
@@ -21,7 +23,7 @@ pub enum MemoryError {
     /// There is no namespace of that name.
     #[error("this node keeps no namespace {0:?}")]
     Unknown(String),
-    /// A secret does not open the namespace.
+    /// The secret is not the one that encrypts the namespace.
     #[error(
         "the secret {secret:?} does not open the namespace {namespace:?}: it was encrypted with another one; set that \
          again, or remove the namespace"
@@ -32,18 +34,10 @@ pub enum MemoryError {
         /// The secret's name.
         secret: String,
     },
-    /// The node lacks a secret.
-    #[error("this node has no secret {0:?}; `althing secret set {0}` keeps one")]
-    NoSecret(String),
-    /// The node has the secret, and does not use it.
-    #[error("the secret {name:?} is not used: {why}")]
-    SecretRefused {
-        /// Its name.
-        name: String,
-        /// Why.
-        why: String,
-    },
-    /// The contract wants other terms than what is kept was kept under.
+    /// The secret that encrypts the namespace is not available.
+    #[error(transparent)]
+    Secret(#[from] SecretLookupError),
+    /// The contract's terms differ from those of the existing namespace.
     #[error(
         "the namespace {namespace:?} is {was}, and the contract wants it {wants}; remove the namespace, or change the contract"
     )]
@@ -55,19 +49,19 @@ pub enum MemoryError {
         /// How it should be.
         wants: String,
     },
-    /// No more may be kept.
+    /// The quota is exhausted.
     #[error("the namespace {namespace:?} has {used} of {quota} bytes, and {more} more do not fit; forget something")]
     Quota {
         /// Which namespace.
         namespace: String,
-        /// Bytes that are kept.
+        /// Stored bytes.
         used: u64,
-        /// Bytes that may be kept.
+        /// The quota, bytes.
         quota: u64,
         /// Bytes that were to be added.
         more: u64,
     },
-    /// A passage's id is taken by a passage of another source.
+    /// A passage of another source has the same id.
     #[error("a passage of {source_name:?} has the id of one of {other:?}; change its text")]
     Collision {
         /// The new one's source.
@@ -75,7 +69,7 @@ pub enum MemoryError {
         /// The other's.
         other: String,
     },
-    /// Something is longer than it may be, or empty.
+    /// An argument is too long, or empty.
     #[error("{what} has {bytes} bytes, and may have 1 to {most}")]
     Length {
         /// What.
@@ -85,10 +79,10 @@ pub enum MemoryError {
         /// How long it may be.
         most: usize,
     },
-    /// No vectors can be made of a text.
+    /// The embedder failed.
     #[error("the texts could not be embedded: {0}")]
     Embedding(String),
-    /// A row is not what was written.
+    /// A row is damaged.
     #[error(
         "a row of the namespace {0:?} is damaged, or was changed on disk; remove the namespace, or restore the node's data"
     )]

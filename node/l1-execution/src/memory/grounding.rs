@@ -1,112 +1,70 @@
-//! Answers that must cite what is kept: they are held back until they are whole, and handed out only when they do.
+//! Grounding: answers that must cite the memory are withheld until the turn ends, and released only if they do.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
 use a2a::{Artifact, Part, PartContent, TaskState};
 use serde_json::{Value, json};
 
 use super::machine::citations;
 use super::{Memory, Recalled};
-use crate::agent::Made;
-use crate::error::AgentError;
+use crate::agent::{AgentError, Made, Withheld};
 
-/// What may be held back of one turn, bytes of JSON.
-const HELD_BYTES_MAX: usize = 2 << 20;
 /// Citations of one turn.
 const CITATIONS_MAX: usize = 256;
-/// What a node's own runtimes tell of a turn beside its answer.
+/// The data that the node's own runtimes add to an answer.
 const NOTES: [&str; 2] = ["usage", "tools"];
-
-/// What an agent made that nobody was told yet.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Held(Arc<Mutex<Holding>>);
-
-#[derive(Debug, Default)]
-struct Holding {
-    made: Vec<Made>,
-    bytes: usize,
-}
 
 /// How an answer is checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rule {
-    /// Its place in its task, from 1.
+    /// The number of the turn in its task, from 1.
     pub turn: usize,
-    /// When the turn began: what the agent kept since is no source.
+    /// When the turn began: what the agent stored since then does not count as a source.
     pub begun_ms: u64,
-    /// Whether the runtime is the node's own, which tells of usage and of tools beside the answer.
+    /// Whether the runtime is the node's own, which adds [`NOTES`] to the answer.
     pub notes: bool,
 }
 
-impl Held {
-    /// Holds back what would be an answer, or a part of one; gives back what passes.
-    pub fn hold(&self, made: Made) -> Result<Option<Made>, AgentError> {
-        let made = match made {
-            Made::Annotated(made, _) => *made,
-            made => made,
-        };
-        let bytes = match &made {
-            // What the runtime keeps is for nobody to read; a word on progress would be a part of an answer.
-            Made::Remember(_) => return Ok(Some(made)),
-            // Metadata says something that nobody can cite.
-            Made::Begun { state, .. } => return Ok(Some(Made::Begun { state: state.clone(), metadata: None })),
-            Made::Status(TaskState::Working, _) => return Ok(None),
-            Made::Status(_, message) => serde_json::to_vec(message).map_or(0, |json| json.len()),
-            Made::Reply(message) => serde_json::to_vec(message).map_or(0, |json| json.len()),
-            Made::Artifact { artifact, .. } => serde_json::to_vec(artifact).map_or(0, |json| json.len()),
-            Made::Annotated(..) => return Err(AgentError::Failed("metadata has metadata".to_owned())),
-        };
-        let mut held = self.0.lock().expect("no holder of what is held panics");
-        held.bytes += bytes;
-        if held.bytes > HELD_BYTES_MAX {
-            return Err(AgentError::Failed(format!("its answer has more than {HELD_BYTES_MAX} bytes")));
+/// Releases all withheld outputs with an artifact of their citations; an error where a part of an answer cites nothing that
+/// was kept before the turn.
+pub(crate) async fn release(withheld: &Withheld, memory: &Memory, rule: Rule) -> Result<Vec<Made>, AgentError> {
+    let mut outputs = withheld.take();
+    let refused = |what: String| {
+        AgentError::Failed(format!(
+            "the answer is not grounded and was held back: {what}, and every answer must cite what the namespace \
+             {:?} keeps",
+            memory.namespace()
+        ))
+    };
+    let mut cited: BTreeMap<String, Recalled> = BTreeMap::new();
+    for text in answer_texts(&outputs, rule.notes).map_err(|what| refused(what.to_owned()))? {
+        let ids = citations(&text);
+        if ids.is_empty() {
+            return Err(refused("a part of it cites nothing".to_owned()));
         }
-        held.made.push(made);
-        Ok(None)
-    }
-
-    /// All that was held back, and what it cites; a refusal where some of it cites nothing that was kept before.
-    pub async fn released(&self, memory: &Memory, rule: Rule) -> Result<Vec<Made>, AgentError> {
-        let mut held = std::mem::take(&mut self.0.lock().expect("no holder of what is held panics").made);
-        let refused = |what: String| {
-            AgentError::Failed(format!(
-                "the answer is not grounded and was held back: {what}, and every answer must cite what the namespace \
-                 {:?} keeps",
-                memory.namespace()
-            ))
-        };
-        let mut cited: BTreeMap<String, Recalled> = BTreeMap::new();
-        for text in said(&held, rule.notes).map_err(|what| refused(what.to_owned()))? {
-            let ids = citations(&text);
-            if ids.is_empty() {
-                return Err(refused("a part of it cites nothing".to_owned()));
+        for id in ids {
+            if cited.len() >= CITATIONS_MAX {
+                return Err(refused(format!("it cites more than {CITATIONS_MAX} passages")));
             }
-            for id in ids {
-                if cited.len() >= CITATIONS_MAX {
-                    return Err(refused(format!("it cites more than {CITATIONS_MAX} passages")));
-                }
-                let passage = memory.passage(&id).await;
-                let passage =
-                    passage.map_err(|error| AgentError::internal("its citations cannot be looked up", error))?;
-                match passage {
-                    Some(passage) if passage.kept_ms < rule.begun_ms => drop(cited.insert(id, passage)),
-                    Some(_) => return Err(refused(format!("it cites {id}, which was kept in the same turn"))),
-                    None => return Err(refused(format!("it cites {id}, which is not kept"))),
-                }
+            let passage = memory.passage(&id).await;
+            let passage = passage.map_err(|error| AgentError::internal("its citations cannot be looked up", error))?;
+            match passage {
+                Some(passage) if passage.kept_ms < rule.begun_ms => drop(cited.insert(id, passage)),
+                Some(_) => return Err(refused(format!("it cites {id}, which was kept in the same turn"))),
+                None => return Err(refused(format!("it cites {id}, which is not kept"))),
             }
         }
-        if !cited.is_empty() {
-            let ending = held.iter().position(|made| matches!(made, Made::Status(..) | Made::Reply(_)));
-            let ending = ending.unwrap_or(held.len());
-            held.insert(ending, told(&cited, rule.turn));
-        }
-        Ok(held)
     }
+    if !cited.is_empty() {
+        let ending = outputs.iter().position(|made| matches!(made, Made::Status(..) | Made::Reply(_)));
+        let ending = ending.unwrap_or(outputs.len());
+        outputs.insert(ending, citations_artifact(&cited, rule.turn));
+    }
+    Ok(outputs)
 }
 
-/// What the citations are.
-fn told(cited: &BTreeMap<String, Recalled>, turn: usize) -> Made {
+/// The citations of a turn, as an artifact.
+fn citations_artifact(cited: &BTreeMap<String, Recalled>, turn: usize) -> Made {
     let citation = |passage: &Recalled| {
         json!({
             "id": passage.id,
@@ -129,17 +87,17 @@ fn told(cited: &BTreeMap<String, Recalled>, turn: usize) -> Made {
     Made::Artifact { artifact, append: false, last: true }
 }
 
-/// The text of each artifact as whoever asked will have it, and of a message that ends the turn; a question is no
-/// answer. What says something and is no text cannot be cited.
-fn said(held: &[Made], notes: bool) -> Result<Vec<String>, &'static str> {
+/// The text of each artifact as the caller will receive it, and of a message that ends the turn; a question is not an
+/// answer. Content that is not text cannot carry citations, and is an error.
+fn answer_texts(outputs: &[Made], notes: bool) -> Result<Vec<String>, &'static str> {
     let mut texts: BTreeMap<&str, String> = BTreeMap::new();
     let mut ending = String::new();
-    for made in held {
+    for made in outputs {
         match made {
             Made::Artifact { artifact, append, .. } => {
                 let named = artifact.name.is_some() || artifact.description.is_some();
                 if named || artifact.metadata.is_some() || artifact.extensions.is_some() {
-                    return Err("it says something beside its text");
+                    return Err("it has content besides its text");
                 }
                 let text = texts.entry(&artifact.artifact_id).or_default();
                 if !append {
@@ -161,13 +119,13 @@ fn said(held: &[Made], notes: bool) -> Result<Vec<String>, &'static str> {
 fn add(text: &mut String, parts: &[Part], notes: bool) -> Result<(), &'static str> {
     for part in parts {
         if part.filename.is_some() || part.metadata.is_some() {
-            return Err("it says something beside its text");
+            return Err("it has content besides its text");
         }
         match &part.content {
             PartContent::Text(more) => text.push_str(more),
             PartContent::Data(Value::Object(data)) if notes && data.keys().all(|key| NOTES.contains(&key.as_str())) => {
             }
-            _ => return Err("it answers with what is no text"),
+            _ => return Err("it has content that is not text"),
         }
     }
     Ok(())
@@ -196,25 +154,25 @@ mod tests {
     #[test]
     fn what_is_checked_is_what_will_be_shown() {
         let replaced = [text("a", "cited [#0123456789ab]", false), text("a", "a lie", false)];
-        assert_eq!(said(&replaced, true), Ok(vec!["a lie".to_owned()]));
+        assert_eq!(answer_texts(&replaced, true), Ok(vec!["a lie".to_owned()]));
         // Pieces of two artifacts make no citation of either, and pieces of one do.
         let apart = [text("a", "x [#0123", false), text("b", "456789ab] y", false)];
-        assert!(said(&apart, true).expect("text").iter().all(|text| citations(text).is_empty()));
+        assert!(answer_texts(&apart, true).expect("text").iter().all(|text| citations(text).is_empty()));
         let mixed = [text("a", "x [#0123", false), text("b", "other", false), text("a", "456789ab]", true)];
-        assert_eq!(citations(&said(&mixed, true).expect("text")[0]), ["0123456789ab"]);
+        assert_eq!(citations(&answer_texts(&mixed, true).expect("text")[0]), ["0123456789ab"]);
     }
 
     #[test]
     fn what_is_no_text_is_no_answer() {
         let data = |value: Value| [artifact("a", vec![Part::data(value)], false)];
-        assert_eq!(said(&data(json!({ "usage": {} })), true), Ok(Vec::new()));
-        assert!(said(&data(json!({ "usage": {} })), false).is_err(), "a program says so of itself");
-        assert!(said(&data(json!({ "usage": {}, "answer": 42 })), true).is_err());
-        assert!(said(&data(json!("42")), true).is_err());
+        assert_eq!(answer_texts(&data(json!({ "usage": {} })), true), Ok(Vec::new()));
+        assert!(answer_texts(&data(json!({ "usage": {} })), false).is_err(), "a program says so of itself");
+        assert!(answer_texts(&data(json!({ "usage": {}, "answer": 42 })), true).is_err());
+        assert!(answer_texts(&data(json!("42")), true).is_err());
         let mut named = artifact("a", vec![Part::text("x [#0123456789ab]")], false);
         if let Made::Artifact { artifact, .. } = &mut named {
             artifact.name = Some("and besides, 42".to_owned());
         }
-        assert!(said(&[named], true).is_err());
+        assert!(answer_texts(&[named], true).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What one agent keeps: the handle through which it is kept and found again.
+//! The handle to the memory of one agent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use super::*;
 /// The memory of one agent.
 #[derive(Clone)]
 pub struct Memory {
-    pub(super) space: Arc<Space>,
+    pub(super) namespace: Arc<Namespace>,
     pub(super) embedder: Arc<Embedder>,
     pub(super) recall: usize,
-    /// Whose it is; none for whoever operates the node.
+    /// The agent; none for the operator of the node.
     pub(super) agent: Option<String>,
-    /// Terms that were not adopted yet.
+    /// A header that was not adopted yet.
     pub(super) pending: Option<Header>,
 }
 
 impl Memory {
-    /// From now on the terms of the contract hold, on disk when this returns. Before nothing has changed.
+    /// Puts the terms of the contract into force, durably. Until then nothing has changed.
     ///
     /// # Errors
     /// [`MemoryError::Write`].
     pub async fn adopt(&self) -> Result<(), MemoryError> {
         match &self.pending {
-            Some(header) => self.space.adopt(header.clone()).await,
+            Some(header) => self.namespace.adopt(header.clone()).await,
             None => Ok(()),
         }
     }
@@ -36,43 +36,43 @@ impl Memory {
     /// Milliseconds since 1970.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
-        self.space.now_ms()
+        self.namespace.now_ms()
     }
 
-    /// The namespace, for as long as it is shared with whose memory this is.
-    fn reach(&self) -> Result<&Arc<Space>, MemoryError> {
+    /// The namespace, if the agent may still use it.
+    fn checked_namespace(&self) -> Result<&Arc<Namespace>, MemoryError> {
         if let Some(agent) = &self.agent {
-            allowed(&self.space.namespace, agent, &self.space.header())?;
+            check_access(&self.namespace.name, agent, &self.namespace.header())?;
         }
-        if !self.space.is_open() {
-            return Err(MemoryError::Damaged(self.space.namespace.clone()));
+        if !self.namespace.is_open() {
+            return Err(MemoryError::Damaged(self.namespace.name.clone()));
         }
-        Ok(&self.space)
+        Ok(&self.namespace)
     }
 
-    /// The namespace.
+    /// The name of the namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        &self.space.namespace
+        &self.namespace.name
     }
 
-    /// Passages that a model is handed with each message.
+    /// Passages that are recalled for each message.
     #[must_use]
     pub fn recall_default(&self) -> usize {
         self.recall
     }
 
-    /// Keeps a value under a key, in place of what was there.
+    /// Stores a value under a key, replacing the previous one.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn put(&self, key: &str, value: &[u8]) -> Result<(), MemoryError> {
-        within("a key", key.len(), KEY_BYTES_MAX)?;
+        check_length("a key", key.len(), KEY_BYTES_MAX)?;
         if value.len() > VALUE_BYTES_MAX {
             return Err(MemoryError::Length { what: "a value", bytes: value.len(), most: VALUE_BYTES_MAX });
         }
         let entry = Entry::Value { key: key.to_owned(), value: value.to_vec() };
-        self.reach()?.change(vec![entry], Forget::Nothing).await.map(drop)
+        self.checked_namespace()?.change(vec![entry], Forget::Nothing).await.map(drop)
     }
 
     /// The value under a key.
@@ -80,45 +80,45 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, MemoryError> {
-        match self.reach()?.read(&Name::Value(key.to_owned())).await? {
+        match self.checked_namespace()?.read(&Name::Value(key.to_owned())).await? {
             Some((_, Entry::Value { value, .. })) => Ok(Some(value)),
             Some((_, Entry::Passage { .. })) | None => Ok(None),
         }
     }
 
-    /// Forgets the value under a key; false when there was none.
+    /// Deletes the value under a key; false when there was none.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn delete(&self, key: &str) -> Result<bool, MemoryError> {
-        let forgotten = self.reach()?.change(Vec::new(), Forget::One(Name::Value(key.to_owned()))).await?;
+        let forgotten = self.checked_namespace()?.change(Vec::new(), Forget::One(Name::Value(key.to_owned()))).await?;
         Ok(forgotten > 0)
     }
 
-    /// Keys that begin so, in order, [`KEYS_MAX`] at most.
+    /// The keys with that prefix, in order, at most [`KEYS_MAX`].
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn keys(&self, prefix: &str) -> Result<Vec<String>, MemoryError> {
         let prefix = prefix.to_owned();
-        let keys = move |rows: space::Rows<'_>, _| {
-            let key = |(name, _): (&Name, &space::Known)| match name {
+        let keys = move |rows: namespace::Rows<'_>, _| {
+            let key = |(name, _): (&Name, &namespace::RowInfo)| match name {
                 Name::Value(key) if key.starts_with(&prefix) => Some(key.clone()),
                 _ => None,
             };
             rows.filter_map(key).take(KEYS_MAX).collect()
         };
-        self.reach()?.look(keys).await
+        self.checked_namespace()?.read_index(keys).await
     }
 
-    /// Keeps a text under the name of its source, in place of what was kept of that source; how many passages it has.
+    /// Stores a text under the name of its source, replacing that source; gives the number of its passages.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn remember(&self, source: &str, text: &str) -> Result<usize, MemoryError> {
-        within("the name of a source", source.len(), SOURCE_BYTES_MAX)?;
-        within("a text", text.trim().len(), TEXT_BYTES_MAX)?;
-        let pieces = machine::passages(text);
+        check_length("the name of a source", source.len(), SOURCE_BYTES_MAX)?;
+        check_length("a text", text.trim().len(), TEXT_BYTES_MAX)?;
+        let pieces = machine::chunks(text);
         let vectors = self.embedder.embed(&pieces).await.map_err(|error| MemoryError::Embedding(error.to_string()))?;
         let source_hash = hex(&digest(text.as_bytes()));
         let entry = |(place, (text, vector)): (usize, (&&str, Vec<i8>))| Entry::Passage {
@@ -132,55 +132,55 @@ impl Memory {
         };
         let entries: Vec<Entry> = pieces.iter().zip(vectors).enumerate().map(entry).collect();
         let count = entries.len();
-        self.reach()?.change(entries, Forget::Source(source.to_owned())).await?;
+        self.checked_namespace()?.change(entries, Forget::Source(source.to_owned())).await?;
         Ok(count)
     }
 
-    /// Forgets a source; how many passages it had. Nothing can cite it any more.
+    /// Deletes a source, which cannot be cited any more; gives the number of its passages.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn forget(&self, source: &str) -> Result<usize, MemoryError> {
-        self.reach()?.change(Vec::new(), Forget::Source(source.to_owned())).await
+        self.checked_namespace()?.change(Vec::new(), Forget::Source(source.to_owned())).await
     }
 
-    /// The sources, and how many passages each has.
+    /// The sources, with the number of passages of each.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn sources(&self) -> Result<BTreeMap<String, usize>, MemoryError> {
-        let count = |rows: space::Rows<'_>, _| {
+        let count = |rows: namespace::Rows<'_>, _| {
             let mut sources = BTreeMap::new();
             for (source, _) in rows.filter_map(|(_, known)| known.passage.as_ref()) {
                 *sources.entry(source.clone()).or_default() += 1;
             }
             sources
         };
-        self.reach()?.look(count).await
+        self.checked_namespace()?.read_index(count).await
     }
 
-    /// Bytes that are kept.
+    /// Stored bytes.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn bytes(&self) -> Result<u64, MemoryError> {
-        self.reach()?.look(|_, bytes| bytes).await
+        self.checked_namespace()?.read_index(|_, bytes| bytes).await
     }
 
-    /// The passages that resemble a question most, best first.
+    /// The passages most similar to a question, best first.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn recall(&self, question: &str, most: usize) -> Result<Vec<Recalled>, MemoryError> {
         // The names are those of OpenTelemetry's conventions for GenAI.
-        let span = crate::syscalls::span(|| {
+        let span = crate::context::span(|| {
             tracing::info_span!(
                 "retrieval",
                 otel.kind = "internal",
                 gen_ai.operation.name = "retrieval",
                 gen_ai.data_source.id = self.namespace(),
                 althing.memory.passages = tracing::field::Empty,
-                althing.binding.hash = &*crate::syscalls::binding(),
+                althing.binding.hash = &*crate::context::binding_hash(),
             )
         });
         let within = span.clone();
@@ -195,14 +195,15 @@ impl Memory {
     }
 
     async fn nearest(&self, question: &str, most: usize) -> Result<Vec<Recalled>, MemoryError> {
-        let any = self.reach()?.look(|mut rows, _| rows.any(|(_, known)| known.passage.is_some())).await?;
+        let any =
+            self.checked_namespace()?.read_index(|mut rows, _| rows.any(|(_, known)| known.passage.is_some())).await?;
         if question.trim().is_empty() || most == 0 || !any {
             return Ok(Vec::new());
         }
         let vectors =
             self.embedder.embed(&[question]).await.map_err(|error| MemoryError::Embedding(error.to_string()))?;
         let Some(vector) = vectors.into_iter().next() else { return Ok(Vec::new()) };
-        let near = move |rows: space::Rows<'_>, _| {
+        let near = move |rows: namespace::Rows<'_>, _| {
             let passages: Vec<(&str, &[i8])> = rows
                 .filter_map(|(name, known)| match (name, &known.passage) {
                     (Name::Passage(id), Some((_, vector))) => Some((id.as_str(), vector.as_slice())),
@@ -210,12 +211,12 @@ impl Memory {
                 })
                 .collect();
             let nearest = machine::nearest(&vector, passages.iter().copied(), most);
-            nearest.into_iter().map(|(id, likeness)| (id.to_owned(), likeness)).collect::<Vec<_>>()
+            nearest.into_iter().map(|(id, similarity)| (id.to_owned(), similarity)).collect::<Vec<_>>()
         };
         let mut recalled = Vec::new();
-        for (id, likeness) in self.reach()?.look(near).await? {
-            // It may have gone meanwhile.
-            recalled.extend(self.passage(&id).await?.map(|passage| Recalled { likeness, ..passage }));
+        for (id, similarity) in self.checked_namespace()?.read_index(near).await? {
+            // It may have been deleted meanwhile.
+            recalled.extend(self.passage(&id).await?.map(|passage| Recalled { similarity, ..passage }));
         }
         Ok(recalled)
     }
@@ -225,27 +226,27 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn passage(&self, id: &str) -> Result<Option<Recalled>, MemoryError> {
-        Ok(match self.reach()?.read(&Name::Passage(id.to_owned())).await? {
+        Ok(match self.checked_namespace()?.read(&Name::Passage(id.to_owned())).await? {
             Some((kept_ms, Entry::Passage { id, source, source_hash, place, text, by, .. })) => {
-                Some(Recalled { id, source, source_hash, place, text, by, kept_ms, likeness: 1.0 })
+                Some(Recalled { id, source, source_hash, place, text, by, kept_ms, similarity: 1.0 })
             }
             Some((_, Entry::Value { .. })) | None => None,
         })
     }
 
-    /// When and why a passage or a value went, as far as that is remembered.
+    /// When and why a passage or a value was removed, if its tombstone is still there.
     ///
     /// # Errors
     /// See [`MemoryError`].
-    pub fn gone(&self, name: &str) -> Result<Option<(u64, Gone)>, MemoryError> {
-        let space = self.reach()?;
-        match space.gone(&Name::Passage(name.to_owned()))? {
-            None => space.gone(&Name::Value(name.to_owned())),
-            gone => Ok(gone),
+    pub fn tombstone(&self, name: &str) -> Result<Option<(u64, Removal)>, MemoryError> {
+        let namespace = self.checked_namespace()?;
+        match namespace.tombstone(&Name::Passage(name.to_owned()))? {
+            None => namespace.tombstone(&Name::Value(name.to_owned())),
+            removed => Ok(removed),
         }
     }
 }
 
-fn within(what: &'static str, bytes: usize, most: usize) -> Result<(), MemoryError> {
+fn check_length(what: &'static str, bytes: usize, most: usize) -> Result<(), MemoryError> {
     if (1..=most).contains(&bytes) { Ok(()) } else { Err(MemoryError::Length { what, bytes, most }) }
 }

@@ -1,4 +1,4 @@
-//! What memory decides, without a disk or a clock: how a text falls into passages, what resembles what, what an answer
+//! The decisions of memory, pure: how a text is cut into passages, which passages are similar to a query, what an answer
 //! cites.
 
 use althing_protocol::{digest, hex};
@@ -7,14 +7,14 @@ use althing_protocol::{digest, hex};
 pub const PASSAGE_BYTES_MAX: usize = 1_000;
 /// Hexadecimal digits of a passage's id.
 pub const ID_DIGITS: usize = 12;
-/// Places of a vector that is made here.
+/// Dimensions of a built-in vector.
 const DIMENSIONS: usize = 512;
-/// The weight of three letters in a row beside that of a whole word: they find other forms of a word.
+/// The weight of a trigram beside that of a whole word: trigrams match other forms of a word.
 const TRIGRAM_WEIGHT: f32 = 0.3;
-/// A text in pieces of at most [`PASSAGE_BYTES_MAX`] bytes, cut where a paragraph, a sentence or a word ends. Joined
-/// they hold all of it but blanks at the cuts.
+/// Cuts a text into passages of at most [`PASSAGE_BYTES_MAX`] bytes, at ends of paragraphs, sentences or words. Only blanks
+/// at the cuts are lost.
 #[must_use]
-pub fn passages(text: &str) -> Vec<&str> {
+pub fn chunks(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text.trim();
     while rest.len() > PASSAGE_BYTES_MAX {
@@ -32,7 +32,7 @@ pub fn passages(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// Names a passage by what it says and where it is from.
+/// The id of a passage: a digest of its source and text.
 #[must_use]
 pub fn passage_id(source: &str, text: &str) -> String {
     let digest = digest(format!("{source}\0{text}").as_bytes());
@@ -53,8 +53,8 @@ pub fn citations(text: &str) -> Vec<String> {
     found
 }
 
-/// A text as a vector, by its words and by the letters in them; texts that share many have vectors that are alike. It
-/// knows no meaning: synonyms are strangers to it.
+/// A feature vector of a text's words and trigrams, hashed: texts that share many of them have similar vectors. It knows no
+/// meaning, hence no synonyms.
 #[must_use]
 pub fn features(text: &str) -> Vec<f32> {
     let mut vector = vec![0.0; DIMENSIONS];
@@ -74,7 +74,7 @@ pub fn features(text: &str) -> Vec<f32> {
     vector
 }
 
-/// FNV-1a, 64 bits, finished so that its low bits depend on all letters: the same on every machine, for ever.
+/// FNV-1a, 64 bits, with a finaliser so that the low bits depend on all letters. Stored vectors depend on it: never change it.
 fn fnv(bytes: &[u8]) -> u64 {
     let hash = bytes
         .iter()
@@ -82,7 +82,7 @@ fn fnv(bytes: &[u8]) -> u64 {
     (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// A vector in a byte for each place; likeness hardly changes by it.
+/// Quantises a vector to one byte a dimension, which hardly changes similarity.
 #[must_use]
 pub fn quantised(vector: &[f32]) -> Vec<i8> {
     let most = vector.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
@@ -94,8 +94,8 @@ pub fn quantised(vector: &[f32]) -> Vec<i8> {
     vector.iter().map(byte).collect()
 }
 
-/// How much each place of the vectors says: one that is other than zero in few of them says much, as a rare word does
-/// (inverse document frequency). Where all places are in use, as in vectors of models, all say the same.
+/// The weight of each dimension: the inverse document frequency, high where few vectors are not zero. Vectors of models use
+/// all dimensions, so all weights are equal there.
 fn weights<'a>(all: impl Iterator<Item = &'a [i8]>, places: usize) -> Vec<f32> {
     let (mut used, mut vectors) = (vec![0_u32; places], 0_u32);
     for vector in all.filter(|vector| vector.len() == places) {
@@ -106,8 +106,8 @@ fn weights<'a>(all: impl Iterator<Item = &'a [i8]>, places: usize) -> Vec<f32> {
     used.iter().map(weight).collect()
 }
 
-/// Cosine of two weighted vectors; 0 where they cannot be compared.
-fn likeness(one: &[i8], other: &[i8], weights: &[f32]) -> f32 {
+/// Cosine similarity of two weighted vectors; 0 if their lengths differ.
+fn similarity(one: &[i8], other: &[i8], weights: &[f32]) -> f32 {
     if one.len() != other.len() {
         return 0.0;
     }
@@ -121,8 +121,8 @@ fn likeness(one: &[i8], other: &[i8], weights: &[f32]) -> f32 {
     if ones * others > 0.0 { dot / (ones * others).sqrt() } else { 0.0 }
 }
 
-/// The `most` that are most alike, best first, and how much; equal ones by name, so that the order is always the same.
-/// What is not alike at all is left out.
+/// The `most` nearest neighbours with their similarity, best first; ties by name, so that the order is deterministic. Those
+/// without similarity are left out.
 #[must_use]
 pub fn nearest<'a>(
     query: &[i8],
@@ -131,8 +131,8 @@ pub fn nearest<'a>(
 ) -> Vec<(&'a str, f32)> {
     let weights = weights(all.clone().map(|(_, vector)| vector), query.len());
     let mut scored: Vec<(&str, f32)> = all
-        .map(|(name, vector)| (name, likeness(query, vector, &weights)))
-        .filter(|(_, likeness)| *likeness > 0.0)
+        .map(|(name, vector)| (name, similarity(query, vector, &weights)))
+        .filter(|(_, similarity)| *similarity > 0.0)
         .collect();
     scored.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     scored.truncate(most);
@@ -186,8 +186,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn passages_hold_everything(text in "[a-zé .\\n]{0,4000}") {
-            let pieces = passages(&text);
+        fn chunks_hold_everything(text in "[a-zé .\\n]{0,4000}") {
+            let pieces = chunks(&text);
             prop_assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= PASSAGE_BYTES_MAX));
             let squeeze = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
             prop_assert_eq!(squeeze(&pieces.concat()), squeeze(&text));
@@ -199,7 +199,7 @@ mod tests {
                 let dot = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
                 dot(&a, &b) / (dot(&a, &a) * dot(&b, &b)).sqrt()
             };
-            prop_assert!((likeness(&quantised(&a), &quantised(&b), &[1.0; 64]) - exact).abs() < 0.02);
+            prop_assert!((similarity(&quantised(&a), &quantised(&b), &[1.0; 64]) - exact).abs() < 0.02);
         }
     }
 }

@@ -1,20 +1,20 @@
-//! What agents keep beyond their tasks: values under keys, and passages of texts that are found by likeness.
+//! The memory of agents beyond their tasks: values under keys, and passages of texts that are found by similarity.
 //!
 //! **In**: texts, values, questions, each from one agent, in the namespace that its contract names. **Out**: the same,
-//! and for each passage where it is from, the hash of its source, and when it was kept.
+//! and for each passage its source, the hash of the source, and the time of storing.
 //!
-//! **Invariants**: a namespace is read and written by its owner and by those whom the owner's contract names, and by
-//! nobody else; what was acknowledged is on disk; what has passed its retention is never handed out, and the next sweep
-//! takes it off the disk's rows; a namespace never holds more than its quota.
+//! **Invariants**: only the owner of a namespace and the agents that the owner's contract names read and write it; what was
+//! acknowledged is on disk; expired rows are never returned, and the next sweep deletes them; a namespace never exceeds its
+//! quota.
 
 mod embed;
 mod error;
 mod grounding;
 mod handle;
 mod machine;
+mod namespace;
 mod rows;
 mod server;
-mod space;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -23,24 +23,24 @@ use althing_protocol::contract;
 use althing_protocol::{digest, hex};
 use althing_store::{Range, Store};
 
-use crate::model::Secrets;
+use crate::secrets::{self, SecretLookup};
 use althing_store::seal::{NONCE_BYTES, SALT_BYTES, Seal};
-pub use embed::{EmbedError, Embedder};
+pub use embed::{EmbedError, Embedder, EmbedderError};
 pub use error::MemoryError;
-pub(crate) use grounding::{Held, Rule};
+pub(crate) use grounding::{Rule, release};
 pub use handle::Memory;
 pub use machine::PASSAGE_BYTES_MAX;
+use namespace::{Forget, Namespace};
 use rows::{Entry, Header, Name, Sealed};
-pub use rows::{Gone, MEMORY};
+pub use rows::{MEMORY, Removal};
 pub use server::{MemoryServer, Offered, SERVER};
-use space::{Forget, Space};
 
-/// Milliseconds since 1970, from whoever knows them.
+/// Gives milliseconds since 1970.
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 /// Fills bytes with randomness.
 pub type Entropy = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
-/// Who kept what the node's operator kept: no agent has this name.
+/// The author of what the node's operator stored: no agent has this name.
 pub const OPERATOR: &str = "the operator";
 /// The longest key, bytes.
 pub const KEY_BYTES_MAX: usize = 256;
@@ -48,36 +48,36 @@ pub const KEY_BYTES_MAX: usize = 256;
 pub const VALUE_BYTES_MAX: usize = 256 << 10;
 /// The longest name of a source, bytes.
 pub const SOURCE_BYTES_MAX: usize = 512;
-/// The longest text that is kept at once, bytes.
+/// The longest text that is stored at once, bytes.
 pub const TEXT_BYTES_MAX: usize = 256 << 10;
-/// The longest question, bytes; what is beyond is not looked at.
+/// The longest question, bytes; the rest is ignored.
 pub const QUESTION_BYTES_MAX: usize = 8 << 10;
-/// Passages that a question is answered with.
+/// The most passages that a question returns.
 pub const RECALLED_MAX: usize = 32;
-/// Keys that are listed at once.
+/// Keys of one listing.
 pub const KEYS_MAX: usize = 1_000;
 /// Namespaces of one node.
 const NAMESPACES_MAX: usize = 10_000;
 
-/// A passage that resembles a question.
+/// A passage that is similar to a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recalled {
-    /// By which it is cited.
+    /// Its id, by which it is cited.
     pub id: String,
-    /// Where it is from.
+    /// Its source.
     pub source: String,
     /// SHA-256 of the whole source, hexadecimal.
     pub source_hash: String,
-    /// Its place in the source, from 0.
+    /// Its index in the source, from 0.
     pub place: u32,
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// Who kept it: an agent of the node, or [`OPERATOR`].
+    /// Who stored it: an agent of the node, or [`OPERATOR`].
     pub by: String,
-    /// When it was kept, milliseconds since 1970.
+    /// When it was stored, milliseconds since 1970.
     pub kept_ms: u64,
-    /// Cosine with the question, 0 to 1; 1 where it was asked for by its id.
-    pub likeness: f32,
+    /// Cosine similarity to the question, 0 to 1; 1 if it was read by its id.
+    pub similarity: f32,
 }
 
 /// A namespace, for its operator.
@@ -85,17 +85,17 @@ pub struct Recalled {
 pub struct Overview {
     /// Its name.
     pub namespace: String,
-    /// The agent that it belongs to.
+    /// The agent that owns it.
     pub owner: String,
-    /// Those that may use it too.
+    /// Other agents that may use it.
     pub share_with: Vec<String>,
-    /// Seconds after which a row is gone.
+    /// Seconds after which a row expires.
     pub retention_s: Option<u64>,
-    /// Bytes that may be kept.
+    /// The quota, bytes.
     pub quota_bytes: u64,
     /// The secret that encrypts it.
     pub encryption_secret: Option<String>,
-    /// What made its vectors.
+    /// The name of the embedder of its vectors.
     pub embedder: String,
 }
 
@@ -104,30 +104,30 @@ pub struct Memories {
     store: Arc<dyn Store>,
     clock: WallClock,
     entropy: Entropy,
-    secrets: Secrets,
+    secrets: SecretLookup,
     open: Mutex<BTreeMap<String, Open>>,
 }
 
-/// A namespace that agents use now, and what makes its vectors.
+/// A namespace in use, and its embedder.
 struct Open {
-    space: Weak<Space>,
+    namespace: Weak<Namespace>,
     embedder: Weak<Embedder>,
 }
 
 impl Memories {
-    /// Memory in that store, which has the family [`MEMORY`].
+    /// A memory in a store that has the family [`MEMORY`].
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: WallClock, entropy: Entropy, secrets: Secrets) -> Memories {
+    pub fn new(store: Arc<dyn Store>, clock: WallClock, entropy: Entropy, secrets: SecretLookup) -> Memories {
         Memories { store, clock, entropy, secrets, open: Mutex::default() }
     }
 
-    /// The memory of an agent, under the terms of its contract; they hold when it was [adopted](Memory::adopt). Makes a
-    /// key of a secret, which takes some ten milliseconds on purpose.
+    /// The memory of an agent, under the terms of its contract, which apply once it is [adopted](Memory::adopt). Derives a
+    /// key from a secret, which takes about ten milliseconds on purpose.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub fn open(&self, agent: &str, terms: &contract::Memory, embedder: Arc<Embedder>) -> Result<Memory, MemoryError> {
-        let namespace = terms.namespace.clone().unwrap_or_else(|| agent.to_owned());
+        let name = terms.namespace.clone().unwrap_or_else(|| agent.to_owned());
         let wanted = |sealed| Header {
             owner: agent.to_owned(),
             share_with: terms.share_with.clone(),
@@ -136,48 +136,48 @@ impl Memories {
             embedder: embedder.name(),
             sealed,
         };
-        let known = match self.alive(&namespace) {
-            Some((space, _)) => Some(space.header()),
-            None => self.header(&namespace)?,
+        let known = match self.in_use(&name) {
+            Some((namespace, _)) => Some(namespace.header()),
+            None => self.header(&name)?,
         };
-        let space = match known {
-            Some(was) => self.register(&namespace, was, false),
-            None => self.register(&namespace, wanted(self.new_seal(terms.encryption_secret.as_deref())?), true),
+        let namespace = match known {
+            Some(was) => self.register(&name, was, false),
+            None => self.register(&name, wanted(self.new_seal(terms.encryption_secret.as_deref())?), true),
         };
-        // As it is now, whoever was first.
-        let was = space.header();
-        // Who names no namespace means its own, and not one that somebody else shares under its name.
+        // The header of whoever registered it first.
+        let was = namespace.header();
+        // Without a name in the contract it is the agent's own, never one that another agent shares under that name.
         if terms.namespace.is_none() && was.owner != agent {
-            return Err(not_shared(&namespace, agent, &was));
+            return Err(not_shared(&name, agent, &was));
         }
-        allowed(&namespace, agent, &was)?;
-        same_terms(&namespace, &was, terms, &embedder)?;
-        self.unlock(&space)?;
+        check_access(&name, agent, &was)?;
+        same_terms(&name, &was, terms, &embedder)?;
+        self.unlock(&namespace)?;
         let pending = (was.owner == agent).then(|| wanted(was.sealed));
-        let mut open = self.opened();
-        if let Some(open) = open.get_mut(&namespace) {
+        let mut open = self.lock();
+        if let Some(open) = open.get_mut(&name) {
             open.embedder = Arc::downgrade(&embedder);
         }
         drop(open);
         let recall = usize::try_from(terms.recall).unwrap_or(RECALLED_MAX);
-        Ok(Memory { space, embedder, recall, agent: Some(agent.to_owned()), pending })
+        Ok(Memory { namespace, embedder, recall, agent: Some(agent.to_owned()), pending })
     }
 
-    /// A namespace for whoever operates the node, as it is.
+    /// Opens a namespace for the operator of the node.
     ///
     /// # Errors
     /// See [`MemoryError`].
-    pub fn operate(&self, namespace: &str) -> Result<Memory, MemoryError> {
-        let (space, embedder) = self.space(namespace)?;
-        self.unlock(&space)?;
+    pub fn operate(&self, name: &str) -> Result<Memory, MemoryError> {
+        let (namespace, embedder) = self.namespace(name)?;
+        self.unlock(&namespace)?;
         let embedder = embedder.unwrap_or(Arc::new(Embedder::Words));
-        let made = space.header().embedder;
+        let made = namespace.header().embedder;
         if made != embedder.name() {
             return Err(MemoryError::Embedding(format!(
-                "the namespace {namespace:?} is embedded by {made}, which is asked while an agent of it runs"
+                "the namespace {name:?} is embedded by {made}, which is asked while an agent of it runs"
             )));
         }
-        Ok(Memory { space, embedder, recall: RECALLED_MAX, agent: None, pending: None })
+        Ok(Memory { namespace, embedder, recall: RECALLED_MAX, agent: None, pending: None })
     }
 
     /// All namespaces.
@@ -186,19 +186,19 @@ impl Memories {
     /// [`MemoryError::Read`], [`MemoryError::Damaged`].
     pub fn list(&self) -> Result<Vec<Overview>, MemoryError> {
         let mut all = BTreeMap::new();
-        for namespace in self.names()? {
-            if let Some(header) = self.header(&namespace)? {
-                all.insert(namespace, header);
+        for name in self.names()? {
+            if let Some(header) = self.header(&name)? {
+                all.insert(name, header);
             }
         }
         let alive = self
-            .opened()
+            .lock()
             .iter()
-            .filter_map(|(name, open)| Some((name.clone(), open.space.upgrade()?.header())))
+            .filter_map(|(name, open)| Some((name.clone(), open.namespace.upgrade()?.header())))
             .collect::<Vec<_>>();
         all.extend(alive);
-        let overview = |(namespace, header): (String, Header)| Overview {
-            namespace,
+        let overview = |(name, header): (String, Header)| Overview {
+            namespace: name,
             owner: header.owner,
             share_with: header.share_with,
             retention_s: header.retention_s,
@@ -209,15 +209,15 @@ impl Memories {
         Ok(all.into_iter().map(overview).collect())
     }
 
-    /// Takes away what has passed its time, in all namespaces; how many rows did. Needs no key.
+    /// Deletes expired rows of all namespaces; gives their number. Needs no key.
     ///
     /// # Errors
-    /// The last that occurred; the other namespaces are swept all the same.
+    /// The last that occurred; the other namespaces are swept nevertheless.
     pub async fn sweep(&self) -> Result<usize, MemoryError> {
         let (mut swept, mut failed) = (0, None);
-        for namespace in self.names()? {
-            let swept_here = match self.space(&namespace) {
-                Ok((space, _)) => space.sweep().await,
+        for name in self.names()? {
+            let swept_here = match self.namespace(&name) {
+                Ok((namespace, _)) => namespace.sweep().await,
                 Err(error) => Err(error),
             };
             match swept_here {
@@ -228,49 +228,49 @@ impl Memories {
         failed.map_or(Ok(swept), Err)
     }
 
-    /// Takes away a namespace with all that is in it; needs no key, and no header that can be read.
+    /// Deletes a namespace with its content; needs neither its key nor a readable header.
     ///
     /// # Errors
     /// [`MemoryError::Unknown`], or of the store.
-    pub async fn remove(&self, namespace: &str) -> Result<(), MemoryError> {
-        let space = match self.space(namespace) {
-            Ok((space, _)) => space,
-            Err(MemoryError::Damaged(_)) => self.register(namespace, Header::default(), false),
+    pub async fn remove(&self, name: &str) -> Result<(), MemoryError> {
+        let namespace = match self.namespace(name) {
+            Ok((namespace, _)) => namespace,
+            Err(MemoryError::Damaged(_)) => self.register(name, Header::default(), false),
             Err(error) => return Err(error),
         };
-        space.remove().await
+        namespace.remove().await
     }
 
-    fn opened(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Open>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Open>> {
         self.open.lock().expect("no holder of the namespaces panics")
     }
 
-    fn alive(&self, namespace: &str) -> Option<(Arc<Space>, Option<Arc<Embedder>>)> {
-        let open = self.opened();
-        let open = open.get(namespace)?;
-        Some((open.space.upgrade()?, open.embedder.upgrade()))
+    fn in_use(&self, name: &str) -> Option<(Arc<Namespace>, Option<Arc<Embedder>>)> {
+        let open = self.lock();
+        let open = open.get(name)?;
+        Some((open.namespace.upgrade()?, open.embedder.upgrade()))
     }
 
-    /// The one that works on a namespace, which is there already or is made: there are never two.
-    fn register(&self, namespace: &str, header: Header, new: bool) -> Arc<Space> {
-        let mut open = self.opened();
-        open.retain(|_, open| open.space.strong_count() > 0);
-        if let Some(space) = open.get(namespace).and_then(|open| open.space.upgrade()) {
-            return space;
+    /// The single [`Namespace`] of that name, created if there is none.
+    fn register(&self, name: &str, header: Header, new: bool) -> Arc<Namespace> {
+        let mut open = self.lock();
+        open.retain(|_, open| open.namespace.strong_count() > 0);
+        if let Some(namespace) = open.get(name).and_then(|open| open.namespace.upgrade()) {
+            return namespace;
         }
         let ports = (self.clock.clone(), self.entropy.clone());
-        let space = Arc::new(Space::new(namespace.to_owned(), self.store.clone(), ports, header, new));
-        open.insert(namespace.to_owned(), Open { space: Arc::downgrade(&space), embedder: Weak::new() });
-        space
+        let namespace = Arc::new(Namespace::new(name.to_owned(), self.store.clone(), ports, header, new));
+        open.insert(name.to_owned(), Open { namespace: Arc::downgrade(&namespace), embedder: Weak::new() });
+        namespace
     }
 
-    /// A namespace that is there, with or without its key.
-    fn space(&self, namespace: &str) -> Result<(Arc<Space>, Option<Arc<Embedder>>), MemoryError> {
-        if let Some(alive) = self.alive(namespace) {
-            return Ok(alive);
+    /// An existing namespace, with or without its key.
+    fn namespace(&self, name: &str) -> Result<(Arc<Namespace>, Option<Arc<Embedder>>), MemoryError> {
+        if let Some(found) = self.in_use(name) {
+            return Ok(found);
         }
-        let header = self.header(namespace)?.ok_or_else(|| MemoryError::Unknown(namespace.to_owned()))?;
-        Ok((self.register(namespace, header, false), None))
+        let header = self.header(name)?.ok_or_else(|| MemoryError::Unknown(name.to_owned()))?;
+        Ok((self.register(name, header, false), None))
     }
 
     fn names(&self) -> Result<Vec<String>, MemoryError> {
@@ -278,14 +278,9 @@ impl Memories {
         Ok(rows.into_iter().filter_map(|(key, _)| String::from_utf8(key[1..].to_vec()).ok()).collect())
     }
 
-    fn header(&self, namespace: &str) -> Result<Option<Header>, MemoryError> {
-        let bytes = self.store.read(MEMORY, &rows::header_key(namespace))?;
-        bytes.map(|bytes| rows::header(namespace, &bytes)).transpose()
-    }
-
-    fn secret(&self, name: &str) -> Result<String, MemoryError> {
-        let secret = (self.secrets)(name).map_err(|why| MemoryError::SecretRefused { name: name.to_owned(), why })?;
-        secret.ok_or_else(|| MemoryError::NoSecret(name.to_owned()))
+    fn header(&self, name: &str) -> Result<Option<Header>, MemoryError> {
+        let bytes = self.store.read(MEMORY, &rows::header_key(name))?;
+        bytes.map(|bytes| rows::header(name, &bytes)).transpose()
     }
 
     fn new_seal(&self, secret: Option<&str>) -> Result<Option<Sealed>, MemoryError> {
@@ -293,26 +288,26 @@ impl Memories {
         let (mut salt, mut nonce) = ([0; SALT_BYTES], [0; NONCE_BYTES]);
         (self.entropy)(&mut salt);
         (self.entropy)(&mut nonce);
-        let check = Seal::new(&self.secret(name)?, &salt).check(nonce);
+        let check = Seal::new(&secrets::lookup(&self.secrets, name)?, &salt).check(nonce);
         Ok(Some(Sealed { secret: name.to_owned(), salt: salt.to_vec(), check }))
     }
 
-    /// Gives a namespace the key that its header speaks of.
-    fn unlock(&self, space: &Space) -> Result<(), MemoryError> {
-        let header = space.header();
+    /// Derives and sets the key of an encrypted namespace.
+    fn unlock(&self, namespace: &Namespace) -> Result<(), MemoryError> {
+        let header = namespace.header();
         let Some(Sealed { secret, salt, check }) = &header.sealed else { return Ok(()) };
-        let salt = salt.as_slice().try_into().map_err(|_| MemoryError::Damaged(space.namespace.clone()))?;
-        // Also where it has one: another secret is refused.
-        let seal = Seal::new(&self.secret(secret)?, &salt);
+        let salt = salt.as_slice().try_into().map_err(|_| MemoryError::Damaged(namespace.name.clone()))?;
+        // Even if it has a key: another secret is refused.
+        let seal = Seal::new(&secrets::lookup(&self.secrets, secret)?, &salt);
         if !seal.fits(check) {
-            return Err(MemoryError::WrongKey { namespace: space.namespace.clone(), secret: secret.clone() });
+            return Err(MemoryError::WrongKey { namespace: namespace.name.clone(), secret: secret.clone() });
         }
-        space.unlock(seal);
+        namespace.unlock(seal);
         Ok(())
     }
 }
 
-fn allowed(namespace: &str, agent: &str, header: &Header) -> Result<(), MemoryError> {
+fn check_access(namespace: &str, agent: &str, header: &Header) -> Result<(), MemoryError> {
     let shared = header.owner == agent || header.share_with.iter().any(|name| name == agent);
     if shared { Ok(()) } else { Err(not_shared(namespace, agent, header)) }
 }
@@ -321,7 +316,7 @@ fn not_shared(namespace: &str, agent: &str, header: &Header) -> MemoryError {
     MemoryError::NotShared { namespace: namespace.to_owned(), owner: header.owner.clone(), agent: agent.to_owned() }
 }
 
-/// Of what is kept already the encryption and the vectors cannot change.
+/// The encryption and the embedder of a namespace cannot change.
 fn same_terms(
     namespace: &str,
     was: &Header,

@@ -1,8 +1,8 @@
-//! How a namespace lies in the store.
+//! The layout of a namespace in the store.
 //!
-//! `h` name → the header; `r` name 0 row → when it was kept (milliseconds, 8 bytes) and the entry; `t` name 0 row → when
-//! it went (8 bytes) and why (1 byte). A row's name is its kind and key, or an HMAC of them where the namespace is
-//! encrypted.
+//! `h` name → the header; `r` name 0 row → the time of writing (milliseconds, 8 bytes) and the entry; `t` name 0 row → a
+//! tombstone: the time of removal (8 bytes) and the reason (1 byte). A row's name is its kind and key, or an HMAC of them if
+//! the namespace is encrypted.
 
 use althing_store::Family;
 use serde::{Deserialize, Serialize};
@@ -16,15 +16,15 @@ pub const MEMORY: Family = Family("execution.memory");
 /// The terms of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Header {
-    /// The agent that it belongs to.
+    /// The agent that owns it.
     pub owner: String,
-    /// Those that may use it too.
+    /// Other agents that may use it.
     pub share_with: Vec<String>,
-    /// Seconds after which a row is gone.
+    /// Seconds after which a row expires.
     pub retention_s: Option<u64>,
-    /// Bytes of all rows.
+    /// The quota: bytes of all rows.
     pub quota_bytes: u64,
-    /// What made its vectors.
+    /// The name of the embedder of its vectors.
     pub embedder: String,
     /// How it is encrypted.
     pub sealed: Option<Sealed>,
@@ -35,15 +35,15 @@ pub struct Header {
 pub struct Sealed {
     /// The node's secret.
     pub secret: String,
-    /// What goes into the key with it.
+    /// The salt of the key derivation.
     #[serde(with = "serde_bytes")]
     pub salt: Vec<u8>,
-    /// Tells the right key from others.
+    /// Verifies the key.
     #[serde(with = "serde_bytes")]
     pub check: Vec<u8>,
 }
 
-/// What a row holds.
+/// The content of a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Entry {
     /// A value under a key.
@@ -66,7 +66,7 @@ pub enum Entry {
         place: u32,
         /// What it says.
         text: String,
-        /// Who kept it.
+        /// Who stored it.
         by: String,
         /// Its vector, a signed byte for each place.
         #[serde(with = "serde_bytes")]
@@ -75,7 +75,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// What names it within its namespace.
+    /// Its name within the namespace.
     pub fn name(&self) -> Name {
         match self {
             Entry::Value { key, .. } => Name::Value(key.clone()),
@@ -84,7 +84,7 @@ impl Entry {
     }
 }
 
-/// What names a row within its namespace.
+/// The name of a row within its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     /// A value's key.
@@ -103,12 +103,12 @@ impl Name {
     }
 }
 
-/// Why a row went.
+/// Why a row was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gone {
-    /// Somebody asked for it.
+pub enum Removal {
+    /// On request.
     Forgotten = 0,
-    /// Its time was over.
+    /// Its retention was over.
     Expired = 1,
 }
 
@@ -116,7 +116,7 @@ pub fn header_key(namespace: &str) -> Vec<u8> {
     format!("h{namespace}").into_bytes()
 }
 
-/// Before all rows of a namespace: those that are there (`r`), or those that went (`t`).
+/// The prefix of all rows (`r`) or tombstones (`t`) of a namespace.
 pub fn prefix(kind: u8, namespace: &str) -> Vec<u8> {
     [&[kind], namespace.as_bytes(), &[0]].concat()
 }
@@ -137,20 +137,20 @@ pub fn header(namespace: &str, bytes: &[u8]) -> Result<Header, MemoryError> {
     ciborium::from_reader(bytes).map_err(|_| MemoryError::Damaged(namespace.to_owned()))
 }
 
-/// A row's value.
-pub fn close(key: &[u8], at_ms: u64, entry: &Entry, seal: Option<(&Seal, [u8; NONCE_BYTES])>) -> Vec<u8> {
+/// Encodes a row's value.
+pub fn encode(key: &[u8], at_ms: u64, entry: &Entry, seal: Option<(&Seal, [u8; NONCE_BYTES])>) -> Vec<u8> {
     let (at, plain) = (at_ms.to_be_bytes(), write(entry));
     let body = seal.map_or_else(|| plain.clone(), |(seal, nonce)| seal.close(nonce, &[key, &at].concat(), &plain));
     [at.as_slice(), &body].concat()
 }
 
-/// When a row was kept.
+/// When a row was written.
 pub fn kept_ms(value: &[u8]) -> Option<u64> {
     value.first_chunk::<8>().map(|at| u64::from_be_bytes(*at))
 }
 
-/// What a row's value holds; nothing where it is not what was written under that key.
-pub fn open(key: &[u8], value: &[u8], seal: Option<&Seal>) -> Option<(u64, Entry)> {
+/// Decodes a row's value; none if it is not what was written under that key.
+pub fn decode(key: &[u8], value: &[u8], seal: Option<&Seal>) -> Option<(u64, Entry)> {
     let (at, body) = value.split_first_chunk::<8>()?;
     let opened = match seal {
         Some(seal) => seal.open(&[key, at].concat(), body)?,

@@ -1,4 +1,4 @@
-//! Memory as a server of tools: models reach it as they reach any tool, through the same gate.
+//! Memory as a tool server: models call it like any tool, through the same gate.
 
 use futures::future::BoxFuture;
 use serde::Deserialize;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::{Memory, MemoryError, Recalled};
 use crate::tools::{Definition, Fault, ToolServer};
 
-/// The name that the server has in `capabilities`.
+/// The name of the server in `capabilities`.
 pub const SERVER: &str = "memory";
 
-/// One agent's memory, for it to call.
+/// The memory of one agent, as tools.
 pub struct MemoryServer(pub Memory);
 
 #[derive(Deserialize)]
@@ -67,7 +67,7 @@ pub(crate) fn passage(recalled: &Recalled) -> Value {
         "sourceHash": recalled.source_hash,
         "by": recalled.by,
         "keptMs": recalled.kept_ms,
-        "likeness": recalled.likeness,
+        "likeness": recalled.similarity,
         "text": recalled.text,
     })
 }
@@ -104,7 +104,7 @@ fn arguments<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, Fault> {
     T::deserialize(value).map_err(|error| Fault::Failed(error.to_string()))
 }
 
-/// What memory offers, where nothing is kept: for bindings that run nothing.
+/// The definitions of the memory tools without a memory: for binding an agent without running it.
 pub struct Offered;
 
 impl ToolServer for Offered {

@@ -10,20 +10,19 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::model::chat::{Said, Wanted};
+use crate::http::{CONNECT_TIMEOUT, bearer, client};
+use crate::model::chat::{ChatMessage, ChatToolCall};
 use crate::sse::Events;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How long an endpoint may take until it answers, and between two pieces of an answer.
+/// How long an endpoint may take to answer, and between two pieces of an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Calls that a model may want at once, and what they may hold.
+/// Tool calls of one answer, and their bytes.
 const CALLS_MAX: usize = 32;
 const CALLS_BYTES_MAX: usize = 1 << 20;
 /// How much of an error is read.
 const ERROR_BYTES: usize = 2_048;
 
-/// Why an endpoint did not answer, or broke off.
+/// Why an endpoint did not answer, or failed during the answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum EndpointError {
     #[error("it cannot be reached: {0}")]
@@ -32,39 +31,39 @@ pub(super) enum EndpointError {
     Status { status: u16, said: String },
     #[error("it sent nothing for {} s", PATIENCE.as_secs())]
     Silent,
-    #[error("it sent what is no chat completion: {0}")]
+    #[error("it sent a malformed chat completion: {0}")]
     Malformed(String),
     #[error("it ended in the middle of an answer")]
     Cut,
-    #[error("nobody waits for it any more")]
+    #[error("the request was cancelled")]
     Cancelled,
 }
 
 impl EndpointError {
-    /// What callers are told: what an endpoint itself said may be meant for its owner only.
+    /// The text for callers, without what the endpoint sent, which may be private to its owner.
     pub fn brief(&self) -> String {
         match self {
             EndpointError::Status { status, .. } => format!("it answered {status}"),
             EndpointError::Unreachable(_) => "it cannot be reached".to_owned(),
-            EndpointError::Malformed(_) => "it sent what is no chat completion".to_owned(),
+            EndpointError::Malformed(_) => "it sent a malformed chat completion".to_owned(),
             EndpointError::Silent | EndpointError::Cut | EndpointError::Cancelled => self.to_string(),
         }
     }
 }
 
-/// What a model is asked.
-pub(super) struct Question<'a> {
-    pub messages: &'a [Said],
-    /// The tools that it may want called, as OpenAI has them.
+/// A request to a model.
+pub(super) struct ChatRequest<'a> {
+    pub messages: &'a [ChatMessage],
+    /// The tools that it may call, in the format of OpenAI.
     pub functions: &'a [Value],
     pub temperature: Option<f64>,
-    /// Tokens that the answer may have.
-    pub room: u64,
-    /// Tokens that it has, about.
+    /// The tokens that the answer may have.
+    pub max_tokens: u64,
+    /// The estimated tokens of the prompt.
     pub prompt_tokens: u64,
 }
 
-/// Where a model is, and how it is asked.
+/// The client of a model's endpoint.
 pub(super) struct Endpoint {
     http: reqwest::Client,
     url: String,
@@ -72,22 +71,22 @@ pub(super) struct Endpoint {
     authorization: Option<HeaderValue>,
 }
 
-/// How an answer ended.
+/// A finished answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Ended {
+pub(super) struct Completion {
     pub model: Option<String>,
     pub finish: String,
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
     pub pieces: u64,
-    /// What the model said, when it wants tools called.
+    /// The text of the answer.
     pub text: String,
-    /// The tools that it wants called.
-    pub calls: Vec<Wanted>,
+    /// The tool calls that the model makes.
+    pub calls: Vec<ChatToolCall>,
 }
 
-impl Ended {
-    /// What was read and what was written, tokens; estimated where the endpoint does not say.
+impl Completion {
+    /// Input and output tokens; estimated if the endpoint does not tell.
     pub fn tokens(&self, prompt_tokens: u64) -> (u64, u64) {
         (self.input_tokens.unwrap_or(prompt_tokens), self.output_tokens.unwrap_or(self.pieces))
     }
@@ -116,7 +115,7 @@ struct Delta {
     tool_calls: Vec<CallPiece>,
 }
 
-/// A piece of a call that the model wants made.
+/// A piece of a tool call.
 #[derive(Deserialize)]
 struct CallPiece {
     #[serde(default)]
@@ -138,26 +137,10 @@ struct Usage {
     completion_tokens: u64,
 }
 
-/// The header that shows a secret to whoever is at `url`, where nobody on the way reads it.
-pub(crate) fn bearer(url: &str, secret: &str) -> Result<HeaderValue, String> {
-    if !althing_td::keeps_bearer(url) {
-        return Err(format!("a secret would be sent to {url:?} in the clear. {}", althing_td::BEARER_FIX));
-    }
-    let value = HeaderValue::from_str(&format!("Bearer {}", secret.trim()));
-    let mut value = value.map_err(|_| "the secret holds what no header may".to_owned())?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-/// What the endpoint at `url` is asked with.
-pub(crate) fn client(url: &str) -> Result<reqwest::Client, String> {
-    crate::http::client(url, CONNECT)
-}
-
 impl Endpoint {
     pub fn new(url: &str, model: &str, secret: Option<String>) -> Result<Endpoint, String> {
         let authorization = secret.map(|secret| bearer(url, &secret)).transpose()?;
-        let http = client(url)?;
+        let http = client(url, CONNECT_TIMEOUT)?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Endpoint { http, url, model: model.to_owned(), authorization })
     }
@@ -170,39 +153,46 @@ impl Endpoint {
         &self.model
     }
 
-    /// Asks; the answer is streamed.
-    pub async fn ask(&self, question: &Question<'_>) -> Result<Stream, EndpointError> {
+    /// Sends a request; the answer is streamed.
+    pub async fn ask(&self, request: &ChatRequest<'_>) -> Result<Stream, EndpointError> {
         let mut body = json!({
             "model": self.model,
-            "messages": question.messages,
+            "messages": request.messages,
             "stream": true,
             "stream_options": { "include_usage": true },
-            "max_tokens": question.room,
+            "max_tokens": request.max_tokens,
         });
-        if let Some(temperature) = question.temperature {
+        if let Some(temperature) = request.temperature {
             body["temperature"] = json!(temperature);
         }
-        if !question.functions.is_empty() {
-            body["tools"] = json!(question.functions);
+        if !request.functions.is_empty() {
+            body["tools"] = json!(request.functions);
         }
-        let mut request =
+        let mut http_request =
             self.http.post(format!("{}/chat/completions", self.url)).header(CONTENT_TYPE, "application/json");
         if let Some(authorization) = &self.authorization {
-            request = request.header(AUTHORIZATION, authorization.clone());
+            http_request = http_request.header(AUTHORIZATION, authorization.clone());
         }
-        let sent = timeout(PATIENCE, request.body(body.to_string()).send()).await.map_err(|_| EndpointError::Silent)?;
-        // The address may hold what is nobody's business.
+        let sent =
+            timeout(PATIENCE, http_request.body(body.to_string()).send()).await.map_err(|_| EndpointError::Silent)?;
+        // The URL may hold a secret.
         let response = sent.map_err(|error| EndpointError::Unreachable(whole(&error.without_url())))?;
         let status = response.status().as_u16();
         let mut bytes = response.bytes_stream().boxed();
         if status != 200 {
-            return Err(EndpointError::Status { status, said: beginning(&mut bytes).await });
+            return Err(EndpointError::Status { status, said: error_body(&mut bytes).await });
         }
-        Ok(Stream { bytes, events: Events::default(), ready: VecDeque::new(), ended: Ended::default(), over: false })
+        Ok(Stream {
+            bytes,
+            events: Events::default(),
+            ready: VecDeque::new(),
+            completion: Completion::default(),
+            over: false,
+        })
     }
 }
 
-/// An error and what it came from.
+/// An error with its sources.
 fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -213,10 +203,10 @@ fn whole(error: &dyn std::error::Error) -> String {
     text
 }
 
-async fn beginning(bytes: &mut BoxStream<'static, reqwest::Result<bytes::Bytes>>) -> String {
+async fn error_body(bytes: &mut BoxStream<'static, reqwest::Result<bytes::Bytes>>) -> String {
     let mut said = Vec::new();
     while said.len() < ERROR_BYTES {
-        match timeout(CONNECT, bytes.next()).await {
+        match timeout(CONNECT_TIMEOUT, bytes.next()).await {
             Ok(Some(Ok(more))) => said.extend_from_slice(&more),
             _ => break,
         }
@@ -225,28 +215,28 @@ async fn beginning(bytes: &mut BoxStream<'static, reqwest::Result<bytes::Bytes>>
     String::from_utf8_lossy(&said).trim().to_owned()
 }
 
-/// An answer as it comes.
+/// A streamed answer.
 pub(super) struct Stream {
     bytes: BoxStream<'static, reqwest::Result<bytes::Bytes>>,
     events: Events,
     ready: VecDeque<String>,
-    ended: Ended,
+    completion: Completion,
     over: bool,
 }
 
 impl Stream {
-    /// The next piece of text; nothing at the end. An answer of more than `room` pieces, each at least one token, is cut
-    /// there.
-    pub async fn next(&mut self, room: u64) -> Result<Option<String>, EndpointError> {
+    /// The next piece of text; none at the end. An answer is cut after `max_tokens` pieces, each of which has at least one
+    /// token.
+    pub async fn next(&mut self, max_tokens: u64) -> Result<Option<String>, EndpointError> {
         loop {
             if let Some(text) = self.ready.pop_front() {
-                if self.ended.pieces >= room {
-                    "length".clone_into(&mut self.ended.finish);
+                if self.completion.pieces >= max_tokens {
+                    "length".clone_into(&mut self.completion.finish);
                     self.ready.clear();
                     self.over = true;
                     return Ok(None);
                 }
-                self.ended.pieces += 1;
+                self.completion.pieces += 1;
                 return Ok(Some(text));
             }
             if self.over {
@@ -256,8 +246,8 @@ impl Stream {
             match more {
                 Some(Ok(bytes)) => self.take(&bytes)?,
                 Some(Err(error)) => return Err(EndpointError::Unreachable(whole(&error.without_url()))),
-                // Some servers hang up without `[DONE]`, but none before it said why it ended.
-                None if self.ended.finish.is_empty() => return Err(EndpointError::Cut),
+                // Some servers close without `[DONE]`, but none before the finish reason.
+                None if self.completion.finish.is_empty() => return Err(EndpointError::Cut),
                 None => self.over = true,
             }
         }
@@ -276,10 +266,10 @@ impl Stream {
                 let said: String = error.to_string().chars().take(ERROR_BYTES).collect();
                 return Err(EndpointError::Status { status: 200, said });
             }
-            self.ended.model = chunk.model.or(self.ended.model.take());
+            self.completion.model = chunk.model.or(self.completion.model.take());
             if let Some(usage) = chunk.usage {
-                self.ended.input_tokens = Some(usage.prompt_tokens);
-                self.ended.output_tokens = Some(usage.completion_tokens);
+                self.completion.input_tokens = Some(usage.prompt_tokens);
+                self.completion.output_tokens = Some(usage.completion_tokens);
             }
             for choice in chunk.choices {
                 for piece in choice.delta.tool_calls {
@@ -287,7 +277,7 @@ impl Stream {
                 }
                 self.ready.extend(choice.delta.content.filter(|text| !text.is_empty()));
                 if let Some(finish) = choice.finish_reason {
-                    self.ended.finish = finish;
+                    self.completion.finish = finish;
                 }
             }
         }
@@ -295,12 +285,12 @@ impl Stream {
     }
 
     fn collect(&mut self, piece: CallPiece) -> Result<(), EndpointError> {
-        let calls = &mut self.ended.calls;
+        let calls = &mut self.completion.calls;
         if piece.index >= CALLS_MAX || piece.index > calls.len() {
             return Err(EndpointError::Malformed(format!("a tool call with the index {}", piece.index)));
         }
         if piece.index == calls.len() {
-            calls.push(Wanted { kind: "function", ..Wanted::default() });
+            calls.push(ChatToolCall { kind: "function", ..ChatToolCall::default() });
         }
         let call = &mut calls[piece.index];
         call.id.push_str(piece.id.as_deref().unwrap_or_default());
@@ -314,7 +304,7 @@ impl Stream {
         Ok(())
     }
 
-    pub fn ended(self) -> Ended {
-        self.ended
+    pub fn completion(self) -> Completion {
+        self.completion
     }
 }

@@ -1,8 +1,8 @@
-//! Agents that are a prompt and a model, at any endpoint that speaks OpenAI's chat completions.
+//! Model agents: a prompt and a model at any endpoint that speaks OpenAI's chat completions.
 //!
-//! A turn is bounded by its contract before a byte is sent: the model must be one that the policy allows, the prompt
-//! must fit the context, and the answer may cost what is left of the turn's tokens. The answer streams out as it comes.
-//! Dropping the turn hangs up, which is how a new message stops an answer that is under way.
+//! A turn is bounded by its contract before a byte is sent: the policy must allow the model, the prompt must fit the
+//! context, and the answer may use the rest of the turn's tokens. The answer is streamed. Dropping the turn closes the
+//! connection, which is how a new message interrupts an answer.
 
 mod chat;
 mod endpoint;
@@ -21,23 +21,19 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::agent::{Agent, Made, Output, Turn};
-use crate::allowance::Allowance;
-use crate::binding;
-use crate::error::AgentError;
+use crate::agent::{Agent, AgentError, Made, Output, Turn};
+use crate::cost_budget::CostBudget;
 use crate::memory::Memory;
-use crate::syscalls::{self, SystemCalls};
+use crate::secrets::{SecretLookup, SecretLookupError, granted};
+use crate::syscalls::SystemCalls;
 use crate::tools::{CallRecord, Tools};
-use chat::{Said, Wanted};
-use endpoint::{Ended, Endpoint, EndpointError, Question};
-pub(crate) use endpoint::{bearer, client};
-use machine::{Expected, Pace};
+use crate::{binding, context};
+use chat::{ChatMessage, ChatToolCall};
+use endpoint::{ChatRequest, Completion, Endpoint, EndpointError};
+use machine::{ExpectedLatency, LatencyEstimate};
 
-/// Answers that one endpoint works on at once; the others wait.
+/// Concurrent requests to one endpoint; others wait.
 const SLOTS: usize = 32;
-
-/// Looks up a secret of the node's by its name; an error is why there is one that is not used.
-pub type Secrets = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync>;
 
 /// Why a model agent cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,36 +46,9 @@ pub enum ModelError {
         /// What the endpoints name.
         has: String,
     },
-    /// The contract does not name a secret that an endpoint wants.
-    #[error("an endpoint wants the secret {0:?}, which the contract does not grant: add it to `security.secrets`")]
-    NotGranted(String),
-    /// The node does not have a secret.
-    #[error("this node has no secret {0:?}; `althing secret set {0}` keeps one")]
-    NoSecret(String),
-    /// The node has it, and does not use it.
-    #[error("the secret {name:?} is not used: {why}")]
-    SecretRefused {
-        /// Its name.
-        name: String,
-        /// Why.
-        why: String,
-    },
-    /// The model that makes vectors is not allowed.
-    #[error("its contract allows the models {allowed}, and its embeddings are made by {model}")]
-    NoEmbeddings {
-        /// What the policy names.
-        allowed: String,
-        /// What the agent file names.
-        model: String,
-    },
-    /// The model that makes vectors may not be sent the agent's data.
-    #[error("its embeddings are made by {model}, which is not cleared for {label} data (`clearance`)")]
-    NotCleared {
-        /// What the agent file names.
-        model: String,
-        /// What the contract says of the data.
-        label: &'static str,
-    },
+    /// An endpoint's secret is not available.
+    #[error(transparent)]
+    Secret(#[from] SecretLookupError),
     /// No client can be made.
     #[error("{0}")]
     Client(String),
@@ -89,20 +58,20 @@ pub enum ModelError {
 pub struct Model {
     prompt: String,
     temperature: Option<f64>,
-    places: Vec<Place>,
+    endpoints: Vec<EndpointState>,
     context_tokens: u64,
     output_tokens: u64,
     turn_tokens: Option<u64>,
     calls: u64,
-    /// Milliseconds to the first output that the contract aims at.
+    /// The contract's target for the time to the first output.
     aim: Option<Duration>,
     tools: Arc<Tools>,
     memory: Option<Memory>,
-    allowance: Arc<Allowance>,
+    budget: Arc<CostBudget>,
     must_cite: bool,
 }
 
-/// What one turn came to so far.
+/// The usage of one turn so far.
 #[derive(Default)]
 struct Spent {
     input_tokens: u64,
@@ -112,13 +81,13 @@ struct Spent {
     calls: Vec<CallRecord>,
 }
 
-/// An endpoint, and how it has been lately.
-struct Place {
-    endpoint: Endpoint,
+/// An endpoint, with its slots and its recent latency.
+struct EndpointState {
+    client: Endpoint,
     /// What a million tokens cost, millionths of a currency.
     cost: Option<u64>,
     slots: Arc<tokio::sync::Semaphore>,
-    pace: Mutex<Pace>,
+    latency: Mutex<LatencyEstimate>,
 }
 
 impl Model {
@@ -129,11 +98,11 @@ impl Model {
     pub fn new(
         runtime: &RuntimeSpec,
         contract: &Contract,
-        secrets: &Secrets,
+        secrets: &SecretLookup,
         calls: SystemCalls,
     ) -> Result<Model, ModelError> {
         let RuntimeSpec::Model { prompt, endpoints, temperature } = runtime else {
-            return Err(ModelError::Client("it is no model agent".to_owned()));
+            return Err(ModelError::Client("it is not a model agent".to_owned()));
         };
         let policy = &contract.model;
         let allowed =
@@ -143,23 +112,23 @@ impl Model {
             let has = endpoints.iter().map(|endpoint| endpoint.model.as_str()).collect::<Vec<_>>().join(", ");
             return Err(ModelError::NoModel { allowed: policy.models.join(", "), has });
         }
-        let place = |named: &&ModelEndpoint| {
+        let state = |named: &&ModelEndpoint| {
             let secret = named.secret.as_deref().map(|name| granted(contract, secrets, name)).transpose()?;
-            let endpoint = Endpoint::new(&named.url, &named.model, secret).map_err(ModelError::Client)?;
+            let client = Endpoint::new(&named.url, &named.model, secret).map_err(ModelError::Client)?;
             let slots = Arc::new(tokio::sync::Semaphore::new(SLOTS));
-            Ok(Place { endpoint, cost: named.cost, slots, pace: Mutex::default() })
+            Ok(EndpointState { client, cost: named.cost, slots, latency: Mutex::default() })
         };
         Ok(Model {
             prompt: prompt.clone(),
             temperature: *temperature,
-            places: usable.iter().map(place).collect::<Result<_, ModelError>>()?,
+            endpoints: usable.iter().map(state).collect::<Result<_, ModelError>>()?,
             context_tokens: policy.context_tokens,
             output_tokens: policy.output_tokens,
             turn_tokens: contract.compute.tokens_per_turn,
             calls: contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT),
             tools: calls.tools,
             memory: calls.memory,
-            allowance: calls.allowance,
+            budget: calls.budget,
             must_cite: contract.memory.as_ref().is_some_and(|memory| memory.require_grounding),
             aim: match &contract.class {
                 Class::Srt(srt) => Some(Duration::from_millis(srt.ttft_ms)),
@@ -168,8 +137,8 @@ impl Model {
         })
     }
 
-    /// What a prompt leaves for the answer, tokens; a refusal where it leaves nothing.
-    fn room(&self, prompt_tokens: u64, spent: u64) -> Result<u64, AgentError> {
+    /// The tokens that a prompt leaves for the answer; an error if it leaves none.
+    fn max_answer_tokens(&self, prompt_tokens: u64, spent: u64) -> Result<u64, AgentError> {
         if prompt_tokens > self.context_tokens {
             let most = self.context_tokens;
             return Err(AgentError::Rejected(format!(
@@ -186,15 +155,16 @@ impl Model {
         Ok(self.output_tokens.min(left))
     }
 
-    /// The endpoints in the order in which they are tried: those that keep the aim first, else as written. Refused when
-    /// answers queue up at each of them, and none would keep the aim.
-    fn order(&self) -> Result<Vec<&Place>, AgentError> {
-        let expected: Vec<Expected> = self.places.iter().map(Place::expected).collect();
-        let Some(aim) = self.aim else { return Ok(self.places.iter().collect()) };
+    /// The endpoints in the order in which they are tried: those that meet the latency target first, else as written. An
+    /// error if requests queue at all of them, and none would meet the target.
+    fn order(&self) -> Result<Vec<&EndpointState>, AgentError> {
+        let expected: Vec<ExpectedLatency> = self.endpoints.iter().map(EndpointState::expected).collect();
+        let Some(aim) = self.aim else { return Ok(self.endpoints.iter().collect()) };
         match machine::order(&expected, aim) {
-            Ok(order) => Ok(order.into_iter().map(|place| &self.places[place]).collect()),
+            Ok(order) => Ok(order.into_iter().map(|index| &self.endpoints[index]).collect()),
             Err(wait) => Err(AgentError::Rejected(format!(
-                "its models are busy: a first word would come after {} ms, and its contract aims at {}; try again in {} ms",
+                "its models are busy: the first token is expected after {} ms, and its contract aims at {}; try again in \
+                 {} ms",
                 wait.as_millis(),
                 aim.as_millis(),
                 wait.saturating_sub(aim).as_millis().max(1)
@@ -202,14 +172,14 @@ impl Model {
         }
     }
 
-    /// Asks, calls what the model wants called, and asks again, until it wants nothing more.
+    /// Sends requests and makes the tool calls of the model, until it makes no more.
     async fn answer(&self, turn: &Turn, out: &Output) -> Result<(), AgentError> {
         let mut messages = chat::messages(&self.prompt, turn);
         if let Some(memory) = &self.memory {
             let recalled = memory.recall(&turn.text(), memory.recall_default()).await;
-            let recalled = recalled.map_err(|error| AgentError::internal("its memory cannot be asked", error))?;
+            let recalled = recalled.map_err(|error| AgentError::internal("its memory cannot be searched", error))?;
             if !recalled.is_empty() {
-                messages.insert(1, chat::kept(&recalled, self.must_cite));
+                messages.insert(1, chat::passages_message(&recalled, self.must_cite));
             }
         }
         let artifact = chat::artifact_id(turn);
@@ -219,35 +189,36 @@ impl Model {
         let mut spent = Spent::default();
         loop {
             let prompt_tokens = chat::tokens(&messages) + function_tokens;
-            self.allowance.check().map_err(|used_up| AgentError::Rejected(used_up.to_string()))?;
-            let room = self.room(prompt_tokens, spent.input_tokens.saturating_add(spent.output_tokens))?;
+            self.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
+            let max_tokens =
+                self.max_answer_tokens(prompt_tokens, spent.input_tokens.saturating_add(spent.output_tokens))?;
             let left = self.calls.saturating_sub(spent.calls.len() as u64);
-            let question = Question {
+            let request = ChatRequest {
                 messages: &messages,
                 functions: if left > 0 { &functions } else { &[] },
                 temperature: self.temperature,
-                room,
+                max_tokens,
                 prompt_tokens,
             };
-            let (place, ended) =
-                self.ask(&question, Answer { out, artifact: &artifact, before: spent.pieces > 0 }).await?;
-            spent.add(&ended, prompt_tokens);
-            // One that still wants tools when it is told of none any more is done.
-            if ended.calls.is_empty() || left == 0 {
-                return self.close(place, &artifact, &ended, &spent, out).await;
+            let (endpoint, completion) =
+                self.ask(&request, AnswerSink { out, artifact: &artifact, before: spent.pieces > 0 }).await?;
+            spent.add(&completion, prompt_tokens);
+            // A model that still calls tools after none were offered is done.
+            if completion.calls.is_empty() || left == 0 {
+                return self.close(endpoint, &artifact, &completion, &spent, out).await;
             }
-            messages.push(Said::wanting(ended.text.clone(), ended.calls.clone()));
-            for call in &ended.calls {
-                let said = self.call(call, &mut spent).await;
-                messages.push(Said::result(&call.id, said));
+            messages.push(ChatMessage::tool_calls(completion.text.clone(), completion.calls.clone()));
+            for call in &completion.calls {
+                let result = self.call(call, &mut spent).await;
+                messages.push(ChatMessage::result(&call.id, result));
             }
         }
     }
 
-    /// One system call for the model; what it is told of it.
-    async fn call(&self, call: &Wanted, spent: &mut Spent) -> String {
+    /// One system call for the model; gives the text for the model.
+    async fn call(&self, call: &ChatToolCall, spent: &mut Spent) -> String {
         if spent.calls.len() as u64 >= self.calls {
-            return format!("error: a turn may call {} tools, and has", self.calls);
+            return format!("error: the turn has made all {} tool calls that it may make", self.calls);
         }
         let (outcome, record) = self.tools.invoke(&call.function.name, &call.function.arguments).await;
         spent.calls.push(record);
@@ -257,88 +228,92 @@ impl Model {
         }
     }
 
-    /// Asks one endpoint after the other until one answers.
-    async fn ask(&self, question: &Question<'_>, answer: Answer<'_>) -> Result<(&Place, Ended), AgentError> {
+    /// Tries the endpoints in order until one answers.
+    async fn ask(
+        &self,
+        request: &ChatRequest<'_>,
+        sink: AnswerSink<'_>,
+    ) -> Result<(&EndpointState, Completion), AgentError> {
         let mut failures = Vec::new();
-        let (prompt_tokens, mut unaffordable) = (question.prompt_tokens, 0);
-        for place in self.order()? {
-            // What is left is little where the model is dear.
-            let left = self.allowance.tokens_left(place.cost).map(|left| left.saturating_sub(prompt_tokens));
+        let (prompt_tokens, mut unaffordable) = (request.prompt_tokens, 0);
+        for endpoint in self.order()? {
+            // The remaining tokens depend on the price of the model.
+            let left = self.budget.tokens_left(endpoint.cost).map(|left| left.saturating_sub(prompt_tokens));
             if left == Some(0) {
                 unaffordable += 1;
-                failures.push(format!("{}: the prompt costs more than what is left", place.endpoint.model()));
+                failures.push(format!("{}: the prompt costs more than what is left", endpoint.client.model()));
                 continue;
             }
-            let question = &Question { room: question.room.min(left.unwrap_or(u64::MAX)), ..*question };
+            let request = &ChatRequest { max_tokens: request.max_tokens.min(left.unwrap_or(u64::MAX)), ..*request };
             // The names are those of OpenTelemetry's conventions for GenAI.
-            let span = syscalls::span(|| {
+            let span = context::span(|| {
                 tracing::info_span!(
                     "chat",
                     otel.kind = "client",
                     gen_ai.operation.name = "chat",
-                    gen_ai.request.model = place.endpoint.model(),
+                    gen_ai.request.model = endpoint.client.model(),
                     gen_ai.input.messages = tracing::field::Empty,
                     gen_ai.output.messages = tracing::field::Empty,
-                    althing.binding.hash = &*syscalls::binding(),
+                    althing.binding.hash = &*context::binding_hash(),
                 )
             });
-            syscalls::tell(&span, "gen_ai.input.messages", || json!(question.messages).to_string());
-            let reserved = self.allowance.reserve(prompt_tokens.saturating_add(question.room), place.cost);
-            match place.answer(question, &answer).instrument(span.clone()).await {
-                Ok(ended) => {
-                    let (input, output) = ended.tokens(prompt_tokens);
+            context::record(&span, "gen_ai.input.messages", || json!(request.messages).to_string());
+            let reserved = self.budget.reserve(prompt_tokens.saturating_add(request.max_tokens), endpoint.cost);
+            match endpoint.answer(request, &sink).instrument(span.clone()).await {
+                Ok(completion) => {
+                    let (input, output) = completion.tokens(prompt_tokens);
                     reserved.settle(input.saturating_add(output));
-                    syscalls::tell(&span, "gen_ai.output.messages", || ended.text.clone());
-                    return Ok((place, ended));
+                    context::record(&span, "gen_ai.output.messages", || completion.text.clone());
+                    return Ok((endpoint, completion));
                 }
-                Err(Failed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),
-                // Once something was said another model cannot go on with it.
-                Err(Failed { error, said: true }) => {
+                Err(RequestFailed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),
+                // Another model cannot continue a partial answer.
+                Err(RequestFailed { error, partial: true }) => {
                     return Err(AgentError::Failed(format!("the answer broke off: {}", error.brief())));
                 }
-                Err(Failed { error, said: false }) => {
+                Err(RequestFailed { error, partial: false }) => {
                     reserved.settle(prompt_tokens);
-                    tracing::warn!(url = place.endpoint.url(), %error, "an endpoint failed");
-                    failures.push(format!("{}: {}", place.endpoint.model(), error.brief()));
+                    tracing::warn!(url = endpoint.client.url(), %error, "an endpoint failed");
+                    failures.push(format!("{}: {}", endpoint.client.model(), error.brief()));
                 }
             }
         }
         if unaffordable == failures.len() {
-            let again_s = self.allowance.again_s();
+            let again_s = self.budget.again_s();
             return Err(AgentError::Rejected(format!(
-                "what is left of what it may cost (class.cost) is less than the prompt needs, about {prompt_tokens} \
-                 tokens; it may go on in {again_s} s"
+                "the rest of its cost budget (class.cost) is less than the prompt needs, about {prompt_tokens} tokens; it \
+                 may continue in {again_s} s"
             )));
         }
         Err(AgentError::Failed(format!("no endpoint answered: {}", failures.join("; "))))
     }
 
-    /// What the answer came from, and what it cost.
+    /// Emits the model, the usage and the tool calls of the answer.
     async fn close(
         &self,
-        place: &Place,
+        endpoint: &EndpointState,
         artifact: &str,
-        ended: &Ended,
+        completion: &Completion,
         spent: &Spent,
         out: &Output,
     ) -> Result<(), AgentError> {
-        let mut told = json!({
+        let mut notes = json!({
             "usage": {
-                "model": ended.model.as_deref().unwrap_or(place.endpoint.model()),
-                "finish": ended.finish,
+                "model": completion.model.as_deref().unwrap_or(endpoint.client.model()),
+                "finish": completion.finish,
                 "inputTokens": spent.input_tokens,
                 "outputTokens": spent.output_tokens,
                 "estimated": spent.estimated,
             },
         });
         if !spent.calls.is_empty() {
-            told["tools"] = json!(spent.calls);
+            notes["tools"] = json!(spent.calls);
         }
         let artifact = Artifact {
             artifact_id: artifact.to_owned(),
             name: None,
             description: None,
-            parts: vec![Part::data(told)],
+            parts: vec![Part::data(notes)],
             metadata: None,
             extensions: None,
         };
@@ -347,22 +322,14 @@ impl Model {
 }
 
 impl Spent {
-    fn add(&mut self, ended: &Ended, prompt_tokens: u64) {
-        let (input, output) = ended.tokens(prompt_tokens);
-        // What an endpoint says of itself is not trusted to add up.
+    fn add(&mut self, completion: &Completion, prompt_tokens: u64) {
+        let (input, output) = completion.tokens(prompt_tokens);
+        // The figures of an endpoint are untrusted, and could overflow.
         self.input_tokens = self.input_tokens.saturating_add(input);
         self.output_tokens = self.output_tokens.saturating_add(output);
-        self.pieces += ended.pieces;
-        self.estimated |= ended.output_tokens.is_none();
+        self.pieces += completion.pieces;
+        self.estimated |= completion.output_tokens.is_none();
     }
-}
-
-pub(crate) fn granted(contract: &Contract, secrets: &Secrets, name: &str) -> Result<String, ModelError> {
-    if !contract.security.secrets.iter().any(|granted| granted == name) {
-        return Err(ModelError::NotGranted(name.to_owned()));
-    }
-    let secret = secrets(name).map_err(|why| ModelError::SecretRefused { name: name.to_owned(), why })?;
-    secret.ok_or_else(|| ModelError::NoSecret(name.to_owned()))
 }
 
 impl Agent for Model {
@@ -371,60 +338,60 @@ impl Agent for Model {
     }
 }
 
-/// Where an answer goes.
-struct Answer<'a> {
+/// The output that an answer is streamed to.
+struct AnswerSink<'a> {
     out: &'a Output,
     artifact: &'a str,
-    /// Whether something of it is there already.
+    /// Whether a part of it was emitted already.
     before: bool,
 }
 
-/// An endpoint failed, before or after it had said something.
-struct Failed {
+/// An endpoint failed, before or after it sent a part of the answer.
+struct RequestFailed {
     error: EndpointError,
-    said: bool,
+    partial: bool,
 }
 
-impl Place {
-    fn expected(&self) -> Expected {
-        let pace = self.pace.lock().expect("no holder of the pace panics");
-        pace.expected(SLOTS, self.slots.available_permits())
+impl EndpointState {
+    fn expected(&self) -> ExpectedLatency {
+        let latency = self.latency.lock().expect("no holder of the latency panics");
+        latency.expected(SLOTS, self.slots.available_permits())
     }
 
-    async fn answer(&self, question: &Question<'_>, answer: &Answer<'_>) -> Result<Ended, Failed> {
-        self.pace.lock().expect("no holder of the pace panics").waits(1);
-        let waiting = Waiting(self);
+    async fn answer(&self, request: &ChatRequest<'_>, sink: &AnswerSink<'_>) -> Result<Completion, RequestFailed> {
+        self.latency.lock().expect("no holder of the latency panics").queue(1);
+        let waiting = QueuedRequest(self);
         let slot = self.slots.clone().acquire_owned().await;
         drop(waiting);
-        let _slot = slot.map_err(|_| Failed { error: EndpointError::Cancelled, said: false })?;
+        let _slot = slot.map_err(|_| RequestFailed { error: EndpointError::Cancelled, partial: false })?;
         let begun = Instant::now();
         let (mut first, mut text) = (None, String::new());
-        let asked = self.endpoint.ask(question).await;
-        let mut stream = asked.map_err(|error| Failed { error, said: false })?;
+        let asked = self.client.ask(request).await;
+        let mut stream = asked.map_err(|error| RequestFailed { error, partial: false })?;
         loop {
-            let said = !text.is_empty();
-            match stream.next(question.room).await {
+            let partial = !text.is_empty();
+            match stream.next(request.max_tokens).await {
                 Ok(Some(piece)) => {
                     first.get_or_insert_with(|| begun.elapsed());
                     text.push_str(&piece);
-                    let put = answer.out.chunk(answer.artifact, piece, answer.before || said, false).await;
-                    put.map_err(|_| Failed { error: EndpointError::Cancelled, said: true })?;
+                    let put = sink.out.chunk(sink.artifact, piece, sink.before || partial, false).await;
+                    put.map_err(|_| RequestFailed { error: EndpointError::Cancelled, partial: true })?;
                 }
                 Ok(None) => break,
-                Err(error) => return Err(Failed { error, said }),
+                Err(error) => return Err(RequestFailed { error, partial }),
             }
         }
-        let mut pace = self.pace.lock().expect("no holder of the pace panics");
-        pace.took(first.unwrap_or_else(|| begun.elapsed()), begun.elapsed());
-        Ok(Ended { text, ..stream.ended() })
+        let mut latency = self.latency.lock().expect("no holder of the latency panics");
+        latency.record(first.unwrap_or_else(|| begun.elapsed()), begun.elapsed());
+        Ok(Completion { text, ..stream.completion() })
     }
 }
 
-/// Somebody who waits for a slot, until it is dropped.
-struct Waiting<'a>(&'a Place);
+/// Counts a request as queued until it is dropped.
+struct QueuedRequest<'a>(&'a EndpointState);
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
-        self.0.pace.lock().expect("no holder of the pace panics").waits(-1);
+        self.0.latency.lock().expect("no holder of the latency panics").queue(-1);
     }
 }

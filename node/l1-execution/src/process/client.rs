@@ -1,4 +1,4 @@
-//! The A2A client that gives turns to an agent's program, over JSON-RPC on its socket, or on loopback.
+//! The A2A client of an agent's program, over JSON-RPC on its socket or on loopback.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,62 +14,61 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Made, Metadata, Output, OwnCard, Parameters, Turn};
-use crate::error::AgentError;
-use crate::process::said::Said;
+use crate::agent::{AgentError, Made, Metadata, Output, OwnCard, Parameters, Turn};
+use crate::process::seen::SeenMessages;
 use crate::sse::Events;
 
-/// How often a program that does not answer yet is asked for its card.
-const KNOCK: Duration = Duration::from_millis(50);
-/// How long a program may take to show its card when it is first asked: it may be about to listen elsewhere. Doubles each
-/// time.
+/// How often the card of a program that does not answer yet is requested.
+const CARD_RETRY: Duration = Duration::from_millis(50);
+/// How long the first request for a card may take: the program may be about to listen on another address. Doubles with each
+/// request.
 const CARD_PATIENCE_MIN: Duration = Duration::from_millis(250);
 const CARD_PATIENCE_MAX: Duration = Duration::from_secs(5);
-/// Longest answer that is not a stream.
+/// The longest answer that is not a stream.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// Bytes of one extension of a program's card, as JSON, that are shown.
+/// Bytes of an extension of a program's card, as JSON; longer ones are left out.
 const EXTENSION_BYTES_MAX: usize = 4_096;
 /// Bytes of a media type.
 const MODE_BYTES_MAX: usize = 128;
-/// What the names of this project's extensions begin with.
+/// The prefix of this project's extensions.
 const OURS: &str = "https://althing.dev/";
-/// Characters of a program's error that are taken.
+/// Characters of a program's error that are kept.
 const ERROR_CHARS_MAX: usize = 1_000;
-/// How long a program may take to note a cancellation.
+/// How long a program may take to answer a cancellation.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a program listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ProgramAddress {
     /// A Unix socket.
     Socket(PathBuf),
     /// A port on loopback.
     Port(u16),
 }
 
-impl Place {
-    /// What stands in front of a path; on a socket the name is anybody's.
+impl ProgramAddress {
+    /// The base URL; on a socket the host name does not matter.
     fn base(&self) -> String {
         match self {
-            Place::Socket(_) => "http://localhost".to_owned(),
-            Place::Port(port) => format!("http://127.0.0.1:{port}"),
+            ProgramAddress::Socket(_) => "http://localhost".to_owned(),
+            ProgramAddress::Port(port) => format!("http://127.0.0.1:{port}"),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ProgramAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Socket(_) => f.write_str(
+            ProgramAddress::Socket(_) => f.write_str(
                 "the Unix socket that it was handed (descriptor 3, LISTEN_FDS; its path is in ALTHING_SOCKET; a program \
                  that can only listen on a port says `port: tcp` in its agent file)",
             ),
-            Place::Port(port) => write!(f, "http://127.0.0.1:{port} ($PORT)"),
+            ProgramAddress::Port(port) => write!(f, "http://127.0.0.1:{port} ($PORT)"),
         }
     }
 }
 
-/// A program that showed its card.
+/// The client of a program that showed its card.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -78,90 +77,94 @@ pub(crate) struct Client {
     own_card: Arc<OwnCard>,
 }
 
-/// The program's own names for what is one task to us, kept between the turns of the task.
+/// The program's ids of a task, kept between the turns of the task.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Theirs {
+struct RemoteTask {
     task_id: String,
     context_id: String,
 }
 
 impl Client {
-    /// Asks for the card until the program shows one.
-    pub async fn connect(place: &Place) -> Client {
+    /// Requests the card until the program shows one.
+    pub async fn connect(address: &ProgramAddress) -> Client {
         let mut builder = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(Duration::from_secs(5));
-        if let Place::Socket(path) = place {
+        if let ProgramAddress::Socket(path) = address {
             builder = builder.unix_socket(path.as_path());
         }
         let http = builder.build().expect("a client of these options always builds");
         let mut patience = CARD_PATIENCE_MIN;
         loop {
-            match Client::card(&http, place, patience).await {
-                Ok(card) => return Client::of(http, place, &card),
-                Err(reason) => tracing::trace!(%place, %reason, "no agent card yet"),
+            match Client::card(&http, address, patience).await {
+                Ok(card) => return Client::of(http, address, &card),
+                Err(reason) => tracing::trace!(%address, %reason, "no agent card yet"),
             }
             patience = (patience * 2).min(CARD_PATIENCE_MAX);
-            sleep(KNOCK).await;
+            sleep(CARD_RETRY).await;
         }
     }
 
-    async fn card(http: &reqwest::Client, place: &Place, patience: Duration) -> Result<AgentCard, AgentError> {
-        let url = format!("{}/.well-known/agent-card.json", place.base());
+    async fn card(
+        http: &reqwest::Client,
+        address: &ProgramAddress,
+        patience: Duration,
+    ) -> Result<AgentCard, AgentError> {
+        let url = format!("{}/.well-known/agent-card.json", address.base());
         let response = http.get(url).timeout(patience).send().await.map_err(not_a2a)?;
         serde_json::from_slice(&whole(response).await?).map_err(not_a2a)
     }
 
-    /// Only the path of the card's address is taken: the program is where we started it, whatever it says.
-    fn of(http: reqwest::Client, place: &Place, card: &AgentCard) -> Client {
+    /// Only the path of the card's URL is used: the program is reached where it was started.
+    fn of(http: reqwest::Client, address: &ProgramAddress, card: &AgentCard) -> Client {
         let json_rpc = card.supported_interfaces.iter().find(|face| face.protocol_binding == "JSONRPC");
         let path = json_rpc
             .and_then(|face| reqwest::Url::parse(&face.url).ok())
             .map_or("/".to_owned(), |url| url.path().to_owned());
         let streams = card.capabilities.streaming.unwrap_or(false);
         let own_card = Arc::new(own_card(card));
-        Client { http, url: format!("{}{path}", place.base()), streams, own_card }
+        Client { http, url: format!("{}{path}", address.base()), streams, own_card }
     }
 
-    /// What the program's card says of it.
+    /// The own card of the program.
     pub fn own_card(&self) -> OwnCard {
         OwnCard::clone(&self.own_card)
     }
 
-    /// One message to the program, and what it makes of it.
+    /// Sends one message to the program, and emits its outputs.
     pub async fn turn(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
-        let theirs: Option<Theirs> = turn.remembered.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
-        let (mut message, said) = (turn.message, Said::of(&turn.history));
-        message.context_id = Some(theirs.as_ref().map_or(turn.context_id, |theirs| theirs.context_id.clone()));
-        message.task_id = theirs.map(|theirs| theirs.task_id);
+        let remote: Option<RemoteTask> = turn.remembered.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
+        let (mut message, seen) = (turn.message, SeenMessages::of(&turn.history));
+        message.context_id = Some(remote.as_ref().map_or(turn.context_id, |remote| remote.context_id.clone()));
+        message.task_id = remote.map(|remote| remote.task_id);
         let (task, named) = (message.task_id.clone(), CancellationToken::new());
         if task.is_some() {
             named.cancel();
         }
-        // On its own, so that a turn which is dropped before the program answered can still be cancelled there.
+        // A task of its own, so that a turn that is dropped before the program answers can still be cancelled there.
         let stop = CancellationToken::new();
         let dropped = stop.clone().drop_guard();
         let (client, parameters) = (self.clone(), turn.parameters);
-        let running = Running { client, parameters, task, begun: false, named, said };
+        let running = RunningTurn { client, parameters, task, begun: false, named, seen };
         let ended = tokio::spawn(running.until_stopped(message, out, stop)).await;
         drop(dropped);
         ended.unwrap_or_else(|error| Err(AgentError::internal("the turn broke off", error)))
     }
 
-    /// Tells the program that its task is cancelled while no turn runs; gives its words. A program that does not know
-    /// the task any more, or does not answer, has nothing left to stop.
+    /// Cancels the program's task while no turn runs; gives its message. If the program does not know the task or does not
+    /// answer, there is nothing to stop.
     ///
     /// # Errors
     /// The program's own error.
-    pub async fn cancel(&self, remembered: &str, beside: &Parameters) -> Result<Option<Message>, AgentError> {
-        let Ok(theirs) = serde_json::from_str::<Theirs>(remembered) else { return Ok(None) };
-        let mut request = json!({ "id": theirs.task_id });
-        if let Some(metadata) = &beside.metadata {
+    pub async fn cancel(&self, remembered: &str, parameters: &Parameters) -> Result<Option<Message>, AgentError> {
+        let Ok(remote) = serde_json::from_str::<RemoteTask>(remembered) else { return Ok(None) };
+        let mut request = json!({ "id": remote.task_id });
+        if let Some(metadata) = &parameters.metadata {
             request["metadata"] = json!(metadata);
         }
-        let cancelling = self.ask(methods::CANCEL_TASK, request, beside);
+        let cancelling = self.ask(methods::CANCEL_TASK, request, parameters);
         let answer = match tokio::time::timeout(CANCEL_TIMEOUT, cancelling).await {
             Ok(Err(error @ AgentError::Refused { code, .. })) if code != a2a::error_code::TASK_NOT_FOUND => {
                 return Err(error);
@@ -174,18 +177,23 @@ impl Client {
         Ok(task.ok().and_then(|task| task.status.message))
     }
 
-    async fn ask(&self, method: &str, params: Value, beside: &Parameters) -> Result<Value, AgentError> {
-        let body = whole(self.post(method, params, beside).await?).await?;
+    async fn ask(&self, method: &str, params: Value, parameters: &Parameters) -> Result<Value, AgentError> {
+        let body = whole(self.post(method, params, parameters).await?).await?;
         result(serde_json::from_slice(&body).map_err(not_a2a)?)
     }
 
-    async fn post(&self, method: &str, params: Value, beside: &Parameters) -> Result<reqwest::Response, AgentError> {
+    async fn post(
+        &self,
+        method: &str,
+        params: Value,
+        parameters: &Parameters,
+    ) -> Result<reqwest::Response, AgentError> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let mut sent = self.http.post(&self.url).header("A2A-Version", "1.0").json(&request);
-        if !beside.extensions.is_empty() {
-            sent = sent.header("A2A-Extensions", beside.extensions.join(", "));
+        if !parameters.extensions.is_empty() {
+            sent = sent.header("A2A-Extensions", parameters.extensions.join(", "));
         }
-        for (name, value) in [("traceparent", &beside.traceparent), ("tracestate", &beside.tracestate)] {
+        for (name, value) in [("traceparent", &parameters.traceparent), ("tracestate", &parameters.tracestate)] {
             if let Some(value) = value {
                 sent = sent.header(name, value);
             }
@@ -194,22 +202,22 @@ impl Client {
     }
 }
 
-/// A turn under way.
-struct Running {
+/// A running turn.
+struct RunningTurn {
     client: Client,
     parameters: Parameters,
-    /// The program's task, while it is not over.
+    /// The program's task, until it is terminal.
     task: Option<String>,
-    /// Whether the program has a task, or made something that only a task has.
+    /// Whether the program made a task.
     begun: bool,
-    /// Cancelled as soon as the program named its task.
+    /// Cancelled as soon as the id of the program's task is known.
     named: CancellationToken,
-    /// What the program said in the task.
-    said: Said,
+    /// The program's messages that were seen.
+    seen: SeenMessages,
 }
 
-impl Running {
-    /// Works until the end, or until `stop`: then the program is told to stop too.
+impl RunningTurn {
+    /// Runs until the end or until `stop`; then cancels the program's task too.
     async fn until_stopped(mut self, message: Message, out: Output, stop: CancellationToken) -> Result<(), AgentError> {
         {
             let named = self.named.clone();
@@ -219,7 +227,7 @@ impl Running {
                 ended = &mut work => return ended,
                 () = stop.cancelled() => {}
             }
-            // Without a name the task cannot be cancelled: the program's first event has it.
+            // The task cannot be cancelled without its id, which the program's first event holds.
             tokio::select! {
                 _ = &mut work => {}
                 () = named.cancelled() => {}
@@ -292,14 +300,14 @@ impl Running {
     }
 
     async fn put_task(&mut self, mut task: Task, out: &Output) -> Result<(), AgentError> {
-        let unheard = self.said.unheard(&mut task);
+        let unseen = self.seen.take_unseen(&mut task);
         self.name(task.id, task.context_id, out).await?;
-        self.put_words(unheard, out).await?;
+        self.put_messages(unseen, out).await?;
         for artifact in task.artifacts.into_iter().flatten() {
             out.put(Made::Artifact { artifact, append: false, last: true }).await?;
         }
         let (state, first) = (task.status.state.clone(), !self.begun);
-        // What a task begins with is told with it, not again.
+        // The first status of a task is emitted with its beginning.
         if !first || state != TaskState::Working || task.status.message.is_some() {
             self.put_status(task.status, None, out).await?;
         }
@@ -310,27 +318,27 @@ impl Running {
         Ok(())
     }
 
-    /// Says what the program said before the state in which its task is.
-    async fn put_words(&mut self, words: Vec<Message>, out: &Output) -> Result<(), AgentError> {
-        let any = !words.is_empty();
-        for word in words {
-            out.put(Made::Status(TaskState::Working, Some(word))).await?;
+    /// Emits messages of the program before the status of its task.
+    async fn put_messages(&mut self, messages: Vec<Message>, out: &Output) -> Result<(), AgentError> {
+        let any = !messages.is_empty();
+        for message in messages {
+            out.put(Made::Status(TaskState::Working, Some(message))).await?;
         }
-        // The last of them is what it said once, not what it says now.
+        // Clears the message of the status: the last one is history.
         if any { out.put(Made::Status(TaskState::Working, None)).await } else { Ok(()) }
     }
 
-    /// Keeps the program's own names for the task, the first time that it says them in this turn.
+    /// Stores the program's ids of the task, once in this turn.
     async fn name(&mut self, task_id: String, context_id: String, out: &Output) -> Result<(), AgentError> {
         if self.begun {
             return Ok(());
         }
         self.task = Some(task_id.clone());
         self.named.cancel();
-        out.put(Made::Remember(json!(Theirs { task_id, context_id }).to_string())).await
+        out.put(Made::Remember(json!(RemoteTask { task_id, context_id }).to_string())).await
     }
 
-    /// Says that the program made a task, once.
+    /// Emits that the program made a task, once.
     async fn begin(&mut self, state: TaskState, metadata: Option<Metadata>, out: &Output) -> Result<(), AgentError> {
         if std::mem::replace(&mut self.begun, true) {
             return Ok(());
@@ -345,10 +353,10 @@ impl Running {
         out: &Output,
     ) -> Result<(), AgentError> {
         if let Some(message) = &status.message {
-            self.said.hear(message);
+            self.seen.mark_seen(message);
         }
         let state = match status.state {
-            // A task whose agent says something is worked on: no agent submits one.
+            // A task with a message of its agent is being worked on.
             TaskState::Unspecified | TaskState::Submitted if status.message.is_some() => TaskState::Working,
             state => state,
         };
@@ -365,8 +373,8 @@ impl Running {
     }
 }
 
-/// What of a program's card goes into the card that its node serves, as far as it is not too much. The project's own
-/// extensions are the node's to show.
+/// The parts of a program's card that go into the card that its node serves, within limits. The node itself shows the
+/// project's extensions.
 fn own_card(card: &AgentCard) -> OwnCard {
     let fits = |extension: &&a2a::AgentExtension| {
         !extension.uri.starts_with(OURS)
@@ -382,16 +390,16 @@ fn own_card(card: &AgentCard) -> OwnCard {
     }
 }
 
-/// The parameters of a message to the program: what the client sent beside it goes along.
-fn params(message: &Message, beside: &Parameters) -> Value {
+/// The parameters of a message to the program, with those that the client sent.
+fn params(message: &Message, parameters: &Parameters) -> Value {
     let mut params = json!({ "message": message });
-    if let Some(metadata) = &beside.metadata {
+    if let Some(metadata) = &parameters.metadata {
         params["metadata"] = json!(metadata);
     }
-    if let Some(modes) = &beside.accepted_output_modes {
+    if let Some(modes) = &parameters.accepted_output_modes {
         params["configuration"]["acceptedOutputModes"] = json!(modes);
     }
-    if let Some(length) = beside.history_length {
+    if let Some(length) = parameters.history_length {
         params["configuration"]["historyLength"] = json!(length);
     }
     params

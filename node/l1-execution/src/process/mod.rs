@@ -1,12 +1,11 @@
-//! The `process` runtime: any program that speaks A2A over HTTP, started, kept running and stopped with its children. It
-//! is handed a listening socket that no other account can reach, and no variable of the node's but those of
-//! [`environment`].
+//! The `process` runtime: any program that speaks A2A over HTTP; it is started, restarted and stopped with its children. It
+//! gets a listening socket that no other account can reach, and only the environment variables of [`environment`].
 //!
-//! Whoever uses it has installed a crypto provider for `rustls`, as reqwest wants it, although nothing here uses TLS.
+//! The caller must install a crypto provider for `rustls`, which reqwest requires, although nothing here uses TLS.
 
 mod client;
 mod environment;
-mod said;
+mod seen;
 mod socket;
 
 use std::path::{Path, PathBuf};
@@ -23,23 +22,20 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Agent, Output, OwnCard, Parameters, Turn};
-use crate::error::{AgentError, StartError};
-use crate::host::AgentState;
+use crate::agent::{Agent, AgentError, AgentState, Output, OwnCard, Parameters, Turn};
 use althing_protocol::Contract;
 use althing_protocol::contract::Class;
-use client::{Client, Place};
+use client::{Client, ProgramAddress};
 pub use environment::environment;
 use socket::Folder;
 
-/// Runs the program in front of its own process group and kills the group when the node's end of standard input
-/// closes, which it does however the node ends: `kill -9` included. The node itself kills what the program leaves.
+/// The supervisor script: runs the program in a process group of its own, and kills the group when the node's end of standard
+/// input closes, which happens however the node ends, `kill -9` included. The node kills what the program leaves behind.
 ///
-/// Before the program stand the KiB of memory that each of its processes may write to (0: any; `RLIMIT_DATA`), and
-/// `idle` for a program that runs when nothing else does; where the system cannot do that, it is as nice as can be; and
-/// `socket` where standard output is the listening socket: the program gets that as its descriptor 3, and what it prints
-/// goes where its errors go.
-const KEEPER: &str = r#"exec 3<&0
+/// Its arguments before the program: the KiB of memory that each process may write to (0: any; `RLIMIT_DATA`); `idle` for
+/// the idle scheduling class (the highest nice value if the system lacks it); `socket` if standard output is the listening
+/// socket, which the program gets as descriptor 3, with its output going to standard error.
+const SUPERVISOR_SCRIPT: &str = r#"exec 3<&0
 [ "$3" = socket ] && exec 4<&1 1>&2
 (
     [ "$1" = 0 ] || ulimit -d "$1" || exit 126
@@ -59,21 +55,21 @@ child=$!
 exec 3<&- 4<&-
 wait "$child""#;
 
-/// How long a killed program may take until it runs no more.
-const KILLED_WITHIN: Duration = Duration::from_secs(5);
+/// How long a killed program may take to end.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How programs are kept running.
+/// How programs are restarted and stopped.
 #[derive(Debug, Clone)]
 pub struct ProcessConfig {
-    /// Wait before a program that ended is started again; doubles with each time up to `backoff_max`.
+    /// The delay before a program that ended is restarted; doubles each time up to `backoff_max`.
     pub backoff_min: Duration,
-    /// Longest wait.
+    /// The longest delay.
     pub backoff_max: Duration,
-    /// A program that ran for this long starts again at `backoff_min`.
+    /// A program that ran for this long is restarted after `backoff_min`.
     pub steady_after: Duration,
-    /// How long a program may take to end by itself before it is killed.
+    /// How long a program may take to end before it is killed.
     pub stop_grace: Duration,
-    /// Where folders for the sockets of programs are made; the system's place for such where there is none.
+    /// Where folders for the sockets of programs are made; the system's address for such where there is none.
     pub sockets: Option<PathBuf>,
 }
 
@@ -87,6 +83,22 @@ impl Default for ProcessConfig {
             sockets: None,
         }
     }
+}
+
+/// Why an agent's program could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// Its runtime is another one.
+    #[error("agent {0:?} is not a process agent")]
+    NoProgram(String),
+    /// The system does not start it.
+    #[error("cannot start {program:?}: {reason}")]
+    System {
+        /// What was run.
+        program: String,
+        /// The system's reason.
+        reason: std::io::Error,
+    },
 }
 
 /// An agent that is a program.
@@ -109,11 +121,11 @@ struct Shared {
     folder: Folder,
     startup_timeout: Duration,
     config: ProcessConfig,
-    now: Mutex<Now>,
+    now: Mutex<ProgramState>,
     changed: tokio::sync::Notify,
 }
 
-struct Now {
+struct ProgramState {
     state: AgentState,
     pid: Option<u32>,
     client: Option<Client>,
@@ -135,13 +147,13 @@ impl Agent for ProcessAgent {
     fn cancel<'a>(
         &'a self,
         remembered: &'a str,
-        beside: &'a Parameters,
+        parameters: &'a Parameters,
     ) -> BoxFuture<'a, Result<Option<Message>, AgentError>> {
         let client = self.shared.now().client.clone();
         Box::pin(async move {
             match client {
-                Some(client) => client.cancel(remembered, beside).await,
-                // What does not run has nothing to stop.
+                Some(client) => client.cancel(remembered, parameters).await,
+                // A program that does not run has nothing to cancel.
                 None => Ok(None),
             }
         })
@@ -155,13 +167,13 @@ impl ProcessAgent {
         folder: &Path,
         contract: &Contract,
         config: &ProcessConfig,
-    ) -> Result<ProcessAgent, StartError> {
+    ) -> Result<ProcessAgent, SpawnError> {
         let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port } = &file.runtime else {
-            return Err(StartError::Config { name: file.name.clone(), reason: "it is no process agent".to_owned() });
+            return Err(SpawnError::NoProgram(file.name.clone()));
         };
         let program = || command.first().cloned().unwrap_or_default();
         let folder_for_socket = Folder::new(config.sockets.as_deref())
-            .map_err(|reason| StartError::Spawn { program: program(), reason })?;
+            .map_err(|reason| SpawnError::System { program: program(), reason })?;
         let shared = Arc::new(Shared {
             name: file.name.clone(),
             command: command.clone(),
@@ -173,10 +185,10 @@ impl ProcessAgent {
             folder: folder_for_socket,
             startup_timeout: Duration::from_millis(*startup_timeout_ms),
             config: config.clone(),
-            now: Mutex::new(Now { state: AgentState::Starting, pid: None, client: None }),
+            now: Mutex::new(ProgramState { state: AgentState::Starting, pid: None, client: None }),
             changed: tokio::sync::Notify::new(),
         });
-        // The first start tells at once what is wrong with the command itself.
+        // Fails at once if the command itself is wrong.
         let first = shared.spawn()?;
         let stop = CancellationToken::new();
         let supervisor = tokio::spawn(shared.clone().supervise(first, stop.clone()));
@@ -188,7 +200,7 @@ impl ProcessAgent {
         self.stop.cancel();
         let supervisor = self.supervisor.lock().expect("no holder of the supervisor panics").take();
         if let Some(supervisor) = supervisor {
-            // An error would mean that the supervisor panicked; the keeper then ends the program.
+            // An error means that the supervisor panicked; then the supervisor script ends the program.
             let _ = supervisor.await;
         }
     }
@@ -201,12 +213,12 @@ impl ProcessAgent {
         self.shared.now().pid
     }
 
-    /// Hands the turn to the program; waits for it while it is being started.
+    /// Gives the turn to the program; waits for it while it is being started.
     async fn relay(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
         let waiting = timeout(self.shared.startup_timeout, self.shared.client());
         let down = |why| AgentError::Down { agent: self.shared.name.clone(), why };
         let client = waiting.await.map_err(|_| match self.state() {
-            // Why is the operator's: it names a path.
+            // The reason names a path, which only the operator may see.
             AgentState::Restarting { .. } => down("its program ended, and `ps` on its node says why".to_owned()),
             _ => down("its program does not answer yet".to_owned()),
         })?;
@@ -220,22 +232,22 @@ impl Drop for ProcessAgent {
     }
 }
 
-/// A started program: the keeper, and where the program listens.
+/// A started program: the shell, and where the program listens.
 struct Program {
-    keeper: Child,
-    /// Open for as long as the program shall run. Not left in `keeper`: waiting for a child closes its standard input.
+    shell: Child,
+    /// Open for as long as the program shall run. Not left in `shell`: waiting for a child closes its standard input.
     _alive: ChildStdin,
     group: Pid,
-    place: Place,
+    address: ProgramAddress,
 }
 
 impl Shared {
-    fn now(&self) -> std::sync::MutexGuard<'_, Now> {
+    fn now(&self) -> std::sync::MutexGuard<'_, ProgramState> {
         self.now.lock().expect("no holder of the program's state panics")
     }
 
     fn set(&self, state: AgentState, pid: Option<u32>, client: Option<Client>) {
-        *self.now() = Now { state, pid, client };
+        *self.now() = ProgramState { state, pid, client };
         self.changed.notify_waiters();
     }
 
@@ -252,43 +264,43 @@ impl Shared {
         }
     }
 
-    fn spawn(&self) -> Result<Program, StartError> {
+    fn spawn(&self) -> Result<Program, SpawnError> {
         let program = self.command.first().cloned().unwrap_or_default();
-        let failed = |reason| StartError::Spawn { program: program.clone(), reason };
+        let failed = |reason| SpawnError::System { program: program.clone(), reason };
         if !self.cwd.is_dir() {
             let reason = format!("there is no folder {}", self.cwd.display());
             return Err(failed(std::io::Error::new(std::io::ErrorKind::NotFound, reason)));
         }
-        find(&program, &self.cwd).map_err(failed)?;
-        let mut keeper = Command::new("/bin/sh");
-        keeper.args(["-c", KEEPER, "althing-agent", &self.memory_kib.to_string()]);
-        keeper.arg(if self.delay_tolerant { "idle" } else { "" });
-        keeper.env_clear().envs(environment()).envs(self.env.iter().map(|(key, value)| (key, value)));
-        let place = match self.port {
+        check_program(&program, &self.cwd).map_err(failed)?;
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", SUPERVISOR_SCRIPT, "althing-agent", &self.memory_kib.to_string()]);
+        shell.arg(if self.delay_tolerant { "idle" } else { "" });
+        shell.env_clear().envs(environment()).envs(self.env.iter().map(|(key, value)| (key, value)));
+        let address = match self.port {
             None => {
                 let (listener, path) = self.folder.listen().map_err(failed)?;
-                keeper.arg("socket").args(&self.command).stdout(Stdio::from(listener));
-                keeper.env("ALTHING_SOCKET", &path).env("LISTEN_FDS", "1").env("LISTEN_FDNAMES", "a2a");
-                Place::Socket(path)
+                shell.arg("socket").args(&self.command).stdout(Stdio::from(listener));
+                shell.env("ALTHING_SOCKET", &path).env("LISTEN_FDS", "1").env("LISTEN_FDNAMES", "a2a");
+                ProgramAddress::Socket(path)
             }
             Some(ProgramPort::Tcp) => {
-                // One that is free now; should another program take it first, the start fails and is tried with another.
+                // A port that is free now; if another program takes it first, the restart uses another.
                 let free = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr());
                 let port = free.map_err(failed)?.port();
-                keeper.arg("port").env("PORT", port.to_string());
-                keeper.args(self.command.iter().map(|argument| argument.replace("{port}", &port.to_string())));
-                Place::Port(port)
+                shell.arg("port").env("PORT", port.to_string());
+                shell.args(self.command.iter().map(|argument| argument.replace("{port}", &port.to_string())));
+                ProgramAddress::Port(port)
             }
         };
-        keeper.current_dir(&self.cwd).stdin(Stdio::piped()).process_group(0).kill_on_drop(true);
-        let mut keeper = keeper.spawn().map_err(failed)?;
-        let id = keeper.id().and_then(|id| i32::try_from(id).ok()).expect("a started child has an id");
-        let alive = keeper.stdin.take().expect("standard input is piped");
-        Ok(Program { keeper, _alive: alive, group: Pid::from_raw(id), place })
+        shell.current_dir(&self.cwd).stdin(Stdio::piped()).process_group(0).kill_on_drop(true);
+        let mut shell = shell.spawn().map_err(failed)?;
+        let id = shell.id().and_then(|id| i32::try_from(id).ok()).expect("a started child has an id");
+        let alive = shell.stdin.take().expect("standard input is piped");
+        Ok(Program { shell, _alive: alive, group: Pid::from_raw(id), address })
     }
 
     async fn supervise(self: Arc<Self>, first: Program, stop: CancellationToken) {
-        let mut next: Result<Program, StartError> = Ok(first);
+        let mut next: Result<Program, SpawnError> = Ok(first);
         let mut backoff = self.config.backoff_min;
         let mut restarts = 0;
         loop {
@@ -310,7 +322,7 @@ impl Shared {
                 backoff = self.config.backoff_min;
             }
             restarts += 1;
-            tracing::warn!(agent = self.name, why, restarts, after = ?backoff, "agent's program is started again");
+            tracing::warn!(agent = self.name, why, restarts, after = ?backoff, "an agent's program is restarted");
             self.set(AgentState::Restarting { why, restarts }, None, None);
             tokio::select! {
                 () = sleep(backoff) => {}
@@ -321,11 +333,11 @@ impl Shared {
         }
     }
 
-    /// Follows a program from its start to its end; says why it ended.
+    /// Follows a program until it ends; gives the reason.
     async fn watch(&self, program: &mut Program) -> String {
-        let pid = program.keeper.id();
+        let pid = program.shell.id();
         let ready = async {
-            let client = timeout(self.startup_timeout, Client::connect(&program.place)).await;
+            let client = timeout(self.startup_timeout, Client::connect(&program.address)).await;
             match client {
                 Ok(client) => {
                     self.set(AgentState::Ready, pid, Some(client));
@@ -333,14 +345,14 @@ impl Shared {
                 }
                 Err(_) => format!(
                     "it showed no agent card on {} within {} ms",
-                    program.place,
+                    program.address,
                     self.startup_timeout.as_millis()
                 ),
             }
         };
         tokio::select! {
             why = ready => why,
-            status = program.keeper.wait() => match status {
+            status = program.shell.wait() => match status {
                 Ok(status) if self.memory_kib > 0 => format!(
                     "it ended with {status}; it may write to {} KiB of memory (compute.memory_bytes)",
                     self.memory_kib
@@ -353,34 +365,33 @@ impl Shared {
 }
 
 impl Program {
-    /// Asks the whole group to end, and kills what is left of it after `grace`.
+    /// Terminates the process group, and kills it after `grace`.
     async fn end(mut self, grace: Duration) {
         // Errors mean that the group is gone.
         let _ = killpg(self.group, Signal::SIGTERM);
         let gone = async {
-            let _ = self.keeper.wait().await;
-            vanished(self.group).await;
+            let _ = self.shell.wait().await;
+            group_ended(self.group).await;
         };
         if timeout(grace, gone).await.is_err() {
             let _ = killpg(self.group, Signal::SIGKILL);
-            let _ = self.keeper.wait().await;
-            // The system takes a moment to end what was killed; one that hangs in a device is not waited for.
-            let _ = timeout(KILLED_WITHIN, vanished(self.group)).await;
+            let _ = self.shell.wait().await;
+            // Killed processes take a moment to end; the timeout covers one that hangs in a device.
+            let _ = timeout(KILL_TIMEOUT, group_ended(self.group)).await;
         }
     }
 }
 
-/// Waits until nobody of a group runs. Children of the program are not ours to wait for: the system only tells whether the
-/// group still exists.
-async fn vanished(group: Pid) {
-    while killpg(group, None).is_ok() && lives(group) {
+/// Waits until a process group has ended. The program's children are not children of this process, so only the existence of
+/// the group can be polled.
+async fn group_ended(group: Pid) {
+    while killpg(group, None).is_ok() && has_live_members(group) {
         sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// Is anybody of the group more than a zombie, which only waits to be noted by its parent? Where the system does not
-/// tell, yes.
-fn lives(group: Pid) -> bool {
+/// Whether the group has a process that is not a zombie; true if the system does not tell.
+fn has_live_members(group: Pid) -> bool {
     let Ok(processes) = std::fs::read_dir("/proc") else { return true };
     let stats = processes.flatten().filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
     // `PID (NAME) STATE PARENT GROUP …`, where the name may hold anything (proc_pid_stat(5)).
@@ -393,8 +404,8 @@ fn lives(group: Pid) -> bool {
         || members.any(|(state, member_of)| member_of == group.as_raw() && state != "Z" && state != "X")
 }
 
-/// Is there such a program? `sh` would only say so in an exit code.
-fn find(program: &str, cwd: &Path) -> std::io::Result<()> {
+/// Checks that the program exists: `sh` would only report it in an exit code.
+fn check_program(program: &str, cwd: &Path) -> std::io::Result<()> {
     let found = if program.contains('/') {
         cwd.join(program).is_file()
     } else {

@@ -1,5 +1,5 @@
-//! The socket on which a program is asked: in a folder that only this account can enter, so that nobody else can connect,
-//! and nobody else can be connected to.
+//! The socket of a program: in a folder that only this account can enter, so that no other account can connect to it or
+//! replace it.
 
 use std::fs;
 use std::io;
@@ -9,18 +9,18 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The longest path of a folder in which sockets are made, bytes: a socket's whole path has at most 103 on some systems.
+/// The longest path of the parent folder, bytes: the path of a socket has at most 103 on some systems.
 const FOLDER_BYTES_MAX: usize = 60;
 /// The name of a socket in its folder.
 const NAME: &str = "agent.sock";
-/// Names that are tried for a folder before it is given up: others may have taken some.
+/// Attempts to find a free name for the folder.
 const TRIES_MAX: u64 = 1_000;
 
-/// A folder with mode 0700 that is removed with what is in it.
+/// A folder with mode 0700 that is removed with its content on drop.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one in `place`, or where the system has such things.
+    /// A new folder in `place`, or in the system's runtime folder.
     pub fn new(place: Option<&Path>) -> io::Result<Folder> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let place = place.filter(|place| place.as_os_str().len() <= FOLDER_BYTES_MAX).map(Path::to_owned);
@@ -32,7 +32,7 @@ impl Folder {
         for _ in 0..TRIES_MAX {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             let folder = place.join(format!("althing-{}-{n}", std::process::id()));
-            // Made by this call or not used: whoever took the name first could enter it.
+            // Only a folder made by this call is used: whoever made another one could enter it.
             match fs::DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => return Ok(Folder(folder)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -42,7 +42,7 @@ impl Folder {
         Err(io::Error::other(format!("no name is free for a folder in {}", place.display())))
     }
 
-    /// A new listening socket, in the place of the one before.
+    /// A new listening socket, replacing the previous one.
     pub fn listen(&self) -> io::Result<(OwnedFd, PathBuf)> {
         let path = self.0.join(NAME);
         match fs::remove_file(&path) {
@@ -55,7 +55,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed holds nothing but a socket that nobody listens on.
+        // If it cannot be removed, only a dead socket is left behind.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

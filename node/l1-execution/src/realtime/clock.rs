@@ -1,10 +1,10 @@
-//! The machine's monotonic clock, which executors and probes read; what decides is handed the time.
+//! The monotonic clock for executors and probes; pure code gets the time as a parameter.
 
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-/// Nanoseconds since some moment before the machine's start.
+/// Nanoseconds of the monotonic clock.
 #[must_use]
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has a monotonic clock");
@@ -16,21 +16,19 @@ fn nanoseconds(time: TimeSpec) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec()).unwrap_or_default())
 }
 
-/// The same moment as the system writes it.
+/// The time as a `TimeSpec`.
 pub(crate) fn moment(at_ns: u64) -> TimeSpec {
     TimeSpec::from_duration(std::time::Duration::from_nanos(at_ns))
 }
 
-/// Nanoseconds that this thread ran so far: not while others ran, nor, where the hypervisor tells the kernel of it, while
-/// the processor itself was taken away.
+/// The processor time of this thread, nanoseconds; without stolen time, if the hypervisor reports it.
 #[must_use]
 pub fn ran_ns() -> u64 {
     let ran = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has a clock for each thread");
     nanoseconds(ran)
 }
 
-/// Page faults of this thread so far, each of which waits for the system and for whoever holds its locks; and how often
-/// it waited for something of its own accord.
+/// Page faults of this thread so far, each of which waits for the system and its locks, and its voluntary context switches.
 #[must_use]
 pub fn faults_and_waits() -> (u64, u64) {
     let count = |count: i64| u64::try_from(count).unwrap_or_default();
@@ -41,7 +39,7 @@ pub fn faults_and_waits() -> (u64, u64) {
     })
 }
 
-/// Stops this thread until `at_ns`; not for threads of an async runtime.
+/// Blocks this thread until `at_ns`; not for threads of an async runtime.
 pub fn sleep_until(at_ns: u64) {
     let at = moment(at_ns);
     while clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at) == Err(Errno::EINTR) {}

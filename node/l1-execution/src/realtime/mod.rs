@@ -1,4 +1,4 @@
-//! What this machine can do in time: the clock, real-time threads, and the grade that a probe gives it.
+//! Real-time facilities of this machine: the clock, real-time threads, and the probe that grades it.
 
 mod clock;
 mod probe;
@@ -6,5 +6,5 @@ mod threads;
 
 pub(crate) use clock::moment;
 pub use clock::{faults_and_waits, now_ns, ran_ns, sleep_until};
-pub use probe::{Lateness, Machine, PROBE_SAMPLES, lateness, probe};
-pub use threads::{Ladder, Level, Privilege, cores, pin, spawn};
+pub use probe::{HardwareProfile, Lateness, PROBE_SAMPLES, lateness, probe};
+pub use threads::{Level, Privilege, RtPriorities, cores, pin, spawn};

@@ -1,4 +1,4 @@
-//! Threads with a scheduling class and a core of their own, as far as this process may have them.
+//! Threads with a scheduling class and a core, as far as this process is permitted.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -13,15 +13,15 @@ use thread_priority::{
     ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 
-/// The highest priority that is taken where all are free: the kernel's own migration threads stay above.
+/// The highest priority that is used: the kernel's migration threads stay above.
 const TOP: u8 = 95;
-/// How long a [`Level::Soft`] thread asks to run at a time; the shortest that the kernel takes (Linux 6.12 and later,
+/// The time slice of a [`Level::Soft`] thread; the shortest that the kernel accepts (Linux 6.12 and later,
 /// `kernel/sched/syscalls.c`).
 pub const SLICE: Duration = Duration::from_micros(100);
-/// What the kernel is told of the size of a thread's attributes (bytes).
+/// The size of a thread's attributes, bytes.
 #[expect(clippy::cast_possible_truncation, reason = "a struct of a few words")]
 const ATTRIBUTES: u32 = size_of::<libc::sched_attr>() as u32;
-/// Between two levels, so that nothing of the system's stands just there.
+/// The distance of each level from the top: gaps keep off the priorities of system threads.
 const STEPS: [u8; 3] = [0, 5, 15];
 
 /// What the process may do.
@@ -35,61 +35,61 @@ pub enum Privilege {
     None,
 }
 
-/// What a thread is for; those above run first.
+/// The purpose of a thread; higher levels run first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Sees the machine itself stall.
+    /// Detects stalls of the machine.
     Sentinel,
-    /// Stops what runs over.
+    /// Interrupts jobs.
     Watchdog,
     /// Runs hard real-time jobs.
     Executor,
-    /// As any thread, in slices of [`SLICE`]: what wakes up beside it, and it itself beside others, waits that long and
-    /// not until the kernel's next tick (4 ms at 250 Hz).
+    /// An ordinary thread with slices of [`SLICE`]: it and the threads beside it wait that long to run, and not until the
+    /// kernel's next tick (4 ms at 250 Hz).
     Soft,
-    /// As any thread.
+    /// An ordinary thread.
     Normal,
-    /// Only when nothing else runs.
+    /// Runs only when no other thread does.
     Idle,
 }
 
 /// The priorities of this process's real-time threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ladder {
-    /// What was found.
+pub struct RtPriorities {
+    /// What is permitted.
     pub privilege: Privilege,
     top: u8,
 }
 
-impl Ladder {
-    /// Tries what is permitted, on a thread of its own.
+impl RtPriorities {
+    /// Detects what is permitted, on a thread of its own.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn find() -> io::Result<Ladder> {
+    pub fn detect() -> io::Result<RtPriorities> {
         let tried = std::thread::Builder::new().name("privilege".to_owned()).spawn(|| {
             if fifo(TOP).is_ok() {
-                return Ladder { privilege: Privilege::Full, top: TOP };
+                return RtPriorities { privilege: Privilege::Full, top: TOP };
             }
             let limit = getrlimit(Resource::RLIMIT_RTPRIO).map_or(0, |(soft, _)| u8::try_from(soft).unwrap_or(TOP));
             // Three levels are the least.
             if limit >= 3 && fifo(limit.min(TOP)).is_ok() {
-                return Ladder { privilege: Privilege::Limited, top: limit.min(TOP) };
+                return RtPriorities { privilege: Privilege::Limited, top: limit.min(TOP) };
             }
-            Ladder { privilege: Privilege::None, top: 0 }
+            RtPriorities { privilege: Privilege::None, top: 0 }
         })?;
-        Ok(tried.join().unwrap_or(Ladder { privilege: Privilege::None, top: 0 }))
+        Ok(tried.join().unwrap_or(RtPriorities { privilege: Privilege::None, top: 0 }))
     }
 
-    /// A ladder without rungs: every thread is as any other.
+    /// No real-time priorities: every thread is an ordinary one.
     #[must_use]
-    pub fn without() -> Ladder {
-        Ladder { privilege: Privilege::None, top: 0 }
+    pub fn none() -> RtPriorities {
+        RtPriorities { privilege: Privilege::None, top: 0 }
     }
 
     #[cfg(test)]
-    pub(crate) fn limited(top: u8) -> Ladder {
-        Ladder { privilege: Privilege::Limited, top }
+    pub(crate) fn limited(top: u8) -> RtPriorities {
+        RtPriorities { privilege: Privilege::Limited, top }
     }
 
     /// The priority of a level (SCHED_FIFO, 1 to 99); none where it is not a real-time thread.
@@ -109,8 +109,8 @@ impl Ladder {
         }
     }
 
-    /// Gives this thread its level; false when it could not have it.
-    pub fn take(&self, level: Level) -> bool {
+    /// Sets the level of this thread; false when that is not permitted.
+    pub fn apply(&self, level: Level) -> bool {
         match (self.priority(level), level) {
             (Some(priority), _) => fifo(priority).is_ok(),
             (None, Level::Soft) => soft().is_ok(),
@@ -136,21 +136,21 @@ fn idle() -> Result<(), thread_priority::Error> {
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
 }
 
-/// Asks for short slices, which takes no privilege; its nice value stays, and a thread that somebody gave another class or a
-/// higher priority is left alone. A kernel before 6.12 takes no notice. What the thread starts, an agent's process say, is
-/// as any other again (SCHED_FLAG_RESET_ON_FORK).
+/// Requests short slices, which needs no privilege. The nice value stays; a thread with another class or a raised priority is
+/// left unchanged. Kernels before 6.12 ignore the request. Children of the thread, such as an agent's process, get the
+/// default again (SCHED_FLAG_RESET_ON_FORK).
 fn soft() -> io::Result<()> {
     let mut attributes = attributes()?;
-    // Whoever gave it another class, or a priority that what it starts would lose with the flag, meant that.
+    // Another class or priority was set on purpose, and children would lose it with the flag.
     if attributes.sched_policy != libc::SCHED_OTHER.unsigned_abs() || attributes.sched_nice < 0 {
-        return Err(io::Error::other("a thread that was given a class or a priority of its own"));
+        return Err(io::Error::other("the thread has a class or a priority of its own"));
     }
     attributes.sched_flags |= u64::from(libc::SCHED_FLAG_RESET_ON_FORK.unsigned_abs());
     attributes.sched_runtime = u64::try_from(SLICE.as_nanos()).expect("less than a second");
     set_attributes(&attributes)
 }
 
-/// How this thread is scheduled.
+/// The scheduling attributes of this thread.
 #[expect(unsafe_code, reason = "no library offers sched_getattr for ordinary threads")]
 fn attributes() -> io::Result<libc::sched_attr> {
     let mut attributes = libc::sched_attr {
@@ -184,19 +184,19 @@ pub fn cores() -> Vec<usize> {
     found.unwrap_or_else(|_| vec![0])
 }
 
-/// Keeps this thread on one core; false when it could not be.
+/// Pins this thread to one core; false when that fails.
 pub fn pin(core: usize) -> bool {
     let mut set = CpuSet::new();
     set.set(core).is_ok() && sched_setaffinity(Pid::from_raw(0), &set).is_ok()
 }
 
-/// A thread with that level, on that core where one is named.
+/// Starts a thread with that level, on that core if one is given.
 ///
 /// # Errors
 /// When no thread can be started.
 pub fn spawn<T: Send + 'static>(
     name: &str,
-    ladder: Ladder,
+    priorities: RtPriorities,
     level: Level,
     core: Option<usize>,
     body: impl FnOnce() -> T + Send + 'static,
@@ -205,7 +205,7 @@ pub fn spawn<T: Send + 'static>(
         if let Some(core) = core {
             pin(core);
         }
-        ladder.take(level);
+        priorities.apply(level);
         body()
     })
 }
@@ -223,8 +223,8 @@ mod tests {
 
     #[test]
     fn a_soft_thread_asks_for_short_slices_and_what_it_starts_does_not() {
-        let ladder = Ladder::without();
-        let (soft, below) = spawn("soft", ladder, Level::Soft, None, || {
+        let priorities = RtPriorities::none();
+        let (soft, below) = spawn("soft", priorities, Level::Soft, None, || {
             let below = std::thread::spawn(|| attributes().expect("its attributes")).join().expect("it ends");
             (attributes().expect("its attributes"), below)
         })
@@ -248,7 +248,7 @@ mod tests {
             if set_attributes(&given).is_err() {
                 return althing_testing::lacking("this account may not raise a priority");
             }
-            assert!(!Ladder::without().take(Level::Soft));
+            assert!(!RtPriorities::none().apply(Level::Soft));
             let below = std::thread::spawn(|| attributes().expect("its attributes").sched_nice);
             assert_eq!((attributes().expect("its attributes").sched_nice, below.join().expect("it ends")), (-1, -1));
         });
@@ -261,7 +261,7 @@ mod tests {
             let mut given = attributes().expect("its attributes");
             (given.sched_policy, given.sched_runtime) = (libc::SCHED_BATCH.unsigned_abs(), 0);
             set_attributes(&given).expect("no privilege is needed");
-            let taken = Ladder::without().take(Level::Soft);
+            let taken = RtPriorities::none().apply(Level::Soft);
             (taken, attributes().expect("its attributes").sched_policy)
         });
         assert_eq!(batch.join().expect("it ends"), (false, libc::SCHED_BATCH.unsigned_abs()));

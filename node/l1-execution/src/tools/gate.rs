@@ -1,4 +1,4 @@
-//! May this system call run, and how did it end?
+//! The gate of system calls: decides whether a call may run, and is told how it ended.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use serde_json::Value;
 
 use super::ToolError;
 
-/// A call that an agent wants to make.
+/// A system call of an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCall<'a> {
-    /// Who.
+    /// The agent.
     pub agent: &'a str,
     /// `server/tool`.
     pub tool: &'a str,
     /// Hash of the tool's definition; empty when it is not known.
     pub definition: &'a str,
-    /// What it is called with.
+    /// The arguments.
     pub arguments: &'a Value,
     /// On whose behalf, the origin first.
     pub principals: &'a [String],
 }
 
-/// A call that may not be made.
+/// A denied call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("denied: {reason}")]
 pub struct Denied {
@@ -33,32 +33,32 @@ pub struct Denied {
     pub reason: String,
 }
 
-/// Decides on every system call of an agent, and hears how those that it let through ended. Without a decision nothing is
-/// dispatched. A call whose turn was dropped after the decision is not settled: nobody knows what became of it.
+/// Decides on every system call of an agent, and is told the outcome of those that it allowed. No call is dispatched without
+/// a decision. A call whose turn was dropped after the decision is not settled: its outcome is unknown.
 pub trait ToolGate: Send + Sync + 'static {
-    /// May the agent know of the tool?
+    /// Whether the agent may see the tool.
     fn lists(&self, agent: &str, tool: &str) -> bool;
 
-    /// May the call be made? A person may have to be asked, so it may take its time.
+    /// Decides whether the call may run. May take long, since a person may have to be asked.
     ///
     /// # Errors
     /// [`Denied`], with the reason.
     fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>>;
 
-    /// Hears how a call ended that may be made. The agent is told after that.
+    /// Is told the outcome of an allowed call, before the agent is.
     fn settle<'a>(&'a self, call: &'a ToolCall<'a>, outcome: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()>;
 }
 
-/// Makes the gate of an agent with that contract.
+/// Makes the gate for a contract.
 pub type MakeGate = Arc<dyn Fn(&Contract) -> Arc<dyn ToolGate> + Send + Sync>;
 
-/// Gates that know the contract alone.
+/// Gates that decide by the contract alone.
 #[must_use]
 pub fn contract_gates() -> MakeGate {
     Arc::new(|contract| Arc::new(ContractGate::of(contract)))
 }
 
-/// The contract alone: what its `capabilities` name may be called, everything else is denied.
+/// Allows what `capabilities` of the contract name, and denies everything else.
 #[derive(Debug, Clone)]
 pub struct ContractGate {
     capabilities: Vec<String>,
@@ -72,14 +72,14 @@ impl ContractGate {
         ContractGate { capabilities, consent_for: Vec::new() }
     }
 
-    /// What a contract says.
+    /// The gate of a contract.
     #[must_use]
     pub fn of(contract: &Contract) -> ContractGate {
         ContractGate { capabilities: contract.capabilities.clone(), consent_for: contract.security.consent_for.clone() }
     }
 }
 
-/// Does one of them name the tool?
+/// Whether one of the patterns names the tool.
 fn names(patterns: &[String], tool: &str) -> bool {
     tool.contains('/') && patterns.iter().any(|pattern| covers(pattern, tool))
 }

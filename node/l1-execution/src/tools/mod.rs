@@ -1,8 +1,8 @@
 //! Tools as system calls: the only way out of an agent.
 //!
-//! A call is checked against the contract before anything is dispatched, bounded in time and size, hashed (the tool's
-//! definition, the arguments, the result), and traced. What an agent is told of tools is what it may use. A tool is called
-//! only as long as its whole definition is the one that was bound: its server is listed anew before each call.
+//! A call is checked against the contract before it is dispatched, bounded in time and size, hashed (the tool's definition,
+//! the arguments, the result), and traced. Only tools that an agent may use are listed for it. A tool is called only while
+//! its whole definition is the one that was bound: its server is listed again before each call.
 
 mod gate;
 
@@ -17,25 +17,25 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
+use crate::context;
 use crate::definition::{Pins, Unfit};
-use crate::known::{Known, real_name, told_name};
-use crate::syscalls;
+use crate::known::{Known, model_name, real_name};
 
 pub use crate::definition::Definition;
 pub use gate::{ContractGate, Denied, MakeGate, ToolCall, ToolGate, contract_gates};
 
 /// How long a tool may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a server may take to tell of its tools.
+/// How long a server may take to list its tools.
 const LISTING: Duration = Duration::from_secs(20);
 /// Arguments of a call, bytes of JSON.
 const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
-/// A result, bytes of JSON; what is longer is refused, not cut.
+/// A result, bytes of JSON; a longer one is refused, not cut.
 const RESULT_BYTES_MAX: usize = 1 << 20;
-/// How often a server whose tools change all the time is listed for one call.
+/// Listings for one call to a server whose tools keep changing.
 const LISTINGS_MAX: usize = 3;
 
-/// Why a server did not answer.
+/// Why a tool server failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// It cannot be reached, or not be started.
@@ -47,22 +47,22 @@ pub enum Fault {
     /// It answered with an error.
     #[error("{0}")]
     Failed(String),
-    /// Nothing was dispatched: its tools may have changed since they were listed.
+    /// The call was not dispatched: the tools may have changed since the listing.
     #[error("its tools change all the time")]
     Stale,
 }
 
 /// A server of tools.
 pub trait ToolServer: Send + Sync + 'static {
-    /// Whether its tools are the node's own code, which nobody changes while the node runs: these are not pinned.
+    /// Whether its tools are the node's own code, which does not change while the node runs: these are not pinned.
     fn is_own(&self) -> bool {
         false
     }
 
-    /// Its tools, as they are now.
+    /// Its current tools.
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>>;
 
-    /// Its tools as they are now, and a number that is another one as soon as they may have changed.
+    /// Its current tools, and a version that changes as soon as they may have changed.
     fn listing(&self) -> BoxFuture<'_, Result<(Vec<Definition>, u64), Fault>> {
         Box::pin(async { Ok((self.tools().await?, 0)) })
     }
@@ -70,7 +70,7 @@ pub trait ToolServer: Send + Sync + 'static {
     /// Calls one; gives MCP's `CallToolResult`.
     fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>>;
 
-    /// Calls one where that number still holds, else answers [`Fault::Stale`].
+    /// Calls one if the version of the listing is still current, else fails with [`Fault::Stale`].
     fn call_listed<'a>(
         &'a self,
         tool: &'a str,
@@ -84,18 +84,18 @@ pub trait ToolServer: Send + Sync + 'static {
     fn stop(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Why a call came to nothing.
+/// Why a tool call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
-    /// It may not be made.
+    /// The gate denied it.
     #[error("{0}")]
     Denied(#[from] Denied),
-    /// It is not the tool that was bound, or may not be shown to models. The text holds none of the tool's own words.
+    /// It is not the tool that was bound, or may not be shown to models. The text quotes nothing of the tool.
     #[error("{}: {tool:?} is not called: {}", unfit.reason(), unfit.brief())]
     Unfit {
         /// Which tool.
         tool: String,
-        /// What is the matter.
+        /// The reason.
         unfit: Unfit,
     },
     /// There is no such tool.
@@ -119,7 +119,7 @@ pub enum ToolError {
     },
 }
 
-/// What is kept of one call.
+/// The record of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
@@ -133,7 +133,7 @@ pub struct CallRecord {
     pub result: Option<String>,
     /// How long it took.
     pub took_us: u64,
-    /// `done`, `error` (said by the tool), `denied`, `changed` (it is not the tool that was bound) or `failed`.
+    /// `done`, `error` (of the tool), `denied`, `changed` (not the tool that was bound) or `failed`.
     pub outcome: &'static str,
 }
 
@@ -146,31 +146,31 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// The tools of these servers, as far as the gate lets the agent use them.
+    /// The tools of these servers that the gate allows.
     #[must_use]
     pub fn new(agent: &str, servers: BTreeMap<String, Arc<dyn ToolServer>>, gate: Arc<dyn ToolGate>) -> Tools {
         Tools { agent: agent.to_owned(), servers, gate, known: Mutex::default() }
     }
 
-    /// From now on only these definitions may be called. What was pinned stays.
+    /// Pins these definitions: only they may be called from now on. The first pins stay.
     pub fn pin(&self, definitions: Pins) {
         self.known().pin(definitions);
     }
 
-    /// What is pinned, once the agent is bound.
+    /// The pinned definitions, once the agent is bound.
     #[must_use]
     pub fn pins(&self) -> Option<Pins> {
         self.known().pins().cloned()
     }
 
-    /// What the servers listed last, allowed or not.
+    /// The tools of the last listing, allowed or not.
     #[must_use]
     pub fn definitions(&self) -> Vec<binding::Tool> {
         let tool = |(name, tool): (&String, &Definition)| binding::Tool { name: name.clone(), definition: tool.hash() };
         self.known().fit().iter().map(tool).collect()
     }
 
-    /// What would be pinned of these: the definitions of servers that are not the node's own.
+    /// The definitions to pin of these tools: those of servers that are not the node's own.
     #[must_use]
     pub fn pinnable(&self, bound: &[binding::Tool]) -> Pins {
         let foreign = |name: &str| self.server(name).is_some_and(|(_, server, _)| !server.is_own());
@@ -178,7 +178,7 @@ impl Tools {
         self.known().pinnable(foreign)
     }
 
-    /// The tools that the contract names and that are not called, with what is the matter.
+    /// The tools that the contract names and that are unfit, with the reason.
     #[must_use]
     pub fn unfit(&self) -> BTreeMap<String, Unfit> {
         let mut unfit = self.known().unfit().clone();
@@ -194,21 +194,21 @@ impl Tools {
         self.known.lock().expect("no holder of the tools panics")
     }
 
-    /// A tool's server, by name, and what the tool is called there.
+    /// The name and the server of a tool, and its name there.
     fn server<'a>(&self, name: &'a str) -> Option<(&'a str, &Arc<dyn ToolServer>, &'a str)> {
         let (server, tool) = name.split_once('/')?;
         Some((server, self.servers.get(server)?, tool))
     }
 
-    /// True when there is no server at all.
+    /// Whether there are no servers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.servers.is_empty()
     }
 
-    /// The tools that the agent may use, by the name that a model is told. A server that does not answer has none now.
+    /// The tools that the agent may use, by their names for models; none of a server that does not answer.
     pub async fn listed(&self) -> BTreeMap<String, Definition> {
-        // One that hangs is no reason to know of none.
+        // All at once: a server that hangs does not delay the others.
         let asked = self.servers.iter().map(|(name, server)| self.list(name, server));
         let answered = futures::future::join_all(asked).await;
         for (server, answer) in self.servers.keys().zip(answered) {
@@ -219,10 +219,10 @@ impl Tools {
         }
         let known = self.known();
         let fit = known.fit().iter().filter(|(name, _)| self.may(name));
-        fit.map(|(name, tool)| (told_name(name), tool.clone())).collect()
+        fit.map(|(name, tool)| (model_name(name), tool.clone())).collect()
     }
 
-    /// Takes what a server lists now; gives the number under which that holds.
+    /// Lists a server; gives the version of the listing.
     async fn list(&self, name: &str, server: &Arc<dyn ToolServer>) -> Result<u64, Fault> {
         let (listed, listing) = timeout(LISTING, server.listing()).await.map_err(|_| Fault::Silent(LISTING))??;
         let new = self.known().take(name, server.is_own(), listed, |tool| self.may(tool));
@@ -233,9 +233,9 @@ impl Tools {
         Ok(listing)
     }
 
-    /// Calls a tool by the name that a model was told, or by `server/tool`.
-    pub async fn invoke(&self, told: &str, arguments: &str) -> (Result<Value, ToolError>, CallRecord) {
-        let name = real_name(told);
+    /// Calls a tool by its name for models, or by `server/tool`.
+    pub async fn invoke(&self, name: &str, arguments: &str) -> (Result<Value, ToolError>, CallRecord) {
+        let name = real_name(name);
         let definition = self.known().expected(&name);
         let begun = Instant::now();
         let mut record = CallRecord {
@@ -247,7 +247,7 @@ impl Tools {
             outcome: "failed",
         };
         // The names are those of OpenTelemetry's conventions for GenAI.
-        let span = syscalls::span(|| {
+        let span = context::span(|| {
             tracing::info_span!(
                 "execute_tool",
                 otel.kind = "client",
@@ -257,13 +257,13 @@ impl Tools {
                 gen_ai.tool.call.arguments = tracing::field::Empty,
                 gen_ai.tool.call.result = tracing::field::Empty,
                 althing.tool.definition = record.definition,
-                althing.binding.hash = &*syscalls::binding(),
+                althing.binding.hash = &*context::binding_hash(),
             )
         });
-        syscalls::tell(&span, "gen_ai.tool.call.arguments", || arguments.to_owned());
+        context::record(&span, "gen_ai.tool.call.arguments", || arguments.to_owned());
         let dispatched = self.dispatch(&name, arguments, &mut record).instrument(span.clone());
         let outcome = dispatched.await;
-        syscalls::tell(&span, "gen_ai.tool.call.result", || match &outcome {
+        context::record(&span, "gen_ai.tool.call.result", || match &outcome {
             Ok(result) => result.to_string(),
             Err(error) => error.to_string(),
         });
@@ -293,8 +293,8 @@ impl Tools {
         let text = if arguments.trim().is_empty() { "{}" } else { arguments };
         let arguments: Value = serde_json::from_str(text).map_err(|error| refused(error.to_string()))?;
         record.arguments = hash(&arguments);
-        // The gate is asked first: who may not use a tool does not learn whether there is one.
-        let (definition, principals) = (record.definition.clone(), syscalls::around().principals);
+        // The gate decides first, so that a denied agent does not learn whether the tool exists.
+        let (definition, principals) = (record.definition.clone(), context::current().principals);
         let call = ToolCall {
             agent: &self.agent,
             tool: name,
@@ -324,7 +324,7 @@ impl Tools {
         Ok(result)
     }
 
-    /// Calls a tool as its server lists it now.
+    /// Calls a tool if its current definition is the bound one.
     async fn call(&self, name: &str, arguments: &Value, record: &mut CallRecord) -> Result<Value, ToolError> {
         let unknown = || ToolError::Unknown(name.to_owned());
         let fault = |fault| ToolError::Fault { tool: name.to_owned(), fault };
@@ -346,12 +346,12 @@ impl Tools {
         Err(fault(Fault::Stale))
     }
 
-    /// Makes a call that is no server's, where it may be made.
+    /// Runs `work` as a system call without a server, if the gate allows it.
     ///
     /// # Errors
     /// Why it is denied, or what `work` says.
     pub async fn permitted<T>(&self, name: &str, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-        let principals = syscalls::around().principals;
+        let principals = context::current().principals;
         let call = ToolCall {
             agent: &self.agent,
             tool: name,
@@ -371,7 +371,7 @@ impl Tools {
         outcome
     }
 
-    /// Ends all servers.
+    /// Stops all servers.
     pub async fn stop(&self) {
         futures::future::join_all(self.servers.values().map(|server| server.stop())).await;
     }

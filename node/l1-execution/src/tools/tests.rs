@@ -291,9 +291,10 @@ async fn the_gate_hears_for_whom_a_call_is_before_it_is_made_and_how_it_ended() 
     let (counting, gate) = (Arc::new(Counting::default()), Arc::new(Noting::default()));
     let servers = BTreeMap::from([("files".to_owned(), counting.clone() as Arc<dyn ToolServer>)]);
     let tools = Tools::new("agent", servers, gate.clone());
-    let around = syscalls::Around { principals: Arc::from(["local".to_owned()]), ..syscalls::Around::default() };
-    syscalls::AROUND
-        .scope(around, async {
+    let principals = Arc::from(["local".to_owned()]);
+    let call_context = context::CallContext { principals, ..context::CallContext::default() };
+    context::CALL_CONTEXT
+        .scope(call_context, async {
             tools.invoke("files/read", "{}").await.0.expect("it is made");
             tools.invoke("files/write", "{}").await.0.expect_err("it is denied");
             tools.invoke("files/read", "[]").await.0.expect_err("no object");

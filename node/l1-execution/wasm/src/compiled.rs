@@ -1,14 +1,14 @@
-//! What was compiled before: many agents may run one module, and an agent may come back.
+//! Caches compiled modules: many agents may run one module, and an agent may be added again.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use althing_protocol::{Digest, digest};
 
-/// Modules that are kept compiled; when there are more, all that nobody asks for again go.
+/// Cached modules; the cache is cleared when it is full.
 const KEPT_MAX: usize = 64;
 
-/// Compiled code by the digest of what it was compiled from.
+/// Compiled code by the digest of its source.
 pub(crate) struct Compiled<T>(Mutex<BTreeMap<Digest, T>>);
 
 impl<T> Default for Compiled<T> {
@@ -18,7 +18,7 @@ impl<T> Default for Compiled<T> {
 }
 
 impl<T: Clone> Compiled<T> {
-    /// What `code` was compiled to, or is now. Nobody waits for another's compiling: two that come at once compile both.
+    /// The cached code, or the code compiled now. Concurrent calls do not wait for each other, and both compile.
     pub fn get<E>(&self, code: &[u8], compile: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let name = digest(code);
         if let Some(known) = self.0.lock().expect("no holder of the modules panics").get(&name) {

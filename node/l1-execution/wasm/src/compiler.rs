@@ -1,9 +1,9 @@
-//! Modules become code in a process of its own, with limits: the compiler is the one part of the sandbox that reads all of
-//! a hostile module, and a small module can ask for hours and gigabytes of it.
+//! Compiles modules in a child process with resource limits: the compiler is the one part of the sandbox that parses a whole
+//! hostile module, and a small module can make it use hours and gigabytes.
 //!
-//! What the process makes is kept in a folder that only this account can enter, each file with a MAC under a key of the
-//! node's: code is run as it is, so nothing is taken that this node did not write. Without such a process (simulations,
-//! tests) modules are compiled where they are asked for, without limits.
+//! Artifacts are cached in a folder that only this account can enter, each file with a MAC under a key of the node: they are
+//! executed unchecked, so only those that this node wrote are loaded. Without a child process (simulations, tests) modules
+//! are compiled in process, without limits.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -23,32 +23,32 @@ use nix::sys::signal::Signal;
 use wasmtime::component::Component;
 use wasmtime::{Engine, Module};
 
-/// The variable that tells a process what it compiles: what, how many bytes, where to, and its limits.
+/// The environment variable of a compiling process: the kind, its limits and the output path.
 pub const JOB: &str = "ALTHING_COMPILE";
 /// Bytes of an artifact.
 const ARTIFACT_BYTES_MAX: u64 = 1 << 30;
-/// What is kept in the folder; beyond, the oldest go.
+/// Bytes of the cache; the oldest artifacts beyond that are deleted.
 const KEPT_BYTES_MAX: u64 = 2 << 30;
-/// Bytes of what a process says of a module.
+/// Bytes of the error message of a compiling process.
 const SAID_BYTES_MAX: u64 = 4 << 10;
 /// A MAC, bytes.
 const MAC_BYTES: usize = 32;
 const MIB: u64 = 1 << 20;
 
-/// What a process that compiles may use.
+/// The limits of a compiling process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Processor time, seconds.
     pub cpu_s: u64,
     /// Address space, bytes.
     pub memory_bytes: u64,
-    /// Time by the clock, however busy the machine is.
+    /// Wall time.
     pub patience: Duration,
 }
 
 impl Limits {
-    /// For a module of that many bytes: cranelift makes code of about a mebibyte in a second, for which it takes some tens
-    /// of mebibytes; five times that is allowed, and what a process takes to begin.
+    /// The limits for a module of that many bytes: five times what cranelift needs (about a second and some tens of MiB for
+    /// each MiB), plus the start of a process.
     #[must_use]
     pub fn of(bytes: usize) -> Limits {
         let mebibytes = (bytes as u64).div_ceil(MIB);
@@ -63,34 +63,34 @@ impl Limits {
 /// Why a module was not compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// It is none that can be run.
+    /// It is invalid.
     #[error("{0}")]
     Refused(String),
-    /// It took more processor time than it may.
+    /// It exceeded the limit of processor time.
     #[error(
         "compiling it took more than {0} s of a processor, which is the most for its length; make its functions smaller"
     )]
     Cpu(u64),
-    /// It took more memory than it may.
+    /// It exceeded the limit of memory.
     #[error(
         "compiling it took more than {0} MiB of memory, which is the most for its length; make its functions smaller"
     )]
     Memory(u64),
-    /// It did not come to an end.
+    /// It exceeded the limit of wall time.
     #[error("compiling it did not end within {} s", .0.as_secs())]
     Late(Duration),
-    /// The compiler ended as it must not.
+    /// The compiler crashed.
     #[error("the process that compiles ended with {0}")]
     Broken(String),
-    /// There is no process to compile in.
+    /// The process could not be started.
     #[error("no process can be started to compile it: {0}")]
     NoProcess(String),
 }
 
-/// What is made of bytes.
+/// The kind of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The text format, to the binary one.
+    /// From the text format to the binary format.
     Text,
     /// A module of hard real-time agents and control loops.
     Module,
@@ -110,11 +110,11 @@ impl Kind {
     }
 }
 
-/// Where modules are compiled.
+/// Compiles modules.
 #[derive(Debug, Clone)]
 pub struct Compiler(Option<Process>);
 
-/// A program that calls [`compile_here`], and where its work is kept.
+/// A program that calls [`compile_here`], with the cache of its artifacts.
 #[derive(Debug, Clone)]
 struct Process {
     program: PathBuf,
@@ -125,14 +125,14 @@ struct Process {
 }
 
 impl Compiler {
-    /// In this process, without limits: for simulations and tests, which compile their own modules.
+    /// Compiles in this process, without limits: for simulations and tests, which compile their own modules.
     #[must_use]
     pub fn in_process() -> Compiler {
         Compiler(None)
     }
 
-    /// In a process of its own: `program` with these arguments calls [`compile_here`]. What it makes is kept in `folder`,
-    /// sealed with `key`.
+    /// Compiles in a child process: `program` with these arguments calls [`compile_here`]. Artifacts are cached in `folder`,
+    /// with a MAC under `key`.
     #[must_use]
     pub fn in_child(program: PathBuf, arguments: Vec<OsString>, folder: PathBuf, key: [u8; 32]) -> Compiler {
         Compiler(Some(Process { program, arguments, folder, key, limits: Limits::of }))
@@ -144,7 +144,7 @@ impl Compiler {
         Compiler(self.0.map(|process| Process { limits, ..process }))
     }
 
-    /// The binary format of what may be text.
+    /// Converts the text format to the binary format; leaves binary modules as they are.
     ///
     /// # Errors
     /// See [`CompileError`].
@@ -171,7 +171,7 @@ impl Compiler {
         }
     }
 
-    /// Compiles a component for an engine of such.
+    /// Compiles a component for an engine of components.
     ///
     /// # Errors
     /// See [`CompileError`].
@@ -201,32 +201,32 @@ fn load_component(engine: &Engine, artifact: &[u8]) -> wasmtime::Result<Componen
 }
 
 impl Process {
-    /// What was made of `code`, kept or new, as `load` takes it.
+    /// Loads the artifact of `code` from the cache, or compiles it.
     fn loaded<T>(
         &self,
         kind: Kind,
         code: &[u8],
         load: impl Fn(&[u8]) -> wasmtime::Result<T>,
     ) -> Result<T, CompileError> {
-        // What another version of this program made is made anew.
+        // An artifact of another version of this program is compiled again.
         if let Some(loaded) = self.kept(kind, code).and_then(|artifact| load(&artifact).ok()) {
             return Ok(loaded);
         }
         let artifact = self.made(kind, code)?;
         let loaded =
-            load(&artifact).map_err(|error| CompileError::Broken(format!("an artifact of no use: {error:#}")))?;
+            load(&artifact).map_err(|error| CompileError::Broken(format!("an invalid artifact: {error:#}")))?;
         self.keep(kind, code, &artifact);
         Ok(loaded)
     }
 
-    /// What code of that kind is kept under.
+    /// The cache key of code of that kind.
     fn name(kind: Kind, code: &[u8]) -> Digest {
         digest(&[kind.word().as_bytes(), b"\0", &digest(code)].concat())
     }
 
-    /// What only this node can write in front of an artifact.
+    /// The MAC of an artifact, which only this node can compute.
     fn mac(&self, name: &Digest, artifact: &[u8]) -> Digest {
-        // Of fixed length, so that nothing can be put behind it.
+        // All inputs have a fixed length, which prevents length extension.
         digest(&[self.key.as_slice(), name, &digest(artifact)].concat())
     }
 
@@ -237,13 +237,13 @@ impl Process {
         file.take(ARTIFACT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         let (mac, artifact) = bytes.split_at_checked(MAC_BYTES)?;
         if mac != self.mac(&name, artifact) {
-            tracing::warn!(name = hex(&name), "a compiled module is not as this node wrote it; it is compiled anew");
+            tracing::warn!(name = hex(&name), "the MAC of a cached module is invalid; the module is compiled again");
             return None;
         }
         Some(artifact.to_vec())
     }
 
-    /// Keeps an artifact for the next time; without it that only takes longer.
+    /// Caches an artifact; a failure only costs time later.
     fn keep(&self, kind: Kind, code: &[u8], artifact: &[u8]) {
         let name = Process::name(kind, code);
         let kept = self.scratch().and_then(|(path, mut file)| {
@@ -255,7 +255,7 @@ impl Process {
         }
     }
 
-    /// Takes the oldest away when there is too much.
+    /// Deletes the oldest artifacts beyond the limit.
     fn sweep(&self) -> std::io::Result<()> {
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -275,7 +275,7 @@ impl Process {
         Ok(())
     }
 
-    /// A new file in the folder that nobody else reads or writes.
+    /// A new private temporary file in the folder.
     fn scratch(&self) -> std::io::Result<(PathBuf, fs::File)> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
@@ -285,7 +285,7 @@ impl Process {
         Ok((path, file))
     }
 
-    /// Has a process make something of `code`.
+    /// Compiles `code` in a child process; gives the artifact.
     fn made(&self, kind: Kind, code: &[u8]) -> Result<Vec<u8>, CompileError> {
         let nowhere = |error: std::io::Error| CompileError::NoProcess(error.to_string());
         let (path, file) = self.scratch().map_err(nowhere)?;
@@ -294,7 +294,7 @@ impl Process {
             (&file).take(ARTIFACT_BYTES_MAX).read_to_end(&mut artifact).map_err(nowhere)?;
             Ok(artifact)
         });
-        // What is left of it is of no use to anybody.
+        // The file is temporary.
         let _ = fs::remove_file(path);
         made
     }
@@ -316,13 +316,13 @@ impl Process {
             return Err(CompileError::NoProcess("it has no input".to_owned()));
         };
         std::thread::scope(|scope| {
-            // One that is killed does not read to the end, and whoever asks learns of that below.
+            // A killed process does not read to the end; the error is reported below.
             scope.spawn(move || drop(input.write_all(code)));
             let (done, ended) = std::sync::mpsc::sync_channel(1);
             scope.spawn(move || {
                 let (mut text, mut said) = (Vec::new(), said);
                 let _ = (&mut said).take(SAID_BYTES_MAX).read_to_end(&mut text);
-                // Nobody waits for it any more only when it came too late. What it says beyond is not kept, only read.
+                // The receiver is gone only after the timeout. Further output is read and dropped.
                 let _ = std::io::copy(&mut said, &mut std::io::sink());
                 let _ = done.send(String::from_utf8_lossy(&text).into_owned());
             });
@@ -339,7 +339,7 @@ impl Process {
     }
 }
 
-/// How a process ended that has nothing more to say.
+/// Waits for a process that closed its output; gives the result.
 fn outcome(child: &mut Child, said: &str, limits: Limits) -> Result<(), CompileError> {
     let status = child.wait().map_err(|error| CompileError::Broken(error.to_string()))?;
     let signal = status.signal().and_then(|signal| Signal::try_from(signal).ok());
@@ -347,7 +347,7 @@ fn outcome(child: &mut Child, said: &str, limits: Limits) -> Result<(), CompileE
         (Some(0), _) => Ok(()),
         (Some(REFUSED), _) => Err(CompileError::Refused(said.trim().to_owned())),
         (_, Some(Signal::SIGXCPU | Signal::SIGKILL)) => Err(CompileError::Cpu(limits.cpu_s)),
-        // Allocators end a process that gets no memory; so does a stack that cannot grow.
+        // Without memory, allocators and stack overflows abort the process.
         (_, Some(Signal::SIGABRT | Signal::SIGSEGV | Signal::SIGBUS)) => {
             Err(CompileError::Memory(limits.memory_bytes / MIB))
         }
@@ -355,11 +355,11 @@ fn outcome(child: &mut Child, said: &str, limits: Limits) -> Result<(), CompileE
     }
 }
 
-/// The exit code of a process that was given what cannot be compiled.
+/// The exit code for an invalid module.
 const REFUSED: i32 = 3;
 
-/// The whole life of a process that compiles: limits itself, reads a module from standard input, and writes what it makes of
-/// it where it was told. Gives its exit code; none where the process was not started for that.
+/// The main function of a compiling process: sets its limits, reads a module from standard input, and writes the artifact.
+/// Gives the exit code; none if the process was not started for that.
 #[must_use]
 pub fn compile_here() -> Option<u8> {
     let job = std::env::var(JOB).ok()?;

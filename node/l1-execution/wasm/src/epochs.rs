@@ -1,5 +1,4 @@
-//! What makes an engine's epoch go on: each end of an epoch is where a guest that runs looks whether it must stop or give
-//! way.
+//! Advances the epoch of an engine: at the end of each epoch a running guest checks whether it must stop or yield.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,10 +7,10 @@ use std::time::Duration;
 
 use wasmtime::EngineWeak;
 
-/// Between two epochs while guests run: this long a guest keeps a slot from others of its class at most.
+/// The length of an epoch: the longest time for which a guest keeps a slot from others of its class.
 const TICK: Duration = Duration::from_millis(1);
-/// Ticks in a row without a running guest after which the thread sleeps until one runs: turns that come one after the other
-/// do not wake it each time.
+/// The thread sleeps after that many ticks without a running guest, so that turns in quick succession do not wake it each
+/// time.
 const IDLE_TICKS: u32 = 50;
 
 /// The epochs of one engine. Its thread sleeps while no guest runs.
@@ -23,22 +22,22 @@ pub(crate) struct Epochs {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Guests that run.
+    /// The number of running guests.
     running: AtomicUsize,
-    /// Whether the thread waits to be woken.
+    /// Whether the thread sleeps.
     asleep: AtomicBool,
-    /// Whether the engine is of no use any more.
+    /// Whether the engine is gone.
     ended: AtomicBool,
 }
 
-/// A guest runs while it exists.
+/// Marks a guest as running until it is dropped.
 pub(crate) struct Running<'a>(&'a Shared);
 
 impl Epochs {
     /// Starts the thread, which ends with the engine.
     ///
     /// # Errors
-    /// Why the system gives no thread.
+    /// When no thread can be started.
     pub fn of(engine: EngineWeak) -> Result<Epochs, String> {
         let shared = Arc::<Shared>::default();
         let its = shared.clone();
@@ -69,7 +68,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Ends an epoch each tick while guests run, until the engine or its [`Epochs`] are gone.
+/// Ends an epoch each tick while guests run, until the engine or its [`Epochs`] are dropped.
 fn tick(engine: &EngineWeak, shared: &Shared) {
     let mut idle = 0;
     while !shared.ended.load(Ordering::SeqCst) {
@@ -82,7 +81,7 @@ fn tick(engine: &EngineWeak, shared: &Shared) {
             continue;
         }
         shared.asleep.store(true, Ordering::SeqCst);
-        // A guest that began before it was said that this thread sleeps has woken nobody.
+        // A guest that started before the flag was set did not wake this thread.
         if shared.running.load(Ordering::SeqCst) == 0 {
             std::thread::park();
         }

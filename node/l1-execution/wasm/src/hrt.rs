@@ -1,8 +1,8 @@
 //! Hard real-time guests: core modules whose function `turn` is one job.
 //!
 //! A guest imports from `althing`: `input(place) -> f64` and `output(place, f64)` for the signals of its contract, and
-//! `time_us() -> i64`, the microseconds from its first release to this one. Its memory is there, resident, before its
-//! first job, and does not grow.
+//! `time_us() -> i64`, the microseconds from its first release to this one. Its memory is resident before its first job, and
+//! does not grow.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -19,16 +19,16 @@ use wasmtime::{
     TypedFunc, UpdateDeadline,
 };
 
-/// The longest module, bytes; components are bounded by themselves.
+/// The longest module, bytes; components have limits of their own.
 pub const MODULE_BYTES_MAX: usize = 1024 * 1024;
 /// The stack of a guest, bytes.
 const STACK_BYTES: usize = 128 * 1024;
-/// What the host's own functions need beyond.
+/// The additional stack of the host's functions.
 const STACK_SPARE_BYTES: usize = 128 * 1024;
-/// Looks of 100 ms after which a module that is still starting is given up.
+/// Checks, 100 ms apart, after which a module that is still starting is aborted.
 const START_LOOKS: u64 = 10;
 const LOOK: Duration = Duration::from_millis(100);
-/// What a page of memory is touched by.
+/// The stride in which memory pages are touched.
 const PAGE: usize = 4096;
 
 /// Why a module cannot be run.
@@ -37,25 +37,25 @@ pub enum ModuleError {
     /// It is too long.
     #[error("the module has {0} bytes, and at most {MODULE_BYTES_MAX} are taken; shorten it, or make it a component")]
     TooLarge(usize),
-    /// It is none.
+    /// It is malformed.
     #[error("this is not a WebAssembly module that can be run: {0}")]
     Compile(String),
-    /// Compiling it took more than it may, or is not possible here.
+    /// Compiling it exceeded a limit, or is not possible here.
     #[error("the module is not compiled: {0}")]
     Compiler(CompileError),
-    /// It wants something that it is not given.
+    /// It imports something that is not provided.
     #[error(
         "the module imports what no module is given: {0}; there are `input`, `output` and `time_us` of `althing`, and what \
          needs more is built as a component"
     )]
     Import(String),
-    /// It has no jobs.
+    /// It does not export a job.
     #[error("the module exports no function `turn` without parameters and results")]
     NoTurn,
     /// Its memory cannot be made resident.
     #[error("the module has a memory that it does not export as `memory`, so it cannot be made resident")]
     HiddenMemory,
-    /// It could not be started.
+    /// It could not be instantiated.
     #[error("the module does not start: {0}")]
     Start(String),
 }
@@ -69,7 +69,7 @@ impl From<CompileError> for ModuleError {
     }
 }
 
-/// The engine of one executor's guests; its epoch is what interrupts them.
+/// The engine of one executor's guests; its epoch interrupts them.
 #[derive(Clone)]
 pub struct Hard {
     engine: Engine,
@@ -77,11 +77,11 @@ pub struct Hard {
     compiled: Arc<Compiled<Module>>,
 }
 
-/// How engines of hard real-time guests are, where they compile as where they run.
+/// The configuration of engines of hard real-time guests, for compiling and for running.
 pub(crate) fn config() -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true);
-    // A trap must be quick, and copying on the first write is a page fault within a job.
+    // Traps must be fast, and copy-on-write causes page faults within jobs.
     config.wasm_backtrace_max_frames(None).memory_init_cow(false);
     config.max_wasm_stack(STACK_BYTES).async_stack_size(STACK_BYTES + STACK_SPARE_BYTES);
     config
@@ -105,13 +105,12 @@ impl Hard {
         Ok(Hard { engine, compiler, compiled: Arc::default() })
     }
 
-    /// The engine, as long as it is used.
+    /// The engine, while it is in use.
     pub(crate) fn weak(&self) -> EngineWeak {
         self.engine.weak()
     }
 
-    /// Compiles a module (binary or text) whose guests have at most that much memory, and starts one to see that it
-    /// can be.
+    /// Compiles a module (binary or text) whose guests have at most that much memory, and instantiates one as a test.
     ///
     /// # Errors
     /// See [`ModuleError`].
@@ -150,13 +149,13 @@ impl Interrupt for Hard {
     }
 }
 
-/// What a guest's host functions work on.
+/// The state of a guest's host functions.
 struct Data {
     inputs: Values,
     outputs: Values,
     time_us: u64,
     memory_bytes: u64,
-    /// Memory and tables are what they are once jobs run.
+    /// Set once jobs run: memory and tables do not grow any more.
     starting: bool,
 }
 
@@ -225,13 +224,13 @@ impl Template for Guests {
 }
 
 impl Guests {
-    /// Runs what the module runs by itself, for a bounded time.
+    /// Runs the module's start function, for a bounded time.
     fn start(&self, store: &mut Store<Data>) -> Result<Instance, String> {
         store.set_epoch_deadline(1);
         let begun = althing_execution::realtime::now_ns();
         let limit = u64::try_from(LOOK.as_nanos()).unwrap_or(u64::MAX) * START_LOOKS;
         store.epoch_deadline_callback(move |_| {
-            // Others' interrupts strike too, so the clock decides.
+            // Interrupts for other guests arrive too, so the clock decides.
             let over = althing_execution::realtime::now_ns().saturating_sub(begun) > limit;
             if over { Ok(UpdateDeadline::Interrupt) } else { Ok(UpdateDeadline::Continue(1)) }
         });
@@ -250,7 +249,7 @@ impl Guests {
     }
 }
 
-/// Touches every page, and keeps it from being taken where that is permitted.
+/// Touches every page, and locks it in memory if that is permitted.
 fn make_resident(memory: &Memory, store: &mut Store<Data>) {
     let bytes = memory.data_mut(&mut *store);
     for page in bytes.chunks_mut(PAGE) {
@@ -268,7 +267,7 @@ fn lock(bytes: &[u8]) {
     }
 }
 
-/// Between a guest's jobs and whoever begins them; both are on the executor's thread.
+/// Connects a guest's jobs to their caller; both are on the executor's thread.
 struct Exchange {
     inputs: Values,
     outputs: Values,
@@ -293,7 +292,7 @@ fn held(exchange: &Mutex<Exchange>) -> MutexGuard<'_, Exchange> {
     exchange.lock().expect("no holder of the exchange panics")
 }
 
-/// One job after the other, until one fails; gives why.
+/// Runs jobs until one fails; gives the reason.
 async fn jobs(mut store: Store<Data>, turn: TypedFunc<(), ()>, exchange: Arc<Mutex<Exchange>>) -> String {
     loop {
         poll_fn(|_| {
@@ -316,7 +315,7 @@ async fn jobs(mut store: Store<Data>, turn: TypedFunc<(), ()>, exchange: Arc<Mut
     }
 }
 
-/// One instance, and its job under way.
+/// One instance, with its current job.
 struct Guest {
     jobs: Pin<Box<dyn Future<Output = String> + Send>>,
     exchange: Arc<Mutex<Exchange>>,

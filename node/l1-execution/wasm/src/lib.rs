@@ -1,10 +1,9 @@
 //! WebAssembly agents, in wasmtime.
 //!
-//! **Inputs**: modules, contracts, what turns and jobs are given. **Outputs**: what guests make of it.
+//! **Inputs**: modules, contracts, the inputs of turns and jobs. **Outputs**: the outputs of guests.
 //!
-//! **Invariants**: a guest reaches nothing but what it is handed here; it is held to its memory and stopped when its
-//! budget is used up; a guest that failed is dropped, never resumed; what compiles it is held to limits of its own
-//! ([`Compiler`]).
+//! **Invariants**: a guest can reach only the imports given here; its memory is limited, and it is stopped when its budget is
+//! exhausted; a failed guest is dropped, never resumed; the compiler has limits of its own ([`Compiler`]).
 //!
 //! **Never knows**: who asks, other nodes, disks.
 

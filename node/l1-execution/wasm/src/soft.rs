@@ -1,4 +1,4 @@
-//! Guests that are not hard real-time: they share an engine whose epoch goes on while any of them runs.
+//! Guests that are not hard real-time: they share an engine whose epoch advances while any of them runs.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::compiler::Compiler;
 use crate::component::Components;
 use crate::hrt::Hard;
 
-/// Between two epochs of control loops, whose turns are short.
+/// The epoch of control loops, whose turns are short.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Runs guests of the soft real-time and delay-tolerant classes. Its engines start with the first that needs them.
+/// Runs guests of the soft real-time and delay-tolerant classes. Its engines start with the first guest that needs them.
 pub struct Soft {
     compiler: Compiler,
     control: OnceLock<Result<Hard, String>>,
     components: OnceLock<Result<Components, String>>,
 }
 
-/// Makes an engine's epoch go on, on a thread that ends with it.
+/// Advances an engine's epoch, on a thread that ends with it.
 fn tick(engine: EngineWeak) -> Result<(), String> {
     let ticking = move || {
         while let Some(engine) = engine.upgrade() {
@@ -42,7 +42,7 @@ impl Default for Soft {
 }
 
 impl Soft {
-    /// Its modules are compiled there.
+    /// Compiles modules with that compiler.
     #[must_use]
     pub fn compiled_by(compiler: Compiler) -> Soft {
         Soft { compiler, control: OnceLock::new(), components: OnceLock::new() }
@@ -62,14 +62,14 @@ impl Soft {
     }
 }
 
-/// The binary format's first bytes: a component has layer 1 where a module has 0 (component model, Binary.md).
+/// The preamble of a component: it has layer 1 where a module has 0 (component model, Binary.md).
 fn is_component(code: &[u8]) -> bool {
     code.starts_with(b"\0asm") && code.get(6..8) == Some(&[1, 0])
 }
 
 impl SoftRuntime for Soft {
     fn load(&self, module: &[u8], contract: &Contract, calls: &SystemCalls) -> Result<Loaded, String> {
-        // Text tells which of both it is only when it is read.
+        // For text the kind is known only after parsing.
         let module = &*self.compiler.binary(module).map_err(|error| error.to_string())?;
         if is_component(module) {
             return self.components()?.agent(module, contract, calls).map(Loaded::Agent);
@@ -79,7 +79,7 @@ impl SoftRuntime for Soft {
     }
 }
 
-/// For executors: each has an engine of its own.
+/// A runtime for an executor: each has its own engine.
 ///
 /// # Errors
 /// When this machine cannot run WebAssembly.
@@ -87,7 +87,7 @@ pub fn make_hard() -> Result<Arc<dyn althing_execution::kernel::HardRuntime>, St
     make_hard_compiled_by(Compiler::in_process())
 }
 
-/// The same, compiled there.
+/// The same, with that compiler.
 ///
 /// # Errors
 /// When this machine cannot run WebAssembly.

@@ -81,7 +81,7 @@ fn a_component_that_a_process_made_is_taken_by_the_engine_with_a_pool() {
     let folder = tempfile::tempdir().expect("a folder");
     let contract = Contract::from_value(&json!({ "class": { "latency": "srt" } })).expect("a contract");
     let tools = Arc::new(Tools::new("guest", BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
-    let calls = SystemCalls { tools, memory: None, allowance: Arc::default() };
+    let calls = SystemCalls { tools, memory: None, budget: Arc::default() };
     for _ in 0..2 {
         // The second time from what is kept.
         let soft = Soft::compiled_by(compiler(folder.path()));

@@ -98,7 +98,7 @@ fn load(soft: &Soft, text: &str) -> Result<Arc<dyn Agent>, String> {
 fn load_with(soft: &Soft, text: &str, calls: Option<u64>) -> Result<Arc<dyn Agent>, String> {
     let contract = contract(calls);
     let tools = Arc::new(Tools::new("guest", BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
-    let calls = SystemCalls { tools, memory: None, allowance: Arc::default() };
+    let calls = SystemCalls { tools, memory: None, budget: Arc::default() };
     match soft.load(text.as_bytes(), &contract, &calls)? {
         Loaded::Agent(agent) => Ok(agent),
         Loaded::Control(_) => panic!("it is a component"),
@@ -116,8 +116,8 @@ enum Ends<'a> {
 /// What it is, the component, and how it ends.
 type Case<'a> = (&'a str, Guest<'a>, Ends<'a>);
 
-const STOPPED: Ends<'static> = Ends::Failed("it was stopped: it used up its 50 ms");
-const UNREACHABLE: Ends<'static> = Ends::Failed("it broke down: wasm trap: wasm `unreachable` instruction executed");
+const STOPPED: Ends<'static> = Ends::Failed("it was stopped: it exceeded its 50 ms");
+const UNREACHABLE: Ends<'static> = Ends::Failed("it failed: wasm trap: wasm `unreachable` instruction executed");
 const NEVER: &str = "(loop $l (br $l))";
 
 /// Those that never end.
@@ -147,12 +147,12 @@ fn greedy(data: &str) -> Vec<Case<'_>> {
                 on_message: "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 1)) (i32.const -1)))) unreachable",
                 ..HONEST
             },
-            Ends::Failed("it used up its 2097152 bytes of memory: wasm trap: wasm `unreachable` instruction executed"),
+            Ends::Failed("it exceeded its 2097152 bytes of memory: wasm trap: wasm `unreachable` instruction executed"),
         ),
         (
             "deep recursion",
             Guest { module: "(func $deep (call $deep))", on_message: "(call $deep)", ..HONEST },
-            Ends::Failed("it broke down: wasm trap: call stack exhausted"),
+            Ends::Failed("it failed: wasm trap: call stack exhausted"),
         ),
         (
             // It goes on until it is refused more, which the pool does before its memory is used up.
@@ -169,7 +169,7 @@ fn greedy(data: &str) -> Vec<Case<'_>> {
             "huge data segment",
             Guest { module: data, pages: 49, ..HONEST },
             Ends::Failed(
-                "it used up its 2097152 bytes of memory: memory minimum size of 49 pages exceeds memory limits",
+                "it exceeded its 2097152 bytes of memory: memory minimum size of 49 pages exceeds memory limits",
             ),
         ),
     ]
@@ -204,22 +204,22 @@ fn unruly() -> Vec<Case<'static>> {
         (
             "host re-entry",
             Guest { realloc: "(call $log (i32.const 0) (i32.const 1))", ..HONEST },
-            Ends::Failed("it broke down: wasm trap: cannot leave component instance"),
+            Ends::Failed("it failed: wasm trap: cannot leave component instance"),
         ),
         (
             "a pointer out of range",
             Guest { on_message: "(return (i32.const -16))", ..HONEST },
-            Ends::Failed("it broke down: pointer out of bounds of memory"),
+            Ends::Failed("it failed: pointer out of bounds of memory"),
         ),
         (
             "an unaligned pointer",
             Guest { on_message: "(return (i32.const 17))", ..HONEST },
-            Ends::Failed("it broke down: return pointer not aligned"),
+            Ends::Failed("it failed: return pointer not aligned"),
         ),
         (
             "room for the host out of range",
             Guest { realloc: "(return (i32.const -8))", ..HONEST },
-            Ends::Failed("it broke down: realloc return: beyond end of memory"),
+            Ends::Failed("it failed: realloc return: beyond end of memory"),
         ),
     ]
 }
@@ -264,7 +264,7 @@ async fn a_loop_is_stopped_when_its_time_is_over_however_many_calls_it_might_hav
             let before = ran_ns();
             let Err(AgentError::Failed(why)) = turn(&agent, "hello").await else { panic!("it answers") };
             took_ms.push((ran_ns() - before) / 1_000_000);
-            assert_eq!(why, format!("it was stopped: it used up its {CPU_MS} ms"));
+            assert_eq!(why, format!("it was stopped: it exceeded its {CPU_MS} ms"));
         }
         // The thread that ends epochs may itself wait for a processor, but not each time.
         let least = *took_ms.iter().min().expect("some turns");

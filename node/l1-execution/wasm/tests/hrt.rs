@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use althing_execution::admission::Policy;
 use althing_execution::hrt::{
-    AgentCell, Executor, ExecutorConfig, Input, Leftover, Outcome, Params, Placed, Signals, Standing,
+    AddedTask, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Outcome, Params, RunState, Signals,
 };
-use althing_execution::realtime::{Ladder, Level, cores};
+use althing_execution::realtime::{Level, RtPriorities, cores};
 use althing_protocol::contract::OnOverrun;
 use althing_wasm::{Hard, ModuleError};
 
@@ -35,11 +35,11 @@ fn scene() -> Scene {
     let hard = Hard::new().expect("an engine");
     let config = ExecutorConfig {
         policy: Policy::Edf,
-        ladder: Ladder::find().expect("a thread"),
+        priorities: RtPriorities::detect().expect("a thread"),
         core: cores().last().copied(),
         level: Level::Executor,
         interrupt: Arc::new(hard.clone()),
-        leftover: Some(Arc::new(Leftover::new(Arc::new(hard.clone())))),
+        best_effort: Some(Arc::new(BestEffortExecutor::new(Arc::new(hard.clone())))),
     };
     Scene { hard, executor: Executor::start(&config).expect("threads"), signals: Signals::default() }
 }
@@ -47,12 +47,12 @@ fn scene() -> Scene {
 const PARAMS: Params = Params { period_ns: 10_000_000, deadline_ns: 10_000_000, budget_ns: 2_000_000, periodic: true };
 
 impl Scene {
-    fn put(&self, name: &str, module: &str, params: Params, on_overrun: OnOverrun) -> Placed {
+    fn put(&self, name: &str, module: &str, params: Params, on_overrun: OnOverrun) -> AddedTask {
         let template = self.hard.template(module.as_bytes(), MIB).expect("a module");
         let [input, output] = [format!("{name}.in"), format!("{name}.out")];
         let (inputs, outputs) = self.signals.join(name, &[input], &[output]).expect("signals");
         let inputs = inputs.into_iter().map(|signal| Input { signal, fallback: None }).collect();
-        self.executor.put(params, on_overrun, template, inputs, outputs).expect("a place")
+        self.executor.add(params, on_overrun, template, inputs, outputs).expect("a place")
     }
 }
 
@@ -86,10 +86,10 @@ async fn a_guest_reads_writes_and_remembers() {
         last = outputs[0];
     }
     assert!(reader[0].get() >= last);
-    scene.executor.take(sum.place).await;
-    let after = sum.cell.tally.jobs.load(Ordering::Relaxed);
+    scene.executor.remove(sum.place).await;
+    let after = sum.cell.counters.jobs.load(Ordering::Relaxed);
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(sum.cell.tally.jobs.load(Ordering::Relaxed), after);
+    assert_eq!(sum.cell.counters.jobs.load(Ordering::Relaxed), after);
 }
 
 #[tokio::test]
@@ -97,14 +97,14 @@ async fn what_runs_over_is_stopped_and_its_neighbour_goes_on() {
     let scene = scene();
     let spin = scene.put("spin", SPIN, PARAMS, OnOverrun::Skip);
     let sum = scene.put("sum", SUM, PARAMS, OnOverrun::Skip);
-    let before = sum.cell.tally.response.quantile(0);
+    let before = sum.cell.counters.response.quantile(0);
     assert_eq!(before, 0);
-    until(&spin.cell, |cell| cell.tally.overruns.load(Ordering::Relaxed) >= 5).await;
-    until(&sum.cell, |cell| cell.tally.jobs.load(Ordering::Relaxed) >= 10).await;
-    let tally = &sum.cell.tally;
+    until(&spin.cell, |cell| cell.counters.overruns.load(Ordering::Relaxed) >= 5).await;
+    until(&sum.cell, |cell| cell.counters.jobs.load(Ordering::Relaxed) >= 10).await;
+    let tally = &sum.cell.counters;
     assert_eq!((tally.overruns.load(Ordering::Relaxed), tally.failures.load(Ordering::Relaxed)), (0, 0));
     assert!(tally.response.max() > 0);
-    assert_eq!(spin.cell.standing().0, Standing::Running);
+    assert_eq!(spin.cell.run_state().0, RunState::Running);
 }
 
 /// A strike that came before the guest read its epoch would be lost, and the guest would hold its core for ever.
@@ -113,26 +113,26 @@ async fn the_shortest_budget_stops_a_job_every_time() {
     let scene = scene();
     let params = Params { budget_ns: 10_000, period_ns: 2_000_000, deadline_ns: 2_000_000, ..PARAMS };
     let spin = scene.put("spin", SPIN, params, OnOverrun::Skip);
-    until(&spin.cell, |cell| cell.tally.overruns.load(Ordering::Relaxed) >= 200).await;
+    until(&spin.cell, |cell| cell.counters.overruns.load(Ordering::Relaxed) >= 200).await;
 }
 
 #[tokio::test]
 async fn a_contract_says_what_becomes_of_it() {
     let scene = scene();
     let spin = scene.put("spin", SPIN, PARAMS, OnOverrun::Suspend);
-    until(&spin.cell, |cell| cell.standing().0 == Standing::Suspended).await;
-    assert_eq!(spin.cell.tally.overruns.load(Ordering::Relaxed), 1);
+    until(&spin.cell, |cell| cell.run_state().0 == RunState::Suspended).await;
+    assert_eq!(spin.cell.counters.overruns.load(Ordering::Relaxed), 1);
     // One that takes half a period goes on, without a promise.
     let slow = SPIN.replace("(loop $for_ever (br $for_ever))", "(local $n i32) (loop $again (br_if $again (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 6000000))))");
     let params = Params { budget_ns: 100_000, period_ns: 100_000_000, deadline_ns: 100_000_000, ..PARAMS };
     let slow = scene.put("slow", &slow, params, OnOverrun::Degrade);
-    until(&slow.cell, |cell| cell.standing().0 == Standing::Degraded).await;
-    assert_eq!(slow.cell.tally.overruns.load(Ordering::Relaxed), 1);
-    until(&slow.cell, |cell| cell.tally.response.max() > 0).await;
+    until(&slow.cell, |cell| cell.run_state().0 == RunState::Degraded).await;
+    assert_eq!(slow.cell.counters.overruns.load(Ordering::Relaxed), 1);
+    until(&slow.cell, |cell| cell.counters.response.max() > 0).await;
     let trap = scene.put("trap", TRAP, PARAMS, OnOverrun::Suspend);
-    until(&trap.cell, |cell| cell.tally.failures.load(Ordering::Relaxed) >= 3).await;
-    let (standing, why) = trap.cell.standing();
-    assert_eq!(standing, Standing::Running);
+    until(&trap.cell, |cell| cell.counters.failures.load(Ordering::Relaxed) >= 3).await;
+    let (state, why) = trap.cell.run_state();
+    assert_eq!(state, RunState::Running);
     assert!(why.contains("unreachable"), "{why}");
 }
 

@@ -82,7 +82,7 @@ fn load(calls: u64, memory: &Memory) -> Arc<dyn Agent> {
     });
     let contract = Contract::from_value(&contract).expect("a contract");
     let tools = Arc::new(Tools::new("guest", BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
-    let calls = SystemCalls { tools, memory: Some(memory.clone()), allowance: Arc::default() };
+    let calls = SystemCalls { tools, memory: Some(memory.clone()), budget: Arc::default() };
     match Soft::default().load(KEEPS.as_bytes(), &contract, &calls).expect("a component") {
         Loaded::Agent(agent) => agent,
         Loaded::Control(_) => panic!("it is a component"),

@@ -1,6 +1,6 @@
-//! Group commit: one thread takes what has gathered while the last sync was under way, and writes it as one.
+//! Group commit: one thread writes the batches that were queued during the last sync as one.
 //!
-//! No timer waits for company: a lone write is committed at once, and under load the sync itself is the wait.
+//! There is no timer: a single write is committed at once, and under load the sync itself collects writes.
 
 use super::{Database, StoreStats, damage};
 use crate::{Batch, Durability, StoreConfig, WriteError, port::Op};
@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// What each queued write counts at least, so that many small ones are bounded too.
+/// The minimum size that a queued write is counted with, so that many small ones are bounded too.
 const COST_BYTES_MIN: usize = 1 << 10;
 
 /// Writes on their way to the committing thread. The semaphore counts bytes; a job carries its share until it is done.
@@ -57,7 +57,7 @@ impl Queue {
         }
     }
 
-    /// Waits for room, hands the batch over, waits until it is done.
+    /// Waits for space in the queue, enqueues the batch, and waits until it is committed.
     pub(super) async fn submit(&self, batch: Batch, durability: Durability) -> Result<(), WriteError> {
         let cost = batch.bytes().clamp(COST_BYTES_MIN, self.room_bytes);
         let cost = u32::try_from(cost).expect("the room is at most u32::MAX bytes");
@@ -106,7 +106,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change of the state is complete before anything could panic.
+        // No code can panic in the middle of a change of the state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,7 +125,7 @@ pub(super) fn start(queue: Arc<Queue>, database: Arc<Database>) -> io::Result<Jo
     })
 }
 
-/// However the thread ends, nobody waits for it in vain.
+/// Answers all waiting writers, however the thread ends.
 struct AnswerAll(Arc<Queue>);
 
 impl Drop for AnswerAll {
@@ -172,7 +172,7 @@ fn commit(queue: &Queue, database: &Database, group: Vec<Job>) {
     }
 }
 
-/// A dropped future asked for no answer.
+/// Ignores that the future may have been dropped.
 fn answer(job: Job, outcome: Result<(), WriteError>) {
     let _ = job.done.send(outcome);
 }
@@ -199,7 +199,7 @@ fn admit(
     }
 }
 
-/// The refusal when less than the reserve is free. A file system that does not say is left to fail by itself.
+/// The refusal if less than the reserve is free. If the file system does not tell, writes fail by themselves.
 fn below_reserve(queue: &Queue, database: &Database) -> Option<WriteError> {
     let free_bytes = damage::free_bytes(&database.dir).ok()?;
     (free_bytes < queue.reserve_bytes).then(|| WriteError::Full {

@@ -1,4 +1,4 @@
-//! Which families are stopped, and how RocksDB's errors become ours.
+//! The stopped families, and the mapping of RocksDB's errors.
 
 use super::Database;
 use crate::{Family, ReadError, WriteError};
@@ -16,7 +16,7 @@ use std::{
 /// The families that a read has found damaged, each with the error of that read.
 #[derive(Default)]
 pub(super) struct Damage {
-    /// Spares a lock on every read of a healthy store.
+    /// Avoids a lock on every read of a healthy store.
     any: AtomicBool,
     stopped: RwLock<BTreeMap<Family, ReadError>>,
 }
@@ -41,7 +41,7 @@ impl Damage {
 }
 
 impl Database {
-    /// What a failed read means. Damage stops the family from here on.
+    /// Maps the error of a read. Damage stops the family.
     pub(super) fn read_failed(&self, family: Family, error: Error) -> ReadError {
         let detail = error.into_string();
         if !is_damage(&detail) {
@@ -57,7 +57,7 @@ impl Database {
         self.damage.stop(family, ReadError::Damaged { family, dir: self.dir.clone(), detail })
     }
 
-    /// What a failed commit means.
+    /// Maps the error of a commit.
     pub(super) fn write_failed(&self, error: Error, reserve_bytes: u64) -> WriteError {
         let mut detail = error.into_string();
         if is_full(&detail) {
@@ -72,12 +72,12 @@ impl Database {
     }
 }
 
-/// Whether a message of RocksDB tells of bytes that are not what was written. A file that is gone is damage too.
+/// Whether a message of RocksDB reports damaged bytes. A missing file is damage too.
 pub(super) fn is_damage(message: &str) -> bool {
     message.starts_with("Corruption") || message.contains("No such file or directory")
 }
 
-/// Whether a message of RocksDB tells of a full disk or an exhausted quota.
+/// Whether a message of RocksDB reports a full disk or an exhausted quota.
 pub(super) fn is_full(message: &str) -> bool {
     ["No space left on device", "Disk quota exceeded", "Max allowed space was reached"]
         .iter()

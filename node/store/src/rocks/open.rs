@@ -24,7 +24,7 @@ const DATABASE: &str = "db";
 /// Bytes of one of RocksDB's own log files, and how many are kept.
 const INFO_LOG_BYTES: usize = 256 << 10;
 const INFO_LOGS: usize = 2;
-/// Bytes of the list of files before it is written anew (RocksDB's default is 1 GiB).
+/// Bytes of the manifest before it is rewritten (RocksDB's default is 1 GiB).
 const MANIFEST_BYTES: usize = 1 << 20;
 /// Bytes a write buffer grows by.
 const ARENA_BYTES: usize = 128 << 10;
@@ -86,7 +86,7 @@ impl Place<'_> {
         names.insert(rocksdb::DEFAULT_COLUMN_FAMILY_NAME.to_owned());
         match DB::list_cf(options, &self.database) {
             Ok(found) => names.extend(found),
-            // A first opening that did not come to its end may have left any part of an empty database.
+            // An interrupted first opening may have left parts of an empty database.
             Err(_) if state == State::Creating => {}
             Err(error) => return Err(self.failed(error.into_string())),
         }
@@ -113,7 +113,7 @@ impl Place<'_> {
 fn database_options(config: &StoreConfig) -> Options {
     let mut options = Options::default();
     options.create_missing_column_families(true);
-    // The log is sound when RocksDB reads it; the default (point in time) would pass over what is not, and say nothing.
+    // The log was checked before; the default mode (point in time) would silently skip damage.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_paranoid_checks(true);
     options.set_db_write_buffer_size(config.write_buffers_bytes);

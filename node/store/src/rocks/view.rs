@@ -31,7 +31,7 @@ self_cell::self_cell!(
     }
 );
 
-/// The rows as they were when it was made; keeps the database open.
+/// The rows at the time of its creation; keeps the database open.
 pub(super) struct FrozenView(Pinned);
 
 impl FrozenView {

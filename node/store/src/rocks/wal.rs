@@ -1,33 +1,32 @@
 //! Tells a torn last write from damage in the middle of RocksDB's write-ahead log, before RocksDB reads it.
 //!
-//! A power cut may leave half of the last write on disk, with a wrong checksum. Of damage in the middle RocksDB may say
-//! nothing: where a length reaches beyond the end of the file, at zeros, and at a kind it takes for the end it drops what
-//! follows; with another kind it reads for ever. So it is given logs only in which every record was found as it was
-//! written. The damage is a torn last write if no other write begins after it, and that one is cut off. Anything else
-//! was promised to somebody, and is reported.
+//! A power cut may leave half of the last write on disk, with a wrong checksum. RocksDB may not report damage in the middle:
+//! at a length beyond the end of the file, at zeros, and at a record type that it takes for the end it drops the rest; at
+//! another type it reads for ever. So it only gets logs in which every record is valid. Damage is a torn last write if no
+//! other write begins after it; a torn write is cut off. Any other damage hits acknowledged writes, and is reported.
 //!
-//! Every log in the directory is read, also one that RocksDB would pass over because all of it is in tables: such a log
-//! was synced before its tables were entered, and RocksDB deletes it when it is open.
+//! Every log in the directory is read, even one that RocksDB would skip because its content is in tables: such a log was
+//! synced before its tables were registered, and RocksDB deletes it once it is open.
 //!
 //! The format is RocksDB's `db/log_format.h`: blocks of 32 KiB; records of a masked CRC-32C, a length, a type and the
 //! payload; kinds 5–8, 11 and 131 have a log number behind the type; no record crosses a block, so that a long write
 //! is a first record, middle ones and a last.
 //!
-//! Payloads are what others sent: one may hold the bytes of a valid record. So a record is only looked for where RocksDB
-//! can have begun one, which is where the one before ends, and at the beginning of a block. Where a damaged record ends
-//! is known when two of its checksum, length and kind prove the third, or else by a length that can be one.
+//! Payloads come from others, and may contain the bytes of a valid record. So records are only searched for where RocksDB can
+//! have begun one: at the end of the previous record, and at the beginning of a block. The end of a damaged record is known
+//! if two of its checksum, length and type prove the third, or else by a plausible length.
 //!
-//! Disks write in any order: of a long write whole blocks may be missing, which then are zeros, while later ones are
-//! there. RocksDB skips zeros. So a write is bad from its beginning on when its parts are not all there; where its first
-//! part is missing, from the beginning of the zeros on. Zeros at the end of a log are room that was reserved.
+//! Disks write in any order: whole blocks of a long write may be missing (zeros) while later ones are present. RocksDB skips
+//! zeros. So a write is bad from its beginning on if any of its parts is missing; if the first part is missing, from the
+//! beginning of the zeros on. Zeros at the end of a log are preallocated space.
 //!
-//! A disk writes a sector whole or not at all. So a header that is wrong in a sector that was written is no torn write,
-//! whatever follows; then every place in its block is looked at. What stays in doubt is a header whose whole sector is
-//! zeros from there on: if all that follows lies in the same block, it is taken for the rest of a torn write.
+//! A disk writes a sector atomically. So a wrong header in a sector that was written is not a torn write, whatever follows;
+//! then every offset in its block is searched. A header whose sector is zeros from there on is ambiguous: if all that follows
+//! is in the same block, it counts as the rest of a torn write.
 //!
-//! Time at every start: an optimised build reads and checks 1.4 GiB/s on one free core of a shared virtual machine, and
-//! 260 MiB/s was the worst seen on a busy one (2026). RocksDB writes its buffers out when the logs together reach
-//! `StoreConfig::wal_bytes`, 16 MiB by default: 11 to 60 ms for those, 3 to 15 ms for the usual few MiB.
+//! Time at every start: an optimised build checks 1.4 GiB/s on one idle core of a shared virtual machine, and 260 MiB/s in
+//! the worst case on a busy one (2026). RocksDB flushes its buffers when the logs together reach `StoreConfig::wal_bytes`,
+//! 16 MiB by default: 11 to 60 ms for those, 3 to 15 ms for the usual few MiB.
 
 use std::{
     fs, io,
@@ -37,34 +36,33 @@ use std::{
 const BLOCK_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 7;
 const NUMBERED_HEADER_BYTES: usize = 11;
-/// What a disk writes whole or not at all.
+/// The size of a sector, which a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
-/// Every kind of record.
+/// All record types.
 const KINDS: [u8; 13] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 130, 131];
-/// Those with which a write begins that has other parts.
+/// The types of the first part of a long write.
 const FIRST: [u8; 2] = [2, 6];
-/// Those that neither begin a write nor end one.
+/// The types of the middle parts of a long write.
 const MIDDLE: [u8; 2] = [3, 7];
-/// Those for logs whose files are used again, which this program's are not. RocksDB never ends reading one that does not
-/// belong.
+/// The types for recycled log files, which this program does not use. RocksDB reads for ever at one of them in other files.
 const NUMBERED: [u8; 6] = [5, 6, 7, 8, 11, 131];
-/// Those with which no write begins: the later parts of one.
+/// The types of the later parts of a long write.
 const CONTINUING: [u8; 4] = [3, 4, 7, 8];
 /// The largest log that is read into memory; RocksDB's are bounded by `wal_bytes` and one batch.
 const LOG_BYTES_MAX: u64 = 256 << 20;
 
-/// What the write-ahead log looks like.
+/// The state of the write-ahead log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Tail {
-    /// Every write is as it was written.
+    /// Every write is valid.
     Sound,
-    /// The last write is not, and nothing follows it.
+    /// The last write is torn, and nothing follows it.
     Torn {
         /// The file.
         path: PathBuf,
         /// Where the torn write begins.
         offset: u64,
-        /// From there to the end of the file.
+        /// The bytes from there to the end of the file.
         bytes: u64,
     },
     /// A write is damaged and others follow it.
@@ -125,10 +123,10 @@ fn logs(database: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(logs.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Where the first write begins that is not as it was written: with a damaged record, or with parts that are missing.
+/// The offset of the first bad write: one with a damaged record or with missing parts.
 fn first_bad(log: &[u8]) -> Option<usize> {
     let mut at = 0;
-    // Where the write begins whose last part is not reached yet.
+    // The offset of the write whose last part was not reached yet.
     let mut unfinished = None;
     while at < log.len() {
         let rest = &log[at..block_end(at).min(log.len())];
@@ -138,7 +136,7 @@ fn first_bad(log: &[u8]) -> Option<usize> {
             continue;
         }
         if rest.iter().all(|byte| *byte == 0) {
-            // Space that was reserved and never written, unless a write goes on in it or behind it.
+            // Preallocated space, unless a write continues in it or after it.
             return unfinished.or(log[at..].iter().any(|byte| *byte != 0).then_some(at));
         }
         let begins = unfinished.unwrap_or(at);
@@ -154,17 +152,17 @@ fn first_bad(log: &[u8]) -> Option<usize> {
         }
         at += bytes;
     }
-    // The log ends in a write that is not at its end.
+    // The log ends within a write.
     unfinished
 }
 
-/// Where a write begins behind the bad one at `bad`, which may begin with a valid record.
+/// The offset of a write after the bad one at `bad`, which may begin with a valid record.
 fn following(log: &[u8], bad: usize) -> Option<usize> {
     let first = record_bytes(&log[bad..block_end(bad).min(log.len())]);
     next_write(log, bad + first.unwrap_or(0))
 }
 
-/// Where a write begins, in a valid record at `from` or behind it, however damaged what lies between is.
+/// The offset of the next write in a valid record at or after `from`, skipping damage.
 fn next_write(log: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while at < log.len() {
@@ -190,7 +188,7 @@ fn next_write(log: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Where a write begins at any place behind `at` in its block. What a write holds may look like one.
+/// The offset of a write at any offset after `at` in its block. Payloads may look like one.
 fn any_write(log: &[u8], at: usize) -> Option<usize> {
     let ends = block_end(at).min(log.len());
     (at + 1..ends).find(|at| {
@@ -199,8 +197,8 @@ fn any_write(log: &[u8], at: usize) -> Option<usize> {
     })
 }
 
-/// Whether the damaged record at `at` is none that a power cut leaves of a last write: in a sector that was written its
-/// header has no kind, or a length that a write of that kind cannot have or that leaves something behind the write.
+/// Whether the damaged record at `at` cannot be a torn last write: its header, in a sector that was written, has an invalid
+/// type, a length that is impossible for the type, or a length after which more data follows.
 fn is_no_cut(log: &[u8], at: usize) -> bool {
     let Some(header) = log[at..].first_chunk::<HEADER_BYTES>() else { return false };
     let written = |byte: usize| {
@@ -222,12 +220,12 @@ fn is_no_cut(log: &[u8], at: usize) -> bool {
     ends > block_end(at) || log.get(ends..).is_some_and(|rest| rest.iter().any(|byte| *byte != 0))
 }
 
-/// The length of the damaged record that `block` begins with, when its checksum, length and kind prove it.
+/// The length of the damaged record at the beginning of `block`, if its checksum, length and type prove it.
 fn proven_bytes(block: &[u8]) -> Option<usize> {
     let header = block.first_chunk::<HEADER_BYTES>()?;
     let stored = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
     let length = usize::from(u16::from_le_bytes([header[4], header[5]]));
-    // The kind alone is damaged.
+    // Only the type is damaged.
     let as_kind = |kind: &u8| {
         let header_bytes = header_bytes(*kind)?;
         let checked = block.get(HEADER_BYTES..header_bytes + length)?;
@@ -237,7 +235,7 @@ fn proven_bytes(block: &[u8]) -> Option<usize> {
         return Some(bytes);
     }
     let least = header_bytes(header[HEADER_BYTES - 1])?;
-    // The length alone is.
+    // Only the length is damaged.
     let mut crc = extend(u32::MAX, block.get(HEADER_BYTES - 1..least)?);
     for (bytes, byte) in (least..).zip(&block[least..]) {
         if stored == mask(!crc) {
@@ -248,23 +246,23 @@ fn proven_bytes(block: &[u8]) -> Option<usize> {
     (stored == mask(!crc)).then_some(block.len())
 }
 
-/// The length of the damaged record at `at`, with which `block` begins, if it has the one that its header says.
+/// The length of the damaged record at `at`, the beginning of `block`, if the length in its header is plausible.
 fn likely_bytes(block: &[u8], at: usize) -> Option<usize> {
     let header = block.first_chunk::<HEADER_BYTES>()?;
     let length = usize::from(u16::from_le_bytes([header[4], header[5]]));
     let least = header_bytes(header[HEADER_BYTES - 1])?;
-    // Unless the header lies in two sectors, of which the first was never written.
+    // Unless the header spans two sectors of which the first was never written.
     let split = (at.next_multiple_of(SECTOR_BYTES) - at).min(HEADER_BYTES);
     let torn_apart = split > 0 && split < HEADER_BYTES && header[..split].iter().all(|byte| *byte == 0);
     Some(least + length).filter(|bytes| *bytes <= block.len() && !torn_apart)
 }
 
-/// Where the block of a byte ends.
+/// The end of the block of a byte.
 fn block_end(at: usize) -> usize {
     (at / BLOCK_BYTES + 1) * BLOCK_BYTES
 }
 
-/// The length of the record that `block` begins with, header included; `None` when there is no valid one.
+/// The length of the valid record at the beginning of `block`, with its header; `None` if there is none.
 fn record_bytes(block: &[u8]) -> Option<usize> {
     let header = block.first_chunk::<HEADER_BYTES>()?;
     let length = usize::from(u16::from_le_bytes([header[4], header[5]]));
@@ -274,7 +272,7 @@ fn record_bytes(block: &[u8]) -> Option<usize> {
     (stored == mask(crc32c(checked))).then_some(header_bytes + length)
 }
 
-/// The length of the header of a record of that kind; `None` where there is no such kind.
+/// The length of the header of that record type; `None` for an unknown type.
 fn header_bytes(kind: u8) -> Option<usize> {
     match kind {
         1..=4 | 9 | 10 | 130 => Some(HEADER_BYTES),
@@ -283,7 +281,7 @@ fn header_bytes(kind: u8) -> Option<usize> {
     }
 }
 
-/// RocksDB stores checksums so that a checksum of bytes that hold a checksum is no weaker.
+/// The masking of RocksDB, so that checksums of bytes that contain checksums are not weaker.
 fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -293,7 +291,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !extend(u32::MAX, bytes)
 }
 
-/// A checksum that is not finished, with more bytes; eight at a time, since every start checks all of the log.
+/// Updates an unfinished checksum, eight bytes at a time, since every start checks the whole log.
 fn extend(crc: u32, bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<8>();
     let crc = words.iter().fold(crc, |crc, word| {
@@ -303,7 +301,7 @@ fn extend(crc: u32, bytes: &[u8]) -> u32 {
     rest.iter().fold(crc, |crc, byte| CRC_TABLES[0][usize::from(crc as u8 ^ byte)] ^ (crc >> 8))
 }
 
-/// For each byte its checksum, in the first; in the others with as many zeros behind it as tables lie before.
+/// Tables for slicing-by-8: table n has the checksum of each byte followed by n zeros.
 static CRC_TABLES: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut index = 0;

@@ -1,4 +1,4 @@
-//! Data schemas, wherever they stand.
+//! Data schemas at any position.
 
 use std::fmt;
 

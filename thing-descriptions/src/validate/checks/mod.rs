@@ -1,6 +1,6 @@
-//! What TD 1.1 asks in prose, beyond its JSON Schema.
+//! The rules of TD 1.1 beyond its JSON Schema.
 //!
-//! Each check takes time in proportion to the text, whatever the text is.
+//! Each check takes time linear in the length of the text.
 
 mod data;
 mod forms;
@@ -60,7 +60,7 @@ fn link_types(td: &Object, out: &mut Findings) {
     }
 }
 
-/// Where a form stands, which decides its operations (TD 1.1 §5.3.4.2, table of `op`).
+/// The position of a form, which decides its operations (TD 1.1 §5.3.4.2, table of `op`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Thing,
@@ -89,7 +89,7 @@ fn affordances(td: &Object) -> impl Iterator<Item = (Place, &str, &Object)> {
     Place::AFFORDANCES.into_iter().flat_map(of)
 }
 
-/// A form and where it stands.
+/// A form and its position.
 #[derive(Clone, Copy)]
 struct Form<'a> {
     place: Place,

@@ -9,15 +9,15 @@ use crate::json::{excerpt, join};
 use crate::validate::Finding;
 use crate::validate::schema::CONTEXT_1_0;
 
-/// How many schemes are looked at for the URI variables of one form, parts of combos included: forms and combos that
-/// name each other by the thousand must not take the square of the text's length.
+/// The schemes that are searched for the URI variables of one form, including parts of combos: thousands of forms and combos that
+/// name each other must not take quadratic time.
 const PARTS_MAX: usize = 64;
 
 const DEFINITIONS: &str = "/securityDefinitions";
 
 /// The schemes of TD 1.1.
 const SCHEMES: [&str; 9] = ["nosec", "auto", "combo", "basic", "digest", "apikey", "bearer", "psk", "oauth2"];
-/// Those that TD 1.0 had beside them.
+/// The additional schemes of TD 1.0.
 const SCHEMES_1_0: [&str; 3] = ["cert", "public", "pop"];
 
 pub(super) fn check(td: &Object, out: &mut Findings) {
@@ -104,7 +104,7 @@ impl<'a> Schemes<'a> {
             let (needed, refused): (&[&str], &[&str]) = match flow {
                 "code" | "device" => (&["authorization", "token"], &[]),
                 "client" => (&["token"], &["authorization"]),
-                // TD 1.1 leaves room for more; of those that TD 1.0 has its schema says nothing.
+                // TD 1.1 allows more; the schema of TD 1.0 does not restrict them.
                 "implicit" | "password" => continue,
                 _ if !names(self.td, "@context").any(|context| context.text == CONTEXT_1_0) => continue,
                 _ => {

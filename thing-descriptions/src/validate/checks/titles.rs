@@ -1,10 +1,10 @@
-//! Titles are for people, who take one letter for another (threat model, row 6).
+//! Titles are read by people, who confuse similar letters (threat model, row 6).
 
 use super::super::report::{Finding, Findings};
 use super::Object;
 use crate::confusable::disguised;
 
-/// A title that reads as another is flagged.
+/// Flags a title with confusable letters.
 pub(super) fn check(td: &Object, out: &mut Findings) {
     let title = td.get("title").and_then(|title| title.as_str()).unwrap_or_default();
     if let Some(c) = disguised(title) {

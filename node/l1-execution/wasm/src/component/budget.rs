@@ -1,4 +1,4 @@
-//! How much processor time a guest's turn had.
+//! The processor time of a guest's turn.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -8,17 +8,17 @@ use althing_execution::realtime::ran_ns;
 
 use crate::epochs::Epochs;
 
-/// What a turn ran, the node's own functions that it called included. While it waits, or others run, it costs nothing.
+/// The processor time of a turn, including the host functions that it called, without waiting time.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
-    /// In polls that are over, nanoseconds.
+    /// Time of completed polls, nanoseconds.
     before_ns: AtomicU64,
-    /// What its thread had run when the poll under way began, nanoseconds.
+    /// The thread time at the beginning of the current poll, nanoseconds.
     began_ns: AtomicU64,
 }
 
 impl Spent {
-    /// Does `work`, and counts what it takes; the epochs go on in its polls.
+    /// Runs `work` and measures it; the epochs advance during its polls.
     pub async fn on<T>(&self, epochs: &Epochs, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -31,7 +31,7 @@ impl Spent {
         .await
     }
 
-    /// All until now, nanoseconds; asked within a poll, on its thread.
+    /// The time so far, nanoseconds; called within a poll, on its thread.
     pub fn ns(&self) -> u64 {
         let now = ran_ns().saturating_sub(self.began_ns.load(Ordering::Relaxed));
         self.before_ns.load(Ordering::Relaxed).saturating_add(now)
@@ -68,7 +68,7 @@ mod tests {
         let wait_ns = u64::try_from(WAIT.as_nanos()).expect("less than a second");
         assert!((2 * WORK_NS..2 * WORK_NS + wait_ns / 2).contains(&told), "{told}");
         work();
-        // A poll that comes later counts from where the last one ended.
+        // A later poll adds to the previous ones.
         let again = spent.on(&epochs, async { spent.ns() }).await;
         assert!((told..told + WORK_NS).contains(&again), "{told} became {again}");
     }

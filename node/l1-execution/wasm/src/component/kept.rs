@@ -1,11 +1,11 @@
-//! What a guest keeps beyond its tasks.
+//! The memory imports of a guest.
 
 use althing_execution::memory::{Memory, MemoryError, Recalled};
 
 use super::Data;
 use super::bindings::althing::agent::memory;
 
-/// What a contract does not let a guest keep is refused in words, not by a trap.
+/// Without a memory in the contract, calls return an error and do not trap.
 impl memory::Host for Data {
     async fn put(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), String>> {
         Ok(self.keep("memory/put", async |memory| memory.put(&key, &value).await).await)
@@ -41,14 +41,14 @@ impl memory::Host for Data {
             source_hash: recalled.source_hash,
             text: recalled.text,
             kept_ms: recalled.kept_ms,
-            likeness: recalled.likeness,
+            likeness: recalled.similarity,
         };
         Ok(recalled.map(|passages| passages.into_iter().map(passage).collect()))
     }
 }
 
 impl Data {
-    /// Works on what is kept. Each call passes the gate as models' do, and counts among the turn's.
+    /// Runs a memory operation. Each one passes the gate, like calls of models, and counts as a call of the turn.
     async fn keep<T>(
         &mut self,
         call: &str,

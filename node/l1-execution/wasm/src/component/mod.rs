@@ -1,7 +1,7 @@
-//! Agents that are components: an instance for each turn, and a state that the task keeps between its turns.
+//! Component agents: an instance for each turn, and a state that the task keeps between its turns.
 //!
-//! WASI is there, since ordinary compilers link it, and grants nothing: no files, no network, no environment, no
-//! arguments; what is printed goes nowhere. Clocks and randomness are as anywhere.
+//! WASI is linked, since ordinary compilers need it, and grants nothing: no files, no network, no environment, no arguments;
+//! printed output is dropped. Clocks and randomness work.
 
 mod budget;
 mod kept;
@@ -44,34 +44,34 @@ mod bindings {
 
 /// The stack of a guest, bytes: interpreters need some.
 const STACK_BYTES: usize = 2 * 1024 * 1024;
-/// What the host's own functions need beyond.
+/// The additional stack of the host's functions.
 const STACK_SPARE_BYTES: usize = 512 * 1024;
-/// What a guest may keep for its next turn, bytes; as text it must fit what a task keeps.
+/// The state of a guest for its next turn, bytes; in Base64 it must fit into a task.
 const STATE_BYTES_MAX: usize = 45 * 1024;
-/// What a turn may leave in the node's log, bytes.
+/// Log output of one turn, bytes.
 const LOG_BYTES_MAX: usize = 16 * 1024;
-/// Processor time of one turn where the contract names none.
+/// The processor time of one turn if the contract sets none.
 const BUDGET_DEFAULT: Duration = Duration::from_secs(60);
 /// Elements of a guest's tables.
 const TABLE_MAX: usize = 1_000_000;
-/// What an element of a table takes, bytes.
+/// The size of a table element, bytes.
 const ELEMENT_BYTES: usize = 16;
-/// How long a turn may take, waiting included.
+/// The longest turn, including waiting time.
 const TURN_MAX: Duration = Duration::from_secs(600);
-/// Turns of components that run at once, and of one component, so that none has the room of all.
+/// Concurrent turns of all components, and of one component, so that none uses the whole pool.
 const TURNS_MAX: u32 = 256;
 const TURNS_OF_ONE_MAX: usize = 128;
 /// Core instances, memories and tables of one component.
 const PARTS_MAX: usize = 256;
 
-/// Room for the instances of turns that run at once.
+/// The instance pool for concurrent turns.
 fn pool() -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(TURNS_MAX).total_stacks(TURNS_MAX);
     pool.total_core_instances(TURNS_MAX * 8).total_memories(TURNS_MAX * 2).total_tables(TURNS_MAX * 4);
     pool.max_core_instances_per_component(PARTS_MAX as u32).max_memories_per_component(8).max_tables_per_component(16);
     pool.max_component_instance_size(4 << 20).max_core_instance_size(1 << 20).table_elements(64 << 10);
-    // What a turn wrote to is given back to the machine when it ends.
+    // Memory of a turn is returned to the system when the turn ends.
     pool.linear_memory_keep_resident(0).table_keep_resident(0);
     pool
 }
@@ -86,7 +86,7 @@ pub(crate) struct Components {
     compiled: Compiled<AgentPre<Data>>,
 }
 
-/// How engines of components are, where they compile as where they run.
+/// The configuration of engines of components, for compiling and for running.
 pub(crate) fn config() -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true).wasm_component_model(true).wasm_backtrace_max_frames(None);
@@ -97,8 +97,8 @@ pub(crate) fn config() -> Config {
 impl Components {
     pub fn new(compiler: Compiler) -> Result<Components, String> {
         let config = config();
-        // Room is kept for instances, which is made anew in microseconds; where a machine gives no room, each is made by
-        // itself.
+        // A pool recycles instances in microseconds; where the address space does not suffice, instances are allocated on
+        // demand.
         let engine = Engine::new(config.clone().allocation_strategy(pool()));
         let engine = engine.or_else(|_| Engine::new(&config)).map_err(|error| error.to_string())?;
         let mut linker = Linker::new(&engine);
@@ -118,10 +118,10 @@ impl Components {
     fn compile(&self, code: &[u8]) -> Result<AgentPre<Data>, String> {
         let component = self.compiler.component(&self.engine, code).map_err(|error| error.to_string())?;
         let linked = self.linker.instantiate_pre(&component).map_err(|error| format!("{error:#}"))?;
-        AgentPre::new(linked).map_err(|error| format!("it is no component of the world `agent`: {error:#}"))
+        AgentPre::new(linked).map_err(|error| format!("it is not a component of the world `agent`: {error:#}"))
     }
 
-    /// Compiles a component whose instances are held to the contract.
+    /// Compiles a component; the contract limits its instances.
     pub fn agent(&self, code: &[u8], contract: &Contract, calls: &SystemCalls) -> Result<Arc<dyn Agent>, String> {
         let linked = self.compiled.get(code, || self.compile(code))?;
         Ok(Arc::new(Guests {
@@ -142,9 +142,9 @@ impl Components {
 struct Guests {
     engine: Engine,
     epochs: Arc<Epochs>,
-    /// Room in the engine's pool.
+    /// Permits of the engine's pool.
     room: Arc<Semaphore>,
-    /// Its share of that.
+    /// Permits of this component.
     own_room: Semaphore,
     linked: AgentPre<Data>,
     memory_bytes: u64,
@@ -153,7 +153,7 @@ struct Guests {
     calls: SystemCalls,
 }
 
-/// What a guest's host functions work on.
+/// The state of a guest's host functions.
 struct Data {
     wasi: WasiCtx,
     table: ResourceTable,
@@ -165,7 +165,7 @@ struct Data {
     records: Vec<CallRecord>,
     calls: SystemCalls,
     memory_left: u64,
-    /// Why memory was refused last.
+    /// Whether the last growth exceeded the limit.
     over: bool,
 }
 
@@ -243,7 +243,7 @@ impl kernel::Host for Data {
     }
 }
 
-/// What another agent said, unless it says that it failed.
+/// The reply of another agent, or an error if its task failed.
 fn said(result: &serde_json::Value) -> Result<Said, String> {
     let text = result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
     let of = &result["structuredContent"];
@@ -252,7 +252,7 @@ fn said(result: &serde_json::Value) -> Result<Said, String> {
         return Err(format!("its task ended as {state}: {text}"));
     }
     let task = of["task"].as_str().unwrap_or_default().to_owned();
-    Ok(Said { task, asks: state == agents::ASKS_BACK, text })
+    Ok(Said { task, asks: state == agents::INPUT_REQUIRED, text })
 }
 
 impl Data {
@@ -262,7 +262,7 @@ impl Data {
         }
         self.calls_left -= 1;
         if self.records.is_empty() {
-            // Which tools there are, and what they are, is asked once a turn.
+            // The tools are listed once a turn.
             self.calls.tools.listed().await;
         }
         let (outcome, record) = self.calls.tools.invoke(tool, arguments).await;
@@ -296,7 +296,7 @@ impl Guests {
         let mut store = Store::new(&self.engine, data);
         store.limiter(|data| data);
         store.set_epoch_deadline(1);
-        // An epoch ends each tick, whoever ran in it. What decides is the guest's own processor time: waiting takes none.
+        // Epochs end each tick for all guests; the guest's own processor time decides.
         let budget_ns = u64::try_from(self.budget.as_nanos()).unwrap_or(u64::MAX);
         store.epoch_deadline_callback(move |_| {
             if spent.ns() >= budget_ns { Ok(UpdateDeadline::Interrupt) } else { Ok(UpdateDeadline::Yield(1)) }
@@ -305,7 +305,7 @@ impl Guests {
     }
 
     async fn run(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
-        // Nobody waits here: who waits for an answer holds room himself.
+        // Fails instead of waiting: a turn that waits for an answer holds a permit, so waiting could deadlock.
         let (Ok(_own_room), Ok(_room)) = (self.own_room.try_acquire(), self.room.try_acquire()) else {
             let reason = format!(
                 "this node is crowded: it runs {TURNS_MAX} turns of components, {TURNS_OF_ONE_MAX} of one; try again"
@@ -325,7 +325,7 @@ impl Guests {
             Ok(Err(reason)) => return Err(AgentError::Failed(reason)),
             Err(error) if data.over => {
                 return Err(AgentError::Failed(format!(
-                    "it used up its {} bytes of memory: {error:#}",
+                    "it exceeded its {} bytes of memory: {error:#}",
                     self.memory_bytes
                 )));
             }
@@ -333,8 +333,8 @@ impl Guests {
                 let interrupted = error.downcast_ref::<wasmtime::Trap>() == Some(&wasmtime::Trap::Interrupt);
                 let budget_ms = self.budget.as_millis();
                 return Err(AgentError::Failed(match interrupted {
-                    true => format!("it was stopped: it used up its {budget_ms} ms"),
-                    false => format!("it broke down: {error:#}"),
+                    true => format!("it was stopped: it exceeded its {budget_ms} ms"),
+                    false => format!("it failed: {error:#}"),
                 }));
             }
         };
@@ -351,7 +351,7 @@ impl Guests {
         }
     }
 
-    /// The turn itself: its answer and its state, or what the guest says went wrong.
+    /// Runs the turn; gives its answer and its state, or the error of the guest.
     async fn work(
         &self,
         store: &mut Store<Data>,
@@ -373,7 +373,7 @@ impl Guests {
     }
 }
 
-/// The last of what it said, and the calls that it made.
+/// Emits the last text and the records of the tool calls.
 async fn close(data: Data, last: String) -> Result<(), AgentError> {
     let Data { out, artifact, said, records, .. } = data;
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! What an agent's jobs came to; written by the executor, read by anybody, and nobody waits.
+//! Lock-free counters and histograms of an agent's jobs; written by the executor, read by anybody.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ const FINE_BITS: u32 = FINE.trailing_zeros();
 /// Powers of two of nanoseconds: to 18 minutes.
 const POWERS: usize = 41;
 
-/// How often a time came about, to within 1/32 of it.
+/// A histogram of times, with a resolution of 1/32.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: Box<[AtomicU64]>,
@@ -41,19 +41,19 @@ fn largest(place: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Once more.
+    /// Adds a value.
     pub fn add(&self, value: u64) {
         self.buckets[bucket(value)].fetch_add(1, Ordering::Relaxed);
         self.max.fetch_max(value, Ordering::Relaxed);
     }
 
-    /// The longest.
+    /// The maximum.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max.load(Ordering::Relaxed)
     }
 
-    /// What `permille` thousandths did not pass, rounded up to the end of its bucket; 0 of none.
+    /// The quantile at `permille` thousandths, rounded up to the end of its bucket; 0 without values.
     #[must_use]
     pub fn quantile(&self, permille: u64) -> u64 {
         let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
@@ -69,26 +69,26 @@ impl Histogram {
     }
 }
 
-/// What became of an agent's jobs.
+/// The counters of an agent's jobs.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct JobCounters {
     /// Jobs that were released.
     pub jobs: AtomicU64,
     /// Jobs that missed their deadline, whatever the reason.
     pub missed: AtomicU64,
-    /// Of those, the ones that the machine's own stalls account for.
+    /// Of those, misses that stalls of the machine account for.
     pub explained: AtomicU64,
     /// Jobs that were stopped at the end of their budget.
     pub overruns: AtomicU64,
     /// Jobs that failed by themselves.
     pub failures: AtomicU64,
-    /// Jobs that had something stand in for an input.
+    /// Jobs that used a fallback value for an input.
     pub fallbacks: AtomicU64,
-    /// From release to the end, of jobs that were done; nanoseconds.
+    /// Response times of completed jobs, nanoseconds.
     pub response: Histogram,
-    /// From release until the executor saw it; nanoseconds.
+    /// From release until the executor noticed it, nanoseconds.
     pub lateness: Histogram,
-    /// From the end of the budget until the executor had control back; nanoseconds.
+    /// From the end of the budget until the executor regained control, nanoseconds.
     pub stop: Histogram,
 }
 

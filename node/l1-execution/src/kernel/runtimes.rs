@@ -1,4 +1,4 @@
-//! Where turns run: soft real-time ones by priority, delay-tolerant ones on what is left over.
+//! The runtimes of turns: soft real-time turns run by priority, delay-tolerant turns on idle processor time.
 
 use std::io;
 use std::sync::Arc;
@@ -7,31 +7,31 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::floor::Floor;
 use super::slots::Slots;
-use crate::realtime::{Ladder, Level};
+use crate::realtime::{Level, RtPriorities};
 
-/// How many tasks a soft real-time worker polls before it looks at timers and sockets.
+/// How many tasks a soft real-time worker polls before it polls timers and sockets.
 const EVENT_INTERVAL: u32 = 8;
 
-/// Two runtimes, so that delay-tolerant work never delays what somebody waits for.
-pub struct Turns {
+/// Two runtimes, so that delay-tolerant work never delays interactive work.
+pub struct TurnRuntimes {
     soft: Option<Runtime>,
     idle: Option<Runtime>,
-    /// The soft real-time turns that run at once.
+    /// The slots for soft real-time turns that use a processor.
     pub slots: Slots,
 }
 
-impl Turns {
+impl TurnRuntimes {
     /// Starts both, with that many threads each.
     ///
     /// # Errors
     /// When no threads can be had.
-    pub fn start(ladder: Ladder, threads: usize) -> io::Result<Turns> {
+    pub fn start(priorities: RtPriorities, threads: usize) -> io::Result<TurnRuntimes> {
         let soft = Builder::new_multi_thread()
             .worker_threads(threads)
             .event_interval(EVENT_INTERVAL)
             .thread_name("srt")
             .on_thread_start(move || {
-                ladder.take(Level::Soft);
+                priorities.apply(Level::Soft);
             })
             .enable_all()
             .build()?;
@@ -41,8 +41,8 @@ impl Turns {
             .worker_threads(threads)
             .thread_name("dt")
             .on_thread_start(move || {
-                // Where it may not be had, the threads are as any other, and need no help.
-                if ladder.take(Level::Idle) {
+                // Without that class the threads are ordinary ones, and need no minimum share.
+                if priorities.apply(Level::Idle) {
                     join.join();
                 }
             })
@@ -50,25 +50,25 @@ impl Turns {
             .enable_all()
             .build()?;
         floor.watch(threads)?;
-        Ok(Turns { soft: Some(soft), idle: Some(idle), slots: Slots::new(threads) })
+        Ok(TurnRuntimes { soft: Some(soft), idle: Some(idle), slots: Slots::new(threads) })
     }
 
-    /// Where soft real-time turns run.
+    /// The runtime of soft real-time turns.
     #[must_use]
     pub fn soft(&self) -> &tokio::runtime::Handle {
-        self.soft.as_ref().expect("it is taken when the kernel is dropped only").handle()
+        self.soft.as_ref().expect("it is taken only when the kernel is dropped").handle()
     }
 
-    /// Where delay-tolerant turns run.
+    /// The runtime of delay-tolerant turns.
     #[must_use]
     pub fn idle(&self) -> &tokio::runtime::Handle {
-        self.idle.as_ref().expect("it is taken when the kernel is dropped only").handle()
+        self.idle.as_ref().expect("it is taken only when the kernel is dropped").handle()
     }
 }
 
-impl Drop for Turns {
+impl Drop for TurnRuntimes {
     fn drop(&mut self) {
-        // A runtime may be dropped within another one this way only.
+        // The only way to drop a runtime inside another one.
         for runtime in [self.soft.take(), self.idle.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
@@ -81,9 +81,9 @@ mod tests {
 
     #[tokio::test]
     async fn both_runtimes_run_turns() {
-        let turns = Turns::start(Ladder::without(), 1).expect("threads");
-        let soft = turns.soft().spawn(async { std::thread::current().name().map(str::to_owned) });
-        let idle = turns.idle().spawn(async { std::thread::current().name().map(str::to_owned) });
+        let runtimes = TurnRuntimes::start(RtPriorities::none(), 1).expect("threads");
+        let soft = runtimes.soft().spawn(async { std::thread::current().name().map(str::to_owned) });
+        let idle = runtimes.idle().spawn(async { std::thread::current().name().map(str::to_owned) });
         assert_eq!(soft.await.expect("a turn").as_deref(), Some("srt"));
         assert_eq!(idle.await.expect("a turn").as_deref(), Some("dt"));
     }

@@ -58,7 +58,7 @@ async fn ended(host: &Host) -> AgentError {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_allowance_that_one_turn_used_up_is_used_up_for_the_next() {
+async fn a_cost_budget_that_one_turn_exhausted_is_exhausted_for_the_next() {
     let kernel = Kernel::start(KernelConfig::default(), || Err("nothing hard runs here".to_owned())).expect("threads");
     let scheduling = Scheduling { kernel, soft: Arc::new(NoModules) };
     let builtins = Builtins::from([("spins", spins as Builder)]);

@@ -1,9 +1,11 @@
-//! Why an agent does not start, or a turn fails.
+//! Why an agent does not start.
 
 use crate::binding::Unmet;
 use crate::kernel::AdmitError;
-use crate::memory::MemoryError;
+use crate::memory::{EmbedderError, MemoryError};
 use crate::model::ModelError;
+use crate::process::SpawnError;
+use crate::secrets::SecretLookupError;
 
 /// Why an agent could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -11,9 +13,9 @@ pub enum StartError {
     /// The agent file names a native agent that this node does not have.
     #[error("there is no native agent {name:?}; this node has {known}")]
     UnknownBuiltin {
-        /// What was asked for.
+        /// The name in the agent file.
         name: String,
-        /// What there is.
+        /// The native agents of this node.
         known: String,
     },
     /// The agent file has no contract.
@@ -30,14 +32,14 @@ pub enum StartError {
         /// Why.
         reason: String,
     },
-    /// The contract is one of hard real-time, and the runtime cannot keep it.
+    /// The runtime cannot keep a hard real-time contract.
     #[error("agent {name:?} has a contract of class {class}, and {why}")]
     Class {
         /// Which agent.
         name: String,
         /// Its class.
         class: &'static str,
-        /// Why that cannot be.
+        /// Why.
         why: &'static str,
     },
     /// The scheduler refused it.
@@ -45,7 +47,7 @@ pub enum StartError {
     Admission {
         /// Which agent.
         name: String,
-        /// The proof, or what the machine lacks.
+        /// The proof, or the missing capability of the machine.
         reason: AdmitError,
     },
     /// Its module cannot be read or run.
@@ -66,6 +68,22 @@ pub enum StartError {
         /// Why.
         reason: ModelError,
     },
+    /// It does not get a secret for a tool server.
+    #[error("agent {name:?} cannot be run: {reason}")]
+    Secret {
+        /// Which agent.
+        name: String,
+        /// Why.
+        reason: SecretLookupError,
+    },
+    /// Its model of embeddings cannot be used.
+    #[error("agent {name:?} cannot be run: {reason}")]
+    Embeddings {
+        /// Which agent.
+        name: String,
+        /// Why.
+        reason: EmbedderError,
+    },
     /// Nothing satisfies a clause of its contract.
     #[error("agent {name:?} is not bound: {reason}")]
     Unbound {
@@ -82,63 +100,10 @@ pub enum StartError {
         /// Why.
         reason: MemoryError,
     },
-    /// The program could not be started.
-    #[error("cannot start {program:?}: {reason}")]
-    Spawn {
-        /// What was run.
-        program: String,
-        /// The system's reason.
-        reason: std::io::Error,
-    },
+    /// Its program could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
     /// An agent of that name runs already.
     #[error("agent {0:?} runs already")]
     Running(String),
-}
-
-/// Why a turn failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AgentError {
-    /// The agent is not running now.
-    #[error("agent {agent:?} is not running: {why}")]
-    Down {
-        /// Which.
-        agent: String,
-        /// What happened to it.
-        why: String,
-    },
-    /// The agent says that the request is not for it.
-    #[error("rejected: {0}")]
-    Rejected(String),
-    /// The agent failed.
-    #[error("{0}")]
-    Failed(String),
-    /// Something of this node that the agent works with failed. What exactly, with its paths and addresses, is the
-    /// operator's, and stands in the log.
-    #[error("{0}; the log of its node says why")]
-    Internal(&'static str),
-    /// The agent answered with an error of A2A or of JSON-RPC.
-    #[error("{message}")]
-    Refused {
-        /// JSON-RPC code.
-        code: i32,
-        /// The agent's words.
-        message: String,
-        /// The error's `data`, where that is a list.
-        details: Vec<serde_json::Value>,
-    },
-    /// The agent's program answered with something that is not A2A.
-    #[error("the agent's program answered with {0}")]
-    NotA2a(String),
-    /// Nobody takes the outputs any more: the turn was cancelled.
-    #[error("the turn was cancelled")]
-    Cancelled,
-}
-
-impl AgentError {
-    /// `what` failed, which whoever asked may know; `detail` goes to the log.
-    #[must_use]
-    pub fn internal(what: &'static str, detail: impl std::fmt::Display) -> AgentError {
-        tracing::warn!(%detail, "a turn failed: {what}");
-        AgentError::Internal(what)
-    }
 }

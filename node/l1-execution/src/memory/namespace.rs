@@ -1,4 +1,4 @@
-//! One namespace: its rows on disk, and what is known of them in memory.
+//! One namespace: its rows on disk, and the index of them in memory.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,63 +7,63 @@ use std::sync::{Arc, Mutex, OnceLock};
 use althing_store::{Batch, Durability, Range, Store};
 
 use super::error::MemoryError;
-use super::rows::{self, Entry, Gone, Header, MEMORY, Name};
+use super::rows::{self, Entry, Header, MEMORY, Name, Removal};
 use super::{Entropy, WallClock};
 use althing_store::seal::{NONCE_BYTES, Seal};
 
-/// Rows that are read at once.
+/// Rows of one scan.
 const PAGE: usize = 256;
-/// Rows of a namespace that went and are remembered; beyond, the oldest are not.
-const GONE_MAX: usize = 10_000;
+/// Tombstones of a namespace; the oldest beyond that are removed.
+const TOMBSTONES_MAX: usize = 10_000;
 
 /// One namespace.
-pub struct Space {
-    pub namespace: String,
+pub struct Namespace {
+    pub name: String,
     store: Arc<dyn Store>,
     clock: WallClock,
     entropy: Entropy,
-    /// Set before anything is read or written; whoever only takes away does without.
+    /// Set before anything is read or written; deleting needs no key.
     seal: OnceLock<Seal>,
     header: Mutex<Header>,
-    /// Whether the header on disk may be another.
+    /// Whether the header on disk may differ.
     stale: AtomicBool,
-    /// What is on disk; none until it was read, and after a write of which it is not known whether it was made.
+    /// The index of what is on disk; none until it was loaded, and after a write whose outcome is unknown.
     index: tokio::sync::Mutex<Option<Index>>,
 }
 
-/// What is taken away by a change.
+/// The rows that a change deletes.
 pub enum Forget {
     /// Nothing.
     Nothing,
     /// This row.
     One(Name),
-    /// All passages of a source, but those that the same change keeps.
+    /// All passages of a source, except those that the same change writes.
     Source(String),
 }
 
-/// What is known of a row.
+/// The index entry of a row.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct RowInfo {
     pub at_ms: u64,
     pub bytes: u64,
-    /// Of passages.
+    /// The source and the vector of a passage.
     pub passage: Option<(String, Vec<i8>)>,
 }
 
-/// Rows as they are looked through.
-pub type Rows<'a> = Box<dyn Iterator<Item = (&'a Name, &'a Known)> + 'a>;
+/// An iterator over the index.
+pub type Rows<'a> = Box<dyn Iterator<Item = (&'a Name, &'a RowInfo)> + 'a>;
 
-/// All rows of a namespace.
+/// The index of a namespace.
 #[derive(Debug, Default)]
 pub struct Index {
-    pub rows: BTreeMap<Name, Known>,
+    pub rows: BTreeMap<Name, RowInfo>,
     pub bytes: u64,
 }
 
 impl Index {
-    fn put(&mut self, name: Name, known: Known) {
-        self.bytes += known.bytes;
-        if let Some(old) = self.rows.insert(name, known) {
+    fn put(&mut self, name: Name, info: RowInfo) {
+        self.bytes += info.bytes;
+        if let Some(old) = self.rows.insert(name, info) {
             self.bytes -= old.bytes;
         }
     }
@@ -75,31 +75,31 @@ impl Index {
     }
 }
 
-impl Space {
-    /// A namespace under terms that are on disk, or, when they are `new`, that are not.
+impl Namespace {
+    /// A namespace with its header; `new`: the header is not on disk yet.
     pub fn new(
-        namespace: String,
+        name: String,
         store: Arc<dyn Store>,
         (clock, entropy): (WallClock, Entropy),
         header: Header,
         new: bool,
-    ) -> Space {
+    ) -> Namespace {
         let (seal, header, stale) = (OnceLock::new(), Mutex::new(header), AtomicBool::new(new));
-        Space { namespace, store, clock, entropy, seal, header, stale, index: tokio::sync::Mutex::default() }
+        Namespace { name, store, clock, entropy, seal, header, stale, index: tokio::sync::Mutex::default() }
     }
 
     pub fn header(&self) -> Header {
         self.header.lock().expect("no holder of the header panics").clone()
     }
 
-    /// Whether it has the key that its header speaks of.
+    /// Whether it has its key, if it is encrypted.
     pub fn is_open(&self) -> bool {
         self.header().sealed.is_none() || self.seal.get().is_some()
     }
 
-    /// Gives it its key; the first one stays.
+    /// Sets its key; the first one stays.
     pub fn unlock(&self, seal: Seal) {
-        // Two that open it at once made the same key of the same secret and salt.
+        // Concurrent callers derive the same key from the same secret and salt.
         let _ = self.seal.set(seal);
     }
 
@@ -107,7 +107,7 @@ impl Space {
         (self.clock)()
     }
 
-    /// Other terms from now on, on disk when this returns.
+    /// Replaces the header, durably.
     pub async fn adopt(&self, header: Header) -> Result<(), MemoryError> {
         let _alone = self.index.lock().await;
         {
@@ -122,50 +122,51 @@ impl Space {
         if batch.is_empty() { Ok(()) } else { self.write(batch, Durability::Synced, written).await }
     }
 
-    /// What is kept under a row's name, when it has not passed its time.
+    /// The entry of a row that has not expired.
     pub async fn read(&self, name: &Name) -> Result<Option<(u64, Entry)>, MemoryError> {
-        let key = rows::row_key(b'r', &self.namespace, name, self.seal.get());
+        let key = rows::row_key(b'r', &self.name, name, self.seal.get());
         let Some(value) = self.store.read(MEMORY, &key)? else { return Ok(None) };
-        let (at_ms, entry) = self.open(&key, &value)?;
-        Ok((!self.over(at_ms)).then_some((at_ms, entry)))
+        let (at_ms, entry) = self.decode(&key, &value)?;
+        Ok((!self.is_expired(at_ms)).then_some((at_ms, entry)))
     }
 
-    /// When and why a row went, as far as that is remembered.
-    pub fn gone(&self, name: &Name) -> Result<Option<(u64, Gone)>, MemoryError> {
-        let key = rows::row_key(b't', &self.namespace, name, self.seal.get());
+    /// When and why a row was removed, if its tombstone is still there.
+    pub fn tombstone(&self, name: &Name) -> Result<Option<(u64, Removal)>, MemoryError> {
+        let key = rows::row_key(b't', &self.name, name, self.seal.get());
         let row = self.store.read(MEMORY, &key)?;
         Ok(row.and_then(|value| {
-            let why = if value.get(8) == Some(&(Gone::Expired as u8)) { Gone::Expired } else { Gone::Forgotten };
+            let why =
+                if value.get(8) == Some(&(Removal::Expired as u8)) { Removal::Expired } else { Removal::Forgotten };
             Some((rows::kept_ms(&value)?, why))
         }))
     }
 
-    /// Looks through all rows that have not passed their time.
-    pub async fn look<T: Send + 'static>(
-        self: &Arc<Space>,
+    /// Runs `look` over the index entries that have not expired.
+    pub async fn read_index<T: Send + 'static>(
+        self: &Arc<Namespace>,
         look: impl FnOnce(Rows<'_>, u64) -> T + Send + 'static,
     ) -> Result<T, MemoryError> {
         let mut held = self.index.lock().await;
         let index = self.loaded(held.take()).await?;
-        let space = self.clone();
-        // Many vectors take their time, which is not that of the runtime's other tasks.
+        let this = self.clone();
+        // Comparing many vectors takes long, so it must not block the runtime.
         let looked = tokio::task::spawn_blocking(move || {
-            let rows = index.rows.iter().filter(|(_, known)| !space.over(known.at_ms));
+            let rows = index.rows.iter().filter(|(_, info)| !this.is_expired(info.at_ms));
             let looked = look(Box::new(rows), index.bytes);
             (looked, index)
         });
-        let (looked, index) = looked.await.map_err(|_| MemoryError::Damaged(self.namespace.clone()))?;
+        let (looked, index) = looked.await.map_err(|_| MemoryError::Damaged(self.name.clone()))?;
         *held = Some(index);
         Ok(looked)
     }
 
-    /// Keeps entries, and takes away what is to be forgotten; together, durably, or not at all. How many rows went.
-    pub async fn change(self: &Arc<Space>, entries: Vec<Entry>, forget: Forget) -> Result<usize, MemoryError> {
+    /// Writes entries and deletes rows in one durable batch; gives the number of deleted rows.
+    pub async fn change(self: &Arc<Namespace>, entries: Vec<Entry>, forget: Forget) -> Result<usize, MemoryError> {
         let mut held = self.index.lock().await;
-        // Until the write is known to be made the index is not trusted: a turn may be dropped in the middle.
+        // The index is taken out until the write is done: a turn may be dropped in the middle.
         let mut index = self.loaded(held.take()).await?;
         let planned = self.plan(&index, entries, &forget);
-        let Planned { batch, header, kept, forgotten } = match planned {
+        let Change { batch, header, kept, forgotten } = match planned {
             Ok(planned) => planned,
             Err(error) => {
                 *held = Some(index);
@@ -174,35 +175,35 @@ impl Space {
         };
         self.write(batch, Durability::Synced, header).await?;
         forgotten.iter().for_each(|name| index.take(name));
-        kept.into_iter().for_each(|(name, known)| index.put(name, known));
+        kept.into_iter().for_each(|(name, info)| index.put(name, info));
         *held = Some(index);
         Ok(forgotten.len())
     }
 
-    /// What a change writes, within the quota.
-    fn plan(&self, index: &Index, entries: Vec<Entry>, forget: &Forget) -> Result<Planned, MemoryError> {
+    /// Plans a change, within the quota.
+    fn plan(&self, index: &Index, entries: Vec<Entry>, forget: &Forget) -> Result<Change, MemoryError> {
         let now_ms = self.now_ms();
         let mut batch = Batch::new();
         let header = self.put_header(&mut batch);
         let mut kept = BTreeMap::new();
         for entry in entries {
             let name = entry.name();
-            let key = rows::row_key(b'r', &self.namespace, &name, self.seal.get());
-            let value = rows::close(&key, now_ms, &entry, self.seal.get().map(|seal| (seal, self.nonce())));
-            let known = Known { at_ms: now_ms, bytes: (key.len() + value.len()) as u64, passage: passage(&entry) };
+            let key = rows::row_key(b'r', &self.name, &name, self.seal.get());
+            let value = rows::encode(&key, now_ms, &entry, self.seal.get().map(|seal| (seal, self.nonce())));
+            let info = RowInfo { at_ms: now_ms, bytes: (key.len() + value.len()) as u64, passage: passage(&entry) };
             let taken = index.rows.get(&name).and_then(|old| old.passage.as_ref());
-            if let (Some((old, _)), Some((new, _))) = (taken, &known.passage)
+            if let (Some((old, _)), Some((new, _))) = (taken, &info.passage)
                 && old != new
             {
                 return Err(MemoryError::Collision { source_name: new.clone(), other: old.clone() });
             }
-            batch.delete(MEMORY, gone_key(&key));
+            batch.delete(MEMORY, tombstone_key(&key));
             batch.put(MEMORY, key, value);
-            kept.insert(name, known);
+            kept.insert(name, info);
         }
         let of_source = |source: &String| {
-            let of = |known: &Known| known.passage.as_ref().is_some_and(|(of, _)| of == source);
-            let all = index.rows.iter().filter(|(name, known)| of(known) && !kept.contains_key(*name));
+            let of = |info: &RowInfo| info.passage.as_ref().is_some_and(|(of, _)| of == source);
+            let all = index.rows.iter().filter(|(name, info)| of(info) && !kept.contains_key(*name));
             all.map(|(name, _)| name.clone()).collect::<Vec<_>>()
         };
         let forgotten: Vec<Name> = match forget {
@@ -211,38 +212,39 @@ impl Space {
             Forget::Source(source) => of_source(source),
         };
         for name in &forgotten {
-            let key = rows::row_key(b'r', &self.namespace, name, self.seal.get());
-            put_gone(&mut batch, key, now_ms, Gone::Forgotten);
+            let key = rows::row_key(b'r', &self.name, name, self.seal.get());
+            put_tombstone(&mut batch, key, now_ms, Removal::Forgotten);
         }
         let replaced = kept.keys().chain(&forgotten).filter_map(|name| index.rows.get(name));
-        let replaced: u64 = replaced.map(|known| known.bytes).sum();
-        let more: u64 = kept.values().map(|known| known.bytes).sum();
+        let replaced: u64 = replaced.map(|info| info.bytes).sum();
+        let more: u64 = kept.values().map(|info| info.bytes).sum();
         let (used, quota) = (index.bytes, self.header().quota_bytes);
         if !kept.is_empty() && used - replaced + more > quota {
-            let (namespace, more) = (self.namespace.clone(), more.saturating_sub(replaced));
+            let (namespace, more) = (self.name.clone(), more.saturating_sub(replaced));
             return Err(MemoryError::Quota { namespace, used, quota, more });
         }
-        Ok(Planned { batch, header, kept, forgotten })
+        Ok(Change { batch, header, kept, forgotten })
     }
 
-    /// Takes away what has passed its time; how many rows did. Needs no key.
+    /// Deletes expired rows; gives their number. Needs no key.
     pub async fn sweep(&self) -> Result<usize, MemoryError> {
         if self.header().retention_s.is_none() {
             return Ok(0);
         }
-        // Held all the while: nothing is kept anew under a name that is taken away.
+        // Locked throughout: no row that is deleted is written meanwhile.
         let mut held = self.index.lock().await;
         let (mut swept, mut after) = (0, None);
         loop {
-            let mut range = Range::prefix(rows::prefix(b'r', &self.namespace), PAGE);
+            let mut range = Range::prefix(rows::prefix(b'r', &self.name), PAGE);
             range.after = after;
             let page = self.store.scan(MEMORY, range)?;
             let Some((last, _)) = page.last() else { break };
             after = Some(last.clone());
-            let over = page.iter().filter(|(_, value)| rows::kept_ms(value).is_some_and(|at_ms| self.over(at_ms)));
+            let over =
+                page.iter().filter(|(_, value)| rows::kept_ms(value).is_some_and(|at_ms| self.is_expired(at_ms)));
             let mut batch = Batch::new();
             for (key, _) in over {
-                put_gone(&mut batch, key.clone(), self.now_ms(), Gone::Expired);
+                put_tombstone(&mut batch, key.clone(), self.now_ms(), Removal::Expired);
                 swept += 1;
             }
             if !batch.is_empty() {
@@ -252,19 +254,19 @@ impl Space {
             tokio::task::yield_now().await;
         }
         drop(held);
-        self.thin_gone().await?;
+        self.prune_tombstones().await?;
         Ok(swept)
     }
 
-    /// Takes away everything, the header too. Needs no key.
+    /// Deletes everything, including the header. Needs no key.
     pub async fn remove(&self) -> Result<(), MemoryError> {
         let mut held = self.index.lock().await;
         *held = None;
-        // Whoever goes on with it writes the header anew.
+        // The next change writes the header again.
         self.stale.store(true, Ordering::Release);
         for kind in [b'r', b't'] {
             loop {
-                let page = self.store.scan(MEMORY, Range::prefix(rows::prefix(kind, &self.namespace), PAGE))?;
+                let page = self.store.scan(MEMORY, Range::prefix(rows::prefix(kind, &self.name), PAGE))?;
                 if page.is_empty() {
                     break;
                 }
@@ -276,12 +278,12 @@ impl Space {
             }
         }
         let mut batch = Batch::new();
-        batch.delete(MEMORY, rows::header_key(&self.namespace));
+        batch.delete(MEMORY, rows::header_key(&self.name));
         Ok(self.store.write(batch, Durability::Synced).await?)
     }
 
-    /// Whether that time is past the retention.
-    fn over(&self, at_ms: u64) -> bool {
+    /// Whether a row of that time is past the retention.
+    fn is_expired(&self, at_ms: u64) -> bool {
         let retention_s = self.header.lock().expect("no holder of the header panics").retention_s;
         retention_s.is_some_and(|seconds| (self.clock)() >= at_ms.saturating_add(seconds.saturating_mul(1_000)))
     }
@@ -292,43 +294,43 @@ impl Space {
         nonce
     }
 
-    fn open(&self, key: &[u8], value: &[u8]) -> Result<(u64, Entry), MemoryError> {
-        rows::open(key, value, self.seal.get()).ok_or_else(|| MemoryError::Damaged(self.namespace.clone()))
+    fn decode(&self, key: &[u8], value: &[u8]) -> Result<(u64, Entry), MemoryError> {
+        rows::decode(key, value, self.seal.get()).ok_or_else(|| MemoryError::Damaged(self.name.clone()))
     }
 
-    /// Terms that may not be on disk go there with the next change; which they are.
+    /// Adds the header to the batch if the one on disk may differ.
     fn put_header(&self, batch: &mut Batch) -> Option<Header> {
         let header = self.stale.load(Ordering::Acquire).then(|| self.header())?;
-        batch.put(MEMORY, rows::header_key(&self.namespace), rows::write(&header));
+        batch.put(MEMORY, rows::header_key(&self.name), rows::write(&header));
         Some(header)
     }
 
     async fn write(&self, batch: Batch, durability: Durability, header: Option<Header>) -> Result<(), MemoryError> {
         self.store.write(batch, durability).await?;
-        // Only what is known to be there is not written again.
+        // It is not written again once it is known to be on disk.
         if header.is_some_and(|header| header == self.header()) {
             self.stale.store(false, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Of what went only so much is remembered.
-    async fn thin_gone(&self) -> Result<(), MemoryError> {
-        let mut gone: Vec<(u64, Vec<u8>)> = Vec::new();
+    /// Deletes the oldest tombstones beyond [`TOMBSTONES_MAX`].
+    async fn prune_tombstones(&self) -> Result<(), MemoryError> {
+        let mut tombstones: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut after = None;
         loop {
-            let mut range = Range::prefix(rows::prefix(b't', &self.namespace), PAGE);
+            let mut range = Range::prefix(rows::prefix(b't', &self.name), PAGE);
             range.after = after;
             let page = self.store.scan(MEMORY, range)?;
             let Some((last, _)) = page.last() else { break };
             after = Some(last.clone());
-            gone.extend(page.into_iter().map(|(key, value)| (rows::kept_ms(&value).unwrap_or_default(), key)));
+            tombstones.extend(page.into_iter().map(|(key, value)| (rows::kept_ms(&value).unwrap_or_default(), key)));
         }
-        if gone.len() <= GONE_MAX {
+        if tombstones.len() <= TOMBSTONES_MAX {
             return Ok(());
         }
-        gone.sort_unstable_by_key(|(at_ms, _)| std::cmp::Reverse(*at_ms));
-        for over in gone[GONE_MAX..].chunks(PAGE) {
+        tombstones.sort_unstable_by_key(|(at_ms, _)| std::cmp::Reverse(*at_ms));
+        for over in tombstones[TOMBSTONES_MAX..].chunks(PAGE) {
             let mut batch = Batch::new();
             for (_, key) in over {
                 batch.delete(MEMORY, key.clone());
@@ -338,14 +340,14 @@ impl Space {
         Ok(())
     }
 
-    /// The index as it is, or read anew.
-    async fn loaded(self: &Arc<Space>, index: Option<Index>) -> Result<Index, MemoryError> {
+    /// The index, loaded if there is none.
+    async fn loaded(self: &Arc<Namespace>, index: Option<Index>) -> Result<Index, MemoryError> {
         match index {
             Some(index) => Ok(index),
             None => {
-                let space = self.clone();
-                let loaded = tokio::task::spawn_blocking(move || space.load()).await;
-                loaded.map_err(|_| MemoryError::Damaged(self.namespace.clone()))?
+                let this = self.clone();
+                let loaded = tokio::task::spawn_blocking(move || this.load()).await;
+                loaded.map_err(|_| MemoryError::Damaged(self.name.clone()))?
             }
         }
     }
@@ -354,31 +356,31 @@ impl Space {
         let mut index = Index::default();
         let mut after = None;
         loop {
-            let mut range = Range::prefix(rows::prefix(b'r', &self.namespace), PAGE);
+            let mut range = Range::prefix(rows::prefix(b'r', &self.name), PAGE);
             range.after = after;
             let page = self.store.scan(MEMORY, range)?;
             let Some((last, _)) = page.last() else { return Ok(index) };
             after = Some(last.clone());
             for (key, value) in &page {
-                let (at_ms, entry) = self.open(key, value)?;
+                let (at_ms, entry) = self.decode(key, value)?;
                 let bytes = (key.len() + value.len()) as u64;
-                index.put(entry.name(), Known { at_ms, bytes, passage: passage(&entry) });
+                index.put(entry.name(), RowInfo { at_ms, bytes, passage: passage(&entry) });
             }
         }
     }
 }
 
-/// What a change writes, and what it comes to.
-struct Planned {
+/// A planned change.
+struct Change {
     batch: Batch,
     header: Option<Header>,
-    kept: BTreeMap<Name, Known>,
+    kept: BTreeMap<Name, RowInfo>,
     forgotten: Vec<Name>,
 }
 
-fn put_gone(batch: &mut Batch, key: Vec<u8>, now_ms: u64, why: Gone) {
+fn put_tombstone(batch: &mut Batch, key: Vec<u8>, now_ms: u64, why: Removal) {
     let value = [now_ms.to_be_bytes().as_slice(), &[why as u8]].concat();
-    batch.put(MEMORY, gone_key(&key), value);
+    batch.put(MEMORY, tombstone_key(&key), value);
     batch.delete(MEMORY, key);
 }
 
@@ -392,7 +394,7 @@ fn passage(entry: &Entry) -> Option<(String, Vec<i8>)> {
     }
 }
 
-/// Where it is remembered that a row went.
-fn gone_key(row_key: &[u8]) -> Vec<u8> {
+/// The key of a row's tombstone.
+fn tombstone_key(row_key: &[u8]) -> Vec<u8> {
     [b"t", &row_key[1..]].concat()
 }

@@ -1,0 +1,49 @@
+//! Why a turn fails.
+
+/// Why a turn failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    /// The agent is not running now.
+    #[error("agent {agent:?} is not running: {why}")]
+    Down {
+        /// Which.
+        agent: String,
+        /// What happened to it.
+        why: String,
+    },
+    /// The agent rejected the request.
+    #[error("rejected: {0}")]
+    Rejected(String),
+    /// The agent failed.
+    #[error("{0}")]
+    Failed(String),
+    /// A part of this node that the agent uses failed. The details, with paths and addresses, are only in the log, for the
+    /// operator.
+    #[error("{0}; the log of its node says why")]
+    Internal(&'static str),
+    /// The agent answered with an error of A2A or of JSON-RPC.
+    #[error("{message}")]
+    Refused {
+        /// JSON-RPC code.
+        code: i32,
+        /// The message of the agent.
+        message: String,
+        /// The `data` of the error, if it is a list.
+        details: Vec<serde_json::Value>,
+    },
+    /// The agent's program answered with something that is not A2A.
+    #[error("the agent's program answered with {0}")]
+    NotA2a(String),
+    /// The receiver of the outputs is gone: the turn was cancelled.
+    #[error("the turn was cancelled")]
+    Cancelled,
+}
+
+impl AgentError {
+    /// `what` is shown to the caller; `detail` goes to the log.
+    #[must_use]
+    pub fn internal(what: &'static str, detail: impl std::fmt::Display) -> AgentError {
+        tracing::warn!(%detail, "a turn failed: {what}");
+        AgentError::Internal(what)
+    }
+}

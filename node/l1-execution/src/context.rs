@@ -1,0 +1,48 @@
+//! The context of the turn that runs here, in a task-local, and the trace spans of that turn.
+
+use std::sync::Arc;
+
+use althing_protocol::contract::Observability;
+use tokio::task_local;
+use tracing::Span;
+
+/// The context of one turn.
+#[derive(Clone, Default)]
+pub(crate) struct CallContext {
+    /// The hash of the manifest that the agent was bound to; every span of the turn carries it.
+    pub binding_hash: Arc<str>,
+    /// On whose behalf the turn runs, the origin first.
+    pub principals: Arc<[String]>,
+    /// What traces may record of it.
+    pub observability: Observability,
+}
+
+/// Bytes of a text on a span.
+const RECORDED_BYTES_MAX: usize = 4 << 10;
+
+/// A span of the current turn; none where its contract disables traces.
+pub(crate) fn span(make: impl FnOnce() -> Span) -> Span {
+    if current().observability == Observability::None { Span::none() } else { make() }
+}
+
+/// Records content on a span, where the contract allows that.
+pub(crate) fn record(span: &Span, field: &str, text: impl FnOnce() -> String) {
+    if current().observability == Observability::Content && !span.is_none() {
+        let text = text();
+        span.record(field, &text[..text.floor_char_boundary(RECORDED_BYTES_MAX)]);
+    }
+}
+
+task_local! {
+    pub(crate) static CALL_CONTEXT: CallContext;
+}
+
+/// The context of the turn that runs here; the default outside turns.
+pub(crate) fn current() -> CallContext {
+    CALL_CONTEXT.try_with(CallContext::clone).unwrap_or_default()
+}
+
+/// The hash of the manifest of the turn that runs here; empty outside turns.
+pub(crate) fn binding_hash() -> Arc<str> {
+    current().binding_hash
+}
