@@ -38,7 +38,6 @@ const LARGE_TYPES: &[(&str, &str, usize, &str)] = &[
     ("node/l1-execution/src", "Running", 434, "the executor's loop: one thread owns all of it"),
     ("node/l3-discovery/src", "Catalogue", 514, "one table and its indexes, which change together"),
     ("node/l3-discovery/src", "Discovery", 1_296, "to be split into machines: exchange, search, publishing, Things"),
-    ("simulations/src", "World", 541, "the driver of a scenario and all that it keeps"),
 ];
 
 /// The folder of a file's crate, and the file's module path there: `""` is the root.

@@ -1,4 +1,4 @@
-//! Streams by hand: what a program may send that does not keep the protocol.
+//! Raw streams, on which an adversary or a test may break the protocol.
 
 use althing_communication::BoxedStream;
 use althing_protocol::stream::FRAME_VERSION;
@@ -13,15 +13,14 @@ pub async fn read(raw: &mut BoxedStream) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Sends a message behind its length. A stream that is closed meanwhile is for the reader to notice.
+/// Sends a message with its length in front. Errors are ignored: a closed stream shows when it is read.
 pub async fn write(raw: &mut BoxedStream, bytes: &[u8]) {
     let len = u32::try_from(bytes.len()).expect("a length").to_be_bytes();
     let _ = raw.write_all(&[&len[..], bytes].concat()).await;
     let _ = raw.flush().await;
 }
 
-/// Says hello on a stream of a network's protocol, from one node to another; what it gives seals with the key `signs`. `None`
-/// when it is not answered.
+/// Sends the opener's hello on a stream; the returned sealer signs with `signs`. `None` when the acceptor does not answer.
 pub async fn greet_on(
     raw: &mut BoxedStream,
     (network, protocol): (&str, &str),
@@ -42,7 +41,7 @@ pub async fn greet_on(
     Some(FrameSealer::new(&binding, signs.clone()))
 }
 
-/// A request to be sealed.
+/// A request frame, not sealed yet.
 #[must_use]
 pub fn request(operation: &str) -> Frame {
     Frame { operation: Some(operation.to_owned()), ..Frame::new(FrameKind::Request, b"hi".to_vec()) }
