@@ -113,7 +113,7 @@ impl Node {
         let near = trust.borrow().publishers().chain([now.id()]).collect();
         keys::recall(store.as_ref(), communication.keys(), &now, near, clock.now_ms())?;
         regard_trusted(&communication, trust.subscribe());
-        communication.find_out_reach(config.announce.clone());
+        communication.check_reachability(config.announce.clone());
         let lan_wanted = !matches!(lan, LanPort::Off);
         let (lan, sightings, lan_trouble) = lan.into_parts();
         let discovery = Discovery::start(

@@ -227,7 +227,7 @@ impl Discovery {
     fn take(&self, caller: PublicKey, bytes: &[u8]) -> Result<(), NotTaken> {
         let refused = |reason: String| {
             self.lock().refused += 1;
-            self.shared.communication.complain(caller, "placement", &reason);
+            self.shared.communication.log_refusal(caller, "placement", &reason);
             NotTaken::Refused(reason)
         };
         let placement = object::open::<Placement>(bytes, &self.shared.config.network, "")
@@ -285,7 +285,7 @@ impl Discovery {
                 Ok(()) | Err(Refused::Later) => {}
                 Err(Refused::Call(reason)) => tracing::debug!(%node, agent = %hosted.agent, reason, "not described"),
                 Err(Refused::Agent(reason)) => {
-                    self.shared.communication.complain(node, "evidence", &format!("{}: {reason}", hosted.agent));
+                    self.shared.communication.log_refusal(node, "evidence", &format!("{}: {reason}", hosted.agent));
                     let until_ms = self.now().monotonic_ms + SPURN_MS;
                     let mut state = self.lock();
                     state.refused += 1;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use althing_communication::admission::Origin;
+use althing_communication::Origin;
 use althing_protocol::{AgentId, PublicKey};
 
 use crate::machine::query::Nearness;
@@ -82,7 +82,7 @@ fn holder(node: PublicKey, address: &str) -> Holder {
     let kind = parts.next().filter(|kind| matches!(*kind, "ip4" | "ip6"));
     let ip: Option<IpAddr> = kind.and_then(|_| parts.next()?.parse().ok());
     match ip {
-        _ if address.contains("/p2p-circuit") => Holder::Origin(Origin::PassedOn(ip)),
+        _ if address.contains("/p2p-circuit") => Holder::Origin(Origin::Relayed(ip)),
         Some(ip) => Holder::Origin(Origin::of(ip)),
         None => Holder::Node(node),
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use althing_communication::reach::is_far;
+use althing_communication::dial_addresses::is_far;
 use althing_communication::{Provider, Request};
 use althing_protocol::inquiry::{Inquiry, Testimony};
 use althing_protocol::limits::{BODY_BYTES_MAX, INQUIRY_AGENTS_MAX};
@@ -225,7 +225,7 @@ impl Discovery {
             Ok(agents) => Asked::Has(agents),
             Err(reason) => {
                 self.lock().refused += 1;
-                self.shared.communication.complain(node, "candidate", &reason);
+                self.shared.communication.log_refusal(node, "candidate", &reason);
                 Asked::Refused
             }
         }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use althing_communication::records::{distance, place_of_key, place_of_node};
+use althing_communication::records::{distance, position_of_key, position_of_node};
 use althing_protocol::record::RecordKey;
 use althing_protocol::{Digest, PublicKey, SecretKey};
 use althing_simnet::{Hostile, Question, Reply};
@@ -26,11 +26,11 @@ impl Hostile for Ring {
         let own = self.own.lock().expect("nobody panics with it").clone();
         let place = match question {
             Question::Closest(place) => *place,
-            Question::Providers(key) | Question::Value(key) => place_of_key(*key),
+            Question::Providers(key) | Question::Value(key) => position_of_key(*key),
             Question::Provide(_) | Question::Put(..) => return Some(Reply::default()),
         };
         let mut closer: Vec<PublicKey> = own.into_iter().filter(|node| *node != asker).collect();
-        closer.sort_by_key(|node| distance(&place_of_node(*node), &place));
+        closer.sort_by_key(|node| distance(&position_of_node(*node), &place));
         closer.truncate(althing_communication::routing::K);
         Some(Reply { closer, ..Reply::default() })
     }
@@ -42,14 +42,14 @@ const CONNECTED: usize = 50;
 /// The target: the last of the capabilities.
 fn wanted(target: &Target) -> Digest {
     let last = target.capabilities.last().expect("somebody has something");
-    place_of_key(RecordKey::capability(NETWORK, last))
+    position_of_key(RecordKey::capability(NETWORK, last))
 }
 
 /// A key that is close to the target.
 fn mine(target: &Target, number: u32) -> SecretKey {
     let wanted = wanted(target);
     let tried = (0..TRIES).map(|at| key(number + at * 100_000));
-    let nearest = tried.min_by_key(|key| distance(&place_of_node(key.public()), &wanted));
+    let nearest = tried.min_by_key(|key| distance(&position_of_node(key.public()), &wanted));
     nearest.expect("some were tried")
 }
 
@@ -62,7 +62,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
         tokio::spawn(async move {
             let wanted = wanted(&target);
             let mut near = target.honest.clone();
-            near.sort_by_key(|node| distance(&place_of_node(*node), &wanted));
+            near.sort_by_key(|node| distance(&position_of_node(*node), &wanted));
             for honest in near.iter().take(CONNECTED) {
                 // A node that is down is skipped.
                 let _ = network.dial(Some(*honest), vec![format!("sim:{honest}")]).await;

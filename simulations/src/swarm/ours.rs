@@ -56,7 +56,7 @@ pub(super) async fn measure(size: Size) -> Result<Measured, String> {
         ..Measured::default()
     };
     // All nodes have published their records.
-    let kept = || nodes.iter().map(|node| node.network.kept().providers).sum();
+    let kept = || nodes.iter().map(|node| node.network.stats().providers).sum();
     settle(kept).await?;
     measured.settled_ms = millis(begun.elapsed());
     measured.idle_cores = idle_cores().await;

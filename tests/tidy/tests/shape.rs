@@ -18,9 +18,6 @@ const CYCLES: &[(&str, &[&str])] = &[
     ("node/l1-execution/src", &["agent", "allowance", "error", "memory", "model", "syscalls", "tools"]),
     ("node/l1-execution/src", &["host", "process"]),
     ("node/l1-execution/src", &["hrt::executor", "hrt::reports"]),
-    ("node/l2-communication/libp2p/src", &["closing", "egress"]),
-    ("node/l2-communication/src", &["admission", "machine::nearness"]),
-    ("node/l2-communication/src", &["inbound", "machine::reachability", "outbound", "reach", "service"]),
     ("node/l3-discovery/src", &["exchange", "lan", "placement", "relations", "seek", "service", "things", "watch"]),
     (
         "node/l3-discovery/src",

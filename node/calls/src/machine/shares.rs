@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use althing_communication::{Crowd, Nearness};
+use althing_communication::{QuotaGroup, TrustLevel};
 
 use crate::machine::record::Scope;
 
@@ -43,7 +43,7 @@ pub(crate) enum Whose {
     /// A caller's.
     Scope(Scope),
     /// That of strangers who come from one place.
-    Crowd(Crowd),
+    Crowd(QuotaGroup),
 }
 
 /// Who wants a turn, and of which agent.
@@ -52,7 +52,7 @@ pub struct Claim<Key> {
     /// Whose share it is of.
     pub whose: Key,
     /// How near that is to this node.
-    pub nearness: Nearness,
+    pub nearness: TrustLevel,
     /// The agent.
     pub agent: String,
     /// What its task takes so far.
@@ -80,24 +80,24 @@ pub enum Crowded {
 pub struct Shares<Key: Ord> {
     most: Load,
     /// By how near they are.
-    all: BTreeMap<Nearness, Load>,
+    all: BTreeMap<TrustLevel, Load>,
     callers: BTreeMap<Key, Load>,
     /// Of one agent, by how near the callers are.
-    agents: BTreeMap<(String, Nearness), Load>,
+    agents: BTreeMap<(String, TrustLevel), Load>,
     callers_of: BTreeMap<(String, Key), Load>,
 }
 
 /// Eighths of all that callers so near, and all who are farther, may have together.
-fn eighths(nearness: Nearness) -> usize {
+fn eighths(nearness: TrustLevel) -> usize {
     match nearness {
-        Nearness::Own => 8,
-        Nearness::Trusted => 6,
-        Nearness::InUse => 5,
-        Nearness::Stranger => 4,
+        TrustLevel::Own => 8,
+        TrustLevel::Trusted => 6,
+        TrustLevel::InUse => 5,
+        TrustLevel::Stranger => 4,
     }
 }
 
-const ALL: [Nearness; 4] = [Nearness::Stranger, Nearness::InUse, Nearness::Trusted, Nearness::Own];
+const ALL: [TrustLevel; 4] = [TrustLevel::Stranger, TrustLevel::InUse, TrustLevel::Trusted, TrustLevel::Own];
 
 /// Something whose share is counted.
 fn held<K: Ord>(map: &BTreeMap<K, Load>, key: &K) -> Load {
@@ -153,7 +153,7 @@ impl<Key: Ord + Clone> Shares<Key> {
     }
 
     fn check(&self, claim: &Claim<Key>, more: Load) -> Result<(), Crowded> {
-        let (most, is_own) = (self.most, claim.nearness == Nearness::Own);
+        let (most, is_own) = (self.most, claim.nearness == TrustLevel::Own);
         let mut of_agent = most.of(1, 2);
         of_agent.turns = of_agent.turns.min(claim.agent_turns_max.unwrap_or(usize::MAX)).max(1);
         // This node's owner may have three quarters, so that others are never shut out; another caller an eighth.
@@ -166,7 +166,7 @@ impl<Key: Ord + Clone> Shares<Key> {
             !now.and(more).passes(limit)
         };
         // Those who are nearer can take all that there is for others too; what others have is never theirs alone.
-        let no_nearer = |load: &dyn Fn(Nearness) -> Load| {
+        let no_nearer = |load: &dyn Fn(TrustLevel) -> Load| {
             ALL.iter().filter(|other| **other <= claim.nearness).fold(Load::default(), |sum, at| sum.and(load(*at)))
         };
         let eighths = eighths(claim.nearness);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_communication::{Holder, Nearness};
+use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
 
 use crate::error::OperationError;
@@ -127,13 +127,13 @@ impl TaskRunner {
     fn claim(&self, record: &Record, holder: Option<Holder>) -> Claim<Whose> {
         let is_own = self.is_own(record.scope);
         let nearness = match holder {
-            _ if is_own => Nearness::Own,
-            holder => holder.map_or(Nearness::Stranger, |holder| holder.nearness),
+            _ if is_own => TrustLevel::Own,
+            holder => holder.map_or(TrustLevel::Stranger, |holder| holder.trust),
         };
         Claim {
             whose: match holder {
                 // Keys are free: strangers of one origin have one share.
-                Some(holder) if nearness == Nearness::Stranger => Whose::Crowd(holder.crowd()),
+                Some(holder) if nearness == TrustLevel::Stranger => Whose::Crowd(holder.quota_group()),
                 _ => Whose::Scope(record.scope),
             },
             nearness,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use althing_communication::admission::Origin;
+use althing_communication::Origin;
 use althing_protocol::PublicKey;
 
 use crate::machine::query::Nearness;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use althing_protocol::{CallerId, PublicKey, PublisherId};
 
-/// Who calls, as the stream proved it.
+/// The caller, as the stream proved it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
     /// The calling node.
@@ -14,13 +14,13 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Who is spoken of when somebody calls: the owner where it is proved, or else the node.
+    /// The caller's id: that of the owner where it is proved, or else of the node.
     #[must_use]
     pub fn id(&self) -> CallerId {
         self.owner.map_or(CallerId::Node(self.node), CallerId::Publisher)
     }
 
-    /// Is it one of these? A node that has an owner counts as both, each by its own id.
+    /// Is it in `set`? A node with an owner matches by either id.
     fn is_among(&self, set: &BTreeSet<CallerId>) -> bool {
         set.contains(&CallerId::Node(self.node))
             || self.owner.is_some_and(|owner| set.contains(&CallerId::Publisher(owner)))
@@ -30,9 +30,9 @@ impl Caller {
 /// Who may call an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallerRule {
-    /// Only through this node itself.
+    /// Only callers on this node itself.
     ThisNode,
-    /// The owner's own nodes, whatever is trusted.
+    /// The owner's own nodes, whomever this node trusts.
     Own,
     /// The owner's own nodes, and nodes and owners that this node trusts: the default.
     Trusted,
@@ -42,28 +42,28 @@ pub enum CallerRule {
     Listed(BTreeSet<CallerId>),
 }
 
-/// What this node knows of itself and of whom it trusts.
+/// This node, its owner, and whom it trusts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
     /// This node.
     pub node: PublicKey,
     /// Whose node it is.
     pub owner: PublisherId,
-    /// Trusted nodes and owners: two kinds, neither of which stands for the other.
+    /// Trusted nodes and trusted owners: trust in one does not extend to the other.
     pub trusted: BTreeSet<CallerId>,
-    /// This node's network is a private one: who is connected holds its key, and is trusted.
+    /// The network is private: every connected peer holds its key, and is trusted.
     pub private: bool,
 }
 
-/// A caller that may not call.
+/// A caller was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{caller} may not call this agent: it answers {allowed}{}", if *.can_be_trusted { format!("; its owner can allow it with `althing trust {caller}`") } else { String::new() })]
 pub struct CallerRefused {
-    /// Who called: the owner where it is known, or else the node.
+    /// The caller's id.
     pub caller: CallerId,
-    /// Who is answered, in words.
+    /// Which callers the agent answers, in words.
     pub allowed: &'static str,
-    /// Whether trust would change it.
+    /// Whether trusting the caller would allow the call.
     pub can_be_trusted: bool,
 }
 
@@ -146,7 +146,7 @@ mod tests {
         }
         assert!(callers().iter().all(|(_, caller)| trust.check(&CallerRule::Anyone, caller).is_ok()));
 
-        // In a private network everybody is trusted, and nobody is more than that.
+        // In a private network every caller is trusted, and none is an owner's node by that.
         let private = Trust { private: true, ..trust.clone() };
         for (name, caller) in &callers() {
             assert!(private.check(&CallerRule::Trusted, caller).is_ok(), "{name}");
@@ -157,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_s_bytes_worn_as_a_node_s_key_open_nothing() {
-        // A thief may run a node with any key that it holds: that node is neither the owner nor one of the trusted.
+    fn a_node_whose_key_has_the_bytes_of_an_owner_s_id_is_not_that_owner() {
+        // An attacker may run a node with any key: that node is neither the owner nor trusted.
         let worn = key(8);
         let trust = Trust {
             owner: PublisherId::from_digest(*worn.as_bytes()),
@@ -168,7 +168,7 @@ mod tests {
         let thief = Caller { node: worn, owner: None };
         let listed = CallerRule::Listed(trust.trusted.clone());
         for rule in [CallerRule::ThisNode, CallerRule::Own, CallerRule::Trusted, listed] {
-            let refused = trust.check(&rule, &thief).expect_err("it is nobody");
+            let refused = trust.check(&rule, &thief).expect_err("it is not trusted");
             assert_eq!(refused.caller, CallerId::Node(worn));
         }
     }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_trusted_node_does_not_speak_for_others() {
         let trust = trust();
-        // Whatever publisher its bytes would make: other nodes are not trusted for it.
+        // The trusted node's key, read as a publisher's id, makes no other node trusted.
         let claimed = Caller { node: key(11), owner: Some(PublisherId::from_digest(*key(7).as_bytes())) };
         assert!(trust.check(&CallerRule::Trusted, &claimed).is_err());
     }

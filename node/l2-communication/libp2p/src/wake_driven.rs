@@ -1,9 +1,9 @@
-//! A behaviour whose part on each connection is kept behind a pointer, and polled when something is to be done; and no more
-//! often than it may be heard.
+//! A behaviour whose connection handlers are boxed and polled only when they were woken; optionally with a rate limit on their
+//! events.
 //!
-//! libp2p holds the parts of all behaviours in the task of a connection, and twice so: once as what the task was given, and
-//! once where it uses them. All of ours together are 5.8 KiB, for each connection of a node. And whatever happens on a
-//! connection has it poll all of them, most of which have nothing to do with it.
+//! libp2p stores the handlers of all behaviours in the task of a connection, twice: as the task's argument and in its state. All
+//! of ours together are 5.8 KiB for each connection of a node. And each event of a connection polls all of them, although most
+//! have nothing to do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,25 +18,25 @@ use libp2p::swarm::{
 };
 use libp2p::{Multiaddr, PeerId};
 
-use crate::paced::Pace;
+use crate::event_throttle::EventThrottle;
 
-/// The behaviour `B`, and how often a second a part of it is heard.
-pub(crate) struct Slim<B>(pub B, Option<u32>);
+/// The behaviour `B`, and the events a second of each of its handlers.
+pub(crate) struct WakeDriven<B>(pub B, Option<u32>);
 
-impl<B> Slim<B> {
-    /// `behaviour`, whose parts are heard whenever they have something to say.
-    pub fn new(behaviour: B) -> Slim<B> {
-        Slim(behaviour, None)
+impl<B> WakeDriven<B> {
+    /// `behaviour` without a rate limit.
+    pub fn new(behaviour: B) -> WakeDriven<B> {
+        WakeDriven(behaviour, None)
     }
 
-    /// `behaviour`, each part of which is heard that often a second.
-    pub fn paced(behaviour: B, a_second: u32) -> Slim<B> {
-        Slim(behaviour, Some(a_second))
+    /// `behaviour`, each handler of which emits at most that many events a second.
+    pub fn throttled(behaviour: B, per_second: u32) -> WakeDriven<B> {
+        WakeDriven(behaviour, Some(per_second))
     }
 }
 
-impl<B: NetworkBehaviour> NetworkBehaviour for Slim<B> {
-    type ConnectionHandler = SlimHandler<THandler<B>>;
+impl<B: NetworkBehaviour> NetworkBehaviour for WakeDriven<B> {
+    type ConnectionHandler = WakeDrivenHandler<THandler<B>>;
     type ToSwarm = B::ToSwarm;
 
     fn handle_pending_inbound_connection(
@@ -56,7 +56,7 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Slim<B> {
         remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
         let part = self.0.handle_established_inbound_connection(connection, peer, local, remote)?;
-        Ok(SlimHandler::new(part, self.1))
+        Ok(WakeDrivenHandler::new(part, self.1))
     }
 
     fn handle_pending_outbound_connection(
@@ -78,7 +78,7 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Slim<B> {
         port: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
         let part = self.0.handle_established_outbound_connection(connection, peer, address, role, port)?;
-        Ok(SlimHandler::new(part, self.1))
+        Ok(WakeDrivenHandler::new(part, self.1))
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
@@ -94,21 +94,21 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Slim<B> {
     }
 }
 
-/// The part of it on one connection.
-pub(crate) struct SlimHandler<H> {
+/// Its handler on one connection.
+pub(crate) struct WakeDrivenHandler<H> {
     inner: Box<H>,
-    pace: Option<Box<Pace>>,
+    throttle: Option<Box<EventThrottle>>,
     signal: Arc<Signal>,
-    /// It was told something, or had something to say, since it was polled last.
+    /// It was given an event, or emitted one, since the last poll.
     due: bool,
-    /// Whom `signal` wakes.
+    /// The waker that `signal` wakes.
     task: Option<Waker>,
 }
 
-/// That it wants to be polled, and who is to do that.
+/// Whether the handler was woken, and the waker of the connection's task.
 #[derive(Default)]
 struct Signal {
-    given: AtomicBool,
+    woken: AtomicBool,
     task: Mutex<Option<Waker>>,
 }
 
@@ -118,31 +118,31 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.given.store(true, Ordering::Release);
+        self.woken.store(true, Ordering::Release);
         if let Some(task) = self.task.lock().expect("no holder of a waker panics").as_ref() {
             task.wake_by_ref();
         }
     }
 }
 
-impl<H> SlimHandler<H> {
-    fn new(inner: H, a_second: Option<u32>) -> SlimHandler<H> {
-        let pace = a_second.map(|a_second| Box::new(Pace::new(a_second)));
-        SlimHandler { inner: Box::new(inner), pace, signal: Arc::default(), due: true, task: None }
+impl<H> WakeDrivenHandler<H> {
+    fn new(inner: H, per_second: Option<u32>) -> WakeDrivenHandler<H> {
+        let throttle = per_second.map(|per_second| Box::new(EventThrottle::new(per_second)));
+        WakeDrivenHandler { inner: Box::new(inner), throttle, signal: Arc::default(), due: true, task: None }
     }
 
-    /// Has it anything to do? From here on, `task` is woken when it has.
+    /// Must it be polled? From here on, waking it wakes `task`.
     fn is_due(&mut self, task: &Waker) -> bool {
         if self.task.as_ref().is_none_or(|known| !known.will_wake(task)) {
             self.task = Some(task.clone());
             *self.signal.task.lock().expect("no holder of a waker panics") = Some(task.clone());
         }
-        // Whatever is given from now on wakes the task again.
-        self.signal.given.swap(false, Ordering::AcqRel) || self.due
+        // A wake-up from here on wakes the task again.
+        self.signal.woken.swap(false, Ordering::AcqRel) || self.due
     }
 }
 
-impl<H: ConnectionHandler> ConnectionHandler for SlimHandler<H> {
+impl<H: ConnectionHandler> ConnectionHandler for WakeDrivenHandler<H> {
     type FromBehaviour = H::FromBehaviour;
     type ToBehaviour = H::ToBehaviour;
     type InboundProtocol = H::InboundProtocol;
@@ -167,15 +167,17 @@ impl<H: ConnectionHandler> ConnectionHandler for SlimHandler<H> {
         }
         let waker = Waker::from(self.signal.clone());
         let cx = &mut Context::from_waker(&waker);
-        // It is polled again when its turn has come.
+        // A throttled handler is woken when it may emit its next event.
         self.due = false;
-        if let Some(pace) = &mut self.pace {
-            ready!(pace.poll_turn(cx));
+        if let Some(throttle) = &mut self.throttle {
+            ready!(throttle.poll_ready(cx));
         }
         let outcome = self.inner.poll(cx);
         self.due = outcome.is_ready();
-        if let (Some(pace), Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(_))) = (&mut self.pace, &outcome) {
-            pace.spend();
+        if let (Some(throttle), Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(_))) =
+            (&mut self.throttle, &outcome)
+        {
+            throttle.on_event();
         }
         outcome
     }
@@ -214,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often it is polled, and has as much to say as it was told.
+    /// Counts its polls, and emits each event that it was given.
     #[derive(Default)]
     struct Part {
         polled: usize,
@@ -257,7 +259,7 @@ mod tests {
         }
     }
 
-    fn poll(handler: &mut SlimHandler<Part>, waker: &Waker) -> Option<u8> {
+    fn poll(handler: &mut WakeDrivenHandler<Part>, waker: &Waker) -> Option<u8> {
         match handler.poll(&mut Context::from_waker(waker)) {
             Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(said)) => Some(said),
             Poll::Ready(_) => unreachable!("it says nothing else"),
@@ -266,28 +268,28 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_polled_when_it_has_something_to_do_and_not_otherwise() {
-        let mut handler = SlimHandler::new(Part::default(), None);
+    fn a_handler_is_polled_when_it_was_woken_and_not_otherwise() {
+        let mut handler = WakeDrivenHandler::new(Part::default(), None);
         let task = Arc::new(Task::default());
         let waker = Waker::from(task.clone());
         for _ in 0..3 {
             assert_eq!(poll(&mut handler, &waker), None);
         }
-        assert_eq!(handler.inner.polled, 1, "once, to be heard of");
+        assert_eq!(handler.inner.polled, 1, "once, at the start");
         handler.on_behaviour_event(1);
         handler.on_behaviour_event(2);
         assert_eq!([(); 4].map(|()| poll(&mut handler, &waker)), [Some(2), Some(1), None, None]);
-        assert_eq!(handler.inner.polled, 4, "until it has said all");
+        assert_eq!(handler.inner.polled, 4, "until it has no more events");
         handler.inner.wants.push(3);
-        assert_eq!(poll(&mut handler, &waker), None, "nobody said so");
+        assert_eq!(poll(&mut handler, &waker), None, "nothing woke it");
         handler.inner.waker.clone().expect("was polled").wake();
         assert_eq!(task.0.load(Ordering::Relaxed), 1);
         assert_eq!(poll(&mut handler, &waker), Some(3));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_much_to_say_is_heard_at_its_pace() {
-        let mut handler = SlimHandler::new(Part::default(), Some(10));
+    async fn events_are_throttled_to_their_rate() {
+        let mut handler = WakeDrivenHandler::new(Part::default(), Some(10));
         for said in 0..100 {
             handler.on_behaviour_event(said);
         }
@@ -301,12 +303,12 @@ mod tests {
         assert_eq!(heard[20], 0, "twice as many as in a second at once");
         // A timer has steps of a millisecond.
         assert!((7_900..8_100).contains(heard.last().expect("some")), "{heard:?}");
-        assert!(handler.inner.polled <= 101, "it is not asked in vain");
+        assert!(handler.inner.polled <= 101, "it is not polled in vain");
     }
 
     #[test]
-    fn whoever_polled_last_is_woken() {
-        let mut handler = SlimHandler::new(Part::default(), None);
+    fn the_last_waker_is_woken() {
+        let mut handler = WakeDrivenHandler::new(Part::default(), None);
         let (before, after) = (Arc::new(Task::default()), Arc::new(Task::default()));
         assert_eq!(poll(&mut handler, &Waker::from(before.clone())), None);
         assert_eq!(poll(&mut handler, &Waker::from(after.clone())), None);

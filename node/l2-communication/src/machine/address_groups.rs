@@ -1,8 +1,8 @@
-//! Who owns a machine's address: nodes whose addresses lie close together may be one person's.
+//! Groups of IP addresses, against Sybil attacks: nodes with neighbouring addresses may belong to one person.
 //!
-//! Keys are free and addresses are not, so what one group of addresses may fill is bounded: of a routing table and of
-//! one bucket (Kubo has the same numbers), and of what is kept for others. Only addresses that are routed on the
-//! internet are grouped: in a private network all are alike.
+//! Keys are free and addresses are not, so the share of one address group is bounded: in a routing table and in one bucket
+//! (Kubo has the same limits), and among the records kept for others. Only addresses that are routed on the internet are
+//! grouped; private addresses have no group.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,23 +14,23 @@ pub const GROUP_PER_BUCKET: usize = 2;
 
 /// A group of addresses: a /24 of IPv4, a /48 of IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
+pub enum AddressGroup {
     /// The first three bytes.
     V4([u8; 3]),
     /// The first six bytes.
     V6([u8; 6]),
 }
 
-impl Group {
+impl AddressGroup {
     /// The group of an address that is routed on the internet; none of any other.
     #[must_use]
-    pub fn of(ip: IpAddr) -> Option<Group> {
+    pub fn of(ip: IpAddr) -> Option<AddressGroup> {
         match ip {
             IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-                Some(v4) => Group::of(IpAddr::V4(v4)),
+                Some(v4) => AddressGroup::of(IpAddr::V4(v4)),
                 None => is_global_v6(v6).then(|| {
                     let o = v6.octets();
-                    Group::V6([o[0], o[1], o[2], o[3], o[4], o[5]])
+                    AddressGroup::V6([o[0], o[1], o[2], o[3], o[4], o[5]])
                 }),
             },
             IpAddr::V4(v4) => {
@@ -43,7 +43,7 @@ impl Group {
                     || v4.is_unspecified()
                     || v4.is_multicast()
                     || v4.is_broadcast();
-                (!shared && !local && o[0] != 0).then_some(Group::V4([o[0], o[1], o[2]]))
+                (!shared && !local && o[0] != 0).then_some(AddressGroup::V4([o[0], o[1], o[2]]))
             }
         }
     }
@@ -54,21 +54,21 @@ fn is_global_v6(ip: Ipv6Addr) -> bool {
     ip.segments()[0] & 0xe000 == 0x2000
 }
 
-/// How many nodes of each group a routing table has.
+/// The nodes of each address group in a routing table, against its limits.
 #[derive(Debug, Clone)]
-pub struct GroupCaps<Id> {
-    held: BTreeMap<Id, (Group, u32)>,
+pub struct AddressGroupLimits<Id> {
+    held: BTreeMap<Id, (AddressGroup, u32)>,
 }
 
-impl<Id> Default for GroupCaps<Id> {
+impl<Id> Default for AddressGroupLimits<Id> {
     fn default() -> Self {
-        GroupCaps { held: BTreeMap::new() }
+        AddressGroupLimits { held: BTreeMap::new() }
     }
 }
 
-impl<Id: Ord + Copy> GroupCaps<Id> {
-    /// May `id`, of `group`, be put into `bucket`? Notes it when it may.
-    pub fn admit(&mut self, id: Id, group: Option<Group>, bucket: u32) -> bool {
+impl<Id: Ord + Copy> AddressGroupLimits<Id> {
+    /// May `id`, of `group`, be put into `bucket`? Counts it when it may.
+    pub fn admit(&mut self, id: Id, group: Option<AddressGroup>, bucket: u32) -> bool {
         self.held.remove(&id);
         let Some(group) = group else { return true };
         let of_group = self.held.values().filter(|(held, _)| *held == group);
@@ -112,25 +112,25 @@ mod tests {
             "fd00::1",
             "0.0.0.0",
         ] {
-            assert_eq!(Group::of(ip.parse().expect("an address")), None, "{ip}");
+            assert_eq!(AddressGroup::of(ip.parse().expect("an address")), None, "{ip}");
         }
-        let group = |ip: &str| Group::of(ip.parse().expect("an address"));
-        assert_eq!(group("9.9.9.9"), Some(Group::V4([9, 9, 9])));
-        assert_eq!(group("9.9.9.9"), group("::ffff:9.9.9.250"), "mapped addresses are no way around");
+        let group = |ip: &str| AddressGroup::of(ip.parse().expect("an address"));
+        assert_eq!(group("9.9.9.9"), Some(AddressGroup::V4([9, 9, 9])));
+        assert_eq!(group("9.9.9.9"), group("::ffff:9.9.9.250"), "mapped addresses do not evade it");
         assert_eq!(group("2001:db8:1:2::1"), group("2001:db8:1:ffff::9"));
         assert_ne!(group("2001:db8:1::1"), group("2001:db8:2::1"));
     }
 
     #[test]
     fn a_group_fills_neither_a_bucket_nor_the_table() {
-        let mut caps = GroupCaps::default();
-        let group = Group::of("9.9.9.9".parse().expect("an address"));
+        let mut caps = AddressGroupLimits::default();
+        let group = AddressGroup::of("9.9.9.9".parse().expect("an address"));
         assert!(caps.admit(1, group, 250));
         assert!(caps.admit(2, group, 250));
         assert!(!caps.admit(3, group, 250), "the bucket has two");
         assert!(caps.admit(3, group, 251));
         assert!(!caps.admit(4, group, 252), "the table has three");
-        assert!(caps.admit(1, group, 250), "who is there already stays");
+        assert!(caps.admit(1, group, 250), "a node in the table stays");
         caps.remove(2);
         assert!(caps.admit(4, group, 252));
         assert!((5..500).all(|id| caps.admit(id, None, 250)), "private addresses are not counted");

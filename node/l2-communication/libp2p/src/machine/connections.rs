@@ -1,9 +1,9 @@
-//! Which connections there are, and which of two to the same peer must go. Decides; closes nothing itself.
+//! The connections of this node, and which of several to the same peer are closed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use althing_communication::{Nearness, PeerEvent, PeerInfo};
+use althing_communication::{PeerEvent, PeerInfo, TrustLevel};
 use althing_protocol::PublicKey;
 use libp2p::Multiaddr;
 
@@ -12,8 +12,8 @@ use libp2p::Multiaddr;
 pub(crate) struct Connections<Id> {
     local: PublicKey,
     peers: BTreeMap<PublicKey, Vec<Connection<Id>>>,
-    /// How near those are that are no strangers.
-    near: BTreeMap<PublicKey, Nearness>,
+    /// The trust levels of peers that are not strangers.
+    trust: BTreeMap<PublicKey, TrustLevel>,
 }
 
 #[derive(Debug)]
@@ -21,47 +21,47 @@ struct Connection<Id> {
     id: Id,
     dialled: bool,
     /// It leads through a relay.
-    passed_on: bool,
+    relayed: bool,
     address: String,
     round_trip: Option<Duration>,
 }
 
 impl<Id: Copy + PartialEq> Connections<Id> {
     pub fn new(local: PublicKey) -> Self {
-        Connections { local, peers: BTreeMap::new(), near: BTreeMap::new() }
+        Connections { local, peers: BTreeMap::new(), trust: BTreeMap::new() }
     }
 
-    /// A connection is up. Says whether the peer is new, or better reached now.
+    /// A connection is established. Gives the event, if the peer is new or has its first direct connection.
     pub fn established(&mut self, peer: PublicKey, id: Id, dialled: bool, address: String) -> Option<PeerEvent> {
         let held = self.peers.entry(peer).or_default();
-        let passed_on = address.contains("/p2p-circuit");
+        let relayed = address.contains("/p2p-circuit");
         let event = if held.is_empty() {
             Some(PeerEvent::Connected(peer))
         } else {
-            let better = !passed_on && held.iter().all(|connection| connection.passed_on);
+            let better = !relayed && held.iter().all(|connection| connection.relayed);
             better.then_some(PeerEvent::Moved(peer))
         };
-        held.push(Connection { id, dialled, passed_on, address, round_trip: None });
+        held.push(Connection { id, dialled, relayed, address, round_trip: None });
         event
     }
 
-    /// Which connections to a peer are to be closed, once it is seen which stand: whoever dials several addresses at one
-    /// time drops all but one. Those through a relay end when nothing is said on them any more, where there is a direct
-    /// one: calls are under way there.
+    /// The connections to a peer that are to be closed, after a delay: a dialler that raced several addresses closes its spares
+    /// itself. Beside a direct connection those through a relay are not closed, since calls are under way there; they end when
+    /// idle.
     pub fn surplus(&self, peer: PublicKey) -> Vec<Id> {
         let Some(held) = self.peers.get(&peer) else { return Vec::new() };
-        let direct = held.iter().any(|connection| !connection.passed_on);
-        let relayed = |id: &Id| held.iter().any(|connection| connection.id == *id && connection.passed_on);
-        surplus(self.local < peer, held).into_iter().filter(|id| !(direct && relayed(id))).collect()
+        let direct = held.iter().any(|connection| !connection.relayed);
+        let is_relayed = |id: &Id| held.iter().any(|connection| connection.id == *id && connection.relayed);
+        surplus(self.local < peer, held).into_iter().filter(|id| !(direct && is_relayed(id))).collect()
     }
 
-    /// A connection is gone. Says whether it was the peer's last.
+    /// A connection is closed. Gives the event, if it was the peer's last.
     pub fn closed(&mut self, peer: PublicKey, id: Id) -> Option<PeerEvent> {
         let held = self.peers.get_mut(&peer)?;
         held.retain(|connection| connection.id != id);
         if held.is_empty() {
             self.peers.remove(&peer);
-            self.near.remove(&peer);
+            self.trust.remove(&peer);
             return Some(PeerEvent::Disconnected(peer));
         }
         None
@@ -74,8 +74,8 @@ impl<Id: Copy + PartialEq> Connections<Id> {
         }
     }
 
-    /// The connection that new streams belong on: the oldest that is not about to be closed.
-    pub fn that_stays(&self, peer: PublicKey) -> Option<Id> {
+    /// The connection for new streams: the oldest that is not about to be closed.
+    pub fn preferred_connection(&self, peer: PublicKey) -> Option<Id> {
         let held = self.peers.get(&peer)?;
         let goes = surplus(self.local < peer, held);
         held.iter().map(|connection| connection.id).find(|id| !goes.contains(id))
@@ -97,17 +97,17 @@ impl<Id: Copy + PartialEq> Connections<Id> {
         self.peers.get(&peer)?.first()?.address.parse().ok()
     }
 
-    /// How near a connected peer is, as far as it was said.
-    pub fn nearness(&self, peer: PublicKey) -> Option<Nearness> {
-        self.contains(peer).then(|| self.near.get(&peer).copied().unwrap_or(Nearness::Stranger))
+    /// The trust level of a connected peer.
+    pub fn trust_level(&self, peer: PublicKey) -> Option<TrustLevel> {
+        self.contains(peer).then(|| self.trust.get(&peer).copied().unwrap_or(TrustLevel::Stranger))
     }
 
-    /// A connected peer is this near.
-    pub fn regard(&mut self, peer: PublicKey, nearness: Nearness) {
-        if nearness == Nearness::Stranger || !self.contains(peer) {
-            self.near.remove(&peer);
+    /// Sets the trust level of a connected peer.
+    pub fn set_trust(&mut self, peer: PublicKey, trust: TrustLevel) {
+        if trust == TrustLevel::Stranger || !self.contains(peer) {
+            self.trust.remove(&peer);
         } else {
-            self.near.insert(peer, nearness);
+            self.trust.insert(peer, trust);
         }
     }
 
@@ -121,7 +121,7 @@ impl<Id: Copy + PartialEq> Connections<Id> {
 
     pub fn infos(&self) -> Vec<PeerInfo> {
         let infos = self.peers.iter().filter_map(|(peer, held)| {
-            let first = held.iter().find(|connection| !connection.passed_on).or(held.first())?;
+            let first = held.iter().find(|connection| !connection.relayed).or(held.first())?;
             Some(PeerInfo {
                 peer: *peer,
                 connections: held.len(),
@@ -134,14 +134,13 @@ impl<Id: Copy + PartialEq> Connections<Id> {
     }
 }
 
-/// Both sides must come to the same answer without a word: of two that were dialled from both sides, those of the
-/// smaller id stay; of several dialled from one side, that side alone keeps its first.
-/// Where there is a direct one, those through relays go.
+/// Both sides must agree without exchanging messages: when both dialled, the connections dialled by the smaller key stay; of
+/// several dialled from one side, only that side closes all but its first. Beside a direct one, those through relays go.
 fn surplus<Id: Copy>(smaller: bool, held: &[Connection<Id>]) -> Vec<Id> {
-    let direct = held.iter().any(|c| !c.passed_on);
-    let equals = || held.iter().filter(|c| c.passed_on != direct);
+    let direct = held.iter().any(|c| !c.relayed);
+    let equals = || held.iter().filter(|c| c.relayed != direct);
     let both = equals().any(|c| c.dialled) && equals().any(|c| !c.dialled);
-    let goes = |c: &&Connection<Id>| c.passed_on == direct || both && c.dialled != smaller;
+    let goes = |c: &&Connection<Id>| c.relayed == direct || both && c.dialled != smaller;
     let mut ids: Vec<Id> = held.iter().filter(goes).map(|c| c.id).collect();
     let kept_by_us = held.iter().filter(|c| c.dialled && !goes(c));
     ids.extend(kept_by_us.skip(1).map(|c| c.id));
@@ -194,13 +193,13 @@ mod tests {
                 let relayed = "/ip4/5.0.0.1/tcp/1/p2p/12D3KooWQK1wnefoLrcVHbbnf5tLzbopUd3K3bFAoJpA7YJgL5pV/p2p-circuit";
                 let mut connections = Connections::new(me);
                 connections.established(peer, 1, dialled, relayed.to_owned());
-                assert_eq!(connections.that_stays(peer), Some(1));
+                assert_eq!(connections.preferred_connection(peer), Some(1));
                 let event = connections.established(peer, 2, !dialled, "/ip4/5.0.0.2/tcp/1".to_owned());
                 assert_eq!(event, Some(PeerEvent::Moved(peer)));
-                assert!(connections.surplus(peer).is_empty(), "calls end where they began");
-                assert_eq!(connections.that_stays(peer), Some(2), "and begin where it is better");
+                assert!(connections.surplus(peer).is_empty(), "calls end on the connection on which they began");
+                assert_eq!(connections.preferred_connection(peer), Some(2), "new streams use the direct one");
                 connections.established(peer, 3, dialled, relayed.to_owned());
-                assert_eq!(connections.that_stays(peer), Some(2));
+                assert_eq!(connections.preferred_connection(peer), Some(2));
             }
         }
     }

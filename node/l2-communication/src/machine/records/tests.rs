@@ -25,8 +25,8 @@ fn records(limits: RecordLimits) -> Records {
     Records::new(node(0), limits)
 }
 
-fn group(byte: u8) -> Option<Group> {
-    Some(Group::V4([byte, 1, 1]))
+fn group(byte: u8) -> Option<AddressGroup> {
+    Some(AddressGroup::V4([byte, 1, 1]))
 }
 
 fn capability(number: u32) -> RecordKey {
@@ -67,7 +67,7 @@ fn a_group_of_addresses_is_not_all_that_is_found_under_a_key() {
     let from_anywhere: Vec<_> =
         (300..400).map(|number| records.provide(0, (node(number), None), capability(0), there())).collect();
     assert_eq!(records.providers(0, capability(0)).len(), K);
-    assert!(from_anywhere.contains(&Err(NotKept::Full)));
+    assert!(from_anywhere.contains(&Err(RecordRefused::Full)));
     assert!(
         records.providers(0, capability(0)).iter().any(|provider| provider.node == node(200)),
         "who was first stays"
@@ -84,7 +84,7 @@ fn what_is_near_takes_the_place_of_what_is_far() {
         let _ = records.put(0, (node(number), None), key, value, 1_000);
     }
     assert_eq!(records.len(), (50, 50));
-    let far = |key: &RecordKey| distance(&place_of_node(node(0)), &place_of_key(*key));
+    let far = |key: &RecordKey| distance(&position_of_node(node(0)), &position_of_key(*key));
     let mut nearest: Vec<RecordKey> = (0..2_000).map(capability).collect();
     nearest.sort_by_key(far);
     assert!(nearest[..50].iter().all(|key| records.providers(0, *key).len() == 1));
@@ -101,7 +101,7 @@ fn values_are_outdone_by_newer_ones_and_one_sender_does_not_fill_the_shelf() {
         records.put(0, (node(sender), group(1)), key, value, 1_000)
     };
     assert_eq!(put(&mut records, 1, 7, 5), Ok(()));
-    assert_eq!(put(&mut records, 2, 7, 4), Err(NotKept::Stale));
+    assert_eq!(put(&mut records, 2, 7, 4), Err(RecordRefused::Stale));
     assert_eq!(put(&mut records, 2, 7, 5), Ok(()), "the same once more");
     assert_eq!(put(&mut records, 2, 7, 6), Ok(()));
     let kept = (100..200).filter(|number| put(&mut records, 3, *number, 1).is_ok()).count();
@@ -128,7 +128,7 @@ fn what_has_ended_is_neither_shown_nor_counted() {
 fn addresses_are_few_and_short() {
     let mut records = records(RecordLimits::default());
     for bad in [vec![], vec![String::new()], vec!["x".repeat(257)], vec!["x".to_owned(); 9]] {
-        assert_eq!(records.provide(0, (node(1), None), capability(1), bad), Err(NotKept::Addresses));
+        assert_eq!(records.provide(0, (node(1), None), capability(1), bad), Err(RecordRefused::Addresses));
     }
 }
 
@@ -145,7 +145,7 @@ fn a_bucket_is_how_many_bits_of_a_distance_count() {
 
 /// What is counted as it comes and goes is what there is.
 fn counts(records: &Records) {
-    let mut of_group: BTreeMap<Group, (usize, usize)> = BTreeMap::new();
+    let mut of_group: BTreeMap<AddressGroup, (usize, usize)> = BTreeMap::new();
     let mut of_sender: BTreeMap<PublicKey, usize> = BTreeMap::new();
     for kept in records.values.values() {
         *of_sender.entry(kept.sender).or_default() += 1;

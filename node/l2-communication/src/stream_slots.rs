@@ -1,6 +1,6 @@
-//! The places of streams: how many each peer may have each way, and, of those that peers open, which stand when there are too
-//! many of all together; that is decided by [`machine::stream_admission`](crate::machine::stream_admission). Each protocol that
-//! brings limits of its own has places of its own, so that it never waits for another.
+//! Stream slots: how many streams each peer may have each way, and which inbound streams are kept when all peers together
+//! have too many, as [`machine::stream_admission`](crate::machine::stream_admission) decides. Each protocol with limits of its
+//! own has a pool of its own, so that it never waits for another.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -9,13 +9,13 @@ use althing_protocol::PublicKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::machine::nearness::{Holder, Nearness};
 use crate::machine::stream_admission::{Effect, Input, StreamAdmission, StreamId};
+use crate::machine::trust_level::{Holder, TrustLevel};
 
-/// Streams that are just being opened, beside those that stand: as many as wait to be taken under one protocol.
+/// Streams whose opening is not complete, beside those that are open: as many as may wait to be accepted under one protocol.
 const OPENING_MAX: usize = 256;
 
-/// What the streams of one protocol may take.
+/// The limits on the streams of one protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamLimits {
     /// Streams of one peer, each way.
@@ -26,80 +26,80 @@ pub struct StreamLimits {
     pub idle_max: usize,
 }
 
-/// The streams of one peer, one way; an entry that nobody uses is dropped by [`Places::sweep`].
+/// The limit on the streams of one peer, one way; [`StreamSlots::sweep`] drops unused entries.
 type ByPeer = Mutex<BTreeMap<(PublicKey, &'static str), Weak<Semaphore>>>;
 
-/// The places of one node.
-pub(crate) struct Places {
-    common: (StreamLimits, Arc<Pool>),
-    /// Those of protocols that have some of their own.
-    own: Mutex<BTreeMap<&'static str, (StreamLimits, Arc<Pool>)>>,
+/// The stream slots of one node.
+pub(crate) struct StreamSlots {
+    common: (StreamLimits, Arc<SlotPool>),
+    /// The pools of protocols with limits of their own.
+    own: Mutex<BTreeMap<&'static str, (StreamLimits, Arc<SlotPool>)>>,
     inbound: ByPeer,
     outbound: ByPeer,
 }
 
-/// The name under which protocols stand that have no places of their own.
+/// The name of the pool that protocols without limits of their own share.
 const COMMON: &str = "";
 
-pub(crate) struct Pool {
-    state: Mutex<PoolState>,
+pub(crate) struct SlotPool {
+    state: Mutex<SlotPoolState>,
 }
 
-struct PoolState {
+struct SlotPoolState {
     admission: StreamAdmission,
     ends: BTreeMap<StreamId, CancellationToken>,
     next: StreamId,
 }
 
-/// The place of one stream that a peer opened; free again when it is dropped.
-pub(crate) struct StreamPlace {
-    pool: Arc<Pool>,
+/// The slot of one inbound stream, which dropping it frees.
+pub(crate) struct StreamSlot {
+    pool: Arc<SlotPool>,
     stream: StreamId,
     ended: CancellationToken,
     _of_peer: OwnedSemaphorePermit,
 }
 
-impl Places {
-    pub fn new(common: StreamLimits) -> Places {
-        Places {
-            common: (common, Pool::new(&common)),
+impl StreamSlots {
+    pub fn new(common: StreamLimits) -> StreamSlots {
+        StreamSlots {
+            common: (common, SlotPool::new(&common)),
             own: Mutex::default(),
             inbound: ByPeer::default(),
             outbound: ByPeer::default(),
         }
     }
 
-    /// That protocol has these places for itself.
-    pub fn set_own(&self, protocol: &'static str, limits: StreamLimits) {
-        self.own().insert(protocol, (limits, Pool::new(&limits)));
+    /// Gives `protocol` a pool of its own.
+    pub fn add_pool(&self, protocol: &'static str, limits: StreamLimits) {
+        self.own().insert(protocol, (limits, SlotPool::new(&limits)));
     }
 
-    /// What streams of that protocol may take.
+    /// The limits on the streams of `protocol`.
     pub fn limits(&self, protocol: &'static str) -> StreamLimits {
         self.of(protocol).1
     }
 
-    fn of(&self, protocol: &'static str) -> (&'static str, StreamLimits, Arc<Pool>) {
+    fn of(&self, protocol: &'static str) -> (&'static str, StreamLimits, Arc<SlotPool>) {
         match self.own().get(protocol) {
             Some((limits, pool)) => (protocol, *limits, pool.clone()),
             None => (COMMON, self.common.0, self.common.1.clone()),
         }
     }
 
-    /// What bounds the streams that a peer opens.
+    /// The limit on the streams that a peer opens.
     pub fn inbound(&self, peer: PublicKey, protocol: &'static str) -> Arc<Semaphore> {
         let (name, limits, _) = self.of(protocol);
         of_peer(&self.inbound, (peer, name), limits.per_peer_max)
     }
 
-    /// What bounds the streams to a peer.
+    /// The limit on the streams to a peer.
     pub fn outbound(&self, peer: PublicKey, protocol: &'static str) -> Arc<Semaphore> {
         let (name, limits, _) = self.of(protocol);
         of_peer(&self.outbound, (peer, name), limits.per_peer_max)
     }
 
-    /// A place for a stream that its peer, which `of_peer` lets open it, has not proven anything on. None when there is none.
-    pub fn open(&self, protocol: &'static str, holder: Holder, of_peer: OwnedSemaphorePermit) -> Option<StreamPlace> {
+    /// A slot for an inbound stream whose opening is not complete; `of_peer` is its peer's permit. `None` when there is none.
+    pub fn open(&self, protocol: &'static str, holder: Holder, of_peer: OwnedSemaphorePermit) -> Option<StreamSlot> {
         let (_, _, pool) = self.of(protocol);
         let ended = CancellationToken::new();
         let stream = {
@@ -110,25 +110,25 @@ impl Places {
             state.step(Input::Opened { stream, holder });
             stream
         };
-        let place = StreamPlace { pool, stream, ended, _of_peer: of_peer };
-        (!place.ended.is_cancelled()).then_some(place)
+        let slot = StreamSlot { pool, stream, ended, _of_peer: of_peer };
+        (!slot.ended.is_cancelled()).then_some(slot)
     }
 
-    /// Drops what is kept for peers that have no streams.
+    /// Drops the limits of peers without streams.
     pub fn sweep(&self) {
         for map in [&self.inbound, &self.outbound] {
             lock(map).retain(|_, limit| limit.strong_count() > 0);
         }
     }
 
-    /// Peers for which something is kept.
+    /// Peers with a limit.
     #[cfg(test)]
     pub fn peers(&self) -> usize {
         lock(&self.inbound).len() + lock(&self.outbound).len()
     }
 
-    fn own(&self) -> MutexGuard<'_, BTreeMap<&'static str, (StreamLimits, Arc<Pool>)>> {
-        self.own.lock().expect("no holder of the protocols' places panics")
+    fn own(&self) -> MutexGuard<'_, BTreeMap<&'static str, (StreamLimits, Arc<SlotPool>)>> {
+        self.own.lock().expect("no holder of the pools panics")
     }
 }
 
@@ -146,18 +146,18 @@ fn of_peer(map: &ByPeer, of: (PublicKey, &'static str), max: usize) -> Arc<Semap
     limit
 }
 
-impl Pool {
-    fn new(limits: &StreamLimits) -> Arc<Pool> {
+impl SlotPool {
+    fn new(limits: &StreamLimits) -> Arc<SlotPool> {
         let admission = StreamAdmission::new(limits.total_max, OPENING_MAX);
-        Arc::new(Pool { state: Mutex::new(PoolState { admission, ends: BTreeMap::new(), next: 0 }) })
+        Arc::new(SlotPool { state: Mutex::new(SlotPoolState { admission, ends: BTreeMap::new(), next: 0 }) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().expect("no holder of the places panics")
+    fn lock(&self) -> MutexGuard<'_, SlotPoolState> {
+        self.state.lock().expect("no holder of the slots panics")
     }
 }
 
-impl PoolState {
+impl SlotPoolState {
     fn step(&mut self, input: Input) {
         if let Some(Effect::Refuse { stream } | Effect::End { stream }) = self.admission.step(input)
             && let Some(end) = self.ends.remove(&stream)
@@ -167,16 +167,16 @@ impl PoolState {
     }
 }
 
-impl StreamPlace {
-    /// Both sides said hello: may it stand?
-    pub fn proven(&self, nearness: Nearness) -> bool {
-        self.pool.lock().step(Input::Proven { stream: self.stream, nearness });
+impl StreamSlot {
+    /// Both sides said hello: is the stream kept?
+    pub fn proven(&self, trust: TrustLevel) -> bool {
+        self.pool.lock().step(Input::Proven { stream: self.stream, trust });
         !self.ended.is_cancelled()
     }
 
-    /// A call begins on it, of a peer that is this near now.
-    pub fn busy(&self, nearness: Nearness) {
-        self.pool.lock().step(Input::Busy { stream: self.stream, nearness });
+    /// A call begins on it, of a peer with this trust level now.
+    pub fn busy(&self, trust: TrustLevel) {
+        self.pool.lock().step(Input::Busy { stream: self.stream, trust });
     }
 
     /// The call is over.
@@ -184,13 +184,13 @@ impl StreamPlace {
         self.pool.lock().step(Input::Idle { stream: self.stream });
     }
 
-    /// Waits until its place is another's.
+    /// Waits until the slot is given to another stream.
     pub async fn ended(&self) {
         self.ended.cancelled().await;
     }
 }
 
-impl Drop for StreamPlace {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         let mut state = self.pool.lock();
         state.ends.remove(&self.stream);

@@ -1,20 +1,20 @@
-//! Who has a claim on what the node can give only once: its own nodes before those it trusts, these before peers whose agents
-//! it calls, and these before strangers, who share by where they come from. Times are those since the node began.
+//! Who gets scarce resources first: the owner's own nodes, then trusted ones, then peers whose agents are called from here, then
+//! strangers, who share by origin. Times are since the start of the node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use althing_protocol::PublicKey;
 
-use crate::admission::Origin;
+use crate::machine::origin::Origin;
 
-/// A peer whose agent was called is in use for this long after the call: the pauses of a conversation.
+/// A peer is in use for this long after a call to one of its agents, so that a pause in a conversation changes nothing.
 const IN_USE: Duration = Duration::from_secs(10 * 60);
 
-/// How near a peer is to this node, the farthest first.
+/// The trust level of a peer, the lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Nearness {
-    /// Nobody here trusts it, and nobody here calls its agents.
+pub enum TrustLevel {
+    /// This node does not trust it, and calls none of its agents.
     Stranger,
     /// Its agents are called from here.
     InUse,
@@ -24,38 +24,38 @@ pub enum Nearness {
     Own,
 }
 
-/// Who holds something that is bounded.
+/// Who holds a bounded resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// Who.
+    /// The peer.
     pub peer: PublicKey,
-    /// How near it is.
-    pub nearness: Nearness,
-    /// Where its connection comes from, when that is known.
+    /// Its trust level.
+    pub trust: TrustLevel,
+    /// The origin of its connection, when that is known.
     pub origin: Option<Origin>,
 }
 
-/// Those who have one share among them.
+/// Holders that share one quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Crowd {
+pub enum QuotaGroup {
     /// All strangers of one origin: keys are free, addresses are not.
     Origin(Option<Origin>),
-    /// A peer for itself.
+    /// One peer.
     Peer(PublicKey),
 }
 
 impl Holder {
-    /// Whose share it uses.
+    /// The quota that it uses.
     #[must_use]
-    pub fn crowd(&self) -> Crowd {
-        match self.nearness {
-            Nearness::Stranger => Crowd::Origin(self.origin),
-            Nearness::InUse | Nearness::Trusted | Nearness::Own => Crowd::Peer(self.peer),
+    pub fn quota_group(&self) -> QuotaGroup {
+        match self.trust {
+            TrustLevel::Stranger => QuotaGroup::Origin(self.origin),
+            TrustLevel::InUse | TrustLevel::Trusted | TrustLevel::Own => QuotaGroup::Peer(self.peer),
         }
     }
 }
 
-/// Which peers have agents that are called from here.
+/// Peers whose agents are called from here, or were of late.
 #[derive(Debug, Default)]
 pub(crate) struct Uses(BTreeMap<PublicKey, Use>);
 
@@ -67,12 +67,12 @@ struct Use {
 }
 
 impl Uses {
-    /// An agent there is called.
+    /// A call to an agent of `peer` begins.
     pub fn begin(&mut self, peer: PublicKey) {
         self.0.entry(peer).or_default().calls += 1;
     }
 
-    /// A call is over.
+    /// A call ends.
     pub fn end(&mut self, peer: PublicKey, now: Duration) {
         if let Some(of_peer) = self.0.get_mut(&peer) {
             of_peer.calls = of_peer.calls.saturating_sub(1);
@@ -85,7 +85,7 @@ impl Uses {
         self.0.get(&peer).is_some_and(|of_peer| of_peer.lasts(now))
     }
 
-    /// Forgets those that are not.
+    /// Drops peers that are not in use.
     pub fn sweep(&mut self, now: Duration) {
         self.0.retain(|_, of_peer| of_peer.lasts(now));
     }

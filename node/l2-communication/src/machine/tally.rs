@@ -1,8 +1,8 @@
-//! How many there are of each.
+//! Counts by key.
 
 use std::collections::BTreeMap;
 
-/// Counts; what there is none of takes no memory.
+/// Counts by key; a key whose count is zero takes no memory.
 #[derive(Debug)]
 pub(crate) struct Tally<K>(BTreeMap<K, usize>);
 
@@ -21,7 +21,7 @@ impl<K: Ord + Copy> Tally<K> {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// One less, if there is one.
+    /// Decrements, down to zero.
     pub fn remove(&mut self, what: K) {
         if let Some(count) = self.0.get_mut(&what) {
             *count -= 1;
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_there_is_none_of_is_forgotten() {
+    fn a_key_without_a_count_is_dropped() {
         let mut tally = Tally::default();
         tally.add('a');
         tally.add('a');

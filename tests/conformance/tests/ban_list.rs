@@ -1,4 +1,4 @@
-//! A peer that wants rubbish kept in the table is shut out; others, and what they want kept, are not.
+//! A peer that stores malformed records in the DHT is banned; other peers and their records are not affected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use althing_protocol::object;
 use althing_protocol::record::{Contact, RecordKey, Value};
 use tokio::time::Instant;
 
-/// What the node bears of one peer.
-const BORNE: usize = 64;
+/// The offences of one peer that the node tolerates.
+const TOLERATED: usize = 64;
 
 fn contact(of: u8, sequence: u64) -> (RecordKey, Vec<u8>) {
     let node = key(of).public();
@@ -30,26 +30,26 @@ async fn knows(from: &Arc<dyn Network>, to: &Arc<dyn Network>) {
     .await;
 }
 
-/// Writes rubbish until the node has enough of it.
+/// Stores malformed records until the node bans it.
 async fn write_until_out(node: &Arc<dyn Network>, hostile: &Arc<dyn Network>) {
     let (under, _) = contact(9, 1);
     let there = || node.peers().iter().any(|info| info.peer == hostile.local());
-    for _ in 0..4 * BORNE {
+    for _ in 0..4 * TOLERATED {
         if !there() {
             return;
         }
         let _ = hostile.routing().put(under, vec![0xff; 100]).await;
     }
-    until("it is shut out", || !there()).await;
+    until("it is banned", || !there()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_was_shut_out_may_come_again_when_its_time_is_over() {
+async fn a_banned_peer_may_connect_again_after_the_ban() {
     let world = World::Libp2p;
-    let shut_out = Duration::from_secs(4);
+    let ban_duration = Duration::from_secs(4);
     let config = Libp2pConfig {
         listen: vec!["/ip4/127.0.0.1/tcp/0".to_owned()],
-        shut_out,
+        ban_duration,
         ..Libp2pConfig::new(NETWORK, WallClock::new(|| NOW_MS))
     };
     let node: Arc<dyn Network> = Arc::new(Libp2pNetwork::start(&key(1), config).await.expect("a network"));
@@ -64,39 +64,39 @@ async fn who_was_shut_out_may_come_again_when_its_time_is_over() {
         let dialling = hostile.dial(Some(node.local()), node.listening());
         let _ = tokio::time::timeout(patience, dialling).await.expect("a dial ends");
         let opening = hostile.open(node.local(), "/test/door/1");
-        // A connection may end at the very moment at which a stream is wanted on it.
+        // A connection may end while a stream is being opened on it.
         if tokio::time::timeout(patience, opening).await.expect("an opening ends").is_ok() {
             break;
         }
         refused += 1;
-        assert!(begun.elapsed() < Duration::from_secs(60), "it is out for ever");
+        assert!(begun.elapsed() < Duration::from_secs(60), "the ban never ends");
     }
-    // That it was out was noticed a moment later.
-    assert!(refused > 0 && begun.elapsed() >= shut_out / 2, "{refused} times, {:?}", begun.elapsed());
+    // The ban was noticed a moment later.
+    assert!(refused > 0 && begun.elapsed() >= ban_duration / 2, "{refused} times, {:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_writes_rubbish_is_shut_out() {
+async fn a_peer_that_stores_malformed_records_is_banned() {
     let world = World::Libp2p;
     let (node, honest, hostile) = (world.join(&key(1)).await, world.join(&key(2)).await, world.join(&key(3)).await);
     knows(&honest, &node).await;
     knows(&hostile, &node).await;
     let there = |who: &Arc<dyn Network>| node.peers().iter().any(|info| info.peer == who.local());
 
-    // A few are borne: a clock may be wrong.
+    // A few are tolerated: a clock may be wrong.
     let (under, _) = contact(9, 1);
-    for _ in 0..BORNE / 2 {
+    for _ in 0..TOLERATED / 2 {
         let _ = hostile.routing().put(under, vec![0xff; 100]).await;
     }
     assert!(there(&hostile));
-    let mut written = BORNE / 2;
-    while there(&hostile) && written < 4 * BORNE {
+    let mut written = TOLERATED / 2;
+    while there(&hostile) && written < 4 * TOLERATED {
         let _ = hostile.routing().put(under, vec![0xff; 100]).await;
         written += 1;
     }
-    until("it is shut out", || !there(&hostile)).await;
-    assert!(written >= BORNE, "after {written}");
-    // It does not come in again: whatever its dials tell it, no connection is of any use.
+    until("it is banned", || !there(&hostile)).await;
+    assert!(written >= TOLERATED, "after {written}");
+    // It cannot reconnect: its dials may succeed, but no connection is usable.
     let _calls = node.accept("/test/door/1").expect("nobody else does");
     for _ in 0..20 {
         let _ = hostile.dial(Some(node.local()), node.listening()).await;
@@ -109,5 +109,5 @@ async fn who_writes_rubbish_is_shut_out() {
     assert!(there(&honest));
     let (under, value) = contact(2, 1);
     honest.routing().put(under, value).await.expect("it is kept");
-    until("an honest peer's contact is kept", || node.routing().kept().values == 1).await;
+    until("an honest peer's contact is kept", || node.routing().stats().values == 1).await;
 }

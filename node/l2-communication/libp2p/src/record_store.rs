@@ -1,12 +1,12 @@
-//! What Kademlia keeps for others: libp2p's `RecordStore` on top of L2's [`Records`], which decides what is kept.
+//! libp2p's Kademlia `RecordStore` on top of L2's [`Records`], which decides what is stored.
 //!
-//! libp2p's own jobs that say things again are off: this node's records are said again by whoever wanted them said.
+//! libp2p's republishing jobs are off: L3 republishes this node's records.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use althing_communication::groups::Group;
-use althing_communication::records::{NotKept, RecordLimits, Records};
+use althing_communication::address_groups::AddressGroup;
+use althing_communication::records::{RecordLimits, RecordRefused, Records};
 use althing_communication::routing::Provider;
 use althing_protocol::PublicKey;
 use althing_protocol::record::{RecordKey, Value};
@@ -20,20 +20,20 @@ use crate::identity::{peer_id, public_key};
 /// Keys that this node may provide.
 const OWN_MAX: usize = 4_096;
 
-/// What is kept.
-pub(crate) struct Shelf {
+/// The stored records, bounded by origin and distance.
+pub(crate) struct BoundedRecordStore {
     pub local: PublicKey,
     begun: Instant,
     records: Records,
     provided: BTreeSet<RecordKey>,
     pub refused: u64,
-    /// Who wanted things kept that are none, since somebody last looked.
+    /// Peers that tried to store malformed or forged records, since the last call of `take_offences`.
     offences: Vec<PublicKey>,
 }
 
-impl Shelf {
-    pub fn new(local: PublicKey) -> Shelf {
-        Shelf {
+impl BoundedRecordStore {
+    pub fn new(local: PublicKey) -> BoundedRecordStore {
+        BoundedRecordStore {
             local,
             begun: Instant::now(),
             records: Records::new(local, RecordLimits::default()),
@@ -43,48 +43,48 @@ impl Shelf {
         }
     }
 
-    /// Milliseconds that only rise.
+    /// Monotonic milliseconds.
     fn now_ms(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn note(&mut self, kept: std::result::Result<(), NotKept>, from: PublicKey) {
-        if let Err(reason) = kept {
+    fn count(&mut self, outcome: std::result::Result<(), RecordRefused>, from: PublicKey) {
+        if let Err(reason) = outcome {
             self.refused += 1;
-            tracing::debug!(%from, %reason, "record not kept");
+            tracing::debug!(%from, %reason, "record refused");
         }
     }
 
-    /// `peer` wanted something kept that is no record at all, or one that was forged.
-    pub fn offended(&mut self, peer: PublicKey) {
+    /// `peer` tried to store a malformed or forged record.
+    pub fn record_offence(&mut self, peer: PublicKey) {
         self.refused += 1;
         self.offences.push(peer);
     }
 
-    /// Who did that since it was asked last.
-    pub fn offences(&mut self) -> Vec<PublicKey> {
+    /// The peers that did so since the last call.
+    pub fn take_offences(&mut self) -> Vec<PublicKey> {
         std::mem::take(&mut self.offences)
     }
 
-    pub fn holds(&self, key: RecordKey, bytes: &[u8]) -> bool {
-        self.records.holds(key, bytes)
+    pub fn contains(&self, key: RecordKey, bytes: &[u8]) -> bool {
+        self.records.contains(key, bytes)
     }
 
-    /// Keeps a value that was verified, and ends `in_ms` from now.
-    pub fn keep(&mut self, from: (PublicKey, Option<Group>), key: RecordKey, value: Value, in_ms: u64) {
+    /// Stores a verified value, which expires `in_ms` from now.
+    pub fn store(&mut self, from: (PublicKey, Option<AddressGroup>), key: RecordKey, value: Value, in_ms: u64) {
         let now_ms = self.now_ms();
         let kept = self.records.put(now_ms, from, key, value, now_ms.saturating_add(in_ms));
-        self.note(kept, from.0);
+        self.count(kept, from.0);
     }
 
-    /// Keeps that a node provides something.
-    pub fn provide(&mut self, node: (PublicKey, Option<Group>), key: RecordKey, addresses: Vec<String>) {
+    /// Stores a provider record.
+    pub fn provide(&mut self, node: (PublicKey, Option<AddressGroup>), key: RecordKey, addresses: Vec<String>) {
         let kept = self.records.provide(self.now_ms(), node, key, addresses);
-        self.note(kept, node.0);
+        self.count(kept, node.0);
     }
 
-    /// Who provides what `key` stands for, as far as this node knows.
-    pub fn known(&self, key: RecordKey) -> Vec<Provider> {
+    /// The stored providers of `key`.
+    pub fn providers_of(&self, key: RecordKey) -> Vec<Provider> {
         self.records.providers(self.now_ms(), key)
     }
 
@@ -99,30 +99,30 @@ impl Shelf {
     }
 }
 
-impl RecordStore for Shelf {
+impl RecordStore for BoundedRecordStore {
     type RecordsIter<'a> = std::iter::Empty<Cow<'a, Record>>;
     type ProvidedIter<'a> = std::iter::Empty<Cow<'a, ProviderRecord>>;
 
     fn get(&self, key: &Key) -> Option<Cow<'_, Record>> {
         let read = RecordKey::from_multihash(key.as_ref())?;
         let value = self.records.value(self.now_ms(), read)?;
-        // Its end is in the value; that of the record is only how long others may keep it.
+        // The value itself has an expiry; that of the record only limits caching.
         Some(Cow::Owned(Record::new(key.clone(), value.to_vec())))
     }
 
-    /// Only this node's own come this way, which are kept where all are.
+    /// libp2p calls this for own values only, which `store` has stored already.
     fn put(&mut self, _: Record) -> Result<()> {
         Ok(())
     }
 
-    /// What has ended is dropped by [`Shelf::sweep`].
+    /// [`BoundedRecordStore::sweep`] drops expired records.
     fn remove(&mut self, _: &Key) {}
 
     fn records(&self) -> Self::RecordsIter<'_> {
         std::iter::empty()
     }
 
-    /// Only this node's own come this way.
+    /// libp2p calls this for own provider records only.
     fn add_provider(&mut self, record: ProviderRecord) -> Result<()> {
         let key = RecordKey::from_multihash(record.key.as_ref()).ok_or(Error::MaxProvidedKeys)?;
         if public_key(record.provider) != Some(self.local) || self.provided.len() >= OWN_MAX {
@@ -144,8 +144,8 @@ impl RecordStore for Shelf {
             let addresses = provider.addresses.iter().filter_map(|address| address.parse().ok()).collect();
             record(provider.node, addresses)
         };
-        let others = self.known(read).into_iter().map(parse);
-        // Without addresses: libp2p adds those that this node has now.
+        let others = self.providers_of(read).into_iter().map(parse);
+        // Without addresses: libp2p adds the current ones of this node.
         let own = self.provided.contains(&read).then(|| record(self.local, Vec::new()));
         own.into_iter().chain(others).collect()
     }

@@ -1,4 +1,4 @@
-//! One machine that opens connections without end shuts nobody out but itself (threat 14).
+//! A machine that keeps opening connections blocks only itself (threat 14).
 #![cfg(target_os = "linux")]
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ async fn node(number: u8, config: Libp2pConfig) -> Arc<dyn Network> {
     Arc::new(Libp2pNetwork::start(&key(number), config).await.expect("a network"))
 }
 
-/// How many of them the node has ended by now.
+/// How many of them the node has closed by now.
 async fn ended(sockets: &mut [TcpStream]) -> usize {
     let mut ended = 0;
     for socket in sockets {
@@ -37,7 +37,7 @@ async fn ended(sockets: &mut [TcpStream]) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_sockets_of_one_address_end_each_other_and_nobody_else() {
     const PLACES: usize = 8;
-    // What is silent would stay for longer than this test takes.
+    // A silent connection would otherwise stay longer than this test.
     let door = Libp2pConfig { pending_incoming_max: PLACES, dial_timeout: Duration::from_secs(600), ..config() };
     let door = node(1, door).await;
     let at = door.listening().remove(0);
@@ -89,9 +89,9 @@ async fn silent_sockets_of_one_address_end_each_other_and_nobody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_takes_half_of_the_places_until_others_want_theirs() {
     const PLACES: usize = 16;
-    /// Of strangers: an eighth is kept for nearer peers, and for who comes to show who it is.
+    /// The slots of strangers: an eighth is reserved for trusted peers and connections on trial.
     const STRANGERS: usize = 14;
-    /// Of one address: half of those, and one that has just come.
+    /// The slots of one address: half of those, and one on trial.
     const HALF: usize = STRANGERS / 2 + 1;
     let door = node(1, Libp2pConfig { incoming_max: PLACES, ..config() }).await;
     let theirs = |of: &str| {
@@ -103,7 +103,7 @@ async fn one_address_takes_half_of_the_places_until_others_want_theirs() {
     let (mut crowd, at) = (Vec::new(), by_way_of("127.0.0.2", &listening).await);
     for number in 0..12 {
         let one = node(10 + number, config()).await;
-        // Whether it is refused shows later, when both have shaken hands.
+        // A refusal shows only after the handshake.
         let _ = one.dial(Some(door.local()), at.clone()).await;
         crowd.push(one);
     }
@@ -116,7 +116,7 @@ async fn one_address_takes_half_of_the_places_until_others_want_theirs() {
         crowd.push(newcomer);
     }
     assert_eq!(theirs("127.0.0.2"), HALF, "there is room for all of them");
-    // The rest of the places, and those that were lent.
+    // The free slots, and those that were lent.
     let mut others: Vec<&str> = vec!["127.0.0.3", "127.0.0.4", "127.0.0.5"];
     let more =
         ["127.0.0.6", "127.0.0.7", "127.0.0.8", "127.0.0.9", "127.0.0.10", "127.0.0.11", "127.0.0.12", "127.0.0.13"];
@@ -130,7 +130,7 @@ async fn one_address_takes_half_of_the_places_until_others_want_theirs() {
     }
     until("what was lent is taken back", || theirs("127.0.0.2") <= STRANGERS - others.len() + 1).await;
     assert!(others.iter().all(|of| theirs(of) == 1));
-    // And the crowd does not come back.
+    // And the flood does not get them back.
     let _ = crowd[0].dial(Some(door.local()), at).await;
     let late = node(150, config()).await;
     let _ = late.dial(Some(door.local()), by_way_of("127.0.0.2", &listening).await).await;
@@ -154,7 +154,7 @@ async fn a_trusted_node_comes_through_and_stays_when_strangers_at_many_addresses
     let come = async |crowd: &mut Vec<Arc<dyn Network>>, number: u8| {
         let one = node(number, config()).await;
         let from: &'static str = Box::leak(format!("127.0.0.{number}").into_boxed_str());
-        // Whether it is refused shows later.
+        // A refusal shows later.
         let _ = one.dial(Some(door.id()), by_way_of(from, &listening).await).await;
         crowd.push(one);
     };
@@ -173,6 +173,6 @@ async fn a_trusted_node_comes_through_and_stays_when_strangers_at_many_addresses
     assert_eq!(answer.expect("an answer"), b"hi");
     let lost = std::iter::from_fn(|| events.try_recv().ok()).any(|event| event == PeerEvent::Disconnected(trusted));
     assert!(!lost, "its connection stood all the time");
-    // Who is ended for another is connected a moment longer.
+    // A displaced connection is open for a moment longer.
     until("no more are there than have places", || door.network().peers().len() <= PLACES).await;
 }
