@@ -1,15 +1,15 @@
 //! Simulations: the real layers of many nodes in one process, over the simulated network, in virtual time.
 //!
-//! **Inputs**: scenario files and seeds. **Outputs**: a trace of what the nodes decided, and which invariants held. The
-//! same scenario and seed give the same trace. Beside that, [`swarm`]: real nodes over libp2p, measured.
+//! **Inputs**: scenario files and seeds. **Outputs**: a trace of the nodes' decisions, and the broken invariants. The same scenario
+//! and seed give the same trace. Also [`swarm`]: measurements of real nodes over libp2p.
 //!
 //! **Never knows**, outside `swarm`: real clocks, sockets, disks.
 
 pub mod adversary;
-pub mod by_hand;
 pub mod invariant;
 pub mod mesh;
 pub mod program;
+pub mod raw_stream;
 pub mod run;
 pub mod scenario;
 pub mod swarm;
@@ -17,9 +17,9 @@ pub mod trace;
 
 pub use scenario::Scenario;
 
-/// The network that everything here belongs to.
+/// The name of the simulated network.
 pub const NETWORK: &str = "althing";
-/// What time it is when a simulation begins.
+/// The time of day at which a simulation begins.
 pub const NOW_MS: u64 = 1_700_000_000_000;
 
 /// The key of a number.
@@ -32,7 +32,7 @@ pub fn key(number: u32) -> althing_protocol::SecretKey {
     althing_protocol::SecretKey::from_seed(&seed)
 }
 
-/// Random bytes that are the same in every run.
+/// Random bytes from a seed, the same in every run.
 #[must_use]
 pub fn entropy(seed: u64) -> althing_communication::Entropy {
     use rand::{RngCore as _, SeedableRng as _};

@@ -52,7 +52,7 @@ enum Command {
         /// How many
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(3..=300))]
         nodes: u16,
-        /// How many things are said and looked for
+        /// How many rounds of storing and searching
         #[arg(long, default_value_t = 100)]
         rounds: u16,
         /// Where to write the report as JSON; without it, it is printed
@@ -61,17 +61,17 @@ enum Command {
         /// Where to write a plot (SVG)
         #[arg(long)]
         plot: Option<PathBuf>,
-        /// Only these, in this process
+        /// Only this kind, in this process
         #[arg(long, hide = true)]
         only: Option<Only>,
     },
-    /// Compares a trace with what the scenario decides now: shows the first line that differs
+    /// Compares a trace with that of a new run, and shows the first line that differs
     Diff {
         /// The scenario file
         file: PathBuf,
         /// The trace of `althing-sim replay`
         trace: PathBuf,
-        /// The seed; that which the trace names, where none is given
+        /// The seed; by default that of the trace
         #[arg(long)]
         seed: Option<u64>,
     },
@@ -100,7 +100,7 @@ fn write_line(text: std::fmt::Arguments<'_>) {
 }
 
 fn main() -> ExitCode {
-    match obey(Args::parse().command) {
+    match execute(Args::parse().command) {
         Ok(code) => code,
         Err(message) => {
             eprintln!("althing-sim: {message}");
@@ -109,7 +109,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn obey(command: Command) -> Result<ExitCode, String> {
+fn execute(command: Command) -> Result<ExitCode, String> {
     match command {
         Command::Run { files, seed, json } => run_all(&files, seed, json),
         Command::Replay { file, seed, output } => {
@@ -151,9 +151,9 @@ fn obey(command: Command) -> Result<ExitCode, String> {
     }
 }
 
-/// Bytes of a trace that is read: an hour of the largest scenario has a tenth of it.
+/// Bytes of a trace file: an hour of the largest scenario has a tenth of it.
 const TRACE_BYTES_MAX: u64 = 1 << 30;
-/// How a trace begins that was written to a file.
+/// The first line of a trace file.
 const SEED: &str = "# seed ";
 
 /// The seed that a trace names, and the trace.
@@ -162,7 +162,7 @@ fn seed_of(text: &str) -> (Option<u64>, &str) {
     named.map_or((None, text), |(seed, trace)| (seed.trim().parse().ok(), trace))
 }
 
-/// Each kind in a process of its own, one after the other.
+/// Measures each kind in a process of its own, one after another.
 fn compare(size: Size, output: Option<&Path>, plot: Option<&Path>) -> Result<ExitCode, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let measure = |only: &str| -> Result<Measured, String> {
@@ -263,7 +263,7 @@ fn people(file: &Path, outcome: &Outcome) {
     }
 }
 
-/// Shows where two traces part.
+/// Shows where two traces diverge.
 fn diff(kept: &str, now: &str) -> ExitCode {
     let (mut kept, mut now) = (kept.lines(), now.lines());
     let mut number = 1;

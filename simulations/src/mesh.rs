@@ -1,5 +1,4 @@
-//! Whole nodes over the simulated network, put together as the program puts its own together, with agents that do as they
-//! are told.
+//! Whole nodes over the simulated network, assembled as the program assembles its own, with scripted agents.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -36,7 +35,7 @@ use tokio::task::AbortHandle;
 
 use crate::{NETWORK, NOW_MS, entropy, key};
 
-/// Does what its message says: `stuck` for ever, `ask` once, `pieces` of an artifact, or an echo.
+/// Acts on its message: `stuck` never ends, `ask` asks back, `pieces` makes an artifact in pieces, other texts are echoed.
 struct Actor;
 
 impl Agent for Actor {
@@ -63,7 +62,7 @@ impl Agent for Actor {
 
 pub use althing_node::FAMILIES;
 
-/// What a node's disk holds.
+/// An empty disk.
 #[must_use]
 pub fn store() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(&FAMILIES))
@@ -72,7 +71,7 @@ pub fn store() -> Arc<MemoryStore> {
 /// A whole node, until it is dropped.
 pub struct Node {
     node: Arc<althing_node::Node>,
-    /// Whose it is, with the keys that come next.
+    /// Its owner, with that one's next keys.
     pub owner: Owner,
     told: watch::Sender<althing_node::Owner>,
     kept: AbortHandle,
@@ -104,22 +103,22 @@ pub fn file(name: &str, about: &str, skill: &str, action: &str, target: &str) ->
     AgentFile::parse(&yaml).expect("an agent file")
 }
 
-/// Whose agents and nodes some are.
+/// An owner of agents and nodes.
 #[derive(Clone)]
 pub struct Owner {
-    /// What became of its keys.
+    /// Its key log.
     pub log: KeyLog,
-    /// The one that speaks for it.
+    /// Its current key.
     pub key: SecretKey,
 }
 
-/// The keys that owners take next are of these numbers.
+/// The numbers of owners' next keys begin here.
 const NEXT: u32 = 800_000;
-/// A day: longer than any clock is wrong.
+/// A day: longer than any clock skew.
 const DAY_MS: u64 = 86_400_000;
 
 impl Owner {
-    /// With its first key, which it has had for a day.
+    /// An owner with its first key, a day old.
     #[must_use]
     pub fn new(key: SecretKey) -> Owner {
         let next = [crate::key(NEXT).public(), crate::key(NEXT + 1).public()];
@@ -133,32 +132,31 @@ impl Owner {
         self.log.publisher()
     }
 
-    /// What a node is told of it.
-    fn told(&self) -> althing_node::Owner {
+    /// The same as the node takes it.
+    fn to_node_owner(&self) -> althing_node::Owner {
         althing_node::Owner::new(self.key.clone(), self.log.clone())
     }
 
-    /// The key that the log commits to.
+    /// The next key, to which the log commits.
     fn next(&self, later: u32) -> SecretKey {
         crate::key(NEXT + u32::try_from(self.log.len()).expect("a short log") - 1 + later)
     }
 
-    /// With the next key; the one before is not accepted any more.
+    /// The owner after a rotation to its next key.
     #[must_use]
     pub fn rotated(&self, now_ms: u64) -> Owner {
         let (key, after) = (self.next(0), self.next(2));
         Owner { log: self.log.rotate(&key, after.public(), now_ms, 0).expect("it may"), key }
     }
 
-    /// The end of its log.
+    /// Its log with a revocation.
     #[must_use]
     pub fn revocation(&self, now_ms: u64) -> KeyLog {
         self.log.revoke(&self.next(0), now_ms).expect("it may")
     }
 }
 
-/// An agent with all that proves it: described under `sequence`, granted to `node` from `from_ms` for an hour by
-/// `granter`.
+/// An agent with its evidence: described under `sequence`, and granted to `node` by `granter` from `from_ms` for an hour.
 #[must_use]
 pub fn agent(
     owner: &Owner,
@@ -179,17 +177,17 @@ pub fn agent(
     LocalAgent { verified: Arc::new(verified), description, exposure: Exposure::Public }
 }
 
-/// How a node is put together.
+/// The parts of a node.
 pub struct Setup {
-    /// Its number, which its randomness comes from.
+    /// Its number, the seed of its randomness.
     pub number: u32,
     /// Its key.
     pub key: SecretKey,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
     /// Whom it trusts.
     pub trusted: BTreeSet<CallerId>,
-    /// What answers calls in place of its agents.
+    /// Answers calls in place of its agents.
     pub serves: Option<Arc<dyn Inbound>>,
     /// How L3 behaves.
     pub discovery: DiscoveryConfig,
@@ -197,12 +195,12 @@ pub struct Setup {
     pub clock: WallClock,
     /// Its address on the internet.
     pub ip: Option<IpAddr>,
-    /// How busy it is.
+    /// Its load.
     pub load_permille: Arc<AtomicU16>,
 }
 
 impl Setup {
-    /// The node of a number, of the owner of a number, as nodes are by default.
+    /// A node and owner by their numbers, with defaults.
     #[must_use]
     pub fn new(net: &SimNet, number: u32, owner: u32) -> Setup {
         Setup {
@@ -219,7 +217,7 @@ impl Setup {
     }
 }
 
-/// `owner`'s word that `node` is its own, from `from_ms` for an hour.
+/// A membership of `node`, signed by `owner`, from `from_ms` for an hour.
 #[must_use]
 pub fn membership(owner: &Owner, node: PublicKey, from_ms: u64) -> Arc<OwnerProof> {
     let body = Membership::new(owner.id(), node, from_ms, from_ms + 3_600_000);
@@ -228,12 +226,12 @@ pub fn membership(owner: &Owner, node: PublicKey, from_ms: u64) -> Arc<OwnerProo
 }
 
 impl Node {
-    /// A node with the key `number`, of the owner with the key `owner`, that trusts `trusted`.
+    /// Starts a node with the key `number`, of the owner with the key `owner`, that trusts `trusted`.
     pub async fn start(net: &SimNet, number: u8, owner: u8, trusted: &[CallerId], store: Arc<dyn Store>) -> Node {
         Node::start_serving(net, number, owner, trusted, store, None).await
     }
 
-    /// The same, with calls answered by something else than its agents.
+    /// The same; `serves` answers calls in place of its agents.
     pub async fn start_serving(
         net: &SimNet,
         number: u8,
@@ -249,7 +247,7 @@ impl Node {
         Node::assemble(net, setup, store).await
     }
 
-    /// All layers of a node, as `setup` says.
+    /// Assembles all layers of a node.
     pub async fn assemble(net: &SimNet, setup: Setup, store: Arc<dyn Store>) -> Node {
         let network = net.join_at(setup.key.public(), setup.ip);
         Node::assemble_on(network, setup, store).await
@@ -263,7 +261,7 @@ impl Node {
             batch.put(TRUSTED, id.to_string(), Vec::new());
         }
         store.write(batch, Durability::Buffered).await.expect("the disk takes it");
-        let (told, owners) = watch::channel(owner.told());
+        let (told, owners) = watch::channel(owner.to_node_owner());
         let ports = Ports {
             network,
             store: store.clone(),
@@ -297,7 +295,7 @@ impl Node {
         from.dial(Some(to.local()), to.listening()).await.expect("a connection");
     }
 
-    /// Hosts the agent of a file, for those whom its node trusts; one that it has already goes on.
+    /// Hosts the agent of a file for trusted callers; an agent that it has already is left unchanged.
     pub async fn host(&self, file: &AgentFile) -> AgentId {
         let known = publish::all(self.store.as_ref()).expect("readable");
         if known.iter().any(|added| added.file.name == file.name) {
@@ -306,7 +304,7 @@ impl Node {
         Box::pin(self.agents.add(file.clone(), Path::new("/"), None, true)).await.expect("a native agent")
     }
 
-    /// Hosts the agent of a file for everybody. A message to a task that is worked on is refused, and interrupts nothing.
+    /// Hosts the agent of a file for all callers. A message to a working task is refused, without interrupting it.
     pub async fn host_for_anyone(&self, file: &AgentFile) -> AgentId {
         let id = self.host(file).await;
         self.hosting.add(HostedAgent {
@@ -319,7 +317,7 @@ impl Node {
         id
     }
 
-    /// Describes an agent, perhaps anew.
+    /// Publishes an agent's description under `sequence`.
     pub fn publish(&self, file: &AgentFile, sequence: u64) -> AgentId {
         let local = agent(&self.owner, &self.owner.key, self.id(), file, sequence, self.clock.now_ms());
         let id = local.verified.agent.clone();
@@ -335,18 +333,18 @@ impl Node {
         id
     }
 
-    /// Its owner has another key: it hears so.
+    /// Gives it the owner's new key.
     pub fn rekey(&mut self, owner: Owner) {
-        self.told.send_replace(owner.told());
+        self.told.send_replace(owner.to_node_owner());
         self.owner = owner;
     }
 
-    /// Asks through the whole walk.
+    /// Makes a call through all layers.
     pub async fn ask(&self, agent: &AgentId, operation: Operation, params: Value) -> Result<Reply, OperationError> {
         self.calls.ask(ask(agent, operation, &params)?).await
     }
 
-    /// Asks for one answer.
+    /// Makes a call with one answer.
     pub async fn one(&self, agent: &AgentId, operation: Operation, params: Value) -> Result<Value, OperationError> {
         match self.ask(agent, operation, params).await? {
             Reply::One(body) => Ok(serde_json::from_slice(&body).expect("JSON")),
@@ -354,7 +352,7 @@ impl Node {
         }
     }
 
-    /// Asks for events, and takes all of them.
+    /// Makes a call, and collects its events.
     pub async fn all(
         &self,
         agent: &AgentId,
@@ -369,13 +367,13 @@ impl Node {
         }
     }
 
-    /// Sends a message and gives the task that it comes to.
+    /// Sends a message; gives its task.
     pub async fn send(&self, agent: &AgentId, text: &str) -> Value {
         let sent = self.one(agent, Operation::SendMessage, message(text)).await.expect("an answer");
         sent["task"].clone()
     }
 
-    /// Sends a message and does not wait; gives the task's id.
+    /// Sends a message without waiting for the turn; gives the task's id.
     pub async fn begin(&self, agent: &AgentId, text: &str) -> Value {
         let mut params = message(text);
         params["configuration"] = json!({ "returnImmediately": true });
@@ -384,7 +382,7 @@ impl Node {
     }
 }
 
-/// What runs the agents of a node: they run as they come, since threads that keep deadlines follow no virtual time.
+/// The execution layer of a node, without the scheduler, whose threads do not follow virtual time.
 fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permille: Arc<AtomicU16>) -> Execution {
     let mut builtins = Builtins::new();
     builtins.insert("actor", |_, _| Ok(Arc::new(Actor)));
@@ -403,7 +401,7 @@ fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permill
     Execution { host, kernel: None, memories, agent_caller, busy_permille }
 }
 
-/// A question as the person asks it who sits at a node.
+/// A call on behalf of the local user.
 ///
 /// # Errors
 /// Parameters that break a rule.
@@ -411,7 +409,7 @@ pub fn ask(agent: &AgentId, operation: Operation, params: &Value) -> Result<Call
     ask_as(agent, operation, params, vec![Principal::Local])
 }
 
-/// The same in the name of others.
+/// A call on behalf of other principals.
 ///
 /// # Errors
 /// Parameters that break a rule.
@@ -429,7 +427,7 @@ pub fn ask_as(
 #[must_use]
 pub fn message(text: &str) -> Value {
     static MESSAGES: AtomicU32 = AtomicU32::new(0);
-    // Always of one length, so that what a simulation sends takes as long in each run.
+    // Of constant length, so that runs send the same number of bytes.
     let id = format!("m-{:010}", MESSAGES.fetch_add(1, Ordering::Relaxed));
     json!({ "message": { "messageId": id, "role": "ROLE_USER", "parts": [{ "text": text }] } })
 }

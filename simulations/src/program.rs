@@ -1,5 +1,5 @@
-//! An agent that behaves as a program which speaks A2A does: it makes its tasks itself, may answer without one, refuses
-//! with errors of its own, and hears when a task that waits is cancelled.
+//! A scripted agent that behaves like an A2A program: it creates its tasks itself, may answer without one, refuses with errors of
+//! its own, and is notified when a waiting task is cancelled.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -11,20 +11,20 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-/// What the programs of a test heard, by the text that they were told.
+/// The parameters that the programs of a test received, by the message's text.
 static HEARD: Mutex<BTreeMap<String, Vec<Parameters>>> = Mutex::new(BTreeMap::new());
 
 fn heard() -> MutexGuard<'static, BTreeMap<String, Vec<Parameters>>> {
     HEARD.lock().expect("no holder of what was heard panics")
 }
 
-/// What travelled beside the messages, or the cancellations (`cancel TASK`), of that text, in order.
+/// The parameters of the messages, or of the cancellations (`cancel TASK`), of that text, in order.
 #[must_use]
 pub fn heard_beside(text: &str) -> Vec<Parameters> {
     heard().get(text).cloned().unwrap_or_default()
 }
 
-/// Does what the first word of its message says.
+/// Acts on the first word of its message.
 pub struct Program;
 
 /// Metadata of one member.

@@ -1,8 +1,10 @@
 //! Scenario files: what happens to which nodes, and when. Times are milliseconds of virtual time.
 
 use std::path::Path;
+use std::time::Duration;
 
 use althing_discovery::{Bounds, DiscoveryConfig};
+use althing_simnet::LinkConfig;
 use althing_store::file::{FileError, read_text};
 use serde::Deserialize;
 
@@ -21,9 +23,9 @@ pub struct Scenario {
     pub about: String,
     /// Nodes.
     pub nodes: u32,
-    /// How long it goes on.
+    /// Its duration.
     pub for_ms: u64,
-    /// The seeds that it is run with, unless others are given.
+    /// The seeds that it is run with by default.
     pub seeds: Vec<u64>,
     /// How links behave.
     #[serde(default)]
@@ -31,23 +33,23 @@ pub struct Scenario {
     /// How nodes join.
     #[serde(default)]
     pub join: Join,
-    /// What nodes offer.
+    /// The agents that nodes host.
     #[serde(default)]
     pub agents: Agents,
-    /// What the catalogues of nodes hold.
+    /// The bounds of the nodes' catalogues.
     #[serde(default)]
     pub catalogue: Catalogue,
-    /// Who looks for what.
+    /// The searches.
     #[serde(default)]
     pub finds: Finds,
-    /// Who calls what it finds.
+    /// The calls.
     pub calls: Option<Calls>,
-    /// Nodes that come and go.
+    /// Nodes that crash and restart.
     pub churn: Option<Churn>,
-    /// What happens once.
+    /// Events that happen once.
     #[serde(default)]
-    pub at: Vec<At>,
-    /// Nodes that do not keep to the rules.
+    pub at: Vec<Event>,
+    /// Nodes that break the rules.
     #[serde(default)]
     pub adversary: Vec<AdversaryOf>,
     /// What must hold throughout.
@@ -62,9 +64,9 @@ pub struct Link {
     pub latency_ms: u64,
     /// Added to it, from 0 to this; more than the latency makes streams overtake each other.
     pub jitter_ms: u64,
-    /// Share of segments that are sent again.
+    /// Share of segments that are lost and sent again.
     pub loss: f64,
-    /// What sending again costs.
+    /// The delay of a retransmission.
     pub retransmit_ms: u64,
     /// A connection whose link is cut for this long ends.
     pub dead_after_ms: u64,
@@ -76,13 +78,27 @@ impl Default for Link {
     }
 }
 
+impl Link {
+    /// The configuration of the simulated network.
+    #[must_use]
+    pub fn config(&self) -> LinkConfig {
+        LinkConfig {
+            latency: Duration::from_millis(self.latency_ms),
+            jitter: Duration::from_millis(self.jitter_ms),
+            loss: self.loss,
+            retransmit: Duration::from_millis(self.retransmit_ms),
+            dead_after: Duration::from_millis(self.dead_after_ms),
+        }
+    }
+}
+
 /// `[join]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Join {
     /// Between two that join.
     pub every_ms: u64,
-    /// How many of the first nodes are known to all; each of the others joins through one of them.
+    /// How many of the first nodes are the bootstrap peers of all.
     pub through: u32,
 }
 
@@ -96,9 +112,9 @@ impl Default for Join {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Agents {
-    /// Each how many nodes one hosts an agent.
+    /// One in this many nodes hosts an agent.
     pub each: u32,
-    /// Different capabilities among them.
+    /// Distinct capabilities.
     pub capabilities: u32,
     /// Owners of the nodes, who trust each other.
     pub owners: u32,
@@ -135,11 +151,11 @@ pub struct Finds {
     pub every_ms: u64,
     /// The first.
     pub from_ms: u64,
-    /// How long after a fault everything must be well again.
+    /// How long after a fault searches must succeed again.
     pub healed_after_ms: u64,
-    /// What is looked for, if not anything: a capability.
+    /// The only capability that is searched for, if not all of them.
     pub only: Option<String>,
-    /// Of the finds that had something to find, at least this share must find it; 1 unless adversaries may have some.
+    /// The share of searches with a node to find that must succeed; below 1 only where adversaries may prevent some.
     pub share: f64,
 }
 
@@ -149,7 +165,7 @@ impl Default for Finds {
     }
 }
 
-/// `[calls]`: somebody looks for something and gives it a task; later it asks for that task again.
+/// `[calls]`: a node searches for an agent and gives it a task; later it asks for that task again.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calls {
@@ -161,7 +177,7 @@ pub struct Calls {
     pub again_after_ms: u64,
 }
 
-/// `[churn]`: nodes crash, and come back.
+/// `[churn]`: nodes crash and restart.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Churn {
@@ -171,44 +187,44 @@ pub struct Churn {
     pub until_ms: u64,
     /// Between two crashes.
     pub every_ms: u64,
-    /// A node that crashed is back after this.
+    /// A crashed node restarts after this.
     pub back_after_ms: u64,
 }
 
-/// `[[at]]`: something that happens once.
+/// `[[at]]`: an event that happens once.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct At {
+pub struct Event {
     /// When.
     pub ms: u64,
     /// What.
     #[serde(rename = "do")]
-    pub what: Happening,
+    pub what: EventKind,
     /// Which share of the nodes, or owners, it happens to.
     #[serde(default)]
     pub share: f64,
-    /// By how much, for clocks; milliseconds, behind when negative.
+    /// The skew of clocks, milliseconds; behind when negative.
     #[serde(default)]
     pub skew_ms: i64,
 }
 
-/// What can happen.
+/// The kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Happening {
-    /// Nodes of the share hear none of the others.
+pub enum EventKind {
+    /// Cuts the links between the nodes of the share and the others.
     Partition,
-    /// All links are whole again.
+    /// Restores all links.
     Heal,
-    /// Nodes go without a word.
+    /// Nodes stop without closing their connections.
     Crash,
-    /// All that crashed come back.
+    /// All crashed nodes restart.
     Restart,
-    /// Clocks go wrong.
+    /// Clocks are skewed.
     Skew,
-    /// Owners take their next keys, and all their nodes that are there follow.
+    /// Owners rotate their keys, on all their running nodes.
     Rotate,
-    /// Owners revoke their keys, and one node is told.
+    /// Owners revoke their keys, and one node learns of it.
     Revoke,
 }
 
@@ -216,17 +232,17 @@ pub enum Happening {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdversaryOf {
-    /// Which: the name of its file.
+    /// Its kind: the name of its file.
     pub is: String,
     /// How many.
     pub count: u32,
     /// From when on.
     #[serde(default)]
     pub from_ms: u64,
-    /// How many addresses they have among them; 0: private ones, which nobody counts.
+    /// The number of their addresses; 0: private ones, which have no group.
     #[serde(default)]
     pub addresses: u32,
-    /// In how many networks (/24) those are.
+    /// The number of networks (/24) of those addresses.
     #[serde(default = "one")]
     pub networks: u32,
 }
@@ -242,7 +258,7 @@ pub enum ScenarioError {
         /// Why not.
         reason: FileError,
     },
-    /// It is no scenario.
+    /// It is not a scenario.
     #[error("{path}: {reason}")]
     Parse {
         /// Which file.
@@ -250,7 +266,7 @@ pub enum ScenarioError {
         /// What is wrong.
         reason: Box<toml::de::Error>,
     },
-    /// Something in it makes no sense.
+    /// A value is out of range.
     #[error("{path}: `{field}` {rule}")]
     Rule {
         /// Which file.
@@ -285,13 +301,13 @@ impl Scenario {
     pub fn parse(text: &str, path: &str) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario = toml::from_str(text)
             .map_err(|reason| ScenarioError::Parse { path: path.to_owned(), reason: Box::new(reason) })?;
-        match scenario.wrong() {
+        match scenario.invalid() {
             None => Ok(scenario),
             Some((field, rule)) => Err(ScenarioError::Rule { path: path.to_owned(), field, rule }),
         }
     }
 
-    /// What would begin after the end.
+    /// A field whose event would begin after the end, and its time.
     fn too_late(&self) -> Option<(&'static str, u64)> {
         let at = self.at.iter().map(|at| ("at.ms", at.ms));
         let adversaries = self.adversary.iter().map(|adversary| ("adversary.from_ms", adversary.from_ms));
@@ -301,7 +317,7 @@ impl Scenario {
         all.find(|(_, ms)| *ms >= self.for_ms)
     }
 
-    fn wrong(&self) -> Option<(&'static str, String)> {
+    fn invalid(&self) -> Option<(&'static str, String)> {
         let share = |share: f64| (0.0..=1.0).contains(&share);
         if !(2..=NODES_MAX).contains(&self.nodes) {
             return Some(("nodes", format!("is 2 to {NODES_MAX}")));
@@ -321,8 +337,9 @@ impl Scenario {
         if self.agents.each == 0 || self.agents.capabilities == 0 || self.agents.owners == 0 {
             return Some(("agents", "has `each`, `capabilities` and `owners` of at least 1".to_owned()));
         }
-        let never = [self.churn.as_ref().map(|churn| churn.every_ms), self.calls.as_ref().map(|calls| calls.every_ms)];
-        if self.finds.every_ms == 0 || never.contains(&Some(0)) {
+        let intervals =
+            [self.churn.as_ref().map(|churn| churn.every_ms), self.calls.as_ref().map(|calls| calls.every_ms)];
+        if self.finds.every_ms == 0 || intervals.contains(&Some(0)) {
             return Some(("every_ms", "is at least 1".to_owned()));
         }
         if !share(self.finds.share) {
@@ -338,7 +355,10 @@ impl Scenario {
             return Some(("at.share", "is 0 to 1".to_owned()));
         }
         if let Some((field, ms)) = self.too_late() {
-            return Some((field, format!("is less than `for_ms`, {}, and not {ms}: it would never come", self.for_ms)));
+            return Some((
+                field,
+                format!("is less than `for_ms`, {}, and not {ms}: it would never happen", self.for_ms),
+            ));
         }
         let known = crate::invariant::names();
         if let Some(unknown) = self.invariants.iter().find(|name| !known.contains(&name.as_str())) {
@@ -362,7 +382,7 @@ mod tests {
     const SMALL: &str = "about = \"x\"\nnodes = 2\nfor_ms = 60000\nseeds = [1]\ninvariants = []\njoin.through = 1\n";
 
     #[test]
-    fn a_scenario_that_makes_no_sense_is_refused_with_the_field() {
+    fn an_invalid_scenario_is_refused_with_the_field() {
         assert!(Scenario::parse(SMALL, "x").is_ok());
         for (more, expected) in [
             ("link.loss = 2.0", "link.loss"),

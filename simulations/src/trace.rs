@@ -1,4 +1,4 @@
-//! What the nodes decided, in order, as lines of text: two runs of one seed have the same.
+//! The trace of a run: the decisions of the nodes, in order, as lines of text. Two runs of one seed have the same trace.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,20 +8,20 @@ use tokio::time::Instant;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer};
 
-/// Lines that are kept; the digest is of all of them.
+/// Lines that are kept; the digest covers all lines.
 const LINES_MAX: usize = 2_000_000;
 
-/// A trace that is being written.
+/// Records a trace.
 #[derive(Clone)]
 pub struct Recorder {
     begun: Instant,
     trace: Arc<Mutex<Trace>>,
 }
 
-/// What was decided.
+/// A trace.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
-    /// One line for each decision: milliseconds, then what.
+    /// One line for each decision: milliseconds, then the decision.
     pub lines: Vec<String>,
     /// Lines that were not kept.
     pub more: usize,
@@ -38,7 +38,7 @@ impl Trace {
         }
     }
 
-    /// What two equal traces share.
+    /// The digest, which is equal for equal traces.
     #[must_use]
     pub fn digest(&self) -> String {
         hex(&self.digest)
@@ -56,7 +56,7 @@ impl Trace {
 }
 
 impl Recorder {
-    /// Begins now, in the time of the runtime.
+    /// Starts a trace now, in the time of the runtime.
     #[must_use]
     pub fn begin() -> Recorder {
         Recorder { begun: Instant::now(), trace: Arc::default() }
@@ -68,7 +68,7 @@ impl Recorder {
         self.lock().note(line);
     }
 
-    /// What was written so far.
+    /// The trace so far.
     #[must_use]
     pub fn trace(&self) -> Trace {
         self.lock().clone()
@@ -79,7 +79,7 @@ impl Recorder {
     }
 }
 
-/// The events of the layers are decisions too.
+/// The log events of the layers are decisions, too.
 impl<S: tracing::Subscriber> Layer<S> for Recorder {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let mut line = Line(event.metadata().target().to_owned());

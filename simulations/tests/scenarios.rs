@@ -24,8 +24,12 @@ fn holds(name: &str) {
         assert!(outcome.violations.is_empty(), "{again}\n{:#?}", outcome.violations);
         assert!(outcome.values >= 20, "{name}: only {} values were kept", outcome.values);
         assert!(outcome.findable >= 20, "{name}: only {} finds had something to find", outcome.findable);
-        let calm = outcome.calm_calls.iter().all(|calm| *calm >= 20);
-        assert!(scenario.calls.is_none() || calm, "{name}: nearly all calls were disturbed: {:?}", outcome.calm_calls);
+        let undisturbed = outcome.undisturbed_calls.iter().all(|undisturbed| *undisturbed >= 20);
+        assert!(
+            scenario.calls.is_none() || undisturbed,
+            "{name}: nearly all calls were disturbed: {:?}",
+            outcome.undisturbed_calls
+        );
         let missed = outcome.findable - outcome.found;
         assert!(missed == 0 || scenario.finds.share < 1.0, "{again}: {missed} of {} not found", outcome.findable);
     }

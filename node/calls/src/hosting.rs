@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2a::{SendMessageResponse, StreamResponse, Task, TaskState};
 use althing_communication::{Caller, Entropy, Priority, Trust, WallClock};
-use althing_discovery::Nearness;
+use althing_discovery::Relation;
 use althing_execution::agent::{OwnCard, Parameters};
 use althing_execution::{AgentError, Host};
 use althing_protocol::{AgentId, CallerId, PublisherId};
@@ -18,8 +18,8 @@ use crate::error::OperationError;
 use crate::machine::chain;
 use crate::machine::listing::{Filter, page_token};
 use crate::machine::record::{RECORD_BYTES_MAX, Scope};
+use crate::machine::relation;
 use crate::machine::task::{self, ANSWER_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
-use crate::machine::trust_level;
 use crate::params::Params;
 use crate::request::{CallMetadata, OperationRequest, Reply};
 use crate::tasks::first_response::{FirstResponse, Outcome};
@@ -86,8 +86,8 @@ impl Hosting {
     }
 
     /// How far this node trusts a publisher.
-    pub(crate) fn trust_level(&self, publisher: PublisherId) -> Nearness {
-        trust_level::of_publisher(&self.shared.trust.borrow(), publisher)
+    pub(crate) fn relation(&self, publisher: PublisherId) -> Relation {
+        relation::of_publisher(&self.shared.trust.borrow(), publisher)
     }
 
     /// The owner of this node and the publishers that it trusts, the owner first.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
-use althing_discovery::{Among, Discovery, FindError, Nearness};
+use althing_discovery::{Among, Discovery, FindError, Relation};
 use althing_execution::agent::OwnCard;
 use althing_protocol::{AgentId, PublicKey, PublisherId};
 use althing_store::Store;
@@ -70,10 +70,10 @@ impl Calls {
     /// # Errors
     /// `AGENT_UNKNOWN`, also if the name is ambiguous.
     pub async fn resolve(&self, text: &str, among: Among) -> Result<AgentId, OperationError> {
-        let trust_level = |publisher| self.shared.hosting.trust_level(publisher);
+        let relation = |publisher| self.shared.hosting.relation(publisher);
         let discovery = &self.shared.discovery;
-        let resolved = discovery.resolve(text, among, trust_level);
-        let near = |id: &AgentId| trust_level(id.publisher()) != Nearness::Stranger;
+        let resolved = discovery.resolve(text, among, relation);
+        let near = |id: &AgentId| relation(id.publisher()) != Relation::Stranger;
         let settled = text.starts_with("urn:")
             || matches!(&resolved, Err(FindError::Ambiguous { .. }))
             || resolved.as_ref().is_ok_and(near);
@@ -107,8 +107,8 @@ impl Calls {
         AgentId::new(self.shared.me.owner?, name).ok()
     }
 
-    pub(crate) fn trust_level(&self, publisher: PublisherId) -> Nearness {
-        self.shared.hosting.trust_level(publisher)
+    pub(crate) fn relation(&self, publisher: PublisherId) -> Relation {
+        self.shared.hosting.relation(publisher)
     }
 
     pub(crate) fn new_id(&self) -> String {

@@ -123,7 +123,7 @@ impl Node {
     /// its own network; nobody on the internet has tried), `blocked` (not even from there) or `unknown` (nobody has tried).
     #[must_use]
     pub fn reach(&self) -> &'static str {
-        let verdict = self.communication.reach();
+        let verdict = self.communication.reachability();
         match &verdict {
             verdict if verdict.from_internet => "internet",
             verdict if verdict.hidden && !self.communication.network().relays().is_empty() => "relayed",

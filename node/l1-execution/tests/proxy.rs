@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use a2a::{Message, Part, Role};
 use althing_execution::agent::Parameters;
 use althing_execution::memory::Embedder;
-use althing_execution::model::{Model, Secrets};
+use althing_execution::model::Model;
+use althing_execution::secrets::SecretLookup;
 use althing_execution::tools::{ContractGate, Tools};
 use althing_execution::{Agent as _, Output, SystemCalls, Turn};
 use althing_protocol::Contract;
@@ -47,7 +48,7 @@ async fn ask_model(url: &str) {
     let runtime = RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints: vec![endpoint], temperature: None };
     let contract = json!({ "class": { "latency": "srt" }, "security": { "secrets": ["KEY"] } });
     let contract = Contract::from_value(&contract).expect("a contract");
-    let secrets: Secrets = Arc::new(|_| Ok(Some(SECRET.to_owned())));
+    let secrets: SecretLookup = Arc::new(|_| Ok(Some(SECRET.to_owned())));
     let tools = Tools::new("agent", BTreeMap::new(), Arc::new(ContractGate::new(Vec::new())));
     let calls = SystemCalls { tools: Arc::new(tools), memory: None, budget: Arc::default() };
     let model = Model::new(&runtime, &contract, &secrets, calls).expect("a model");

@@ -3,29 +3,29 @@
 use std::time::Duration;
 
 use crate::machine::frame_budget::FrameLimits;
-use crate::places::StreamLimits;
+use crate::stream_slots::StreamLimits;
 
 /// How L2 behaves.
 #[derive(Debug, Clone)]
 pub struct CommunicationConfig {
     /// The network's name: nodes of another name refuse each other's streams.
     pub network: String,
-    /// Streams that one peer may have open towards us, and we towards it; beyond, ours queue and theirs are closed.
+    /// Streams that one peer may have open to this node, and this node to it; of more, ours queue and theirs are closed.
     /// Half of what yamux allows on a connection.
     pub streams_per_peer_max: usize,
-    /// Streams that all peers together may have open towards us; of one too many, that of a farther peer goes, or that of who
-    /// has most.
+    /// Streams that all peers together may have open to this node; beyond, the stream of a less trusted peer, or of the
+    /// one with most streams, is closed.
     pub streams_max: usize,
     /// Streams to one peer and protocol that are kept open for the next call.
     pub idle_streams_max: usize,
-    /// Requests a second of each peer that is not trusted, and twice as many at once; more wait. 0: any number. Where
-    /// nobody has said whom this node trusts ([`crate::Communication::trusts`]), nobody waits.
+    /// Requests a second of each stranger, with bursts of twice as many; more are delayed. 0: no limit. Before
+    /// [`crate::Communication::trusts`] is called nobody is a stranger.
     pub stranger_rate: u32,
-    /// Bytes of frames that are not finished yet; a frame up to 4 KiB is not counted.
+    /// Bytes of incomplete frames; a frame up to 4 KiB is not counted.
     pub frame_bytes: FrameLimits,
     /// A stream without a call is closed after this.
     pub idle_timeout: Duration,
-    /// One of a stranger's after this: longer than nodes keep a stream that they do not use.
+    /// A stranger's after this, which is longer than nodes keep idle streams open.
     pub stranger_idle_timeout: Duration,
     /// A peer must open a stream, answer its opening and finish a frame that it began within this.
     pub frame_timeout: Duration,
@@ -51,7 +51,7 @@ impl Default for CommunicationConfig {
 }
 
 impl CommunicationConfig {
-    /// The limits of all protocols that bring none of their own.
+    /// The limits that protocols without limits of their own share.
     pub(crate) fn common_limits(&self) -> StreamLimits {
         StreamLimits {
             per_peer_max: self.streams_per_peer_max,

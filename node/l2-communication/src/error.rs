@@ -22,11 +22,11 @@ pub enum StreamError {
         /// Allowed.
         max: usize,
     },
-    /// The peer did not do its part in time.
+    /// The peer did not act in time.
     #[error("the peer did not {0} in time")]
     Slow(&'static str),
-    /// Too many streams are open, or too many frames begun: this one made room.
-    #[error("too many streams or frames are open here, and others have more claim to the room; try again")]
+    /// Too many streams are open, or too many frames incomplete: this one was displaced.
+    #[error("displaced: too many streams or frames are open here, and others have priority; try again")]
     Displaced,
     /// The opening was refused.
     #[error(transparent)]
@@ -34,8 +34,8 @@ pub enum StreamError {
     /// A frame was refused.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// A frame came that has no place there.
-    #[error("the peer sent a {0} frame where none belongs")]
+    /// A frame came that is not allowed there.
+    #[error("the peer sent an unexpected {0} frame")]
     Unexpected(&'static str),
 }
 

@@ -1,5 +1,5 @@
-//! The bytes of frames that are not finished yet: what [`machine::frame_budget`](crate::machine::frame_budget) decides, for the
-//! streams that wait for it.
+//! Bytes of incomplete frames: carries out what [`machine::frame_budget`](crate::machine::frame_budget) decides, for streams that
+//! wait for their grant.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,13 +10,13 @@ use tokio::time::{Instant, timeout};
 
 use crate::error::StreamError;
 use crate::machine::frame_budget::{Effect, FrameBudget, FrameId, FrameLimits, Input, PATIENCE};
-use crate::machine::nearness::Holder;
+use crate::machine::trust_level::Holder;
 
-/// What becomes of a frame.
+/// The state of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    Waits,
-    Reads,
+enum Grant {
+    Waiting,
+    Granted,
     Ended,
 }
 
@@ -28,38 +28,38 @@ pub(crate) struct Frames {
 
 struct State {
     budget: FrameBudget,
-    turns: BTreeMap<FrameId, watch::Sender<Turn>>,
+    grants: BTreeMap<FrameId, watch::Sender<Grant>>,
     next: FrameId,
 }
 
-/// The bytes of one frame; free again when it is dropped.
+/// The bytes of one frame, which dropping it frees.
 pub(crate) struct Reserved {
     frames: Arc<Frames>,
     frame: FrameId,
-    turn: watch::Receiver<Turn>,
+    grant: watch::Receiver<Grant>,
 }
 
 impl Frames {
     pub fn new(limits: FrameLimits) -> Frames {
-        let state = State { budget: FrameBudget::new(limits), turns: BTreeMap::new(), next: 0 };
+        let state = State { budget: FrameBudget::new(limits), grants: BTreeMap::new(), next: 0 };
         Frames { begun: Instant::now(), state: Mutex::new(state) }
     }
 
-    /// A frame of so many bytes is announced.
+    /// Asks for the bytes of an announced frame.
     pub fn reserve(self: &Arc<Frames>, holder: Holder, bytes: usize) -> Reserved {
-        let (turn, told) = watch::channel(Turn::Waits);
+        let (grant, changes) = watch::channel(Grant::Waiting);
         let frame = {
             let mut state = self.lock();
             let frame = state.next;
             state.next += 1;
-            state.turns.insert(frame, turn);
+            state.grants.insert(frame, grant);
             state.step(Input::Announced { frame, holder, bytes, now: self.now() });
             frame
         };
-        Reserved { frames: self.clone(), frame, turn: told }
+        Reserved { frames: self.clone(), frame, grant: changes }
     }
 
-    /// Bytes that may be read of frames that are not handed on yet.
+    /// Granted bytes of frames that are not handed on yet.
     pub fn held(&self) -> usize {
         self.lock().budget.held()
     }
@@ -76,12 +76,12 @@ impl Frames {
 impl State {
     fn step(&mut self, input: Input) {
         for effect in self.budget.step(input) {
-            let (frame, turn) = match effect {
-                Effect::Grant { frame } => (frame, Turn::Reads),
-                Effect::End { frame } => (frame, Turn::Ended),
+            let (frame, grant) = match effect {
+                Effect::Grant { frame } => (frame, Grant::Granted),
+                Effect::End { frame } => (frame, Grant::Ended),
             };
-            if let Some(told) = self.turns.get(&frame) {
-                told.send_replace(turn);
+            if let Some(waiting) = self.grants.get(&frame) {
+                waiting.send_replace(grant);
             }
         }
     }
@@ -91,9 +91,9 @@ impl Reserved {
     /// Waits until the frame's bytes may be read. Cancel-safe.
     pub async fn granted(&mut self) -> Result<(), StreamError> {
         loop {
-            let decided = timeout(PATIENCE, self.turn.wait_for(|turn| *turn != Turn::Waits)).await;
+            let decided = timeout(PATIENCE, self.grant.wait_for(|grant| *grant != Grant::Waiting)).await;
             match decided {
-                Ok(Ok(turn)) if *turn == Turn::Reads => return Ok(()),
+                Ok(Ok(grant)) if *grant == Grant::Granted => return Ok(()),
                 Ok(_) => return Err(StreamError::Displaced),
                 Err(_) => {
                     let input = Input::Pressed { frame: self.frame, now: self.frames.now() };
@@ -103,10 +103,10 @@ impl Reserved {
         }
     }
 
-    /// Waits until it is ended for another.
+    /// Waits until another frame displaces it.
     pub async fn ended(&mut self) {
-        // An error would mean that its budget is gone, which it holds itself.
-        let _ = self.turn.wait_for(|turn| *turn == Turn::Ended).await;
+        // No error: the sender lives in the budget, which `frames` keeps alive.
+        let _ = self.grant.wait_for(|grant| *grant == Grant::Ended).await;
     }
 }
 
@@ -114,7 +114,7 @@ impl Drop for Reserved {
     fn drop(&mut self) {
         let now = self.frames.now();
         let mut state = self.frames.lock();
-        state.turns.remove(&self.frame);
+        state.grants.remove(&self.frame);
         state.step(Input::Done { frame: self.frame, now });
     }
 }

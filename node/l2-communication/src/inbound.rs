@@ -1,4 +1,4 @@
-//! The receiving side: streams that peers open, their frames verified, their calls handed to [`Inbound`].
+//! The receiving side: accepts streams, verifies their frames, and hands their calls to [`Inbound`].
 
 use std::sync::Arc;
 
@@ -7,56 +7,57 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
-use crate::caller::Caller;
 use crate::error::StreamError;
 use crate::keys::{self, KEYS};
 use crate::lanes::Priority;
-use crate::machine::nearness::Holder;
+use crate::machine::caller::Caller;
+use crate::machine::trust_level::Holder;
 use crate::network::{BoxedStream, Incoming};
-use crate::places::StreamPlace;
-use crate::service::{Request, Shared};
+use crate::request::{Request, kind_name};
+use crate::shared::Shared;
 use crate::signed::SignedStream;
+use crate::stream_slots::StreamSlot;
 
-/// What a call comes to.
+/// The answer to a call.
 pub enum Answer {
-    /// One body, and the call is over.
+    /// One body, which ends the call.
     Response(Vec<u8>),
-    /// A body that says why not.
+    /// The body of an error frame.
     Error(Vec<u8>),
-    /// Bodies as they come; the first `Err` ends the call. The next one is asked for when the one before was taken.
+    /// A stream of bodies; the first `Err` ends the call. The next one is polled when the one before was sent.
     Events(BoxStream<'static, Result<Vec<u8>, Vec<u8>>>),
 }
 
-/// Who gets the verified calls of a protocol. When the caller goes away the future, or the stream of the answer, is
-/// dropped.
+/// Serves the verified calls of a protocol. When the caller disconnects or cancels, the future, or the stream of the answer,
+/// is dropped.
 pub trait Inbound: Send + Sync + 'static {
     /// Answers one call.
     fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer>;
 
-    /// How soon the answer to it is wanted.
+    /// The priority of sending the answer.
     fn priority(&self, _request: &Request) -> Priority {
         Priority::default()
     }
 }
 
-/// Accepts streams until the network ends. Only spawns: an accept loop that waits loses streams silently.
+/// Accepts streams until the network ends. The loop only spawns: one that waited would lose streams silently.
 pub(crate) async fn accept(shared: Arc<Shared>, protocol: &'static str, mut incoming: Incoming, to: Arc<dyn Inbound>) {
     while let Some((peer, raw)) = incoming.recv().await {
         let (shared, to) = (shared.clone(), to.clone());
         tokio::spawn(async move {
-            let Some(place) = shared.admit(peer, protocol).await else {
+            let Some(slot) = shared.admit(peer, protocol).await else {
                 shared.refuse(peer, protocol, &"it has too many streams open");
                 return;
             };
             let served = tokio::select! {
                 biased;
-                () = place.ended() => Err(StreamError::Displaced),
-                served = serve(&shared, protocol, peer, raw, to, &place) => served,
+                () = slot.ended() => Err(StreamError::Displaced),
+                served = serve(&shared, protocol, peer, raw, to, &slot) => served,
             };
             match served {
                 Ok(()) | Err(StreamError::Closed) => {}
                 Err(StreamError::Io(reason)) => tracing::debug!(%peer, protocol, %reason, "stream broke"),
-                // That others need the room is no offence.
+                // Making room for others is not the peer's fault.
                 Err(StreamError::Displaced) => tracing::debug!(%peer, protocol, "stream ended for another"),
                 Err(reason) => shared.refuse(peer, protocol, &reason),
             }
@@ -70,9 +71,9 @@ async fn serve(
     peer: PublicKey,
     raw: BoxedStream,
     to: Arc<dyn Inbound>,
-    place: &StreamPlace,
+    slot: &StreamSlot,
 ) -> Result<(), StreamError> {
-    // What opening takes is larger than what serving takes, and over soon: it is not to be kept as long as that.
+    // Boxed: the future that opens a stream is larger than the one that serves it, and short-lived.
     let (mut stream, hello) = Box::pin(SignedStream::accept(raw, shared.opening(protocol, peer))).await?;
     let membership = shared.note_owner(peer, &hello);
     if let Some(shown) = &membership
@@ -81,24 +82,24 @@ async fn serve(
         Box::pin(keys::ensure(shared, peer, shown)).await;
     }
     let caller = || Caller { node: peer, owner: membership.as_ref().and_then(|shown| shared.owner_by(shown)) };
-    let mut nearness = shared.nearness(&caller());
-    if !place.proven(nearness) {
+    let mut trust = shared.trust_level(&caller());
+    if !slot.proven(trust) {
         return Err(StreamError::Displaced);
     }
     loop {
-        stream.regard(nearness);
-        let idle = shared.idle_timeout(nearness);
+        stream.set_trust(trust);
+        let idle = shared.idle_timeout(trust);
         let Some((frame, reserved)) = stream.receive_within(idle).await? else { return Ok(()) };
         if frame.kind != FrameKind::Request {
-            return Err(StreamError::Unexpected(name(frame.kind)));
+            return Err(StreamError::Unexpected(kind_name(frame.kind)));
         }
-        // Looked at with each call: a stream may outlive what was shown when it was opened.
+        // Checked for each call: a stream may outlive the membership that was shown when it was opened.
         let caller = caller();
-        nearness = shared.nearness(&caller);
-        // Nothing more is read of this stream meanwhile.
-        shared.pace(&caller).await;
-        place.busy(nearness);
-        let holder = Holder { peer, nearness, origin: shared.network.origin(peer) };
+        trust = shared.trust_level(&caller);
+        // The stream is not read meanwhile.
+        shared.throttle(&caller).await;
+        slot.busy(trust);
+        let holder = Holder { peer, trust, origin: shared.network.origin(peer) };
         let request = Request { holder: Some(holder), ..Request::from_frame(frame) };
         let priority = to.priority(&request);
         let answering = to.call(caller, request);
@@ -106,11 +107,11 @@ async fn serve(
         if !answer(&mut stream, answering, priority).await? {
             return Ok(());
         }
-        place.idle();
+        slot.idle();
     }
 }
 
-/// Runs one call and sends what it comes to. False when the caller cancelled it: the stream is over.
+/// Awaits the answer to one call and sends it. False when the caller cancelled the call, which ends the stream.
 async fn answer(
     stream: &mut SignedStream,
     answering: BoxFuture<'static, Answer>,
@@ -140,23 +141,12 @@ async fn answer(
     Ok(true)
 }
 
-/// The caller spoke, or left, while its call was being answered.
+/// The caller sent a frame, or closed the stream, while its call was being answered.
 fn cancelled(interrupted: Result<Frame, StreamError>) -> Result<bool, StreamError> {
     match interrupted {
         Ok(frame) if frame.kind == FrameKind::Cancel => Ok(false),
-        Ok(frame) => Err(StreamError::Unexpected(name(frame.kind))),
+        Ok(frame) => Err(StreamError::Unexpected(kind_name(frame.kind))),
         Err(StreamError::Closed) => Ok(false),
         Err(reason) => Err(reason),
-    }
-}
-
-pub(crate) fn name(kind: FrameKind) -> &'static str {
-    match kind {
-        FrameKind::Request => "request",
-        FrameKind::Response => "response",
-        FrameKind::Event => "event",
-        FrameKind::End => "end",
-        FrameKind::Error => "error",
-        FrameKind::Cancel => "cancel",
     }
 }

@@ -1,5 +1,5 @@
-//! Who may write next towards one peer: all streams to it share one connection, and what was handed to that cannot be
-//! overtaken. So little is handed to it at once where somebody more urgent may come.
+//! Lanes: the priority queues of the frames to one peer. All streams to it share one connection, whose queue is first in, first
+//! out; so only few bytes are handed to it at a time, and a more urgent frame overtakes the rest.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Context;
@@ -9,25 +9,25 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::machine::bandwidth::BandwidthEstimator;
 use crate::network::BoxedStream;
-use crate::pace::Pace;
 
-/// How soon a frame is wanted.
+/// The priority of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Priority {
-    /// Hard real-time: waits for nobody.
+    /// Hard real-time: never waits.
     Urgent,
-    /// Somebody waits for it.
+    /// Somebody waits for the answer.
     #[default]
     Interactive,
-    /// Delay-tolerant: takes what is left over.
+    /// Delay-tolerant: uses the bandwidth that is left over.
     Bulk,
 }
 
-/// What is handed to a connection at once, bytes: as much as yamux puts into one of its frames.
+/// Bytes handed to a connection at once: as many as yamux puts into one of its frames.
 const CHUNK: usize = 16 << 10;
-/// Bytes that wait in the connection before somebody's next chunk must wait: on a link of 1 MB/s, an urgent frame is
-/// held up by 16 ms of delay-tolerant bytes, or 256 ms of others, and by what the kernel and the link hold.
+/// The backlog of the connection above which a frame's next chunk waits: on a link of 1 MB/s, an urgent frame is delayed by
+/// 16 ms of delay-tolerant bytes, or 256 ms of interactive ones, and by what the kernel and the link have queued.
 const fn room(priority: Priority) -> Option<usize> {
     match priority {
         Priority::Urgent => None,
@@ -35,20 +35,21 @@ const fn room(priority: Priority) -> Option<usize> {
         Priority::Bulk => Some(16 << 10),
     }
 }
-/// How long a chunk waits for those before it. A peer that stops reading one stream holds up its others by no more, and
-/// delay-tolerant frames are never starved: a chunk in that time goes out, which is 160 kB/s, and finishes the longest
-/// frame before whoever waits for its end loses patience.
+/// How long a chunk waits for more urgent ones. A peer that stops reading one stream delays its others by no more, and
+/// delay-tolerant frames do not starve: one chunk is sent in that time, which is 160 kB/s, and completes the longest frame
+/// before its receiver's timeout.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The streams that write to one peer.
+/// The priority queues of one peer.
 pub(crate) struct Lanes {
     /// Frames that are being written, by priority.
     writing: Mutex<[usize; 3]>,
-    /// One of them was written.
+    /// Notified when one of them was written.
     written: Notify,
-    /// Delay-tolerant frames go one after another.
+    /// Held by the delay-tolerant frame that is being written: they go one after another.
     bulk: Arc<Semaphore>,
-    pace: Mutex<Pace>,
+    bandwidth: Mutex<BandwidthEstimator>,
+    begun: Instant,
 }
 
 impl Default for Lanes {
@@ -57,7 +58,8 @@ impl Default for Lanes {
             writing: Mutex::default(),
             written: Notify::new(),
             bulk: Arc::new(Semaphore::new(1)),
-            pace: Mutex::default(),
+            bandwidth: Mutex::default(),
+            begun: Instant::now(),
         }
     }
 }
@@ -73,7 +75,7 @@ impl Drop for Writing<'_> {
 }
 
 impl Lanes {
-    /// Waits until a frame may begin: delay-tolerant ones go one after another, so that each that began is soon done.
+    /// Waits until a frame may begin: delay-tolerant ones go one after another, so that each one is soon complete.
     pub async fn queue(self: &Arc<Lanes>, priority: Priority) -> Option<OwnedSemaphorePermit> {
         match priority {
             Priority::Bulk => self.bulk.clone().acquire_owned().await.ok(),
@@ -81,7 +83,7 @@ impl Lanes {
         }
     }
 
-    /// Writes a frame, and hands it on.
+    /// Writes a frame and flushes it.
     pub async fn write(
         &self,
         raw: &mut BoxedStream,
@@ -92,7 +94,7 @@ impl Lanes {
         self.lock()[priority as usize] += 1;
         let _writing = Writing(self, priority);
         if priority != Priority::Bulk {
-            self.pace().beside(Instant::now());
+            self.bandwidth().on_other(self.begun.elapsed());
         }
         for chunk in bytes.chunks(CHUNK) {
             let Some(below) = room(priority) else {
@@ -102,7 +104,7 @@ impl Lanes {
             let waited = self.wait(raw, priority, below).await;
             {
                 let mut putting = std::pin::pin!(put(raw, chunk));
-                // Who cannot write does not keep others from it.
+                // A frame that its peer does not read stops holding the bulk permit.
                 match timeout(PATIENCE, &mut putting).await {
                     Ok(done) => done?,
                     Err(_) => {
@@ -112,22 +114,22 @@ impl Lanes {
                 }
             }
             if priority == Priority::Bulk {
-                self.pace().wrote(chunk.len(), waited, raw.sent(), Instant::now());
+                self.bandwidth().on_written(chunk.len(), waited, raw.sent(), self.begun.elapsed());
             }
         }
         drop(turn);
         Ok(())
     }
 
-    /// Waits for those before it, and for room; no longer than its patience. True when there was no room at first.
+    /// Waits for more urgent frames, and for room, up to [`PATIENCE`]. True when there was no room at first.
     async fn wait(&self, raw: &mut BoxedStream, priority: Priority, below: usize) -> bool {
         let (mut waited, until) = (false, Instant::now() + PATIENCE);
-        let next = if priority == Priority::Bulk { self.pace().next(Instant::now()) } else { None };
+        let next = if priority == Priority::Bulk { self.bandwidth().next(self.begun.elapsed()) } else { None };
         if let Some(next) = next {
-            tokio::time::sleep_until(next.min(until)).await;
+            tokio::time::sleep_until((self.begun + next).min(until)).await;
         }
         let before = async {
-            self.nobody_before(priority).await;
+            self.more_urgent_written(priority).await;
             let room = |cx: &mut Context<'_>| {
                 let room = raw.poll_room(cx, below);
                 waited |= room.is_pending();
@@ -135,16 +137,16 @@ impl Lanes {
             };
             std::future::poll_fn(room).await;
         };
-        // Whose time is over goes all the same.
+        // After that time the chunk is written regardless.
         let _ = timeout_at(until, before).await;
         waited
     }
 
     /// Waits until nothing more urgent is being written.
-    async fn nobody_before(&self, priority: Priority) {
+    async fn more_urgent_written(&self, priority: Priority) {
         loop {
             let mut written = std::pin::pin!(self.written.notified());
-            // Told of what happens from here on, before looking.
+            // Registered before the check, so that no notification is missed.
             written.as_mut().enable();
             if self.lock()[..priority as usize].iter().all(|writing| *writing == 0) {
                 return;
@@ -153,8 +155,8 @@ impl Lanes {
         }
     }
 
-    fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().expect("no holder of the pace panics")
+    fn bandwidth(&self) -> MutexGuard<'_, BandwidthEstimator> {
+        self.bandwidth.lock().expect("no holder of the bandwidth panics")
     }
 
     fn lock(&self) -> MutexGuard<'_, [usize; 3]> {
@@ -178,7 +180,7 @@ mod tests {
     use super::*;
     use crate::network::RawStream;
 
-    /// A connection that takes a chunk only when the test says so, and notes whose it was.
+    /// A connection that sends a chunk only when the test calls `carry`, and records whose it was.
     #[derive(Default)]
     struct Link {
         queued: Vec<u8>,
@@ -254,7 +256,7 @@ mod tests {
         all.iter().position(|byte| *byte == of).expect("it was written") / CHUNK
     }
 
-    // T8 (requirements): a long delay-tolerant frame is overtaken within the room that is left to it.
+    // T8 (requirements): an urgent frame overtakes a long delay-tolerant one after the backlog allowed to that.
     #[tokio::test(start_paused = true)]
     async fn an_urgent_frame_overtakes_bulk() {
         let (lanes, on) = (Arc::<Lanes>::default(), On(Arc::default()));
@@ -276,7 +278,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bulk_waits_while_others_write_and_is_never_starved() {
         let (lanes, on) = (Arc::<Lanes>::default(), On(Arc::default()));
-        // Fills what room there is for it, and then waits in the middle of a frame.
+        // Fills the room that interactive frames have, and then waits in the middle of a frame.
         let interactive = frame(&lanes, &on, b'i', 64, Priority::Interactive);
         settle().await;
         let bulk = frame(&lanes, &on, b'b', 1, Priority::Bulk);
@@ -294,11 +296,11 @@ mod tests {
         }
     }
 
-    /// Room in the connection is not enough: what is more urgent may come to it at any moment.
+    /// Room in the connection is not enough: more urgent chunks may be written at any moment.
     #[tokio::test(start_paused = true)]
     async fn bulk_waits_for_a_frame_that_is_being_written_although_there_is_room() {
         let lanes = Arc::<Lanes>::default();
-        // Its peer takes nothing of it just now.
+        // The peer reads nothing of it.
         let (mut stuck, _unread): (BoxedStream, _) = {
             let (mine, theirs) = tokio::io::duplex(1);
             (Box::new(mine), theirs)
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_cannot_write_keeps_nobody_from_it() {
+    async fn a_stream_that_is_not_read_does_not_block_others() {
         let lanes = Arc::<Lanes>::default();
         // A peer that reads nothing of one stream.
         let (mut stuck, _unread): (BoxedStream, _) = {

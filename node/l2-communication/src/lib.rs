@@ -1,59 +1,58 @@
 //! L2: signed calls between nodes, over any [`Network`] that can open streams.
 //!
 //! **Inputs**: a node's key, a [`Network`], streams and bytes from peers. **Outputs**: verified requests handed to
-//! [`Inbound`]; answers or typed errors to those who call.
+//! [`Inbound`]; answers or typed errors to callers.
 //!
 //! **Invariants**: nothing reaches [`Inbound`] before its signature, audience, stream and counter were verified;
-//! every queue, stream count and frame is bounded; a call that is dropped is cancelled at the other side.
+//! every queue, stream count and frame is bounded; dropping a call cancels it at the peer.
 //!
 //! **Never knows**: A2A, tasks, agents' descriptions, where peers were found, or what a body means.
 
-pub mod admission;
-pub mod caller;
 pub mod config;
 pub mod error;
 mod frames;
-pub mod groups;
 mod inbound;
 pub mod keys;
 mod lanes;
 pub mod machine;
 pub mod network;
 mod outbound;
-mod pace;
-mod places;
 pub mod ports;
 pub mod reach;
-pub mod records;
 pub mod refusal;
+mod request;
 pub mod routing;
 mod service;
+mod shared;
 mod signed;
 #[cfg(test)]
 #[path = "../simnet/src/lib.rs"]
 #[expect(dead_code, unused_imports, reason = "these tests need a part of it")]
 mod simnet;
-mod tally;
-pub mod turns;
+mod stream_pool;
+mod stream_slots;
 mod uses;
 
-// Tests of what L2 keeps to itself run over the simulated network, which this crate cannot depend on.
+// Tests of this crate's private items run over the simulated network, on which this crate cannot depend.
 #[cfg(test)]
 extern crate self as althing_communication;
 
-pub use caller::{Caller, CallerRefused, CallerRule, Trust};
 pub use config::CommunicationConfig;
 pub use error::{CallError, StreamError};
 pub use inbound::{Answer, Inbound};
 pub use keys::{KEYS, Keys};
 pub use lanes::Priority;
+pub use machine::caller::{Caller, CallerRefused, CallerRule, Trust};
 pub use machine::frame_budget::FrameLimits;
-pub use machine::nearness::{Crowd, Holder, Nearness};
-pub use machine::reachability::Verdict;
-pub use network::{AcceptError, BoxedStream, DialError, Network, OpenError, PeerEvent, PeerInfo, Standing};
+pub use machine::origin::Origin;
+pub use machine::reachability::{DialReport, ReachabilityReport};
+pub use machine::trust_level::{Holder, QuotaGroup, TrustLevel};
+pub use machine::{address_groups, connection_admission, dial_addresses, rate_limiter, records};
+pub use network::{AcceptError, BoxedStream, DialError, Network, OpenError, PeerEvent, PeerInfo, Reachability};
 pub use outbound::Events;
-pub use places::StreamLimits;
 pub use ports::{Entropy, WallClock};
-pub use reach::{Asked, REACH};
-pub use routing::{Kept, LookupStats, Provider, Routing, RoutingError};
-pub use service::{Communication, Request};
+pub use reach::{DialBackResult, REACH};
+pub use request::Request;
+pub use routing::{LookupStats, Provider, Routing, RoutingError, TableStats};
+pub use service::Communication;
+pub use stream_slots::StreamLimits;

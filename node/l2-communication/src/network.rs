@@ -1,4 +1,4 @@
-//! The `Network` port: what L2 and L3 need of a transport. Two shells give it: libp2p and the simulated network.
+//! The `Network` port: what L2 and L3 need of a transport. libp2p and the simulated network implement it.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -8,24 +8,24 @@ use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{broadcast, mpsc};
 
-use crate::admission::Origin;
-use crate::machine::nearness::Nearness;
+use crate::machine::origin::Origin;
+use crate::machine::trust_level::TrustLevel;
 use crate::routing::Routing;
 
 /// A stream to a peer: ordered bytes, both ways, closed by dropping it.
 pub trait RawStream: AsyncRead + AsyncWrite + Send + Unpin {
-    /// Ready once fewer than `below` bytes, of all the streams of its connection together, wait to be sent.
+    /// Ready once fewer than `below` bytes wait to be sent, over all streams of its connection.
     fn poll_room(&mut self, _: &mut Context<'_>, _below: usize) -> Poll<()> {
         Poll::Ready(())
     }
 
-    /// Bytes that the streams of its connection sent so far; none where nobody counts.
+    /// Bytes that all streams of its connection have sent; `None` where they are not counted.
     fn sent(&self) -> Option<u64> {
         None
     }
 }
 
-/// In memory nothing waits but what the pipe itself holds.
+/// An in-memory pipe has no backlog beyond its own buffer.
 impl RawStream for tokio::io::DuplexStream {}
 
 /// Any [`RawStream`].
@@ -34,31 +34,31 @@ pub type BoxedStream = Box<dyn RawStream>;
 /// Streams that peers open under one protocol name.
 pub type Incoming = mpsc::Receiver<(PublicKey, BoxedStream)>;
 
-/// A transport between nodes that proves who is at the other end.
+/// A transport between nodes that authenticates the peer.
 pub trait Network: Send + Sync + 'static {
     /// This node.
     fn local(&self) -> PublicKey;
     /// Opens a stream to a connected peer under `protocol`.
     fn open(&self, peer: PublicKey, protocol: &'static str) -> BoxFuture<'_, Result<BoxedStream, OpenError>>;
-    /// Takes the streams that peers open under `protocol`. Once per protocol.
+    /// Accepts the streams that peers open under `protocol`. Once per protocol.
     ///
     /// # Errors
     /// [`AcceptError::Taken`].
     fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError>;
-    /// Connects to whoever answers at one of `addresses`; to `peer` only, when it is given. Without addresses, to `peer`
-    /// where the table knows it to be. Completes at once when that peer is connected already.
+    /// Connects to the node that answers at one of `addresses`; to `peer` only, when it is given. Without addresses, the
+    /// routing table supplies those of `peer`. Completes at once when that peer is connected already.
     fn dial(&self, peer: Option<PublicKey>, addresses: Vec<String>) -> BoxFuture<'_, Result<PublicKey, DialError>>;
     /// Closes all connections to `peer`.
     fn disconnect(&self, peer: PublicKey);
-    /// Who comes and goes, from now on. A receiver that lags asks [`Network::peers`].
+    /// Changes of peers' connections, from now on. A receiver that lags reads [`Network::peers`].
     fn events(&self) -> broadcast::Receiver<PeerEvent>;
-    /// Who is connected now.
+    /// The connected peers.
     fn peers(&self) -> Vec<PeerInfo>;
-    /// The same, and no more of them than who they are.
+    /// The keys of the connected peers.
     fn connected(&self) -> Vec<PublicKey> {
         self.peers().into_iter().map(|info| info.peer).collect()
     }
-    /// Is that peer?
+    /// Is `peer` connected?
     fn is_connected(&self, peer: PublicKey) -> bool {
         self.connected().contains(&peer)
     }
@@ -66,29 +66,29 @@ pub trait Network: Send + Sync + 'static {
     fn origin(&self, _peer: PublicKey) -> Option<Origin> {
         None
     }
-    /// How near a connected peer is to this node: whose connections stay when there are too many.
-    fn regard(&self, _peer: PublicKey, _nearness: Nearness) {}
-    /// Where this node can be dialled, as far as it knows.
+    /// Sets the trust level of a connected peer, which decides whose connections are kept when there are too many.
+    fn set_trust(&self, _peer: PublicKey, _trust: TrustLevel) {}
+    /// The addresses on which this node listens.
     fn listening(&self) -> Vec<String>;
-    /// The table in which nodes keep for each other where things are.
+    /// The distributed hash table.
     fn routing(&self) -> &dyn Routing;
-    /// Where others are told that this node can be dialled, the best first.
+    /// The addresses that this node announces to others, the best first.
     fn announced(&self) -> Vec<String> {
         self.listening()
     }
-    /// Dials a connected peer anew at `address`, to see whether that can be done; the connection is not kept.
+    /// Dials a connected peer once more, at `address`, to test that address; the connection is not kept.
     fn probe(&self, _peer: PublicKey, address: String) -> BoxFuture<'_, Result<(), DialError>> {
         Box::pin(std::future::ready(Err(DialError::Failed(format!("this network has no other way to {address}")))))
     }
-    /// `peer` is asked to do that with this node: its next connections are none to keep, for a while.
+    /// Call before asking `peer` to dial back: its inbound connections in the next seconds are treated as probes.
     fn expect_probes(&self, _peer: PublicKey) {}
-    /// How many of them came.
+    /// The probes of `peer` that have arrived since.
     fn probes_seen(&self, _peer: PublicKey) -> usize {
         0
     }
-    /// What was found out about how others can reach this node.
-    fn stand(&self, _standing: Standing) {}
-    /// The nodes that pass on connections to this one.
+    /// Sets how others can reach this node.
+    fn set_reachability(&self, _reachability: Reachability) {}
+    /// The relays at which this node holds a reservation.
     fn relays(&self) -> Vec<PublicKey> {
         Vec::new()
     }
@@ -96,12 +96,12 @@ pub trait Network: Send + Sync + 'static {
 
 /// How others can reach a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Addresses that were confirmed.
+pub struct Reachability {
+    /// Its confirmed addresses.
     pub announced: Vec<String>,
-    /// Nobody on the internet comes through: it needs others that pass connections on.
+    /// It cannot be dialled from the internet, and needs a relay.
     pub hidden: bool,
-    /// It can be dialled from the internet: it may pass connections on.
+    /// It can be dialled from the internet, and may serve as a relay.
     pub reachable: bool,
 }
 
@@ -110,7 +110,7 @@ pub struct Standing {
 pub enum PeerEvent {
     /// The first connection to it is up.
     Connected(PublicKey),
-    /// There is a better connection to it now: a direct one beside one through a relay. New streams go over that.
+    /// A direct connection to it was added to one through a relay. New streams use it.
     Moved(PublicKey),
     /// The last connection to it is gone.
     Disconnected(PublicKey),
@@ -119,9 +119,9 @@ pub enum PeerEvent {
 /// A connected peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerInfo {
-    /// Who.
+    /// Its key.
     pub peer: PublicKey,
-    /// Connections to it: 1 once things have settled.
+    /// Connections to it: 1, but for a moment after both sides dialled.
     pub connections: usize,
     /// Its address on the first of them.
     pub address: String,
@@ -151,7 +151,7 @@ pub enum OpenError {
 /// Why streams cannot be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AcceptError {
-    /// Somebody accepts them already.
+    /// They are accepted already.
     #[error("streams of {0} are accepted elsewhere in this node")]
     Taken(&'static str),
 }
@@ -162,7 +162,7 @@ pub enum DialError {
     /// An address that cannot be read.
     #[error("{0:?} is not an address; one looks like /ip4/192.0.2.7/tcp/4001 or /dns/example.org/tcp/4001")]
     Address(String),
-    /// Nobody, or somebody else, answered.
+    /// No node, or another one, answered.
     #[error("nobody could be reached: {0}")]
     Failed(String),
     /// The node is shutting down.

@@ -1,4 +1,4 @@
-//! What L2 is handed because it must not reach for it: the time of day and randomness.
+//! What the composition hands to L2 instead of ambient state: the time of day and randomness.
 
 use std::sync::Arc;
 

@@ -2,15 +2,15 @@
 
 /// JSON-RPC's codes, which errors carry on every stream protocol.
 pub const METHOD_NOT_FOUND: i32 = -32_601;
-/// What was sent cannot be read, or does not hold.
+/// The parameters cannot be decoded, or are invalid.
 pub const INVALID_PARAMS: i32 = -32_602;
 /// Any other reason.
 pub const SERVER_ERROR: i32 = -32_000;
 
-/// Characters of a refusal that are shown.
+/// Characters of a refusal that are displayed.
 const SHOWN_MAX: usize = 300;
 
-/// The reason and the message of a peer's refusal, as they can be shown; the reason is empty where it gave none.
+/// The reason and the message of a peer's refusal, safe to display; the reason is empty where it gave none.
 #[must_use]
 pub fn said(body: &[u8]) -> (String, String) {
     let error = serde_json::from_slice::<serde_json::Value>(body).unwrap_or_default();
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_in_its_own_words_whatever_came() {
+    fn a_refusal_is_shown_whatever_bytes_came() {
         let full = refusal(SERVER_ERROR, Some("BUSY"), "ask again later");
         assert_eq!(said(&full), ("BUSY".to_owned(), "ask again later".to_owned()));
         assert_eq!(said(b"no \x1b[31mJSON"), (String::new(), "no [31mJSON".to_owned()));

@@ -1,5 +1,5 @@
-//! The `Routing` part of the [`Network`](crate::Network) port: a distributed hash table, in which nodes keep for each
-//! other where things are. What comes out of it is a hint, and is confirmed by whom it leads to.
+//! The `Routing` part of the [`Network`](crate::Network) port: a distributed hash table (DHT) of provider records and values.
+//! What it returns is a hint, which the node that it leads to must confirm.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use althing_protocol::record::RecordKey;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-/// Nodes that a record is kept on, and that a look-up ends with (Kademlia's k).
+/// The nodes that store a record, and that a look-up ends with (Kademlia's k).
 pub const K: usize = 20;
-/// Nodes that a look-up asks at one time (Kademlia's α).
+/// The concurrency of a look-up (Kademlia's α).
 pub const ALPHA: usize = 3;
-/// Results of a look-up that wait to be taken.
+/// The capacity of a look-up's result channel.
 pub const RESULTS: usize = 64;
 
-/// Who has what a key stands for.
+/// A provider of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
-    /// The node; proven only when it is dialled.
+    /// The node, which only a connection proves.
     pub node: PublicKey,
-    /// Where it can be dialled, as far as was said.
+    /// Its addresses, if the record has any.
     pub addresses: Vec<String>,
 }
 
-/// What a look-up took.
+/// The cost of a look-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LookupStats {
     /// Requests to other nodes.
@@ -35,9 +35,9 @@ pub struct LookupStats {
     pub took: Duration,
 }
 
-/// What this node keeps for others.
+/// The size of this node's part of the DHT.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct TableStats {
     /// Nodes in the routing table.
     pub nodes: usize,
     /// Values.
@@ -48,13 +48,13 @@ pub struct Kept {
     pub refused: u64,
 }
 
-/// Why the table could not be used.
+/// Why a look-up failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
-    /// Nobody else is in the table yet.
+    /// The routing table is empty.
     #[error("this node knows no other node yet")]
     Alone,
-    /// Nobody took it, or answered.
+    /// No node answered.
     #[error("none of the nodes that were asked answered")]
     Unanswered,
     /// Too many look-ups wait.
@@ -67,23 +67,23 @@ pub enum RoutingError {
 
 /// A distributed hash table. Dropping a look-up's future ends the look-up.
 pub trait Routing: Send + Sync + 'static {
-    /// Tells the nodes nearest to `key` that this node has what it stands for. They forget it after
-    /// [`PROVIDER_TTL_MS`](crate::records::PROVIDER_TTL_MS): say it again before.
+    /// Stores provider records for `key` at the nodes closest to it. They expire after
+    /// [`PROVIDER_TTL_MS`](crate::machine::records::PROVIDER_TTL_MS); republish them before.
     fn provide(&self, key: RecordKey) -> BoxFuture<'_, Result<LookupStats, RoutingError>>;
-    /// This node no longer says that it has it; others forget it by themselves.
+    /// Stops answering as a provider of `key`; records at other nodes expire.
     fn stop_providing(&self, key: RecordKey);
-    /// Looks for those who have what `key` stands for; they are given to `found` as they are heard of.
+    /// Looks up the providers of `key`; each is sent to `found` as it arrives.
     fn providers(
         &self,
         key: RecordKey,
         found: mpsc::Sender<Provider>,
     ) -> BoxFuture<'_, Result<LookupStats, RoutingError>>;
-    /// Gives `value` to the nodes nearest to `key`.
+    /// Stores `value` at the nodes closest to `key`.
     fn put(&self, key: RecordKey, value: Vec<u8>) -> BoxFuture<'_, Result<LookupStats, RoutingError>>;
-    /// Looks for the values under `key`. They come unverified; of several the newest that holds is the right one.
+    /// Looks up the values under `key`. They are unverified; the newest valid one counts.
     fn get(&self, key: RecordKey, found: mpsc::Sender<Vec<u8>>) -> BoxFuture<'_, Result<LookupStats, RoutingError>>;
     /// The nodes in the routing table.
     fn nodes(&self) -> Vec<PublicKey>;
-    /// What this node keeps for others.
-    fn kept(&self) -> Kept;
+    /// The size of this node's part of the table.
+    fn stats(&self) -> TableStats;
 }

@@ -1,4 +1,4 @@
-//! One stream with its opening done: frames go out sealed and come in verified.
+//! A stream after both hellos: outgoing frames are sealed, incoming ones verified.
 
 use std::io;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::error::StreamError;
 use crate::frames::{Frames, Reserved};
 use crate::lanes::{Lanes, Priority};
-use crate::machine::nearness::{Holder, Nearness};
+use crate::machine::trust_level::{Holder, TrustLevel};
 use crate::network::BoxedStream;
 
 /// Bytes of the length in front of each frame.
 const PREFIX: usize = 4;
-/// A peer that takes nothing of a frame for this long holds up its own stream, and memory of ours.
-const TAKE_PATIENCE: Duration = Duration::from_secs(60);
-/// Room that a stream has while nothing comes: a node has hundreds of them.
+/// A frame that the peer does not accept within this ends the stream, whose buffer it occupies.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The receive buffer of an idle stream, of which a node has hundreds.
 const IDLE_BYTES: usize = 1 << 10;
-/// Room for what is coming, made again and again until a frame is whole; no more than is missing of it.
-const ROOM_BYTES: usize = 16 << 10;
+/// The step by which the receive buffer grows until a frame is complete, and no further than its end.
+const GROW_BYTES: usize = 16 << 10;
 
-/// Frames up to this are not counted: all the streams that there may be hold 16 MiB of them.
+/// Frames up to this are not counted: the maximum number of streams holds 16 MiB of them.
 const UNCOUNTED: usize = 4 << 10;
 
-/// What both openings need to know.
+/// The parameters of opening or accepting a stream.
 pub(crate) struct Opening<'a> {
     pub network: &'a str,
     pub protocol: &'static str,
@@ -41,37 +41,37 @@ pub(crate) struct Opening<'a> {
     pub membership: Option<Arc<OwnerProof>>,
     pub timeout: Duration,
     pub lanes: Arc<Lanes>,
-    /// Whose frames come in, and what bounds them.
+    /// The peer, and the budget of its frames.
     pub holder: Holder,
     pub frames: Arc<Frames>,
 }
 
-/// A stream on which both sides said hello.
+/// A stream on which both sides have sent their hello.
 pub(crate) struct SignedStream {
     raw: BoxedStream,
     inbox: BytesMut,
-    /// When the frame began that is coming in, where somebody waits for its end.
+    /// When the incomplete incoming frame began, where it has a deadline.
     begun: Option<Instant>,
-    /// Leave for its bytes, when there are many.
+    /// The grant for its bytes, when it is counted.
     reserved: Option<Reserved>,
     holder: Holder,
     frames: Arc<Frames>,
     sealer: FrameSealer,
     opener: FrameOpener,
     frame_timeout: Duration,
-    /// Those who write to the same peer.
+    /// The priority queues of the peer.
     lanes: Arc<Lanes>,
     /// The membership that this side showed.
     shown: Option<Arc<OwnerProof>>,
 }
 
 impl SignedStream {
-    /// The side that opened `raw`; also hands out what the other side said.
+    /// Opens a signed stream on `raw`, which this side opened; also gives the peer's hello.
     pub async fn open(raw: BoxedStream, opening: Opening<'_>) -> Result<(SignedStream, Hello), StreamError> {
         SignedStream::greet(raw, opening, true).await
     }
 
-    /// The side that accepted `raw`; also hands out what the opener said.
+    /// Accepts a signed stream on `raw`, which the peer opened; also gives the peer's hello.
     pub async fn accept(raw: BoxedStream, opening: Opening<'_>) -> Result<(SignedStream, Hello), StreamError> {
         SignedStream::greet(raw, opening, false).await
     }
@@ -90,7 +90,7 @@ impl SignedStream {
         let greeting = prefixed(&mine.encode());
         let mut inbox = BytesMut::new();
         let exchange = async {
-            // Both write first and read second: one round trip, and no order to agree on.
+            // Both sides write before they read, which takes one round trip.
             raw.write_all(&greeting).await?;
             raw.flush().await?;
             let len = read_length(&mut raw, &mut inbox, HELLO_BYTES_MAX).await?;
@@ -130,13 +130,13 @@ impl SignedStream {
         Ok((stream, theirs))
     }
 
-    /// Seals and sends one frame; waits while the peer takes none, and behind what is more urgent.
+    /// Seals and sends one frame; waits for flow control, and for more urgent frames.
     pub async fn send(&mut self, frame: Frame, priority: Priority) -> Result<(), StreamError> {
         let sealed = prefixed(&self.sealer.seal(frame)?);
-        // Whoever waits to begin is not slow.
+        // Waiting for its turn does not count against the timeout.
         let turn = self.lanes.queue(priority).await;
         let writing = self.lanes.write(&mut self.raw, &sealed, priority, turn);
-        timeout(TAKE_PATIENCE, writing).await.map_err(|_| StreamError::Slow("take a frame"))??;
+        timeout(WRITE_TIMEOUT, writing).await.map_err(|_| StreamError::Slow("take a frame"))??;
         Ok(())
     }
 
@@ -145,8 +145,8 @@ impl SignedStream {
         self.read(FRAME_BYTES_MAX).await.map(|(frame, _)| frame)
     }
 
-    /// The next frame, and the leave for its bytes, which it holds until it is handed on. It must be complete within the
-    /// stream's frame timeout once it began; `None` when none begins within `idle`.
+    /// The next frame, and the grant for its bytes, to be held until it is handed on. It must be complete within the frame
+    /// timeout once it began; `None` when none begins within `idle`.
     pub async fn receive_within(&mut self, idle: Duration) -> Result<Option<(Frame, Option<Reserved>)>, StreamError> {
         if self.inbox.is_empty() {
             let Ok(begun) = timeout(idle, fill(&mut self.raw, &mut self.inbox, IDLE_BYTES)).await else {
@@ -157,8 +157,8 @@ impl SignedStream {
         self.read_in_time(FRAME_BYTES_MAX).await.map(Some)
     }
 
-    /// What comes while a call is answered: a cancel, which is short, or nothing. Cancel-safe; a frame that began must be
-    /// complete within the stream's frame timeout, however often this is called meanwhile.
+    /// The frame that arrives while a call is answered: a cancel, which is short. Cancel-safe; a frame that began must be complete
+    /// within the frame timeout, however often this is called meanwhile.
     pub async fn receive_meanwhile(&mut self) -> Result<Frame, StreamError> {
         if self.inbox.is_empty() {
             fill(&mut self.raw, &mut self.inbox, IDLE_BYTES).await?;
@@ -166,9 +166,9 @@ impl SignedStream {
         self.read_in_time(FRAME_HEAD_BYTES_MAX).await.map(|(frame, _)| frame)
     }
 
-    /// Its peer is this near now.
-    pub fn regard(&mut self, nearness: Nearness) {
-        self.holder.nearness = nearness;
+    /// Sets the trust level of its peer.
+    pub fn set_trust(&mut self, trust: TrustLevel) {
+        self.holder.trust = trust;
     }
 
     async fn read_in_time(&mut self, max: usize) -> Result<(Frame, Option<Reserved>), StreamError> {
@@ -185,9 +185,9 @@ impl SignedStream {
         if let Some(reserved) = &mut self.reserved {
             reserved.granted().await?;
         }
-        // Room is made as bytes arrive, not because they were announced.
+        // The buffer grows as bytes arrive, not because they were announced.
         while self.inbox.len() < PREFIX + len {
-            let room = ROOM_BYTES.min(PREFIX + len - self.inbox.len());
+            let room = GROW_BYTES.min(PREFIX + len - self.inbox.len());
             let filling = fill(&mut self.raw, &mut self.inbox, room);
             match &mut self.reserved {
                 None => filling.await?,
@@ -203,18 +203,18 @@ impl SignedStream {
         Ok((self.opener.open(&split_frame(&mut self.inbox, len))?, reserved))
     }
 
-    /// True when it is not fit for another call: it [`is_closed`](Self::is_closed), or this side showed another membership
-    /// on it than `shows`, which will end before.
+    /// True when it is not fit for another call: it [`is_closed`](Self::is_closed), or this side showed a membership other than
+    /// `shows` on it.
     pub fn is_spent(&mut self, shows: Option<&OwnerProof>) -> bool {
         !self.shows(shows) || self.is_closed()
     }
 
-    /// Is that the membership which this side showed when the stream was opened?
+    /// Did this side show that membership when the stream was opened?
     pub fn shows(&self, membership: Option<&OwnerProof>) -> bool {
         self.shown.as_deref() == membership
     }
 
-    /// True when the peer closed the stream, or wrote when it had nothing to say.
+    /// True when the peer closed the stream, or sent bytes out of turn.
     pub fn is_closed(&mut self) -> bool {
         use futures::FutureExt as _;
         let closed =
@@ -226,7 +226,7 @@ impl SignedStream {
     }
 }
 
-/// `frame` behind its length, in one piece, so that it leaves in one write.
+/// `frame` with its length in front, so that one write sends both.
 fn prefixed(frame: &[u8]) -> Vec<u8> {
     let len = u32::try_from(frame.len()).expect("frames are below 2 MiB");
     let mut bytes = Vec::with_capacity(PREFIX + frame.len());
@@ -235,7 +235,7 @@ fn prefixed(frame: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The length of the frame that comes.
+/// The length of the next frame.
 async fn read_length(raw: &mut BoxedStream, inbox: &mut BytesMut, max: usize) -> Result<usize, StreamError> {
     while inbox.len() < PREFIX {
         fill(raw, inbox, IDLE_BYTES).await?;
@@ -244,18 +244,18 @@ async fn read_length(raw: &mut BoxedStream, inbox: &mut BytesMut, max: usize) ->
     if len > max { Err(StreamError::FrameLength { len, max }) } else { Ok(len) }
 }
 
-/// Takes a frame that is there.
+/// Splits a complete frame off the buffer.
 fn split_frame(inbox: &mut BytesMut, len: usize) -> BytesMut {
     inbox.advance(PREFIX);
     let frame = inbox.split_to(len);
     if inbox.is_empty() {
-        // The room of this frame goes with it.
+        // Frees the buffer, which the frame has enlarged.
         *inbox = BytesMut::new();
     }
     frame
 }
 
-/// Reads what is there, at least one byte; `room` is made for it.
+/// Reads at least one byte, with `room` more bytes in the buffer.
 async fn fill(raw: &mut BoxedStream, inbox: &mut BytesMut, room: usize) -> Result<(), StreamError> {
     inbox.reserve(room);
     match raw.read_buf(inbox).await? {

@@ -1,11 +1,11 @@
-//! Counts the calls to other nodes' agents, by which a peer is one in use.
+//! Counts the calls to other nodes' agents, by which a peer counts as in use.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_protocol::PublicKey;
 use tokio::time::Instant;
 
-use crate::machine::nearness::Uses;
+use crate::machine::trust_level::Uses;
 
 /// See [`Uses`].
 pub(crate) struct InUse {
@@ -13,7 +13,7 @@ pub(crate) struct InUse {
     uses: Mutex<Uses>,
 }
 
-/// One call to an agent; over when it is dropped.
+/// One call to an agent, which dropping it ends.
 pub(crate) struct Using {
     in_use: Arc<InUse>,
     peer: PublicKey,
@@ -26,7 +26,7 @@ impl Default for InUse {
 }
 
 impl InUse {
-    /// An agent of that peer's is called.
+    /// A call to an agent of `peer` begins.
     pub fn begin(self: &Arc<InUse>, peer: PublicKey) -> Using {
         self.lock().begin(peer);
         Using { in_use: self.clone(), peer }
@@ -37,7 +37,7 @@ impl InUse {
         self.lock().contains(peer, self.begun.elapsed())
     }
 
-    /// Forgets those that are not.
+    /// Drops peers that are not in use.
     pub fn sweep(&self) {
         self.lock().sweep(self.begun.elapsed());
     }

@@ -44,7 +44,7 @@ impl Intake {
         let shared = &self.0;
         let refused = |reason: String| {
             shared.lock().refused += 1;
-            shared.communication.complain(caller, "placement", &reason);
+            shared.communication.log_refusal(caller, "placement", &reason);
             PlacementError::Invalid(reason)
         };
         let placement =
@@ -104,7 +104,7 @@ impl Intake {
                 Ok(()) | Err(FetchError::OverBudget) => {}
                 Err(FetchError::Call(reason)) => tracing::debug!(%node, agent = %hosted.agent, reason, "not described"),
                 Err(FetchError::Invalid(reason)) => {
-                    shared.communication.complain(node, "evidence", &format!("{}: {reason}", hosted.agent));
+                    shared.communication.log_refusal(node, "evidence", &format!("{}: {reason}", hosted.agent));
                     let until_ms = shared.now().monotonic_ms + BACK_OFF_MS;
                     let mut state = shared.lock();
                     state.refused += 1;

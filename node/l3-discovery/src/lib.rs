@@ -32,12 +32,12 @@ pub use althing_fetch::Net;
 pub use config::DiscoveryConfig;
 pub use error::FindError;
 pub use machine::catalogue::{Candidate, Learned};
-pub use machine::query::{Among, Explanation, Found, Nearness, Query, Sought};
+pub use machine::query::{Among, Explanation, Found, Query, Relation, Sought};
 pub use machine::room::Bounds;
 pub use machine::things::Thing;
 pub use relations::Relations;
 pub use service::{Discovery, Status, Troubles};
-pub use state::{Facts, LocalAgent};
+pub use state::{LocalAgent, NodeStatus};
 
 /// Stream protocol on which placements are pushed.
 pub const PLACEMENTS: &str = "/althing/placements/1";

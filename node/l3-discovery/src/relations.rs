@@ -2,24 +2,24 @@
 
 use std::net::IpAddr;
 
-use althing_communication::admission::Origin;
+use althing_communication::Origin;
 use althing_protocol::{AgentId, PublicKey};
 
-use crate::machine::query::Nearness;
+use crate::machine::query::Relation;
 use crate::machine::room::{Holder, Rank, Source};
 use crate::state::Shared;
 
 /// How near others are to this node's owner. Asked again and again: trust changes.
 pub struct Relations {
-    of_node: Box<dyn Fn(PublicKey) -> Nearness + Send + Sync>,
-    of_publisher: Box<dyn Fn(&AgentId) -> Nearness + Send + Sync>,
+    of_node: Box<dyn Fn(PublicKey) -> Relation + Send + Sync>,
+    of_publisher: Box<dyn Fn(&AgentId) -> Relation + Send + Sync>,
 }
 
 impl Relations {
     /// `of_node` says how near a peer is, `of_publisher` how near the publisher of an agent is.
     pub fn new(
-        of_node: impl Fn(PublicKey) -> Nearness + Send + Sync + 'static,
-        of_publisher: impl Fn(&AgentId) -> Nearness + Send + Sync + 'static,
+        of_node: impl Fn(PublicKey) -> Relation + Send + Sync + 'static,
+        of_publisher: impl Fn(&AgentId) -> Relation + Send + Sync + 'static,
     ) -> Relations {
         Relations { of_node: Box::new(of_node), of_publisher: Box::new(of_publisher) }
     }
@@ -27,21 +27,21 @@ impl Relations {
     /// All are strangers.
     #[must_use]
     pub fn none() -> Relations {
-        Relations::new(|_| Nearness::Stranger, |_| Nearness::Stranger)
+        Relations::new(|_| Relation::Stranger, |_| Relation::Stranger)
     }
 }
 
 impl Shared {
     /// May a peer see agents whose exposure is `trusted`?
     pub(crate) fn trusts(&self, peer: PublicKey) -> bool {
-        (self.relations.of_node)(peer) != Nearness::Stranger
+        (self.relations.of_node)(peer) != Relation::Stranger
     }
 
     /// How near a node is, as far as room goes.
     pub(crate) fn rank(&self, node: PublicKey) -> Rank {
-        let nearness = (self.relations.of_node)(node);
+        let relation = (self.relations.of_node)(node);
         let now_ms = self.now().monotonic_ms;
-        Rank::of(nearness, nearness == Nearness::Stranger && self.lock().in_use.contains(node, now_ms))
+        Rank::of(relation, relation == Relation::Stranger && self.lock().in_use.contains(node, now_ms))
     }
 
     /// How near the publisher of an agent is.
@@ -81,7 +81,7 @@ fn holder(node: PublicKey, address: &str) -> Holder {
     let kind = parts.next().filter(|kind| matches!(*kind, "ip4" | "ip6"));
     let ip: Option<IpAddr> = kind.and_then(|_| parts.next()?.parse().ok());
     match ip {
-        _ if address.contains("/p2p-circuit") => Holder::Origin(Origin::PassedOn(ip)),
+        _ if address.contains("/p2p-circuit") => Holder::Origin(Origin::Relayed(ip)),
         Some(ip) => Holder::Origin(Origin::of(ip)),
         None => Holder::Node(node),
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use althing_communication::reach::is_far;
+use althing_communication::dial_addresses::is_far;
 use althing_communication::{Provider, Request};
 use althing_protocol::inquiry::Inquiry;
 use althing_protocol::record::{RecordKey, Value};
@@ -193,7 +193,7 @@ impl Searcher<'_> {
             Ok(agents) => CandidateAnswer::Has(agents),
             Err(reason) => {
                 self.0.lock().refused += 1;
-                communication.complain(node, "candidate", &reason);
+                communication.log_refusal(node, "candidate", &reason);
                 CandidateAnswer::Invalid
             }
         }

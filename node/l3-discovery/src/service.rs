@@ -16,12 +16,12 @@ use crate::exchange::PlacementExchange;
 use crate::lan::Sighting;
 use crate::machine::catalogue::Candidate;
 use crate::machine::dialling::{Dialling, Times};
-use crate::machine::query::{Among, Explanation, Found, Nearness, Query};
+use crate::machine::query::{Among, Explanation, Found, Query, Relation};
 use crate::machine::things::Thing;
 use crate::relations::Relations;
 use crate::search::Searcher;
 use crate::serve::Server;
-use crate::state::{Facts, LocalAgent, Shared, State};
+use crate::state::{LocalAgent, NodeStatus, Shared, State};
 use crate::things::{Hint, ThingReader};
 use crate::{DESCRIBE, Net, PLACEMENTS, dialler, key_changes, publisher};
 
@@ -71,7 +71,7 @@ impl Discovery {
         config: DiscoveryConfig,
         clock: WallClock,
         relations: Relations,
-        facts: impl Fn() -> Facts + Send + Sync + 'static,
+        facts: impl Fn() -> NodeStatus + Send + Sync + 'static,
         sightings: Option<mpsc::Receiver<Sighting>>,
     ) -> Result<Discovery, althing_communication::AcceptError> {
         let mut dialling = Dialling::new(key.public(), times(&config));
@@ -158,11 +158,11 @@ impl Discovery {
         &self,
         text: &str,
         among: Among,
-        nearness: impl Fn(PublisherId) -> Nearness,
+        relation: impl Fn(PublisherId) -> Relation,
     ) -> Result<AgentId, FindError> {
         match text.parse::<AgentId>() {
             Ok(id) => Ok(id),
-            Err(_) => self.shared.lock().named(text, among, nearness),
+            Err(_) => self.shared.lock().named(text, among, relation),
         }
     }
 
@@ -278,7 +278,7 @@ impl Discovery {
     /// A Thing of that identifier or title, where no agent has that name.
     #[must_use]
     pub fn no_agent_but_thing(&self, name: &str) -> Option<Thing> {
-        let unknown = matches!(self.resolve(name, Among::Anyone, |_| Nearness::Stranger), Err(FindError::Unknown(_)));
+        let unknown = matches!(self.resolve(name, Among::Anyone, |_| Relation::Stranger), Err(FindError::Unknown(_)));
         let state = self.shared.lock();
         unknown.then(|| state.things.get(name).or_else(|| state.things.titled(name))).flatten()
     }

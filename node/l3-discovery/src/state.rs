@@ -18,7 +18,7 @@ use crate::machine::contacts::Contacts;
 use crate::machine::dialling::Dialling;
 use crate::machine::exchange::{Exchange, ExchangeEffect, ExchangeInput};
 use crate::machine::in_use::InUse;
-use crate::machine::query::{Among, Nearness};
+use crate::machine::query::{Among, Relation};
 use crate::machine::things::Things;
 use crate::placement::PublishedPlacement;
 use crate::relations::Relations;
@@ -36,7 +36,7 @@ pub struct LocalAgent {
 
 /// What a node tells of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct NodeStatus {
     /// Share of the node that is in use, thousandths.
     pub load_permille: u16,
     /// What its machine can do, once that is known.
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     /// How near others are.
     pub relations: Relations,
     /// How this node is.
-    pub facts: Box<dyn Fn() -> Facts + Send + Sync>,
+    pub facts: Box<dyn Fn() -> NodeStatus + Send + Sync>,
     /// Where monotonic time begins.
     pub started: Instant,
     pub state: Mutex<State>,
@@ -119,17 +119,17 @@ impl State {
         &mut self,
         name: &str,
         among: Among,
-        nearness: impl Fn(PublisherId) -> Nearness,
+        relation: impl Fn(PublisherId) -> Relation,
     ) -> Result<AgentId, FindError> {
-        let found = self.catalogue.resolve(name, among, &nearness);
+        let found = self.catalogue.resolve(name, among, &relation);
         if let Some(near) = self.taken.get(name)
-            && found.as_ref().map_or(true, |id| nearness(id.publisher()) == Nearness::Stranger)
-            && nearness(near.publisher()) != Nearness::Stranger
+            && found.as_ref().map_or(true, |id| relation(id.publisher()) == Relation::Stranger)
+            && relation(near.publisher()) != Relation::Stranger
         {
             return Err(FindError::Gone { name: name.to_owned(), id: near.to_string() });
         }
         let id = found?;
-        if nearness(id.publisher()) != Nearness::Stranger && self.taken.len() < TAKEN_MAX {
+        if relation(id.publisher()) != Relation::Stranger && self.taken.len() < TAKEN_MAX {
             self.taken.insert(name.to_owned(), id.clone());
         }
         Ok(id)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use althing_communication::groups::Group;
+use althing_communication::address_groups::AddressGroup;
 use althing_fetch::{Fetch, Given, Limits, Net, SystemResolver, Url, blocked, same_origin};
 use althing_td::Description;
 use if_addrs::IfAddr;
@@ -91,7 +91,7 @@ fn url_of(address: IpAddr, port: u16, scheme: &str, td: &str, own: &[Interface])
         || address.is_multicast()
         || link_local
         || own.iter().any(|interface| interface.address == address)
-        || Group::of(address).is_some();
+        || AddressGroup::of(address).is_some();
     let path = td.starts_with('/') && td.len() <= PATH_MAX && td.chars().all(|c| c.is_ascii_graphic());
     if nobody || !neighbour || secrets || port == 0 || !path || !matches!(scheme, "http" | "https") {
         return None;

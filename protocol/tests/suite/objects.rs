@@ -71,7 +71,7 @@ fn a_binding_is_signed_by_its_node_and_its_manifest_is_canonical() {
     let sealed = sealed_binding();
     assert_eq!(open(&sealed.bytes), Ok(sealed.body.manifest.clone()));
     let strangers = object::sign(sealed.body.clone(), NETWORK, "", &key(STRANGER)).expect("a good shape");
-    assert_eq!(open(&strangers.bytes), Err(ObjectError::WrongKey));
+    assert!(matches!(open(&strangers.bytes), Err(ObjectError::WrongKey { .. })));
     let spaced = String::from_utf8(sealed.body.manifest).expect("JSON").replacen(':', ": ", 1);
     let members = [(0, uint(6)), (1, bstr(public(NODE).as_bytes())), (2, uint(NOW_MS)), (3, bstr(spaced.as_bytes()))];
     let spaced = cose(&map(&members), &object_aad("althing/binding/1", NETWORK, ""), &key(NODE));

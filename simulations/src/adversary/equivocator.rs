@@ -1,29 +1,29 @@
-//! Has an agent, and says two things of it under one sequence: another one to each who asks, and each time.
+//! Announces two descriptions of its agent under one sequence, in turn.
 
 use std::net::IpAddr;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::faces::{Faces, show};
-use super::{Loose, Target, join, own_key};
+use super::announcing::{Announcer, announce};
+use super::{Adversary, Target, join, own_key};
 use crate::NOW_MS;
 use crate::mesh::{Owner, agent, file};
 
-pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
+pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Adversary> {
     async move {
         let (key, owner) = (own_key(number), Owner::new(own_key(number + 500_000)));
         let (network, communication) = join(&target, &key, number, ip).await;
         let capability = target.capabilities[0].clone();
-        let says = |about: &str| {
+        let described = |about: &str| {
             let file = file(&format!("two-faced-{number}"), about, &capability, "do", &capability);
             agent(&owner, &owner.key, key.public(), &file, 1, NOW_MS).verified
         };
-        let faces = vec![says("does its thing"), says("does the opposite")];
-        let has = (key.public(), faces[0].agent.clone());
-        let faces = Faces { key, clock: target.clock.clone(), faces, turn: 0.into() };
-        show(target, network, &communication, capability, faces);
-        Loose { agents: vec![has], ..Loose::new(communication) }
+        let variants = vec![described("does its thing"), described("does the opposite")];
+        let has = (key.public(), variants[0].agent.clone());
+        let announcer = Announcer { key, clock: target.clock.clone(), variants, turn: 0.into() };
+        announce(target, network, &communication, capability, announcer);
+        Adversary { agents: vec![has], ..Adversary::new(communication) }
     }
     .boxed()
 }

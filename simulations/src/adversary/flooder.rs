@@ -1,4 +1,4 @@
-//! Asks, pushes and says as much as it can, of everybody, all the time; each of it is what a node may say.
+//! Floods all nodes with valid questions, placements and provider records, as fast as it can.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use althing_protocol::{PublicKey, SecretKey};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 
-use super::{Loose, Target, join, own_key};
+use super::{Adversary, Target, join, own_key};
 use crate::NETWORK;
 
-/// Streams to one victim on which it asks without a pause.
+/// Streams to one victim.
 const STREAMS: u64 = 4;
-/// Victims at one time; after a while come the next.
+/// Victims at one time.
 const VICTIMS: usize = 8;
-/// How long one is flooded.
+/// How long one victim is flooded.
 const FOR: Duration = Duration::from_secs(2);
 
-/// Questions and placements, one after the other, until it is time for the next victim.
+/// Alternates questions and placements, until the turn of the next victim.
 async fn flood(calls: &Communication, key: &SecretKey, clock: &WallClock, victim: PublicKey, stream: u64) {
     let inquiry = Inquiry { capability: Some("doing.*".to_owned()), ..Inquiry::default() }.encode();
     let flooding = async {
@@ -36,42 +36,42 @@ async fn flood(calls: &Communication, key: &SecretKey, clock: &WallClock, victim
                 Request::new("placement", placement.bytes)
             };
             if calls.call(victim, PLACEMENTS, request).await.is_err() {
-                // Refused, or not there.
+                // Refused, or down.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     };
-    // It goes on until then.
+    // It never ends by itself.
     let _ = tokio::time::timeout(FOR, flooding).await;
 }
 
-async fn says(network: &dyn Network, number: u32) {
+async fn provide(network: &dyn Network, number: u32) {
     for what in 0u64.. {
         let _ = network.routing().provide(RecordKey::capability(NETWORK, &format!("flood.{number}-{what}"))).await;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
+pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Adversary> {
     async move {
         let key = own_key(number);
         let (network, communication) = join(&target, &key, number, ip).await;
         let calls = communication.clone();
         tokio::spawn({
             let network = network.clone();
-            async move { says(&*network, number).await }
+            async move { provide(&*network, number).await }
         });
         tokio::spawn(async move {
             for victims in target.honest.chunks(VICTIMS).cycle() {
                 for victim in victims {
-                    // Whoever is not there is not flooded.
+                    // A node that is down is skipped.
                     let _ = network.dial(Some(*victim), vec![format!("sim:{victim}")]).await;
                 }
                 let streams = victims.iter().flat_map(|victim| (0..STREAMS).map(move |stream| (*victim, stream)));
                 join_all(streams.map(|(victim, stream)| flood(&calls, &key, &target.clock, victim, stream))).await;
             }
         });
-        Loose::new(communication)
+        Adversary::new(communication)
     }
     .boxed()
 }

@@ -1,5 +1,4 @@
-//! Holds as many streams of one node as it can, of calls and of news of keys, on which it says hello and nothing more; what is
-//! ended it opens again.
+//! Holds as many call and key streams of one node as it can, idle after the hello, and opens closed ones again.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,36 +8,36 @@ use althing_protocol::{PublicKey, SecretKey};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 
-use super::{Loose, Target, join, own_key};
+use super::{Adversary, Target, join, own_key};
 use crate::NETWORK;
-use crate::by_hand::{greet_on, read};
+use crate::raw_stream::{greet_on, read};
 use althing_calls::CALL;
 
-/// What it holds: as many as one peer may have.
+/// The streams that it holds: as many as one peer may have.
 const STREAMS: [(&str, usize); 2] = [(CALL, 256), (KEYS, 8)];
-/// Before it opens one again.
+/// The delay before it opens a stream again.
 const AGAIN: Duration = Duration::from_millis(500);
 
 async fn hold(network: &dyn Network, key: &SecretKey, victim: PublicKey, protocol: &'static str) {
     loop {
         if let Ok(raw) = network.open(victim, protocol).await {
-            stand(raw, key, victim, protocol).await;
+            hold_open(raw, key, victim, protocol).await;
         } else {
-            // Thrown out, or it was not there.
+            // Disconnected, or the victim is down.
             let _ = network.dial(Some(victim), vec![format!("sim:{victim}")]).await;
         }
         tokio::time::sleep(AGAIN).await;
     }
 }
 
-/// Until it is closed.
-async fn stand(mut raw: BoxedStream, key: &SecretKey, victim: PublicKey, protocol: &'static str) {
+/// Holds a stream until it is closed.
+async fn hold_open(mut raw: BoxedStream, key: &SecretKey, victim: PublicKey, protocol: &'static str) {
     if greet_on(&mut raw, (NETWORK, protocol), (key.public(), victim), key).await.is_some() {
         let _ = read(&mut raw).await;
     }
 }
 
-pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
+pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Adversary> {
     async move {
         let key = own_key(number);
         let (network, communication) = join(&target, &key, number, ip).await;
@@ -47,7 +46,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
             let streams = STREAMS.iter().flat_map(|(protocol, count)| std::iter::repeat_n(*protocol, *count));
             join_all(streams.map(|protocol| hold(&*network, &key, victim, protocol))).await;
         });
-        Loose::new(communication)
+        Adversary::new(communication)
     }
     .boxed()
 }

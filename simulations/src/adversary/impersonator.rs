@@ -1,4 +1,4 @@
-//! Says that it has the agents of others, and shows their own evidence for it.
+//! Claims to host the agents of other nodes, with their evidence.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -15,24 +15,24 @@ use futures::future::BoxFuture;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
-use super::{Loose, Target, join, own_key};
+use super::{Adversary, Target, join, own_key};
 use crate::NETWORK;
 
-/// Between two attempts.
+/// The interval of attempts.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// What it heard last from somebody who really has something.
-type Heard = Arc<Mutex<Option<Testimony>>>;
+/// The last testimony of a node that really hosts an agent.
+type Stolen = Arc<Mutex<Option<Testimony>>>;
 
-/// Answers as if it had it itself: with that node's placement, or with one of its own that names the same agents.
-struct Pretends {
-    heard: Heard,
+/// Answers as if it were the host: with that node's placement, or with an own one that names the same agents.
+struct Pretender {
+    stolen: Stolen,
     key: SecretKey,
     clock: WallClock,
     turn: Mutex<u64>,
 }
 
-impl Pretends {
+impl Pretender {
     fn placement(&self, theirs: &[u8], own: bool) -> Vec<u8> {
         let Ok(shown) = object::open::<Placement>(theirs, NETWORK, "") else { return Vec::new() };
         if !own {
@@ -44,29 +44,29 @@ impl Pretends {
     }
 }
 
-impl Inbound for Pretends {
+impl Inbound for Pretender {
     fn call(&self, _: Caller, _: Request) -> BoxFuture<'static, Answer> {
-        let heard = self.heard.lock().expect("nobody panics with it").clone();
-        let answer = match heard {
+        let stolen = self.stolen.lock().expect("nobody panics with it").clone();
+        let answer = match stolen {
             None => Answer::Error(Vec::new()),
-            Some(heard) => {
+            Some(stolen) => {
                 let mut turn = self.turn.lock().expect("nobody panics with it");
                 *turn += 1;
-                let placement = self.placement(&heard.placement, turn.is_multiple_of(2)).into();
-                Answer::Response(Testimony { placement, evidence: heard.evidence }.encode())
+                let placement = self.placement(&stolen.placement, turn.is_multiple_of(2)).into();
+                Answer::Response(Testimony { placement, evidence: stolen.evidence }.encode())
             }
         };
         futures::future::ready(answer).boxed()
     }
 }
 
-pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
+pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Adversary> {
     async move {
         let key = own_key(number);
         let (network, communication) = join(&target, &key, number, ip).await;
-        let heard = Heard::default();
-        let pretends = Pretends { heard: heard.clone(), key, clock: target.clock.clone(), turn: Mutex::default() };
-        communication.serve(PLACEMENTS, Arc::new(pretends)).expect("nobody else serves it");
+        let stolen = Stolen::default();
+        let pretender = Pretender { stolen: stolen.clone(), key, clock: target.clock.clone(), turn: Mutex::default() };
+        communication.serve(PLACEMENTS, Arc::new(pretender)).expect("nobody else serves it");
         let mut rng = StdRng::seed_from_u64(target.seed ^ u64::from(number));
         let calls = communication.clone();
         tokio::spawn(async move {
@@ -74,19 +74,19 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
                 tokio::time::sleep(EVERY).await;
                 let capability = target.capabilities[rng.random_range(0..target.capabilities.len())].clone();
                 let victim: PublicKey = target.honest[rng.random_range(0..target.honest.len())];
-                // Whoever is not there, or has nothing, is no victim.
+                // A node that is down, or hosts no agent, is skipped.
                 let _ = network.dial(Some(victim), vec![format!("sim:{victim}")]).await;
                 let inquiry = Inquiry { capability: Some(capability.clone()), ..Inquiry::default() };
                 let answer = calls.call(victim, PLACEMENTS, Request::new("find", inquiry.encode())).await;
                 if let Ok(testimony) = answer.map_err(drop).and_then(|bytes| Testimony::decode(&bytes).map_err(drop))
                     && !testimony.evidence.is_empty()
                 {
-                    *heard.lock().expect("nobody panics with it") = Some(testimony);
+                    *stolen.lock().expect("nobody panics with it") = Some(testimony);
                 }
                 let _ = network.routing().provide(RecordKey::capability(NETWORK, &capability)).await;
             }
         });
-        Loose::new(communication)
+        Adversary::new(communication)
     }
     .boxed()
 }

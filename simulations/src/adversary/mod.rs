@@ -1,7 +1,7 @@
-//! Nodes that do not keep to the rules: one file each.
+//! Adversaries: nodes that break the rules, one file each.
 
+mod announcing;
 mod equivocator;
-mod faces;
 mod flooder;
 mod hoarder;
 mod impersonator;
@@ -24,10 +24,10 @@ use tokio::sync::watch;
 use crate::mesh::Owner;
 use crate::{entropy, key};
 
-/// Numbers of adversaries begin here: no honest node has one of these.
+/// The first number of an adversary, above those of honest nodes.
 const FIRST: u32 = 1_000_000;
 
-/// What an adversary is told about the world that it joins.
+/// What an adversary knows of the network that it joins.
 #[derive(Clone)]
 pub struct Target {
     /// The network.
@@ -40,28 +40,28 @@ pub struct Target {
     pub honest: Vec<PublicKey>,
     /// The time of day.
     pub clock: WallClock,
-    /// Where its chances come from.
+    /// The seed of its random draws.
     pub seed: u64,
-    /// Owners as they were before they took other keys.
-    pub given_up: Vec<Owner>,
-    /// The keys of those that were let loose together and know each other.
+    /// Owners with the keys that they have rotated away.
+    pub retired: Vec<Owner>,
+    /// The keys of the adversaries that were released together.
     pub own: Arc<Mutex<Vec<PublicKey>>>,
 }
 
-/// One that was let loose, until it is dropped.
-pub struct Loose {
-    _keeps: Vec<Communication>,
+/// An adversary, which runs until it is dropped.
+pub struct Adversary {
+    _running: Vec<Communication>,
     /// Agents that it really has.
     pub agents: Vec<(PublicKey, AgentId)>,
 }
 
-impl Loose {
-    fn new(communication: Communication) -> Loose {
-        Loose { _keeps: vec![communication], agents: Vec::new() }
+impl Adversary {
+    fn new(communication: Communication) -> Adversary {
+        Adversary { _running: vec![communication], agents: Vec::new() }
     }
 }
 
-type Start = fn(Target, u32, Option<IpAddr>) -> BoxFuture<'static, Loose>;
+type Start = fn(Target, u32, Option<IpAddr>) -> BoxFuture<'static, Adversary>;
 
 const ALL: &[(&str, Start)] = &[
     ("equivocator", equivocator::start),
@@ -76,31 +76,30 @@ const ALL: &[(&str, Start)] = &[
     ("thief", thief::start),
 ];
 
-/// The names that there are.
+/// All kinds of adversaries.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|(name, _)| *name).collect()
 }
 
-/// Lets `count` of those of a name loose, which have `addresses` addresses on the internet among them, in `networks`
-/// networks.
+/// Starts `count` adversaries of a kind, with `addresses` addresses on the internet in `networks` networks.
 ///
 /// # Panics
-/// When there is none of that name: scenarios are checked before.
-pub async fn release(name: &str, target: &Target, count: u32, (addresses, networks): (u32, u32)) -> Vec<Loose> {
+/// When there is no such kind: scenarios are checked before.
+pub async fn release(name: &str, target: &Target, count: u32, (addresses, networks): (u32, u32)) -> Vec<Adversary> {
     let (_, start) = ALL.iter().find(|(known, _)| *known == name).expect("a scenario names those that there are");
-    let mut loose = Vec::new();
+    let mut released = Vec::new();
     for number in 0..count {
-        // Next to each other in one network, as somebody's own machines are.
+        // Consecutive addresses in one network, as the machines of one person have.
         let byte = |number: u32| number.to_le_bytes()[0];
         let ip = |at: u32| IpAddr::V4(Ipv4Addr::new(9, 9, 9 + byte(at % networks), byte(at)));
         let ip = (addresses > 0).then(|| ip(number % addresses));
-        loose.push(start(target.clone(), FIRST + number, ip).await);
+        released.push(start(target.clone(), FIRST + number, ip).await);
     }
-    loose
+    released
 }
 
-/// A node of the adversary's, connected to those that it joins through.
+/// A node of the adversary, connected to the bootstrap peers.
 async fn join(target: &Target, key: &SecretKey, number: u32, ip: Option<IpAddr>) -> (Arc<dyn Network>, Communication) {
     let network: Arc<dyn Network> = target.net.join_at(key.public(), ip);
     let communication = Communication::start(
@@ -112,13 +111,13 @@ async fn join(target: &Target, key: &SecretKey, number: u32, ip: Option<IpAddr>)
         entropy(u64::from(number)),
     );
     for through in &target.through {
-        // Whoever is not there is not needed.
+        // A node that is down is skipped.
         let _ = network.dial(Some(*through), vec![format!("sim:{through}")]).await;
     }
     (network, communication)
 }
 
-/// The key of an adversary's number.
+/// The key of an adversary.
 fn own_key(number: u32) -> SecretKey {
     key(number)
 }

@@ -1,4 +1,4 @@
-//! Puts what does not hold into the table, under everybody's keys, and says that it has what others look for.
+//! Stores invalid values in the DHT under other nodes' keys, and claims to provide capabilities that others search for.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, RngCore as _, SeedableRng as _};
 use std::sync::Arc;
 
-use super::{Loose, Target, join, own_key};
+use super::{Adversary, Target, join, own_key};
 use crate::NETWORK;
 
-/// Between two attempts.
+/// The interval of attempts.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Answers every question with noise.
+/// Answers every question with random bytes.
 struct Noise(u64);
 
 impl Inbound for Noise {
@@ -30,7 +30,7 @@ impl Inbound for Noise {
     }
 }
 
-pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
+pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Adversary> {
     async move {
         let key = own_key(number);
         let (network, communication) = join(&target, &key, number, ip).await;
@@ -41,7 +41,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
                 tokio::time::sleep(EVERY).await;
                 let victim = target.honest[rng.random_range(0..target.honest.len())];
                 let capability = &target.capabilities[rng.random_range(0..target.capabilities.len())];
-                // What becomes of it is what the simulation looks at.
+                // The invariants judge the outcome.
                 let _ = match rng.random_range(0..4) {
                     0 => network.routing().provide(RecordKey::capability(NETWORK, capability)).await,
                     1 => {
@@ -50,7 +50,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
                         network.routing().put(RecordKey::contact(NETWORK, victim), noise).await
                     }
                     2 => {
-                        // Somebody else's contact, signed by this one.
+                        // The contact of another node, signed by this one.
                         let now_ms = target.clock.now_ms();
                         let there = vec![format!("sim:{}", key.public())];
                         let body = Contact::new(victim, u64::MAX, now_ms, now_ms + 3_600_000, there);
@@ -62,7 +62,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
                 };
             }
         });
-        Loose::new(communication)
+        Adversary::new(communication)
     }
     .boxed()
 }

@@ -1,4 +1,4 @@
-//! Keeps what others said and says it again, to everybody, also when they are gone.
+//! Replays placements of other nodes to all, also after those have left.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -13,10 +13,10 @@ use futures::future::BoxFuture;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
-use super::{Loose, Target, join, own_key};
+use super::{Adversary, Target, join, own_key};
 use crate::NETWORK;
 
-/// Between two attempts.
+/// The interval of attempts.
 const EVERY: Duration = Duration::from_millis(250);
 /// Placements that it keeps.
 const KEPT: usize = 200;
@@ -38,7 +38,7 @@ impl Inbound for Tape {
     }
 }
 
-pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
+pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Adversary> {
     async move {
         let key = own_key(number);
         let (network, communication) = join(&target, &key, number, ip).await;
@@ -50,7 +50,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
             loop {
                 tokio::time::sleep(EVERY).await;
                 let victim = target.honest[rng.random_range(0..target.honest.len())];
-                // Whoever is not there is no victim; what becomes of what was said is what the simulation looks at.
+                // A node that is down is skipped; the invariants judge the outcome.
                 let _ = network.dial(Some(victim), vec![format!("sim:{victim}")]).await;
                 let kept = tape.0.lock().expect("nobody panics with it").clone();
                 if !kept.is_empty() {
@@ -61,7 +61,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
                 let _ = network.routing().provide(RecordKey::capability(NETWORK, capability)).await;
             }
         });
-        Loose::new(communication)
+        Adversary::new(communication)
     }
     .boxed()
 }

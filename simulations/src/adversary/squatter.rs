@@ -1,5 +1,5 @@
-//! Comes first and takes every place: it says that it hosts as much as a placement may name, believed for as long as may
-//! be, shows nothing of it, stays connected, and wants to be told on.
+//! Occupies catalogue entries: it announces placements with the maximum number of agents and lifetime, shows no evidence for them,
+//! stays connected, and subscribes to placements.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 
-use super::{Loose, Target, join, own_key};
+use super::{Adversary, Target, join, own_key};
 use crate::NETWORK;
 
 /// Between two placements, each with other digests.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// A placement that names as many agents as it may; `round` makes it another than the one before.
+/// A placement with the maximum number of agents, different in each round.
 fn placement(key: &SecretKey, now_ms: u64, round: u64) -> Vec<u8> {
     let mut placement = Placement::new(key.public(), now_ms + round, now_ms, PLACEMENT_TTL_MAX_MS);
     let hosted = (0..PLACEMENT_AGENTS_MAX).filter_map(|number| {
@@ -32,11 +32,11 @@ fn placement(key: &SecretKey, now_ms: u64, round: u64) -> Vec<u8> {
     object::sign(placement, NETWORK, "", key).map(|signed| signed.bytes).unwrap_or_default()
 }
 
-/// Takes a place at one node, and keeps it.
+/// Occupies entries at one node, and keeps them.
 async fn squat(calls: &Communication, key: &SecretKey, clock: &WallClock, victim: PublicKey) {
     for round in 0u64.. {
         let request = Request::new("placement", placement(key, clock.now_ms(), round));
-        // Whoever refuses it is asked again.
+        // A refusal is ignored; the next round tries again.
         let _ = calls.call(victim, PLACEMENTS, request).await;
         let watching = async {
             let Ok(mut events) = calls.stream(victim, PLACEMENTS, Request::new("watch", Vec::new())).await else {
@@ -49,7 +49,7 @@ async fn squat(calls: &Communication, key: &SecretKey, clock: &WallClock, victim
     }
 }
 
-pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
+pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Adversary> {
     async move {
         let key = own_key(number);
         let (_, communication) = join(&target, &key, number, ip).await;
@@ -57,7 +57,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
         tokio::spawn(async move {
             join_all(target.through.iter().map(|victim| squat(&calls, &key, &target.clock, *victim))).await;
         });
-        Loose::new(communication)
+        Adversary::new(communication)
     }
     .boxed()
 }

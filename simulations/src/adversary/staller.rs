@@ -1,4 +1,4 @@
-//! Begins a longest frame on each of many streams to one node, and leaves it twelve bytes short.
+//! Sends a frame of the maximum length on each of many streams to one node, but for its last twelve bytes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use tokio::io::AsyncWriteExt as _;
 
-use super::{Loose, Target, join, own_key};
+use super::{Adversary, Target, join, own_key};
 use crate::NETWORK;
-use crate::by_hand::{greet_on, read};
+use crate::raw_stream::{greet_on, read};
 use althing_calls::CALL;
 
-/// Streams of one of them.
+/// Streams of one adversary.
 const STREAMS: usize = 64;
-/// Before it begins one again.
+/// The delay before it begins again.
 const AGAIN: Duration = Duration::from_millis(500);
-/// What it writes at once.
+/// The bytes of one write.
 const CHUNK: [u8; 16 << 10] = [7; 16 << 10];
 
 async fn stall(network: &dyn Network, key: &SecretKey, victim: PublicKey) {
@@ -27,7 +27,7 @@ async fn stall(network: &dyn Network, key: &SecretKey, victim: PublicKey) {
         if let Ok(raw) = network.open(victim, CALL).await {
             leave_unfinished(raw, key, victim).await;
         } else {
-            // Thrown out, or it was not there.
+            // Disconnected, or the victim is down.
             let _ = network.dial(Some(victim), vec![format!("sim:{victim}")]).await;
         }
         tokio::time::sleep(AGAIN).await;
@@ -43,11 +43,11 @@ async fn leave_unfinished(mut raw: BoxedStream, key: &SecretKey, victim: PublicK
         raw.write_all(&CHUNK[..len]).await.ok()?;
         left -= len;
     }
-    // Until it is closed.
+    // Waits until the stream is closed.
     read(&mut raw).await.map(drop)
 }
 
-pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
+pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Adversary> {
     async move {
         let key = own_key(number);
         let (network, communication) = join(&target, &key, number, ip).await;
@@ -55,7 +55,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
         tokio::spawn(async move {
             join_all((0..STREAMS).map(|_| stall(&*network, &key, victim))).await;
         });
-        Loose::new(communication)
+        Adversary::new(communication)
     }
     .boxed()
 }

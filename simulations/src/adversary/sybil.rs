@@ -1,22 +1,22 @@
-//! Many keys of one person, mined to lie next to what others look for: they answer with each other, and keep nothing.
+//! Sybils: many keys of one person, mined to be close to a key that others look up. They answer with each other, and store nothing.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use althing_communication::records::{distance, place_of_key, place_of_node};
+use althing_communication::records::{distance, position_of_key, position_of_node};
 use althing_protocol::record::RecordKey;
 use althing_protocol::{Digest, PublicKey, SecretKey};
 use althing_simnet::{Hostile, Question, Reply};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::{Loose, Target, join};
+use super::{Adversary, Target, join};
 use crate::{NETWORK, key};
 
-/// Keys that are tried for one that lies near enough.
+/// Keys that are tried to find a close one.
 const TRIES: u32 = 200;
 
-/// Names only its own, and keeps nothing.
+/// Answers with its accomplices only, and stores nothing.
 struct Ring {
     own: Arc<Mutex<Vec<PublicKey>>>,
 }
@@ -26,35 +26,34 @@ impl Hostile for Ring {
         let own = self.own.lock().expect("nobody panics with it").clone();
         let place = match question {
             Question::Closest(place) => *place,
-            Question::Providers(key) | Question::Value(key) => place_of_key(*key),
+            Question::Providers(key) | Question::Value(key) => position_of_key(*key),
             Question::Provide(_) | Question::Put(..) => return Some(Reply::default()),
         };
         let mut closer: Vec<PublicKey> = own.into_iter().filter(|node| *node != asker).collect();
-        closer.sort_by_key(|node| distance(&place_of_node(*node), &place));
+        closer.sort_by_key(|node| distance(&position_of_node(*node), &place));
         closer.truncate(althing_communication::routing::K);
         Some(Reply { closer, ..Reply::default() })
     }
 }
 
-/// Honest nodes that each of them connects to: those nearest to what it was mined for, whom everybody who looks for that
-/// asks.
-const BEFRIENDED: usize = 50;
+/// Honest nodes that each Sybil connects to: those closest to the target, which all look-ups for it ask.
+const CONNECTED: usize = 50;
 
-/// What it is mined for: the last of the capabilities.
+/// The target: the last of the capabilities.
 fn wanted(target: &Target) -> Digest {
     let last = target.capabilities.last().expect("somebody has something");
-    place_of_key(RecordKey::capability(NETWORK, last))
+    position_of_key(RecordKey::capability(NETWORK, last))
 }
 
-/// A key that lies nearer to the last of the capabilities than others do.
+/// A key that is close to the target.
 fn mine(target: &Target, number: u32) -> SecretKey {
     let wanted = wanted(target);
     let tried = (0..TRIES).map(|at| key(number + at * 100_000));
-    let nearest = tried.min_by_key(|key| distance(&place_of_node(key.public()), &wanted));
+    let nearest = tried.min_by_key(|key| distance(&position_of_node(key.public()), &wanted));
     nearest.expect("some were tried")
 }
 
-pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Loose> {
+pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFuture<'static, Adversary> {
     async move {
         let key = mine(&target, number);
         target.own.lock().expect("nobody panics with it").push(key.public());
@@ -63,13 +62,13 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
         tokio::spawn(async move {
             let wanted = wanted(&target);
             let mut near = target.honest.clone();
-            near.sort_by_key(|node| distance(&place_of_node(*node), &wanted));
-            for honest in near.iter().take(BEFRIENDED) {
-                // Whoever is not there is not fooled.
+            near.sort_by_key(|node| distance(&position_of_node(*node), &wanted));
+            for honest in near.iter().take(CONNECTED) {
+                // A node that is down is skipped.
                 let _ = network.dial(Some(*honest), vec![format!("sim:{honest}")]).await;
             }
         });
-        Loose::new(communication)
+        Adversary::new(communication)
     }
     .boxed()
 }

@@ -1,4 +1,4 @@
-//! A call ends, and where nothing is in its way it ends well.
+//! Each call ends, and an undisturbed one succeeds.
 
 use super::{Called, Invariant, LONGEST_MS, Truth};
 
@@ -16,7 +16,7 @@ impl Invariant for Answered {
         }
         match &called.task {
             Ok((_, true)) => Ok(()),
-            _ if !called.calm => Ok(()),
+            _ if !called.undisturbed => Ok(()),
             other => Err(format!("node {caller} called {agent}, and nothing was in the way: {other:?}")),
         }
     }

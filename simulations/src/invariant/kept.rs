@@ -1,4 +1,4 @@
-//! A task that was acknowledged is there when it is asked for again, whatever happened to its node meanwhile.
+//! An acknowledged task is found again later, whatever happened to its node meanwhile.
 
 use super::{Called, Invariant, Truth};
 
@@ -11,7 +11,7 @@ impl Invariant for Kept {
 
     fn check_call(&mut self, called: &Called, _: &Truth) -> Result<(), String> {
         match &called.recalled {
-            Some(again) if called.calm && *again != called.task => {
+            Some(again) if called.undisturbed && *again != called.task => {
                 let (caller, agent) = (called.caller, &called.agent);
                 Err(format!("node {caller} gave {agent} {:?}, and got {again:?} when it asked again", called.task))
             }

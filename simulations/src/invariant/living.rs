@@ -1,6 +1,6 @@
-//! Who lives, and can be reached, is found.
+//! Running, reachable nodes are found.
 
-use super::{Invariant, Look, Truth};
+use super::{Invariant, Search, Truth};
 
 pub(super) struct Living;
 
@@ -9,13 +9,13 @@ impl Invariant for Living {
         "the-living-are-found"
     }
 
-    fn check(&mut self, look: &Look, _: &Truth) -> Result<(), String> {
-        let is_found = |node| look.found.iter().any(|(_, found)| *found == node);
-        if !look.calm || look.living.is_empty() || look.living.iter().any(|node| is_found(*node)) {
+    fn check(&mut self, search: &Search, _: &Truth) -> Result<(), String> {
+        let is_found = |node| search.found.iter().any(|(_, found)| *found == node);
+        if !search.undisturbed || search.expected.is_empty() || search.expected.iter().any(|node| is_found(*node)) {
             return Ok(());
         }
-        let there: Vec<String> = look.living.iter().map(|node| node.did()).collect();
-        let (seeker, capability, there) = (look.seeker, &look.capability, there.join(", "));
-        Err(format!("node {seeker} did not find {capability:?}, which is on {there}: {:?}", look.sought))
+        let there: Vec<String> = search.expected.iter().map(|node| node.did()).collect();
+        let (seeker, capability, there) = (search.seeker, &search.capability, there.join(", "));
+        Err(format!("node {seeker} did not find {capability:?}, which is on {there}: {:?}", search.sought))
     }
 }

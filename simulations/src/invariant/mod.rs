@@ -1,4 +1,4 @@
-//! What must hold whatever happens: one file each.
+//! The invariants, one file each.
 
 mod answered;
 mod forgery;
@@ -14,77 +14,77 @@ use althing_discovery::Sought;
 use althing_protocol::record::RecordKey;
 use althing_protocol::{AgentId, Digest, PublicKey, PublisherId};
 
-/// Who asks waits for a minute at most; looking for whom to ask takes a moment too.
+/// The longest call: a deadline of a minute, and the search before it.
 pub(crate) const LONGEST_MS: u64 = 65_000;
 
-/// A find, as it came out.
+/// A search and its result.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct Search {
     /// When it began and ended, milliseconds.
     pub began_ms: u64,
     /// See `began_ms`.
     pub ended_ms: u64,
-    /// Who looked.
+    /// The node that searched.
     pub seeker: u32,
-    /// For what.
+    /// The capability that it searched for.
     pub capability: String,
     /// What was found.
     pub found: Vec<(AgentId, PublicKey)>,
-    /// Node, agent, sequence and digest of each description that was shown.
-    pub words: Vec<(PublicKey, AgentId, u64, Digest)>,
-    /// How it was looked for beyond the nodes that were heard of.
+    /// Node, agent, sequence and digest of each description in the result.
+    pub descriptions: Vec<(PublicKey, AgentId, u64, Digest)>,
+    /// The search beyond the catalogue, if there was one.
     pub sought: Option<Sought>,
-    /// The nodes that had it, lived long enough before to be known, and could be reached from beginning to end.
-    pub living: Vec<PublicKey>,
-    /// Whether enough time had passed since the last fault of the network.
-    pub calm: bool,
+    /// The nodes that had the capability, had been running long enough to be known, and were reachable throughout.
+    pub expected: Vec<PublicKey>,
+    /// Whether the network had healed from the last fault.
+    pub undisturbed: bool,
 }
 
-/// A task that was given, and perhaps asked for again, as it came out.
+/// A call, and perhaps a later request for its task, with their results.
 #[derive(Debug, Clone)]
 pub struct Called {
-    /// When the call, or the question for it, began and ended, milliseconds.
+    /// When the call, or the later request, began and ended, milliseconds.
     pub began_ms: u64,
     /// See `began_ms`.
     pub ended_ms: u64,
-    /// Who called.
+    /// The calling node.
     pub caller: u32,
-    /// Whom.
+    /// The agent that was called.
     pub agent: AgentId,
-    /// Where it was found.
+    /// The node on which it was found.
     pub node: PublicKey,
-    /// The id of the task that was acknowledged, and whether it was done; or why not.
+    /// The id of the acknowledged task, and whether it is completed; or the error.
     pub task: Result<(String, bool), String>,
-    /// What came back when it was asked for again.
+    /// The result of the later request.
     pub recalled: Option<Result<(String, bool), String>>,
-    /// Whether both nodes were there from beginning to end, and nothing disturbed the network.
-    pub calm: bool,
+    /// Whether both nodes were running throughout, and nothing disturbed the network.
+    pub undisturbed: bool,
 }
 
-/// What is true, whatever anybody says.
+/// The true state, whatever nodes claim.
 #[derive(Debug, Default)]
 pub struct Truth {
-    /// The agent of each node that has one, also of those that are gone.
+    /// The agent of each node that has one, crashed ones included.
     pub agents: BTreeMap<PublicKey, AgentId>,
-    /// When each node that is gone went, milliseconds.
+    /// When each crashed node crashed, milliseconds.
     pub gone_ms: BTreeMap<PublicKey, u64>,
     /// When each owner that revoked its keys did so, milliseconds.
     pub revoked_ms: BTreeMap<PublisherId, u64>,
 }
 
-/// Something that must hold.
+/// A property that must hold throughout a run.
 pub trait Invariant: Send {
     /// Its name in scenario files.
     fn name(&self) -> &'static str;
-    /// Looks at a find.
+    /// Checks a search.
     ///
     /// # Errors
     /// How it does not hold.
-    fn check(&mut self, _look: &Look, _truth: &Truth) -> Result<(), String> {
+    fn check(&mut self, _look: &Search, _truth: &Truth) -> Result<(), String> {
         Ok(())
     }
 
-    /// Looks at a call.
+    /// Checks a call.
     ///
     /// # Errors
     /// How it does not hold.
@@ -92,11 +92,11 @@ pub trait Invariant: Send {
         Ok(())
     }
 
-    /// Looks at a value that an honest node keeps for others when all is over.
+    /// Checks a value that an honest node stores for others at the end.
     ///
     /// # Errors
     /// How it does not hold.
-    fn check_kept(&mut self, _holder: PublicKey, _key: RecordKey, _bytes: &[u8]) -> Result<(), String> {
+    fn check_stored(&mut self, _holder: PublicKey, _key: RecordKey, _bytes: &[u8]) -> Result<(), String> {
         Ok(())
     }
 }
@@ -113,13 +113,13 @@ fn all() -> Vec<Box<dyn Invariant>> {
     ]
 }
 
-/// The names that there are.
+/// All names.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     all().iter().map(|invariant| invariant.name()).collect()
 }
 
-/// Those of the given names.
+/// The invariants of the given names.
 #[must_use]
 pub fn named(names: &[String]) -> Vec<Box<dyn Invariant>> {
     all().into_iter().filter(|invariant| names.iter().any(|name| name == invariant.name())).collect()
@@ -143,17 +143,17 @@ mod tests {
     }
 
     /// A find of node 1's agent by node 2, at 20 s.
-    fn look() -> Look {
-        Look {
+    fn search() -> Search {
+        Search {
             began_ms: 20_000,
             ended_ms: 20_100,
             seeker: 2,
             capability: "doing.thing-1".to_owned(),
             found: vec![(agent(1), node(1))],
-            words: vec![(node(1), agent(1), 7, [1; 32])],
+            descriptions: vec![(node(1), agent(1), 7, [1; 32])],
             sought: None,
-            living: vec![node(1)],
-            calm: true,
+            expected: vec![node(1)],
+            undisturbed: true,
         }
     }
 
@@ -161,49 +161,53 @@ mod tests {
         Truth { agents: BTreeMap::from([(node(1), agent(1)), (node(3), agent(3))]), ..Truth::default() }
     }
 
-    fn broken(look: &Look, truth: &Truth) -> Vec<&'static str> {
+    fn broken(search: &Search, truth: &Truth) -> Vec<&'static str> {
         all()
             .iter_mut()
-            .filter_map(|invariant| invariant.check(look, truth).is_err().then(|| invariant.name()))
+            .filter_map(|invariant| invariant.check(search, truth).is_err().then(|| invariant.name()))
             .collect()
     }
 
     #[test]
     fn a_node_takes_one_word_of_each_sequence() {
         let mut one = one_word::OneWord::default();
-        let look = look();
-        assert_eq!(one.check(&look, &truth()), Ok(()));
-        assert_eq!(one.check(&look, &truth()), Ok(()));
-        let newer = Look { words: vec![(node(1), agent(1), 8, [2; 32])], ..look.clone() };
+        let search = search();
+        assert_eq!(one.check(&search, &truth()), Ok(()));
+        assert_eq!(one.check(&search, &truth()), Ok(()));
+        let newer = Search { descriptions: vec![(node(1), agent(1), 8, [2; 32])], ..search.clone() };
         assert_eq!(one.check(&newer, &truth()), Ok(()));
-        let other = Look { words: vec![(node(1), agent(1), 7, [2; 32])], ..look.clone() };
-        assert!(one.check(&Look { seeker: 3, ..other.clone() }, &truth()).is_ok(), "another was told that first");
+        let other = Search { descriptions: vec![(node(1), agent(1), 7, [2; 32])], ..search.clone() };
+        assert!(one.check(&Search { seeker: 3, ..other.clone() }, &truth()).is_ok(), "another was told that first");
         assert!(one.check(&other, &truth()).is_err());
     }
 
     #[test]
     fn each_is_broken_by_what_it_forbids_and_by_nothing_else() {
-        assert_eq!(broken(&look(), &truth()), [""; 0]);
-        let missing = Look { found: Vec::new(), ..look() };
+        assert_eq!(broken(&search(), &truth()), [""; 0]);
+        let missing = Search { found: Vec::new(), ..search() };
         assert_eq!(broken(&missing, &truth()), ["the-living-are-found"]);
         assert_eq!(
-            broken(&Look { calm: false, ..missing.clone() }, &truth()),
+            broken(&Search { undisturbed: false, ..missing.clone() }, &truth()),
             [""; 0],
             "while the network is disturbed"
         );
-        assert_eq!(broken(&Look { living: Vec::new(), ..missing }, &truth()), [""; 0], "there is nobody to be found");
-        let forged = Look { found: vec![(agent(1), node(1)), (agent(1), node(3))], ..look() };
+        assert_eq!(
+            broken(&Search { expected: Vec::new(), ..missing }, &truth()),
+            [""; 0],
+            "there is nobody to be found"
+        );
+        let forged = Search { found: vec![(agent(1), node(1)), (agent(1), node(3))], ..search() };
         assert_eq!(broken(&forged, &truth()), ["nothing-forged-is-believed"]);
         let mut gone = truth();
         gone.gone_ms.insert(node(1), 11_999);
-        assert_eq!(broken(&look(), &gone), ["the-vanished-are-gone"]);
+        assert_eq!(broken(&search(), &gone), ["the-vanished-are-gone"]);
         gone.gone_ms.insert(node(1), 12_000);
-        assert_eq!(broken(&look(), &gone), [""; 0], "for eight seconds it may be");
+        assert_eq!(broken(&search(), &gone), [""; 0], "for eight seconds it may be");
         let mut revoked = truth();
         revoked.revoked_ms.insert(owner(100), 9_999);
-        assert_eq!(broken(&look(), &revoked), ["the-revoked-are-gone"]);
+        assert_eq!(broken(&search(), &revoked), ["the-revoked-are-gone"]);
         revoked.revoked_ms.insert(owner(100), 10_000);
-        assert_eq!(broken(&look(), &revoked), [""; 0], "for ten seconds it may be");
+        assert_eq!(broken(&search(), &revoked), [""; 0], "for ten seconds it may be");
     }
 
     #[test]
@@ -218,7 +222,7 @@ mod tests {
         };
         let broken = |bytes: &[u8]| {
             let broken = all().into_iter().filter_map(|mut invariant| {
-                invariant.check_kept(node(2), under, bytes).is_err().then(|| invariant.name())
+                invariant.check_stored(node(2), under, bytes).is_err().then(|| invariant.name())
             });
             broken.collect::<Vec<_>>()
         };
@@ -238,7 +242,7 @@ mod tests {
             node: node(1),
             task: Ok(("task".to_owned(), true)),
             recalled: None,
-            calm: true,
+            undisturbed: true,
         };
         let broken = |called: &Called| {
             let broken = all()
@@ -250,13 +254,13 @@ mod tests {
         let refused = Called { task: Err("no".to_owned()), ..good.clone() };
         assert_eq!(broken(&refused), ["calls-are-answered"]);
         assert_eq!(broken(&Called { task: Ok(("task".to_owned(), false)), ..good.clone() }), ["calls-are-answered"]);
-        assert_eq!(broken(&Called { calm: false, ..refused }), [""; 0]);
-        assert_eq!(broken(&Called { calm: false, ended_ms: 66_001, ..good.clone() }), ["calls-are-answered"]);
+        assert_eq!(broken(&Called { undisturbed: false, ..refused }), [""; 0]);
+        assert_eq!(broken(&Called { undisturbed: false, ended_ms: 66_001, ..good.clone() }), ["calls-are-answered"]);
         assert_eq!(broken(&Called { recalled: Some(good.task.clone()), ..good.clone() }), [""; 0]);
         for lost in [Err("no such task".to_owned()), Ok(("other".to_owned(), true)), Ok(("task".to_owned(), false))] {
             let lost = Called { recalled: Some(lost), ..good.clone() };
             assert_eq!(broken(&lost), ["acknowledged-tasks-are-kept"]);
-            assert_eq!(broken(&Called { calm: false, ..lost }), [""; 0]);
+            assert_eq!(broken(&Called { undisturbed: false, ..lost }), [""; 0]);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Who revoked its keys is not found any more (requirement E44).
+//! Agents of an owner that revoked its keys are no longer found (requirement E44).
 
-use super::{Invariant, Look, Truth};
+use super::{Invariant, Search, Truth};
 
-/// From contact until the last node refuses it.
+/// The time until the last node refuses the keys.
 const GONE_MS: u64 = 10_000;
 
 pub(super) struct Revoked;
@@ -12,15 +12,15 @@ impl Invariant for Revoked {
         "the-revoked-are-gone"
     }
 
-    fn check(&mut self, look: &Look, truth: &Truth) -> Result<(), String> {
-        for (agent, _) in &look.found {
+    fn check(&mut self, search: &Search, truth: &Truth) -> Result<(), String> {
+        for (agent, _) in &search.found {
             if let Some(revoked_ms) = truth.revoked_ms.get(&agent.publisher())
-                && revoked_ms + GONE_MS < look.began_ms
+                && revoked_ms + GONE_MS < search.began_ms
             {
-                let ago = look.began_ms - revoked_ms;
+                let ago = search.began_ms - revoked_ms;
                 return Err(format!(
                     "node {} found {agent}, whose owner revoked its keys {ago} ms before",
-                    look.seeker
+                    search.seeker
                 ));
             }
         }

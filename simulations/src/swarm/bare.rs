@@ -1,4 +1,4 @@
-//! The peer: libp2p with Kademlia as it comes, identify and ping, over the same transport.
+//! The baseline: libp2p with default Kademlia, identify and ping, over the same transport.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,7 +27,7 @@ enum Ask {
     Providers(Vec<u8>),
 }
 
-/// What a query came to: requests, and who provides it.
+/// The result of a query: its requests, and the providers.
 type Done = oneshot::Sender<(u32, Vec<PeerId>)>;
 
 struct Node {

@@ -1,7 +1,7 @@
-//! A hundred real nodes in one process, over libp2p on the loopback: how long they take to join, to say and to find
-//! something, and what a node costs; and the same of bare libp2p nodes that do nothing else.
+//! Measures a hundred real nodes in one process, over libp2p on loopback: the duration of joining, storing and searching, and the
+//! cost of a node; and the same for bare libp2p nodes.
 //!
-//! Each of the two runs in a process of its own, so that its memory is its own.
+//! Each kind runs in a process of its own, so that memory is measured separately.
 
 mod bare;
 mod ours;
@@ -17,48 +17,48 @@ use serde_json::{Value, json};
 pub struct Size {
     /// Nodes.
     pub nodes: usize,
-    /// Things said, and things looked for.
+    /// Rounds of storing and searching.
     pub rounds: usize,
 }
 
-/// How long everybody may take to know enough others.
+/// The time limit of joining.
 const JOIN_MAX: Duration = Duration::from_secs(120);
-/// Nodes that a node knows when it has joined.
+/// The size of the routing table of a node that has joined.
 const ENOUGH: usize = 20;
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(50);
+/// The interval of polling.
+const POLL: Duration = Duration::from_millis(50);
 
-/// What one kind of nodes took.
+/// The measurements of one kind of nodes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measured {
-    /// From the first node to when all know enough others, milliseconds.
+    /// From the first node until all have joined, milliseconds.
     pub join_ms: f64,
-    /// Processor time of that, milliseconds of one node.
+    /// Processor time of joining, milliseconds per node.
     pub join_cpu_ms: f64,
-    /// From the first node to when all that nodes have was told, milliseconds; only nodes of ours do that by themselves.
+    /// From the first node until all provider records are stored, milliseconds; only our nodes publish by themselves.
     pub settled_ms: f64,
-    /// Saying where one can be dialled, milliseconds each, and requests.
+    /// Storing a contact, milliseconds each, and requests.
     pub put_ms: Vec<f64>,
     /// See `put_ms`.
     pub put_requests: Vec<u32>,
-    /// Looking up who has something, milliseconds each, and requests.
+    /// Looking up providers, milliseconds each, and requests.
     pub look_up_ms: Vec<f64>,
     /// See `look_up_ms`.
     pub look_up_requests: Vec<u32>,
-    /// Finding it, with its node's word and evidence, milliseconds each; only nodes of ours do that.
+    /// Searching for an agent with its placement and evidence, milliseconds each; only our nodes do that.
     pub find_ms: Vec<f64>,
-    /// Things that were looked for and not found.
+    /// Failed searches.
     pub missed: usize,
-    /// Memory of one node when all have joined, KiB.
+    /// Memory per node when all have joined, KiB.
     pub memory_kib: f64,
-    /// Connections of one node.
+    /// Connections per node.
     pub connections: f64,
-    /// Share of a core that all take when nothing is asked of them.
+    /// Cores that all idle nodes use together.
     pub idle_cores: f64,
 }
 
-/// Which nodes.
+/// The kind of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// L2 and L3 of this project on its libp2p shell, with an agent each; neither calls, nor a store, nor a gateway.
@@ -85,7 +85,7 @@ pub fn measure(kind: Kind, size: Size) -> Result<Measured, String> {
 /// The report of both.
 #[must_use]
 pub fn report(size: Size, ours: &Measured, bare: &Measured) -> Value {
-    // To a ten-thousandth: a find that the catalogue answers takes under a hundredth of a look-up.
+    // To a ten-thousandth: a search that the catalogue answers takes under a hundredth of a look-up.
     let ratio = |a: f64, b: f64| if b > 0.0 { (a / b * 10_000.0).round() / 10_000.0 } else { 0.0 };
     let row = |measured: &Measured| {
         json!({
@@ -112,7 +112,7 @@ pub fn report(size: Size, ours: &Measured, bare: &Measured) -> Value {
         "ratios": {
             "put": ratio(quantile(&ours.put_ms, 50), quantile(&bare.put_ms, 50)),
             "lookUp": ratio(quantile(&ours.look_up_ms, 50), quantile(&bare.look_up_ms, 50)),
-            // A find is a look-up, and then asks who was named and verifies what it says.
+            // A search is a look-up, and then asks the candidates and verifies their evidence.
             "findToLookUp": ratio(quantile(&ours.find_ms, 50), quantile(&bare.look_up_ms, 50)),
             "memory": ratio(ours.memory_kib, bare.memory_kib),
         },
@@ -152,7 +152,7 @@ fn processor() -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
-/// What all nodes together take in `LOOKING`, when nothing is asked of them.
+/// The cores that all idle nodes use together, measured for `LOOKING`.
 async fn idle_cores() -> f64 {
     const LOOKING: Duration = Duration::from_secs(5);
     let before = processor();
@@ -160,19 +160,17 @@ async fn idle_cores() -> f64 {
     (processor() - before).as_secs_f64() / LOOKING.as_secs_f64()
 }
 
-/// Waits until `holds`, or says what did not come about.
+/// Waits until `holds`; the error names `what` did not happen in time.
 async fn until(what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
     let waiting = async {
         while !holds() {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL).await;
         }
     };
-    tokio::time::timeout(JOIN_MAX, waiting)
-        .await
-        .map_err(|_| format!("within {JOIN_MAX:?} it did not come about that {what}"))
+    tokio::time::timeout(JOIN_MAX, waiting).await.map_err(|_| format!("not within {JOIN_MAX:?}: {what}"))
 }
 
-/// Waits until a count has been the same, and more than nothing, for a while.
+/// Waits until a count has been stable, and above zero, for a while.
 async fn settle(count: impl Fn() -> usize) -> Result<(), String> {
     const SAME: u32 = 8;
     let waiting = async {
@@ -184,7 +182,9 @@ async fn settle(count: impl Fn() -> usize) -> Result<(), String> {
             last = now;
         }
     };
-    tokio::time::timeout(2 * JOIN_MAX, waiting).await.map_err(|_| "what nodes tell does not come to an end".to_owned())
+    tokio::time::timeout(2 * JOIN_MAX, waiting)
+        .await
+        .map_err(|_| "the number of stored records does not settle".to_owned())
 }
 
 fn millis(duration: Duration) -> f64 {

@@ -55,8 +55,8 @@ pub(super) async fn measure(size: Size) -> Result<Measured, String> {
         join_cpu_ms: millis(processor() - cpu) / size.nodes as f64,
         ..Measured::default()
     };
-    // All have said what they have, and rest.
-    let kept = || nodes.iter().map(|node| node.network.kept().providers).sum();
+    // All nodes have published their records.
+    let kept = || nodes.iter().map(|node| node.network.stats().providers).sum();
     settle(kept).await?;
     measured.settled_ms = millis(begun.elapsed());
     measured.idle_cores = idle_cores().await;

@@ -1,4 +1,4 @@
-//! A disk that loses what was not synced when the power is cut, takes its time, and fails when it is told to.
+//! A simulated disk that loses unsynced writes in a power cut, is slow, and fails on demand.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,9 +16,9 @@ pub const SYNC: Duration = Duration::from_secs(10);
 pub struct Disk {
     /// What readers see.
     seen: MemoryStore,
-    /// What is there after a power cut.
+    /// The synced contents, which survive a power cut.
     synced: MemoryStore,
-    /// What was written and not synced.
+    /// Unsynced writes.
     buffered: Arc<Mutex<Vec<Batch>>>,
     failure: Arc<Mutex<Option<Failure>>>,
 }
@@ -41,7 +41,7 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// What a node finds when it starts after a power cut now.
+    /// The disk after a power cut now.
     #[must_use]
     pub fn after_power_cut(&self) -> Arc<Disk> {
         let disk = Disk::default();

@@ -1,4 +1,4 @@
-//! One suite for every implementation of a port; see `tests/`. Here is what its cases are made of.
+//! One suite for every implementation of a port (see `tests/`), and its helpers.
 
 pub mod disk;
 pub mod hostile;

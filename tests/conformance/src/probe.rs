@@ -1,4 +1,4 @@
-//! What answers calls in the suite, and tells what became of them.
+//! The service that answers calls in the suite, and counts their outcomes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ pub const TICK: Duration = Duration::from_millis(100);
 pub struct Probe {
     /// Calls that came in.
     pub asked: Arc<watch::Sender<usize>>,
-    /// Calls whose answer, and streams whose source, is gone.
+    /// Calls and streams that have ended or were dropped.
     pub dropped: Arc<watch::Sender<usize>>,
     /// What `gate` waits for.
     pub gate: Arc<Semaphore>,

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use althing_communication::admission::Origin;
+use althing_communication::Origin;
 use althing_communication::network::Incoming;
 use althing_communication::{
-    AcceptError, BoxedStream, Communication, CommunicationConfig, DialError, Nearness, Network, OpenError, PeerEvent,
-    PeerInfo, Routing, WallClock,
+    AcceptError, BoxedStream, Communication, CommunicationConfig, DialError, Network, OpenError, PeerEvent, PeerInfo,
+    Routing, TrustLevel, WallClock,
 };
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_protocol::{OwnerProof, PublicKey, SecretKey};
@@ -57,7 +57,7 @@ pub async fn connect(from: &Arc<dyn Network>, to: &Arc<dyn Network>) {
     from.dial(Some(to.local()), to.listening()).await.expect("a connection");
 }
 
-/// A node with L2 and a probe that answers.
+/// A node with L2 and a [`Probe`].
 pub struct Peer {
     /// L2.
     pub communication: Communication,
@@ -82,7 +82,7 @@ impl Peer {
         Peer::start_at(network, key, config, watch::channel(membership).1, WallClock::new(|| NOW_MS))
     }
 
-    /// Starts L2 on a network, with a time of day and memberships that change.
+    /// Starts L2 on a network, with a given clock and changing memberships.
     #[must_use]
     pub fn start_at(
         network: Arc<dyn Network>,
@@ -119,7 +119,7 @@ pub async fn pair(world: &World) -> (Peer, Peer) {
     (a, b)
 }
 
-/// Waits until `holds`, looking again and again; the test's own limit ends it.
+/// Polls until `holds`; only the test's own timeout ends it.
 pub async fn until(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..4_000 {
         if holds() {
@@ -146,7 +146,7 @@ impl Counting {
     }
 }
 
-/// What a network that wraps another leaves as it is.
+/// The methods that a wrapping network forwards.
 macro_rules! forwarded {
     () => {
         fn local(&self) -> PublicKey {
@@ -167,8 +167,8 @@ macro_rules! forwarded {
         fn origin(&self, peer: PublicKey) -> Option<Origin> {
             self.inner.origin(peer)
         }
-        fn regard(&self, peer: PublicKey, nearness: Nearness) {
-            self.inner.regard(peer, nearness);
+        fn set_trust(&self, peer: PublicKey, trust: TrustLevel) {
+            self.inner.set_trust(peer, trust);
         }
         fn listening(&self) -> Vec<String> {
             self.inner.listening()

@@ -1,4 +1,4 @@
-//! What an agent's program says reaches whoever asked as it was said: on its own node, and through another one.
+//! The output of an agent's program reaches the caller unchanged, on its own node and through another one.
 
 use althing_calls::{Operation, OperationError, Reply};
 use althing_conformance::mesh::{Node, file, message, store};

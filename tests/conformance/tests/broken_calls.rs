@@ -1,4 +1,4 @@
-//! A call that broke off may have been heard: it is not made again elsewhere, or its work would be done twice.
+//! A call that broke off is not retried on another node, since its work could be done twice.
 
 use althing_calls::{Operation, OperationError};
 use althing_conformance::mesh::{Node, file, message, store};

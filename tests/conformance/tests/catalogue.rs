@@ -43,11 +43,11 @@ fn candidate(local: &LocalAgent) -> Candidate {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A node says what it hosts: a version of each agent, or 0.
+    /// A node announces its agents: a version of each, or 0.
     Place { node: u8, sequence: u64, hosts: [u64; AGENTS], leaving: bool },
     /// Evidence for an agent arrives.
     Admit { node: u8, number: usize, version: u64 },
-    /// Time passes, and silence is noted.
+    /// Time passes, and silent nodes expire.
     Sweep { after_ms: u64 },
 }
 
@@ -61,13 +61,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What must be known.
+/// What the catalogue must contain.
 #[derive(Default)]
 struct Model {
     now_ms: u64,
     seen: BTreeMap<u8, u64>,
     nodes: BTreeMap<u8, ModelNode>,
-    /// What those had that went silent: as it was, it is known again when they are back.
+    /// The agents of expired nodes, which are known again when those return unchanged.
     gone: BTreeMap<u8, ModelNode>,
     /// The newest version of each agent that was ever admitted, on each node.
     newest: BTreeMap<(u8, usize), u64>,
@@ -222,7 +222,7 @@ fn an_agent_whose_grant_is_over_is_gone() {
         catalogue.sweep(now(ms));
         assert_eq!(catalogue.len(), 1, "after {minutes} minutes");
     }
-    // Granted for an hour; the clocks may differ by two minutes.
+    // Granted for an hour; clocks may differ by two minutes.
     let ms = 63 * 60_000;
     let wanted =
         catalogue.place(now(ms), &placement(1, 100, [1, 0, 0], false, ms), Learned::Push, from(1)).expect("taken");
@@ -358,7 +358,7 @@ fn descriptions_of_others_have_a_budget() {
         locals.iter().filter_map(|local| catalogue.admit(candidate(local), Rank::Stranger).err()).collect();
     assert!(!refused.is_empty() && catalogue.len() * 4_000 <= NODE_BYTES_MAX, "{} taken", catalogue.len());
     assert!(refused.iter().all(|reason| matches!(reason, AdmitRefused::NoRoom { of: "one node", .. })), "{refused:?}");
-    // It leaves: the room is there again.
+    // It leaves, which frees its room.
     let mut leaving = Placement::new(key(1).public(), 2, NOW_MS, TTL_MS);
     leaving.health = Health::Leaving;
     let leaving = object::sign(leaving, NETWORK, "", &key(1)).expect("a placement");
@@ -373,7 +373,7 @@ fn what_is_kept_of_silent_nodes_has_a_budget() {
     let now = |ms: u64| Now { monotonic_ms: ms, wall_ms: NOW_MS + ms };
     let all: Vec<Vec<LocalAgent>> = (1..=NODES).map(|node| laden(node, 300)).collect();
     for (node, locals) in (1..).zip(&all) {
-        // Each later than the one before: so they fall silent one after the other.
+        // Each later than the one before, so that they expire one after another.
         let ms = u64::from(node) * 1_000;
         catalogue.place(now(ms), &placed(node, 1, locals, NOW_MS + ms), Learned::Push, from(1)).expect("taken");
         locals.iter().for_each(|local| catalogue.admit(candidate(local), Rank::Stranger).expect("there is room"));
@@ -388,7 +388,7 @@ fn what_is_kept_of_silent_nodes_has_a_budget() {
             catalogue.place(now(30_000), &back, Learned::Push, from(1)).expect("taken").len()
         })
         .collect();
-    // Of those that were gone longest nothing was kept, of the others all.
+    // Nothing is cached of the nodes that expired first, all of the others.
     let kept = wanted.iter().position(|wanted| *wanted == 0).expect("some was kept");
     assert!(kept > 0, "there is a limit");
     assert!(

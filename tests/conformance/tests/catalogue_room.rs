@@ -1,11 +1,11 @@
-//! Who has room in the catalogue (threats 2, 14): all that is kept is counted, nearer ones displace farther ones, and no
-//! origin of strangers takes what others have less of.
+//! Room in the catalogue (threats 2, 14): all stored bytes are counted, more trusted nodes displace less trusted ones, and no origin
+//! of strangers displaces one that has less.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use althing_communication::admission::Origin;
+use althing_communication::Origin;
 use althing_conformance::mesh::{Owner, agent, file};
 use althing_conformance::{NETWORK, NOW_MS};
 use althing_discovery::machine::catalogue::{AdmitRefused, Candidate, Catalogue, Learned, Now, PlacementRefused};
@@ -53,7 +53,7 @@ fn placement(node: &SecretKey, sequence: u64, locals: &[LocalAgent], at_ms: u64)
     object::sign(placed, NETWORK, "", node).expect("a placement")
 }
 
-/// A node says that it hosts these, and shows evidence for all of them; gives how many are taken.
+/// A node announces these agents, with evidence for all of them; gives how many are accepted.
 fn fill(catalogue: &mut Catalogue, node: u32, sequence: u64, source: Source, locals: &[LocalAgent]) -> usize {
     catalogue.place(now(0), &placement(&key(node), sequence, locals, 0), Learned::Push, source).expect("taken");
     let publisher = if source.rank == Rank::Own { Rank::Own } else { Rank::Stranger };
@@ -65,7 +65,7 @@ fn longest(owner: u32) -> Owner {
     (1..KEYLOG_EVENTS_MAX).fold(Owner::new(key(owner)), |owner, _| owner.rotated(NOW_MS - 1))
 }
 
-/// What is there, counted otherwise than the catalogue does: bytes as they were signed, and each copy of a key log.
+/// The contents, counted independently of the catalogue: bytes as signed, and each copy of a key log.
 fn bytes_kept(catalogue: &Catalogue) -> (usize, usize) {
     let (found, _) = catalogue.find(&Query::default(), 0);
     let (mut bytes, mut logs) = (0, BTreeSet::new());
@@ -111,7 +111,7 @@ fn lists_of_what_is_hosted_are_counted_although_no_evidence_comes() {
     let refused: Vec<PlacementRefused> = outcomes.filter_map(Result::err).collect();
     assert!(!refused.is_empty() && refused.iter().all(|why| matches!(why, PlacementRefused::NoRoom(_))), "{refused:?}");
     assert!(catalogue.bytes()[0] <= bounds.bytes && !catalogue.nodes().is_empty());
-    // A node of this one's owner has a place, and for its list too.
+    // A node of the same owner has room, for its list of agents, too.
     let placed = placement(&key(50), 1, &locals, 0);
     let wanted = catalogue.place(now(0), &placed, Learned::Push, from(Rank::Own, 50)).expect("it has a place");
     assert_eq!(wanted.len(), 500);
@@ -149,11 +149,11 @@ fn an_own_node_and_a_trusted_publisher_have_room_when_twelve_strangers_were_ther
     catalogue.place(now(0), &placement(&key(1), 2, &all, 0), Learned::Push, from(Rank::Stranger, 1)).expect("taken");
     assert!(locals.iter().any(|local| catalogue.admit(candidate(local), Rank::Stranger).is_err()), "it is full");
     assert_eq!(catalogue.admit(candidate(&theirs[0]), Rank::Trusted), Ok(()));
-    // A stranger's newcomer has a share too, and no more than the others.
+    // A new stranger has a share, and no more than the others.
     let late = agents(&stranger, 30, 40, 1_000, NOW_MS);
     let taken = fill(&mut catalogue, 30, 1, from(Rank::Stranger, 30), &late);
     assert!(taken > 0 && taken < 40, "{taken}");
-    // None of that took anything from those who are nearer.
+    // None of that displaced more trusted nodes.
     let there =
         |node: u32| catalogue.find(&Query::default(), 0).0.iter().filter(|f| f.node == key(node).public()).count();
     assert_eq!(there(20), 8);
@@ -234,8 +234,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// Whatever comes: never more is kept than there is room for, no step takes anything from whoever is nearer than who
-    /// came with it, and when all are gone nothing is left.
+    /// The bounds always hold; no step displaces a node that is more trusted than the one that caused it; and when all have left
+    /// the catalogue is empty.
     #[test]
     fn room_is_never_passed_and_never_taken_from_the_nearer(steps in prop::collection::vec(step(), 1..80)) {
         static ALL: std::sync::LazyLock<Vec<Vec<LocalAgent>>> = std::sync::LazyLock::new(|| {

@@ -1,5 +1,4 @@
-//! What the program starts beside its layers runs in virtual time too, since both put nodes together in one place: renewal,
-//! the keys that are watched, trust that changes, what is there again after a restart.
+//! The composition's background tasks in virtual time: renewal, watched keys, changing trust, and the state after a restart.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,10 +18,10 @@ use tokio::time::sleep;
 const OWNER: u32 = 100;
 /// More than half of what grants and memberships hold.
 const THIRTEEN_HOURS_MS: i64 = 13 * 3_600_000;
-/// How often a node looks whether something is to be renewed, and some more.
+/// A little more than the interval at which a node checks what to renew.
 const LOOK: Duration = Duration::from_secs(11);
 
-/// A node whose time of day is put forward by hand.
+/// A node whose clock the test advances.
 async fn node(net: &SimNet, number: u32, ahead_ms: &Arc<AtomicI64>, store: Arc<MemoryStore>) -> Node {
     let (clock, ahead_ms) = (net.clone().named(NETWORK, NOW_MS).clock(), ahead_ms.clone());
     let mut setup = Setup::new(net, number, OWNER);

@@ -1,4 +1,4 @@
-//! Who may call one agent has a share of the turns that run, and shuts out nobody else.
+//! The callers of one agent share its quota of running turns, and block no other agent.
 
 use althing_calls::Operation;
 use althing_conformance::mesh::{Node, Setup, file, message, store};

@@ -11,7 +11,7 @@ use althing_protocol::SecretKey;
 /// Pairs that dial at the same time, and how often that is done.
 const PAIRS: u8 = 20;
 const ROUNDS: u8 = 10;
-/// After this a pair has settled, or never will.
+/// The time in which a pair must settle.
 const SETTLED: Duration = Duration::from_secs(20);
 
 async fn node(seed: [u8; 3]) -> Libp2pNetwork {

@@ -1,4 +1,4 @@
-//! What was told of a task is on the disk: acknowledged, completed, cancelled; and what could not be written is not told.
+//! Each reported state of a task is on disk: acknowledged, completed, cancelled; a state that could not be written is not reported.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What strangers show is verified at a bounded rate, and what near ones show at once (threats 2, 14), in virtual time.
+//! Evidence of strangers is verified at a bounded rate, that of trusted peers at once (threats 2, 14), in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ async fn connected(net: &SimNet, number: u8, owner: u8) -> (Node, Peer) {
 async fn a_stranger_s_long_key_logs_are_verified_at_its_own_rate_whatever_it_pushes() {
     let net = SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS);
     let (node, peer) = connected(&net, 2, STRANGER).await;
-    // Each time it says something else: that does not begin its allowance anew.
+    // Each placement differs, which does not reset its rate limit.
     for round in 0..10 {
         peer.push(&net, &node, NOW_MS + round, usize::try_from(round % 4).expect("few")).await;
         sleep(Duration::from_secs(1)).await;
@@ -125,7 +125,7 @@ async fn a_stranger_s_long_key_logs_are_verified_at_its_own_rate_whatever_it_pus
     assert!((20..=30).contains(&verified), "{verified} were verified");
     // Of those that are asked for at one time one at least is verified.
     assert!(peer.shown() <= 8 * verified, "{} were asked for", peer.shown());
-    // It is slow, and gets there.
+    // It is slow, but succeeds.
     let round = std::sync::atomic::AtomicU64::new(NOW_MS + 100);
     for _ in 0..60 {
         peer.push(&net, &node, round.fetch_add(1, Ordering::Relaxed), 0).await;

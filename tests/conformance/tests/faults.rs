@@ -1,4 +1,4 @@
-//! The simulated network's weather: what loss, reordering, cuts and crashes do to calls, and that a seed decides all.
+//! The fault model of the simulated network: the effects of loss, reordering, cuts and crashes on calls, all decided by the seed.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn echo(body: &[u8]) -> Request {
     Request::new("echo", body.to_vec())
 }
 
-/// What happened, and when: calls of three nodes to each other in bad weather, while one link is cut for a while.
+/// What happened, and when: calls between three nodes over lossy links, one of which is cut for a while.
 async fn story(seed: u64) -> Vec<String> {
     let begun = Instant::now();
     let (world, net) = world(seed, stormy());

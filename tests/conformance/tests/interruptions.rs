@@ -1,4 +1,4 @@
-//! A message to a task that is being worked on: where the contract says so it stops the turn, and what was made stays.
+//! A message to a working task interrupts its turn where the contract allows it, and the artifacts made so far stay.
 
 use std::time::Duration;
 

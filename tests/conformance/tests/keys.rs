@@ -1,4 +1,4 @@
-//! What nodes hear of keys from each other, on both networks (SPEC P-24, P-67, P-69, P-70).
+//! Key gossip between nodes, on both networks (SPEC P-24, P-67, P-69, P-70).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn rotated() -> KeyLog {
     begun().rotate(&next(), key(103).public(), NOW_MS, 0).expect("it may")
 }
 
-/// A node that shows a membership of the owner's, signed by `signer`.
+/// A node that shows a membership of the owner, signed by `signer`.
 async fn member(world: &World, number: u8, signer: &SecretKey) -> Peer {
     let body = Membership::new(owner_id(), key(number).public(), NOW_MS, NOW_MS + HOUR_MS);
     let signed = object::sign(body, NETWORK, "", signer).expect("a membership");
@@ -51,7 +51,7 @@ async fn stranger(world: &World, number: u8) -> Peer {
     Peer::start_at(network, &key(number), CommunicationConfig::default(), watch::channel(None).1, clock)
 }
 
-/// Whose node `asked` takes `asking` for, in a call.
+/// The owner that `asked` determines for `asking`, in a call.
 async fn seen(asking: &Peer, asked: &Peer) -> Option<PublisherId> {
     let answer = asking.communication.call(asked.id(), PROTOCOL, Request::new("who", Vec::new())).await;
     let owner = String::from_utf8(answer.expect("an answer")).expect("a did or nothing");
@@ -133,7 +133,7 @@ async fn who_comes_later_hears_it_too(world: &World) {
 }
 
 async fn news_of_a_publisher_reach_those_who_use_it_through_those_who_do_not(world: &World) {
-    // P-70: `between` uses nothing of the publisher's; it passes the news on, and keeps nothing.
+    // P-70: the publisher is not in use at `between`, which forwards the news and stores nothing.
     let (owning, between, using) = (stranger(world, 1).await, stranger(world, 2).await, stranger(world, 3).await);
     owning.communication.keys().watch([owner_id()]);
     using.communication.keys().set_listed(BTreeSet::from([owner_id()]));
@@ -142,14 +142,14 @@ async fn news_of_a_publisher_reach_those_who_use_it_through_those_who_do_not(wor
     owning.communication.keys().learn(begun().revoke(&next(), NOW_MS).expect("it may")).expect("a good log");
     until("it is known", || using.communication.keys().log(owner_id()).is_some_and(|log| log.revoked())).await;
     assert!(between.communication.keys().log(owner_id()).is_none(), "nothing of it is in use there");
-    // What is in use no longer is not kept either, but an older log is not believed again.
+    // The log of a publisher that is no longer in use is dropped, but an older one is not accepted again.
     using.communication.keys().set_listed(BTreeSet::new());
     assert!(using.communication.keys().log(owner_id()).is_none());
     assert!(using.communication.keys().learn_with_agent(Arc::new(begun()), &"".into()).is_err());
 }
 
 async fn of_two_branches_the_owner_s_wins_everywhere_although_the_thief_s_was_heard_first(world: &World) {
-    // P-48: the owner has rotated once. The thief of its current key revokes in its place, and is heard first.
+    // P-48: the owner has rotated once. The thief of its current key revokes in its name, and this log arrives first.
     let (thief, near, far) = (stranger(world, 1).await, stranger(world, 2).await, stranger(world, 3).await);
     let own = stranger(world, 4).await;
     for peer in [&thief, &near, &far, &own] {
@@ -239,7 +239,7 @@ async fn a_log_is_heard_although_somebody_told_its_last_event_as_one_of_its_own(
 }
 
 async fn a_withdrawal_reaches_those_who_use_its_publisher_through_those_who_do_not(world: &World) {
-    // The first tells the second, which has no use for it, and is connected to the third, which has.
+    // The first pushes to the second, where the publisher is not in use; the third, where it is, is connected to that only.
     let (first, second, third) = (stranger(world, 1).await, stranger(world, 2).await, stranger(world, 3).await);
     third.communication.keys().watch([owner_id()]);
     connect(first.network(), second.network()).await;
@@ -311,7 +311,7 @@ async fn one_sender_cannot_make_others_verify_without_bound(world: &World) {
     }
     // 1,600 signatures at 256 a second, of which 512 are at once: more than four seconds, whatever the machine.
     assert!(began.elapsed() >= std::time::Duration::from_secs(4), "{:?}", began.elapsed());
-    // Who is trusted does not wait meanwhile.
+    // A trusted peer is not delayed meanwhile.
     let news = News { logs: vec![rotated().to_bytes().into_iter().map(Into::into).collect()], withdrawals: Vec::new() };
     let (before, hostile_again) = (tokio::time::Instant::now(), hostile.communication.clone());
     let to = other.id();

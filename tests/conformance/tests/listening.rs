@@ -1,4 +1,4 @@
-//! Who listens to a task: its own caller, and nobody who hung up.
+//! Subscribers of a task: only its own caller, and none that has disconnected.
 
 use althing_calls::{Operation, OperationError, Reply};
 use althing_conformance::mesh::{Node, file, store};

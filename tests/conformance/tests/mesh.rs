@@ -696,7 +696,7 @@ async fn crowd(net: &SimNet, count: u8) -> (Vec<Node>, AgentId) {
         nodes.push(node);
     }
     let id = nodes.last().expect("some").host(&actor()).await;
-    let told = || nodes.iter().map(|node| node.communication.network().routing().kept().providers).sum::<usize>();
+    let told = || nodes.iter().map(|node| node.communication.network().routing().stats().providers).sum::<usize>();
     // Five keys (itself, two for its capability, action, target), on twenty nodes each.
     until("the table is told", || told() >= 100).await;
     (nodes, id)
@@ -729,7 +729,7 @@ async fn a_node_that_was_asked_for_something_else_is_asked_again() {
     let (nodes, id) = crowd(&net, 45).await;
     let last = nodes.last().expect("some");
     let other = last.host(&file("other", "does something else", "other.do", "do", "other")).await;
-    let told = || nodes.iter().map(|node| node.communication.network().routing().kept().providers).sum::<usize>();
+    let told = || nodes.iter().map(|node| node.communication.network().routing().stats().providers).sum::<usize>();
     until("the table is told", || told() >= 180).await;
     let seeker = nodes.iter().find(|node| nodes_of(node, &id) == 0).expect("somebody who does not hear the last one");
     for (capability, agent) in [("acting.*", &id), ("other.*", &other)] {

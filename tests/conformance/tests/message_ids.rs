@@ -1,4 +1,4 @@
-//! A message that is sent again is answered with the task that it was taken into, and nothing is done twice.
+//! A repeated message is answered with its first task, and no work is done twice.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ async fn a_message_sent_again_is_answered_with_its_task() {
     assert_eq!(events, std::slice::from_ref(&first), "the task as it is, and nothing happens to it");
     assert_eq!(total(&node, &agent).await, 1);
 
-    // Another message under the same id is none of it.
+    // A different message under the same id is refused.
     let mut other = params.clone();
     other["message"]["parts"][0]["text"] = json!("something else");
     for operation in [Operation::SendMessage, Operation::SendStreamingMessage] {

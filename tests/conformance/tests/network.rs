@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
 
 const BYTES: &str = "/test/bytes/1";
-/// A case that takes longer hangs.
+/// A case that takes longer fails.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// Each case once on each implementation.
@@ -142,7 +142,7 @@ async fn a_dial_finds_the_right_peer_and_no_other(world: World) {
     assert_eq!(c.dial(None, addresses.clone()).await, Ok(b.local()), "whoever answers at one of {addresses:?}");
 }
 
-/// An address where nobody is.
+/// An address where no node listens.
 async fn unused(world: &World) -> Vec<String> {
     match world {
         World::Simulated(_) => vec![format!("sim:{}", key(99).public())],

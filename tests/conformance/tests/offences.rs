@@ -1,5 +1,4 @@
-//! Peers that do not keep the protocol, on both implementations of `Network`: their stream is closed and counted, and
-//! an honest call after it works.
+//! Protocol violations, on both implementations of `Network`: the stream is closed and counted, and later honest calls work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use althing_conformance::world::{Peer, World, connect, until};
 use althing_conformance::{PROTOCOL, key};
 use tokio::io::AsyncWriteExt as _;
 
-/// A case that takes longer hangs.
+/// A case that takes longer fails.
 const HANGS: Duration = Duration::from_secs(60);
 
 struct Scene {
@@ -34,7 +33,7 @@ impl Scene {
         self.stranger.open(self.victim.id(), PROTOCOL).await.expect("a stream")
     }
 
-    /// The stream is closed and counted, nothing of it was acted on, and honest calls work.
+    /// The stream is closed and counted, nothing on it was executed, and honest calls work.
     async fn closed(&self, what: &str, mut raw: BoxedStream, refused: u64, asked: usize) {
         while read(&mut raw).await.is_some() {}
         until(what, || self.victim.communication.refused() == refused).await;
@@ -90,7 +89,7 @@ async fn every_offence(world: World) {
     write(&mut raw, &sealer.seal(request("echo")).expect("a frame")).await;
     scene.closed("a frame by another key", raw, 7, 6).await;
 
-    // The captured frame was good where it belongs.
+    // The captured frame was valid on its own stream.
     let mut first = scene.open().await;
     let mut sealer = greet(&mut first, me, victim, &key(2)).await;
     let frame = sealer.seal(request("echo")).expect("a frame");

@@ -1,4 +1,4 @@
-//! Who is behind a call: three nodes of three owners, of which the first asks the second's agent, and that the third's.
+//! The principals of a call, on three nodes of three owners: the first calls the second's agent, which calls the third's.
 
 use althing_calls::machine::chain;
 use althing_calls::{AgentCaller, HostedAgent, Operation, Principal};
@@ -25,7 +25,7 @@ struct Scene {
     asking: AgentCaller,
 }
 
-/// An agent for everybody, which says what it heard.
+/// An agent for all callers, which records the requests that it gets.
 async fn host(node: &Node, name: &str) -> AgentId {
     let mut program = file(name, "does as it is told", "acting.do", "do", "play");
     program.runtime = althing_td::RuntimeSpec::Native { builtin: "program".to_owned(), config: json!({}) };

@@ -1,4 +1,4 @@
-//! P-73: who does not hold the key of a private network gets no connection to its nodes, and learns nothing from them.
+//! P-73: a node without the key of a private network cannot connect to its nodes, and learns nothing from them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What an agent asks of another and does not get an answer to goes on nowhere: the task that it began is cancelled.
+//! When an agent's call to another agent fails, the task that it began there is cancelled.
 
 use std::sync::{Arc, Mutex};
 

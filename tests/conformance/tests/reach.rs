@@ -1,13 +1,12 @@
-//! How nodes find out whether others can dial them (SPEC P-71, P-72), over libp2p.
+//! How nodes check whether others can dial them (SPEC P-71, P-72), over libp2p.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use althing_communication::network::Incoming;
-use althing_communication::reach::Dialled;
 use althing_communication::{
-    AcceptError, Answer, BoxedStream, CallError, Caller, CommunicationConfig, DialError, Inbound, Network, OpenError,
-    PeerEvent, PeerInfo, REACH, Request, Routing, WallClock,
+    AcceptError, Answer, BoxedStream, CallError, Caller, CommunicationConfig, DialError, DialReport, Inbound, Network,
+    OpenError, PeerEvent, PeerInfo, REACH, Request, Routing, WallClock,
 };
 use althing_conformance::world::{Peer, World, connect, until};
 use althing_conformance::{NETWORK, NOW_MS, key};
@@ -26,13 +25,13 @@ fn port(network: &Arc<dyn Network>) -> String {
     address.rsplit_once('/').expect("/ip4/127.0.0.1/tcp/PORT").1.to_owned()
 }
 
-async fn dial_back(from: &Peer, to: &Peer, ways: &[&str]) -> Result<Vec<Dialled>, CallError> {
-    let body = minicbor::to_vec(ways).expect("writing to a vector cannot fail");
+async fn dial_back(from: &Peer, to: &Peer, transports: &[&str]) -> Result<Vec<DialReport>, CallError> {
+    let body = minicbor::to_vec(transports).expect("writing to a vector cannot fail");
     let answer = from.communication.call(to.id(), REACH, Request::new("dial-back", body)).await?;
     Ok(minicbor::decode(&answer).expect("an answer"))
 }
 
-fn refusal(outcome: Result<Vec<Dialled>, CallError>) -> String {
+fn refusal(outcome: Result<Vec<DialReport>, CallError>) -> String {
     match outcome {
         Err(CallError::Refused { body, .. }) => String::from_utf8(body).expect("JSON"),
         other => panic!("{other:?}"),
@@ -44,10 +43,10 @@ async fn a_peer_is_dialled_where_it_comes_from_and_the_connection_stays_as_it_is
     // P-71, P-72
     let (a, b) = (peer(1).await, peer(2).await);
     connect(a.network(), b.network()).await;
-    let way = format!("/tcp/{}", port(a.network()));
+    let transport = format!("/tcp/{}", port(a.network()));
     a.network().expect_probes(b.id());
-    let dialled = dial_back(&a, &b, &[&way, "/tcp/1"]).await.expect("an answer");
-    assert_eq!(dialled[0].address, format!("/ip4/127.0.0.1{way}"));
+    let dialled = dial_back(&a, &b, &[&transport, "/tcp/1"]).await.expect("an answer");
+    assert_eq!(dialled[0].address, format!("/ip4/127.0.0.1{transport}"));
     assert!(dialled[0].reached && dialled[0].reason.is_empty(), "{dialled:?}");
     assert!(!dialled[1].reached && !dialled[1].reason.is_empty(), "{dialled:?}");
     assert_eq!(a.network().probes_seen(b.id()), 1);
@@ -56,11 +55,11 @@ async fn a_peer_is_dialled_where_it_comes_from_and_the_connection_stays_as_it_is
 }
 
 #[tokio::test]
-async fn who_asks_for_what_is_no_way_or_too_often_is_refused() {
+async fn who_asks_for_what_is_no_transport_or_too_often_is_refused() {
     let (a, b) = (peer(1).await, peer(2).await);
     connect(a.network(), b.network()).await;
     for bad in [&[][..], &["/ip4/192.0.2.1/tcp/1"], &["/tcp/0"], &["/tcp/1"; 5]] {
-        assert!(refusal(dial_back(&a, &b, bad).await).contains("ways like"), "{bad:?}");
+        assert!(refusal(dial_back(&a, &b, bad).await).contains("transports like"), "{bad:?}");
     }
     assert!(dial_back(&a, &b, &["/tcp/1"]).await.is_ok());
     assert!(refusal(dial_back(&a, &b, &["/tcp/1"]).await).contains("BUSY"));
@@ -68,21 +67,22 @@ async fn who_asks_for_what_is_no_way_or_too_often_is_refused() {
     assert!(matches!(nonsense, Err(CallError::Refused { .. })), "{nonsense:?}");
 }
 
-/// Says that it came, wherever it was sent.
+/// Claims that every dial succeeded.
 struct Liar;
 
 impl Inbound for Liar {
     fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
-        let ways: Vec<String> = minicbor::decode(&request.body).expect("ways");
-        let claim = |address: String| Dialled { address, reached: true, reason: String::new() };
-        let mut claims: Vec<Dialled> = ways.iter().map(|way| claim(format!("/ip4/5.0.0.9{way}"))).collect();
+        let transports: Vec<String> = minicbor::decode(&request.body).expect("transports");
+        let claim = |address: String| DialReport { address, reached: true, reason: String::new() };
+        let mut claims: Vec<DialReport> =
+            transports.iter().map(|transport| claim(format!("/ip4/5.0.0.9{transport}"))).collect();
         claims.push(claim("/ip4/5.0.0.9/tcp/80".to_owned()));
         let body = minicbor::to_vec(claims).expect("writing to a vector cannot fail");
         futures::future::ready(Answer::Response(body)).boxed()
     }
 }
 
-/// A network on which somebody else than L2 may serve [`REACH`].
+/// A network on which the test serves [`REACH`] in place of L2.
 struct Withheld {
     inner: Arc<dyn Network>,
     asked: AtomicBool,
@@ -167,9 +167,9 @@ async fn a_liar_is_not_believed() {
     let liar = Peer::start_on(Arc::new(withheld), &key(2), CommunicationConfig::default(), None);
     liar.communication.serve(REACH, Arc::new(Liar)).expect("its place was kept free");
     connect(a.network(), liar.network()).await;
-    let asked = a.communication.ask_to_be_dialled(1).await;
+    let asked = a.communication.request_dial_backs(1).await;
     let claims = asked[0].outcome.as_ref().expect("it answers");
     assert!(!claims.is_empty() && claims.iter().all(|claim| !claim.address.ends_with("/tcp/80")), "{claims:?}");
-    assert!(claims.iter().all(|claim| !claim.reached && claim.reason.contains("did not")), "{claims:?}");
-    assert!(a.communication.reach().confirmed.is_empty());
+    assert!(claims.iter().all(|claim| !claim.reached && claim.reason.contains("no connection arrived")), "{claims:?}");
+    assert!(a.communication.reachability().confirmed.is_empty());
 }

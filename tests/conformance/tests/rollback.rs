@@ -1,4 +1,4 @@
-//! An older word of a node, which others held on to, is never taken for what it says now (threat 3), in virtual time.
+//! An older record of a node, which others replay, never replaces its current one (threat 3), in virtual time.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ const NOBODY: u8 = 51;
 /// As many as are asked for a value.
 const HOLDERS: u8 = 20;
 
-/// Answers whoever looks for a value with this one.
+/// Answers look-ups of a value with this one.
 struct Holder(Arc<Mutex<Vec<u8>>>);
 
 impl Hostile for Holder {
@@ -57,7 +57,7 @@ async fn nineteen_of_twenty_holders_cannot_bring_back_what_a_node_said_before() 
     assert!(!seeker.discovery.reach(wanted.id()).await, "older than what was seen");
     assert!(!reached(&seeker));
 
-    // Who never heard the newest takes what there is; and a newer word is taken by all.
+    // A node that never saw the newest record accepts an older one, and all accept a newer one.
     let newcomer = Node::start(&net, 40, OWNER, &[], store()).await;
     for holder in &holders {
         newcomer.connect(holder).await;

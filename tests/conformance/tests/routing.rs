@@ -1,4 +1,4 @@
-//! The table, on both networks: what is told is found, what does not hold is not kept, and what is newest wins.
+//! The DHT, on both networks: stored records are found, invalid ones are refused, and the newest wins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +93,7 @@ async fn who_provides_something_is_found_by_those_who_never_met_it(world: World)
         assert_eq!(providers(&nodes[seeker], capability("billing.view")).await, expected, "node {seeker}");
         assert_eq!(providers(&nodes[seeker], capability("billing.pay")).await, []);
     }
-    let kept = || nodes.iter().map(|node| node.routing().kept().providers).sum::<usize>();
+    let kept = || nodes.iter().map(|node| node.routing().stats().providers).sum::<usize>();
     until("others keep it", || kept() >= 2).await;
 }
 
@@ -104,15 +104,15 @@ async fn what_does_not_hold_is_not_kept(world: World) {
     let mut bent = good.clone();
     *bent.last_mut().expect("not empty") ^= 1;
     for bad in [strangers, bent, b"nonsense".to_vec(), vec![0; 11 << 10]] {
-        // Whether somebody says that it was taken is not what counts.
+        // What the storing nodes answer does not matter.
         let _ = nodes[1].routing().put(own, bad).await;
     }
-    until("all of it was refused", || nodes[0].routing().kept().refused >= 4).await;
+    until("all of it was refused", || nodes[0].routing().stats().refused >= 4).await;
     for node in &nodes {
-        assert_eq!(node.routing().kept().values, 0);
+        assert_eq!(node.routing().stats().values, 0);
     }
     nodes[1].routing().put(own, good.clone()).await.expect("somebody to tell");
-    until("it is kept", || nodes[0].routing().kept().values == 1).await;
+    until("it is kept", || nodes[0].routing().stats().values == 1).await;
     assert!(values(&nodes[3], own).await.contains(&good));
 }
 
@@ -121,13 +121,13 @@ async fn the_newest_value_wins(world: World) {
     let somebody = key(200);
     let (under, newest) = contact(&somebody, 9);
     nodes[1].routing().put(under, newest.clone()).await.expect("somebody to tell");
-    until("it is kept", || nodes[0].routing().kept().values == 1).await;
+    until("it is kept", || nodes[0].routing().stats().values == 1).await;
     for sequence in 1..=8 {
         nodes[2].routing().put(under, contact(&somebody, sequence).1).await.expect("somebody to tell");
     }
-    until("the older ones are refused", || nodes[0].routing().kept().refused >= 8).await;
+    until("the older ones are refused", || nodes[0].routing().stats().refused >= 8).await;
     assert_eq!(values(&nodes[3], under).await.iter().filter(|value| **value != newest).count(), 0);
-    // A key log is outdone by one that goes on where it ends.
+    // A longer key log replaces its prefix.
     let event = keylog::inception(&somebody, [key(201).public(), key(202).public()], NOW_MS);
     let short = KeyLog::verify(&[event.bytes]).expect("a key log");
     let long = short.rotate(&key(201), key(203).public(), NOW_MS, 0).expect("the next key");
@@ -156,7 +156,7 @@ async fn a_node_alone_says_so(world: World) {
     let alone = world.join(&key(1)).await;
     assert_eq!(alone.routing().provide(capability("a")).await, Err(RoutingError::Alone));
     assert_eq!(providers(&alone, capability("a")).await, []);
-    // What it said when it was alone is found by who comes later.
+    // A record stored while the node was alone is found by later nodes.
     let other = world.join(&key(2)).await;
     connect(&other, &alone).await;
     until("they know each other", || !other.routing().nodes().is_empty()).await;

@@ -1,5 +1,5 @@
-//! Streams that strangers hold open, of whatever kind and however many, keep no nearer peer from a call, no news of keys from
-//! being heard, and no stranger of another origin from its share.
+//! Streams that strangers hold open, of any protocol and number, prevent no trusted peer's call, no key news, and no share of another
+//! origin's strangers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use althing_protocol::{FrameSealer, KeyLog, PublicKey, keylog};
 use althing_simnet::SimNet;
 use tokio::time::{Instant, timeout};
 
-/// A case that takes longer hangs.
+/// A case that takes longer fails.
 const HANGS: Duration = Duration::from_secs(60);
-/// Places for streams of all, and of each.
+/// Stream slots of all peers, and of each.
 const PLACES: usize = 8;
 const EACH: usize = 4;
 
@@ -24,7 +24,7 @@ fn few() -> CommunicationConfig {
     CommunicationConfig {
         streams_max: PLACES,
         streams_per_peer_max: EACH,
-        // How fast they come is not the question.
+        // Without a rate limit.
         stranger_rate: 0,
         ..CommunicationConfig::default()
     }
@@ -64,7 +64,7 @@ impl Stranger {
         Stranger { number, network, to: node.id() }
     }
 
-    /// A stream on which both said hello.
+    /// A stream after both hellos.
     async fn open(&self, protocol: &'static str) -> Option<(BoxedStream, FrameSealer)> {
         let mut raw = self.network.open(self.to, protocol).await.expect("a stream");
         let ends = (self.network.local(), self.to);
@@ -81,7 +81,7 @@ impl Stranger {
     }
 }
 
-/// How many of them are open still: what is closed says so by the time a call was answered.
+/// How many of them are still open. A closed stream shows by the time that a call is answered.
 async fn open(held: &mut [(BoxedStream, FrameSealer)]) -> usize {
     let mut open = 0;
     for (raw, _) in held {
@@ -140,14 +140,14 @@ async fn calls_of_strangers_that_never_end_make_room_for_own_nodes_and_trusted_o
     assert_eq!(held.len(), PLACES);
     for peer in [&friend, &own] {
         connect(peer.network(), node.network()).await;
-        // Whose node it is shows on the stream itself.
+        // Its owner is proved on the stream itself.
         let answer = peer.communication.call(node.id(), PROTOCOL, echo()).await;
         assert_eq!(answer.expect("it is nearer"), b"hi");
     }
     assert_eq!(open(&mut held).await, PLACES - 2);
 }
 
-/// Sixteen keys cost nothing, their one address does.
+/// Keys are free, addresses are not: sixteen keys at one address have one share.
 #[tokio::test(start_paused = true)]
 async fn a_stranger_of_another_origin_has_its_share_beside_sixteen_keys_at_one_address() {
     let net = match World::simulated() {

@@ -1,5 +1,5 @@
-//! A stranger's requests are served at a bounded rate, all of them; those of whom the node trusts are not held up, nor by
-//! them. In virtual time.
+//! All requests of a stranger are served, at a bounded rate; those of trusted peers are not delayed, nor by strangers. In virtual
+//! time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ async fn scene(rate: u32) -> Scene {
 async fn a_stranger_waits_and_nobody_else_does() {
     let Scene { node, friend, stranger } = scene(RATE).await;
     let quick = ask(&friend.communication, node.id(), REQUESTS).await;
-    // Twice the rate may come at once.
+    // The burst is twice the rate.
     let slow = Duration::from_secs(u64::from(REQUESTS / RATE - 2));
     assert!(quick < slow / 2, "{quick:?}");
     let flooding = tokio::spawn({
@@ -75,7 +75,7 @@ async fn openings_are_counted_too() {
     };
     let quick = open(&friend.communication).await;
     let took = open(&stranger.communication).await;
-    // Twice the rate may come at once.
+    // The burst is twice the rate.
     let slow = Duration::from_secs(u64::from(2 * STREAMS / RATE - 2));
     assert!(took >= slow && took < slow + quick + Duration::from_secs(2), "{took:?}; a friend {quick:?}");
 }

@@ -1,4 +1,4 @@
-//! What a stream may carry, when it ends, and how many there are. In virtual time.
+//! Limits of streams: frame sizes, timeouts, and their number. In virtual time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use althing_protocol::{Frame, FrameKind, FrameSealer};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::Instant;
 
-/// A node, and a stream by hand to it.
+/// A node, and a raw stream to it.
 async fn by_hand(world: &World) -> (Peer, Arc<dyn Network>, BoxedStream, FrameSealer) {
     let victim = Peer::start(world, &key(1), CommunicationConfig::default()).await;
     let here = world.join(&key(2)).await;

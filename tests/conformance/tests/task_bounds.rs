@@ -1,4 +1,4 @@
-//! What a task may hold is counted as it is stored, and whoever asks for more learns nothing of the store.
+//! The size of a task is limited as it is stored, and the error of a larger one discloses nothing of the store.
 
 use althing_calls::{HostedAgent, Operation};
 use althing_communication::{CallerRule, Priority};

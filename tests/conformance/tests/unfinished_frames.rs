@@ -1,5 +1,4 @@
-//! Frames that are begun and not finished: they take a bounded number of bytes and of seconds, and room is left for others. In
-//! virtual time.
+//! Incomplete frames: their bytes and duration are bounded, and others still have room. In virtual time.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,9 +14,9 @@ use althing_simnet::{LinkConfig, SimNet};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, timeout};
 
-/// Bytes of a frame that lie in a stream and are not taken.
+/// Bytes of a frame in the stream's buffer that are not read yet.
 const PIPE: usize = 1 << 10;
-/// What may be held of each stream beside what is counted.
+/// Uncounted bytes that each stream may hold.
 const OF_EACH: usize = 4 << 10;
 
 /// Sends the beginning of a frame.
@@ -27,7 +26,7 @@ async fn begin(raw: &mut BoxedStream) {
     raw.flush().await.expect("it is taken");
 }
 
-/// Both while nothing was answered yet, and between the events of an answer.
+/// Before the first answer, and between the events of one.
 #[tokio::test(start_paused = true)]
 async fn a_frame_that_begins_while_a_call_is_answered_is_finished_in_time_or_its_stream_ends() {
     let world = World::simulated();
@@ -68,8 +67,8 @@ async fn a_long_frame_has_no_place_while_a_call_is_answered() {
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
-/// A node that trusts one peer, and strangers that begin a longest frame on as many streams as each may have, and leave it
-/// twelve bytes short.
+/// A node that trusts one peer, and strangers that send a frame of the maximum length, but for its last twelve bytes, on as many
+/// streams as each may have.
 struct Scene {
     net: SimNet,
     victim: Peer,
@@ -119,14 +118,14 @@ async fn leave_unfinished(
         }
         written.fetch_add(chunk.len(), Ordering::Relaxed);
     }
-    // Until it is closed.
+    // Waits until it is closed.
     let _ = read(&mut raw).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_strangers_hold_a_bounded_number_of_bytes_in_frames_that_they_leave_unfinished() {
     let scene = scene().await;
-    // All that is taken is taken by then, and nobody's time is over.
+    // By then all acceptable bytes were read, and no timeout has passed.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let limits = CommunicationConfig::default().frame_bytes;
     let most = usize::from(STRANGERS) * limits.per_stranger + scene.streams * (OF_EACH + PIPE);
@@ -135,7 +134,7 @@ async fn two_strangers_hold_a_bounded_number_of_bytes_in_frames_that_they_leave_
     assert!(written >= usize::from(STRANGERS) << 20, "each has one under way, {written} bytes in all");
     let held = scene.victim.communication.frame_bytes_held();
     assert!(held <= usize::from(STRANGERS) * limits.per_stranger, "{held} bytes are counted");
-    // And nothing of it stays.
+    // All bytes are freed.
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(scene.victim.communication.frame_bytes_held(), 0);
 }

@@ -1,4 +1,4 @@
-//! Heartbeats as events (SPEC P-75, P-76), in virtual time: nodes on one side, peers that are led by hand on the other.
+//! Heartbeats as events (SPEC P-75, P-76), in virtual time, between nodes and scripted peers.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ fn calm() -> SimNet {
     SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS)
 }
 
-/// What a peer that is led by hand was asked, and what it tells on.
+/// The requests to a scripted peer, and the events that it sends.
 struct Heard {
     agent: LocalAgent,
     /// Older nodes know no watch.
@@ -65,7 +65,7 @@ impl Inbound for Answers {
     }
 }
 
-/// A peer that is led by hand.
+/// A scripted peer.
 struct Peer {
     number: u8,
     communication: Communication,
@@ -302,7 +302,7 @@ async fn what_was_said_last_holds_as_long_as_events_come() {
     until("it is found, and watched", || loads(&node) == [9] && peer.counts().1 == 2).await;
 }
 
-/// P-76: an event is checked like a push.
+/// P-76: an event is verified as a push is.
 #[tokio::test(start_paused = true)]
 async fn what_does_not_hold_is_refused_and_ends_the_watch() {
     let net = calm();
@@ -329,7 +329,7 @@ async fn what_does_not_hold_is_refused_and_ends_the_watch() {
     assert_eq!(node.discovery.status().nodes, 2);
 }
 
-/// A peer that tells more than it has to is read slowly.
+/// A peer that sends events too often is read slowly.
 #[tokio::test(start_paused = true)]
 async fn who_tells_without_a_pause_is_read_slowly() {
     let net = calm();

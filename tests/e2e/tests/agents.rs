@@ -1,4 +1,4 @@
-//! Agents that ask other agents, here and on another node: through the gate, in the name of who asked them.
+//! Agents that call other agents, here and on another node: through the gate, on behalf of their own caller.
 
 mod support;
 
@@ -134,7 +134,7 @@ fn who_gives_an_answer_up_gives_up_what_was_asked_for_it() {
         agents.iter().find(|agent| agent["name"] == "slow").expect("it is there")["turns"] == 1
     };
     until(SOON, "it is asked", || running(&scene.there));
-    // Ctrl-C gives the task up.
+    // Ctrl-C cancels the task.
     calling.signal(nix::sys::signal::Signal::SIGINT);
     until(SOON, "it is left alone", || !running(&scene.there));
     assert_ne!(calling.end(SOON).code, 0);

@@ -1,4 +1,4 @@
-//! Binding, from end to end: layers, modes, labels, the sealed manifest and its hash on every span.
+//! Binding, end to end: layers, modes, labels, the sealed manifest and its hash on every span.
 
 mod support;
 
@@ -80,7 +80,7 @@ fn a_contract_is_made_whole_bound_and_sealed() {
     let explained = machine.run(&["bind", "clerk.yaml", "--explain"]);
     assert!(explained.stdout.contains("is not in ^1.2") && explained.stdout.contains("tenant"), "{explained:?}");
 
-    // The same again is the same; what the command line sets is another.
+    // An equal contract has the same manifest; one changed on the command line has another.
     let hash = |bound: &Value| bound["hash"].as_str().expect("a hash").to_owned();
     assert_eq!(hash(&machine.json(&["bind", "clerk.yaml"])), hash(&bound));
     let set =
@@ -97,12 +97,12 @@ fn a_contract_is_made_whole_bound_and_sealed() {
     assert_eq!(machine.run(&["call", "clerk", "Hello"]).stdout, "heard: Hello\n");
     let running = machine.json(&["bind", "--running", "clerk"]);
     assert_eq!(hash(&running), hash(&bound));
-    // What it was sealed as stays findable by its hash, also when the agent is gone, and after a start.
+    // A sealed manifest can be found by its hash also after the agent was removed, and after a restart.
     let sealed = running["sealed"].clone();
     assert_eq!(machine.json(&["bind", "--running", "clerk"])["sealed"], sealed);
     assert_eq!(machine.json(&["bind", "--running", &hash(&bound)])["sealed"], sealed);
 
-    // Whoever has the seal can check it, without a node; a changed byte breaks it.
+    // A seal can be verified without a node; a changed byte invalidates it.
     assert_eq!(machine.run(&["bind", "--running", "clerk", "--output", "clerk.sealed"]).code, 0);
     let verified = machine.json(&["bind", "--verify", "clerk.sealed"]);
     assert_eq!((verified["hash"].as_str(), &verified["holds"]), (Some(hash(&bound).as_str()), &json!(true)));
@@ -133,13 +133,13 @@ fn a_clause_that_nothing_satisfies_is_named() {
         (json!({ "binding": "strict", "capabilities": ["calc/add"] }), "capabilities[0]", 2),
     ] {
         machine.write("clerk.yaml", &clerk(&more));
-        // What the agent file itself shows to be wrong is refused as the file is.
+        // Errors in the agent file itself are refused when it is read.
         for (command, code) in [(["bind", "clerk.yaml"].as_slice(), 5), (&["agent", "add", "clerk.yaml"], adding)] {
             let refused = machine.run(command);
             assert!(refused.code == code && refused.stderr.contains(clause), "{command:?} {clause}: {refused:?}");
         }
     }
-    // A role that is not there, and a template with a typo, are named too.
+    // A missing role, and a template with a typo, are named, too.
     machine.write("clerk.yaml", &clerk(&json!({})).replace("support", "sales"));
     let refused = machine.run(&["agent", "add", "clerk.yaml"]);
     assert!(refused.code == 2 && refused.stderr.contains("roles/sales.yaml"), "{refused:?}");

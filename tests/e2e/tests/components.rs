@@ -1,4 +1,4 @@
-//! Agents that are WebAssembly components: the same from Python and from JavaScript, and one that means no good.
+//! Agents as WebAssembly components: equal ones in Python and JavaScript, and a hostile one.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Contracts: no agent without one, deadlines that are proved or refused with the proof, what runs over is stopped.
+//! Contracts: no agent runs without one, deadlines are proved or refused with the proof, overruns are stopped.
 
 mod support;
 
@@ -114,7 +114,7 @@ fn what_cannot_be_kept_is_refused_and_the_hint_is_admitted() {
     let budget: u64 = hint.and_then(|hint| hint.parse().ok()).expect("a hint");
     let follows = add(&machine, "two", &file("two", "add.wat", &hrt(20_000, budget)));
     assert_eq!(follows.code, 0, "{follows:?}");
-    // What one gives back another may have.
+    // Another agent may have what one gives back.
     let third = file("three", "add.wat", &hrt(10_000, 3_000));
     assert_eq!(add(&machine, "three", &third).code, 5);
     assert_eq!(machine.run(&["agent", "remove", "two"]).code, 0);
@@ -139,7 +139,7 @@ fn what_runs_over_is_stopped_and_promises_survive_a_crash() {
     let neighbour = row(&machine, "adder");
     assert_eq!((&neighbour["hrt"]["overruns"], &neighbour["hrt"]["failures"]), (&json!(0), &json!(0)));
 
-    // What the machine can do is told with the placement, and searched by.
+    // The placement announces the machine's capabilities, by which agents can be searched.
     let grade = machine.json(&["status"])["layers"]["l1Execution"]["machine"]["grade"].clone();
     let told = || machine.json(&["find", "--min-grade", "C"])["agents"][0]["machine"].clone();
     until(SOON, "the grade is told", || told()["grade"] == grade && told()["promised"].as_f64() > Some(0.1));
@@ -201,7 +201,7 @@ fn contracts_are_checked_without_a_node() {
     assert!(report.get("goals").is_none(), "how well it keeps time is not tested here: {report}");
 }
 
-/// Pipes and devices in the place of files: refused at once by every command and by the node, which goes on as before.
+/// Pipes and devices in place of files: every command and the node refuse them at once, and the node keeps running.
 #[test]
 fn what_is_no_regular_file_holds_up_neither_a_command_nor_the_node() {
     let machine = machine();
@@ -233,7 +233,7 @@ fn what_is_no_regular_file_holds_up_neither_a_command_nor_the_node() {
         assert_eq!(refused.code, 2, "{refused:?}");
         assert!(refused.stderr.contains("only regular files are read"), "{refused:?}");
     }
-    // A module that becomes a pipe later keeps neither the node nor its other agents from starting.
+    // A module that becomes a pipe later prevents neither the node nor its other agents from starting.
     drop(node);
     std::fs::remove_file(machine.home().join("add.wat")).expect("removed");
     nix::unistd::mkfifo(&machine.home().join("add.wat"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
@@ -242,7 +242,7 @@ fn what_is_no_regular_file_holds_up_neither_a_command_nor_the_node() {
     assert!(machine.run(&["call", "notes", "heron"]).stdout.contains("a.md:1"));
 }
 
-/// A refusal that the report tells is not followed by an empty error.
+/// After a refusal in the report no empty error is printed.
 #[test]
 fn task_sets_that_are_refused_say_so_once_and_unknown_letters_are_named() {
     let machine = machine();

@@ -11,7 +11,7 @@ use support::world::{Multicast, World};
 use support::{Machine, Node, Outcome, cast, until};
 
 const SOON: Duration = Duration::from_secs(30);
-/// After this a call to a node that does not answer has failed.
+/// A call to a node that does not answer fails within this.
 const CALL_MAX: Duration = Duration::from_secs(40);
 
 /// Machines on a LAN, each with an agent for anyone that is called as the machine is numbered, all found by all.

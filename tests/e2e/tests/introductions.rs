@@ -1,4 +1,4 @@
-//! Strangers: what browsers of DNS-SD and readers of the Web of Things see of a node, and what they do not.
+//! Introductions: what DNS-SD browsers and Web of Things consumers see of a node, and what they do not.
 
 mod support;
 
@@ -48,7 +48,7 @@ fn public_agents_can_be_read_about_and_nothing_else() {
     assert_eq!(links, [format!("{base}/things/door"), format!("{base}/things/lamp")]);
     let (status, _, card) = get(two, &format!("{base}/a2a/lamp/.well-known/agent-card.json"));
     let card: serde_json::Value = serde_json::from_str(&card).expect("JSON");
-    // The gateway listens on loopback: over HTTP a stranger cannot call it, and is not told so.
+    // The gateway listens on loopback: a stranger cannot call it over HTTP, and its address is not disclosed.
     let urls: Vec<&str> =
         card["supportedInterfaces"].as_array().expect("a list").iter().filter_map(|i| i["url"].as_str()).collect();
     assert_eq!(status, "200");
@@ -204,7 +204,7 @@ fn descriptions_links_and_directories_are_read_where_the_configuration_says() {
     found.sort_unstable();
     assert_eq!(found, ["Linked pump", "Listed pump", "Plain pump"]);
     assert_eq!(things(&machine, &["valve"]), ["Listed valve"]);
-    // What cannot be read is said, and what is no agent is no agent.
+    // An unreadable address is reported, and a Thing is not listed as an agent.
     let doctor = machine.run(&["doctor"]);
     assert!(doctor.stdout.contains(&urls[3]) && doctor.stdout.contains("404"), "{doctor:?}");
     assert!(!urls[..3].iter().any(|url| doctor.stdout.contains(url)), "{doctor:?}");

@@ -1,4 +1,4 @@
-//! The owner's keys while nodes run: what changes, what ends, and how soon the others know.
+//! Key rotation and revocation while nodes run: what changes, what ends, and how soon other nodes know.
 
 mod support;
 
@@ -74,7 +74,7 @@ fn a_rotation_loses_no_call_and_no_name() {
     assert_ne!(after["key"], before["key"]);
     assert_eq!((after["state"].as_str(), after["events"].as_array().map(Vec::len)), (Some("rotating"), Some(3)));
     until(SOON, "the running node follows", || caller.json(&["status"])["ownerKeys"]["key"] == after["key"]);
-    // The agents' descriptions and grants are signed anew; those who hear of it find them as before.
+    // The agents' descriptions and grants are signed again; other nodes find them as before.
     until(SOON, "its agents are still found", || {
         let called = mesh.host.run(&["call", "--anyone", "pong", "hello"]);
         called.code == 0
@@ -111,7 +111,7 @@ fn who_stole_a_key_is_shut_out_by_a_rotation_also_after_a_restart() {
     eprintln!("refused after {took:?}");
     assert_eq!(call(owner).code, 0, "the owner goes on");
     until(BOUND, "the thief is told as well", || thief.json(&["status"])["ownerKeys"]["state"] == "outdated");
-    // The host forgets nothing: it starts anew, and hears only the thief.
+    // The host restarts with its store, and receives only the thief's log.
     drop(std::mem::take(&mut mesh.others));
     mesh.node.running.kill();
     let again = mesh.host.up_alone(&["--peer", &_thieving.address("/ip4/127.0.0.1/tcp/")]);

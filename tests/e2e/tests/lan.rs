@@ -1,4 +1,4 @@
-//! Nodes on one LAN, each a machine of its own: found, lost, found again, in the times that the acceptance names.
+//! Nodes on one LAN, each on its own machine: found, lost and found again within the required times.
 #![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 mod support;
@@ -11,7 +11,7 @@ use support::{COMMAND_MAX, Machine, Node, cast, until};
 
 /// Far longer than any of the limits, so that a miss says by how much.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A connection without an answer lives no longer.
+/// A connection without acknowledgements ends after this.
 const GIVEN_UP: Duration = Duration::from_secs(60);
 
 fn within(took: Duration, limit_secs: u64, what: &str) {
@@ -19,7 +19,7 @@ fn within(took: Duration, limit_secs: u64, what: &str) {
     assert!(took < Duration::from_secs(limit_secs), "{what} took {took:?}, over {limit_secs} s");
 }
 
-/// One connection to each peer, as `peers` says.
+/// `peers` shows one connection to each peer.
 fn connections(machine: &Machine) -> Vec<(String, u64)> {
     let peers = machine.json(&["peers"]);
     let peers = peers["peers"].as_array().expect("a list").iter();
@@ -55,7 +55,7 @@ fn two_machines_meet_are_cut_off_and_meet_again() {
     assert_eq!(connections(one), [(nodes[1].did(), 1)]);
     assert_eq!(connections(two), [(nodes[0].did(), 1)]);
 
-    // Other people's nodes are strangers until they are trusted.
+    // Nodes of other owners are strangers until they are trusted.
     assert_ne!(nodes[0].owner(), nodes[1].owner());
     let refused = one.run(&["call", "--anyone", "pong", "hello"]);
     assert_eq!(refused.code, 5, "{refused:?}");
@@ -77,7 +77,7 @@ fn two_machines_meet_are_cut_off_and_meet_again() {
         connections(one) == [(nodes[1].did(), 1)] && connections(two) == [(nodes[0].did(), 1)]
     });
 
-    // Cut off until the connection itself is given up, so that it must be made anew.
+    // Cut off until the connection ends, so that a new one is needed.
     world.cut(1);
     until(GIVEN_UP, "the connection is given up", || connections(one).is_empty() && connections(two).is_empty());
     world.restore(1);

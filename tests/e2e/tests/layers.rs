@@ -1,5 +1,4 @@
-//! A1: what a layer stands on is taken away, one layer after the other, and the others' answers are defined: each says what
-//! it can, and why not what it cannot.
+//! A1: each layer in turn loses what it depends on; the other layers still answer, and report what they cannot do and why.
 
 mod support;
 
@@ -13,7 +12,7 @@ use support::{Machine, cast, until};
 const SOON: Duration = Duration::from_secs(40);
 const SLOW: &str = include_str!("../python/slow.py");
 
-/// What `doctor` finds wrong in a layer.
+/// The findings of `doctor` for a layer.
 fn wrong(machine: &Machine, layer: &str) -> String {
     let told = machine.run(&["--json", "doctor"]);
     let told: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
@@ -24,7 +23,7 @@ fn wrong(machine: &Machine, layer: &str) -> String {
         .collect()
 }
 
-/// The layers that `status` speaks of.
+/// The layers in `status`.
 fn layers(machine: &Machine) -> Vec<String> {
     let status = machine.json(&["status"]);
     status["layers"].as_object().expect("layers").keys().cloned().collect()
@@ -39,7 +38,7 @@ fn what_is_taken_from_one_layer_is_missed_by_that_one_only() {
     two.add("far", &cast::echo("far", "anyone"));
     one.write("slow.py", SLOW);
     let program = cast::program("beside", &["python3", "slow.py"], "anyone");
-    // Who calls it while it does not start is told so after that.
+    // A call while it does not start fails after that time.
     one.add("beside", &program.replace("startup_timeout_ms: 30000", "startup_timeout_ms: 5000"));
     until(SOON, "all find all", || one.finds("far") && two.finds("native") && two.finds("beside"));
     assert_eq!(two.run(&["call", "--anyone", "beside", "quick"]).code, 0);
@@ -60,7 +59,7 @@ fn what_is_taken_from_one_layer_is_missed_by_that_one_only() {
         (0, 0)
     );
 
-    // Nothing is heard of others by multicast any more, and what is connected stays so.
+    // Without multicast no new node is discovered; connections stay open.
     world.quiet();
     assert_eq!(
         (two.run(&["call", "--anyone", "native", "hello"]).code, one.run(&["call", "--anyone", "far", "hello"]).code),
@@ -78,7 +77,7 @@ fn what_is_taken_from_one_layer_is_missed_by_that_one_only() {
     world.restore(1);
     until(SOON, "it is found again, without a word by multicast", || one.finds("far"));
 
-    // L3: who starts now hears of nobody, and says so; its own agents answer.
+    // L3: a node that starts now discovers no peer, and reports that; its own agents answer.
     drop(nodes);
     let _nodes = [one.up(&[]), two.up(&[])];
     until(SOON, "the doctor names the layer", || !wrong(one, "L3").is_empty());

@@ -1,4 +1,4 @@
-//! What agents keep, from end to end: models that must cite, components, encryption, a node that is killed.
+//! Agents' memory, end to end: models that must cite, components, encryption, a killed node.
 
 mod support;
 
@@ -86,7 +86,7 @@ fn an_answer_cites_what_is_kept_or_is_held_back() {
     assert_eq!((looked.code, told(&looked, "citations").len()), (0, 1), "{looked:?}");
     assert_eq!(told(&looked, "tools")[0]["tool"], "memory/recall", "{looked:?}");
 
-    // A source that is gone cannot be cited any more, also after a crash.
+    // A deleted source can no longer be cited, also after a crash.
     assert_eq!(machine.run(&["memory", "forget", "clerk", "rules.txt"]).code, 0);
     node.running.kill();
     let _node = machine.up_alone(&[]);

@@ -1,4 +1,4 @@
-//! Through routers: machines that nobody can dial are found and called all the same.
+//! NAT: nodes that cannot be dialled are found and called through relays and hole punching.
 
 mod support;
 
@@ -31,7 +31,7 @@ fn two_machines_behind_routers_call_each_other() {
     until(SOON, "it is found through the one on the internet", || {
         two.run(&["find", "--cap", "hidden.say"]).stdout.contains("hidden")
     });
-    // Who is not on the LAN is looked for in the table, and that is said.
+    // A node outside the LAN is searched for in the DHT, and the output says so.
     let explained = two.run(&["find", "--cap", "hidden.say", "--explain"]);
     assert!(explained.stdout.contains("searched the table: "), "{explained:?}");
     let sought = &two.json(&["find", "--cap", "hidden.say", "--explain"])["explain"]["sought"];
@@ -54,7 +54,7 @@ fn two_machines_behind_routers_call_each_other() {
     assert!(called.code == 0 && called.stdout.contains("directly"), "{called:?}");
 }
 
-/// What `althing doctor` finds wrong, as layer and words; a fault makes it exit with 1.
+/// The findings of `althing doctor`, as layer and message; a fault makes it exit with 1.
 fn doctor(machine: &Machine) -> Vec<(String, String)> {
     let Outcome { code, stdout, stderr } = machine.run(&["--json", "doctor"]);
     let report: serde_json::Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
@@ -93,7 +93,7 @@ fn a_forwarded_port_is_found_and_announced() {
 fn a_port_that_the_operator_names_is_where_others_dial() {
     let Some(world) = World::behind_routers(2) else { return };
     let [internet, one, two] = &world.machines[..] else { panic!("three machines") };
-    // Another port than the node listens on, and nobody who would pass connections on: nothing else leads there.
+    // On a port other than the node's, and without a relay, so that no other path leads there.
     const NAMED: &str = "/ip4/5.0.1.1/tcp/9000";
     world.forward(1, 9_000, 7_421);
     internet.write("config/althing/althing.toml", "[node]\nrelay = false\n");
@@ -143,7 +143,7 @@ fn the_doctor_names_a_firewall_of_its_own_machine() {
     until(SOON, "the other one is well", || reach(two)["state"] == "nearby" && doctor(two).is_empty());
     let broken = cast::program("broken", &["/nonexistent"], "anyone");
     let path = two.write("broken.yaml", &broken);
-    // What does not start is not added.
+    // An agent that does not start is not added.
     assert_ne!(two.run(&["agent".as_ref(), "add".as_ref(), path.as_os_str()]).code, 0);
     assert_eq!(two.run(&["key", "revoke", "--yes"]).code, 0);
     until(SOON, "a revoked owner is named", || names(two, "L2", "revoked"));

@@ -1,5 +1,5 @@
-//! Nodes that live long beside others that come, go, stop and are cut off: memory and descriptors stay flat, no call is
-//! stuck, nothing that was acknowledged is lost. A minute, or as long as `ALTHING_SOAK_SECS` says (`make soak`).
+//! Long-running nodes beside others that start, stop, freeze and are cut off: memory and descriptors stay flat, no call is stuck, no
+//! acknowledged task is lost. A minute, or `ALTHING_SOAK_SECS` (`make soak`).
 #![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 mod support;
@@ -19,11 +19,11 @@ use support::{Node, cast, http, until};
 /// Without another word.
 const SECS: u64 = 60;
 const SOON: Duration = Duration::from_secs(60);
-/// A call that takes longer is stuck.
+/// A call that takes longer counts as stuck.
 const STUCK: Duration = Duration::from_secs(70);
-/// Between two calls of one caller; three callers ask so.
+/// The interval of calls of each of the three callers.
 const EVERY: Duration = Duration::from_millis(250);
-/// Between two looks at memory.
+/// The interval of memory samples.
 const LOOK: Duration = Duration::from_secs(2);
 /// How long a fault lasts, and the quiet after it.
 const FAULT: Duration = Duration::from_secs(3);
@@ -63,7 +63,7 @@ struct Kept {
     text: String,
 }
 
-/// What became of the calls.
+/// The outcomes of the calls.
 #[derive(Default)]
 struct Tally {
     calls: AtomicUsize,
@@ -151,7 +151,7 @@ fn disturb(world: &World, nodes: &mut VecDeque<Node>, lasts: Duration) -> usize 
 /// Memory in KiB and open descriptors of a node, look by look.
 type Looks = Vec<(u64, usize)>;
 
-/// The middle of a quarter of the looks.
+/// The median of a quarter of the samples.
 fn middle<T: Ord + Copy>(looks: &Looks, quarter: usize, of: impl Fn(&(u64, usize)) -> T) -> T {
     let len = looks.len() / 4;
     let mut some: Vec<T> = looks[quarter * len..(quarter + 1) * len].iter().map(of).collect();

@@ -1,5 +1,5 @@
-//! What comes over all machines at once, or over one for long: all dead, a link that loses half, one that is slow, a disk
-//! that is full. What was acknowledged is there afterwards, and nothing hangs.
+//! Severe faults: all machines crash, a link loses half of its packets, a link is slow, a disk is full. Acknowledged tasks survive,
+//! and nothing hangs.
 #![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 mod support;
@@ -14,7 +14,7 @@ use support::world::{Multicast, World};
 use support::{Machine, Node, cast, http, until};
 
 const SOON: Duration = Duration::from_secs(60);
-/// After this a call to a node that does not answer has failed.
+/// A call to a node that does not answer fails within this.
 const CALL_MAX: Duration = Duration::from_secs(40);
 
 fn name(at: usize) -> String {
@@ -107,7 +107,7 @@ fn a_slow_link_is_slow_and_nothing_else() {
     const BY: Duration = Duration::from_millis(150);
     let Some(world) = World::new(3, Multicast::Dropped) else { return };
     let [one, two, _] = &world.machines[..] else { panic!("three machines") };
-    // They hear each other through the third only.
+    // They reach each other through the third only.
     world.deafen(0, 1);
     world.deafen(1, 0);
     world.delay(2, 1, BY);

@@ -96,7 +96,7 @@ fn a_model_calls_the_tools_of_an_official_server_and_no_others() {
     let (_, tools) = scene.ask(r#"call calc__add {"a": 1, "b": 1}"#);
     assert_eq!(tools[0]["definition"], json!(definition), "the same tool has the same hash");
 
-    // The secret reached the endpoint, and nothing that an agent or a reader sees.
+    // The secret reached the endpoint, and no output that an agent or a user sees.
     let asked = std::fs::read_to_string(scene.machine.home().join("asked")).expect("what the endpoint was asked");
     let (mut shown, mut bodies) = (0, String::new());
     for line in asked.lines() {
@@ -187,21 +187,21 @@ fn tools_over_http_work_the_same() {
     let tools = json!({ "calc": { "url": format!("http://127.0.0.1:{port}/mcp") } });
     scene.add(&tools, &json!({ "capabilities": ["calc/add"] }));
     assert_eq!(scene.ask(r#"call calc__add {"a": 2, "b": 40}"#).0, "heard: 42");
-    // A server that is gone is told of, and the agent goes on without it.
+    // A server that has stopped is reported, and the agent continues without it.
     server.kill();
     let (said, records) = scene.ask(r#"call calc__add {"a": 2, "b": 40}"#);
     assert!(said.contains("error"), "{said}");
     assert_eq!(records[0]["outcome"], "failed");
     assert_eq!(scene.ask("Hello").0, "heard: Hello");
 
-    // It comes back with another definition of the same tool: that is not called, here and after a restart of the node.
+    // It restarts with another definition of the tool, which is not called, also after a restart of the node.
     scene.change_a_tool();
     let _server = on_port(&scene.machine, python, port);
     scene.refuses_the_tool();
     scene.restarted().refuses_the_tool();
 }
 
-/// What an agent was bound to stays what it was, whatever becomes of the key that its description is signed with.
+/// Key rotation does not change what an agent is bound to.
 #[test]
 fn a_tool_that_changed_is_not_called_after_the_owner_s_key_was_rotated() {
     let Some(python) = python() else { return };

@@ -3,7 +3,7 @@
 pub mod chain;
 pub(crate) mod listing;
 pub(crate) mod record;
+pub mod relation;
 pub mod shares;
 pub(crate) mod size;
 pub mod task;
-pub mod trust_level;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use althing_communication::{Crowd, Nearness};
+use althing_communication::{QuotaGroup, TrustLevel};
 
 use crate::machine::record::Scope;
 
@@ -43,7 +43,7 @@ pub(crate) enum ShareOwner {
     /// A caller's.
     Scope(Scope),
     /// That of untrusted peers of one origin.
-    Crowd(Crowd),
+    Crowd(QuotaGroup),
 }
 
 /// A turn's claim on the capacity.
@@ -52,7 +52,7 @@ pub struct Claim<Key> {
     /// Whose share it counts against.
     pub owner: Key,
     /// The trust level of the caller.
-    pub nearness: Nearness,
+    pub trust: TrustLevel,
     /// The agent.
     pub agent: String,
     /// Estimated memory of its task so far.
@@ -80,24 +80,24 @@ pub enum OverCapacity {
 pub struct Shares<Key: Ord> {
     capacity: Load,
     /// By trust level.
-    all: BTreeMap<Nearness, Load>,
+    all: BTreeMap<TrustLevel, Load>,
     callers: BTreeMap<Key, Load>,
     /// Of one agent, by the callers' trust level.
-    agents: BTreeMap<(String, Nearness), Load>,
+    agents: BTreeMap<(String, TrustLevel), Load>,
     callers_of_agent: BTreeMap<(String, Key), Load>,
 }
 
 /// Eighths of the capacity that callers of this trust level and below may have together.
-fn eighths(nearness: Nearness) -> usize {
-    match nearness {
-        Nearness::Own => 8,
-        Nearness::Trusted => 6,
-        Nearness::InUse => 5,
-        Nearness::Stranger => 4,
+fn eighths(trust: TrustLevel) -> usize {
+    match trust {
+        TrustLevel::Own => 8,
+        TrustLevel::Trusted => 6,
+        TrustLevel::InUse => 5,
+        TrustLevel::Stranger => 4,
     }
 }
 
-const ALL: [Nearness; 4] = [Nearness::Stranger, Nearness::InUse, Nearness::Trusted, Nearness::Own];
+const ALL: [TrustLevel; 4] = [TrustLevel::Stranger, TrustLevel::InUse, TrustLevel::Trusted, TrustLevel::Own];
 
 /// The load that is counted under a key.
 fn load_of<K: Ord>(map: &BTreeMap<K, Load>, key: &K) -> Load {
@@ -153,7 +153,7 @@ impl<Key: Ord + Clone> Shares<Key> {
     }
 
     fn check(&self, claim: &Claim<Key>, more: Load) -> Result<(), OverCapacity> {
-        let (capacity, is_own) = (self.capacity, claim.nearness == Nearness::Own);
+        let (capacity, is_own) = (self.capacity, claim.trust == TrustLevel::Own);
         let mut of_agent = capacity.fraction(1, 2);
         of_agent.turns = of_agent.turns.min(claim.agent_turns_max.unwrap_or(usize::MAX)).max(1);
         // This node's owner may have three quarters, so that others always get some; another caller an eighth.
@@ -166,11 +166,11 @@ impl<Key: Ord + Clone> Shares<Key> {
             !now.plus(more).exceeds(limit)
         };
         // Higher trust levels may also use the part of lower ones.
-        let up_to_level = |load: &dyn Fn(Nearness) -> Load| {
-            ALL.iter().filter(|other| **other <= claim.nearness).fold(Load::default(), |sum, at| sum.plus(load(*at)))
+        let up_to_level = |load: &dyn Fn(TrustLevel) -> Load| {
+            ALL.iter().filter(|other| **other <= claim.trust).fold(Load::default(), |sum, at| sum.plus(load(*at)))
         };
-        let eighths = eighths(claim.nearness);
-        let farther = up_to_level(&|nearness| load_of(&self.all, &nearness));
+        let eighths = eighths(claim.trust);
+        let farther = up_to_level(&|trust| load_of(&self.all, &trust));
         if self.all().plus(more).exceeds(capacity) || farther.plus(more).exceeds(capacity.fraction(eighths, 8)) {
             return Err(OverCapacity::Node);
         }
@@ -180,8 +180,8 @@ impl<Key: Ord + Clone> Shares<Key> {
         {
             return Err(OverCapacity::Scope);
         }
-        let of = |nearness| load_of(&self.agents, &(claim.agent.clone(), nearness));
-        let all = ALL.iter().fold(Load::default(), |sum, nearness| sum.plus(of(*nearness)));
+        let of = |trust| load_of(&self.agents, &(claim.agent.clone(), trust));
+        let all = ALL.iter().fold(Load::default(), |sum, trust| sum.plus(of(*trust)));
         if !within(all, of_agent) || !within(up_to_level(&of), of_agent.fraction(eighths, 8)) {
             return Err(OverCapacity::Agent);
         }
@@ -197,9 +197,9 @@ impl<Key: Ord + Clone> Shares<Key> {
                 map.insert(key, load)
             };
         }
-        at(&mut self.all, claim.nearness, &change);
+        at(&mut self.all, claim.trust, &change);
         at(&mut self.callers, claim.owner.clone(), &change);
-        at(&mut self.agents, (claim.agent.clone(), claim.nearness), &change);
+        at(&mut self.agents, (claim.agent.clone(), claim.trust), &change);
         at(&mut self.callers_of_agent, (claim.agent.clone(), claim.owner.clone()), &change);
     }
 }

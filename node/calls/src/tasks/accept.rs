@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_communication::{Holder, Nearness};
+use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
 
 use crate::error::OperationError;
@@ -127,17 +127,17 @@ impl TaskRunner {
     /// The claim of a turn on the capacity, and whose share it counts against.
     fn claim(&self, record: &Record, holder: Option<Holder>) -> Claim<ShareOwner> {
         let is_own = self.is_own(record.scope);
-        let nearness = match holder {
-            _ if is_own => Nearness::Own,
-            holder => holder.map_or(Nearness::Stranger, |holder| holder.nearness),
+        let trust = match holder {
+            _ if is_own => TrustLevel::Own,
+            holder => holder.map_or(TrustLevel::Stranger, |holder| holder.trust),
         };
         Claim {
             owner: match holder {
                 // Keys are free: untrusted peers of one origin share one part.
-                Some(holder) if nearness == Nearness::Stranger => ShareOwner::Crowd(holder.crowd()),
+                Some(holder) if trust == TrustLevel::Stranger => ShareOwner::Crowd(holder.quota_group()),
                 _ => ShareOwner::Scope(record.scope),
             },
-            nearness,
+            trust,
             agent: record.agent.clone(),
             bytes: task::memory_bytes(&record.task),
             agent_turns_max: self.host().turns_max(&record.agent),

@@ -18,7 +18,7 @@ const REFUSED_TOOLS_MAX: usize = 16;
 pub async fn examine(node: &Node) -> Value {
     let dialled_back: Vec<DialBack> = node
         .communication
-        .ask_to_be_dialled(ASKED)
+        .request_dial_backs(ASKED)
         .await
         .into_iter()
         .map(|asked| DialBack {
@@ -86,7 +86,7 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         lan_trouble: node.lan.failure.clone(),
         dialled_back,
         reach: node.reach().to_owned(),
-        table: network.routing().kept().nodes,
+        table: network.routing().stats().nodes,
         unread: node.discovery.reading_things().1,
     }
 }

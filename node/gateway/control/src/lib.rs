@@ -57,7 +57,7 @@ pub fn router(node: Arc<Node>) -> Router {
 async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
     let discovery = node.discovery.status();
     let network = node.communication.network();
-    let kept = network.routing().kept();
+    let kept = network.routing().stats();
     Json(json!({
         "node": node.key.public().did(),
         "owner": node.owner().id().to_string(),
@@ -101,7 +101,7 @@ fn promised(node: &Node) -> Vec<f64> {
 
 /// How others can reach this node, and where.
 fn reach(node: &Node) -> Value {
-    let (network, verdict) = (node.communication.network(), node.communication.reach());
+    let (network, verdict) = (node.communication.network(), node.communication.reachability());
     let relays: Vec<String> = network.relays().iter().map(|relay| relay.did()).collect();
     let failures = verdict.failures.iter().map(|(address, why)| json!({ "address": address, "why": why }));
     json!({

@@ -1,5 +1,5 @@
-//! Streams that end with their connection. yamux wakes those who wait on a stream when the other side closes the
-//! connection, but not when this side does: a call that is answered on it would be answered for ever.
+//! Streams that fail when their connection is closed. yamux wakes the tasks that wait on a stream when the other side closes the
+//! connection, but not when this side does: a call on it would never end.
 
 use std::io;
 use std::pin::Pin;
@@ -13,18 +13,18 @@ use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOw
 use crate::egress::Egress;
 
 /// A multiplexer whose streams fail once it is closed.
-pub(crate) struct Closing<M> {
+pub(crate) struct ClosingMuxer<M> {
     inner: M,
     egress: Arc<Egress>,
     closed: CancellationToken,
-    /// Closes the streams of a connection that is dropped without a word, too.
+    /// Fails the streams of a connection that is dropped without being closed, too.
     _dropped: DropGuard,
 }
 
-impl<M> Closing<M> {
-    pub fn new(inner: M, egress: Arc<Egress>) -> Closing<M> {
+impl<M> ClosingMuxer<M> {
+    pub fn new(inner: M, egress: Arc<Egress>) -> ClosingMuxer<M> {
         let closed = CancellationToken::new();
-        Closing { inner, egress, closed: closed.clone(), _dropped: closed.drop_guard() }
+        ClosingMuxer { inner, egress, closed: closed.clone(), _dropped: closed.drop_guard() }
     }
 
     pub fn egress(&self) -> &Arc<Egress> {
@@ -32,7 +32,7 @@ impl<M> Closing<M> {
     }
 }
 
-impl<M: StreamMuxer<Substream: Unpin> + Unpin> StreamMuxer for Closing<M> {
+impl<M: StreamMuxer<Substream: Unpin> + Unpin> StreamMuxer for ClosingMuxer<M> {
     type Substream = Substream<M::Substream>;
     type Error = M::Error;
 
@@ -57,7 +57,7 @@ impl<M: StreamMuxer<Substream: Unpin> + Unpin> StreamMuxer for Closing<M> {
     }
 }
 
-/// A stream of a [`Closing`] multiplexer.
+/// A stream of a [`ClosingMuxer`] multiplexer.
 pub(crate) struct Substream<S> {
     inner: S,
     egress: Arc<Egress>,
@@ -69,7 +69,7 @@ impl<S> Substream<S> {
         Substream { inner, egress: egress.clone(), closed: Box::pin(closed.clone().cancelled_owned()) }
     }
 
-    /// What `poll` comes to, unless it waits for a connection that is closed.
+    /// The result of `poll`, or an error when it is pending and the connection is closed.
     fn or_closed<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -8,39 +8,37 @@ use althing_protocol::NetworkKey;
 /// How the shell behaves.
 #[derive(Debug, Clone)]
 pub struct Libp2pConfig {
-    /// The network's name: each has a table of its own.
+    /// The network's name: each network has a DHT of its own.
     pub network: String,
-    /// The key that all of the network's nodes share. With it nodes speak over TCP only: libp2p's QUIC has no such key.
+    /// The pre-shared key of a private network. With it nodes use TCP only: libp2p's QUIC does not support one.
     pub network_key: Option<NetworkKey>,
-    /// The time of day, by which values of the table end.
+    /// The time of day, by which values of the DHT expire.
     pub clock: WallClock,
     /// Multiaddresses to listen on.
     pub listen: Vec<String>,
-    /// Pass connections on to nodes that nobody can dial, when this one can be dialled.
+    /// Serve as a relay for nodes that cannot be dialled, when this one can.
     pub relay: bool,
-    /// Connections that others may have opened to us at one time; an origin has its share ([`admission`]).
+    /// Established inbound connections; each origin has its share ([`connection_admission`]).
     ///
-    /// [`admission`]: althing_communication::admission
+    /// [`connection_admission`]: althing_communication::connection_admission
     pub incoming_max: usize,
-    /// Connections being opened to us at one time over each transport; of one too many, a random one of the origin with
-    /// most is ended.
+    /// Pending inbound connections over each transport; of one too many, a random one of the origin with most is aborted.
     pub pending_incoming_max: usize,
     /// A dial that takes longer has failed.
     pub dial_timeout: Duration,
-    /// How often a connection is probed that nothing is said on; where something is, the kernel notices sooner that it
-    /// does not arrive. In a mesh of a hundred nodes probes of all connections each 2 s would take most of what the nodes
-    /// take.
+    /// The interval of pings, which find dead idle connections; on busy ones the kernel notices sooner. In a mesh of a hundred
+    /// nodes pings every 2 s would take most of the nodes' processor time.
     pub ping_interval: Duration,
-    /// A probe that is not answered within this has failed; the second failure in a row ends the connection.
+    /// A ping that is not answered within this has failed; the second failure in a row closes the connection.
     pub ping_timeout: Duration,
     /// A connection without streams is kept for this long.
     pub idle_timeout: Duration,
-    /// How long a peer stays out that wrote rubbish to the table.
-    pub shut_out: Duration,
+    /// How long a peer is banned that repeatedly stores malformed or forged records in the DHT.
+    pub ban_duration: Duration,
 }
 
 impl Libp2pConfig {
-    /// What does in the network of that name.
+    /// The defaults, for the network of that name.
     #[must_use]
     pub fn new(network: &str, clock: WallClock) -> Libp2pConfig {
         Libp2pConfig {
@@ -55,7 +53,7 @@ impl Libp2pConfig {
             ping_interval: Duration::from_secs(15),
             ping_timeout: Duration::from_secs(4),
             idle_timeout: Duration::from_secs(60),
-            shut_out: Duration::from_secs(10 * 60),
+            ban_duration: Duration::from_secs(10 * 60),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How peers are dialled, and what is said when that fails.
+//! Dial options, and the error messages of failed dials.
 
 use althing_protocol::PublicKey;
 use libp2p::core::Multiaddr;
@@ -11,7 +11,7 @@ pub(crate) fn options(peer: Option<PublicKey>, addresses: Vec<Multiaddr>) -> Dia
     match (peer, addresses.first()) {
         (None, Some(address)) => DialOpts::unknown_peer_id().address(address.clone()).allocate_new_port().build(),
         (None, None) => DialOpts::unknown_peer_id().address(Multiaddr::empty()).build(),
-        // Where the table knows it to be.
+        // At the addresses of the routing table.
         (Some(peer), None) => {
             DialOpts::peer_id(peer_id(peer)).condition(PeerCondition::DisconnectedAndNotDialing).build()
         }
@@ -23,7 +23,7 @@ pub(crate) fn options(peer: Option<PublicKey>, addresses: Vec<Multiaddr>) -> Dia
     }
 }
 
-/// libp2p's dial errors repeat addresses over several lines; people get the reasons in one.
+/// The reasons of a failed dial in one line; libp2p's message repeats the addresses over several lines.
 pub(crate) fn plain(error: &libp2p::swarm::DialError) -> String {
     match error {
         libp2p::swarm::DialError::Transport(tries) => {

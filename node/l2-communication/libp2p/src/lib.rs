@@ -1,34 +1,32 @@
-//! The libp2p shell of L2's [`Network`] port: tcp, noise and yamux, quic, identify, ping, Kademlia, whose connections
-//! are taken, relays, hole punching.
+//! The libp2p shell of L2's [`Network`] port: TCP, noise and yamux, QUIC, identify, ping, Kademlia, connection limits, relays, hole
+//! punching.
 //!
-//! **Inputs**: a node's key and addresses to listen on. **Outputs**: streams to proven peers, and who comes and goes.
+//! **Inputs**: a node's key and addresses to listen on. **Outputs**: streams to authenticated peers, and connection events.
 //!
-//! **Invariants**: one connection per peer once things have settled; no peer without an ed25519 identity; nothing that
-//! takes time runs on the swarm's task.
+//! **Invariants**: one connection per peer, but for a moment after simultaneous dials; no peer without an ed25519 identity; no
+//! long-running work on the swarm's task.
 //!
 //! **Never knows**: frames, calls, agents, how peers are found.
 
 mod behaviour;
 mod closing;
 mod config;
-mod connections;
+mod connection_limits;
+mod counted_yamux;
 mod dialling;
-mod doors;
 mod egress;
-mod harbour;
+mod event_throttle;
 mod identity;
 mod lookups;
-mod offenders;
-mod paced;
+mod machine;
 mod port;
-mod probes;
+mod record_store;
 mod routing;
-mod shelf;
-mod slim;
 mod streams;
 mod swarm;
 mod transport;
 mod verifying;
+mod wake_driven;
 
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
@@ -36,13 +34,13 @@ use libp2p::multiaddr::Protocol;
 pub use config::{Libp2pConfig, ListenError};
 pub use swarm::Libp2pNetwork;
 
-/// Can this be dialled, or listened on, at all? An IP address or a name, and a port of TCP or QUIC.
+/// Is this an address that can be dialled or listened on: an IP address or a name, and a port of TCP or QUIC?
 #[must_use]
 pub fn is_address(text: &str) -> bool {
-    text.parse::<Multiaddr>().is_ok_and(|address| can_be_dialled(&address) && !is_passed_on(&address))
+    text.parse::<Multiaddr>().is_ok_and(|address| can_be_dialled(&address) && !is_relayed(&address))
 }
 
-/// A direct address, or one at a relay.
+/// Is it a direct address, or one at a relay?
 pub(crate) fn can_be_dialled(address: &Multiaddr) -> bool {
     let mut parts = address.iter();
     let host = matches!(
@@ -63,6 +61,6 @@ pub(crate) fn can_be_dialled(address: &Multiaddr) -> bool {
 }
 
 /// Does it lead through a relay?
-pub(crate) fn is_passed_on(address: &Multiaddr) -> bool {
+pub(crate) fn is_relayed(address: &Multiaddr) -> bool {
     address.iter().any(|part| part == Protocol::P2pCircuit)
 }

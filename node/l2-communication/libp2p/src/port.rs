@@ -1,18 +1,17 @@
-//! The [`Network`] port, by commands to the swarm's task and by what that shows of itself.
+//! The [`Network`] port, by commands to the swarm's task and its shared state.
 
-use althing_communication::admission::Origin;
 use althing_communication::network::Incoming;
 use althing_communication::{
-    AcceptError, BoxedStream, DialError, Nearness, Network, OpenError, PeerEvent, PeerInfo, Routing, Standing,
+    AcceptError, BoxedStream, DialError, Network, OpenError, Origin, PeerEvent, PeerInfo, Reachability, Routing,
+    TrustLevel,
 };
 use althing_protocol::PublicKey;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use libp2p::core::Multiaddr;
 use tokio::sync::{broadcast, oneshot};
-use tokio::time::Instant;
 
-use crate::doors::origin_of;
+use crate::connection_limits::origin_of;
 use crate::swarm::{Command, Libp2pNetwork};
 
 impl Libp2pNetwork {
@@ -31,7 +30,7 @@ impl Network for Libp2pNetwork {
 
     fn open(&self, peer: PublicKey, protocol: &'static str) -> BoxFuture<'_, Result<BoxedStream, OpenError>> {
         async move {
-            let connection = self.shared.connections().that_stays(peer).ok_or(OpenError::NotConnected)?;
+            let connection = self.shared.connections().preferred_connection(peer).ok_or(OpenError::NotConnected)?;
             self.streams.open(connection, protocol).await
         }
         .boxed()
@@ -48,7 +47,7 @@ impl Network for Libp2pNetwork {
             if peer.is_some() {
                 return self.command_dial(peer, addresses).await;
             }
-            // Whoever answers: libp2p takes one address for a peer that is not known.
+            // One after another: without a peer id libp2p dials only one address.
             let mut last = DialError::Failed("no address was given".to_owned());
             for address in addresses {
                 match self.command_dial(None, vec![address]).await {
@@ -62,7 +61,7 @@ impl Network for Libp2pNetwork {
     }
 
     fn disconnect(&self, peer: PublicKey) {
-        // A full queue means that the swarm is drowning in dials; the connection then stays until its next failure.
+        // A full queue means that the swarm is overloaded; the connection then stays until its next failure.
         let _ = self.commands.try_send(Command::Disconnect(peer));
     }
 
@@ -86,12 +85,12 @@ impl Network for Libp2pNetwork {
         origin_of(&self.shared.connections().remote(peer)?)
     }
 
-    fn regard(&self, peer: PublicKey, nearness: Nearness) {
-        if self.shared.connections().nearness(peer).is_some_and(|before| before != nearness)
-            // A full queue means that the swarm is drowning in dials; what is known of peers is told again soon.
-            && self.commands.try_send(Command::Regard(peer, nearness)).is_ok()
+    fn set_trust(&self, peer: PublicKey, trust: TrustLevel) {
+        if self.shared.connections().trust_level(peer).is_some_and(|before| before != trust)
+            // A full queue means that the swarm is overloaded; L2 repeats the trust levels.
+            && self.commands.try_send(Command::SetTrust(peer, trust)).is_ok()
         {
-            self.shared.connections().regard(peer, nearness);
+            self.shared.connections().set_trust(peer, trust);
         }
     }
 
@@ -105,11 +104,11 @@ impl Network for Libp2pNetwork {
     }
 
     fn announced(&self) -> Vec<String> {
-        let (confirmed, _) = self.shared.standing().clone();
+        let confirmed = self.shared.reachability().confirmed.clone();
         let listening = self.shared.listening.lock().expect("no holder of the addresses panics").clone();
-        let (passed_on, own): (Vec<Multiaddr>, Vec<Multiaddr>) = listening.into_iter().partition(crate::is_passed_on);
+        let (relayed, own): (Vec<Multiaddr>, Vec<Multiaddr>) = listening.into_iter().partition(crate::is_relayed);
         let mut all: Vec<Multiaddr> = Vec::new();
-        for address in confirmed.into_iter().chain(passed_on).chain(own) {
+        for address in confirmed.into_iter().chain(relayed).chain(own) {
             if !all.contains(&address) {
                 all.push(address);
             }
@@ -129,19 +128,19 @@ impl Network for Libp2pNetwork {
     }
 
     fn expect_probes(&self, peer: PublicKey) {
-        self.shared.probes().expect(peer, Instant::now());
+        self.shared.probes().expect(peer, self.shared.now());
     }
 
     fn probes_seen(&self, peer: PublicKey) -> usize {
         self.shared.probes().seen(peer)
     }
 
-    fn stand(&self, standing: Standing) {
-        // A full queue means that the swarm is drowning in dials; what is found out next is told again.
-        let _ = self.commands.try_send(Command::Stand(standing));
+    fn set_reachability(&self, reachability: Reachability) {
+        // A full queue means that the swarm is overloaded; L2 repeats the reachability.
+        let _ = self.commands.try_send(Command::SetReachability(reachability));
     }
 
     fn relays(&self) -> Vec<PublicKey> {
-        self.shared.standing().1.clone()
+        self.shared.reachability().relays.clone()
     }
 }

@@ -1,5 +1,5 @@
-//! Streams under protocol names, on the swarm's connections. `libp2p-stream` has one place for an incoming stream and
-//! drops what comes while it is taken, so that of many simultaneous calls some are lost; here streams queue.
+//! Streams under protocol names, on the swarm's connections. `libp2p-stream` has a queue of one incoming stream and drops more,
+//! which loses some of many simultaneous calls; here streams queue.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -25,28 +25,28 @@ use tokio_util::compat::FuturesAsyncReadCompatExt as _;
 use crate::egress::{Egress, Egresses, Measured};
 use crate::identity::public_key;
 
-/// Streams that wait to be taken under one protocol: as many as yamux lets a peer open without an answer.
+/// Streams that wait to be accepted under one protocol: as many as yamux lets a peer open before one is acknowledged.
 const ACCEPT_QUEUE: usize = 256;
 /// Streams that wait to be opened on one connection.
 const OPEN_QUEUE: usize = 64;
 
-/// A stream that somebody wants.
+/// A request to open a stream.
 pub(crate) struct Opening {
     protocol: &'static str,
     done: oneshot::Sender<Result<Stream, OpenError>>,
 }
 
-/// Where streams go to and come from.
+/// The queues of incoming and outgoing streams.
 #[derive(Default)]
-struct Ends {
+struct Queues {
     accepting: BTreeMap<&'static str, mpsc::Sender<(PublicKey, BoxedStream)>>,
-    /// The names of those: each connection asks for them whenever something happens on it.
+    /// Their names, which each connection reads at every poll.
     names: Arc<[&'static str]>,
-    opening: BTreeMap<ConnectionId, Way>,
+    opening: BTreeMap<ConnectionId, Opener>,
 }
 
-impl Ends {
-    /// What peers may open now.
+impl Queues {
+    /// The protocols that are accepted now.
     fn names(&mut self) -> Arc<[&'static str]> {
         if self.accepting.values().any(mpsc::Sender::is_closed) {
             self.accepting.retain(|_, sender| !sender.is_closed());
@@ -56,24 +56,24 @@ impl Ends {
     }
 }
 
-/// The way onto a connection.
+/// Opens streams on one connection.
 #[derive(Clone)]
-struct Way {
+struct Opener {
     wanted: mpsc::Sender<Opening>,
     egress: Option<Arc<Egress>>,
 }
 
-type Shared = Arc<Mutex<Ends>>;
+type Shared = Arc<Mutex<Queues>>;
 
-fn lock(shared: &Shared) -> MutexGuard<'_, Ends> {
-    shared.lock().expect("no holder of the streams' ends panics")
+fn lock(shared: &Shared) -> MutexGuard<'_, Queues> {
+    shared.lock().expect("no holder of the streams' queues panics")
 }
 
 /// Opens and accepts streams.
 #[derive(Clone, Default)]
 pub(crate) struct Control {
     shared: Shared,
-    /// The connections that are just being made.
+    /// The backlogs of new connections.
     pub egresses: Egresses,
 }
 
@@ -81,29 +81,29 @@ impl Control {
     /// Opens a stream on a connection.
     pub async fn open(&self, connection: ConnectionId, protocol: &'static str) -> Result<BoxedStream, OpenError> {
         let gone = || OpenError::Io("the connection was closed".to_owned());
-        let Way { wanted, egress } = lock(&self.shared).opening.get(&connection).cloned().ok_or_else(gone)?;
+        let Opener { wanted, egress } = lock(&self.shared).opening.get(&connection).cloned().ok_or_else(gone)?;
         let (done, opened) = oneshot::channel();
         wanted.send(Opening { protocol, done }).await.map_err(|_| gone())?;
-        // What is sent while the other end is dropped stays in the channel for as long as there is a sender, and `done` in it.
+        // A request sent while the receiver is dropped stays in the channel, with its `done`, as long as a sender exists.
         drop(wanted);
         let stream = opened.await.map_err(|_| gone())??;
         Ok(Box::new(Measured { stream: stream.compat(), egress }))
     }
 
-    /// Takes the streams that peers open under `protocol`.
+    /// Accepts the streams that peers open under `protocol`.
     pub fn accept(&self, protocol: &'static str) -> Result<Incoming, AcceptError> {
-        let mut ends = lock(&self.shared);
-        if ends.accepting.get(protocol).is_some_and(|sender| !sender.is_closed()) {
+        let mut queues = lock(&self.shared);
+        if queues.accepting.get(protocol).is_some_and(|sender| !sender.is_closed()) {
             return Err(AcceptError::Taken(protocol));
         }
         let (sender, receiver) = mpsc::channel(ACCEPT_QUEUE);
-        ends.accepting.insert(protocol, sender);
-        ends.names = ends.accepting.keys().copied().collect();
+        queues.accepting.insert(protocol, sender);
+        queues.names = queues.accepting.keys().copied().collect();
         Ok(receiver)
     }
 }
 
-/// The swarm's part.
+/// The network behaviour.
 pub(crate) struct Behaviour {
     control: Control,
 }
@@ -117,8 +117,8 @@ impl Behaviour {
         let (sender, wanted) = mpsc::channel(OPEN_QUEUE);
         let peer = public_key(peer);
         let egress = peer.and_then(|peer| self.control.egresses.claim(peer, dialled));
-        let way = Way { wanted: sender, egress: egress.clone() };
-        lock(&self.control.shared).opening.insert(connection, way);
+        let opener = Opener { wanted: sender, egress: egress.clone() };
+        lock(&self.control.shared).opening.insert(connection, opener);
         Handler { connection, peer, egress, control: self.control.clone(), wanted }
     }
 }
@@ -159,10 +159,10 @@ impl NetworkBehaviour for Behaviour {
     }
 }
 
-/// One connection's part.
+/// The handler of one connection.
 pub(crate) struct Handler {
     connection: ConnectionId,
-    /// `None` for an identity that is none of ours: the connection is about to be closed.
+    /// `None` for a peer without an ed25519 identity: the connection is about to be closed.
     peer: Option<PublicKey>,
     egress: Option<Arc<Egress>>,
     control: Control,
@@ -175,10 +175,10 @@ impl Drop for Handler {
     }
 }
 
-/// The names that a peer may choose from, agreed on by multistream-select, and nothing more.
+/// The accepted protocols, for negotiation by multistream-select.
 pub(crate) struct Names(Arc<[&'static str]>);
 
-/// They, one after the other.
+/// Iterates over [`Names`].
 pub(crate) struct NamesIter(Arc<[&'static str]>, usize);
 
 impl Iterator for NamesIter {
@@ -210,7 +210,7 @@ impl InboundUpgrade<Stream> for Names {
     }
 }
 
-/// The one name that is asked for.
+/// The one protocol to negotiate.
 pub(crate) struct Name(&'static str);
 
 impl UpgradeInfo for Name {
@@ -250,7 +250,7 @@ impl ConnectionHandler for Handler {
                 let protocol = SubstreamProtocol::new(Name(opening.protocol), opening);
                 Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest { protocol })
             }
-            // Nobody will want one any more; or not yet.
+            // No more requests, or none yet.
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }
@@ -264,7 +264,7 @@ impl ConnectionHandler for Handler {
             ConnectionEvent::FullyNegotiatedInbound(FullyNegotiatedInbound { protocol: (stream, name), .. }) => {
                 self.accepted(stream, name);
             }
-            // Whoever wanted it may have gone: then it is closed.
+            // If the caller is gone, this closes the stream.
             ConnectionEvent::FullyNegotiatedOutbound(FullyNegotiatedOutbound { protocol: stream, info }) => {
                 let _ = info.done.send(Ok(stream));
             }
@@ -284,11 +284,11 @@ impl ConnectionHandler for Handler {
 
 impl Handler {
     fn accepted(&self, stream: Stream, name: &'static str) {
-        let taker = lock(&self.control.shared).accepting.get(name).cloned();
-        let (Some(peer), Some(taker)) = (self.peer, taker) else { return };
+        let acceptor = lock(&self.control.shared).accepting.get(name).cloned();
+        let (Some(peer), Some(acceptor)) = (self.peer, acceptor) else { return };
         let stream = Measured { stream: stream.compat(), egress: self.egress.clone() };
-        if taker.try_send((peer, Box::new(stream))).is_err() {
-            tracing::warn!(%peer, protocol = name, "{ACCEPT_QUEUE} streams wait already; this one is closed");
+        if acceptor.try_send((peer, Box::new(stream))).is_err() {
+            tracing::warn!(%peer, protocol = name, "accept queue is full ({ACCEPT_QUEUE} streams); stream closed");
         }
     }
 }

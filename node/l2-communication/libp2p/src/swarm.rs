@@ -1,9 +1,10 @@
 //! The swarm's task and the handle to it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
-use althing_communication::{DialError, Kept, Nearness, PeerEvent, Standing};
+use althing_communication::{DialError, PeerEvent, Reachability, TableStats, TrustLevel};
 use althing_protocol::record::RecordKey;
 use althing_protocol::{PublicKey, SecretKey};
 use futures::StreamExt as _;
@@ -16,27 +17,27 @@ use tokio::time::Instant;
 
 use crate::behaviour::{Behaviour, BehaviourEvent};
 use crate::config::{Libp2pConfig, ListenError};
-use crate::connections::Connections;
 use crate::dialling::{options, plain};
-use crate::harbour::Harbour;
 use crate::identity::{peer_id, public_key};
-use crate::lookups::{Done, Lookups, Wanted};
-use crate::offenders::Offenders;
-use crate::probes::Probes;
+use crate::lookups::{Done, Lookups, Query};
+use crate::machine::ban_list::BanList;
+use crate::machine::connections::Connections;
+use crate::machine::probes::Probes;
+use crate::machine::relay_reservations::RelayReservations;
 use crate::streams::Control;
 use crate::transport::{build, listen};
 use crate::verifying::{Refused, Verified};
 
-/// Dials that wait for the swarm's task.
+/// Commands that wait for the swarm's task.
 const COMMANDS: usize = 256;
-/// How often what has ended in the table is dropped.
-const TABLE_SWEEP: std::time::Duration = std::time::Duration::from_secs(30);
-/// Events of the swarm before others have their turn.
+/// How often expired records are dropped.
+const RECORD_SWEEP: Duration = Duration::from_secs(30);
+/// Events of the swarm before its task yields.
 const EVENTS_AT_ONCE: u32 = 8;
-/// How often the state of the table is shown.
-const TABLE_LOOK: std::time::Duration = std::time::Duration::from_millis(250);
-/// Of several connections to one peer it is seen after this which of them stand.
-const SETTLE: std::time::Duration = std::time::Duration::from_millis(500);
+/// The interval of periodic work.
+const TICK: Duration = Duration::from_millis(250);
+/// Duplicate connections to a peer are closed after this, when the dialler has closed its spares itself.
+const SETTLE: Duration = Duration::from_millis(500);
 /// Events that a slow receiver may lag behind.
 const EVENTS: usize = 1_024;
 
@@ -52,20 +53,29 @@ pub(crate) struct Shared {
     connections: Mutex<Connections<ConnectionId>>,
     pub listening: Mutex<Vec<Multiaddr>>,
     pub events: broadcast::Sender<PeerEvent>,
-    table: Mutex<(Kept, Arc<[PublicKey]>)>,
+    begun: Instant,
+    table: Mutex<(TableStats, Arc<[PublicKey]>)>,
     probes: Mutex<Probes>,
-    /// What was confirmed of this node's addresses, and the relays that hold a place for it.
-    standing: Mutex<(Vec<Multiaddr>, Vec<PublicKey>)>,
+    reachability: Mutex<Reached>,
+}
+
+/// Where others can reach this node.
+#[derive(Default)]
+pub(crate) struct Reached {
+    /// Its confirmed addresses.
+    pub confirmed: Vec<Multiaddr>,
+    /// The relays that granted it a reservation.
+    pub relays: Vec<PublicKey>,
 }
 
 pub(crate) enum Command {
-    Look(Wanted, Done),
+    StartQuery(Query, Done),
     Withdraw(RecordKey),
-    Regard(PublicKey, Nearness),
+    SetTrust(PublicKey, TrustLevel),
     Dial { peer: Option<PublicKey>, addresses: Vec<Multiaddr>, done: oneshot::Sender<Result<PublicKey, DialError>> },
     Disconnect(PublicKey),
     Probe { peer: PublicKey, address: Multiaddr, done: oneshot::Sender<Result<PublicKey, DialError>> },
-    Stand(Standing),
+    SetReachability(Reachability),
 }
 
 impl Libp2pNetwork {
@@ -81,9 +91,10 @@ impl Libp2pNetwork {
             connections: Mutex::new(Connections::new(local)),
             listening: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
-            table: Mutex::new((Kept::default(), Arc::new([]))),
+            begun: Instant::now(),
+            table: Mutex::new((TableStats::default(), Arc::new([]))),
             probes: Mutex::default(),
-            standing: Mutex::default(),
+            reachability: Mutex::default(),
         });
         listen(&mut swarm, &config, |address| shared.add_listening(address)).await?;
         let (commands, inbox) = mpsc::channel(COMMANDS);
@@ -92,11 +103,11 @@ impl Libp2pNetwork {
             swarm,
             shared: shared.clone(),
             dials: BTreeMap::new(),
-            crowded: BTreeMap::new(),
+            settling: BTreeMap::new(),
             waiting: Vec::new(),
             lookups,
-            harbour: Harbour::default(),
-            offenders: Offenders::new(config.shut_out),
+            relays: RelayReservations::default(),
+            bans: BanList::new(config.ban_duration),
         };
         tokio::spawn(task.run(inbox, verified));
         Ok(Libp2pNetwork { local, commands, streams, shared })
@@ -111,25 +122,30 @@ impl Shared {
         }
     }
 
-    pub fn connections(&self) -> std::sync::MutexGuard<'_, Connections<ConnectionId>> {
+    pub fn connections(&self) -> MutexGuard<'_, Connections<ConnectionId>> {
         self.connections.lock().expect("no holder of the connections panics")
     }
 
-    pub fn probes(&self) -> std::sync::MutexGuard<'_, Probes> {
+    pub fn probes(&self) -> MutexGuard<'_, Probes> {
         self.probes.lock().expect("no holder of the probes panics")
     }
 
-    pub fn standing(&self) -> std::sync::MutexGuard<'_, (Vec<Multiaddr>, Vec<PublicKey>)> {
-        self.standing.lock().expect("no holder of the standing panics")
+    pub fn reachability(&self) -> MutexGuard<'_, Reached> {
+        self.reachability.lock().expect("no holder of the reachability panics")
+    }
+
+    /// The time since the start of the network.
+    pub fn now(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     fn remove_listening(&self, address: &Multiaddr) {
         self.listening.lock().expect("no holder of the addresses panics").retain(|held| held != address);
     }
 
-    fn tell(&self, event: Option<PeerEvent>) {
+    fn publish(&self, event: Option<PeerEvent>) {
         if let Some(event) = event {
-            // An error means that nobody listens.
+            // An error means that there is no receiver.
             let _ = self.events.send(event);
         }
     }
@@ -139,13 +155,13 @@ struct Task {
     swarm: Swarm<Behaviour>,
     shared: Arc<Shared>,
     dials: BTreeMap<ConnectionId, oneshot::Sender<Result<PublicKey, DialError>>>,
-    /// Peers with several connections, and when the surplus goes.
-    crowded: BTreeMap<PublicKey, Instant>,
-    /// Those who wait for a dial that somebody else began.
+    /// Peers with several connections, and when the duplicates are closed.
+    settling: BTreeMap<PublicKey, Duration>,
+    /// Callers that wait for a dial that Kademlia began.
     waiting: Vec<(PublicKey, oneshot::Sender<Result<PublicKey, DialError>>)>,
     lookups: Lookups,
-    harbour: Harbour,
-    offenders: Offenders,
+    relays: RelayReservations,
+    bans: BanList,
 }
 
 impl Task {
@@ -154,28 +170,25 @@ impl Task {
         mut inbox: mpsc::Receiver<Command>,
         mut verified: mpsc::Receiver<Result<Verified, Refused>>,
     ) {
-        let mut look = tokio::time::interval(TABLE_LOOK);
-        let mut sweep = tokio::time::interval(TABLE_SWEEP);
+        let mut tick = tokio::time::interval(TICK);
+        let mut sweep = tokio::time::interval(RECORD_SWEEP);
         let mut events = 0;
         loop {
             tokio::select! {
-                _ = look.tick() => {
-                    self.tell_of_the_table();
-                    self.keep_order();
-                }
+                _ = tick.tick() => self.on_tick(),
                 _ = sweep.tick() => {
                     self.swarm.behaviour_mut().kad.0.store_mut().sweep();
                 }
                 Some(outcome) = verified.recv() => {
-                    self.lookups.verified(&mut self.swarm.behaviour_mut().kad.0, outcome);
-                    self.shut_out_offenders();
+                    self.lookups.on_verified(&mut self.swarm.behaviour_mut().kad.0, outcome);
+                    self.ban_offenders();
                 }
                 command = inbox.recv() => match command {
-                    Some(command) => self.obey(command),
+                    Some(command) => self.handle_command(command),
                     None => return,
                 },
                 event = self.swarm.select_next_some() => {
-                    self.note(event);
+                    self.on_event(event);
                     events = (events + 1) % EVENTS_AT_ONCE;
                     if events == 0 {
                         tokio::task::yield_now().await;
@@ -185,17 +198,19 @@ impl Task {
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn handle_command(&mut self, command: Command) {
         match command {
-            Command::Look(wanted, done) => self.lookups.begin(&mut self.swarm.behaviour_mut().kad.0, wanted, done),
+            Command::StartQuery(query, done) => self.lookups.start(&mut self.swarm.behaviour_mut().kad.0, query, done),
             Command::Withdraw(key) => self.swarm.behaviour_mut().kad.0.stop_providing(&key.to_multihash().into()),
-            Command::Regard(peer, nearness) => self.swarm.behaviour_mut().crowd.regard(peer_id(peer), nearness),
+            Command::SetTrust(peer, trust) => {
+                self.swarm.behaviour_mut().established.set_trust(peer_id(peer), trust);
+            }
             Command::Disconnect(peer) => {
                 // An error means that it was not connected.
                 let _ = self.swarm.disconnect_peer_id(peer_id(peer));
             }
             Command::Probe { peer, address, done } => self.probe(peer, address, done),
-            Command::Stand(standing) => self.stand(&standing),
+            Command::SetReachability(reachability) => self.set_reachability(&reachability),
             Command::Dial { peer: Some(peer), done, .. } if self.shared.connections().contains(peer) => {
                 let _ = done.send(Ok(peer));
             }
@@ -206,7 +221,7 @@ impl Task {
                     Ok(()) => {
                         self.dials.insert(id, done);
                     }
-                    // Kademlia is just dialling it.
+                    // Kademlia is dialling it already.
                     Err(libp2p::swarm::DialError::DialPeerConditionFalse(_)) if peer.is_some() => {
                         self.waiting.extend(peer.map(|peer| (peer, done)));
                     }
@@ -218,7 +233,7 @@ impl Task {
         }
     }
 
-    fn note(&mut self, event: SwarmEvent<BehaviourEvent>) {
+    fn on_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
         match event {
             SwarmEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
                 self.established(peer_id, connection_id, &endpoint);
@@ -229,13 +244,13 @@ impl Task {
                     tracing::debug!(%peer, ?cause, "connection closed");
                     let event = self.shared.connections().closed(peer, connection_id);
                     if event.is_some() {
-                        self.lookups.left(peer);
-                        self.harbour.lost(peer);
+                        self.lookups.on_disconnected(peer);
+                        self.relays.remove_relay(peer);
                     }
                     let gone = event.is_some().then_some(peer);
-                    self.shared.tell(event);
+                    self.shared.publish(event);
                     if gone.is_some() {
-                        self.keep_those_that_are_no_probes(Instant::now(), gone);
+                        self.promote_expired_probes(gone);
                     }
                 }
             }
@@ -249,7 +264,7 @@ impl Task {
                     }
                 }
                 Err(reason) => {
-                    tracing::debug!(peer = %ping.peer, %reason, "peer does not answer; its connection is closed");
+                    tracing::debug!(peer = %ping.peer, %reason, "ping failed; connection closed");
                     self.swarm.close_connection(ping.connection);
                 }
             },
@@ -258,22 +273,22 @@ impl Task {
                 peer_id,
                 info,
                 ..
-            })) => self.identified(peer_id, connection_id, &info),
+            })) => self.on_identified(peer_id, connection_id, &info),
             SwarmEvent::Behaviour(BehaviourEvent::Kad(event)) => {
                 let shared = &self.shared;
                 let remote = |peer| shared.connections().remote(peer);
-                self.lookups.note(&mut self.swarm.behaviour_mut().kad.0, event, remote);
-                self.shut_out_offenders();
+                self.lookups.on_event(&mut self.swarm.behaviour_mut().kad.0, event, remote);
+                self.ban_offenders();
             }
             SwarmEvent::NewListenAddr { listener_id, address } => {
-                self.harbour.given(listener_id);
+                self.relays.on_granted(listener_id);
                 self.shared.add_listening(address);
             }
             SwarmEvent::ExpiredListenAddr { address, .. } => self.shared.remove_listening(&address),
             SwarmEvent::ListenerClosed { listener_id, addresses, reason } => {
-                tracing::debug!(?addresses, ?reason, "nobody listens there any more");
+                tracing::debug!(?addresses, ?reason, "listener closed");
                 addresses.iter().for_each(|address| self.shared.remove_listening(address));
-                self.harbour.closed(listener_id, Instant::now());
+                self.relays.on_closed(listener_id, self.shared.now());
             }
             SwarmEvent::Behaviour(BehaviourEvent::Upgrade(event)) => {
                 tracing::debug!(peer = %event.remote_peer_id, result = ?event.result.map(drop), "hole punched");
@@ -282,21 +297,21 @@ impl Task {
         }
     }
 
-    /// Ends the connections of those who want rubbish kept, and takes none of them for a while.
-    fn shut_out_offenders(&mut self) {
-        for peer in self.swarm.behaviour_mut().kad.0.store_mut().offences() {
-            if self.offenders.offended(peer, Instant::now()) {
-                tracing::warn!(%peer, "it wants rubbish kept in the table; it is shut out for some minutes");
-                self.swarm.behaviour_mut().out.block_peer(peer_id(peer));
-                // Nor is it recommended to others.
-                self.lookups.unreachable(&mut self.swarm.behaviour_mut().kad.0, peer_id(peer));
+    /// Bans peers that repeatedly stored malformed or forged records: closes their connections, and refuses new ones.
+    fn ban_offenders(&mut self) {
+        for peer in self.swarm.behaviour_mut().kad.0.store_mut().take_offences() {
+            if self.bans.record_offence(peer, self.shared.now()) {
+                tracing::warn!(%peer, "banned for some minutes: it stores malformed or forged records in the DHT");
+                self.swarm.behaviour_mut().banned.block_peer(peer_id(peer));
+                // Other nodes are not referred to it either.
+                self.lookups.remove_node(&mut self.swarm.behaviour_mut().kad.0, peer_id(peer));
             }
         }
     }
 
-    /// Shows others what the table is like now.
-    fn tell_of_the_table(&mut self) {
-        let table = self.lookups.kept(&mut self.swarm.behaviour_mut().kad.0);
+    /// Publishes the state of the DHT to the handles.
+    fn publish_table(&mut self) {
+        let table = self.lookups.stats(&mut self.swarm.behaviour_mut().kad.0);
         *self.shared.table.lock().expect("no holder of the table's state panics") = table;
     }
 
@@ -308,7 +323,7 @@ impl Task {
                 | libp2p::swarm::DialError::WrongPeerId { .. }
         );
         if let Some(peer) = peer_id.filter(|peer| failed && !self.swarm.is_connected(peer)) {
-            self.lookups.unreachable(&mut self.swarm.behaviour_mut().kad.0, peer);
+            self.lookups.remove_node(&mut self.swarm.behaviour_mut().kad.0, peer);
         }
         self.shared.probes().failed(connection_id);
         if let Some(peer) = peer_id.and_then(public_key).filter(|peer| !self.shared.connections().contains(*peer)) {
@@ -319,53 +334,57 @@ impl Task {
         }
     }
 
-    /// A peer said who it is.
-    fn identified(&mut self, peer_id: PeerId, connection: ConnectionId, info: &identify::Info) {
+    /// A peer sent its identify message.
+    fn on_identified(&mut self, peer_id: PeerId, connection: ConnectionId, info: &identify::Info) {
         let Some(peer) = public_key(peer_id) else { return };
         let from = self.shared.connections().address(peer, connection);
-        let direct = from.as_ref().filter(|address| !crate::is_passed_on(address));
-        self.lookups.identified(&mut self.swarm.behaviour_mut().kad.0, peer_id, info, direct);
+        let direct = from.as_ref().filter(|address| !crate::is_relayed(address));
+        self.lookups.on_identified(&mut self.swarm.behaviour_mut().kad.0, peer_id, info, direct);
         if info.protocols.contains(&libp2p::relay::HOP_PROTOCOL_NAME) {
             if let Some(address) = direct.filter(|_| self.shared.connections().dialled(peer, connection)) {
-                self.harbour.found(peer, address.clone());
+                self.relays.add_relay(peer, address.clone());
             }
         } else {
-            self.harbour.lost(peer);
+            self.relays.remove_relay(peer);
         }
     }
 
-    /// Ends probes that have stood long enough, and asks relays for places.
-    fn keep_order(&mut self) {
-        let now = Instant::now();
-        // Who is there all the same, or whose dial ended without a word, is not waited for.
+    /// Publishes the state of the DHT, closes finished probes and duplicate connections, lifts bans, and requests relay
+    /// reservations.
+    fn on_tick(&mut self) {
+        self.publish_table();
+        let now = self.shared.now();
+        // Callers that have given up.
         self.waiting.retain(|(_, done)| !done.is_closed());
-        self.keep_those_that_are_no_probes(now, None);
-        for id in self.shared.probes().over(now) {
+        self.promote_expired_probes(None);
+        for id in self.shared.probes().finished(now) {
             self.swarm.close_connection(id);
         }
-        let settled: Vec<PublicKey> = self.crowded.extract_if(.., |_, at| *at <= now).map(|(peer, _)| peer).collect();
+        let settled: Vec<PublicKey> = self.settling.extract_if(.., |_, at| *at <= now).map(|(peer, _)| peer).collect();
         for id in settled.into_iter().flat_map(|peer| self.shared.connections().surplus(peer)) {
             self.swarm.close_connection(id);
         }
-        for peer in self.offenders.let_in(now) {
-            self.swarm.behaviour_mut().out.unblock_peer(peer_id(peer));
+        for peer in self.bans.lift_expired(now) {
+            self.swarm.behaviour_mut().banned.unblock_peer(peer_id(peer));
         }
-        if let Some((relay, address)) = self.harbour.next(now) {
+        if let Some((relay, address)) = self.relays.next_relay(now) {
             let listener = self.swarm.listen_on(address);
             if let Err(error) = &listener {
-                tracing::debug!(%relay, %error, "no place at a relay");
+                tracing::debug!(%relay, %error, "cannot listen at a relay");
             }
-            self.harbour.asked(relay, listener.ok(), now);
+            self.relays.on_requested(relay, listener.ok(), now);
         }
-        self.shared.standing().1 = self.harbour.held();
+        self.shared.reachability().relays = self.relays.relays();
     }
 
-    fn keep_those_that_are_no_probes(&mut self, now: Instant, gone: Option<PublicKey>) {
-        let kept = self.shared.probes().no_probes(now, gone);
-        for (id, peer, address) in kept {
+    /// From now on, expired probes and those of a disconnected peer count as ordinary connections.
+    fn promote_expired_probes(&mut self, gone: Option<PublicKey>) {
+        let now = self.shared.now();
+        let promoted = self.shared.probes().promote_expired(now, gone);
+        for (id, peer, address) in promoted {
             let event = self.shared.connections().established(peer, id, false, address);
-            self.crowded.insert(peer, now + SETTLE);
-            self.shared.tell(event);
+            self.settling.insert(peer, now + SETTLE);
+            self.shared.publish(event);
             self.end_waiting(peer, &Ok(peer));
         }
     }
@@ -384,9 +403,9 @@ impl Task {
         }
     }
 
-    fn stand(&mut self, standing: &Standing) {
-        let announced: Vec<Multiaddr> = standing.announced.iter().filter_map(|address| address.parse().ok()).collect();
-        let before = std::mem::replace(&mut self.shared.standing().0, announced.clone());
+    fn set_reachability(&mut self, new: &Reachability) {
+        let announced: Vec<Multiaddr> = new.announced.iter().filter_map(|address| address.parse().ok()).collect();
+        let before = std::mem::replace(&mut self.shared.reachability().confirmed, announced.clone());
         for gone in before.iter().filter(|address| !announced.contains(address)) {
             self.swarm.remove_external_address(gone);
         }
@@ -394,11 +413,11 @@ impl Task {
             self.swarm.add_external_address(address);
         }
         if let Some(relay) = self.swarm.behaviour_mut().relay.0.as_mut() {
-            let status = if standing.reachable { relay::Status::Enable } else { relay::Status::Disable };
+            let status = if new.reachable { relay::Status::Enable } else { relay::Status::Disable };
             relay.set_status(Some(status));
         }
-        for place in self.harbour.want(standing.hidden) {
-            self.swarm.remove_listener(place);
+        for listener in self.relays.set_wanted(new.hidden) {
+            self.swarm.remove_listener(listener);
         }
     }
 
@@ -412,16 +431,16 @@ impl Task {
             }
             return;
         };
-        // Of two that punch a hole both dial, and one of them acts as if it had not.
+        // In a hole punch both sides dial, and one of them takes the role of the listener.
         let dialled = matches!(endpoint, ConnectedPoint::Dialer { role_override: Endpoint::Dialer, .. });
-        let nearness = self.shared.connections().nearness(peer);
-        let connected = nearness.is_some();
-        if let Some(nearness) = nearness {
-            self.swarm.behaviour_mut().crowd.regard(peer_id, nearness);
+        let trust = self.shared.connections().trust_level(peer);
+        let connected = trust.is_some();
+        if let Some(trust) = trust {
+            self.swarm.behaviour_mut().established.set_trust(peer_id, trust);
         }
         let address = address_of(endpoint).to_string();
         let expectable = !dialled && connected && !endpoint.is_relayed();
-        if self.shared.probes().established(id, peer, &address, expectable, Instant::now()) {
+        if self.shared.probes().established(id, peer, &address, expectable, self.shared.now()) {
             if let Some(done) = done {
                 let _ = done.send(Ok(peer));
             }
@@ -429,9 +448,9 @@ impl Task {
         }
         let event = self.shared.connections().established(peer, id, dialled, address);
         if connected {
-            self.crowded.insert(peer, Instant::now() + SETTLE);
+            self.settling.insert(peer, self.shared.now() + SETTLE);
         }
-        self.shared.tell(event);
+        self.shared.publish(event);
         self.end_waiting(peer, &Ok(peer));
         if let Some(done) = done {
             let _ = done.send(Ok(peer));
@@ -445,7 +464,7 @@ impl Task {
     }
 }
 
-/// The address at the other end; behind a relay that relay's, with the mark that it is one.
+/// The address at the other end; that of the relay, with `/p2p-circuit`, where there is one.
 fn address_of(endpoint: &ConnectedPoint) -> &Multiaddr {
     match endpoint {
         ConnectedPoint::Listener { local_addr, .. } if endpoint.is_relayed() => local_addr,
@@ -454,8 +473,8 @@ fn address_of(endpoint: &ConnectedPoint) -> &Multiaddr {
 }
 
 impl Libp2pNetwork {
-    /// What this node keeps for others, and the nodes in its table, as they were a moment ago.
-    pub(crate) fn table(&self) -> (Kept, Arc<[PublicKey]>) {
+    /// The size of this node's part of the DHT, and the nodes of its routing table, at the last tick.
+    pub(crate) fn table(&self) -> (TableStats, Arc<[PublicKey]>) {
         self.shared.table.lock().expect("no holder of the table's state panics").clone()
     }
 }

@@ -1,4 +1,4 @@
-//! How bytes travel: the transports that a swarm is built of, and the addresses that it listens on.
+//! The transports of the swarm, and the addresses that it listens on.
 
 use althing_protocol::SecretKey;
 use either::Either;
@@ -13,27 +13,28 @@ use libp2p::swarm::SwarmEvent;
 use libp2p::{PeerId, Swarm, Transport as _, noise, quic, tcp, yamux};
 
 use crate::behaviour::Behaviour;
-use crate::closing::Closing;
+use crate::closing::ClosingMuxer;
 use crate::config::{Libp2pConfig, ListenError};
-use crate::doors::Doors;
-use crate::egress::{Egresses, Multiplexing};
+use crate::connection_limits::PendingConnectionGate;
+use crate::counted_yamux::CountedYamux;
+use crate::egress::Egresses;
 use crate::identity::public_key;
 use crate::streams::Control;
 
-/// Streams on one connection: twice what L2 lets both sides have, for those that are just being closed. Who opens more
-/// loses the connection.
+/// Streams on one connection: twice what L2 allows both sides, with room for closing ones. A peer that opens more loses the
+/// connection.
 const STREAMS_MAX: usize = 1_024;
-/// Bytes under way on a stream of QUIC: as many as on one of yamux.
+/// The flow-control window of a QUIC stream: that of yamux.
 const QUIC_STREAM_BYTES: u32 = 256 << 10;
-/// Bytes under way on a connection of QUIC.
+/// The flow-control window of a QUIC connection.
 const QUIC_CONNECTION_BYTES: u32 = 16 << 20;
-/// How long the first of the addresses that are listened on is waited for.
+/// How long to wait for the first listen address.
 const LISTEN_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
-/// Bytes that the kernel takes and cannot send yet.
+/// Unsent bytes that the kernel accepts (TCP_NOTSENT_LOWAT).
 #[cfg(target_os = "linux")]
 const UNSENT_MAX: u32 = 16 << 10;
-/// A connection ends when what was sent on it is not acknowledged for this long (TCP_USER_TIMEOUT; RFC 5482). The kernel
-/// itself would try for a quarter of an hour, and probes of libp2p see it later.
+/// A connection ends when sent data is not acknowledged for this long (TCP_USER_TIMEOUT; RFC 5482). By default the kernel
+/// retries for a quarter of an hour, and libp2p's pings notice later.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_MAX: std::time::Duration = std::time::Duration::from_secs(12);
 
@@ -45,15 +46,15 @@ pub(crate) fn build(
     let (mut seed, local) = (key.seed(), key.public());
     let transport = |reason: String| ListenError::Transport(reason);
     let keypair = Keypair::ed25519_from_bytes(&mut seed).map_err(|error| transport(error.to_string()))?;
-    let (passed_on, places) = libp2p::relay::client::new(keypair.public().to_peer_id());
+    let (relayed, client) = libp2p::relay::client::new(keypair.public().to_peer_id());
     let builder = libp2p::SwarmBuilder::with_existing_identity(keypair)
         .with_tokio()
-        .with_other_transport(|key| transport_of(key, config, streams.egresses.clone(), passed_on))
+        .with_other_transport(|key| transport_of(key, config, streams.egresses.clone(), relayed))
         .map_err(|error| transport(error.to_string()))?
         .with_dns()
         .map_err(|error| transport(error.to_string()))?;
     let swarm = builder
-        .with_behaviour(|key| Behaviour::new(key, local, config, streams, places))
+        .with_behaviour(|key| Behaviour::new(key, local, config, streams, client))
         .map_err(|error| transport(error.to_string()))?
         .with_swarm_config(|swarm| swarm.with_idle_connection_timeout(config.idle_timeout))
         .with_connection_timeout(config.dial_timeout)
@@ -61,57 +62,57 @@ pub(crate) fn build(
     Ok(swarm)
 }
 
-/// tcp, noise and yamux, as libp2p's own builder puts them together, with streams that end with their connection; the
-/// same over connections that relays pass on; and quic. In a private network every byte on TCP is behind its key, and
-/// there is no quic; a relay is a member itself, so that what it passes on is a member's.
+/// TCP, noise and yamux, as libp2p's own builder combines them, with streams that fail when their connection is closed; the
+/// same over relayed connections; and QUIC. In a private network all bytes on TCP are encrypted with its key, and there is no
+/// QUIC; relays are members, so that they relay members only.
 fn transport_of(
     key: &Keypair,
     config: &Libp2pConfig,
     egresses: Egresses,
-    passed_on: libp2p::relay::client::Transport,
+    relayed: libp2p::relay::client::Transport,
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let noise = noise::Config::new(key)?;
     let mut streams = yamux::Config::default();
     streams.set_max_num_streams(STREAMS_MAX);
     let plain = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true)).map(|stream, _| tune(stream));
     let behind = config.network_key.as_ref().map(|key| PnetConfig::new(PreSharedKey::new(*key.as_bytes())));
-    let (private, doors) = (behind.is_some(), config.pending_incoming_max);
+    let (private, pending_max) = (behind.is_some(), config.pending_incoming_max);
     let transport = match behind {
         Some(behind) => Either::Left(plain.and_then(move |stream, _| behind.handshake(stream))),
         None => Either::Right(plain),
     };
-    let transport = transport.upgrade(Version::V1Lazy).authenticate(noise).multiplex(Multiplexing(streams));
+    let transport = transport.upgrade(Version::V1Lazy).authenticate(noise).multiplex(CountedYamux(streams));
     let counted = egresses.clone();
-    let tcp = transport.map(move |(peer, muxer): (PeerId, Closing<_>), _| counting(&counted, peer, muxer));
-    // Places of their own for each: whoever sends packets of QUIC may write any address on them.
-    let tcp = Doors::new(tcp.boxed(), doors);
+    let tcp = transport.map(move |(peer, muxer): (PeerId, ClosingMuxer<_>), _| counting(&counted, peer, muxer));
+    // A gate for each transport: the source address of a QUIC packet may be spoofed.
+    let tcp = PendingConnectionGate::new(tcp.boxed(), pending_max);
     let mut streams = yamux::Config::default();
     streams.set_max_num_streams(STREAMS_MAX);
-    let passed_on = passed_on
+    let relayed = relayed
         .upgrade(Version::V1Lazy)
         .authenticate(noise::Config::new(key)?)
-        .multiplex(Multiplexing(streams))
-        .map(move |(peer, muxer): (PeerId, Closing<_>), _| counting(&egresses, peer, muxer));
-    let passed_on = Doors::new(passed_on.boxed(), doors);
+        .multiplex(CountedYamux(streams))
+        .map(move |(peer, muxer): (PeerId, ClosingMuxer<_>), _| counting(&egresses, peer, muxer));
+    let relayed = PendingConnectionGate::new(relayed.boxed(), pending_max);
     if private {
-        return Ok(passed_on.or_transport(tcp).map(|either, _| either.into_inner()).boxed());
+        return Ok(relayed.or_transport(tcp).map(|either, _| either.into_inner()).boxed());
     }
-    // Streams of QUIC share no backlog of ours: nothing is counted for them.
+    // QUIC streams do not share a backlog in this process: nothing is counted for them.
     let mut limits = quic::Config::new(key);
     limits.max_concurrent_stream_limit = STREAMS_MAX as u32;
     limits.max_stream_data = QUIC_STREAM_BYTES;
     limits.max_connection_data = QUIC_CONNECTION_BYTES;
     let quic = quic::tokio::Transport::new(limits);
     let quic = quic.map(|(peer, connection), _| (peer, StreamMuxerBox::new(connection)));
-    let quic = Doors::new(quic.boxed(), doors);
+    let quic = PendingConnectionGate::new(quic.boxed(), pending_max);
     let direct = tcp.or_transport(quic).map(|either, _| either.into_inner());
-    Ok(passed_on.or_transport(direct).map(|either, _| either.into_inner()).boxed())
+    Ok(relayed.or_transport(direct).map(|either, _| either.into_inner()).boxed())
 }
 
-/// A connection whose backlog is counted with those of its peer.
-fn counting<M>(egresses: &Egresses, peer: PeerId, muxer: Closing<M>) -> (PeerId, StreamMuxerBox)
+/// Registers the backlog of a connection for its peer.
+fn counting<M>(egresses: &Egresses, peer: PeerId, muxer: ClosingMuxer<M>) -> (PeerId, StreamMuxerBox)
 where
-    Closing<M>: StreamMuxer<Substream: Send, Error: Send + Sync + std::error::Error + 'static> + Send + 'static,
+    ClosingMuxer<M>: StreamMuxer<Substream: Send, Error: Send + Sync + std::error::Error + 'static> + Send + 'static,
 {
     if let Some(key) = public_key(peer) {
         egresses.add(key, muxer.egress());
@@ -119,17 +120,17 @@ where
     (peer, StreamMuxerBox::new(muxer))
 }
 
-/// Has the kernel take no more than a little of what cannot be sent yet: its buffer grows to megabytes, and what is in
-/// there is overtaken by nothing. And has it give up a connection on which nothing comes through any more.
+/// Limits the unsent bytes in the kernel's send buffer, which grows to megabytes that nothing can overtake, and the time until a
+/// dead connection fails.
 fn tune(stream: tcp::tokio::TcpStream) -> tcp::tokio::TcpStream {
     #[cfg(target_os = "linux")]
     {
         let socket = socket2::SockRef::from(&stream.0);
         if let Err(error) = socket.set_tcp_notsent_lowat(UNSENT_MAX) {
-            tracing::debug!(%error, "a connection's buffer cannot be bounded; urgent frames may wait behind others");
+            tracing::debug!(%error, "cannot limit the send buffer of a connection; urgent frames may wait behind others");
         }
         if let Err(error) = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX)) {
-            tracing::debug!(%error, "a connection that is cut off will be seen to be by the next probes only");
+            tracing::debug!(%error, "cannot set TCP_USER_TIMEOUT; only pings will notice a dead connection");
         }
     }
     stream
@@ -147,7 +148,7 @@ pub(crate) async fn listen(
         probe(&address).map_err(|error| refused(error.to_string()))?;
         let id = swarm.listen_on(address).map_err(|error| refused(error.to_string()))?;
         loop {
-            // An address of every interface is told for each of them; a machine may have none yet.
+            // A wildcard address yields one event for each interface; a machine may have none yet.
             let Ok(event) = tokio::time::timeout(LISTEN_PATIENCE, swarm.select_next_some()).await else { break };
             match event {
                 SwarmEvent::NewListenAddr { listener_id, address } => {
@@ -166,8 +167,8 @@ pub(crate) async fn listen(
     Ok(())
 }
 
-/// libp2p shares ports between processes (SO_REUSEPORT): a second node on one port would get half of the other's
-/// connections. A plain socket tells whether the port is taken.
+/// Checks with a plain socket that the port is free: libp2p sets SO_REUSEPORT, and a second node on the same port would get half
+/// of the first one's connections.
 fn probe(address: &Multiaddr) -> std::io::Result<()> {
     use libp2p::multiaddr::Protocol;
     let mut ip = None;

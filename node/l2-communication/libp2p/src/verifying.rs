@@ -1,75 +1,75 @@
-//! Values that others want kept are verified beside the swarm's task, one after the other.
+//! Verifies values that peers store here, one after another, on a task of its own.
 
 use std::collections::BTreeMap;
 
 use althing_communication::WallClock;
-use althing_communication::groups::Group;
+use althing_communication::address_groups::AddressGroup;
 use althing_protocol::PublicKey;
 use althing_protocol::record::{RecordError, RecordKey, Value};
 use tokio::sync::mpsc;
 
-/// Values that wait to be verified; more are dropped, and their senders say them again.
+/// Values that wait for verification; more are dropped, and their senders republish them.
 const WAITING_MAX: usize = 64;
-/// Those of one sender: who sends more than can be verified takes nobody else's places.
-const OF_ONE_MAX: usize = 8;
+/// Waiting values of one sender, so that it cannot fill the queue.
+const PER_SENDER_MAX: usize = 8;
 
-/// Who wants a value kept, and the network that it is in.
-pub(crate) type From = (PublicKey, Option<Group>);
+/// The sender of a value, and its address group.
+pub(crate) type Sender = (PublicKey, Option<AddressGroup>);
 
-/// A value that somebody wants kept.
+/// A value that a peer stores.
 struct Unverified {
-    from: From,
+    from: Sender,
     key: RecordKey,
     bytes: Vec<u8>,
 }
 
-/// One that holds.
+/// A valid value.
 pub(crate) struct Verified {
-    pub from: From,
+    pub from: Sender,
     pub key: RecordKey,
     pub value: Value,
-    /// When it ends.
+    /// When it expires.
     pub in_ms: u64,
 }
 
-/// One that does not.
+/// An invalid value.
 pub(crate) struct Refused {
     pub from: PublicKey,
     /// See [`RecordError::is_forged`].
     pub forged: bool,
 }
 
-/// What waits.
-pub(crate) struct Waiting {
+/// The queue of values to verify.
+pub(crate) struct VerificationQueue {
     queue: mpsc::Sender<Unverified>,
     of: BTreeMap<PublicKey, usize>,
 }
 
-impl Waiting {
-    /// Verifies what is offered, and gives what comes of it.
-    pub fn new(network: &str, clock: WallClock) -> (Waiting, mpsc::Receiver<Result<Verified, Refused>>) {
+impl VerificationQueue {
+    /// Starts the task; also gives the receiver of its outcomes.
+    pub fn new(network: &str, clock: WallClock) -> (VerificationQueue, mpsc::Receiver<Result<Verified, Refused>>) {
         let (queue, waiting) = mpsc::channel(WAITING_MAX);
         let (verified, outcomes) = mpsc::channel(WAITING_MAX);
         tokio::spawn(verify(network.to_owned(), clock, waiting, verified));
-        (Waiting { queue, of: BTreeMap::new() }, outcomes)
+        (VerificationQueue { queue, of: BTreeMap::new() }, outcomes)
     }
 
-    /// False when there is no room for it.
-    pub fn offer(&mut self, from: From, key: RecordKey, bytes: Vec<u8>) -> bool {
-        let of_one = self.of.entry(from.0).or_default();
-        let room = *of_one < OF_ONE_MAX && self.queue.try_send(Unverified { from, key, bytes }).is_ok();
-        *of_one += usize::from(room);
-        if *of_one == 0 {
+    /// Queues a value. False when there is no room for it.
+    pub fn offer(&mut self, from: Sender, key: RecordKey, bytes: Vec<u8>) -> bool {
+        let count = self.of.entry(from.0).or_default();
+        let room = *count < PER_SENDER_MAX && self.queue.try_send(Unverified { from, key, bytes }).is_ok();
+        *count += usize::from(room);
+        if *count == 0 {
             self.of.remove(&from.0);
         }
         room
     }
 
-    /// One of `from` was verified, or refused.
-    pub fn over(&mut self, from: PublicKey) {
-        if let Some(of_one) = self.of.get_mut(&from) {
-            *of_one -= 1;
-            if *of_one == 0 {
+    /// A value of `from` was verified or refused.
+    pub fn finished(&mut self, from: PublicKey) {
+        if let Some(count) = self.of.get_mut(&from) {
+            *count -= 1;
+            if *count == 0 {
                 self.of.remove(&from);
             }
         }
@@ -78,7 +78,7 @@ impl Waiting {
 
 /// Verifies a value.
 pub(crate) fn open(
-    from: From,
+    from: Sender,
     key: RecordKey,
     bytes: &[u8],
     network: &str,
@@ -119,21 +119,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_offers_much_takes_nobody_elses_places() {
-        let (mut waiting, mut outcomes) = Waiting::new("test", WallClock::new(|| 1_000));
+    async fn one_sender_cannot_fill_the_queue() {
+        let (mut waiting, mut outcomes) = VerificationQueue::new("test", WallClock::new(|| 1_000));
         let key = RecordKey::contact("test", peer(9));
-        let offer = |number: u8, waiting: &mut Waiting| waiting.offer((peer(number), None), key, vec![0xff, number]);
-        assert_eq!((0..1_000).filter(|_| offer(1, &mut waiting)).count(), OF_ONE_MAX);
+        let offer =
+            |number: u8, waiting: &mut VerificationQueue| waiting.offer((peer(number), None), key, vec![0xff, number]);
+        assert_eq!((0..1_000).filter(|_| offer(1, &mut waiting)).count(), PER_SENDER_MAX);
         assert!(offer(2, &mut waiting));
-        for _ in 0..=OF_ONE_MAX {
+        for _ in 0..=PER_SENDER_MAX {
             let refused = outcomes.recv().await.expect("an outcome").err().expect("it is no value");
             assert!(refused.forged);
-            waiting.over(refused.from);
+            waiting.finished(refused.from);
         }
         assert!(waiting.of.is_empty());
         assert!(offer(1, &mut waiting), "it may again");
         let taken = (2..=u8::MAX).filter(|number| offer(*number, &mut waiting)).count();
-        assert_eq!(taken, WAITING_MAX - 1, "and all together have a limit");
-        assert_eq!(waiting.of.len(), WAITING_MAX, "who got no place is not remembered");
+        assert_eq!(taken, WAITING_MAX - 1, "all together have a limit");
+        assert_eq!(waiting.of.len(), WAITING_MAX, "refused senders are not counted");
     }
 }

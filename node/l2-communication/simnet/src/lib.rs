@@ -1,8 +1,8 @@
 //! The simulated network: any number of nodes in one process, in tokio's (virtual) time, from one seed.
 //!
-//! Links have latency, jitter and loss, and can be cut. A stream keeps its bytes in order, as TCP does: a lost segment
-//! costs a retransmission, different streams overtake each other. A cut link holds what is under way, and ends the
-//! connection when it stays cut.
+//! Links have latency, jitter and loss, and can be cut. A stream delivers its bytes in order, as TCP does: a lost segment costs a
+//! retransmission; different streams overtake each other. A cut link holds the segments in flight, and its connection ends when
+//! it stays cut.
 
 mod network;
 mod routing;
@@ -21,22 +21,22 @@ use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use althing_communication::groups::Group;
+use althing_communication::address_groups::AddressGroup;
 use althing_communication::network::{BoxedStream, DialError, PeerEvent};
 use althing_communication::ports::WallClock;
 use althing_communication::routing::K;
-use routing::Part;
+use routing::DhtNode;
 pub use routing::{Hostile, Question, Reply};
 
 /// Bytes that one segment carries.
 const SEGMENT: usize = 16 << 10;
-/// Segments under way on one stream; beyond, the writer waits (256 KiB, yamux's window).
+/// Segments in flight on one stream before the writer waits (256 KiB, yamux's window).
 const WINDOW: usize = 16;
-/// Times a lost segment is sent again before it gets through whatever the loss, as Linux's tcp_retries2 counts them.
-const SENDS_MAX: u32 = 15;
+/// Retransmissions after which a segment always arrives (Linux's tcp_retries2).
+const RETRIES_MAX: u32 = 15;
 /// Streams that wait to be accepted under one protocol.
 const ACCEPT_QUEUE: usize = 64;
-/// How often a node looks itself up, so that its table stays fresh.
+/// The interval at which a node looks itself up, which refreshes its routing table.
 const REFRESH: Duration = Duration::from_secs(300);
 /// Events that a slow receiver may lag behind.
 const EVENTS: usize = 1_024;
@@ -48,9 +48,9 @@ pub struct LinkConfig {
     pub latency: Duration,
     /// Added to the latency, uniformly from 0 to this, for each segment.
     pub jitter: Duration,
-    /// Share of segments that have to be sent again, 0 to 1.
+    /// Share of segments that are lost and sent again, 0 to 1.
     pub loss: f64,
-    /// What sending again costs.
+    /// The delay of a retransmission.
     pub retransmit: Duration,
     /// A connection whose link is cut for this long ends.
     pub dead_after: Duration,
@@ -73,12 +73,12 @@ impl Default for LinkConfig {
 pub struct SimNet {
     begun: Instant,
     state: Arc<Mutex<State>>,
-    /// Told of each cut and heal, so that what waits for a link looks again, in the order in which it came to wait.
-    weather: Arc<Notify>,
+    /// Notified of each cut and heal; waiters check their link again in the order in which they began to wait.
+    links_changed: Arc<Notify>,
 }
 
 struct State {
-    /// The network's name, which the table's records are for.
+    /// The network's name, to which the DHT's records are bound.
     network: String,
     /// Unix milliseconds at which the network began.
     epoch_ms: u64,
@@ -90,13 +90,13 @@ struct State {
 }
 
 struct Node {
-    /// Its part of the table.
-    part: Part,
+    /// Its part of the DHT.
+    dht: DhtNode,
     /// Its address on the internet.
     ip: Option<IpAddr>,
-    /// It looks itself up.
+    /// It is looking itself up.
     joining: bool,
-    /// Ends what runs for it when it is taken away.
+    /// Ends its tasks when it is removed.
     _gone: DropGuard,
     events: broadcast::Sender<PeerEvent>,
     accepting: BTreeMap<&'static str, mpsc::Sender<(PublicKey, BoxedStream)>>,
@@ -119,7 +119,7 @@ fn pair(a: PublicKey, b: PublicKey) -> (PublicKey, PublicKey) {
 }
 
 impl SimNet {
-    /// An empty network whose chances all come from `seed`.
+    /// An empty network, whose random draws all come from `seed`.
     #[must_use]
     pub fn new(seed: u64, link: LinkConfig) -> SimNet {
         let state = State {
@@ -131,10 +131,10 @@ impl SimNet {
             connections: BTreeMap::new(),
             cut: BTreeSet::new(),
         };
-        SimNet { begun: Instant::now(), state: Arc::new(Mutex::new(state)), weather: Arc::default() }
+        SimNet { begun: Instant::now(), state: Arc::new(Mutex::new(state)), links_changed: Arc::default() }
     }
 
-    /// The same, of that name, begun at that time of day (Unix milliseconds).
+    /// Sets its name, and the time of day at which it began (Unix milliseconds).
     #[must_use]
     pub fn named(self, network: &str, epoch_ms: u64) -> SimNet {
         {
@@ -176,7 +176,7 @@ impl SimNet {
     pub fn join_at(&self, local: PublicKey, ip: Option<IpAddr>) -> Arc<SimNetwork> {
         let gone = CancellationToken::new();
         let node = Node {
-            part: Part::new(local, ip.and_then(Group::of)),
+            dht: DhtNode::new(local, ip.and_then(AddressGroup::of)),
             ip,
             joining: false,
             _gone: gone.clone().drop_guard(),
@@ -195,7 +195,7 @@ impl SimNet {
         joined
     }
 
-    /// Takes a node away without a word, as a power cut does.
+    /// Removes a node without closing its streams first, as a power cut does.
     pub fn crash(&self, node: PublicKey) {
         let peers: Vec<PublicKey> = self.peers_of(node).into_iter().map(|(peer, _)| peer).collect();
         for peer in peers {
@@ -211,7 +211,7 @@ impl SimNet {
             state.cut.insert(pair(a, b));
             state.link.dead_after
         };
-        self.weather.notify_waiters();
+        self.links_changed.notify_waiters();
         let net = self.clone();
         tokio::spawn(async move {
             let healed = net.passable(a, b);
@@ -223,16 +223,16 @@ impl SimNet {
         });
     }
 
-    /// Mends the link between two nodes.
+    /// Restores the link between two nodes.
     pub fn heal(&self, a: PublicKey, b: PublicKey) {
         self.lock().cut.remove(&pair(a, b));
-        self.weather.notify_waiters();
+        self.links_changed.notify_waiters();
     }
 
-    /// Mends all links.
+    /// Restores all links.
     pub fn heal_all(&self) {
         self.lock().cut.clear();
-        self.weather.notify_waiters();
+        self.links_changed.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -243,10 +243,10 @@ impl SimNet {
         self.lock().cut.contains(&pair(a, b))
     }
 
-    /// Waits until the link between two nodes is whole.
+    /// Waits until the link between two nodes is not cut.
     async fn passable(&self, a: PublicKey, b: PublicKey) {
         loop {
-            let changed = self.weather.notified();
+            let changed = self.links_changed.notified();
             if !self.is_cut(a, b) {
                 return;
             }
@@ -274,10 +274,10 @@ impl SimNet {
             return Ok(());
         }
         state.connections.insert(key, Connection { dialler, closed: CancellationToken::new() });
-        state.tell(dialler, PeerEvent::Connected(to));
-        state.tell(to, PeerEvent::Connected(dialler));
+        state.publish(dialler, PeerEvent::Connected(to));
+        state.publish(to, PeerEvent::Connected(dialler));
         for (node, peer) in [(dialler, to), (to, dialler)] {
-            state.meet(node, peer);
+            state.on_contact(node, peer);
             if state.nodes.get_mut(&node).is_some_and(Node::should_join) {
                 let network = SimNetwork { net: self.clone(), local: node };
                 tokio::spawn(async move { network.refresh().await });
@@ -290,8 +290,8 @@ impl SimNet {
         let mut state = self.lock();
         if let Some(connection) = state.connections.remove(&pair(a, b)) {
             connection.closed.cancel();
-            state.tell(a, PeerEvent::Disconnected(b));
-            state.tell(b, PeerEvent::Disconnected(a));
+            state.publish(a, PeerEvent::Disconnected(b));
+            state.publish(b, PeerEvent::Disconnected(a));
         }
     }
 
@@ -304,7 +304,7 @@ impl SimNet {
         }
         let loss = state.link.loss;
         let lost = |state: &mut State| loss > 0.0 && state.rng.random::<f64>() < loss;
-        for _ in 0..SENDS_MAX {
+        for _ in 0..RETRIES_MAX {
             if !lost(&mut state) {
                 break;
             }
@@ -333,7 +333,7 @@ impl SimNet {
                 }
             }
         };
-        // It owns the queue: when its reader is gone, so is whoever waits for room in it.
+        // It owns the queue: when its reader is gone, the sending half ends, too.
         let arriving = async move {
             while let Some((at, segment)) = under_way.recv().await {
                 sleep_until(at).await;
@@ -342,7 +342,7 @@ impl SimNet {
                     return;
                 }
             }
-            // An error means that the reader is gone, which is what closing tells it.
+            // An error means that the reader is gone already.
             let _ = to.shutdown().await;
         };
         tokio::select! {
@@ -354,24 +354,24 @@ impl SimNet {
 }
 
 impl Node {
-    /// Its table is small, and nobody looks for more yet.
+    /// Its routing table is small, and it is not looking itself up yet.
     fn should_join(&mut self) -> bool {
-        self.part.size() < K && !std::mem::replace(&mut self.joining, true)
+        self.dht.size() < K && !std::mem::replace(&mut self.joining, true)
     }
 }
 
 impl State {
-    /// `node` met `peer`, and takes it into its table.
-    fn meet(&mut self, node: PublicKey, peer: PublicKey) {
-        let group = self.nodes.get(&peer).and_then(|peer| peer.part.group);
+    /// `node` had contact with `peer`, and may add it to its routing table.
+    fn on_contact(&mut self, node: PublicKey, peer: PublicKey) {
+        let group = self.nodes.get(&peer).and_then(|peer| peer.dht.group);
         if let Some(node) = self.nodes.get_mut(&node) {
-            node.part.meet(peer, group);
+            node.dht.on_contact(peer, group);
         }
     }
 
-    fn tell(&self, node: PublicKey, event: PeerEvent) {
+    fn publish(&self, node: PublicKey, event: PeerEvent) {
         if let Some(node) = self.nodes.get(&node) {
-            // An error means that nobody listens.
+            // An error means that there is no receiver.
             let _ = node.events.send(event);
         }
     }

@@ -7,7 +7,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::sleep_until;
 
 use super::{ACCEPT_QUEUE, SEGMENT, SimNetwork, pair};
-use althing_communication::admission::Origin;
+use althing_communication::Origin;
 use althing_communication::network::{
     AcceptError, BoxedStream, DialError, Incoming, Network, OpenError, PeerEvent, PeerInfo,
 };

@@ -1,5 +1,5 @@
-//! The table among simulated nodes: Kademlia's look-ups, with the routing tables, the records and the filters of each
-//! node, over the same links as everything else. A node's answers can be made hostile.
+//! The DHT of simulated nodes: Kademlia's look-ups over the simulated links, with the routing table, records and limits of each
+//! node. A node's answers can be made hostile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,58 +15,58 @@ use tokio::time::{Instant, sleep_until};
 
 use super::table::Table;
 use super::{SimNet, SimNetwork};
-use althing_communication::groups::Group;
-use althing_communication::records::{RecordLimits, Records, distance, place_of_key, place_of_node};
-use althing_communication::routing::{ALPHA, K, Kept, LookupStats, Provider, Routing, RoutingError};
+use althing_communication::address_groups::AddressGroup;
+use althing_communication::records::{RecordLimits, Records, distance, position_of_key, position_of_node};
+use althing_communication::routing::{ALPHA, K, LookupStats, Provider, Routing, RoutingError, TableStats};
 
-/// Who does not answer within this is left out.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A node that does not answer within this is skipped.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a node is asked.
+/// A request to a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
-    /// Who is nearest to a place?
+    /// The nodes closest to a position.
     Closest(Digest),
-    /// Who provides that?
+    /// The providers of a key.
     Providers(RecordKey),
-    /// What is kept under that?
+    /// The value under a key.
     Value(RecordKey),
-    /// The asker provides that.
+    /// Store that the asker provides a key.
     Provide(RecordKey),
-    /// Keep that.
+    /// Store a value.
     Put(RecordKey, Vec<u8>),
 }
 
-/// What a node answers.
+/// The answer of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// Nodes near the place asked about.
+    /// Nodes close to the requested position.
     pub closer: Vec<PublicKey>,
-    /// Who provides it.
+    /// The providers.
     pub providers: Vec<Provider>,
     /// The value.
     pub value: Option<Vec<u8>>,
 }
 
-/// A node that answers as it likes.
+/// The answers of a hostile node.
 pub trait Hostile: Send + Sync + 'static {
-    /// What it says where an honest node would say `honest`; nothing: it is silent.
+    /// What it answers in place of `honest`; `None` for no answer.
     fn reply(&self, asker: PublicKey, question: &Question, honest: Reply) -> Option<Reply>;
 }
 
-/// A node's part of the table.
-pub(super) struct Part {
+/// A node's part of the DHT.
+pub(super) struct DhtNode {
     table: Table,
     records: Records,
     provided: BTreeSet<RecordKey>,
     refused: u64,
-    pub group: Option<Group>,
+    pub group: Option<AddressGroup>,
     pub hostile: Option<Arc<dyn Hostile>>,
 }
 
-impl Part {
-    pub fn new(local: PublicKey, group: Option<Group>) -> Part {
-        Part {
+impl DhtNode {
+    pub fn new(local: PublicKey, group: Option<AddressGroup>) -> DhtNode {
+        DhtNode {
             table: Table::new(local),
             records: Records::new(local, RecordLimits::default()),
             provided: BTreeSet::new(),
@@ -76,73 +76,73 @@ impl Part {
         }
     }
 
-    /// Nodes in its table.
+    /// Nodes in its routing table.
     pub fn size(&self) -> usize {
         self.table.len()
     }
 
-    /// A node was met.
-    pub fn meet(&mut self, node: PublicKey, group: Option<Group>) {
+    /// Had contact with a node, which may be added to the routing table.
+    pub fn on_contact(&mut self, node: PublicKey, group: Option<AddressGroup>) {
         self.table.insert(node, group);
     }
 }
 
-/// What is asked for, or to be done, at the nodes nearest to a place.
+/// A question for the nodes closest to a position.
 struct Lookup {
-    place: Digest,
+    position: Digest,
     question: Question,
 }
 
 impl SimNet {
-    /// Lets a node answer as `hostile` likes.
+    /// Makes a node answer as `hostile` does.
     pub fn corrupt(&self, node: PublicKey, hostile: Arc<dyn Hostile>) {
         if let Some(node) = self.lock().nodes.get_mut(&node) {
-            node.part.hostile = Some(hostile);
+            node.dht.hostile = Some(hostile);
         }
     }
 
-    /// The values that a node keeps for others.
+    /// The values that a node stores for others.
     #[must_use]
     pub fn values(&self, node: PublicKey) -> Vec<(RecordKey, Vec<u8>)> {
         let now_ms = self.now_ms();
         let state = self.lock();
         let Some(node) = state.nodes.get(&node) else { return Vec::new() };
-        node.part.records.values(now_ms).map(|(key, bytes)| (key, bytes.to_vec())).collect()
+        node.dht.records.values(now_ms).map(|(key, bytes)| (key, bytes.to_vec())).collect()
     }
 
-    /// What `to` says to `from`, who may then know each other.
+    /// What `to` answers `from`, which it may add to its routing table.
     fn answer(&self, from: PublicKey, to: PublicKey, question: &Question) -> Option<Reply> {
         let now_ms = self.now_ms();
         let mut state = self.lock();
-        let group = state.nodes.get(&from)?.part.group;
+        let group = state.nodes.get(&from)?.dht.group;
         let network = state.network.clone();
-        let part = &mut state.nodes.get_mut(&to)?.part;
-        part.meet(from, group);
+        let dht = &mut state.nodes.get_mut(&to)?.dht;
+        dht.on_contact(from, group);
         let mut honest = Reply::default();
         match question {
-            Question::Closest(place) => honest.closer = part.table.closest(place, K),
+            Question::Closest(place) => honest.closer = dht.table.closest(place, K),
             Question::Providers(key) => {
-                honest.closer = part.table.closest(&place_of_key(*key), K);
-                honest.providers = part.records.providers(now_ms, *key);
-                if part.provided.contains(key) {
+                honest.closer = dht.table.closest(&position_of_key(*key), K);
+                honest.providers = dht.records.providers(now_ms, *key);
+                if dht.provided.contains(key) {
                     honest.providers.push(Provider { node: to, addresses: vec![format!("sim:{to}")] });
                 }
             }
             Question::Value(key) => {
-                honest.closer = part.table.closest(&place_of_key(*key), K);
-                honest.value = part.records.value(now_ms, *key).map(<[u8]>::to_vec);
+                honest.closer = dht.table.closest(&position_of_key(*key), K);
+                honest.value = dht.records.value(now_ms, *key).map(<[u8]>::to_vec);
             }
             Question::Provide(key) => {
-                let kept = part.records.provide(now_ms, (from, group), *key, vec![format!("sim:{from}")]);
-                part.refused += u64::from(kept.is_err());
+                let kept = dht.records.provide(now_ms, (from, group), *key, vec![format!("sim:{from}")]);
+                dht.refused += u64::from(kept.is_err());
             }
             Question::Put(key, bytes) => {
-                let kept = part.keep(now_ms, (from, group), *key, bytes, &network);
-                part.refused += u64::from(!kept);
+                let kept = dht.store(now_ms, (from, group), *key, bytes, &network);
+                dht.refused += u64::from(!kept);
             }
         }
         honest.closer.retain(|node| *node != from);
-        match part.hostile.clone() {
+        match dht.hostile.clone() {
             None => Some(honest),
             Some(hostile) => {
                 drop(state);
@@ -151,7 +151,7 @@ impl SimNet {
         }
     }
 
-    /// A question and its answer, over the link.
+    /// Sends a question over the link, and awaits the answer.
     async fn ask(&self, from: PublicKey, to: PublicKey, question: Question) -> (PublicKey, Option<Reply>) {
         let asking = async {
             sleep_until(self.arrival()).await;
@@ -161,24 +161,24 @@ impl SimNet {
             self.passable(from, to).await;
             reply
         };
-        let reply = tokio::time::timeout(PATIENCE, asking).await.ok();
-        let group = self.lock().nodes.get(&to).and_then(|node| node.part.group);
+        let reply = tokio::time::timeout(TIMEOUT, asking).await.ok();
+        let group = self.lock().nodes.get(&to).and_then(|node| node.dht.group);
         if let Some(node) = self.lock().nodes.get_mut(&from) {
             match reply {
-                Some(_) => node.part.meet(to, group),
-                None => node.part.table.remove(to),
+                Some(_) => node.dht.on_contact(to, group),
+                None => node.dht.table.remove(to),
             }
         }
         (to, reply)
     }
 }
 
-impl Part {
-    /// Verifies a value and keeps it.
-    fn keep(
+impl DhtNode {
+    /// Verifies a value and stores it.
+    fn store(
         &mut self,
         now_ms: u64,
-        sender: (PublicKey, Option<Group>),
+        sender: (PublicKey, Option<AddressGroup>),
         key: RecordKey,
         bytes: &[u8],
         network: &str,
@@ -189,7 +189,7 @@ impl Part {
     }
 }
 
-/// How far a node of a look-up is asked.
+/// The state of a node in a look-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     NotYet,
@@ -199,18 +199,18 @@ enum Asked {
 }
 
 impl SimNetwork {
-    /// Asks ever nearer nodes until the k nearest have answered; each answer goes to `heard`.
+    /// Asks ever closer nodes until the k closest have answered; each answer goes to `on_reply`.
     async fn iterate(
         &self,
         lookup: Lookup,
-        mut heard: impl FnMut(Reply) + Send,
+        mut on_reply: impl FnMut(Reply) + Send,
     ) -> Result<(Vec<PublicKey>, LookupStats), RoutingError> {
         let begun = Instant::now();
-        let near = |node: PublicKey| distance(&place_of_node(node), &lookup.place);
+        let near = |node: PublicKey| distance(&position_of_node(node), &lookup.position);
         let first = {
             let state = self.net.lock();
             let node = state.nodes.get(&self.local).ok_or(RoutingError::Stopped)?;
-            node.part.table.closest(&lookup.place, K)
+            node.dht.table.closest(&lookup.position, K)
         };
         if first.is_empty() {
             return Err(RoutingError::Alone);
@@ -220,7 +220,7 @@ impl SimNetwork {
         let mut stats = LookupStats::default();
         let mut waiting = FuturesUnordered::new();
         loop {
-            // Of those that may still answer, the k nearest count.
+            // The k closest of those that may still answer count.
             let count = nodes.values().filter(|(_, asked)| *asked != Asked::Silent).count().min(K);
             let best = nodes.values_mut().filter(|(_, asked)| *asked != Asked::Silent).take(count);
             for (node, asked) in best {
@@ -240,7 +240,7 @@ impl SimNetwork {
             for closer in reply.closer.iter().filter(|closer| **closer != self.local).take(K) {
                 nodes.entry(near(*closer)).or_insert((*closer, Asked::NotYet));
             }
-            heard(reply);
+            on_reply(reply);
         }
         stats.took = begun.elapsed();
         let answered = nodes.into_values().filter(|(_, asked)| *asked == Asked::Answered).map(|(node, _)| node);
@@ -248,10 +248,10 @@ impl SimNetwork {
         if closest.is_empty() { Err(RoutingError::Unanswered) } else { Ok((closest, stats)) }
     }
 
-    /// Looks for the nodes nearest to `key`, and tells each of them `what`.
-    async fn spread(&self, key: RecordKey, what: Question) -> Result<LookupStats, RoutingError> {
-        let place = place_of_key(key);
-        let lookup = Lookup { place, question: Question::Closest(place) };
+    /// Looks up the nodes closest to `key`, and sends `what` to each of them.
+    async fn store_at_closest(&self, key: RecordKey, what: Question) -> Result<LookupStats, RoutingError> {
+        let place = position_of_key(key);
+        let lookup = Lookup { position: place, question: Question::Closest(place) };
         let (closest, mut stats) = self.iterate(lookup, |_| {}).await?;
         let telling = closest.into_iter().map(|node| self.net.ask(self.local, node, what.clone()));
         let told = futures::future::join_all(telling).await;
@@ -261,31 +261,31 @@ impl SimNetwork {
         if taken == 0 { Err(RoutingError::Unanswered) } else { Ok(stats) }
     }
 
-    /// Looks itself up, so that those who are near know it, as a node does that joins.
+    /// Looks itself up, as a joining node does, so that the closest nodes know it.
     pub(super) async fn refresh(&self) {
-        let place = place_of_node(self.local);
-        // Failing, it is done again when the next peer connects.
-        let _ = self.iterate(Lookup { place, question: Question::Closest(place) }, |_| {}).await;
+        let place = position_of_node(self.local);
+        // After a failure it is repeated when the next peer connects.
+        let _ = self.iterate(Lookup { position: place, question: Question::Closest(place) }, |_| {}).await;
         if let Some(node) = self.net.lock().nodes.get_mut(&self.local) {
             node.joining = false;
         }
     }
 
-    /// Does something with this node's part of the table, while the node is there.
-    fn part<T: Default>(&self, with: impl FnOnce(&mut Part) -> T) -> T {
+    /// Calls `with` on this node's part of the DHT; a default when the node was removed.
+    fn dht<T: Default>(&self, with: impl FnOnce(&mut DhtNode) -> T) -> T {
         let mut state = self.net.lock();
-        state.nodes.get_mut(&self.local).map(|node| with(&mut node.part)).unwrap_or_default()
+        state.nodes.get_mut(&self.local).map(|node| with(&mut node.dht)).unwrap_or_default()
     }
 }
 
 impl Routing for SimNetwork {
     fn provide(&self, key: RecordKey) -> BoxFuture<'_, Result<LookupStats, RoutingError>> {
-        self.part(|part| part.provided.insert(key));
-        self.spread(key, Question::Provide(key)).boxed()
+        self.dht(|dht| dht.provided.insert(key));
+        self.store_at_closest(key, Question::Provide(key)).boxed()
     }
 
     fn stop_providing(&self, key: RecordKey) {
-        self.part(|part| part.provided.remove(&key));
+        self.dht(|dht| dht.provided.remove(&key));
     }
 
     fn providers(
@@ -299,13 +299,13 @@ impl Routing for SimNetwork {
             let mut tell = move |providers: Vec<Provider>| {
                 for provider in providers.into_iter().take(K) {
                     if told.insert(provider.node) {
-                        // Who looks takes as many as it wants.
+                        // The receiver may have enough.
                         let _ = found.try_send(provider);
                     }
                 }
             };
-            tell(self.part(|part| part.records.providers(now_ms, key)));
-            let lookup = Lookup { place: place_of_key(key), question: Question::Providers(key) };
+            tell(self.dht(|dht| dht.records.providers(now_ms, key)));
+            let lookup = Lookup { position: position_of_key(key), question: Question::Providers(key) };
             Ok(self.iterate(lookup, |reply| tell(reply.providers)).await?.1)
         }
         .boxed()
@@ -314,8 +314,8 @@ impl Routing for SimNetwork {
     fn put(&self, key: RecordKey, value: Vec<u8>) -> BoxFuture<'_, Result<LookupStats, RoutingError>> {
         async move {
             let (now_ms, network) = (self.net.now_ms(), self.net.lock().network.clone());
-            self.part(|part| part.keep(now_ms, (self.local, None), key, &value, &network));
-            self.spread(key, Question::Put(key, value)).await
+            self.dht(|dht| dht.store(now_ms, (self.local, None), key, &value, &network));
+            self.store_at_closest(key, Question::Put(key, value)).await
         }
         .boxed()
     }
@@ -323,10 +323,10 @@ impl Routing for SimNetwork {
     fn get(&self, key: RecordKey, found: mpsc::Sender<Vec<u8>>) -> BoxFuture<'_, Result<LookupStats, RoutingError>> {
         async move {
             let now_ms = self.net.now_ms();
-            if let Some(held) = self.part(|part| part.records.value(now_ms, key).map(<[u8]>::to_vec)) {
+            if let Some(held) = self.dht(|dht| dht.records.value(now_ms, key).map(<[u8]>::to_vec)) {
                 let _ = found.try_send(held);
             }
-            let lookup = Lookup { place: place_of_key(key), question: Question::Value(key) };
+            let lookup = Lookup { position: position_of_key(key), question: Question::Value(key) };
             let tell = |reply: Reply| {
                 if let Some(value) = reply.value {
                     let _ = found.try_send(value);
@@ -338,13 +338,13 @@ impl Routing for SimNetwork {
     }
 
     fn nodes(&self) -> Vec<PublicKey> {
-        self.part(|part| part.table.nodes())
+        self.dht(|dht| dht.table.nodes())
     }
 
-    fn kept(&self) -> Kept {
-        self.part(|part| {
-            let (values, providers) = part.records.len();
-            Kept { nodes: part.table.len(), values, providers, refused: part.refused }
+    fn stats(&self) -> TableStats {
+        self.dht(|dht| {
+            let (values, providers) = dht.records.len();
+            TableStats { nodes: dht.table.len(), values, providers, refused: dht.refused }
         })
     }
 }

@@ -1,35 +1,40 @@
-//! A Kademlia routing table (Maymounkov and Mazières, 2002): nodes in buckets by how far they are, at most k in each.
-//! Who is there stays until it does not answer: attackers cannot push out those who have been there for long.
+//! A Kademlia routing table (Maymounkov and Mazières, 2002): nodes in buckets by distance, at most k in each. A node stays until
+//! it fails to answer, so that attackers cannot displace long-lived nodes.
 
 use std::collections::BTreeMap;
 
 use althing_protocol::{Digest, PublicKey};
 
-use althing_communication::groups::{Group, GroupCaps};
-use althing_communication::records::{bucket, distance, place_of_node};
+use althing_communication::address_groups::{AddressGroup, AddressGroupLimits};
+use althing_communication::records::{bucket, distance, position_of_node};
 use althing_communication::routing::K;
 
 /// A routing table.
 pub(crate) struct Table {
     local: PublicKey,
-    place: Digest,
-    /// The bucket's number is how many bits of the distance count: 256 for the farther half of all nodes.
+    position: Digest,
+    /// By the bit length of the distance: 256 for the farther half of all nodes.
     buckets: BTreeMap<u32, Vec<(Digest, PublicKey)>>,
-    caps: GroupCaps<PublicKey>,
+    caps: AddressGroupLimits<PublicKey>,
 }
 
 impl Table {
     pub fn new(local: PublicKey) -> Table {
-        Table { local, place: place_of_node(local), buckets: BTreeMap::new(), caps: GroupCaps::default() }
+        Table {
+            local,
+            position: position_of_node(local),
+            buckets: BTreeMap::new(),
+            caps: AddressGroupLimits::default(),
+        }
     }
 
-    /// Takes a node in, if there is room for it.
-    pub fn insert(&mut self, node: PublicKey, group: Option<Group>) -> bool {
+    /// Adds a node, if there is room for it.
+    pub fn insert(&mut self, node: PublicKey, group: Option<AddressGroup>) -> bool {
         if node == self.local {
             return false;
         }
-        let place = place_of_node(node);
-        let number = bucket(&self.place, &place);
+        let place = position_of_node(node);
+        let number = bucket(&self.position, &place);
         let bucket = self.buckets.entry(number).or_default();
         if bucket.iter().any(|(_, held)| *held == node) {
             return true;
@@ -49,7 +54,7 @@ impl Table {
         }
     }
 
-    /// The nodes nearest to a place, the nearest first.
+    /// The nodes closest to a position, the closest first.
     pub fn closest(&self, place: &Digest, most: usize) -> Vec<PublicKey> {
         let mut all: Vec<(Digest, PublicKey)> =
             self.buckets.values().flatten().map(|(held, node)| (distance(held, place), *node)).collect();
@@ -57,7 +62,7 @@ impl Table {
         all.into_iter().take(most).map(|(_, node)| node).collect()
     }
 
-    /// All of them.
+    /// All nodes.
     pub fn nodes(&self) -> Vec<PublicKey> {
         self.buckets.values().flatten().map(|(_, node)| *node).collect()
     }
@@ -85,8 +90,8 @@ mod tests {
         assert_eq!(taken, table.len());
         assert!(table.buckets.values().all(|bucket| bucket.len() <= K));
         assert_eq!(table.buckets[&256].len(), K, "half of all nodes are in the farthest bucket");
-        let place = place_of_node(node(77));
-        let far = |node: &PublicKey| distance(&place_of_node(*node), &place);
+        let place = position_of_node(node(77));
+        let far = |node: &PublicKey| distance(&position_of_node(*node), &place);
         let mut expected = table.nodes();
         expected.sort_by_key(far);
         assert_eq!(table.closest(&place, 30), expected[..30]);

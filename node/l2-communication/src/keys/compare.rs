@@ -1,4 +1,4 @@
-//! Peers are asked for what they know of keys, one after the other, and are told what is new.
+//! Asks the peers in turn for the keys that they know, and pushes news to them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -10,21 +10,22 @@ use tokio::sync::broadcast;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::KEYS;
-use super::receive::take;
+use super::receive::receive;
 use crate::lanes::Priority;
 use crate::network::PeerEvent;
 use crate::outbound;
-use crate::service::{Request, Shared};
+use crate::request::Request;
+use crate::shared::Shared;
 
-/// One of the peers is asked again this often: what was pushed may have been lost.
+/// The interval at which one of the peers is asked again, since pushes may be lost.
 const COMPARE: Duration = Duration::from_secs(8);
-/// When a publisher comes into use, peers are asked this much later: several come at once.
-const SOON: Duration = Duration::from_secs(1);
-/// How many of them are asked then.
-const ASKED_IN_A_HURRY: usize = 3;
-/// A peer that takes longer to answer is asked another time.
-const PATIENCE: Duration = Duration::from_secs(4);
-/// News that do not fit into one answer are asked for again.
+/// When a publisher comes into use, peers are asked after this delay, since several come into use at once.
+const WANTED_DELAY: Duration = Duration::from_secs(1);
+/// How many peers are asked then.
+const WANTED_PEERS: usize = 3;
+/// The timeout of one request.
+const TIMEOUT: Duration = Duration::from_secs(4);
+/// Requests to one peer, since its news may not fit into one answer.
 const ROUNDS: usize = 4;
 
 /// Compares what is known with the peers, and pushes what is new, for as long as the network lives.
@@ -34,7 +35,7 @@ pub(crate) async fn run(shared: Weak<Shared>, mut events: broadcast::Receiver<Pe
     else {
         return;
     };
-    let mut hurried = false;
+    let mut wanted_soon = false;
     let mut again = interval(COMPARE);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = None;
@@ -42,30 +43,30 @@ pub(crate) async fn run(shared: Weak<Shared>, mut events: broadcast::Receiver<Pe
         tokio::select! {
             biased;
             event = events.recv() => match event {
-                Ok(PeerEvent::Connected(peer)) => drop(tokio::spawn(meet(shared.clone(), peer))),
-                // Whoever was missed is asked in turn.
+                Ok(PeerEvent::Connected(peer)) => drop(tokio::spawn(on_connected(shared.clone(), peer))),
+                // Peers whose event was missed are asked in turn.
                 Ok(PeerEvent::Disconnected(_) | PeerEvent::Moved(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => return,
             },
             changed = changes.changed() => {
                 let Some(shared) = shared.upgrade().filter(|_| changed.is_ok()) else { return };
-                tokio::spawn(tell_all(shared));
+                tokio::spawn(push_news(shared));
             }
-            wanting = wanted.changed(), if !hurried => {
+            wanting = wanted.changed(), if !wanted_soon => {
                 if wanting.is_err() {
                     return;
                 }
-                again.reset_after(SOON);
-                hurried = true;
+                again.reset_after(WANTED_DELAY);
+                wanted_soon = true;
             }
             _ = again.tick() => {
                 let Some(shared) = shared.upgrade() else { return };
                 let peers: BTreeSet<PublicKey> = shared.network.connected().into_iter().collect();
-                let asked = if std::mem::take(&mut hurried) { ASKED_IN_A_HURRY } else { 1 };
+                let asked = if std::mem::take(&mut wanted_soon) { WANTED_PEERS } else { 1 };
                 for _ in 0..asked.min(peers.len()) {
-                    // In turn: the one behind the last.
-                    let behind = last.and_then(|last| peers.range(last..).find(|peer| **peer != last));
-                    last = behind.or(peers.first()).copied();
+                    // The peer after the last one.
+                    let next = last.and_then(|last| peers.range(last..).find(|peer| **peer != last));
+                    last = next.or(peers.first()).copied();
                     if let Some(peer) = last {
                         let shared = shared.clone();
                         tokio::spawn(async move { compare(&shared, peer).await });
@@ -76,8 +77,8 @@ pub(crate) async fn run(shared: Weak<Shared>, mut events: broadcast::Receiver<Pe
     }
 }
 
-/// A new connection may be one of two, of which one is closed again: so what fails is repeated soon.
-async fn meet(shared: Weak<Shared>, peer: PublicKey) {
+/// Asks a new peer, with retries, since its connection may be a duplicate that is closed.
+async fn on_connected(shared: Weak<Shared>, peer: PublicKey) {
     for wait_ms in [0, 50, 200, 1_000] {
         sleep(Duration::from_millis(wait_ms)).await;
         let Some(shared) = shared.upgrade() else { return };
@@ -87,24 +88,24 @@ async fn meet(shared: Weak<Shared>, peer: PublicKey) {
     }
 }
 
-/// Asks a peer for what it knows and this node does not. False when it could not be asked.
+/// Asks a peer for what this node does not know. False when it could not be asked.
 async fn compare(shared: &Shared, peer: PublicKey) -> bool {
     for _ in 0..ROUNDS {
         let known = encode_known(&shared.keys.known());
-        let request = Request { deadline: Some(PATIENCE), ..Request::new("compare", known) };
+        let request = Request { deadline: Some(TIMEOUT), ..Request::new("compare", known) };
         match outbound::unary(shared, peer, KEYS, request).await {
-            Ok(body) => match take(shared, peer, &body, false).await {
+            Ok(body) => match receive(shared, peer, &body, false).await {
                 Ok(0) => return true,
-                // There may be more than fits into one answer.
+                // There may be more.
                 Ok(_) => {}
                 Err(reason) => {
-                    tracing::debug!(%peer, %reason, "news of keys refused");
+                    tracing::debug!(%peer, %reason, "key news refused");
                     return true;
                 }
             },
             Err(crate::CallError::Refused { .. }) => return true,
             Err(reason) => {
-                tracing::debug!(%peer, %reason, "peer was not asked for keys");
+                tracing::debug!(%peer, %reason, "cannot ask peer for keys");
                 return false;
             }
         }
@@ -112,29 +113,28 @@ async fn compare(shared: &Shared, peer: PublicKey) -> bool {
     true
 }
 
-/// Tells all who are connected what was learned.
-async fn tell_all(shared: Arc<Shared>) {
+/// Pushes news to all connected peers.
+async fn push_news(shared: Arc<Shared>) {
     let fresh = std::mem::take(&mut *shared.keys.fresh());
     let mut news = {
         let ring = shared.keys.ring();
-        let told_before: BTreeSet<Digest> = ring.known().difference(&fresh).copied().collect();
-        ring.news(&told_before, shared.clock.now_ms())
+        let pushed_before: BTreeSet<Digest> = ring.known().difference(&fresh).copied().collect();
+        ring.news(&pushed_before, shared.clock.now_ms())
     };
-    shared.keys.relay().drain_into(&mut news);
+    shared.keys.forwarder().drain_into(&mut news);
     let news = news.to_news();
     if news.is_empty() {
         return;
     }
     let body = news.encode();
-    let tellings = shared.network.connected().into_iter().map(|peer| {
+    let pushes = shared.network.connected().into_iter().map(|peer| {
         let (shared, body) = (shared.clone(), body.clone());
         async move {
-            let request =
-                Request { deadline: Some(PATIENCE), priority: Priority::Urgent, ..Request::new("news", body) };
+            let request = Request { deadline: Some(TIMEOUT), priority: Priority::Urgent, ..Request::new("news", body) };
             if let Err(reason) = outbound::unary(&shared, peer, KEYS, request).await {
-                tracing::debug!(%peer, %reason, "peer was not told of keys");
+                tracing::debug!(%peer, %reason, "cannot push key news to peer");
             }
         }
     });
-    futures::future::join_all(tellings).await;
+    futures::future::join_all(pushes).await;
 }

@@ -1,5 +1,5 @@
-//! What this node has heard of keys, and passes on (SPEC P-67 to P-70): each peer that connects is asked for what it
-//! knows, and what is news goes to all who are connected, so that a revoked key is refused by all who can be reached.
+//! Gossip of key logs and withdrawals (SPEC P-67 to P-70): this node asks each peer that connects for what it knows, and pushes
+//! news to all connected peers, so that all reachable nodes refuse a revoked key.
 
 mod compare;
 mod receive;
@@ -11,37 +11,37 @@ use althing_protocol::keyring::{Forgotten, Keyring, Origin, REFUSED_MAX, Row, St
 use althing_protocol::{Digest, KeyLog, KeyringError, PublicKey, PublisherId, VerifiedAgent, VerifiedOwner, object};
 use tokio::sync::watch;
 
-use crate::machine::key_news::{OriginRates, Relay};
+use crate::machine::key_news::{Forwarder, OriginRates};
 
 pub(crate) use compare::run;
 pub(crate) use receive::{Serving, ensure, note_owner, origin};
 
-/// The stream protocol on which nodes hear of keys.
+/// The stream protocol of key gossip.
 pub const KEYS: &str = "/althing/keys/1";
 
-/// What is known of keys.
+/// The key logs and withdrawals that this node knows.
 pub struct Keys {
     ring: Mutex<Keyring>,
-    /// Whose publishers are in use because of whom.
+    /// The publishers in use, by reason.
     uses: Mutex<Uses>,
-    /// What was learned and not yet told to the peers.
+    /// News that was not pushed to the peers yet.
     fresh: Mutex<BTreeSet<Digest>>,
-    /// Logs, by their last events, and withdrawals that were not taken: they are not asked for again.
+    /// Refused logs, by their last events, and withdrawals: they are not asked for again.
     refused: Mutex<BTreeSet<Digest>>,
-    /// What strangers had verified, by where they come from.
-    work: Mutex<OriginRates>,
-    /// What is passed on without being kept.
-    relay: Mutex<Relay>,
+    /// The rate of verification for strangers, by origin.
+    verifications: Mutex<OriginRates>,
+    /// News to forward without storing it.
+    forwarder: Mutex<Forwarder>,
     changed: watch::Sender<u64>,
-    /// Rises when a publisher comes into use that was not.
+    /// Rises when a publisher comes into use.
     wanted: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Uses {
-    /// Whose agents are listed here.
+    /// The publishers of agents in the catalogue.
     listed: BTreeSet<PublisherId>,
-    /// Whose nodes the peers say that they are.
+    /// The owners that peers claim.
     owners: BTreeMap<PublicKey, PublisherId>,
 }
 
@@ -52,8 +52,8 @@ impl Default for Keys {
             uses: Mutex::default(),
             fresh: Mutex::default(),
             refused: Mutex::default(),
-            work: Mutex::new(OriginRates::of_signatures()),
-            relay: Mutex::default(),
+            verifications: Mutex::new(OriginRates::of_signatures()),
+            forwarder: Mutex::default(),
             changed: watch::Sender::new(0),
             wanted: watch::Sender::new(0),
         }
@@ -77,16 +77,16 @@ impl Keys {
         self.refused.lock().expect("no holder of the refusals panics")
     }
 
-    /// What peers need not tell.
+    /// The digests that peers need not send.
     fn known(&self) -> BTreeSet<Digest> {
         let mut known = self.ring().known();
         known.extend(self.refused().iter().copied());
         known
     }
 
-    /// What was taken to be passed on is told to the peers.
-    fn pass_on(&self, taken: bool) {
-        if taken {
+    /// Wakes the pushing of news, if some was queued for forwarding.
+    fn wake_forwarding(&self, queued: bool) {
+        if queued {
             self.changed.send_modify(|version| *version += 1);
         }
     }
@@ -102,13 +102,13 @@ impl Keys {
     fn refuse(&self, name: Digest) {
         let mut refused = self.refused();
         if refused.len() >= REFUSED_MAX {
-            // There may be room for some of them by now.
+            // The reasons of old refusals may be gone.
             refused.clear();
         }
         refused.insert(name);
     }
 
-    /// There is always room for what these publishers do with their keys.
+    /// Reserves room for the key events of these publishers.
     pub fn watch(&self, publishers: impl IntoIterator<Item = PublisherId>) {
         let mut ring = self.ring();
         let before: BTreeSet<PublisherId> = ring.watched().map(|(publisher, _)| publisher).collect();
@@ -118,14 +118,14 @@ impl Keys {
         self.came_into_use(more);
     }
 
-    /// Agents of these publishers are listed here: what they do with their keys matters.
+    /// Sets the publishers of agents in the catalogue, whose key events matter.
     pub fn set_listed(&self, publishers: BTreeSet<PublisherId>) {
         let mut uses = self.uses();
         uses.listed = publishers;
         self.apply(&uses);
     }
 
-    /// The peer says that it is this owner's.
+    /// A peer claims this owner.
     fn note_owner(&self, peer: PublicKey, owner: PublisherId) {
         let mut uses = self.uses();
         if uses.owners.insert(peer, owner) != Some(owner) {
@@ -133,7 +133,7 @@ impl Keys {
         }
     }
 
-    /// The peer is not connected any more.
+    /// A peer has disconnected.
     pub(crate) fn forget_peer(&self, peer: PublicKey) {
         let mut uses = self.uses();
         if uses.owners.remove(&peer).is_some() {
@@ -150,19 +150,19 @@ impl Keys {
 
     fn came_into_use(&self, more: bool) {
         if more {
-            // What was refused because nobody used it may be wanted now: it is asked for soon.
+            // News that was refused because its publisher was not in use may be wanted now.
             self.refused().clear();
             self.wanted.send_modify(|version| *version += 1);
         }
     }
 
-    /// Those publishers that are watched, and their logs where they have changed.
+    /// The watched publishers, with their logs where those have changed.
     #[must_use]
     pub fn watched(&self) -> Vec<(PublisherId, Option<Arc<KeyLog>>)> {
         self.ring().watched().map(|(publisher, log)| (publisher, log.cloned())).collect()
     }
 
-    /// Takes a key log of this node's own, of the table, or of before a restart, and tells the peers what is new in it.
+    /// Takes a key log of this node's owner, of the DHT, or of the store, and pushes what is new in it to the peers.
     ///
     /// # Errors
     /// See [`KeyringError`].
@@ -170,7 +170,7 @@ impl Keys {
         self.learn_from(log.into(), &Origin::default())
     }
 
-    /// Takes a log that came with an agent: its publisher is in use until [`Keys::set_listed`] says otherwise.
+    /// Takes a log that came with an agent: its publisher is in use until the next [`Keys::set_listed`].
     ///
     /// # Errors
     /// See [`KeyringError`].
@@ -217,7 +217,7 @@ impl Keys {
         self.ring().log(publisher).cloned()
     }
 
-    /// Does an agent, which holds by its own evidence, hold by what was heard of keys?
+    /// Is an agent, whose own evidence is valid, valid by the keys known here?
     ///
     /// # Errors
     /// See [`KeyringError`].
@@ -225,7 +225,7 @@ impl Keys {
         self.ring().holds(agent, now_ms)
     }
 
-    /// Whose node is `node` by what it showed?
+    /// The owner of `node` by the proof that it showed.
     ///
     /// # Errors
     /// See [`KeyringError`].
@@ -233,35 +233,35 @@ impl Keys {
         self.ring().owns(shown, node, now_ms)
     }
 
-    /// What is kept now: logs, and withdrawals.
+    /// All stored logs and withdrawals.
     #[must_use]
     pub fn all(&self) -> (Vec<Arc<KeyLog>>, Vec<Taken>) {
         let ring = self.ring();
         (ring.logs().cloned().collect(), ring.withdrawals().cloned().collect())
     }
 
-    /// Up to `max` things that are to be kept across restarts, or to be kept no longer, since this was asked last.
+    /// Up to `max` rows that changed since the last call, for the store: new contents, or deletions.
     #[must_use]
     pub fn take_changed(&self, max: usize) -> Vec<(Row, Option<Stored>)> {
         self.ring().take_changed(max)
     }
 
-    /// These could not be kept, and are to be asked for again.
+    /// Marks rows as changed again, which could not be written.
     pub fn put_back(&self, rows: impl IntoIterator<Item = Row>) {
         self.ring().put_back(rows);
     }
 
-    /// Rises with all that is learned or forgotten.
+    /// Rises with each change.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    fn work(&self) -> MutexGuard<'_, OriginRates> {
-        self.work.lock().expect("no holder of the work panics")
+    fn verifications(&self) -> MutexGuard<'_, OriginRates> {
+        self.verifications.lock().expect("no holder of the rates panics")
     }
 
-    fn relay(&self) -> MutexGuard<'_, Relay> {
-        self.relay.lock().expect("no holder of the relay panics")
+    fn forwarder(&self) -> MutexGuard<'_, Forwarder> {
+        self.forwarder.lock().expect("no holder of the forwarder panics")
     }
 }

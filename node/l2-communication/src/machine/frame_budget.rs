@@ -1,30 +1,30 @@
-//! How many bytes of frames that are not finished yet may lie here, and whose. A frame's bytes are counted when its length is
-//! announced, all of them: of many that are begun, some are then finished.
+//! The budget for bytes of incomplete frames, and who may use it. All bytes of a frame are counted when its length is announced,
+//! so that some of many frames that have begun are completed.
 //!
-//! Farther peers have fewer of all, so that there is always room for nearer ones; strangers of one origin have a share among
-//! them, and each of them reads one long frame at a time. What does not fit waits. Whoever waited for a while has a frame ended
-//! that is held as long, of who has more.
+//! Less trusted peers may fill less of the budget, so that there is always room for more trusted ones; strangers of one origin
+//! share a quota, and each stranger reads one long frame at a time. A frame that does not fit waits. After a while its waiting
+//! ends an older frame of a holder that has more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use althing_protocol::PublicKey;
 
-use super::nearness::{Crowd, Holder, Nearness};
+use super::trust_level::{Holder, QuotaGroup, TrustLevel};
 
-/// Who waited this long has a frame ended that was begun before.
+/// A frame that waited this long displaces one that was granted as long ago.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// Strangers' frames above this are read one after another: those below hold a request of any usual kind.
+/// A stranger's frames above this are read one at a time; a usual request fits below it.
 const LONG: usize = 64 << 10;
-/// Frames of one stranger that wait: what was sent of each lies in the connection, up to 256 KiB.
+/// Waiting frames of one stranger; each occupies up to 256 KiB of the connection's receive window.
 const WAITING_PER_STRANGER: usize = 32;
-/// Frames of all strangers that wait: 64 MiB in their connections.
+/// Waiting frames of all strangers: 64 MiB in their connections.
 const WAITING_STRANGERS: usize = 256;
 
-/// Bytes of unfinished frames.
+/// Limits on the bytes of incomplete frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameLimits {
-    /// Of all peers. Strangers have a half of it at most, with those in use five eighths, with trusted ones seven.
+    /// Of all peers. Strangers fill up to half of it, peers in use up to five eighths, trusted ones up to seven.
     pub total: usize,
     /// Of one peer.
     pub per_peer: usize,
@@ -41,21 +41,21 @@ impl Default for FrameLimits {
     }
 }
 
-/// Names one frame; who was announced first has the smallest.
+/// Names one frame; earlier frames have smaller numbers.
 pub(crate) type FrameId = u64;
 
-/// What happens to a frame.
+/// An event of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
     /// Its length is known.
     Announced { frame: FrameId, holder: Holder, bytes: usize, now: Duration },
     /// It waited for [`PATIENCE`].
     Pressed { frame: FrameId, now: Duration },
-    /// It is finished and handed on, or given up.
+    /// It is complete and handed on, or dropped.
     Done { frame: FrameId, now: Duration },
 }
 
-/// What is to be done.
+/// What the shell must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Its bytes may be read.
@@ -72,39 +72,39 @@ struct Held {
     granted: Option<Duration>,
 }
 
-/// Who holds how many bytes.
+/// The frames that hold or await bytes.
 #[derive(Debug)]
 pub(crate) struct FrameBudget {
     limits: FrameLimits,
     frames: BTreeMap<FrameId, Held>,
     waiting: BTreeMap<PublicKey, BTreeSet<FrameId>>,
     total: usize,
-    crowds: BTreeMap<Crowd, usize>,
+    groups: BTreeMap<QuotaGroup, usize>,
     peers: BTreeMap<PublicKey, usize>,
     /// Strangers that read a long frame.
     long: BTreeSet<PublicKey>,
 }
 
 impl FrameBudget {
-    /// Nobody holds any.
+    /// An empty budget.
     pub fn new(limits: FrameLimits) -> FrameBudget {
         FrameBudget {
             limits,
             frames: BTreeMap::new(),
             waiting: BTreeMap::new(),
             total: 0,
-            crowds: BTreeMap::new(),
+            groups: BTreeMap::new(),
             peers: BTreeMap::new(),
             long: BTreeSet::new(),
         }
     }
 
-    /// Bytes of frames that may be read now.
+    /// Granted bytes.
     pub fn held(&self) -> usize {
         self.total
     }
 
-    /// Takes in what happens. A frame that is ended is done.
+    /// Processes an event. A frame that is ended counts as done.
     pub fn step(&mut self, input: Input) -> Vec<Effect> {
         match input {
             Input::Announced { frame, holder, bytes, now } => {
@@ -141,44 +141,44 @@ impl FrameBudget {
         Effect::End { frame }
     }
 
-    /// Is there room for so many bytes more?
+    /// Is there room for `bytes` more?
     fn fits(&self, holder: &Holder, bytes: usize) -> bool {
         self.fits_peer(holder, bytes)
             && self.fits_origin(holder, bytes)
-            && self.total + bytes <= self.ceiling(holder.nearness)
+            && self.total + bytes <= self.ceiling(holder.trust)
     }
 
-    /// Bytes of all up to which one that near is given more.
-    fn ceiling(&self, nearness: Nearness) -> usize {
-        let eighths = match nearness {
-            Nearness::Stranger => 4,
-            Nearness::InUse => 5,
-            Nearness::Trusted => 7,
-            Nearness::Own => 8,
+    /// The total up to which holders of a trust level are granted bytes.
+    fn ceiling(&self, trust: TrustLevel) -> usize {
+        let eighths = match trust {
+            TrustLevel::Stranger => 4,
+            TrustLevel::InUse => 5,
+            TrustLevel::Trusted => 7,
+            TrustLevel::Own => 8,
         };
         self.limits.total / 8 * eighths
     }
 
     fn fits_peer(&self, holder: &Holder, bytes: usize) -> bool {
-        let stranger = holder.nearness == Nearness::Stranger;
+        let stranger = holder.trust == TrustLevel::Stranger;
         let max = if stranger { self.limits.per_stranger } else { self.limits.per_peer };
         let in_turn = !stranger || bytes <= LONG || !self.long.contains(&holder.peer);
         in_turn && self.peer(holder.peer) + bytes <= max
     }
 
     fn fits_origin(&self, holder: &Holder, bytes: usize) -> bool {
-        holder.nearness > Nearness::Stranger || self.crowd(holder.crowd()) + bytes <= self.limits.per_origin
+        holder.trust > TrustLevel::Stranger || self.group_bytes(holder.quota_group()) + bytes <= self.limits.per_origin
     }
 
     fn peer(&self, peer: PublicKey) -> usize {
         self.peers.get(&peer).copied().unwrap_or_default()
     }
 
-    fn crowd(&self, crowd: Crowd) -> usize {
-        self.crowds.get(&crowd).copied().unwrap_or_default()
+    fn group_bytes(&self, group: QuotaGroup) -> usize {
+        self.groups.get(&group).copied().unwrap_or_default()
     }
 
-    /// Those that are next of each peer, the nearest in front, then who has least.
+    /// Grants the first waiting frame of each peer while it fits: by trust level, then to the group that holds least.
     fn grant_all(&mut self, now: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         loop {
@@ -186,7 +186,7 @@ impl FrameBudget {
             let fitting = heads.filter_map(|frame| Some((*frame, self.frames.get(frame)?)));
             let fitting = fitting.filter(|(_, held)| self.fits(&held.holder, held.bytes));
             let next = fitting.min_by_key(|(frame, held)| {
-                (std::cmp::Reverse(held.holder.nearness), self.crowd(held.holder.crowd()), *frame)
+                (std::cmp::Reverse(held.holder.trust), self.group_bytes(held.holder.quota_group()), *frame)
             });
             let Some((frame, _)) = next else { return effects };
             self.grant(frame, now);
@@ -199,9 +199,9 @@ impl FrameBudget {
         held.granted = Some(now);
         let (holder, bytes) = (held.holder, held.bytes);
         self.total += bytes;
-        *self.crowds.entry(holder.crowd()).or_default() += bytes;
+        *self.groups.entry(holder.quota_group()).or_default() += bytes;
         *self.peers.entry(holder.peer).or_default() += bytes;
-        if holder.nearness == Nearness::Stranger && bytes > LONG {
+        if holder.trust == TrustLevel::Stranger && bytes > LONG {
             self.long.insert(holder.peer);
         }
         self.not_waiting(holder.peer, frame);
@@ -224,16 +224,16 @@ impl FrameBudget {
             return;
         }
         self.total -= bytes;
-        take(&mut self.crowds, holder.crowd(), bytes);
+        take(&mut self.groups, holder.quota_group(), bytes);
         take(&mut self.peers, holder.peer, bytes);
-        if holder.nearness == Nearness::Stranger && bytes > LONG {
+        if holder.trust == TrustLevel::Stranger && bytes > LONG {
             self.long.remove(&holder.peer);
         }
     }
 
-    /// A stranger's frame came to wait: the one that is to go for it, where that is one too many.
+    /// The waiting frame to end when a stranger's frame has begun to wait and that is one too many.
     fn one_too_many(&self, holder: &Holder) -> Option<FrameId> {
-        if holder.nearness > Nearness::Stranger {
+        if holder.trust > TrustLevel::Stranger {
             return None;
         }
         let own = self.waiting.get(&holder.peer)?;
@@ -241,7 +241,7 @@ impl FrameBudget {
             return own.last().copied();
         }
         let is_stranger =
-            |frame: &FrameId| self.frames.get(frame).is_some_and(|held| held.holder.nearness == Nearness::Stranger);
+            |frame: &FrameId| self.frames.get(frame).is_some_and(|held| held.holder.trust == TrustLevel::Stranger);
         let of_strangers = || self.waiting.values().filter(|frames| frames.first().is_some_and(is_stranger));
         if of_strangers().map(BTreeSet::len).sum::<usize>() <= WAITING_STRANGERS {
             return None;
@@ -249,8 +249,8 @@ impl FrameBudget {
         of_strangers().max_by_key(|frames| frames.len())?.last().copied()
     }
 
-    /// The frame that is ended for one that waited: a farther peer's where that helps, or an equal's that has more than the one
-    /// that waits would have; as long as it is held long enough.
+    /// The frame to end for one that waited: that of a less trusted peer where this makes enough room, or of an equal that holds
+    /// more than the waiting one would; only one that was granted at least [`PATIENCE`] ago.
     fn displaced_for(&self, waits: &Held, now: Duration) -> Option<FrameId> {
         let (holder, bytes) = (&waits.holder, waits.bytes);
         if !self.fits_peer(holder, bytes) {
@@ -262,20 +262,20 @@ impl FrameBudget {
             held.next().map(|(frame, _)| *frame)
         };
         if !self.fits_origin(holder, bytes) {
-            let of_crowd = self.frames.values().filter(|held| held.holder.crowd() == holder.crowd());
-            let most = of_crowd.map(|held| held.holder.peer).max_by_key(|peer| self.peer(*peer))?;
+            let of_group = self.frames.values().filter(|held| held.holder.quota_group() == holder.quota_group());
+            let most = of_group.map(|held| held.holder.peer).max_by_key(|peer| self.peer(*peer))?;
             let more = self.peer(most) > self.peer(holder.peer) + bytes;
             return oldest(&|of| of.peer == most).filter(|_| more);
         }
-        let farther = || self.frames.values().filter(long_held).filter(|held| held.holder.nearness < holder.nearness);
-        let freed: usize = farther().map(|held| held.bytes).sum();
-        let helps = self.total - freed + bytes <= self.ceiling(holder.nearness);
-        let from = farther().map(|held| held.holder.nearness).min().filter(|_| helps);
-        let nearness = from.unwrap_or(holder.nearness);
-        let crowds = self.frames.values().map(|held| held.holder).filter(|of| of.nearness == nearness);
-        let most = crowds.map(|of| of.crowd()).max_by_key(|crowd| self.crowd(*crowd))?;
-        let ends = from.is_some() || self.crowd(most) > self.crowd(holder.crowd()) + bytes;
-        oldest(&|of| of.nearness == nearness && of.crowd() == most).filter(|_| ends)
+        let lower = || self.frames.values().filter(long_held).filter(|held| held.holder.trust < holder.trust);
+        let freed: usize = lower().map(|held| held.bytes).sum();
+        let helps = self.total - freed + bytes <= self.ceiling(holder.trust);
+        let from = lower().map(|held| held.holder.trust).min().filter(|_| helps);
+        let trust = from.unwrap_or(holder.trust);
+        let groups = self.frames.values().map(|held| held.holder).filter(|of| of.trust == trust);
+        let most = groups.map(|of| of.quota_group()).max_by_key(|group| self.group_bytes(*group))?;
+        let ends = from.is_some() || self.group_bytes(most) > self.group_bytes(holder.quota_group()) + bytes;
+        oldest(&|of| of.trust == trust && of.quota_group() == most).filter(|_| ends)
     }
 }
 

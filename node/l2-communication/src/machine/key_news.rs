@@ -1,5 +1,4 @@
-//! How much of what strangers tell of keys is verified, and passed on: by where they come from. Times are those since the
-//! node began.
+//! Rate limits, by origin, on the key news of strangers that is verified and forwarded. Times are since the start of the node.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,26 +7,25 @@ use std::time::Duration;
 use althing_protocol::keyring::{Origin, REFUSED_MAX, Selected, Withdrawal};
 use althing_protocol::{Authored, Digest, KeyLog};
 
-use crate::turns::Turns;
+use crate::machine::rate_limiter::RateLimiter;
 
-/// Signatures that strangers of one origin may have verified here, each second, and twice as many at once. At 80
-/// microseconds each that is two percent of a core; the longest log has fewer.
+/// Signatures verified for the strangers of one origin in a second, with bursts of twice as many. At 80 microseconds each that is
+/// two percent of a core; the longest log has fewer.
 const SIGNATURES: u32 = 256;
-/// Origins whose work is counted at one time; beyond, those that owe nothing are dropped.
+/// Origins that are counted at one time; beyond, those with a full burst are dropped.
 const ORIGINS_MAX: usize = 1_024;
-/// What would wait longer than this is not done: an origin owes no more, whatever its nodes ask for.
-const DEBT_MAX: Duration = Duration::from_secs(2);
-/// News of publishers that nobody uses here, which are passed on all the same so that they reach those who do: of each
-/// origin so many a second.
-const RELAYED: u32 = 4;
-/// Of them those that wait to be passed on.
-const RELAYED_MAX: usize = 64;
+/// Work that would wait longer than this is refused, however much an origin asks for.
+const DELAY_MAX: Duration = Duration::from_secs(2);
+/// News of publishers that are not in use here, which is forwarded to reach the nodes that use them: per origin and second.
+const FORWARDED: u32 = 4;
+/// News that waits to be forwarded.
+const FORWARDED_MAX: usize = 64;
 
-/// What an origin may do at a bounded rate.
+/// A rate limit for each origin.
 #[derive(Debug)]
 pub(crate) struct OriginRates {
     rate: u32,
-    of: BTreeMap<Origin, Turns>,
+    of: BTreeMap<Origin, RateLimiter>,
 }
 
 impl OriginRates {
@@ -35,33 +33,32 @@ impl OriginRates {
         OriginRates { rate, of: BTreeMap::new() }
     }
 
-    /// For verifying signatures.
+    /// The rate limit of verifying signatures.
     pub fn of_signatures() -> OriginRates {
         OriginRates::new(SIGNATURES)
     }
 
-    /// How long to wait before `count` more are done for `origin`; `None`, and nothing is counted, where that is longer
-    /// than `patience`.
+    /// How long to wait before `count` more for `origin`; `None`, without counting them, where that exceeds `patience`.
     pub fn take(&mut self, origin: &Origin, count: usize, patience: Duration, now: Duration) -> Option<Duration> {
         if self.of.len() >= ORIGINS_MAX {
-            self.of.retain(|_, turns| turns.owes(now));
+            self.of.retain(|_, limiter| !limiter.is_full(now));
         }
-        let mut turns = self.of.get(origin).copied().unwrap_or_default();
-        let wait = (0..count).map(|_| turns.take(self.rate, now)).last().unwrap_or_default();
+        let mut limiter = self.of.get(origin).copied().unwrap_or_default();
+        let wait = (0..count).map(|_| limiter.take(self.rate, now)).last().unwrap_or_default();
         if wait > patience {
             return None;
         }
-        self.of.insert(origin.clone(), turns);
+        self.of.insert(origin.clone(), limiter);
         Some(wait)
     }
 
     /// The same, for work that may wait a while.
     pub fn take_patiently(&mut self, origin: &Origin, count: usize, now: Duration) -> Option<Duration> {
-        self.take(origin, count, DEBT_MAX, now)
+        self.take(origin, count, DELAY_MAX, now)
     }
 }
 
-/// The names of the last so many things.
+/// The digests of recent news.
 #[derive(Debug, Default)]
 struct Recent {
     names: BTreeSet<Digest>,
@@ -81,28 +78,33 @@ impl Recent {
     }
 }
 
-/// What is passed on without being kept. All of it was verified.
+/// Queues verified news to forward without storing it.
 #[derive(Debug)]
-pub(crate) struct Relay {
+pub(crate) struct Forwarder {
     rates: OriginRates,
     seen: Recent,
     logs: Vec<Arc<KeyLog>>,
     withdrawals: Vec<(Arc<Authored<Withdrawal>>, Arc<KeyLog>)>,
 }
 
-impl Default for Relay {
-    fn default() -> Relay {
-        Relay { rates: OriginRates::new(RELAYED), seen: Recent::default(), logs: Vec::new(), withdrawals: Vec::new() }
+impl Default for Forwarder {
+    fn default() -> Forwarder {
+        Forwarder {
+            rates: OriginRates::new(FORWARDED),
+            seen: Recent::default(),
+            logs: Vec::new(),
+            withdrawals: Vec::new(),
+        }
     }
 }
 
-impl Relay {
-    /// Is what has this name, a log's last event or a withdrawal, still to be passed on? It is passed on once.
+impl Forwarder {
+    /// Is the news of this digest, a log's last event or a withdrawal, to be forwarded? Each one is forwarded once.
     pub fn wants(&self, name: &Digest) -> bool {
-        !self.seen.names.contains(name) && self.logs.len() + self.withdrawals.len() < RELAYED_MAX
+        !self.seen.names.contains(name) && self.logs.len() + self.withdrawals.len() < FORWARDED_MAX
     }
 
-    /// Takes a log that came from `origin`, or from somebody who is trusted. False when it is not passed on.
+    /// Queues a log from `origin`, or from a trusted peer (`None`). False when it is not forwarded.
     pub fn log(&mut self, log: Arc<KeyLog>, origin: Option<&Origin>, now: Duration) -> bool {
         let taken = self.take(log.head(), origin, now);
         if taken {
@@ -111,7 +113,7 @@ impl Relay {
         taken
     }
 
-    /// The same with a withdrawal, and the log that it is judged by.
+    /// The same for a withdrawal, with the log that proves it.
     pub fn withdrawal(
         &mut self,
         withdrawal: Arc<Authored<Withdrawal>>,
@@ -135,7 +137,7 @@ impl Relay {
         may
     }
 
-    /// Adds all that waits to what is told now.
+    /// Moves the queued news into `news`.
     pub fn drain_into(&mut self, news: &mut Selected) {
         for log in self.logs.drain(..) {
             news.add(&log);
@@ -164,16 +166,16 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_owes_two_seconds_of_work_at_most_whatever_it_asked_for() {
+    fn an_origin_is_delayed_two_seconds_at_most_whatever_it_asks_for() {
         let mut work = OriginRates::of_signatures();
         let asked: Vec<_> = (0..10_000).map(|_| work.take_patiently(&origin(1), 12, SECOND)).collect();
         let done = asked.iter().flatten().count();
         // A burst of two seconds, and two seconds that are waited for.
         assert_eq!(done, 4 * SIGNATURES as usize / 12, "of 10,000");
-        assert!(asked.iter().flatten().all(|wait| *wait <= DEBT_MAX));
-        assert_eq!(work.take_patiently(&origin(2), 12, SECOND), Some(Duration::ZERO), "others feel nothing of it");
-        // It is gone again soon.
-        assert_eq!(work.take_patiently(&origin(1), 12, SECOND + DEBT_MAX + SECOND), Some(Duration::ZERO));
+        assert!(asked.iter().flatten().all(|wait| *wait <= DELAY_MAX));
+        assert_eq!(work.take_patiently(&origin(2), 12, SECOND), Some(Duration::ZERO), "other origins are not delayed");
+        // The delay is over soon.
+        assert_eq!(work.take_patiently(&origin(1), 12, SECOND + DELAY_MAX + SECOND), Some(Duration::ZERO));
     }
 
     #[test]
@@ -187,15 +189,15 @@ mod tests {
     }
 
     #[test]
-    fn who_floods_the_relay_takes_no_place_of_others_and_each_thing_is_passed_on_once() {
-        let mut relay = Relay::default();
-        let flood = (0..100).filter(|number| relay.log(log(*number), Some(&origin(1)), SECOND)).count();
-        assert_eq!(flood, 2 * RELAYED as usize);
-        assert!(relay.log(log(200), Some(&origin(2)), SECOND) && relay.log(log(201), None, SECOND));
-        assert!(!relay.wants(&log(200).head()) && !relay.log(log(200), None, SECOND));
+    fn a_flood_leaves_room_for_other_origins_and_all_news_is_forwarded_once() {
+        let mut forwarder = Forwarder::default();
+        let flood = (0..100).filter(|number| forwarder.log(log(*number), Some(&origin(1)), SECOND)).count();
+        assert_eq!(flood, 2 * FORWARDED as usize);
+        assert!(forwarder.log(log(200), Some(&origin(2)), SECOND) && forwarder.log(log(201), None, SECOND));
+        assert!(!forwarder.wants(&log(200).head()) && !forwarder.log(log(200), None, SECOND));
         let mut news = Selected::default();
-        relay.drain_into(&mut news);
+        forwarder.drain_into(&mut news);
         assert_eq!(news.to_news().logs.len(), flood + 2);
-        assert!(!relay.wants(&log(200).head()), "it does not come round again");
+        assert!(!forwarder.wants(&log(200).head()), "it is not forwarded again");
     }
 }

@@ -1,22 +1,21 @@
-//! How others can reach this node, from what peers found when they dialled it. Decides whom to ask, and what to make of
-//! the answers; asks nobody.
+//! How others can reach this node, from what peers reported when they dialled it back. Decides which peer to ask next, and
+//! what the reports amount to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use althing_protocol::PublicKey;
 
-use crate::groups::Group;
-use crate::reach::Dialled;
+use super::address_groups::AddressGroup;
 
-/// Peers of each kind that are asked before the answer counts as known.
+/// Peers on the internet, and nearby, that are asked before the reachability counts as known.
 const ENOUGH: usize = 2;
-/// What was found out is found out again after this, milliseconds.
+/// A peer that reached this node is asked again after this, milliseconds.
 const AGAIN_MS: u64 = 10 * 60 * 1_000;
-/// Where nobody came through it is tried again after this.
+/// A peer that did not reach this node is asked again after this.
 const NOT_REACHED_MS: u64 = 2 * 60 * 1_000;
-/// And not believed for longer than this.
-const BELIEVED_MS: u64 = 2 * AGAIN_MS + 60_000;
+/// A report expires after this.
+const REPORT_TTL_MS: u64 = 2 * AGAIN_MS + 60_000;
 /// A peer that could not be asked is asked again after this.
 const RETRY_MS: u64 = 30 * 1_000;
 /// Addresses that are remembered.
@@ -24,27 +23,42 @@ const ADDRESSES_MAX: usize = 64;
 /// Peers that are remembered.
 const PEERS_MAX: usize = 256;
 
+/// What one dial came to, as the peer that dialled reports it.
+#[derive(Debug, Clone, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
+#[cbor(array)]
+pub struct DialReport {
+    /// The address that was dialled.
+    #[n(0)]
+    pub address: String,
+    /// True when this node answered there.
+    #[n(1)]
+    pub reached: bool,
+    /// Why the dial failed; empty when it did not.
+    #[n(2)]
+    pub reason: String,
+}
+
 /// How others can reach this node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verdict {
-    /// Addresses at which a peer was seen to reach this node, and which are this node's beyond doubt; those of the
-    /// internet first. The operator's own come before all.
+pub struct ReachabilityReport {
+    /// Confirmed addresses: a peer reached this node there, and more than one stranger vouches for the address. Those that
+    /// the operator announces come first, then those on the internet.
     pub confirmed: Vec<String>,
-    /// Can it be dialled from the internet?
+    /// This node can be dialled from the internet.
     pub from_internet: bool,
-    /// Peers on the internet tried, and none of them came through: it is behind a router or a firewall.
+    /// Peers on the internet tried, and none of them connected: this node is behind a router or a firewall.
     pub hidden: bool,
-    /// Peers on its own network tried, and none of them came through: a firewall on this machine, most likely.
+    /// Peers on its own network tried, and none of them connected: a firewall on this machine, most likely.
     pub hidden_nearby: bool,
-    /// Why dials failed, an address each.
+    /// Addresses at which no dial succeeded, each with the reason of one failure.
     pub failures: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Address {
-    /// Who came there, from which group of addresses, and when.
-    reached_by: BTreeMap<PublicKey, (Option<Group>, u64)>,
-    /// Who did not, why, and when.
+    /// Peers that connected there, with their group of addresses and the time.
+    reached_by: BTreeMap<PublicKey, (Option<AddressGroup>, u64)>,
+    /// Peers that did not, with the reason and the time.
     failed: BTreeMap<PublicKey, (String, u64)>,
 }
 
@@ -55,11 +69,12 @@ struct Peer {
     failed: bool,
 }
 
-/// What was found out so far.
+/// The reports of peers, and when each of them is asked again.
 #[derive(Debug, Default)]
-pub struct Reachability {
-    vouched: Vec<String>,
-    ways: Vec<String>,
+pub struct ReachabilityTracker {
+    /// Addresses that the operator announces.
+    announced: Vec<String>,
+    transports: Vec<String>,
     addresses: BTreeMap<String, Address>,
     peers: BTreeMap<PublicKey, Peer>,
 }
@@ -69,35 +84,36 @@ fn ip_of(address: &str) -> Option<IpAddr> {
 }
 
 fn is_internet(address: &str) -> bool {
-    ip_of(address).and_then(Group::of).is_some()
+    ip_of(address).and_then(AddressGroup::of).is_some()
 }
 
-impl Reachability {
-    /// The operator says that others can dial this node there.
-    pub fn vouched(&mut self, addresses: Vec<String>) {
-        self.vouched = addresses;
+impl ReachabilityTracker {
+    /// The operator announces that others can dial this node at `addresses`.
+    pub fn set_announced(&mut self, addresses: Vec<String>) {
+        self.announced = addresses;
     }
 
-    /// Whom to ask now, of those who are connected (each with its group of addresses where it looks from the internet).
-    pub fn due(
+    /// The peer to ask now, of those connected (each with its group of addresses where that is on the internet). `transports`
+    /// are those at which this node listens.
+    pub fn next_peer(
         &mut self,
-        connected: &[(PublicKey, Option<Group>)],
-        ways: &[String],
+        connected: &[(PublicKey, Option<AddressGroup>)],
+        transports: &[String],
         now_ms: u64,
-    ) -> Option<(PublicKey, Option<Group>)> {
-        if ways != self.ways {
-            // It listens elsewhere now: nothing of before holds.
-            let vouched = std::mem::take(&mut self.vouched);
-            *self = Reachability { vouched, ways: ways.to_vec(), ..Reachability::default() };
+    ) -> Option<(PublicKey, Option<AddressGroup>)> {
+        if transports != self.transports {
+            // The listen addresses have changed: earlier reports do not apply.
+            let announced = std::mem::take(&mut self.announced);
+            *self =
+                ReachabilityTracker { announced, transports: transports.to_vec(), ..ReachabilityTracker::default() };
         }
-        if ways.is_empty() {
+        if transports.is_empty() {
             return None;
         }
         self.peers.retain(|_, peer| peer.next_ms > now_ms);
-        // What nobody has found again is not so any more.
         for found in self.addresses.values_mut() {
-            found.reached_by.retain(|_, (_, at_ms)| *at_ms + BELIEVED_MS > now_ms);
-            found.failed.retain(|_, (_, at_ms)| *at_ms + BELIEVED_MS > now_ms);
+            found.reached_by.retain(|_, (_, at_ms)| *at_ms + REPORT_TTL_MS > now_ms);
+            found.failed.retain(|_, (_, at_ms)| *at_ms + REPORT_TTL_MS > now_ms);
         }
         self.addresses.retain(|_, found| !found.reached_by.is_empty() || !found.failed.is_empty());
         for from_internet in [true, false] {
@@ -113,14 +129,14 @@ impl Reachability {
         None
     }
 
-    /// A peer was asked; it `failed` to answer, or `came` through somewhere.
-    pub fn asked(&mut self, peer: PublicKey, from_internet: bool, failed: bool, came: bool, now_ms: u64) {
+    /// A peer was asked: it `failed` to answer, or `reached` this node at some address.
+    pub fn on_asked(&mut self, peer: PublicKey, from_internet: bool, failed: bool, reached: bool, now_ms: u64) {
         if self.peers.len() >= PEERS_MAX {
             return;
         }
-        let wait_ms = match (failed, came) {
+        let wait_ms = match (failed, reached) {
             (true, _) => RETRY_MS,
-            // A firewall may be opened, and a dial may fail for once.
+            // The operator may open the firewall, or the dial may have failed by chance.
             (false, false) => NOT_REACHED_MS,
             (false, true) => AGAIN_MS,
         };
@@ -128,14 +144,14 @@ impl Reachability {
         self.peers.insert(peer, Peer { from_internet, next_ms, failed });
     }
 
-    /// What a peer of that group found: all of it, and nothing of what it found before holds any more.
-    pub fn heard(&mut self, peer: PublicKey, group: Option<Group>, dialled: &[Dialled], now_ms: u64) {
+    /// The reports of a peer, which replace its earlier ones.
+    pub fn on_reports(&mut self, peer: PublicKey, group: Option<AddressGroup>, reports: &[DialReport], now_ms: u64) {
         for found in self.addresses.values_mut() {
             found.reached_by.remove(&peer);
             found.failed.remove(&peer);
         }
-        for dial in dialled {
-            // Who looks from the internet sees this node's address there; who does not, one of its own network.
+        for dial in reports {
+            // A peer on the internet dials a public address, a peer nearby a private one.
             let fits = group.is_some() == is_internet(&dial.address);
             if !fits || self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&dial.address) {
                 continue;
@@ -152,14 +168,14 @@ impl Reachability {
         }
     }
 
-    /// What that comes to, for a node that listens at these addresses. `near` says whose word needs no second one.
+    /// How others can reach a node that listens at these addresses. The report of one peer that `is_trusted` suffices.
     #[must_use]
-    pub fn verdict(&self, listening: &[String], near: impl Fn(PublicKey) -> bool) -> Verdict {
+    pub fn report(&self, listening: &[String], is_trusted: impl Fn(PublicKey) -> bool) -> ReachabilityReport {
         let own: BTreeSet<IpAddr> = listening.iter().filter_map(|address| ip_of(address)).collect();
         let confirmed = |(address, found): &(&String, &Address)| {
-            // An address that only one stranger names, with however many keys, could be anybody's.
+            // An address that only one stranger names, under however many keys, may be somebody else's.
             let beyond_doubt = ip_of(address).is_some_and(|ip| own.contains(&ip))
-                || found.reached_by.keys().any(|peer| near(*peer))
+                || found.reached_by.keys().any(|peer| is_trusted(*peer))
                 || found.reached_by.values().map(|(group, _)| group).collect::<BTreeSet<_>>().len() >= ENOUGH;
             !found.reached_by.is_empty() && beyond_doubt
         };
@@ -181,11 +197,11 @@ impl Reachability {
         let failures = self.addresses.iter().filter(|(_, found)| found.reached_by.is_empty());
         let failures =
             failures.filter_map(|(address, found)| Some((address.clone(), found.failed.values().next()?.0.clone())));
-        let vouched = !self.vouched.is_empty();
-        Verdict {
-            from_internet: vouched || good.iter().any(|address| is_internet(address)),
-            confirmed: self.vouched.iter().cloned().chain(good).collect(),
-            hidden: !vouched && failed_far && !reached_far,
+        let announced = !self.announced.is_empty();
+        ReachabilityReport {
+            from_internet: announced || good.iter().any(|address| is_internet(address)),
+            confirmed: self.announced.iter().cloned().chain(good).collect(),
+            hidden: !announced && failed_far && !reached_far,
             hidden_nearby: failed_near && !reached_near,
             failures: failures.collect(),
         }
@@ -201,17 +217,17 @@ mod tests {
         SecretKey::from_seed(&[seed; 32]).public()
     }
 
-    fn dialled(address: &str, reached: bool) -> [Dialled; 1] {
+    fn dialled(address: &str, reached: bool) -> [DialReport; 1] {
         let reason = if reached { String::new() } else { "nobody answered".to_owned() };
-        [Dialled { address: address.to_owned(), reached, reason }]
+        [DialReport { address: address.to_owned(), reached, reason }]
     }
 
     /// The group of a peer on the internet.
-    fn far(number: u8) -> Option<Group> {
-        Some(Group::V4([5, number, 0]))
+    fn far(number: u8) -> Option<AddressGroup> {
+        Some(AddressGroup::V4([5, number, 0]))
     }
 
-    fn ways() -> Vec<String> {
+    fn transports() -> Vec<String> {
         vec!["/tcp/7".to_owned()]
     }
 
@@ -220,32 +236,32 @@ mod tests {
 
     #[test]
     fn a_few_of_each_kind_are_asked_and_after_a_while_others() {
-        let mut found = Reachability::default();
-        let connected: Vec<(PublicKey, Option<Group>)> =
+        let mut found = ReachabilityTracker::default();
+        let connected: Vec<(PublicKey, Option<AddressGroup>)> =
             (1..=6).map(|seed| (peer(seed), far(seed).filter(|_| seed <= 3))).collect();
-        assert_eq!(found.due(&connected, &[], 0), None, "it listens nowhere");
+        assert_eq!(found.next_peer(&connected, &[], 0), None, "it listens on no address");
         let mut asked = Vec::new();
-        while let Some((peer, group)) = found.due(&connected, &ways(), 0) {
+        while let Some((peer, group)) = found.next_peer(&connected, &transports(), 0) {
             asked.push(group.is_some());
-            found.asked(peer, group.is_some(), false, true, 0);
+            found.on_asked(peer, group.is_some(), false, true, 0);
         }
         assert_eq!(asked, [true, true, false, false]);
-        assert_eq!(found.due(&connected, &ways(), AGAIN_MS - 1), None);
-        assert!(found.due(&connected, &ways(), AGAIN_MS).is_some());
+        assert_eq!(found.next_peer(&connected, &transports(), AGAIN_MS - 1), None);
+        assert!(found.next_peer(&connected, &transports(), AGAIN_MS).is_some());
         let moved = vec!["/tcp/8".to_owned()];
-        assert!(found.due(&connected, &moved, 1).is_some(), "where it listens now nobody has tried");
+        assert!(found.next_peer(&connected, &moved, 1).is_some(), "nobody has dialled the new address");
     }
 
     #[test]
-    fn who_could_not_be_asked_does_not_count_and_is_asked_again() {
-        let mut found = Reachability::default();
+    fn a_peer_that_could_not_be_asked_does_not_count_and_is_asked_again() {
+        let mut found = ReachabilityTracker::default();
         let connected = [(peer(1), far(1)), (peer(2), far(2)), (peer(3), far(3))];
         for _ in 0..3 {
-            let (peer, group) = found.due(&connected, &ways(), 0).expect("one more");
-            found.asked(peer, group.is_some(), true, false, 0);
+            let (peer, group) = found.next_peer(&connected, &transports(), 0).expect("one more");
+            found.on_asked(peer, group.is_some(), true, false, 0);
         }
-        assert_eq!(found.due(&connected, &ways(), RETRY_MS - 1), None);
-        assert!(found.due(&connected, &ways(), RETRY_MS).is_some());
+        assert_eq!(found.next_peer(&connected, &transports(), RETRY_MS - 1), None);
+        assert!(found.next_peer(&connected, &transports(), RETRY_MS).is_some());
     }
 
     fn strangers(_: PublicKey) -> bool {
@@ -254,74 +270,70 @@ mod tests {
 
     #[test]
     fn an_address_that_one_stranger_names_is_not_announced() {
-        let mut found = Reachability::default();
-        found.heard(peer(1), far(1), &dialled(FAR, true), 0);
-        assert_eq!(found.verdict(&[], strangers), Verdict::default());
-        assert!(found.verdict(&[], |near| near == peer(1)).from_internet, "a friend's word is enough");
-        assert!(found.verdict(&[FAR.to_owned()], strangers).from_internet, "it is on an interface of this machine");
-        found.heard(peer(3), far(1), &dialled(FAR, true), 0);
-        assert!(!found.verdict(&[], strangers).from_internet, "two keys of one group are one voice");
-        found.heard(peer(4), None, &dialled(FAR, true), 0);
-        assert!(!found.verdict(&[], strangers).from_internet, "who is nearby cannot know");
-        found.heard(peer(2), far(2), &dialled(FAR, true), 0);
-        let verdict = found.verdict(&[], strangers);
-        assert_eq!((verdict.confirmed, verdict.from_internet, verdict.hidden), (vec![FAR.to_owned()], true, false));
+        let mut found = ReachabilityTracker::default();
+        found.on_reports(peer(1), far(1), &dialled(FAR, true), 0);
+        assert_eq!(found.report(&[], strangers), ReachabilityReport::default());
+        assert!(found.report(&[], |near| near == peer(1)).from_internet, "a trusted peer's report suffices");
+        assert!(found.report(&[FAR.to_owned()], strangers).from_internet, "it is on an interface of this machine");
+        found.on_reports(peer(3), far(1), &dialled(FAR, true), 0);
+        assert!(!found.report(&[], strangers).from_internet, "two keys of one address group count once");
+        found.on_reports(peer(4), None, &dialled(FAR, true), 0);
+        assert!(!found.report(&[], strangers).from_internet, "a peer nearby cannot tell");
+        found.on_reports(peer(2), far(2), &dialled(FAR, true), 0);
+        let report = found.report(&[], strangers);
+        assert_eq!((report.confirmed, report.from_internet, report.hidden), (vec![FAR.to_owned()], true, false));
     }
 
     #[test]
-    fn who_is_reached_nearby_and_not_from_the_internet_is_hidden() {
-        let mut found = Reachability::default();
+    fn a_node_reached_nearby_and_not_from_the_internet_is_hidden() {
+        let mut found = ReachabilityTracker::default();
         let near = [NEAR.to_owned()];
-        found.heard(peer(1), None, &dialled(NEAR, true), 0);
-        let verdict = found.verdict(&near, strangers);
-        assert_eq!((verdict.confirmed.len(), verdict.from_internet, verdict.hidden), (1, false, false), "nobody tried");
-        found.heard(peer(2), far(2), &dialled(FAR, false), 0);
-        let verdict = found.verdict(&near, strangers);
-        assert_eq!((verdict.hidden, verdict.hidden_nearby, verdict.failures.len()), (true, false, 1));
-        found.heard(peer(2), far(2), &dialled(FAR, true), 0);
-        found.heard(peer(3), far(3), &dialled(FAR, true), 0);
-        assert!(!found.verdict(&near, strangers).hidden, "the router forwards the port now");
-        let mut walled = Reachability::default();
-        walled.heard(peer(1), None, &dialled(NEAR, false), 0);
-        assert!(walled.verdict(&near, strangers).hidden_nearby);
+        found.on_reports(peer(1), None, &dialled(NEAR, true), 0);
+        let report = found.report(&near, strangers);
+        assert_eq!((report.confirmed.len(), report.from_internet, report.hidden), (1, false, false), "nobody tried");
+        found.on_reports(peer(2), far(2), &dialled(FAR, false), 0);
+        let report = found.report(&near, strangers);
+        assert_eq!((report.hidden, report.hidden_nearby, report.failures.len()), (true, false, 1));
+        found.on_reports(peer(2), far(2), &dialled(FAR, true), 0);
+        found.on_reports(peer(3), far(3), &dialled(FAR, true), 0);
+        assert!(!found.report(&near, strangers).hidden, "the router forwards the port now");
+        let mut walled = ReachabilityTracker::default();
+        walled.on_reports(peer(1), None, &dialled(NEAR, false), 0);
+        assert!(walled.report(&near, strangers).hidden_nearby);
     }
 
     #[test]
-    fn what_is_not_so_any_more_is_forgotten() {
-        let mut found = Reachability::default();
+    fn outdated_reports_are_dropped() {
+        let mut found = ReachabilityTracker::default();
         let connected = [(peer(1), far(1)), (peer(2), far(2))];
-        found.due(&connected, &ways(), 0);
-        found.heard(peer(1), far(1), &dialled(FAR, true), 0);
-        found.heard(peer(2), far(2), &dialled(FAR, true), 0);
-        assert!(found.verdict(&[], strangers).from_internet);
-        // It is behind a router now, with another address: who looks again finds that.
+        found.next_peer(&connected, &transports(), 0);
+        found.on_reports(peer(1), far(1), &dialled(FAR, true), 0);
+        found.on_reports(peer(2), far(2), &dialled(FAR, true), 0);
+        assert!(found.report(&[], strangers).from_internet);
+        // It is now behind a router with another address, as later reports show.
         for seed in [1, 2] {
-            found.heard(peer(seed), far(seed), &dialled("/ip4/5.9.9.9/tcp/7", false), AGAIN_MS);
+            found.on_reports(peer(seed), far(seed), &dialled("/ip4/5.9.9.9/tcp/7", false), AGAIN_MS);
         }
-        let verdict = found.verdict(&[], strangers);
-        assert_eq!((verdict.from_internet, verdict.hidden), (false, true));
-        found.due(&connected, &ways(), AGAIN_MS + BELIEVED_MS);
-        assert_eq!(
-            found.verdict(&[], strangers),
-            Verdict::default(),
-            "and who does not look again is not believed for ever"
-        );
+        let report = found.report(&[], strangers);
+        assert_eq!((report.from_internet, report.hidden), (false, true));
+        found.next_peer(&connected, &transports(), AGAIN_MS + REPORT_TTL_MS);
+        assert_eq!(found.report(&[], strangers), ReachabilityReport::default(), "reports expire");
     }
 
     #[test]
     fn one_liar_does_not_take_a_hidden_node_s_relays() {
-        let mut found = Reachability::default();
-        found.heard(peer(1), far(1), &dialled(FAR, false), 0);
-        found.heard(peer(2), far(2), &dialled(FAR, true), 0);
-        assert!(found.verdict(&[], strangers).hidden);
+        let mut found = ReachabilityTracker::default();
+        found.on_reports(peer(1), far(1), &dialled(FAR, false), 0);
+        found.on_reports(peer(2), far(2), &dialled(FAR, true), 0);
+        assert!(found.report(&[], strangers).hidden);
     }
 
     #[test]
-    fn what_the_operator_vouches_for_is_announced_whatever_others_find() {
-        let mut found = Reachability::default();
-        found.vouched(vec!["/dns4/node.example/tcp/443".to_owned()]);
-        found.heard(peer(1), far(1), &dialled(FAR, false), 0);
-        let verdict = found.verdict(&[], strangers);
-        assert_eq!((verdict.hidden, verdict.from_internet, verdict.confirmed.len()), (false, true, 1));
+    fn addresses_of_the_operator_are_announced_whatever_peers_report() {
+        let mut found = ReachabilityTracker::default();
+        found.set_announced(vec!["/dns4/node.example/tcp/443".to_owned()]);
+        found.on_reports(peer(1), far(1), &dialled(FAR, false), 0);
+        let report = found.report(&[], strangers);
+        assert_eq!((report.hidden, report.from_internet, report.confirmed.len()), (false, true, 1));
     }
 }

@@ -1,44 +1,44 @@
-//! Whose streams stand when there are too many. What is free is lent to whoever comes; when all is taken, a stream of a nearer
-//! peer takes the place of a farther one's, the farthest first and idle ones before those on which a call is answered. Among
-//! equals whoever has most gives an idle one to whoever has less; a call is broken off for an equal only while that has less
-//! than its share, by one who has more than that.
+//! Which inbound streams are kept when there are too many. Free slots are lent to any peer. When all are taken, the stream of a
+//! more trusted peer displaces one of the least trusted, idle ones before those that serve a call. Among equals, the group with
+//! most streams gives an idle one to a group with fewer; a call is interrupted for an equal only when that has less than its
+//! share and the other more than its own.
 //!
-//! How near a peer is shows in what it proves on the stream. Until then a stream has a place among those that are being opened,
-//! where the one that takes longest, of the crowd that has most, makes room for who comes.
+//! The trust level of a peer shows in what it proves on the stream. Until then the stream has a slot among those being opened,
+//! where a new one displaces the slowest of the group with most.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::PublicKey;
 
-use super::nearness::{Crowd, Holder, Nearness};
+use super::trust_level::{Holder, QuotaGroup, TrustLevel};
 
-/// Of equals, this many crowds have the same share for certain: as many as origins have of the connections.
+/// Of equals, this many groups have a guaranteed share: as many as origins have of the connections.
 const SHARES: usize = 16;
 
 /// Names one stream.
 pub(crate) type StreamId = u64;
 
-/// What happens to a stream.
+/// An event of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
     /// A peer opens it.
     Opened { stream: StreamId, holder: Holder },
-    /// Both sides said hello on it: its peer is this near.
-    Proven { stream: StreamId, nearness: Nearness },
-    /// A call begins on it; its peer is this near now.
-    Busy { stream: StreamId, nearness: Nearness },
-    /// The call is over.
+    /// Both sides said hello on it, which proved this trust level.
+    Proven { stream: StreamId, trust: TrustLevel },
+    /// A call begins on it; its peer has this trust level now.
+    Busy { stream: StreamId, trust: TrustLevel },
+    /// The call has ended.
     Idle { stream: StreamId },
     /// It is closed.
     Closed { stream: StreamId },
 }
 
-/// What is to be done.
+/// What the shell must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// This one has no place.
+    /// Close this stream, for which there is no slot.
     Refuse { stream: StreamId },
-    /// This one is ended for another.
+    /// Close this stream, whose slot another one takes.
     End { stream: StreamId },
 }
 
@@ -53,7 +53,7 @@ enum State {
 struct Held {
     holder: Holder,
     state: State,
-    /// Rises with everything that happens: the smaller, the longer it is as it is.
+    /// The number of the event that led to the state: the smaller, the longer ago.
     since: u64,
 }
 
@@ -70,56 +70,56 @@ impl OfPeer {
     }
 }
 
-/// The streams of one crowd.
+/// The streams of one quota group.
 #[derive(Debug, Default)]
-struct OfCrowd {
+struct GroupStreams {
     len: usize,
     idle: usize,
     peers: BTreeMap<PublicKey, OfPeer>,
 }
 
-/// Who has which of the streams that peers open.
+/// The inbound streams, by trust level and quota group.
 #[derive(Debug)]
 pub(crate) struct StreamAdmission {
-    standing_max: usize,
+    open_max: usize,
     opening_max: usize,
     streams: BTreeMap<StreamId, Held>,
-    opening: BTreeMap<Nearness, BTreeMap<Crowd, BTreeSet<(u64, StreamId)>>>,
+    opening: BTreeMap<TrustLevel, BTreeMap<QuotaGroup, BTreeSet<(u64, StreamId)>>>,
     opening_len: usize,
-    standing: BTreeMap<Nearness, BTreeMap<Crowd, OfCrowd>>,
-    standing_len: usize,
+    open: BTreeMap<TrustLevel, BTreeMap<QuotaGroup, GroupStreams>>,
+    open_len: usize,
     turn: u64,
 }
 
 impl StreamAdmission {
-    /// None yet; at most so many stand, and so many more are being opened.
-    pub fn new(standing_max: usize, opening_max: usize) -> StreamAdmission {
+    /// No streams; up to `open_max` open ones, and `opening_max` more that are being opened.
+    pub fn new(open_max: usize, opening_max: usize) -> StreamAdmission {
         StreamAdmission {
-            standing_max,
+            open_max,
             opening_max,
             streams: BTreeMap::new(),
             opening: BTreeMap::new(),
             opening_len: 0,
-            standing: BTreeMap::new(),
-            standing_len: 0,
+            open: BTreeMap::new(),
+            open_len: 0,
             turn: 0,
         }
     }
 
-    /// Takes in what happens. A stream that is to be refused or ended is not counted any more.
+    /// Processes an event. A refused or ended stream no longer counts.
     pub fn step(&mut self, input: Input) -> Option<Effect> {
         self.turn += 1;
         match input {
             Input::Opened { stream, holder } => {
                 self.insert(stream, Held { holder, state: State::Opening, since: self.turn });
-                let late = (self.opening_len > self.opening_max).then(|| self.slowest_opening()).flatten()?;
-                self.remove(late);
-                Some(if late == stream { Effect::Refuse { stream } } else { Effect::End { stream: late } })
+                let slowest = (self.opening_len > self.opening_max).then(|| self.slowest_opening()).flatten()?;
+                self.remove(slowest);
+                Some(if slowest == stream { Effect::Refuse { stream } } else { Effect::End { stream: slowest } })
             }
-            Input::Proven { stream, nearness } => {
+            Input::Proven { stream, trust } => {
                 let held = self.remove(stream)?;
-                let holder = Holder { nearness, ..held.holder };
-                let effect = if self.standing_len < self.standing_max {
+                let holder = Holder { trust, ..held.holder };
+                let effect = if self.open_len < self.open_max {
                     None
                 } else {
                     match self.displaced_for(&holder) {
@@ -133,9 +133,9 @@ impl StreamAdmission {
                 self.insert(stream, Held { holder, state: State::Idle, since: self.turn });
                 effect
             }
-            Input::Busy { stream, nearness } => {
+            Input::Busy { stream, trust } => {
                 let held = self.remove(stream)?;
-                let holder = Holder { nearness, ..held.holder };
+                let holder = Holder { trust, ..held.holder };
                 self.insert(stream, Held { holder, state: State::Busy, since: self.turn });
                 None
             }
@@ -151,108 +151,109 @@ impl StreamAdmission {
         }
     }
 
-    /// Of those that are being opened: of the farthest, the crowd with most, the one that takes longest.
+    /// The slowest of the streams being opened, of the group with most at the lowest trust level.
     fn slowest_opening(&self) -> Option<StreamId> {
-        let (_, crowds) = self.opening.first_key_value()?;
-        crowds.values().max_by_key(|streams| streams.len())?.first().map(|(_, stream)| *stream)
+        let (_, groups) = self.opening.first_key_value()?;
+        groups.values().max_by_key(|streams| streams.len())?.first().map(|(_, stream)| *stream)
     }
 
-    /// Whose place a proven stream of `holder` takes.
+    /// The stream whose slot a proven stream of `holder` takes.
     fn displaced_for(&self, holder: &Holder) -> Option<StreamId> {
-        let (farthest, crowds) = self.standing.first_key_value()?;
-        if *farthest < holder.nearness {
-            let idle = crowds.values().filter(|crowd| crowd.idle > 0).max_by_key(|crowd| crowd.len);
+        let (lowest, groups) = self.open.first_key_value()?;
+        if *lowest < holder.trust {
+            let idle = groups.values().filter(|group| group.idle > 0).max_by_key(|group| group.len);
             return match idle {
-                Some(crowd) => crowd.oldest_idle(0),
-                None => crowds.values().max_by_key(|crowd| crowd.len)?.newest_busy(),
+                Some(group) => group.oldest_idle(0),
+                None => groups.values().max_by_key(|group| group.len)?.newest_busy(),
             };
         }
-        let equals = self.standing.get(&holder.nearness)?;
-        let own = equals.get(&holder.crowd());
-        let has = own.map_or(0, |crowd| crowd.len);
-        let others = || equals.iter().filter(|(crowd, _)| **crowd != holder.crowd()).map(|(_, of_crowd)| of_crowd);
-        let idle = others().filter(|crowd| crowd.idle > 0 && crowd.len > has + 1).max_by_key(|crowd| crowd.len);
-        if let Some(crowd) = idle {
-            return crowd.oldest_idle(0);
+        let equals = self.open.get(&holder.trust)?;
+        let own = equals.get(&holder.quota_group());
+        let has = own.map_or(0, |group| group.len);
+        let others =
+            || equals.iter().filter(|(group, _)| **group != holder.quota_group()).map(|(_, of_group)| of_group);
+        let idle = others().filter(|group| group.idle > 0 && group.len > has + 1).max_by_key(|group| group.len);
+        if let Some(group) = idle {
+            return group.oldest_idle(0);
         }
-        let share = (self.standing_max / SHARES).max(1);
+        let share = (self.open_max / SHARES).max(1);
         if has < share
-            && let Some(crowd) = others().filter(|crowd| crowd.len > share).max_by_key(|crowd| crowd.len)
+            && let Some(group) = others().filter(|group| group.len > share).max_by_key(|group| group.len)
         {
-            return crowd.newest_busy();
+            return group.newest_busy();
         }
-        // Within a crowd, the same from key to key.
+        // Within a group, the same applies between its keys.
         own?.oldest_idle(own?.peers.get(&holder.peer).map_or(0, OfPeer::len) + 1)
     }
 
     fn insert(&mut self, stream: StreamId, held: Held) {
-        let (nearness, crowd, entry) = (held.holder.nearness, held.holder.crowd(), (held.since, stream));
+        let (trust, group, entry) = (held.holder.trust, held.holder.quota_group(), (held.since, stream));
         self.streams.insert(stream, held);
         if held.state == State::Opening {
-            self.opening.entry(nearness).or_default().entry(crowd).or_default().insert(entry);
+            self.opening.entry(trust).or_default().entry(group).or_default().insert(entry);
             self.opening_len += 1;
             return;
         }
-        let crowd = self.standing.entry(nearness).or_default().entry(crowd).or_default();
-        let peer = crowd.peers.entry(held.holder.peer).or_default();
+        let group = self.open.entry(trust).or_default().entry(group).or_default();
+        let peer = group.peers.entry(held.holder.peer).or_default();
         let idle = held.state == State::Idle;
         if idle {
             peer.idle.insert(entry)
         } else {
             peer.busy.insert(entry)
         };
-        crowd.len += 1;
-        crowd.idle += usize::from(idle);
-        self.standing_len += 1;
+        group.len += 1;
+        group.idle += usize::from(idle);
+        self.open_len += 1;
     }
 
     fn remove(&mut self, stream: StreamId) -> Option<Held> {
         let held = self.streams.remove(&stream)?;
-        let (nearness, name, entry) = (held.holder.nearness, held.holder.crowd(), (held.since, stream));
+        let (trust, name, entry) = (held.holder.trust, held.holder.quota_group(), (held.since, stream));
         if held.state == State::Opening {
             self.opening_len -= 1;
-            let crowds = self.opening.get_mut(&nearness)?;
-            crowds.get_mut(&name)?.remove(&entry);
-            if crowds.get(&name).is_some_and(BTreeSet::is_empty) {
-                crowds.remove(&name);
+            let groups = self.opening.get_mut(&trust)?;
+            groups.get_mut(&name)?.remove(&entry);
+            if groups.get(&name).is_some_and(BTreeSet::is_empty) {
+                groups.remove(&name);
             }
-            if crowds.is_empty() {
-                self.opening.remove(&nearness);
+            if groups.is_empty() {
+                self.opening.remove(&trust);
             }
             return Some(held);
         }
-        self.standing_len -= 1;
-        let crowds = self.standing.get_mut(&nearness)?;
-        let crowd = crowds.get_mut(&name)?;
-        crowd.len -= 1;
-        crowd.idle -= usize::from(held.state == State::Idle);
-        let peer = crowd.peers.get_mut(&held.holder.peer)?;
+        self.open_len -= 1;
+        let groups = self.open.get_mut(&trust)?;
+        let group = groups.get_mut(&name)?;
+        group.len -= 1;
+        group.idle -= usize::from(held.state == State::Idle);
+        let peer = group.peers.get_mut(&held.holder.peer)?;
         if held.state == State::Idle {
             peer.idle.remove(&entry)
         } else {
             peer.busy.remove(&entry)
         };
         if peer.len() == 0 {
-            crowd.peers.remove(&held.holder.peer);
+            group.peers.remove(&held.holder.peer);
         }
-        if crowd.len == 0 {
-            crowds.remove(&name);
+        if group.len == 0 {
+            groups.remove(&name);
         }
-        if crowds.is_empty() {
-            self.standing.remove(&nearness);
+        if groups.is_empty() {
+            self.open.remove(&trust);
         }
         Some(held)
     }
 }
 
-impl OfCrowd {
-    /// Of the peer with most streams, more than `above`, that has an idle one: the one that is idle longest.
+impl GroupStreams {
+    /// The longest idle stream of the peer with most streams, if it has more than `above`.
     fn oldest_idle(&self, above: usize) -> Option<StreamId> {
         let with_idle = self.peers.values().filter(|peer| !peer.idle.is_empty() && peer.len() > above);
         with_idle.max_by_key(|peer| peer.len())?.idle.first().map(|(_, stream)| *stream)
     }
 
-    /// Of the peer with most streams: the one whose call began last.
+    /// The stream whose call began last, of the peer with most streams.
     fn newest_busy(&self) -> Option<StreamId> {
         let with_busy = self.peers.values().filter(|peer| !peer.busy.is_empty());
         with_busy.max_by_key(|peer| peer.len())?.busy.last().map(|(_, stream)| *stream)

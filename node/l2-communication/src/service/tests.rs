@@ -1,10 +1,12 @@
 use althing_protocol::object::{self, Membership};
-use althing_protocol::{KeyLog, SecretKey, keylog};
+use althing_protocol::{AgentId, Hello, KeyLog, OwnerProof, PublisherId, SecretKey, keylog};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use tokio::time::sleep;
 
 use super::*;
 use crate::inbound::Answer;
+use crate::machine::trust_level::TrustLevel;
 use crate::simnet::{LinkConfig, SimNet};
 
 const ECHO: &str = "/test/echo/1";
@@ -29,7 +31,7 @@ fn start(net: &SimNet, seed: u8, config: CommunicationConfig) -> Communication {
 /// Peers for which something is kept.
 fn kept(communication: &Communication) -> [usize; 4] {
     let shared = &communication.shared;
-    [shared.owners().len(), shared.lanes().len(), shared.places.peers(), shared.pool.peers()]
+    [shared.owners().len(), shared.lanes().len(), shared.slots.peers(), shared.pool.peers()]
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,15 +63,15 @@ async fn a_peer_whose_agent_is_called_is_in_use_and_no_stranger() {
     let (a, b) = (start(&net, 1, CommunicationConfig::default()), start(&net, 2, CommunicationConfig::default()));
     let peer = b.network().local();
     a.network().dial(Some(peer), b.network().listening()).await.expect("a connection");
-    let nearness = || a.shared.nearness(&Caller { node: peer, owner: None });
-    assert_eq!(nearness(), Nearness::Trusted, "nobody has said whom it trusts");
+    let trust_level = || a.shared.trust_level(&Caller { node: peer, owner: None });
+    assert_eq!(trust_level(), TrustLevel::Trusted, "nobody has said whom it trusts");
     a.trusts(|_| false);
     a.call(peer, ECHO, Request::new("echo", Vec::new())).await.expect("an answer");
-    assert_eq!(nearness(), Nearness::Stranger, "what nodes ask each other is no use of agents");
+    assert_eq!(trust_level(), TrustLevel::Stranger, "what nodes ask each other is no use of agents");
     let agent = AgentId::new(PublisherId::from_digest([9; 32]), "helper").expect("a name");
     let ask = Request { agent: Some(agent), ..Request::new("echo", Vec::new()) };
     a.call(peer, ECHO, ask).await.expect("an answer");
-    assert_eq!(nearness(), Nearness::InUse);
+    assert_eq!(trust_level(), TrustLevel::InUse);
 }
 
 #[tokio::test(start_paused = true)]

@@ -57,7 +57,7 @@ impl Allowance {
 mod tests {
     use std::net::IpAddr;
 
-    use althing_communication::admission::Origin;
+    use althing_communication::Origin;
     use proptest::prelude::*;
 
     use super::*;

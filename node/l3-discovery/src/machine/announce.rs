@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_communication::records::{distance, place_of_node};
+use althing_communication::records::{distance, position_of_node};
 use althing_communication::routing::K;
 use althing_protocol::inquiry::Inquiry;
 use althing_protocol::record::RecordKey;
@@ -66,8 +66,8 @@ pub fn sought(network: &str, query: &Query) -> Option<(RecordKey, Inquiry)> {
 /// together as all do.
 #[must_use]
 pub fn network_size(local: PublicKey, nodes: &[PublicKey]) -> u64 {
-    let place = place_of_node(local);
-    let mut near: Vec<Digest> = nodes.iter().map(|node| distance(&place_of_node(*node), &place)).collect();
+    let place = position_of_node(local);
+    let mut near: Vec<Digest> = nodes.iter().map(|node| distance(&position_of_node(*node), &place)).collect();
     near.sort_unstable();
     match near.get(K - 1) {
         None => near.len() as u64,

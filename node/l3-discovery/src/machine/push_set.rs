@@ -88,7 +88,7 @@ impl PushSet {
 mod tests {
     use std::net::IpAddr;
 
-    use althing_communication::admission::Origin;
+    use althing_communication::Origin;
     use althing_protocol::SecretKey;
 
     use super::*;

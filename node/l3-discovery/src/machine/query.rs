@@ -12,7 +12,7 @@ use crate::error::FindError;
 use crate::machine::catalogue::{Candidate, Catalogue, Learned};
 use crate::machine::index::Numbers;
 use crate::machine::node::Node;
-pub use crate::machine::room::Nearness;
+pub use crate::machine::room::Relation;
 
 /// Results of one `find` at most.
 pub const RESULTS_MAX: usize = 1_000;
@@ -256,12 +256,12 @@ impl Catalogue {
         &self,
         text: &str,
         among: Among,
-        nearness: impl Fn(PublisherId) -> Nearness,
+        relation: impl Fn(PublisherId) -> Relation,
     ) -> Result<AgentId, FindError> {
         let mut ids = self.index.named(text);
-        let nearest = ids.iter().map(|id| nearness(id.publisher())).min();
-        ids.retain(|id| Some(nearness(id.publisher())) == nearest);
-        if among == Among::Near && nearest == Some(Nearness::Stranger) {
+        let nearest = ids.iter().map(|id| relation(id.publisher())).min();
+        ids.retain(|id| Some(relation(id.publisher())) == nearest);
+        if among == Among::Near && nearest == Some(Relation::Stranger) {
             let ids = ids.iter().map(AgentId::to_string).collect();
             return Err(FindError::OnlyStrangers { name: text.to_owned(), ids });
         }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use althing_communication::admission::Origin;
+use althing_communication::Origin;
 use althing_protocol::PublicKey;
 
 /// How near the publisher of an agent is to this node's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Nearness {
+pub enum Relation {
     /// It is the owner.
     Own,
     /// The owner trusts it.
@@ -38,12 +38,12 @@ impl Rank {
 
     /// That of somebody so near; `in_use` says whether it was called from here a while ago.
     #[must_use]
-    pub fn of(nearness: Nearness, in_use: bool) -> Rank {
-        match nearness {
-            Nearness::Own => Rank::Own,
-            Nearness::Trusted => Rank::Trusted,
-            Nearness::Stranger if in_use => Rank::InUse,
-            Nearness::Stranger => Rank::Stranger,
+    pub fn of(relation: Relation, in_use: bool) -> Rank {
+        match relation {
+            Relation::Own => Rank::Own,
+            Relation::Trusted => Rank::Trusted,
+            Relation::Stranger if in_use => Rank::InUse,
+            Relation::Stranger => Rank::Stranger,
         }
     }
 

@@ -134,7 +134,7 @@ impl World {
         ip(&format!("netns pids {}", self.name(at))).expect("a namespace of ours")
     }
 
-    /// The LAN carries no multicast any more.
+    /// Blocks multicast on the LAN.
     pub fn quiet(&self) {
         for at in 0..self.machines.len() {
             ip(&format!("-n {} link set p{at} type bridge_slave mcast_flood off", self.hub()))
@@ -142,29 +142,29 @@ impl World {
         }
     }
 
-    /// Pulls a machine's cable.
+    /// Disconnects a machine from the LAN.
     pub fn cut(&self, at: usize) {
         ip(&format!("-n {} link set p{at} down", self.hub())).expect("the bridge is ours");
     }
 
-    /// Plugs it in again.
+    /// Connects it again.
     pub fn restore(&self, at: usize) {
         ip(&format!("-n {} link set p{at} up", self.hub())).expect("the bridge is ours");
     }
 
-    /// A machine hears nothing from another, which may still hear it.
+    /// Drops packets from one machine to another, in this direction only.
     pub fn deafen(&self, at: usize, to: usize) {
         self.within(at, &["iptables", "-A", "INPUT", "-s", &format!("10.77.0.{}", to + 1), "-j", "DROP"]);
     }
 
-    /// A machine loses a share of what comes to it.
+    /// Drops a share of the packets to a machine.
     pub fn lose(&self, at: usize, share: f64) {
         let share = share.to_string();
         let rule = ["-m", "statistic", "--mode", "random", "--probability", &share, "-j", "DROP"];
         self.within(at, &[&["iptables", "-A", "INPUT", "-i", "eth0"][..], &rule].concat());
     }
 
-    /// A machine's own firewall lets nobody in at a port.
+    /// Blocks a port by the machine's own firewall.
     pub fn shut(&self, at: usize, port: u16) {
         for protocol in ["tcp", "udp"] {
             let port = port.to_string();
@@ -172,12 +172,12 @@ impl World {
         }
     }
 
-    /// A machine hears all again.
+    /// Removes the drop rules of a machine.
     pub fn mend(&self, at: usize) {
         self.within(at, &["iptables", "-F"]);
     }
 
-    /// A machine sends no more than so many kilobits in a second.
+    /// Limits the bandwidth of a machine, kilobits a second.
     pub fn narrow(&self, at: usize, kilobits: u32) {
         let rate = format!("{kilobits}kbit");
         self.within(

@@ -6,13 +6,13 @@ const OWN: u8 = 0;
 
 /// Of a caller who is trusted, or of this node's owner.
 fn claim(owner: u8, agent: &str, bytes: usize) -> Claim<u8> {
-    let nearness = if owner == OWN { Nearness::Own } else { Nearness::Trusted };
-    Claim { owner, nearness, agent: agent.to_owned(), bytes, agent_turns_max: None }
+    let trust = if owner == OWN { TrustLevel::Own } else { TrustLevel::Trusted };
+    Claim { owner, trust, agent: agent.to_owned(), bytes, agent_turns_max: None }
 }
 
 /// Of strangers.
 fn stranger(owner: u8, agent: &str) -> Claim<u8> {
-    Claim { nearness: Nearness::Stranger, ..claim(owner, agent, 1) }
+    Claim { trust: TrustLevel::Stranger, ..claim(owner, agent, 1) }
 }
 
 fn shares(turns: usize) -> Shares<u8> {
@@ -74,7 +74,7 @@ fn strangers_of_however_many_origins_leave_room_for_those_who_are_nearer() {
         }
     }
     assert_eq!(shares.all().turns, 32, "half of all");
-    let in_use = |agent| Claim { nearness: Nearness::InUse, ..claim(101, agent, 1) };
+    let in_use = |agent| Claim { trust: TrustLevel::InUse, ..claim(101, agent, 1) };
     let nearer: [fn(u8) -> Claim<u8>; 2] = [|owner| claim(owner, "slow", 1), |owner| claim(owner, "fourth", 1)];
     assert_eq!(shares.begin(&in_use("slow")), Ok(()), "an agent that is full of strangers, too");
     for (owner, of) in [(102, nearer[0]), (103, nearer[1]), (OWN, nearer[0]), (OWN, nearer[1])] {
@@ -145,7 +145,7 @@ proptest! {
             let all = Load { turns: running.len(), bytes: running.iter().map(|claim| claim.bytes).sum() };
             prop_assert_eq!(shares.all(), all);
             prop_assert!(all.turns <= 64 && all.bytes <= 1_000_000);
-            prop_assert!(count(&|claim| claim.nearness != Nearness::Own) <= 48);
+            prop_assert!(count(&|claim| claim.trust != TrustLevel::Own) <= 48);
             for scope in 1..5 {
                 prop_assert!(count(&|claim| claim.owner == scope) <= 8);
             }
