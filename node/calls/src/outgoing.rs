@@ -81,7 +81,7 @@ impl Calls {
             let publishers = self.shared.hosting.trusted_publishers().into_iter().take(NEAR_MAX);
             let ids = publishers.filter_map(|publisher| AgentId::new(publisher, text).ok());
             let looking = ids.map(|id| async move {
-                let hosts = discovery.seek_hosts(&id).await;
+                let hosts = discovery.search_hosts(&id).await;
                 (!hosts.is_empty()).then_some(id)
             });
             // The owner's own agent comes first.
@@ -93,8 +93,8 @@ impl Calls {
     }
 
     /// Looks up the nodes of an agent if none is known.
-    pub async fn seek(&self, agent: &AgentId) {
-        self.shared.discovery.seek_hosts(agent).await;
+    pub async fn find_hosts(&self, agent: &AgentId) {
+        self.shared.discovery.search_hosts(agent).await;
     }
 
     /// A weak handle.
@@ -214,14 +214,14 @@ impl Calls {
         {
             return vec![node];
         }
-        shared.discovery.seek_hosts(&call.agent).await
+        shared.discovery.search_hosts(&call.agent).await
     }
 
     /// Sends a call to a node; reconnects once if it is no longer connected.
     async fn send(&self, node: PublicKey, call: &Call) -> Result<Reply, SendError> {
         match self.send_once(node, call).await {
             Err(SendError::Call(CallError::Unreachable { reason: OpenError::NotConnected, .. }))
-                if self.shared.discovery.reach(node).await =>
+                if self.shared.discovery.reconnect(node).await =>
             {
                 self.send_once(node, call).await
             }

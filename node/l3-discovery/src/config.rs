@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::machine::room::Bounds;
+use crate::machine::rank::Bounds;
 
 /// How L3 behaves.
 #[derive(Debug, Clone)]

@@ -10,10 +10,10 @@ use althing_protocol::{AgentId, Evidence, PublicKey, VerifiedAgent};
 use althing_td::{Description, Strictness};
 use minicbor::bytes::ByteVec;
 
-use crate::machine::allowance;
 use crate::machine::catalogue::{Candidate, Learned, PlacementRefused};
 use crate::machine::query::Query;
-use crate::machine::room::Rank;
+use crate::machine::rank::Rank;
+use crate::machine::verification_budget;
 use crate::placement::seen;
 use crate::state::Shared;
 
@@ -74,7 +74,7 @@ impl Shared {
         bytes: &[u8],
     ) -> Result<(), EvidenceError> {
         let evidence = Evidence::decode(bytes).map_err(invalid)?;
-        self.pay(node, allowance::cost(evidence.key_log.len(), bytes.len()))?;
+        self.pay(node, verification_budget::cost(evidence.key_log.len(), bytes.len()))?;
         let agent = match expected {
             Some(agent) => agent.clone(),
             None => evidence.described(&self.config.network).map_err(invalid)?,
@@ -106,14 +106,14 @@ impl Shared {
     /// Has that node's origin budget left for the verification of evidence? Own and trusted nodes need none.
     pub(crate) fn may_verify(&self, node: PublicKey) -> bool {
         let (source, now_ms) = (self.source(node), self.now().monotonic_ms);
-        source.rank <= Rank::Trusted || self.lock().allowance.has(source.holder, now_ms)
+        source.rank <= Rank::Trusted || self.lock().verification_budget.has(source.holder, now_ms)
     }
 
     /// Charges a node's origin for a verification; own and trusted nodes are not charged.
     fn pay(&self, node: PublicKey, cost: u64) -> Result<(), EvidenceError> {
         let (source, now_ms) = (self.source(node), self.now().monotonic_ms);
         let pays = source.rank > Rank::Trusted;
-        if pays && !self.lock().allowance.take(source.holder, cost, now_ms) {
+        if pays && !self.lock().verification_budget.take(source.holder, cost, now_ms) {
             return Err(EvidenceError::OverBudget);
         }
         Ok(())

@@ -5,7 +5,7 @@ use althing_protocol::object::{self, Health, Hosted, Placement};
 use althing_td::Exposure;
 
 use crate::machine::catalogue::{Candidate, Learned};
-use crate::machine::room::{Holder, Rank, Source};
+use crate::machine::rank::{Holder, Rank, Source};
 use crate::state::{Shared, State};
 
 /// From this load on a node says that it would rather not have more: who asks it waits for others.

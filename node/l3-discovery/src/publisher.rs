@@ -12,7 +12,7 @@ use althing_td::Exposure;
 use tokio::sync::mpsc;
 use tokio::time::interval;
 
-use crate::machine::announce::{self, Announcing, Settling};
+use crate::machine::publish_schedule::{self, PublishSchedule, Settling};
 use crate::state::{LocalAgent, Shared};
 
 /// How often it is checked whether something is to be published.
@@ -26,8 +26,8 @@ const CONTACT_MS: u64 = 12 * 60 * 60 * 1_000;
 /// What was published, and what is due.
 struct Publisher {
     shared: Arc<Shared>,
-    announcing: Announcing,
-    values: Announcing,
+    providers: PublishSchedule,
+    values: PublishSchedule,
     settling: Settling,
     /// This node's addresses when they were published last.
     addresses: Vec<String>,
@@ -41,8 +41,8 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     let mut keys = shared.communication.keys().changes();
     let mut publisher = Publisher {
         shared,
-        announcing: Announcing::new(again_ms),
-        values: Announcing::new(again_ms),
+        providers: PublishSchedule::new(again_ms),
+        values: PublishSchedule::new(again_ms),
         settling: Settling::default(),
         addresses: Vec::new(),
         outcomes,
@@ -67,14 +67,14 @@ impl Publisher {
     /// The publication of a record ended; `ok` when at least one node took it.
     fn ended(&mut self, key: RecordKey, ok: bool) {
         let (now_ms, nodes) = (self.shared.now().monotonic_ms, self.shared.network_size());
-        self.announcing.said(key, ok, now_ms, nodes);
-        self.values.said(key, ok, now_ms, nodes);
+        self.providers.ended(key, ok, now_ms, nodes);
+        self.values.ended(key, ok, now_ms, nodes);
     }
 
     /// Updates what is to be published; `rekeyed` when key logs have changed.
     fn look(&mut self, rekeyed: bool) {
         let network = self.shared.communication.network();
-        for gone in self.announcing.set(&self.shared.keys_of_agents()) {
+        for gone in self.providers.set(&self.shared.keys_of_agents()) {
             network.routing().stop_providing(gone);
         }
         let addresses = network.announced();
@@ -94,7 +94,7 @@ impl Publisher {
         }
         for key in self.values.due(now_ms, nodes, AT_ONCE) {
             let Some(value) = self.shared.value(key) else {
-                self.values.said(key, false, now_ms, nodes);
+                self.values.ended(key, false, now_ms, nodes);
                 continue;
             };
             let (network, outcomes) = (self.shared.communication.network().clone(), self.outcomes.clone());
@@ -104,7 +104,7 @@ impl Publisher {
                 let _ = outcomes.send((key, published(outcome.map(drop)))).await;
             });
         }
-        for key in self.announcing.due(now_ms, nodes, AT_ONCE) {
+        for key in self.providers.due(now_ms, nodes, AT_ONCE) {
             let (network, outcomes) = (self.shared.communication.network().clone(), self.outcomes.clone());
             tokio::spawn(async move {
                 let outcome = network.routing().provide(key).await;
@@ -116,7 +116,7 @@ impl Publisher {
 
 impl Shared {
     fn network_size(&self) -> u64 {
-        announce::network_size(self.key.public(), &self.communication.network().routing().nodes())
+        publish_schedule::network_size(self.key.public(), &self.communication.network().routing().nodes())
     }
 
     /// The keys under which this node's public agents are found.
@@ -124,7 +124,7 @@ impl Shared {
         let network = &self.config.network;
         let state = self.lock();
         let public = state.local.iter().filter(|(_, local)| local.exposure == Exposure::Public);
-        public.flat_map(|(id, local)| announce::keys(network, id, local.description.capabilities())).collect()
+        public.flat_map(|(id, local)| publish_schedule::keys(network, id, local.description.capabilities())).collect()
     }
 
     /// The keys of the values that this node publishes: its contact, the key logs of its public agents' publishers, and those of

@@ -6,7 +6,7 @@ use althing_communication::Origin;
 use althing_protocol::{AgentId, PublicKey};
 
 use crate::machine::query::Relation;
-use crate::machine::room::{Holder, Rank, Source};
+use crate::machine::rank::{Holder, Rank, Source};
 use crate::state::Shared;
 
 /// How near others are to this node's owner. Asked again and again: trust changes.

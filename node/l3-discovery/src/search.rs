@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::PLACEMENTS;
-use crate::machine::announce;
-use crate::machine::query::{Query, Sought};
+use crate::machine::publish_schedule;
+use crate::machine::query::{Query, SearchReport};
 use crate::machine::search::{CandidateAnswer, Search, SearchEffect, SearchInput, SearchLimits};
 use crate::state::Shared;
 
@@ -25,8 +25,8 @@ pub(crate) struct Searcher<'a>(pub &'a Arc<Shared>);
 impl Searcher<'_> {
     /// Looks for what `query` names, if it names a capability, an action or a target; nothing for free text, and where all
     /// nodes of the network are heard of.
-    pub async fn by_query(&self, query: &Query) -> Option<Sought> {
-        let (key, inquiry) = announce::sought(&self.0.config.network, query)?;
+    pub async fn by_query(&self, query: &Query) -> Option<SearchReport> {
+        let (key, inquiry) = publish_schedule::search_key(&self.0.config.network, query)?;
         if !self.knows_strangers() {
             return None;
         }
@@ -102,7 +102,7 @@ impl Searcher<'_> {
     }
 
     /// Runs one search. `known`: a match is known already.
-    async fn search(&self, key: RecordKey, inquiry: Inquiry, known: bool) -> Sought {
+    async fn search(&self, key: RecordKey, inquiry: Inquiry, known: bool) -> SearchReport {
         let begun = Instant::now();
         let mut search = Search::new(self.limits(), known);
         let (sender, mut candidates) = mpsc::channel(althing_communication::routing::RESULTS);

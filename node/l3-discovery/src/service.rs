@@ -221,7 +221,7 @@ impl Discovery {
     }
 
     /// What `query` finds here and, where it names a capability, an action or a target, on nodes that were not heard of.
-    pub async fn seek(&self, query: &Query) -> (Vec<Found>, Explanation) {
+    pub async fn search(&self, query: &Query) -> (Vec<Found>, Explanation) {
         let sought = Searcher(&self.shared).by_query(query).await;
         let (found, mut why) = self.find(query);
         why.sought = sought;
@@ -229,13 +229,13 @@ impl Discovery {
     }
 
     /// The nodes that host an agent; the network is searched when none is known.
-    pub async fn seek_hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
+    pub async fn search_hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
         Searcher(&self.shared).hosts(agent).await
     }
 
     /// Connects to a node that is not connected any more: at the addresses of the routing table, or else at those that the
     /// node published last. False when that does not succeed.
-    pub async fn reach(&self, node: PublicKey) -> bool {
+    pub async fn reconnect(&self, node: PublicKey) -> bool {
         Searcher(&self.shared).reconnect(node).await
     }
 

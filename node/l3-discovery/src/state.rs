@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use crate::config::DiscoveryConfig;
 use crate::error::FindError;
-use crate::machine::allowance::Allowance;
 use crate::machine::catalogue::{Catalogue, Now};
 use crate::machine::contacts::Contacts;
 use crate::machine::dialling::Dialling;
@@ -20,6 +19,7 @@ use crate::machine::exchange::{Exchange, ExchangeEffect, ExchangeInput};
 use crate::machine::in_use::InUse;
 use crate::machine::query::{Among, Relation};
 use crate::machine::things::Things;
+use crate::machine::verification_budget::VerificationBudget;
 use crate::placement::PublishedPlacement;
 use crate::relations::Relations;
 
@@ -68,7 +68,7 @@ pub(crate) struct State {
     /// Nodes that were called from here a while ago.
     pub in_use: InUse,
     /// How much of what strangers show is verified.
-    pub allowance: Allowance,
+    pub verification_budget: VerificationBudget,
     pub things: Things,
     pub contacts: Contacts,
     pub dialling: Dialling,
@@ -98,7 +98,7 @@ impl State {
         State {
             catalogue: Catalogue::new(config.bounds),
             in_use: InUse::default(),
-            allowance: Allowance::default(),
+            verification_budget: VerificationBudget::default(),
             things: Things::default(),
             contacts: Contacts::default(),
             dialling,

@@ -10,7 +10,7 @@ mod vanished;
 
 use std::collections::BTreeMap;
 
-use althing_discovery::Sought;
+use althing_discovery::SearchReport;
 use althing_protocol::record::RecordKey;
 use althing_protocol::{AgentId, Digest, PublicKey, PublisherId};
 
@@ -33,7 +33,7 @@ pub struct Search {
     /// Node, agent, sequence and digest of each description in the result.
     pub descriptions: Vec<(PublicKey, AgentId, u64, Digest)>,
     /// The search beyond the catalogue, if there was one.
-    pub sought: Option<Sought>,
+    pub sought: Option<SearchReport>,
     /// The nodes that had the capability, had been running long enough to be known, and were reachable throughout.
     pub expected: Vec<PublicKey>,
     /// Whether the network had healed from the last fault.

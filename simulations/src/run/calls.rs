@@ -32,7 +32,7 @@ impl World<'_> {
         let number = self.judge.call_begins(now_ms);
         tokio::spawn(async move {
             let query = Query { capability: Some(capability), ..Query::default() };
-            let (found, _) = discovery.seek(&query).await;
+            let (found, _) = discovery.search(&query).await;
             let Some(found) = found.into_iter().next() else {
                 let _ = ended.send(Ended::Called(number, None)).await;
                 return;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use althing_discovery::{Found, Query, Sought};
+use althing_discovery::{Found, Query, SearchReport};
 use althing_protocol::{AgentId, PublicKey};
 use rand::Rng as _;
 use tokio::sync::mpsc;
@@ -19,7 +19,7 @@ const ASKED_MAX: usize = 40;
 const TOOK_MAX: Duration = Duration::from_millis(5_300);
 
 /// How a search exceeded its bounds, whatever it found.
-fn exceeded(sought: &Sought) -> Option<String> {
+fn exceeded(sought: &SearchReport) -> Option<String> {
     let fits = sought.asked <= ASKED_MAX && sought.took <= TOOK_MAX;
     (!fits).then(|| format!("it asked {} and took {:?}", sought.asked, sought.took))
 }
@@ -54,7 +54,7 @@ impl World<'_> {
         let (discovery, begun) = (node.discovery.clone(), self.begun);
         tokio::spawn(async move {
             let query = Query { capability: Some(capability), ..Query::default() };
-            let (found, why) = discovery.seek(&query).await;
+            let (found, why) = discovery.search(&query).await;
             let shown = |found: &Found| {
                 let description = &found.candidate.verified.description;
                 (found.node, description.body.agent.clone(), description.body.sequence, description.digest())
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn a_search_that_asks_too_many_or_takes_too_long_is_a_violation() {
-        let good = Sought { asked: ASKED_MAX, took: TOOK_MAX, ..Sought::default() };
+        let good = SearchReport { asked: ASKED_MAX, took: TOOK_MAX, ..SearchReport::default() };
         assert_eq!(exceeded(&good), None);
-        assert!(exceeded(&Sought { asked: ASKED_MAX + 1, ..good.clone() }).is_some());
-        assert!(exceeded(&Sought { took: TOOK_MAX + Duration::from_millis(1), ..good }).is_some());
+        assert!(exceeded(&SearchReport { asked: ASKED_MAX + 1, ..good.clone() }).is_some());
+        assert!(exceeded(&SearchReport { took: TOOK_MAX + Duration::from_millis(1), ..good }).is_some());
     }
 }

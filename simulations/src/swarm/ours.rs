@@ -104,7 +104,7 @@ async fn find(nodes: &[Node], round: usize, measured: &mut Measured) {
     let (seeker, wanted) = (round * 17 % nodes.len(), (round * 19 + 1) % nodes.len());
     let query = Query { capability: Some(capability(wanted)), ..Query::default() };
     let begun = Instant::now();
-    let (found, _) = nodes[seeker].node.discovery.seek(&query).await;
+    let (found, _) = nodes[seeker].node.discovery.search(&query).await;
     measured.find_ms.push(millis(begun.elapsed()));
     measured.missed += usize::from(!found.iter().any(|found| found.node == nodes[wanted].network.local()));
 }

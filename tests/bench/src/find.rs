@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use althing_discovery::Query;
 use althing_discovery::machine::catalogue::{Candidate, Catalogue, Learned, Now};
 use althing_discovery::machine::index::Index;
-use althing_discovery::machine::room::{Bounds, Rank, Source};
+use althing_discovery::machine::rank::{Bounds, Rank, Source};
 use althing_protocol::object::{self, Description, Grant, Hosted, Placement};
 use althing_protocol::{AgentId, SecretKey, VerifiedAgent, keylog};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use althing_conformance::mesh::{Owner, agent, file};
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_discovery::machine::catalogue::{Candidate, Catalogue, Learned, Now};
-use althing_discovery::machine::room::{Bounds, Rank, Source};
+use althing_discovery::machine::rank::{Bounds, Rank, Source};
 use althing_discovery::{LocalAgent, Query};
 use althing_protocol::object::{self, Health, Hosted, Placement};
 use althing_protocol::{AgentId, Authored, PublicKey};
@@ -349,7 +349,7 @@ fn of_nodes_with_one_load_the_one_where_the_agent_has_fewer_turns_is_called_firs
 #[test]
 fn descriptions_of_others_have_a_budget() {
     use althing_discovery::machine::catalogue::AdmitRefused;
-    use althing_discovery::machine::room::NODE_BYTES_MAX;
+    use althing_discovery::machine::rank::NODE_BYTES_MAX;
     let mut catalogue = Catalogue::new(Bounds::for_nodes(8));
     let now = Now { monotonic_ms: 0, wall_ms: NOW_MS };
     let locals = laden(1, 450);

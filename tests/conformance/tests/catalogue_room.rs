@@ -9,7 +9,7 @@ use althing_communication::Origin;
 use althing_conformance::mesh::{Owner, agent, file};
 use althing_conformance::{NETWORK, NOW_MS};
 use althing_discovery::machine::catalogue::{AdmitRefused, Candidate, Catalogue, Learned, Now, PlacementRefused};
-use althing_discovery::machine::room::{Bounds, Holder, Rank, Source};
+use althing_discovery::machine::rank::{Bounds, Holder, Rank, Source};
 use althing_discovery::{LocalAgent, Query};
 use althing_protocol::limits::KEYLOG_EVENTS_MAX;
 use althing_protocol::object::{self, Health, Hosted, Placement};

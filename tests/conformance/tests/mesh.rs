@@ -709,7 +709,7 @@ async fn what_was_never_heard_of_is_found_through_the_table_and_called() {
     let unheard = |node: &&Node| nodes_of(node, &id) == 0;
     let seeker = nodes.iter().find(unheard).expect("somebody who does not hear the last one");
     let query = Query { capability: Some("acting.*".to_owned()), ..Query::default() };
-    let (found, why) = seeker.discovery.seek(&query).await;
+    let (found, why) = seeker.discovery.search(&query).await;
     // It was connected to for that, and may have told its placement already.
     assert_eq!(found.iter().map(|found| found.node).collect::<Vec<_>>(), [nodes[44].id()]);
     let sought = why.sought.expect("it was looked for");
@@ -734,7 +734,7 @@ async fn a_node_that_was_asked_for_something_else_is_asked_again() {
     let seeker = nodes.iter().find(|node| nodes_of(node, &id) == 0).expect("somebody who does not hear the last one");
     for (capability, agent) in [("acting.*", &id), ("other.*", &other)] {
         let query = Query { capability: Some(capability.to_owned()), ..Query::default() };
-        let (found, _) = seeker.discovery.seek(&query).await;
+        let (found, _) = seeker.discovery.search(&query).await;
         assert_eq!(found.iter().map(|found| &found.candidate.verified.agent).collect::<Vec<_>>(), [agent]);
     }
 }
@@ -744,7 +744,7 @@ async fn a_task_on_a_node_that_is_not_connected_any_more_is_asked_for_there() {
     let net = calm();
     let (nodes, id) = crowd(&net, 45).await;
     let seeker = nodes.iter().find(|node| nodes_of(node, &id) == 0).expect("somebody");
-    seeker.discovery.seek_hosts(&id).await;
+    seeker.discovery.search_hosts(&id).await;
     let task = seeker.send(&id, "hello").await;
     seeker.communication.network().disconnect(nodes[44].id());
     // Its placement has run out meanwhile, and its task is still known to be there.

@@ -49,12 +49,12 @@ async fn nineteen_of_twenty_holders_cannot_bring_back_what_a_node_said_before() 
     }
     let reached = |by: &Node| by.communication.network().connected().contains(&wanted.id());
 
-    assert!(!seeker.discovery.reach(wanted.id()).await, "it went where the newest word does not lead");
+    assert!(!seeker.discovery.reconnect(wanted.id()).await, "it went where the newest word does not lead");
     assert!(!reached(&seeker));
 
     // The honest one has gone over to the others.
     *new.lock().expect("nobody panics") = contact(8, WANTED);
-    assert!(!seeker.discovery.reach(wanted.id()).await, "older than what was seen");
+    assert!(!seeker.discovery.reconnect(wanted.id()).await, "older than what was seen");
     assert!(!reached(&seeker));
 
     // A node that never saw the newest record accepts an older one, and all accept a newer one.
@@ -62,7 +62,7 @@ async fn nineteen_of_twenty_holders_cannot_bring_back_what_a_node_said_before() 
     for holder in &holders {
         newcomer.connect(holder).await;
     }
-    assert!(newcomer.discovery.reach(wanted.id()).await && reached(&newcomer));
+    assert!(newcomer.discovery.reconnect(wanted.id()).await && reached(&newcomer));
     *new.lock().expect("nobody panics") = contact(10, WANTED);
-    assert!(seeker.discovery.reach(wanted.id()).await && reached(&seeker));
+    assert!(seeker.discovery.reconnect(wanted.id()).await && reached(&seeker));
 }

@@ -15,7 +15,7 @@ use althing_conformance::mesh::Owner;
 use althing_conformance::{NETWORK, PROTOCOL, key};
 use althing_discovery::Learned;
 use althing_discovery::machine::catalogue::{Catalogue, Now, PlacementRefused};
-use althing_discovery::machine::room::{Bounds, Source};
+use althing_discovery::machine::rank::{Bounds, Source};
 use althing_execution::process::ProcessConfig;
 use althing_execution::{Builtins, Echo, Host};
 use althing_protocol::object::{self, Placement};

@@ -148,7 +148,7 @@ fn thing(thing: &althing_discovery::Thing) -> Value {
 
 async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<Value> {
     let begun = tokio::time::Instant::now();
-    let (found, why) = node.discovery.seek(&query).await;
+    let (found, why) = node.discovery.search(&query).await;
     let took_us = begun.elapsed().as_micros();
     let list: Vec<Value> = found.iter().map(row).collect();
     let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
@@ -243,7 +243,7 @@ async fn describe(
             return Ok(td(thing.description.bytes().to_vec()));
         }
     };
-    node.calls.seek(&id).await;
+    node.calls.find_hosts(&id).await;
     let known = node.discovery.describe(&id).ok_or_else(|| unknown(format!("no node that hosts {id} is known")))?;
     // Byte for byte as the publisher signed it.
     Ok(td(known.description.bytes().to_vec()))

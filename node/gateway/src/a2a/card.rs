@@ -65,7 +65,7 @@ fn status(refusal: &Refusal) -> StatusCode {
 
 async fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64), OperationError> {
     let id = gateway.calls.resolve(agent, Among::Near).await?;
-    gateway.calls.seek(&id).await;
+    gateway.calls.find_hosts(&id).await;
     let known = gateway.calls.discovery().describe(&id);
     let known = known.ok_or_else(|| OperationError::agent_unknown(format!("no node that hosts {id} is known")))?;
     let shown = Shown {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use althing_protocol::object::{Health, Hosted, ObjectError, Placement};
 use althing_protocol::{AgentId, Authored, Digest, KeyLog, PublicKey, PublisherId, VerifiedAgent};
 
-use crate::machine::gone::Gone;
+use crate::machine::departed::DepartedNodes;
 use crate::machine::index::Index;
 pub use crate::machine::node::{Candidate, Learned, Now};
 use crate::machine::node::{Departed, Held, LogName, Node, list_bytes};
-use crate::machine::room::{AGENT_BYTES, Bounds, DESCRIPTION_COPIES, Rank, Source, WORD_BYTES};
+use crate::machine::rank::{AGENT_BYTES, Bounds, DESCRIPTION_COPIES, Rank, Source, WORD_BYTES};
 
 /// Why a placement is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,7 +84,7 @@ pub struct Catalogue {
     pub(crate) index: Index,
     /// Each key log once, by its last event, and how many agents have it.
     logs: BTreeMap<Digest, (Arc<KeyLog>, usize)>,
-    gone: Gone,
+    gone: DepartedNodes,
     pub(super) bounds: Bounds,
     /// Bytes of all that is kept of other nodes.
     pub(super) bytes: usize,
@@ -102,7 +102,7 @@ impl Catalogue {
             newest: BTreeMap::new(),
             index: Index::default(),
             logs: BTreeMap::new(),
-            gone: Gone::new(bounds.gone_bytes),
+            gone: DepartedNodes::new(bounds.gone_bytes),
             bounds,
             bytes: 0,
             count: 0,

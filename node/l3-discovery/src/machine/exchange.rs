@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use althing_protocol::PublicKey;
 
 use crate::machine::push_set::PushSet;
-use crate::machine::room::Source;
+use crate::machine::rank::Source;
 
 /// A subscription that its publisher ended is not asked for again within this.
 const RESUBSCRIBE_MS: u64 = 2_000;
@@ -396,7 +396,7 @@ mod tests {
         let mut exchange = Exchange::new(1);
         exchange.handle(0, connected(a, None));
         exchange.handle(0, Input::SubscribeRequested(a));
-        let near = Source { rank: crate::machine::room::Rank::Own, ..Source::stranger(b) };
+        let near = Source { rank: crate::machine::rank::Rank::Own, ..Source::stranger(b) };
         let nearer = Input::Connected { peer: b, source: near, dialled: None };
         assert_eq!(exchange.handle(0, nearer), [WakeSubscribers, PushToNew(b)]);
         assert!(!exchange.has_subscriber(a, 1));

@@ -7,7 +7,7 @@ use althing_protocol::object::{AgentLoad, Health, Hosted, Machine};
 use althing_protocol::{AgentId, Digest, KeyLog, VerifiedAgent};
 use althing_td::Description;
 
-use crate::machine::room::{EVENT_BYTES, HOSTED_BYTES, NODE_BYTES, RANKS, Rank, Source};
+use crate::machine::rank::{EVENT_BYTES, HOSTED_BYTES, NODE_BYTES, RANKS, Rank, Source};
 
 /// Times at which something is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

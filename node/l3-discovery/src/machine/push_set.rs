@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use althing_protocol::PublicKey;
 
-use crate::machine::room::{Holder, Source, richest};
+use crate::machine::rank::{Holder, Source, richest};
 
 /// Those who get it, who came first in front.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ mod tests {
     use althing_protocol::SecretKey;
 
     use super::*;
-    use crate::machine::room::Rank;
+    use crate::machine::rank::Rank;
 
     fn peers<const N: usize>() -> [PublicKey; N] {
         std::array::from_fn(|number| SecretKey::from_seed(&[u8::try_from(number).expect("few"); 32]).public())

@@ -12,7 +12,7 @@ use crate::error::FindError;
 use crate::machine::catalogue::{Candidate, Catalogue, Learned};
 use crate::machine::index::Numbers;
 use crate::machine::node::Node;
-pub use crate::machine::room::Relation;
+pub use crate::machine::rank::Relation;
 
 /// Results of one `find` at most.
 pub const RESULTS_MAX: usize = 1_000;
@@ -90,12 +90,12 @@ pub struct Explanation {
     pub order: &'static str,
     /// What was looked for beyond the nodes that are heard of.
     #[serde(skip)]
-    pub sought: Option<Sought>,
+    pub sought: Option<SearchReport>,
 }
 
 /// How a look-up in the table went.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sought {
+pub struct SearchReport {
     /// Requests of the look-up.
     pub requests: u32,
     /// Those that were answered.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use althing_communication::Provider;
 use althing_protocol::PublicKey;
 
-use crate::machine::query::Sought;
+use crate::machine::query::SearchReport;
 
 /// Limits of one search.
 #[derive(Debug, Clone, Copy)]
@@ -79,7 +79,7 @@ pub struct Search {
     /// Candidates whose answers are outstanding.
     outstanding: usize,
     deadline: Duration,
-    report: Sought,
+    report: SearchReport,
 }
 
 impl Search {
@@ -95,7 +95,7 @@ impl Search {
             asked: BTreeSet::new(),
             outstanding: 0,
             deadline: limits.lookup + limits.first_answer,
-            report: Sought::default(),
+            report: SearchReport::default(),
         };
         search.cap_deadline();
         search
@@ -149,7 +149,7 @@ impl Search {
 
     /// How the search went, at its end.
     #[must_use]
-    pub fn report(mut self, at: Duration) -> Sought {
+    pub fn report(mut self, at: Duration) -> SearchReport {
         if !self.looked_up {
             self.report.lookup = at;
         }

@@ -1,4 +1,4 @@
-//! What this node says of its agents in the table, and when it says it again. Decides; says nothing itself.
+//! Which records this node publishes in the DHT, and when it publishes them again. Decides; sends nothing itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +11,19 @@ use althing_td::Capability;
 
 use crate::machine::query::Query;
 
-/// Keys that one node says at most: 500 agents of eight.
+/// Keys that one node publishes at most: 500 agents of eight.
 const KEYS_MAX: usize = 4_096;
-/// Wait before a key that nobody took is said again; doubles up to the longest.
+/// Wait before a key that no node took is published again; doubles up to the longest.
 const RETRY_MIN_MS: u64 = 2_000;
 /// See [`RETRY_MIN_MS`].
 const RETRY_MAX_MS: u64 = 60_000;
-/// A network that has grown is told again, but not more often.
+/// When the network has doubled, keys are published again, but not more often than this.
 const GROWN_MS: u64 = 15_000;
-/// A network whose size has not changed for this long is told something. While it grows, what is told has to be told
-/// again, and all of those who join at the same time would tell all others.
+/// Publishing begins when the network's size has not changed for this long: while it grows, everything would have to be
+/// published again, by all who join at the same time.
 const SETTLED_MS: u64 = 2_000;
 
-/// What an agent is found under: itself, each capability and what the capability's name begins with, action, target.
+/// The keys of an agent: its id, each capability and what the capability's name begins with, action, target.
 #[must_use]
 pub fn keys(network: &str, agent: &AgentId, capabilities: &[Capability]) -> BTreeSet<RecordKey> {
     let mut keys = BTreeSet::from([RecordKey::agent(network, agent)]);
@@ -36,14 +36,14 @@ pub fn keys(network: &str, agent: &AgentId, capabilities: &[Capability]) -> BTre
     keys
 }
 
-/// What `query` is looked for under, and what is asked of those who are found there; nothing for free text, which no
-/// table has.
+/// The key under which `query` is looked up, and what the nodes found there are asked; nothing for free text, for which
+/// there are no keys.
 #[must_use]
-pub fn sought(network: &str, query: &Query) -> Option<(RecordKey, Inquiry)> {
+pub fn search_key(network: &str, query: &Query) -> Option<(RecordKey, Inquiry)> {
     let key = match (&query.capability, &query.action, &query.target) {
         (Some(id), _, _) => {
             let family = id.strip_suffix(".*").unwrap_or(id);
-            // Part of a word is under no key.
+            // There are no keys for parts of a word.
             if family.contains('*') {
                 return None;
             }
@@ -62,8 +62,7 @@ pub fn sought(network: &str, query: &Query) -> Option<(RecordKey, Inquiry)> {
     Some((key, inquiry))
 }
 
-/// How many nodes the network has, as far as can be told from those that are nearest to this one: they lie as close
-/// together as all do.
+/// The network's size, estimated from the nodes nearest to this one: they lie as close together as all do.
 #[must_use]
 pub fn network_size(local: PublicKey, nodes: &[PublicKey]) -> u64 {
     let place = position_of_node(local);
@@ -79,11 +78,11 @@ pub fn network_size(local: PublicKey, nodes: &[PublicKey]) -> u64 {
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct Publication {
     next_ms: u64,
     wait_ms: u64,
     busy: bool,
-    /// When it was said last, and how many nodes the network had then.
+    /// When it was published last, and how many nodes the network had then.
     last: Option<(u64, u64)>,
 }
 
@@ -104,21 +103,21 @@ impl Settling {
     }
 }
 
-/// Which keys are said, and when again.
+/// Which keys are published, and when.
 #[derive(Debug)]
-pub struct Announcing {
+pub struct PublishSchedule {
     again_ms: u64,
-    keys: BTreeMap<RecordKey, Said>,
+    keys: BTreeMap<RecordKey, Publication>,
 }
 
-impl Announcing {
-    /// Says nothing yet; what is said, each `again_ms`.
+impl PublishSchedule {
+    /// An empty schedule; a key is published again each `again_ms`.
     #[must_use]
-    pub fn new(again_ms: u64) -> Announcing {
-        Announcing { again_ms, keys: BTreeMap::new() }
+    pub fn new(again_ms: u64) -> PublishSchedule {
+        PublishSchedule { again_ms, keys: BTreeMap::new() }
     }
 
-    /// From now on these keys are said. Gives those that are not any more.
+    /// From now on these keys are published. Gives those that are not any more.
     pub fn set(&mut self, keys: &BTreeSet<RecordKey>) -> Vec<RecordKey> {
         let gone: Vec<RecordKey> = self.keys.keys().filter(|key| !keys.contains(key)).copied().collect();
         for key in &gone {
@@ -130,45 +129,48 @@ impl Announcing {
         gone
     }
 
-    /// Which keys are to be said now, to a network of `nodes`; each is then waited for until [`Announcing::said`]. Who is
-    /// nearest to a key in a small network is not in a large one: so a network that has doubled is told again.
+    /// Which keys are due, in a network of `nodes`; each then counts as under way until [`PublishSchedule::ended`]. The nodes nearest to
+    /// a key in a small network are not nearest in a large one: when it has doubled, keys are published again.
     pub fn due(&mut self, now_ms: u64, nodes: u64, most: usize) -> Vec<RecordKey> {
         if nodes == 0 {
             return Vec::new();
         }
-        let busy = self.keys.values().filter(|said| said.busy).count();
-        let grown = |said: &Said| {
-            said.last.is_some_and(|(at_ms, then)| nodes >= then.saturating_mul(2) && now_ms >= at_ms + GROWN_MS)
+        let busy = self.keys.values().filter(|publication| publication.busy).count();
+        let grown = |publication: &Publication| {
+            publication.last.is_some_and(|(at_ms, then)| nodes >= then.saturating_mul(2) && now_ms >= at_ms + GROWN_MS)
         };
-        let due = self.keys.iter_mut().filter(|(_, said)| !said.busy && (said.next_ms <= now_ms || grown(said)));
-        let due = due.take(most.saturating_sub(busy)).map(|(key, said)| {
-            said.busy = true;
+        let due = self
+            .keys
+            .iter_mut()
+            .filter(|(_, publication)| !publication.busy && (publication.next_ms <= now_ms || grown(publication)));
+        let due = due.take(most.saturating_sub(busy)).map(|(key, publication)| {
+            publication.busy = true;
             *key
         });
         due.collect()
     }
 
-    /// How saying a key ended.
-    pub fn said(&mut self, key: RecordKey, heard: bool, now_ms: u64, nodes: u64) {
-        let Some(said) = self.keys.get_mut(&key) else { return };
-        said.busy = false;
-        if heard {
-            said.last = Some((now_ms, nodes));
-            said.wait_ms = 0;
-            said.next_ms = now_ms + self.again_ms;
+    /// A publication ended; `taken` when at least one node took it.
+    pub fn ended(&mut self, key: RecordKey, taken: bool, now_ms: u64, nodes: u64) {
+        let Some(publication) = self.keys.get_mut(&key) else { return };
+        publication.busy = false;
+        if taken {
+            publication.last = Some((now_ms, nodes));
+            publication.wait_ms = 0;
+            publication.next_ms = now_ms + self.again_ms;
         } else {
-            said.wait_ms = (said.wait_ms * 2).clamp(RETRY_MIN_MS, RETRY_MAX_MS);
-            said.next_ms = now_ms + said.wait_ms;
+            publication.wait_ms = (publication.wait_ms * 2).clamp(RETRY_MIN_MS, RETRY_MAX_MS);
+            publication.next_ms = now_ms + publication.wait_ms;
         }
     }
 
-    /// Keys that are said.
+    /// Keys that are published.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// True when nothing is said.
+    /// True when nothing is published.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
@@ -185,17 +187,17 @@ mod tests {
 
     #[test]
     fn what_is_said_is_said_again_in_time_and_to_those_who_came_later() {
-        let mut announcing = Announcing::new(60_000);
-        assert!(announcing.set(&BTreeSet::from([key("a")])).is_empty());
-        assert!(announcing.due(0, 0, 4).is_empty(), "there is nobody to tell");
-        assert_eq!(announcing.due(0, 1, 4), [key("a")]);
-        assert!(announcing.due(0, 1, 4).is_empty(), "it is being said");
-        announcing.said(key("a"), true, 10, 1);
-        assert!(announcing.due(15_000, 2, 4).is_empty(), "not at once");
-        assert_eq!(announcing.due(15_010, 2, 4), [key("a")], "the network has doubled");
-        announcing.said(key("a"), true, 15_020, 50);
-        assert!(announcing.due(50_000, 99, 4).is_empty(), "most of the k nearest are still those");
-        assert_eq!(announcing.due(75_020, 50, 4), [key("a")]);
+        let mut schedule = PublishSchedule::new(60_000);
+        assert!(schedule.set(&BTreeSet::from([key("a")])).is_empty());
+        assert!(schedule.due(0, 0, 4).is_empty(), "there is nobody to tell");
+        assert_eq!(schedule.due(0, 1, 4), [key("a")]);
+        assert!(schedule.due(0, 1, 4).is_empty(), "it is being published");
+        schedule.ended(key("a"), true, 10, 1);
+        assert!(schedule.due(15_000, 2, 4).is_empty(), "not at once");
+        assert_eq!(schedule.due(15_010, 2, 4), [key("a")], "the network has doubled");
+        schedule.ended(key("a"), true, 15_020, 50);
+        assert!(schedule.due(50_000, 99, 4).is_empty(), "most of the k nearest are still those");
+        assert_eq!(schedule.due(75_020, 50, 4), [key("a")]);
     }
 
     #[test]
@@ -217,18 +219,18 @@ mod tests {
 
     #[test]
     fn what_nobody_took_is_said_ever_later_and_what_is_gone_not_at_all() {
-        let mut announcing = Announcing::new(60_000);
-        announcing.set(&BTreeSet::from([key("a")]));
+        let mut schedule = PublishSchedule::new(60_000);
+        schedule.set(&BTreeSet::from([key("a")]));
         let mut now_ms = 0;
         for wait_ms in [2_000, 4_000, 8_000] {
-            assert_eq!(announcing.due(now_ms, 1, 4), [key("a")]);
-            announcing.said(key("a"), false, now_ms, 1);
-            assert!(announcing.due(now_ms + wait_ms - 1, 1, 4).is_empty());
+            assert_eq!(schedule.due(now_ms, 1, 4), [key("a")]);
+            schedule.ended(key("a"), false, now_ms, 1);
+            assert!(schedule.due(now_ms + wait_ms - 1, 1, 4).is_empty());
             now_ms += wait_ms;
         }
-        assert_eq!(announcing.set(&BTreeSet::from([key("b")])), [key("a")]);
-        announcing.said(key("a"), true, now_ms, 1);
-        assert_eq!(announcing.due(now_ms, 1, 4), [key("b")]);
+        assert_eq!(schedule.set(&BTreeSet::from([key("b")])), [key("a")]);
+        schedule.ended(key("a"), true, now_ms, 1);
+        assert_eq!(schedule.due(now_ms, 1, 4), [key("b")]);
     }
 
     #[test]
@@ -247,13 +249,13 @@ mod tests {
 
     #[test]
     fn no_more_are_said_at_a_time_than_asked_for() {
-        let mut announcing = Announcing::new(60_000);
-        announcing.set(&(0..10).map(|number| key(&number.to_string())).collect());
-        let first = announcing.due(0, 1, 4);
+        let mut schedule = PublishSchedule::new(60_000);
+        schedule.set(&(0..10).map(|number| key(&number.to_string())).collect());
+        let first = schedule.due(0, 1, 4);
         assert_eq!(first.len(), 4);
-        assert!(announcing.due(0, 1, 4).is_empty());
-        announcing.said(first[0], true, 0, 1);
-        assert_eq!(announcing.due(0, 1, 4).len(), 1);
+        assert!(schedule.due(0, 1, 4).is_empty());
+        schedule.ended(first[0], true, 0, 1);
+        assert_eq!(schedule.due(0, 1, 4).len(), 1);
     }
 
     #[test]
@@ -263,10 +265,10 @@ mod tests {
         let keys = keys("net", &id, &[capability]);
         for wanted in ["billing.view.eu", "billing.view.*", "billing.*"] {
             let query = Query { capability: Some(wanted.to_owned()), ..Query::default() };
-            let (key, _) = sought("net", &query).expect("a key");
+            let (key, _) = search_key("net", &query).expect("a key");
             assert!(keys.contains(&key), "{wanted}");
         }
         let query = Query { text: Some("bills".to_owned()), ..Query::default() };
-        assert_eq!(sought("net", &query), None);
+        assert_eq!(search_key("net", &query), None);
     }
 }

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use althing_protocol::{PublicKey, VerifiedAgent};
 
 use super::node::Departed;
-use super::room::Rank;
+use super::rank::Rank;
 
 /// Agents of nodes that are gone.
-pub(super) struct Gone {
+pub(super) struct DepartedNodes {
     nodes: BTreeMap<PublicKey, Kept>,
     /// How many were kept so far.
     count: u64,
@@ -26,10 +26,10 @@ struct Kept {
     bytes: usize,
 }
 
-impl Gone {
+impl DepartedNodes {
     /// Nothing, and at most so many bytes of it: of more, those of the farthest that are gone longest are dropped.
-    pub fn new(bytes_max: usize) -> Gone {
-        Gone { nodes: BTreeMap::new(), count: 0, bytes: 0, bytes_max }
+    pub fn new(bytes_max: usize) -> DepartedNodes {
+        DepartedNodes { nodes: BTreeMap::new(), count: 0, bytes: 0, bytes_max }
     }
 
     /// A node went silent.

@@ -6,7 +6,7 @@ use althing_protocol::PublicKey;
 
 use crate::machine::catalogue::{AdmitRefused, Catalogue, Learned, PlacementRefused};
 use crate::machine::node::Node;
-use crate::machine::room::{Holder, Rank, Source, richest};
+use crate::machine::rank::{Holder, Rank, Source, richest};
 
 impl Catalogue {
     /// Room for a node, and for what it says that it hosts, which takes `bytes`.

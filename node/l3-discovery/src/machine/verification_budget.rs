@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::machine::room::Holder;
+use crate::machine::rank::Holder;
 
 /// Signatures that are verified each second for those of one origin: about 1.6 % of a core.
 const PER_SECOND: u64 = 200;
@@ -24,12 +24,12 @@ pub fn cost(events: usize, bytes: usize) -> u64 {
 
 /// What was verified for each origin.
 #[derive(Debug, Default)]
-pub struct Allowance {
-    /// When it will have its whole allowance again, microseconds.
+pub struct VerificationBudget {
+    /// When it will have its whole verification_budget again, microseconds.
     settled_us: BTreeMap<Holder, u64>,
 }
 
-impl Allowance {
+impl VerificationBudget {
     /// May something of that origin be verified now?
     #[must_use]
     pub fn has(&self, holder: Holder, now_ms: u64) -> bool {
@@ -71,10 +71,10 @@ mod tests {
         /// However it comes: never more than the rate, what may come at once, and the last that was begun with something left.
         #[test]
         fn an_origin_has_its_rate_and_no_more(shown in proptest::collection::vec((0u64..5_000, 1u64..400), 1..300)) {
-            let (mut allowance, mut now_ms, mut verified) = (Allowance::default(), 0, 0);
+            let (mut verification_budget, mut now_ms, mut verified) = (VerificationBudget::default(), 0, 0);
             for (gap_ms, cost) in shown {
                 now_ms += gap_ms;
-                if allowance.take(holder(1), cost, now_ms) {
+                if verification_budget.take(holder(1), cost, now_ms) {
                     verified += cost;
                 }
                 prop_assert!(verified <= AT_ONCE + now_ms * PER_SECOND / 1_000 + 400, "{verified} at {now_ms}");
@@ -84,21 +84,21 @@ mod tests {
 
     #[test]
     fn who_shows_too_much_waits_and_others_do_not() {
-        let mut allowance = Allowance::default();
-        let taken = (0..1_000).take_while(|_| allowance.take(holder(1), cost(208, 50_000), 0)).count();
+        let mut verification_budget = VerificationBudget::default();
+        let taken = (0..1_000).take_while(|_| verification_budget.take(holder(1), cost(208, 50_000), 0)).count();
         assert_eq!(taken, 20, "4,000 of 210 each, and the one that began before they were used up");
-        assert!(allowance.take(holder(2), 1, 0));
-        assert!(!allowance.has(holder(1), 900) && allowance.has(holder(1), 1_100));
+        assert!(verification_budget.take(holder(2), 1, 0));
+        assert!(!verification_budget.has(holder(1), 900) && verification_budget.has(holder(1), 1_100));
         assert_eq!((cost(1, 0), cost(1, 1 << 20)), (3, 2_048), "a long description costs too");
     }
 
     #[test]
     fn origins_that_are_counted_are_bounded_and_forgotten() {
-        let mut allowance = Allowance::default();
+        let mut verification_budget = VerificationBudget::default();
         let all = u32::try_from(HOLDERS_MAX).expect("few");
-        assert!((0..all).all(|number| allowance.take(holder(number), 10, 0)));
-        assert!(!allowance.take(holder(all), 10, 0), "no more of them");
-        assert!(allowance.take(holder(0), 10, 0), "those that are counted go on");
-        assert!(allowance.take(holder(all), 10, 60_000) && allowance.settled_us.len() == 1);
+        assert!((0..all).all(|number| verification_budget.take(holder(number), 10, 0)));
+        assert!(!verification_budget.take(holder(all), 10, 0), "no more of them");
+        assert!(verification_budget.take(holder(0), 10, 0), "those that are counted go on");
+        assert!(verification_budget.take(holder(all), 10, 60_000) && verification_budget.settled_us.len() == 1);
     }
 }
