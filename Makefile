@@ -9,15 +9,16 @@ SHELL := /bin/bash
 ALTHING_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/althing
 # Outside the checkout, so that every checkout and run shares one build.
 export CARGO_TARGET_DIR ?= $(ALTHING_CACHE)/target
-CARGO := eval "$$(scripts/rocksdb.sh)"; cargo
+CARGO := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; cargo
 
 .PHONY: demo test soak bench install audit lint fmt setup fuzz
 
 setup:
 	@scripts/setup.sh
 
+# Only the program, with the features that the whole workspace gives its libraries: `make test` compiles none of them again.
 demo: setup
-	@$(CARGO) build --workspace
+	@$(CARGO) build --workspace --bin althing
 	@"$(CARGO_TARGET_DIR)/debug/althing" demo $(DEMO)
 
 # The programs first: end-to-end tests run them as processes.
