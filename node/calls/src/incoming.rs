@@ -1,4 +1,4 @@
-//! The incoming path of a call (design: "in"): L2 has verified it; the caller check follows, then the agent's turn.
+//! The incoming path of a call: L2 has verified it; the caller check follows, then the agent's turn.
 
 use althing_communication::{Answer, Caller, Inbound, Priority, Request};
 use futures::future::BoxFuture;

@@ -1,11 +1,11 @@
-//! The outgoing path of a call (design: "out"): a face hands over a request with its principal; L3 resolves the agent to
+//! The outgoing path of a call: a face hands over a request with its principal; L3 resolves the agent to
 //! nodes; L2 sends one signed frame, unless the agent is hosted here.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
-use althing_discovery::{Among, Discovery, FindError, Relation};
+use althing_discovery::{Among, Discovery, FindError, TrustRelation};
 use althing_execution::agent::OwnCard;
 use althing_protocol::{AgentId, PublicKey, PublisherId};
 use althing_store::Store;
@@ -73,7 +73,7 @@ impl Calls {
         let relation = |publisher| self.shared.hosting.relation(publisher);
         let discovery = &self.shared.discovery;
         let resolved = discovery.resolve(text, among, relation);
-        let near = |id: &AgentId| relation(id.publisher()) != Relation::Stranger;
+        let near = |id: &AgentId| relation(id.publisher()) != TrustRelation::Stranger;
         let settled = text.starts_with("urn:")
             || matches!(&resolved, Err(FindError::Ambiguous { .. }))
             || resolved.as_ref().is_ok_and(near);
@@ -107,7 +107,7 @@ impl Calls {
         AgentId::new(self.shared.me.owner?, name).ok()
     }
 
-    pub(crate) fn relation(&self, publisher: PublisherId) -> Relation {
+    pub(crate) fn relation(&self, publisher: PublisherId) -> TrustRelation {
         self.shared.hosting.relation(publisher)
     }
 
@@ -155,12 +155,12 @@ impl Calls {
         if operation == Operation::ListTasks && hosts.len() > 1 {
             return self.list(&call, hosts).await;
         }
-        if hosts.first() == Some(&shared.me.node) {
-            let CallRequest { request, metadata, .. } = call.request;
-            return shared.hosting.handle(&shared.me, &call.agent, request, &metadata).await;
-        }
         let mut failed = None;
         for node in hosts {
+            if node == shared.me.node {
+                let CallRequest { request, metadata, .. } = call.request;
+                return shared.hosting.handle(&shared.me, &call.agent, request, &metadata).await;
+            }
             match self.send(node, &call).await {
                 // Nothing was sent: another host can be tried.
                 Err(SendError::Call(error @ CallError::Unreachable { .. })) => failed = Some(error),
@@ -208,11 +208,12 @@ impl Calls {
     /// The nodes to call: the node of the task if the operation names one, or else every node that hosts the agent.
     async fn hosts(&self, call: &Call) -> Vec<PublicKey> {
         let shared = &self.shared;
-        // This node's own tasks come first: other nodes cannot claim them.
-        if let Some(id) = call.request.request.params.task_id().filter(|id| !shared.hosting.has_task(&call.agent, id))
-            && let Some(node) = shared.remote.node(&call.agent, id)
-        {
-            return vec![node];
+        if let Some(id) = call.request.request.params.task_id() {
+            // This node's own tasks come first: other nodes cannot claim them.
+            let here = shared.hosting.has_task(&call.agent, id).then_some(shared.me.node);
+            if let Some(node) = here.or_else(|| shared.remote.node(&call.agent, id)) {
+                return vec![node];
+            }
         }
         shared.discovery.search_hosts(&call.agent).await
     }

@@ -433,6 +433,26 @@ async fn newer_descriptions_win() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_nodes_own_tasks_are_asked_for_there_although_another_has_a_newer_version() {
+    let net = calm();
+    let a = Node::start(&net, 1, OWNER, &[], store()).await;
+    let id = a.host(&actor()).await;
+    let task = a.send(&id, "ask").await;
+    let b = Node::start(&net, 2, OWNER, &[], store()).await;
+    b.host(&actor()).await;
+    b.publish(&file("actor", "sings", "acting.sing", "sing", "songs"), NOW_MS * 2);
+    a.connect(&b).await;
+    until("the other is preferred", || a.discovery.hosts(&id) == [b.id(), a.id()]).await;
+    let got = a.one(&id, Operation::GetTask, json!({ "id": task["id"] })).await.expect("it is here");
+    assert_eq!(got["id"], task["id"]);
+    // Where the preferred one cannot be reached, the agent here is called.
+    net.cut(a.id(), b.id());
+    a.communication.network().disconnect(b.id());
+    assert_eq!(a.discovery.hosts(&id), [b.id(), a.id()], "its placement is still believed");
+    assert_eq!(state(&a.send(&id, "hello").await), "TASK_STATE_COMPLETED");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cut_link_is_dialled_again_and_its_node_found_within_5_seconds() {
     let net = calm();
     let (a, b, id) = pair(&net).await;
@@ -700,6 +720,21 @@ async fn crowd(net: &SimNet, count: u8) -> (Vec<Node>, AgentId) {
     // Five keys (itself, two for its capability, action, target), on twenty nodes each.
     until("the table is told", || told() >= 100).await;
     (nodes, id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn evidence_of_a_publisher_whose_keys_are_revoked_is_refused_when_it_comes() {
+    // The node that hosts the agent has not heard of the revocation; whoever reads its evidence has.
+    let net = calm();
+    let here = Node::start(&net, 1, OWNER, &[], store()).await;
+    let there = Node::start(&net, 2, STRANGER, &[], store()).await;
+    let id = there.host_for_anyone(&actor()).await;
+    let revoked = there.owner.revocation(NOW_MS);
+    here.communication.keys().watch([there.owner.id()]);
+    here.communication.keys().learn(revoked).expect("a good log");
+    here.connect(&there).await;
+    until("its evidence is refused", || here.discovery.status().refused > 0 || nodes_of(&here, &id) > 0).await;
+    assert_eq!((here.discovery.status().refused, nodes_of(&here, &id)), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
