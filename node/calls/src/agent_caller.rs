@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
 use althing_communication::Priority;
-use althing_discovery::{Among, Relation};
+use althing_discovery::{Among, TrustRelation};
 use althing_execution::agents::{AgentCalls, AgentReply, Question};
 use althing_protocol::AgentId;
 use futures::StreamExt as _;
@@ -43,11 +43,11 @@ impl AgentCaller {
 impl AgentCalls for AgentCaller {
     fn known(&self, max: usize) -> Vec<String> {
         let Some(calls) = self.calls() else { return Vec::new() };
-        let mut known: Vec<(Relation, String)> = Vec::new();
+        let mut known: Vec<(TrustRelation, String)> = Vec::new();
         for agent in calls.known(KNOWN_MAX) {
             let relation = calls.relation(agent.agent.publisher());
             // Agents do not call agents of untrusted publishers.
-            if relation != Relation::Stranger && !known.iter().any(|(_, name)| name == agent.agent.name()) {
+            if relation != TrustRelation::Stranger && !known.iter().any(|(_, name)| name == agent.agent.name()) {
                 known.push((relation, agent.agent.name().to_owned()));
             }
         }
@@ -65,7 +65,7 @@ impl AgentCalls for AgentCaller {
 
 async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     let to = calls.resolve(&question.to, Among::Near).await.map_err(|error| error.message)?;
-    if calls.relation(to.publisher()) == Relation::Stranger {
+    if calls.relation(to.publisher()) == TrustRelation::Stranger {
         let publisher = to.publisher();
         return Err(format!(
             "{:?} is a stranger's, whom agents here do not ask: `althing trust {publisher}` changes that, and lets them call \

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2a::{SendMessageResponse, StreamResponse, Task, TaskState};
 use althing_communication::{Caller, Entropy, Priority, Trust, WallClock};
-use althing_discovery::Relation;
+use althing_discovery::TrustRelation;
 use althing_execution::agent::{OwnCard, Parameters};
 use althing_execution::{AgentError, Host};
 use althing_protocol::{AgentId, CallerId, PublisherId};
@@ -86,7 +86,7 @@ impl Hosting {
     }
 
     /// How far this node trusts a publisher.
-    pub(crate) fn relation(&self, publisher: PublisherId) -> Relation {
+    pub(crate) fn relation(&self, publisher: PublisherId) -> TrustRelation {
         relation::of_publisher(&self.shared.trust.borrow(), publisher)
     }
 

@@ -8,7 +8,7 @@ use althing_calls::machine::relation;
 use althing_calls::{AgentCaller, CALL, Calls, Hosting, Incoming, RESERVE, ReservationService};
 use althing_communication::{Caller, CallerRule, Communication, Entropy, Inbound, Network, Trust, WallClock};
 use althing_discovery::lan::{Lan, Sighting};
-use althing_discovery::{Discovery, DiscoveryConfig, NodeStatus, Relation, Relations};
+use althing_discovery::{Discovery, DiscoveryConfig, NodeLoad, Relations, TrustRelation};
 use althing_execution::Host;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::Memories;
@@ -205,9 +205,9 @@ fn relations(communication: &Communication, trust: watch::Receiver<Trust>) -> Re
         let (caller, trust) = (Caller { node: peer, owner: owners.owner(peer) }, trusting.borrow());
         let allows = |rule| trust.check(&rule, &caller).is_ok();
         match (allows(CallerRule::Own), allows(CallerRule::Trusted)) {
-            (true, _) => Relation::Own,
-            (false, true) => Relation::Trusted,
-            (false, false) => Relation::Stranger,
+            (true, _) => TrustRelation::Own,
+            (false, true) => TrustRelation::Trusted,
+            (false, false) => TrustRelation::Stranger,
         }
     };
     let of_publisher = move |agent: &AgentId| relation::of_publisher(&trust.borrow(), agent.publisher());
@@ -219,7 +219,7 @@ fn facts(
     host: &Arc<Host>,
     kernel: Option<&Arc<Kernel>>,
     busy_permille: Arc<AtomicU16>,
-) -> impl Fn() -> NodeStatus + Send + Sync + use<> {
+) -> impl Fn() -> NodeLoad + Send + Sync + use<> {
     let (host, kernel, memory_mib) = (host.clone(), kernel.cloned(), memory_mib());
     let machine = move |kernel: &Kernel| {
         let promised =
@@ -236,7 +236,7 @@ fn facts(
         let all: u64 = turns.values().map(|(_, turns)| turns).sum();
         let load = |(latency, turns)| AgentLoad { latency, turns: u32::try_from(turns).unwrap_or(u32::MAX) };
         let permille = u16::try_from(all.min(TASKS_FULL) * 1_000 / TASKS_FULL).unwrap_or(1_000);
-        NodeStatus {
+        NodeLoad {
             loads: turns.into_iter().map(|(name, now)| (name, load(now))).collect(),
             load_permille: permille.max(busy_permille.load(Ordering::Relaxed)),
             machine: kernel.as_deref().and_then(machine),

@@ -131,8 +131,8 @@ fn identity(status: &NodeStatus, findings: &mut Vec<Finding>) {
         "withdrawn" => findings.push(wrong(
             "L2",
             "the owner has taken back what it let this node do (`althing key revoke --node`): peers refuse its agents and do not trust it",
-            "if it was a mistake, give the node a new key: move node.key in its data \
-             directory away",
+            "this ends by itself a day after the revocation; if it was a mistake, give the node a new key: move node.key in \
+             its data directory away",
         )),
         "revoked" => findings.push(wrong(
             "L2",

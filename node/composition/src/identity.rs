@@ -65,8 +65,8 @@ impl Identity {
     }
 
     /// Signs a fresh membership and shows it to peers from now on; false where the owner has withdrawn it.
-    pub(crate) fn renew_membership(&self, now_ms: u64) -> Result<bool, NodeError> {
-        let membership = publish::membership(&self.owner(), self.key.public(), &self.network, now_ms)?;
+    pub(crate) fn renew_membership(&self, owner: &Owner, now_ms: u64) -> Result<bool, NodeError> {
+        let membership = publish::membership(owner, self.key.public(), &self.network, now_ms)?;
         let is_member = membership.is_some();
         self.membership.send_replace(membership);
         Ok(is_member)

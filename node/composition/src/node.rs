@@ -180,10 +180,11 @@ impl Node {
 
     /// Renews the membership, and the grants of the agents that run.
     fn renew(&self, now_ms: u64) -> Result<(), NodeError> {
-        if self.owner().log.revoked() {
+        let owner = self.owner();
+        if owner.log.revoked() {
             return Ok(());
         }
-        if !self.identity.renew_membership(now_ms)? {
+        if !self.identity.renew_membership(&owner, now_ms)? {
             tracing::error!(reason = %NodeError::NodeWithdrawn, "nothing is signed for this node");
             return Ok(());
         }

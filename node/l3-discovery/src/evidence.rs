@@ -33,9 +33,20 @@ fn invalid(reason: impl std::fmt::Display) -> EvidenceError {
     EvidenceError::Invalid(reason.to_string())
 }
 
+/// The part of an inquiry that capabilities must match.
+fn query(inquiry: &Inquiry) -> Query {
+    Query {
+        capability: inquiry.capability.clone(),
+        action: inquiry.action.clone(),
+        target: inquiry.target.clone(),
+        ..Query::default()
+    }
+}
+
 impl Shared {
-    /// Takes a node's answer to an inquiry into the catalogue; gives how many agents it proved.
-    pub(crate) fn accept_testimony(&self, node: PublicKey, answer: &[u8]) -> Result<usize, String> {
+    /// Takes a node's answer to an inquiry into the catalogue; gives how many agents it proved that match the inquiry. Others
+    /// do not count: whoever shows them would end a search that has found nothing.
+    pub(crate) fn accept_testimony(&self, node: PublicKey, inquiry: &Inquiry, answer: &[u8]) -> Result<usize, String> {
         let testimony = Testimony::decode(answer).map_err(|error| error.to_string())?;
         let placement = object::open::<Placement>(&testimony.placement, &self.config.network, "");
         let placement = placement.map_err(|error| error.to_string())?;
@@ -50,16 +61,21 @@ impl Shared {
             Ok(_) | Err(PlacementRefused::Stale { .. }) => {}
             Err(error) => return Err(error.to_string()),
         }
-        let mut accepted = 0;
+        let query = query(inquiry);
+        let matches = |candidate: &Candidate| {
+            inquiry.agent.as_ref().is_none_or(|wanted| *wanted == candidate.verified.agent)
+                && query.matches(candidate.description.capabilities())
+        };
+        let mut matching = 0;
         for evidence in &testimony.evidence {
             match self.accept_evidence(node, None, evidence) {
-                Ok(()) => accepted += 1,
+                Ok(candidate) => matching += usize::from(matches(&candidate)),
                 // The rest is fetched once the node's origin has budget again.
                 Err(EvidenceError::OverBudget) => break,
                 Err(EvidenceError::Invalid(reason)) => return Err(reason),
             }
         }
-        Ok(accepted)
+        Ok(matching)
     }
 
     /// Verifies the evidence for an agent of `node`, which is `expected` where one was asked for, and takes it into the
@@ -72,7 +88,7 @@ impl Shared {
         node: PublicKey,
         expected: Option<&AgentId>,
         bytes: &[u8],
-    ) -> Result<(), EvidenceError> {
+    ) -> Result<Candidate, EvidenceError> {
         let evidence = Evidence::decode(bytes).map_err(invalid)?;
         self.pay(node, verification_budget::cost(evidence.key_log.len(), bytes.len()))?;
         let agent = match expected {
@@ -89,7 +105,8 @@ impl Shared {
         }
         let candidate = Candidate { verified: Arc::new(verified), description: Arc::new(description) };
         let publisher = self.publisher_rank(&agent);
-        self.lock().catalogue.admit(candidate, publisher).map_err(invalid)
+        self.lock().catalogue.admit(candidate.clone(), publisher).map_err(invalid)?;
+        Ok(candidate)
     }
 
     /// Is an agent valid by all key events that are known here, those of its own key log included?
@@ -122,12 +139,7 @@ impl Shared {
     /// Answers an inquiry with the placement and the evidence that `caller` may see.
     pub(crate) fn testify(&self, caller: PublicKey, body: &[u8]) -> Result<Vec<u8>, String> {
         let inquiry = Inquiry::decode(body).map_err(|error| error.to_string())?;
-        let query = Query {
-            capability: inquiry.capability,
-            action: inquiry.action,
-            target: inquiry.target,
-            ..Query::default()
-        };
+        let query = query(&inquiry);
         let trusted = self.trusts(caller);
         let (placement, matching) = {
             let mut state = self.lock();

@@ -63,10 +63,16 @@ impl PlacementExchange {
 
     /// A peer's placement is in the catalogue: its next ones are subscribed to.
     pub fn on_placement_taken(&self, node: PublicKey) {
-        // Who is not believed, or has just said goodbye, is not asked either.
-        if self.0.lock().catalogue.node(node).is_some() {
-            self.apply(ExchangeInput::PlacementTaken(node));
-        }
+        let now_ms = self.0.now().monotonic_ms;
+        let effects = {
+            let mut state = self.0.lock();
+            // Whose placement was not accepted, or who has just said goodbye, is not asked either.
+            if state.catalogue.node(node).is_none() {
+                return;
+            }
+            state.exchange.handle(now_ms, ExchangeInput::PlacementTaken(node))
+        };
+        self.run_effects(effects);
     }
 
     /// A peer asks for a subscription.

@@ -125,7 +125,8 @@ impl Intake {
         let answer = timeout(shared.config.fetch_timeout, asking).await;
         let answer = answer.map_err(|_| FetchError::Call("no answer in time".to_owned()))?;
         let answer = answer.map_err(|error| FetchError::Call(error.to_string()))?;
-        shared.accept_evidence(node, Some(&hosted.agent), &answer).map_err(|error| match error {
+        let accepted = shared.accept_evidence(node, Some(&hosted.agent), &answer);
+        accepted.map(drop).map_err(|error| match error {
             EvidenceError::OverBudget => FetchError::OverBudget,
             EvidenceError::Invalid(reason) => FetchError::Invalid(reason),
         })

@@ -32,12 +32,11 @@ pub use althing_fetch::Net;
 pub use config::DiscoveryConfig;
 pub use error::FindError;
 pub use machine::catalogue::{Candidate, Learned};
-pub use machine::query::{Among, Explanation, Found, Query, Relation, SearchReport};
+pub use machine::query::{Among, Explanation, Found, Query, SearchReport, TrustRelation};
 pub use machine::rank::Bounds;
 pub use machine::things::Thing;
-pub use relations::Relations;
 pub use service::{Discovery, Status, Troubles};
-pub use state::{LocalAgent, NodeStatus};
+pub use state::{LocalAgent, NodeLoad, Relations};
 
 /// Stream protocol on which placements are pushed.
 pub const PLACEMENTS: &str = "/althing/placements/1";

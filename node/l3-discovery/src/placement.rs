@@ -6,20 +6,10 @@ use althing_td::Exposure;
 
 use crate::machine::catalogue::{Candidate, Learned};
 use crate::machine::rank::{Holder, Rank, Source};
-use crate::state::{Shared, State};
+use crate::state::{PublishedPlacement, Shared, State};
 
 /// From this load on a node says that it would rather not have more: who asks it waits for others.
 const BUSY_PERMILLE: u16 = 800;
-
-/// The placement that some peers get, as it was signed last.
-#[derive(Default)]
-pub(crate) struct PublishedPlacement {
-    /// Its content, without sequence and time.
-    content: Option<Placement>,
-    /// Rises whenever the content changes.
-    pub version: u64,
-    pub bytes: Vec<u8>,
-}
 
 impl Shared {
     /// A new placement of this node with what `sees` lets through.

@@ -5,43 +5,21 @@ use std::net::IpAddr;
 use althing_communication::Origin;
 use althing_protocol::{AgentId, PublicKey};
 
-use crate::machine::query::Relation;
+use crate::machine::query::TrustRelation;
 use crate::machine::rank::{Holder, Rank, Source};
 use crate::state::Shared;
-
-/// How near others are to this node's owner. Asked again and again: trust changes.
-pub struct Relations {
-    of_node: Box<dyn Fn(PublicKey) -> Relation + Send + Sync>,
-    of_publisher: Box<dyn Fn(&AgentId) -> Relation + Send + Sync>,
-}
-
-impl Relations {
-    /// `of_node` says how near a peer is, `of_publisher` how near the publisher of an agent is.
-    pub fn new(
-        of_node: impl Fn(PublicKey) -> Relation + Send + Sync + 'static,
-        of_publisher: impl Fn(&AgentId) -> Relation + Send + Sync + 'static,
-    ) -> Relations {
-        Relations { of_node: Box::new(of_node), of_publisher: Box::new(of_publisher) }
-    }
-
-    /// All are strangers.
-    #[must_use]
-    pub fn none() -> Relations {
-        Relations::new(|_| Relation::Stranger, |_| Relation::Stranger)
-    }
-}
 
 impl Shared {
     /// May a peer see agents whose exposure is `trusted`?
     pub(crate) fn trusts(&self, peer: PublicKey) -> bool {
-        (self.relations.of_node)(peer) != Relation::Stranger
+        (self.relations.of_node)(peer) != TrustRelation::Stranger
     }
 
     /// How near a node is, as far as room goes.
     pub(crate) fn rank(&self, node: PublicKey) -> Rank {
         let relation = (self.relations.of_node)(node);
         let now_ms = self.now().monotonic_ms;
-        Rank::of(relation, relation == Relation::Stranger && self.lock().in_use.contains(node, now_ms))
+        Rank::of(relation, relation == TrustRelation::Stranger && self.lock().in_use.contains(node, now_ms))
     }
 
     /// How near the publisher of an agent is.

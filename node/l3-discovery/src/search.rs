@@ -189,7 +189,7 @@ impl Searcher<'_> {
                 return CandidateAnswer::Silent;
             }
         };
-        match self.0.accept_testimony(node, &answer) {
+        match self.0.accept_testimony(node, inquiry, &answer) {
             Ok(agents) => CandidateAnswer::Has(agents),
             Err(reason) => {
                 self.0.lock().refused += 1;

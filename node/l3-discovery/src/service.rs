@@ -16,12 +16,11 @@ use crate::exchange::PlacementExchange;
 use crate::lan::Sighting;
 use crate::machine::catalogue::Candidate;
 use crate::machine::dialling::{Dialling, Times};
-use crate::machine::query::{Among, Explanation, Found, Query, Relation};
+use crate::machine::query::{Among, Explanation, Found, Query, TrustRelation};
 use crate::machine::things::Thing;
-use crate::relations::Relations;
 use crate::search::Searcher;
 use crate::serve::Server;
-use crate::state::{LocalAgent, NodeStatus, Shared, State};
+use crate::state::{LocalAgent, NodeLoad, Relations, Shared, State};
 use crate::things::{Hint, ThingReader};
 use crate::{DESCRIBE, Net, PLACEMENTS, dialler, key_changes, publisher};
 
@@ -71,7 +70,7 @@ impl Discovery {
         config: DiscoveryConfig,
         clock: WallClock,
         relations: Relations,
-        facts: impl Fn() -> NodeStatus + Send + Sync + 'static,
+        facts: impl Fn() -> NodeLoad + Send + Sync + 'static,
         sightings: Option<mpsc::Receiver<Sighting>>,
     ) -> Result<Discovery, althing_communication::AcceptError> {
         let mut dialling = Dialling::new(key.public(), times(&config));
@@ -158,7 +157,7 @@ impl Discovery {
         &self,
         text: &str,
         among: Among,
-        relation: impl Fn(PublisherId) -> Relation,
+        relation: impl Fn(PublisherId) -> TrustRelation,
     ) -> Result<AgentId, FindError> {
         match text.parse::<AgentId>() {
             Ok(id) => Ok(id),
@@ -278,7 +277,8 @@ impl Discovery {
     /// A Thing of that identifier or title, where no agent has that name.
     #[must_use]
     pub fn no_agent_but_thing(&self, name: &str) -> Option<Thing> {
-        let unknown = matches!(self.resolve(name, Among::Anyone, |_| Relation::Stranger), Err(FindError::Unknown(_)));
+        let unknown =
+            matches!(self.resolve(name, Among::Anyone, |_| TrustRelation::Stranger), Err(FindError::Unknown(_)));
         let state = self.shared.lock();
         unknown.then(|| state.things.get(name).or_else(|| state.things.titled(name))).flatten()
     }
@@ -290,7 +290,7 @@ fn times(config: &DiscoveryConfig) -> Times {
         backoff_min_ms: millis(config.redial_min),
         backoff_max_ms: millis(config.redial_max),
         forget_ms: millis(config.sighting_ttl),
-        courtesy_ms: DIAL_TIE_BREAK_MS,
+        tie_break_ms: DIAL_TIE_BREAK_MS,
         lost_forget_ms: millis(config.lost_ttl),
         lost_backoff_max_ms: LOST_BACKOFF_MS,
     }

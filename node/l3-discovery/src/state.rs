@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_communication::{Communication, WallClock};
-use althing_protocol::object::{AgentLoad, Health, Machine};
+use althing_protocol::object::{AgentLoad, Health, Machine, Placement};
 use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey, VerifiedAgent};
 use althing_td::{Description, Exposure};
 use tokio::sync::{Notify, Semaphore};
@@ -17,11 +17,9 @@ use crate::machine::contacts::Contacts;
 use crate::machine::dialling::Dialling;
 use crate::machine::exchange::{Exchange, ExchangeEffect, ExchangeInput};
 use crate::machine::in_use::InUse;
-use crate::machine::query::{Among, Relation};
+use crate::machine::query::{Among, TrustRelation};
 use crate::machine::things::Things;
 use crate::machine::verification_budget::VerificationBudget;
-use crate::placement::PublishedPlacement;
-use crate::relations::Relations;
 
 /// An agent that this node hosts.
 #[derive(Debug, Clone)]
@@ -36,13 +34,45 @@ pub struct LocalAgent {
 
 /// What a node tells of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeStatus {
+pub struct NodeLoad {
     /// Share of the node that is in use, thousandths.
     pub load_permille: u16,
     /// What its machine can do, once that is known.
     pub machine: Option<Machine>,
     /// What its agents do, by name.
     pub loads: BTreeMap<String, AgentLoad>,
+}
+
+/// How near others are to this node's owner. Asked again and again: trust changes.
+pub struct Relations {
+    pub(crate) of_node: Box<dyn Fn(PublicKey) -> TrustRelation + Send + Sync>,
+    pub(crate) of_publisher: Box<dyn Fn(&AgentId) -> TrustRelation + Send + Sync>,
+}
+
+impl Relations {
+    /// `of_node` says how near a peer is, `of_publisher` how near the publisher of an agent is.
+    pub fn new(
+        of_node: impl Fn(PublicKey) -> TrustRelation + Send + Sync + 'static,
+        of_publisher: impl Fn(&AgentId) -> TrustRelation + Send + Sync + 'static,
+    ) -> Relations {
+        Relations { of_node: Box::new(of_node), of_publisher: Box::new(of_publisher) }
+    }
+
+    /// All are strangers.
+    #[must_use]
+    pub fn none() -> Relations {
+        Relations::new(|_| TrustRelation::Stranger, |_| TrustRelation::Stranger)
+    }
+}
+
+/// The placement that some peers get, as it was signed last.
+#[derive(Default)]
+pub(crate) struct PublishedPlacement {
+    /// Its content, without sequence and time.
+    pub content: Option<Placement>,
+    /// Rises whenever the content changes.
+    pub version: u64,
+    pub bytes: Vec<u8>,
 }
 
 pub(crate) struct Shared {
@@ -53,7 +83,7 @@ pub(crate) struct Shared {
     /// How near others are.
     pub relations: Relations,
     /// How this node is.
-    pub facts: Box<dyn Fn() -> NodeStatus + Send + Sync>,
+    pub facts: Box<dyn Fn() -> NodeLoad + Send + Sync>,
     /// Where monotonic time begins.
     pub started: Instant,
     pub state: Mutex<State>,
@@ -65,7 +95,7 @@ pub(crate) struct Shared {
 
 pub(crate) struct State {
     pub catalogue: Catalogue,
-    /// Nodes that were called from here a while ago.
+    /// Nodes that were recently called from here.
     pub in_use: InUse,
     /// How much of what strangers show is verified.
     pub verification_budget: VerificationBudget,
@@ -119,17 +149,17 @@ impl State {
         &mut self,
         name: &str,
         among: Among,
-        relation: impl Fn(PublisherId) -> Relation,
+        relation: impl Fn(PublisherId) -> TrustRelation,
     ) -> Result<AgentId, FindError> {
         let found = self.catalogue.resolve(name, among, &relation);
         if let Some(near) = self.taken.get(name)
-            && found.as_ref().map_or(true, |id| relation(id.publisher()) == Relation::Stranger)
-            && relation(near.publisher()) != Relation::Stranger
+            && found.as_ref().map_or(true, |id| relation(id.publisher()) == TrustRelation::Stranger)
+            && relation(near.publisher()) != TrustRelation::Stranger
         {
             return Err(FindError::Gone { name: name.to_owned(), id: near.to_string() });
         }
         let id = found?;
-        if relation(id.publisher()) != Relation::Stranger && self.taken.len() < TAKEN_MAX {
+        if relation(id.publisher()) != TrustRelation::Stranger && self.taken.len() < TAKEN_MAX {
             self.taken.insert(name.to_owned(), id.clone());
         }
         Ok(id)

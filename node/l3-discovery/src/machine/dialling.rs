@@ -45,7 +45,7 @@ pub struct Times {
     /// A target that was not seen for this long is forgotten.
     pub forget_ms: u64,
     /// How long the larger id waits for the smaller one to dial.
-    pub courtesy_ms: u64,
+    pub tie_break_ms: u64,
     /// A node elsewhere whose connection was lost is forgotten after this, and waited for this long between two dials.
     pub lost_forget_ms: u64,
     /// See `lost_forget_ms`.
@@ -104,7 +104,7 @@ impl Dialling {
         if peer == self.local || addresses.is_empty() {
             return;
         }
-        let courtesy = if self.local > peer { self.times.courtesy_ms } else { 0 };
+        let courtesy = if self.local > peer { self.times.tie_break_ms } else { 0 };
         if let Some(entry) = self.targets.get_mut(&Target::Peer(peer)) {
             entry.seen_ms = Some(now_ms);
             if entry.addresses != addresses {
@@ -179,7 +179,7 @@ mod tests {
         backoff_min_ms: 500,
         backoff_max_ms: 2_000,
         forget_ms: 60_000,
-        courtesy_ms: 1_000,
+        tie_break_ms: 1_000,
         lost_forget_ms: 3_600_000,
         lost_backoff_max_ms: 60_000,
     };

@@ -1,4 +1,4 @@
-//! Which nodes were called from here a while ago: what strangers take from each other they do not take from those.
+//! Which nodes were recently called from here: what strangers take from each other they do not take from those.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use crate::error::FindError;
 use crate::machine::catalogue::{Candidate, Catalogue, Learned};
 use crate::machine::index::Numbers;
 use crate::machine::node::Node;
-pub use crate::machine::rank::Relation;
+pub use crate::machine::rank::TrustRelation;
 
 /// Results of one `find` at most.
 pub const RESULTS_MAX: usize = 1_000;
@@ -256,12 +256,12 @@ impl Catalogue {
         &self,
         text: &str,
         among: Among,
-        relation: impl Fn(PublisherId) -> Relation,
+        relation: impl Fn(PublisherId) -> TrustRelation,
     ) -> Result<AgentId, FindError> {
         let mut ids = self.index.named(text);
         let nearest = ids.iter().map(|id| relation(id.publisher())).min();
         ids.retain(|id| Some(relation(id.publisher())) == nearest);
-        if among == Among::Near && nearest == Some(Relation::Stranger) {
+        if among == Among::Near && nearest == Some(TrustRelation::Stranger) {
             let ids = ids.iter().map(AgentId::to_string).collect();
             return Err(FindError::OnlyStrangers { name: text.to_owned(), ids });
         }

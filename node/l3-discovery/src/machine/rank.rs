@@ -7,7 +7,7 @@ use althing_protocol::PublicKey;
 
 /// How near the publisher of an agent is to this node's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Relation {
+pub enum TrustRelation {
     /// It is the owner.
     Own,
     /// The owner trusts it.
@@ -23,7 +23,7 @@ pub enum Rank {
     Own,
     /// The owner trusts it.
     Trusted,
-    /// A stranger that was called from here a while ago.
+    /// A stranger that was recently called from here.
     InUse,
     /// Anybody else.
     Stranger,
@@ -36,14 +36,14 @@ impl Rank {
     /// All, the farthest first.
     pub(crate) const FARTHEST_FIRST: [Rank; RANKS] = [Rank::Stranger, Rank::InUse, Rank::Trusted, Rank::Own];
 
-    /// That of somebody so near; `in_use` says whether it was called from here a while ago.
+    /// That of somebody so near; `in_use` says whether it was recently called from here.
     #[must_use]
-    pub fn of(relation: Relation, in_use: bool) -> Rank {
+    pub fn of(relation: TrustRelation, in_use: bool) -> Rank {
         match relation {
-            Relation::Own => Rank::Own,
-            Relation::Trusted => Rank::Trusted,
-            Relation::Stranger if in_use => Rank::InUse,
-            Relation::Stranger => Rank::Stranger,
+            TrustRelation::Own => Rank::Own,
+            TrustRelation::Trusted => Rank::Trusted,
+            TrustRelation::Stranger if in_use => Rank::InUse,
+            TrustRelation::Stranger => Rank::Stranger,
         }
     }
 

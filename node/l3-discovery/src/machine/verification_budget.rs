@@ -25,7 +25,7 @@ pub fn cost(events: usize, bytes: usize) -> u64 {
 /// What was verified for each origin.
 #[derive(Debug, Default)]
 pub struct VerificationBudget {
-    /// When it will have its whole verification_budget again, microseconds.
+    /// When it will have its full budget again, microseconds.
     settled_us: BTreeMap<Holder, u64>,
 }
 
