@@ -131,3 +131,20 @@ fn without_multicast_one_address_is_enough() {
         assert_eq!(world.tries_to_leave(at), 0, "machine {at} tried to reach an address beyond its LAN");
     }
 }
+
+#[test]
+fn an_address_that_the_machine_has_no_more_is_not_announced() {
+    let Some(world) = World::new(1, Multicast::Carried) else { return };
+    let machine = &world.machines[0];
+    let _node = machine.up(&[]);
+    let announces = |address: &str| {
+        let announced = machine.json(&["status"])["layers"]["l2Communication"]["reach"]["announced"].clone();
+        announced.as_array().expect("a list").iter().any(|text| support::text(text).contains(address))
+    };
+    until(PATIENCE, "its address is announced", || announces("/10.77.0.1/"));
+    world.add_address(0, "10.77.5.1");
+    until(PATIENCE, "a new one is announced", || announces("/10.77.5.1/"));
+    world.remove_address(0, "10.77.5.1");
+    until(PATIENCE, "it is announced no more", || !announces("/10.77.5.1/"));
+    assert!(announces("/10.77.0.1/"));
+}

@@ -21,7 +21,7 @@ const PURE: &[&str] = &[
     "node/l1-execution/src/binding/normalise.rs",
     "node/l1-execution/src/definition.rs",
     "node/l1-execution/src/hrt/stalls.rs",
-    "node/l1-execution/src/hrt/tally.rs",
+    "node/l1-execution/src/hrt/counters.rs",
     "node/l1-execution/src/model/chat.rs",
     "node/l1-execution/src/sse.rs",
     "node/store/src/format.rs",

@@ -111,14 +111,7 @@ impl Host {
     /// A host whose turns are scheduled as their contracts say.
     #[must_use]
     pub fn scheduled(builtins: Builtins, process: ProcessConfig, scheduling: Scheduling, ports: Ports) -> Host {
-        Host {
-            builtins,
-            process,
-            ports,
-            scheduling: Some(scheduling),
-            running: Mutex::default(),
-            starting: Mutex::default(),
-        }
+        Host { ports, scheduling: Some(scheduling), ..Host::new(builtins, process) }
     }
 
     /// Starts the agent of an agent file in `folder`. A program is started in the background and restarted when it ends; see

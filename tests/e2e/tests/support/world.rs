@@ -152,6 +152,16 @@ impl World {
         ip(&format!("-n {} link set p{at} up", self.hub())).expect("the bridge is ours");
     }
 
+    /// Gives a machine one more address.
+    pub fn add_address(&self, at: usize, address: &str) {
+        ip(&format!("-n {} addr add {address}/24 dev eth0", self.name(at))).expect("a namespace of ours");
+    }
+
+    /// Takes such an address away.
+    pub fn remove_address(&self, at: usize, address: &str) {
+        ip(&format!("-n {} addr del {address}/24 dev eth0", self.name(at))).expect("a namespace of ours");
+    }
+
     /// Drops packets from one machine to another, in this direction only.
     pub fn deafen(&self, at: usize, to: usize) {
         self.within(at, &["iptables", "-A", "INPUT", "-s", &format!("10.77.0.{}", to + 1), "-j", "DROP"]);
