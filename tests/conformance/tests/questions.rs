@@ -78,9 +78,9 @@ async fn whatever_keeps_a_question_from_an_answer_its_task_is_cancelled() {
     } });
     let refusal = json!({ "code": -32_603, "message": "out of order" }).to_string().into_bytes();
     let cases = [
-        (vec![event(&piece); 4], false, "passes"),
+        (vec![event(&piece); 4], false, "has more than"),
         (vec![Err(refusal)], true, "out of order"),
-        (vec![event(&json!("no event"))], false, "something else than A2A"),
+        (vec![event(&json!("no event"))], false, "something other than A2A"),
         (Vec::new(), true, "ended without an answer"),
     ];
     for (events, ends, expected) in cases {

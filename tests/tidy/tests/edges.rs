@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 mod support;
 
-const RULE: &str = "ARCHITECTURE.md: a layer may import the layers below it, `protocol`, `thing-descriptions` and `store`, and \
-nothing above: l1, l2, l3, then `calls`, then `gateway`, then `althing`. `protocol`, `store` and `fetch` import \
-no other crate of the workspace, `thing-descriptions` imports `protocol` (a contract stands in an agent file). A new edge is a decision: record it there, then list it in tests/tidy/tests/edges.rs";
+const RULE: &str = "ARCHITECTURE.md: a layer may import the layers below it, and nothing above: l1 and l2 (not each other), l3, \
+then `calls`, `composition`, `gateway` with its leaves, then `althing` with its leaves. `protocol`, `store` and `fetch` import no \
+other crate of the workspace, `thing-descriptions` imports `protocol` (an agent file contains a contract). A new edge is a \
+decision: record it there, then list it in tests/tidy/tests/edges.rs";
 
 /// What production code imports: all of these, and no others.
 const EDGES: &[(&str, &[&str])] = &[
