@@ -23,9 +23,9 @@ pub struct DiscoveryConfig {
     pub fetches_per_node: usize,
     /// What the catalogue holds: nodes, and bytes of what is kept of them.
     pub bounds: Bounds,
-    /// What is told to the table is told again after this: a third of how long it is kept.
+    /// DHT records are published again after this: a third of their time to live.
     pub republish: Duration,
-    /// A look-up in the table that takes longer is given up.
+    /// A DHT look-up that takes longer is given up.
     pub lookup_patience: Duration,
     /// Candidates that one look-up asks.
     pub candidates_max: usize,

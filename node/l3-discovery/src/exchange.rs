@@ -84,11 +84,11 @@ impl PlacementExchange {
             _ => None,
         });
         self.run_effects(effects);
-        let number = number.ok_or("this node has no room for another subscriber; send it an inquiry instead")?;
+        let number = number.ok_or("this node has no room for another subscriber; ask it with `find` instead")?;
         Ok(subscriptions::events(self.0.clone(), peer, number))
     }
 
-    /// Sends this node's last placement to everybody.
+    /// Sends this node's last placement to the push set.
     pub async fn leave(&self) {
         self.0.lock().health = Health::Leaving;
         self.apply(ExchangeInput::Leaving);
@@ -133,8 +133,10 @@ impl PlacementExchange {
                     let now_ms = self.0.now().monotonic_ms;
                     self.0.lock().dialling.lost(peer, address, now_ms);
                 }
-                // Heartbeats and requests for subscriptions handle these themselves.
-                ExchangeEffect::Push(_) | ExchangeEffect::Subscribed(_) | ExchangeEffect::SubscriptionRefused => {}
+                // Pushes need the placement that was signed under the same lock: `heartbeat` has taken them out.
+                ExchangeEffect::Push(peers) => debug_assert!(peers.is_empty(), "only a heartbeat pushes"),
+                // `subscribe` has read these.
+                ExchangeEffect::Subscribed(_) | ExchangeEffect::SubscriptionRefused => {}
             }
         }
     }

@@ -88,17 +88,17 @@ impl Intake {
             return;
         }
         let most = self.0.config.fetches_per_node;
-        let gate = self.0.lock().fetching.entry(node).or_insert_with(|| Arc::new(Semaphore::new(most))).clone();
+        let slots = self.0.lock().fetching.entry(node).or_insert_with(|| Arc::new(Semaphore::new(most))).clone();
         // One round of fetches at a time: the next heartbeat asks again for what this one leaves.
-        if gate.available_permits() == most {
-            tokio::spawn(self.clone().fetch_all(node, wanted, gate));
+        if slots.available_permits() == most {
+            tokio::spawn(self.clone().fetch_all(node, wanted, slots));
         }
     }
 
-    async fn fetch_all(self, node: PublicKey, wanted: Vec<Hosted>, gate: Arc<Semaphore>) {
+    async fn fetch_all(self, node: PublicKey, wanted: Vec<Hosted>, slots: Arc<Semaphore>) {
         let shared = &self.0;
         let fetches = wanted.iter().map(|hosted| async {
-            let Ok(_permit) = gate.acquire().await else { return };
+            let Ok(_permit) = slots.acquire().await else { return };
             match self.fetch(node, hosted).await {
                 // The rest is asked for with the first heartbeat that finds budget again.
                 Ok(()) | Err(FetchError::OverBudget) => {}

@@ -27,7 +27,7 @@ impl Searcher<'_> {
     /// nodes of the network are heard of.
     pub async fn by_query(&self, query: &Query) -> Option<SearchReport> {
         let (key, inquiry) = publish_schedule::search_key(&self.0.config.network, query)?;
-        if !self.knows_strangers() {
+        if !self.may_have_unknown_nodes() {
             return None;
         }
         let fresh_ms = self.fresh_ms();
@@ -40,7 +40,7 @@ impl Searcher<'_> {
     /// Looks for nodes that host an agent, when none is known.
     pub async fn hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
         let known = self.0.lock().catalogue.hosts(agent);
-        if !known.is_empty() || !self.knows_strangers() {
+        if !known.is_empty() || !self.may_have_unknown_nodes() {
             return known;
         }
         let key = RecordKey::agent(&self.0.config.network, agent);
@@ -73,7 +73,7 @@ impl Searcher<'_> {
 
     /// Can there be nodes that are not heard of? Not where all nodes of the routing table are heard of and no peer is beyond
     /// this node's own network: nodes behind routers are in no table.
-    fn knows_strangers(&self) -> bool {
+    fn may_have_unknown_nodes(&self) -> bool {
         let network = self.0.communication.network();
         if network.peers().iter().any(|info| is_far(&info.address)) {
             return true;

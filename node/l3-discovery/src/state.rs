@@ -110,7 +110,7 @@ pub(crate) struct State {
     pub local: BTreeMap<AgentId, LocalAgent>,
     pub health: Health,
     pub sequence: u64,
-    /// Names that belonged to a near publisher's agent.
+    /// Names that agents of the owner or of a trusted publisher had: no stranger's agent takes them over.
     pub taken: BTreeMap<String, AgentId>,
     /// Addresses of the configuration that cannot be reached, and why.
     pub unreachable: BTreeMap<String, String>,
@@ -118,7 +118,7 @@ pub(crate) struct State {
     pub refused: u64,
 }
 
-/// Names that are remembered.
+/// Names that are kept in [`State::taken`].
 const TAKEN_MAX: usize = 10_000;
 
 impl State {

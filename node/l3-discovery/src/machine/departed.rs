@@ -1,5 +1,5 @@
-//! What was verified of nodes that went silent: when one is back as it was, its agents need not be asked for and verified
-//! again. Where many are late at once, that would make all of them later still.
+//! A cache of the verified agents of expired nodes: a node that returns unchanged is not asked for them again. When many
+//! nodes expire together, verifying all of them again would delay more heartbeats.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use althing_protocol::{PublicKey, VerifiedAgent};
 use super::node::Departed;
 use super::rank::Rank;
 
-/// Agents of nodes that are gone.
+/// The verified agents of expired nodes.
 pub(super) struct DepartedNodes {
     nodes: BTreeMap<PublicKey, Kept>,
     /// How many were kept so far.
@@ -20,14 +20,14 @@ pub(super) struct DepartedNodes {
 
 struct Kept {
     agents: Vec<Departed>,
-    /// Of the nearest of them.
+    /// The nearest rank among them.
     rank: Rank,
     number: u64,
     bytes: usize,
 }
 
 impl DepartedNodes {
-    /// Nothing, and at most so many bytes of it: of more, those of the farthest that are gone longest are dropped.
+    /// An empty cache of at most `bytes_max`; beyond that it drops the farthest nodes, of these the ones that expired first.
     pub fn new(bytes_max: usize) -> DepartedNodes {
         DepartedNodes { nodes: BTreeMap::new(), count: 0, bytes: 0, bytes_max }
     }
