@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use althing_calls::machine::relation;
 use althing_calls::{AgentCaller, CALL, Calls, Hosting, Incoming, RESERVE, ReservationService};
-use althing_communication::{Caller, CallerRule, Communication, Entropy, Inbound, Network, Trust, WallClock};
+use althing_communication::{
+    Caller, CallerRule, Communication, Entropy, Inbound, Network, StreamLimits, Trust, WallClock,
+};
 use althing_discovery::lan::{Lan, Sighting};
 use althing_discovery::{Discovery, DiscoveryConfig, NodeLoad, Relations, TrustRelation};
 use althing_execution::Host;
@@ -125,7 +127,11 @@ impl Node {
             sightings,
         )?;
         let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone()).await?;
-        communication.serve(CALL, answers.unwrap_or_else(|| Arc::new(Incoming(hosting.clone()))))?;
+        communication.serve(
+            CALL,
+            config.communication.streams,
+            answers.unwrap_or_else(|| Arc::new(Incoming(hosting.clone()))),
+        )?;
         serve_reservations(&communication, kernel.clone(), trust.subscribe(), entropy.clone(), &config.labels)?;
         let below = (communication.clone(), discovery.clone(), hosting.clone());
         let calls = Calls::new(below.0, below.1, below.2, store.clone(), clock.clone(), now.id());
@@ -178,6 +184,9 @@ impl Node {
     }
 }
 
+/// Few nodes of one owner reserve at one time.
+const RESERVE_LIMITS: StreamLimits = StreamLimits { per_peer_max: 8, total_max: 256, idle_max: 1 };
+
 /// Lets the owner's other nodes reserve capacity here, where agents are scheduled.
 fn serve_reservations(
     communication: &Communication,
@@ -188,7 +197,7 @@ fn serve_reservations(
 ) -> Result<(), NodeError> {
     if let Some(kernel) = kernel {
         let service = ReservationService { kernel, trust, entropy, labels: labels.to_vec() };
-        communication.serve(RESERVE, Arc::new(service))?;
+        communication.serve(RESERVE, RESERVE_LIMITS, Arc::new(service))?;
     }
     Ok(())
 }

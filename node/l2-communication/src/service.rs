@@ -31,8 +31,7 @@ pub struct Communication {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// The protocols of L2 itself have stream limits of their own, so that they never wait for calls, nor for each other. A node
-/// asks each peer for keys on one stream, and pushes news on another.
+/// A node asks each peer for keys on one stream, and pushes news on another.
 const KEYS_LIMITS: StreamLimits = StreamLimits { per_peer_max: 8, total_max: 1_024, idle_max: 1 };
 /// Few peers ask at one time.
 const REACH_LIMITS: StreamLimits = StreamLimits { per_peer_max: 8, total_max: 256, idle_max: 1 };
@@ -53,9 +52,9 @@ impl Communication {
         tokio::spawn(follow_peers(Arc::downgrade(&shared), events));
         let communication = Communication { shared: shared.clone() };
         // An error means that another L2 serves this network already.
-        let _ = communication.serve_limited(REACH, REACH_LIMITS, Arc::new(reach::Serving(Arc::downgrade(&shared))));
+        let _ = communication.serve(REACH, REACH_LIMITS, Arc::new(reach::Serving(Arc::downgrade(&shared))));
         let serving = Arc::new(keys::Serving(Arc::downgrade(&shared)));
-        if communication.serve_limited(KEYS, KEYS_LIMITS, serving).is_ok() {
+        if communication.serve(KEYS, KEYS_LIMITS, serving).is_ok() {
             tokio::spawn(keys::run(Arc::downgrade(&shared), shared.network.events()));
         }
         communication
@@ -67,26 +66,11 @@ impl Communication {
         self.shared.set_trusts(Box::new(trusts));
     }
 
-    /// Hands the calls of `protocol` to `to`.
+    /// Hands the calls of `protocol` to `to`. Its streams have limits of their own: no protocol waits for another.
     ///
     /// # Errors
     /// [`AcceptError::Taken`] when that was done before.
-    pub fn serve(&self, protocol: &'static str, to: Arc<dyn Inbound>) -> Result<(), AcceptError> {
-        let incoming = self.shared.network.accept(protocol)?;
-        tokio::spawn(inbound::accept(self.shared.clone(), protocol, incoming, to));
-        Ok(())
-    }
-
-    /// The same, with stream limits of its own. Without them a protocol shares those of all protocols that have none.
-    ///
-    /// # Errors
-    /// [`AcceptError::Taken`] when that was done before.
-    pub fn serve_limited(
-        &self,
-        protocol: &'static str,
-        limits: StreamLimits,
-        to: Arc<dyn Inbound>,
-    ) -> Result<(), AcceptError> {
+    pub fn serve(&self, protocol: &'static str, limits: StreamLimits, to: Arc<dyn Inbound>) -> Result<(), AcceptError> {
         let incoming = self.shared.network.accept(protocol)?;
         self.shared.slots.add_pool(protocol, limits);
         tokio::spawn(inbound::accept(self.shared.clone(), protocol, incoming, to));

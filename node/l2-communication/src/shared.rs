@@ -66,7 +66,7 @@ impl Shared {
         clock: WallClock,
         entropy: Entropy,
     ) -> Shared {
-        let slots = StreamSlots::new(config.common_limits());
+        let slots = StreamSlots::new(config.streams);
         let frames = Arc::new(Frames::new(config.frame_bytes));
         Shared {
             network,

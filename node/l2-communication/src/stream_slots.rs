@@ -18,12 +18,21 @@ const OPENING_MAX: usize = 256;
 /// The limits on the streams of one protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Streams of one peer, each way.
+    /// Streams of one peer, each way; of more, ours queue and theirs are closed. The sum over all protocols stays below the
+    /// 512 that yamux allows on a connection.
     pub per_peer_max: usize,
-    /// Streams that all peers together have open towards this node.
+    /// Streams that all peers together have open towards this node; beyond, the stream of a less trusted peer, or of the
+    /// one with most streams, is closed.
     pub total_max: usize,
     /// Streams to one peer that are kept open for the next call.
     pub idle_max: usize,
+}
+
+impl Default for StreamLimits {
+    /// What the calls of agents need.
+    fn default() -> Self {
+        StreamLimits { per_peer_max: 256, total_max: 4_096, idle_max: 64 }
+    }
 }
 
 /// The limit on the streams of one peer, one way; [`StreamSlots::sweep`] drops unused entries.
@@ -31,15 +40,12 @@ type ByPeer = Mutex<BTreeMap<(PublicKey, &'static str), Weak<Semaphore>>>;
 
 /// The stream slots of one node.
 pub(crate) struct StreamSlots {
-    common: (StreamLimits, Arc<SlotPool>),
-    /// The pools of protocols with limits of their own.
-    own: Mutex<BTreeMap<&'static str, (StreamLimits, Arc<SlotPool>)>>,
+    /// The limits of a protocol that this node calls and does not serve.
+    unserved: StreamLimits,
+    pools: Mutex<BTreeMap<&'static str, (StreamLimits, Arc<SlotPool>)>>,
     inbound: ByPeer,
     outbound: ByPeer,
 }
-
-/// The name of the pool that protocols without limits of their own share.
-const COMMON: &str = "";
 
 pub(crate) struct SlotPool {
     state: Mutex<SlotPoolState>,
@@ -60,47 +66,40 @@ pub(crate) struct StreamSlot {
 }
 
 impl StreamSlots {
-    pub fn new(common: StreamLimits) -> StreamSlots {
-        StreamSlots {
-            common: (common, SlotPool::new(&common)),
-            own: Mutex::default(),
-            inbound: ByPeer::default(),
-            outbound: ByPeer::default(),
-        }
+    pub fn new(unserved: StreamLimits) -> StreamSlots {
+        StreamSlots { unserved, pools: Mutex::default(), inbound: ByPeer::default(), outbound: ByPeer::default() }
     }
 
-    /// Gives `protocol` a pool of its own.
+    /// Sets the limits on the streams of `protocol`, before its first stream.
     pub fn add_pool(&self, protocol: &'static str, limits: StreamLimits) {
-        self.own().insert(protocol, (limits, SlotPool::new(&limits)));
+        self.pools().insert(protocol, (limits, SlotPool::new(&limits)));
     }
 
     /// The limits on the streams of `protocol`.
     pub fn limits(&self, protocol: &'static str) -> StreamLimits {
-        self.of(protocol).1
+        self.of(protocol).0
     }
 
-    fn of(&self, protocol: &'static str) -> (&'static str, StreamLimits, Arc<SlotPool>) {
-        match self.own().get(protocol) {
-            Some((limits, pool)) => (protocol, *limits, pool.clone()),
-            None => (COMMON, self.common.0, self.common.1.clone()),
-        }
+    fn of(&self, protocol: &'static str) -> (StreamLimits, Arc<SlotPool>) {
+        let mut pools = self.pools();
+        let pool = || (self.unserved, SlotPool::new(&self.unserved));
+        let (limits, pool) = pools.entry(protocol).or_insert_with(pool);
+        (*limits, pool.clone())
     }
 
     /// The limit on the streams that a peer opens.
     pub fn inbound(&self, peer: PublicKey, protocol: &'static str) -> Arc<Semaphore> {
-        let (name, limits, _) = self.of(protocol);
-        of_peer(&self.inbound, (peer, name), limits.per_peer_max)
+        of_peer(&self.inbound, (peer, protocol), self.limits(protocol).per_peer_max)
     }
 
     /// The limit on the streams to a peer.
     pub fn outbound(&self, peer: PublicKey, protocol: &'static str) -> Arc<Semaphore> {
-        let (name, limits, _) = self.of(protocol);
-        of_peer(&self.outbound, (peer, name), limits.per_peer_max)
+        of_peer(&self.outbound, (peer, protocol), self.limits(protocol).per_peer_max)
     }
 
     /// A slot for an inbound stream whose opening is not complete; `of_peer` is its peer's permit. `None` when there is none.
     pub fn open(&self, protocol: &'static str, holder: Holder, of_peer: OwnedSemaphorePermit) -> Option<StreamSlot> {
-        let (_, _, pool) = self.of(protocol);
+        let (_, pool) = self.of(protocol);
         let ended = CancellationToken::new();
         let stream = {
             let mut state = pool.lock();
@@ -127,8 +126,8 @@ impl StreamSlots {
         lock(&self.inbound).len() + lock(&self.outbound).len()
     }
 
-    fn own(&self) -> MutexGuard<'_, BTreeMap<&'static str, (StreamLimits, Arc<SlotPool>)>> {
-        self.own.lock().expect("no holder of the pools panics")
+    fn pools(&self) -> MutexGuard<'_, BTreeMap<&'static str, (StreamLimits, Arc<SlotPool>)>> {
+        self.pools.lock().expect("no holder of the pools panics")
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_communication::{Communication, WallClock};
+use althing_communication::{Communication, StreamLimits, WallClock};
 use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey};
 use althing_td::Exposure;
 use tokio::sync::{Notify, mpsc};
@@ -23,6 +23,11 @@ use crate::serve::Server;
 use crate::state::{LocalAgent, NodeLoad, Relations, Shared, State};
 use crate::things::{Hint, ThingReader};
 use crate::{DESCRIBE, Net, PLACEMENTS, dialler, key_changes, publisher};
+
+/// A node pushes its placement, watches, and searches: few streams to each peer at one time.
+const PLACEMENTS_LIMITS: StreamLimits = StreamLimits { per_peer_max: 32, total_max: 4_096, idle_max: 4 };
+/// A search asks each host for descriptions, many at a time when its callers are many.
+const DESCRIBE_LIMITS: StreamLimits = StreamLimits { per_peer_max: 32, total_max: 1_024, idle_max: 4 };
 
 /// How long the larger id waits for the smaller one to dial, after a sighting on the LAN.
 const DIAL_TIE_BREAK_MS: u64 = 1_000;
@@ -89,8 +94,8 @@ impl Discovery {
             subscribers: Notify::new(),
         });
         let server = Arc::new(Server(shared.clone()));
-        shared.communication.serve(PLACEMENTS, server.clone())?;
-        shared.communication.serve(DESCRIBE, server)?;
+        shared.communication.serve(PLACEMENTS, PLACEMENTS_LIMITS, server.clone())?;
+        shared.communication.serve(DESCRIBE, DESCRIBE_LIMITS, server)?;
         let events = shared.communication.network().events();
         // The other tasks end with the network, whose end the exchange notices.
         let over = CancellationToken::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use althing_communication::{Answer, Caller, Communication, Inbound, Network, Request, WallClock};
+use althing_communication::{Answer, Caller, Communication, Inbound, Network, Request, StreamLimits, WallClock};
 use althing_discovery::{DESCRIBE, PLACEMENTS};
 use althing_protocol::inquiry::Testimony;
 use althing_protocol::object::{self, Hosted, Placement};
@@ -79,8 +79,12 @@ pub(super) fn announce(
     announcer: Announcer,
 ) {
     let announcer = Arc::new(announcer);
-    communication.serve(PLACEMENTS, Arc::new(Answers(announcer.clone()))).expect("nobody else serves it");
-    communication.serve(DESCRIBE, Arc::new(Answers(announcer.clone()))).expect("nobody else serves it");
+    communication
+        .serve(PLACEMENTS, StreamLimits::default(), Arc::new(Answers(announcer.clone())))
+        .expect("nobody else serves it");
+    communication
+        .serve(DESCRIBE, StreamLimits::default(), Arc::new(Answers(announcer.clone())))
+        .expect("nobody else serves it");
     let calls = communication.clone();
     tokio::spawn(async move {
         loop {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_communication::{Answer, Caller, Inbound, Request, WallClock};
+use althing_communication::{Answer, Caller, Inbound, Request, StreamLimits, WallClock};
 use althing_discovery::PLACEMENTS;
 use althing_protocol::inquiry::{Inquiry, Testimony};
 use althing_protocol::object::{self, Placement};
@@ -66,7 +66,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
         let (network, communication) = join(&target, &key, number, ip).await;
         let stolen = Stolen::default();
         let pretender = Pretender { stolen: stolen.clone(), key, clock: target.clock.clone(), turn: Mutex::default() };
-        communication.serve(PLACEMENTS, Arc::new(pretender)).expect("nobody else serves it");
+        communication.serve(PLACEMENTS, StreamLimits::default(), Arc::new(pretender)).expect("nobody else serves it");
         let mut rng = StdRng::seed_from_u64(target.seed ^ u64::from(number));
         let calls = communication.clone();
         tokio::spawn(async move {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use althing_communication::{Answer, Caller, Inbound, Request};
+use althing_communication::{Answer, Caller, Inbound, Request, StreamLimits};
 use althing_discovery::PLACEMENTS;
 use althing_protocol::object;
 use althing_protocol::record::{Contact, RecordKey, Value};
@@ -34,7 +34,9 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
     async move {
         let key = own_key(number);
         let (network, communication) = join(&target, &key, number, ip).await;
-        communication.serve(PLACEMENTS, Arc::new(Noise(target.seed))).expect("nobody else serves it");
+        communication
+            .serve(PLACEMENTS, StreamLimits::default(), Arc::new(Noise(target.seed)))
+            .expect("nobody else serves it");
         let mut rng = StdRng::seed_from_u64(target.seed ^ u64::from(number));
         tokio::spawn(async move {
             loop {

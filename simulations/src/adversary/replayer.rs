@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_communication::{Answer, Caller, Inbound, Request};
+use althing_communication::{Answer, Caller, Inbound, Request, StreamLimits};
 use althing_discovery::PLACEMENTS;
 use althing_protocol::PublicKey;
 use althing_protocol::record::RecordKey;
@@ -43,7 +43,7 @@ pub(super) fn start(target: Target, number: u32, ip: Option<IpAddr>) -> BoxFutur
         let key = own_key(number);
         let (network, communication) = join(&target, &key, number, ip).await;
         let tape = Arc::new(Tape::default());
-        communication.serve(PLACEMENTS, tape.clone()).expect("nobody else serves it");
+        communication.serve(PLACEMENTS, StreamLimits::default(), tape.clone()).expect("nobody else serves it");
         let mut rng = StdRng::seed_from_u64(target.seed ^ u64::from(number));
         let calls = communication.clone();
         tokio::spawn(async move {

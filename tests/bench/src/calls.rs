@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use althing_communication::{
-    Answer, Caller, Communication, CommunicationConfig, Entropy, Inbound, Network, Request, WallClock,
+    Answer, Caller, Communication, CommunicationConfig, Entropy, Inbound, Network, Request, StreamLimits, WallClock,
 };
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_protocol::{PublicKey, SecretKey, sign1};
@@ -61,7 +61,7 @@ pub async fn network() -> (Arc<dyn Network>, SecretKey) {
 /// Child: answers calls over libp2p until it is killed.
 pub async fn peer_libp2p() {
     let (communication, key) = communication().await;
-    communication.serve(PROTOCOL, Arc::new(Echo)).expect("nobody else serves it");
+    communication.serve(PROTOCOL, StreamLimits::default(), Arc::new(Echo)).expect("nobody else serves it");
     println!("{} {}", key.did(), communication.network().listening()[0]);
     std::future::pending::<()>().await;
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use althing_communication::{Answer, Caller, Inbound, Priority, Request};
+use althing_communication::{Answer, Caller, Inbound, Priority, Request, StreamLimits};
 use althing_protocol::PublicKey;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
@@ -51,7 +51,7 @@ impl Inbound for ByName {
 /// Child: answers until it is killed.
 pub async fn peer() {
     let (communication, key) = communication().await;
-    communication.serve(PROTOCOL, Arc::new(ByName)).expect("nobody else serves it");
+    communication.serve(PROTOCOL, StreamLimits::default(), Arc::new(ByName)).expect("nobody else serves it");
     println!("{} {}", key.did(), communication.network().listening()[0]);
     std::future::pending::<()>().await;
 }

@@ -92,9 +92,10 @@ impl Peer {
         clock: WallClock,
     ) -> Peer {
         let seed = u64::from(key.seed()[0]);
+        let streams = config.streams;
         let communication = Communication::start(network, key.clone(), membership, config, clock, entropy(seed));
         let probe = Probe::default();
-        communication.serve(PROTOCOL, Arc::new(probe.clone())).expect("nobody else serves it");
+        communication.serve(PROTOCOL, streams, Arc::new(probe.clone())).expect("nobody else serves it");
         Peer { communication, probe }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Request};
+use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Request, StreamLimits};
 use althing_conformance::mesh::{Node, Owner, agent, file, membership, store};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, entropy, key};
@@ -80,7 +80,9 @@ impl Peer {
             entropy(u64::from(number)),
         );
         for protocol in [PLACEMENTS, DESCRIBE] {
-            communication.serve(protocol, Arc::new(Answers(shows.clone()))).expect("nobody else serves it");
+            communication
+                .serve(protocol, StreamLimits::default(), Arc::new(Answers(shows.clone())))
+                .expect("nobody else serves it");
         }
         Peer { communication, shows, number, locals }
     }

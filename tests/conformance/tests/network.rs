@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use althing_communication::{
     AcceptError, BoxedStream, CallError, CommunicationConfig, DialError, OpenError, PeerEvent, Priority, Request,
-    StreamError, WallClock,
+    StreamError, StreamLimits, WallClock,
 };
 use althing_conformance::mesh::{Owner, membership};
 use althing_conformance::probe::EVENT_BYTES;
@@ -336,7 +336,10 @@ async fn more_calls_than_streams_queue(world: World) {
 }
 
 async fn streams_beyond_the_limit_are_refused_without_harm(world: World) {
-    let few = CommunicationConfig { streams_per_peer_max: 4, ..CommunicationConfig::default() };
+    let few = CommunicationConfig {
+        streams: StreamLimits { per_peer_max: 4, ..StreamLimits::default() },
+        ..CommunicationConfig::default()
+    };
     let b = Peer::start(&world, &key(2), few).await;
     let a = Peer::start(&world, &key(1), CommunicationConfig::default()).await;
     let c = Peer::start(&world, &key(3), CommunicationConfig::default()).await;

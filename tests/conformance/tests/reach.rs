@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use althing_communication::network::Incoming;
 use althing_communication::{
     AcceptError, Answer, BoxedStream, CallError, Caller, CommunicationConfig, DialError, DialReport, Inbound, Network,
-    OpenError, PeerEvent, PeerInfo, REACH, Request, Routing, WallClock,
+    OpenError, PeerEvent, PeerInfo, REACH, Request, Routing, StreamLimits, WallClock,
 };
 use althing_conformance::world::{Peer, World, connect, until};
 use althing_conformance::{NETWORK, NOW_MS, key};
@@ -165,7 +165,7 @@ async fn a_liar_is_not_believed() {
     let a = Peer::start_on(network, &key(1), CommunicationConfig::default(), None);
     let withheld = Withheld { inner: World::Libp2p.join(&key(2)).await, asked: AtomicBool::default() };
     let liar = Peer::start_on(Arc::new(withheld), &key(2), CommunicationConfig::default(), None);
-    liar.communication.serve(REACH, Arc::new(Liar)).expect("its place was kept free");
+    liar.communication.serve(REACH, StreamLimits::default(), Arc::new(Liar)).expect("its place was kept free");
     connect(a.network(), liar.network()).await;
     let asked = a.communication.request_dial_backs(1).await;
     let claims = asked[0].outcome.as_ref().expect("it answers");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Request};
+use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Request, StreamLimits};
 use althing_conformance::mesh::{Node, Owner, agent, file, store};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, entropy, key};
@@ -50,7 +50,7 @@ async fn an_agent_that_was_not_asked_for_does_not_end_a_search() {
     );
     let other = file("other", "does something else", "other.do", "do", "other");
     let other = agent(&Owner::new(key(LIAR)), &key(LIAR), key(LIAR).public(), &other, 1, NOW_MS);
-    liar.serve(PLACEMENTS, Arc::new(Answers(other))).expect("nobody else serves it");
+    liar.serve(PLACEMENTS, StreamLimits::default(), Arc::new(Answers(other))).expect("nobody else serves it");
     let network = liar.network();
     network.dial(Some(seeker.id()), seeker.communication.network().listening()).await.expect("a connection");
     let table = || seeker.communication.network().routing().nodes();

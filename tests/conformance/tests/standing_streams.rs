@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_communication::{BoxedStream, CommunicationConfig, KEYS, Network, Request};
+use althing_communication::{BoxedStream, CommunicationConfig, KEYS, Network, Request, StreamLimits};
 use althing_conformance::hostile::{greet_on, read, request, write};
 use althing_conformance::mesh::{Owner, membership};
 use althing_conformance::world::{Peer, World, connect};
@@ -22,8 +22,7 @@ const EACH: usize = 4;
 
 fn few() -> CommunicationConfig {
     CommunicationConfig {
-        streams_max: PLACES,
-        streams_per_peer_max: EACH,
+        streams: StreamLimits { per_peer_max: EACH, total_max: PLACES, ..StreamLimits::default() },
         // Without a rate limit.
         stranger_rate: 0,
         ..CommunicationConfig::default()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use althing_communication::{BoxedStream, CallError, CommunicationConfig, Network, Request};
+use althing_communication::{BoxedStream, CallError, CommunicationConfig, Network, Request, StreamLimits};
 use althing_conformance::hostile::{greet, read, request, write};
 use althing_conformance::world::{Counting, Peer, World, connect};
 use althing_conformance::{PROTOCOL, key};
@@ -66,7 +66,10 @@ async fn a_stream_that_nobody_borrows_is_closed_long_before_the_other_side_would
 #[tokio::test(start_paused = true)]
 async fn streamed_answers_count_among_the_streams_to_a_peer_until_they_are_dropped() {
     let world = World::simulated();
-    let few = CommunicationConfig { streams_per_peer_max: 4, ..CommunicationConfig::default() };
+    let few = CommunicationConfig {
+        streams: StreamLimits { per_peer_max: 4, ..StreamLimits::default() },
+        ..CommunicationConfig::default()
+    };
     let a = Peer::start(&world, &key(1), few).await;
     let b = Peer::start(&world, &key(2), CommunicationConfig::default()).await;
     connect(a.network(), b.network()).await;
@@ -83,4 +86,31 @@ async fn streamed_answers_count_among_the_streams_to_a_peer_until_they_are_dropp
     assert!(matches!(fifth, Some(CallError::Deadline { .. })), "{fifth:?}");
     held.pop();
     assert!(watch().await.is_ok(), "one was dropped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_take_all_their_streams_delay_no_other_protocol() {
+    const OTHER: &str = "/test/other/1";
+    let limits = StreamLimits { per_peer_max: 4, total_max: 4, idle_max: 1 };
+    let few = CommunicationConfig { streams: limits, ..CommunicationConfig::default() };
+    let world = World::simulated();
+    let a = Peer::start(&world, &key(1), few.clone()).await;
+    let b = Peer::start(&world, &key(2), few).await;
+    connect(a.network(), b.network()).await;
+    for peer in [&a, &b] {
+        peer.communication.serve(OTHER, limits, Arc::new(peer.probe.clone())).expect("nobody else serves it");
+    }
+    let call = |protocol, operation| {
+        let (communication, to) = (a.communication.clone(), b.id());
+        let deadline = Some(Duration::from_secs(5));
+        let request = Request { deadline, ..Request::new(operation, b"hi".to_vec()) };
+        async move { communication.call(to, protocol, request).await }
+    };
+    for _ in 0..4 {
+        tokio::spawn(call(PROTOCOL, "gate"));
+    }
+    b.probe.asked(4).await;
+    assert!(matches!(call(PROTOCOL, "echo").await, Err(CallError::Deadline { .. })), "all its streams are taken");
+    b.probe.asked(4).await;
+    assert_eq!(call(OTHER, "echo").await.expect("no stream of this protocol is taken"), b"hi");
 }

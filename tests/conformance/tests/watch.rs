@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Request};
+use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Request, StreamLimits};
 use althing_conformance::mesh::{Node, Owner, Setup, agent, file, store};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, entropy, key};
@@ -93,7 +93,9 @@ impl Peer {
         let heard = Heard { agent, old, pushes: 0.into(), watches: 0.into(), events: Mutex::default() };
         let heard = Arc::new(heard);
         for protocol in [PLACEMENTS, DESCRIBE] {
-            communication.serve(protocol, Arc::new(Answers(heard.clone()))).expect("nobody else serves it");
+            communication
+                .serve(protocol, StreamLimits::default(), Arc::new(Answers(heard.clone())))
+                .expect("nobody else serves it");
         }
         Peer { number, communication, heard, sequence: AtomicU64::new(NOW_MS) }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use althing_calls::{HostedAgent, Hosting, Incoming};
 use althing_communication::{
     Answer, BoxedStream, Caller, CallerRule, Communication, CommunicationConfig, Entropy, Inbound, Network, Priority,
-    Request, Trust, WallClock,
+    Request, StreamLimits, Trust, WallClock,
 };
 use althing_conformance::hostile::{self, read, write};
 use althing_conformance::mesh::Owner;
@@ -68,7 +68,7 @@ async fn scene() -> Scene {
         Entropy::new(|bytes| bytes.fill(7)),
     );
     let (tell, heard) = mpsc::channel(8);
-    communication.serve(PROTOCOL, Arc::new(Silent(tell))).expect("nobody else serves it");
+    communication.serve(PROTOCOL, StreamLimits::default(), Arc::new(Silent(tell))).expect("nobody else serves it");
     let stranger = net.join(key(2).public());
     let address = communication.network().listening();
     stranger.dial(Some(key(1).public()), address).await.expect("a connection");

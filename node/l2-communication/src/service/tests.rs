@@ -22,9 +22,9 @@ impl Inbound for Echo {
 fn start(net: &SimNet, seed: u8, config: CommunicationConfig) -> Communication {
     let key = SecretKey::from_seed(&[seed; 32]);
     let shown = watch::channel(None).1;
-    let entropy = Entropy::new(move |bytes| bytes.fill(seed));
+    let (entropy, limits) = (Entropy::new(move |bytes| bytes.fill(seed)), config.streams);
     let communication = Communication::start(net.join(key.public()), key, shown, config, net.clock(), entropy);
-    communication.serve(ECHO, Arc::new(Echo)).expect("nobody else serves it");
+    communication.serve(ECHO, limits, Arc::new(Echo)).expect("nobody else serves it");
     communication
 }
 
