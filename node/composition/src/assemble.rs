@@ -127,11 +127,8 @@ impl Node {
             sightings,
         )?;
         let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone()).await?;
-        communication.serve(
-            CALL,
-            config.communication.streams,
-            answers.unwrap_or_else(|| Arc::new(Incoming(hosting.clone()))),
-        )?;
+        let answers = answers.unwrap_or_else(|| Arc::new(Incoming(hosting.clone())));
+        communication.serve(CALL, config.communication.streams, answers)?;
         serve_reservations(&communication, kernel.clone(), trust.subscribe(), entropy.clone(), &config.labels)?;
         let below = (communication.clone(), discovery.clone(), hosting.clone());
         let calls = Calls::new(below.0, below.1, below.2, store.clone(), clock.clone(), now.id());
