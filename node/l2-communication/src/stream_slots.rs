@@ -1,6 +1,6 @@
 //! Stream slots: how many streams each peer may have each way, and which inbound streams are kept when all peers together
-//! have too many, as [`machine::stream_admission`](crate::machine::stream_admission) decides. Each protocol with limits of its
-//! own has a pool of its own, so that it never waits for another.
+//! have too many, as [`machine::stream_admission`](crate::machine::stream_admission) decides. Each protocol
+//! has a pool and limits of its own, so that it never waits for another.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -18,8 +18,8 @@ const OPENING_MAX: usize = 256;
 /// The limits on the streams of one protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Streams of one peer, each way; of more, ours queue and theirs are closed. The sum over all protocols stays below the
-    /// 512 that yamux allows on a connection.
+    /// Streams of one peer, each way; of more, ours queue and theirs are closed. yamux allows 512 on a connection, both
+    /// ways and of all protocols together: choose small ones, as all but calls do.
     pub per_peer_max: usize,
     /// Streams that all peers together have open towards this node; beyond, the stream of a less trusted peer, or of the
     /// one with most streams, is closed.
