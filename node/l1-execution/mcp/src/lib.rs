@@ -323,7 +323,14 @@ mod tests {
         let ids = lines.next_line().await.expect("it reads").expect("its ids");
         assert!(ids.split(' ').all(runs), "{ids}");
         drop(shell.stdin.take());
-        let ended = tokio::time::timeout(Duration::from_secs(30), shell.wait()).await;
+        // The shell may be seen to have ended while the others, killed by the same signal, have yet to run to their end.
+        let ended = tokio::time::timeout(Duration::from_secs(30), async {
+            let _ = shell.wait().await;
+            while ids.split(' ').any(runs) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        let ended = ended.await;
         let alive: Vec<&str> = ids.split(' ').filter(|pid| runs(pid)).collect();
         alive.iter().for_each(|pid| drop(std::process::Command::new("kill").args(["-KILL", pid]).status()));
         assert!(ended.is_ok() && alive.is_empty(), "{alive:?} live on");
