@@ -385,8 +385,8 @@ impl Node {
 /// The execution layer of a node, without the scheduler, whose threads do not follow virtual time.
 fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permille: Arc<AtomicU16>) -> Execution {
     let mut builtins = Builtins::new();
-    builtins.insert("actor", |_, _| Ok(Arc::new(Actor)));
-    builtins.insert("program", |_, _| Ok(Arc::new(crate::program::Program)));
+    builtins.insert("actor", |_, _, _| Ok(Arc::new(Actor)));
+    builtins.insert("program", |_, _, _| Ok(Arc::new(crate::program::Program)));
     let (clock, random) = (clock.clone(), entropy(1_000 + u64::from(number)));
     let none: althing_execution::secrets::SecretLookup = Arc::new(|_| Ok(None));
     let now = Arc::new(move || clock.now_ms());

@@ -170,8 +170,8 @@ fn execute(
 
 fn builtins() -> Builtins {
     let mut builtins = Builtins::new();
-    builtins.insert("echo", |_, _| Ok(Arc::new(Echo)));
-    builtins.insert("knowledge", Knowledge::build);
+    builtins.insert("echo", |_, _, _| Ok(Arc::new(Echo)));
+    builtins.insert("knowledge", |config, folder, _| Knowledge::build(config, folder));
     builtins
 }
 

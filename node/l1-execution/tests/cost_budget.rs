@@ -37,11 +37,11 @@ impl SoftRuntime for NoModules {
     }
 }
 
-fn spins(_: &Value, _: &Path) -> Result<Arc<dyn Agent>, String> {
+fn spins(_: &Value, _: &Path, _: &SystemCalls) -> Result<Arc<dyn Agent>, String> {
     Ok(Arc::new(Spins))
 }
 
-type Builder = fn(&Value, &Path) -> Result<Arc<dyn Agent>, String>;
+type Builder = fn(&Value, &Path, &SystemCalls) -> Result<Arc<dyn Agent>, String>;
 
 async fn ended(host: &Host) -> AgentError {
     let turn = Turn {

@@ -46,11 +46,11 @@ impl SoftRuntime for NoModules {
     }
 }
 
-fn echo(_: &Value, _: &Path) -> Result<Arc<dyn Agent>, String> {
+fn echo(_: &Value, _: &Path, _: &SystemCalls) -> Result<Arc<dyn Agent>, String> {
     Ok(Arc::new(Echo))
 }
 
-type Builder = fn(&Value, &Path) -> Result<Arc<dyn Agent>, String>;
+type Builder = fn(&Value, &Path, &SystemCalls) -> Result<Arc<dyn Agent>, String>;
 
 /// A node that begins.
 fn host() -> Host {

@@ -60,7 +60,7 @@ async fn a_turn_within_its_contracts_aim_or_without_one_warns_of_nothing() {
     for (aim, warnings, late) in cases {
         let (log, _guard) = Log::begin();
         let mut builtins = Builtins::new();
-        builtins.insert("slow", |_, _| Ok(Arc::new(Slow)));
+        builtins.insert("slow", |_, _, _| Ok(Arc::new(Slow)));
         let host = Host::new(builtins, ProcessConfig::default());
         let yaml = format!(
             "name: slow\ndescription: takes its time\nskills: [{{ id: x.y, name: X, description: x }}]\nruntime: {{ native: \

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use althing_protocol::binding::{Candidates, Model, Runtime, Tool};
 use althing_protocol::{Contract, digest, hex};
 use althing_td::{AgentFile, ModelEndpoint, RuntimeSpec};
+use futures::FutureExt as _;
 use serde::Serialize;
 
 use super::start::read;
@@ -86,11 +87,13 @@ impl Host {
             return Vec::new();
         }
         let asked = tools.clone();
-        self.wait(async move {
+        let listing = async move {
             asked.listed().await;
             asked.definitions()
-        })
-        .unwrap_or_default()
+        };
+        // Without a scheduler the only servers are the node's own, which answer at once.
+        let listed = if self.scheduling.is_some() { self.wait(listing) } else { listing.now_or_never() };
+        listed.unwrap_or_default()
     }
 }
 

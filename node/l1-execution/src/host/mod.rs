@@ -28,8 +28,9 @@ pub use crate::start_error::StartError;
 pub use bind::Binding;
 pub use status::{AgentStatus, TurnStatus};
 
-/// Makes a native agent from the `config` of its agent file; relative paths in it start at the given folder.
-pub type Builder = fn(&serde_json::Value, &Path) -> Result<Arc<dyn Agent>, String>;
+/// Makes a native agent from the `config` of its agent file, with its system calls; relative paths in the configuration start at
+/// the given folder.
+pub type Builder = fn(&serde_json::Value, &Path, &SystemCalls) -> Result<Arc<dyn Agent>, String>;
 
 /// The native agents of this node, by name.
 pub type Builtins = BTreeMap<&'static str, Builder>;

@@ -114,7 +114,7 @@ impl Host {
                     known: self.builtins.keys().copied().collect::<Vec<_>>().join(", "),
                 })?;
                 let refused = |reason| StartError::Config { name: file.name.clone(), reason };
-                Ok(Runtime::Native(build(config, folder).map_err(refused)?))
+                Ok(Runtime::Native(build(config, folder, calls).map_err(refused)?))
             }
             RuntimeSpec::Process { .. } => {
                 Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, contract, &self.process)?)))
