@@ -165,7 +165,8 @@ fn execute(
     let kernel = kernel.map_err(|error| Failure::failed(format!("cannot start the scheduler: {error}")))?;
     let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(soft) };
     let host = Arc::new(Host::scheduled(builtins(), processes(at), scheduling, ports));
-    Ok(Execution { host, kernel: Some(kernel), memories, agent_caller, busy_permille: Arc::default() })
+    let promises = Some(kernel.promises.clone());
+    Ok(Execution { host, kernel: Some(kernel), promises, memories, agent_caller, busy_permille: Arc::default() })
 }
 
 fn builtins() -> Builtins {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use althing_communication::{Answer, CallError, Caller, CallerRule, Communication, Entropy, Inbound, Request, Trust};
 use althing_execution::kernel::reservations::{CONFIRMED_MAX, PREPARED_MAX};
-use althing_execution::kernel::{Kernel, ReserveError};
+use althing_execution::kernel::{Promises, ReserveError};
 use althing_protocol::{Contract, PublicKey, hex};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -84,7 +84,7 @@ fn lease_default() -> u64 {
 /// Serves [`RESERVE`].
 pub struct ReservationService {
     /// Holds the reservations.
-    pub kernel: Arc<Kernel>,
+    pub promises: Arc<Promises>,
     /// Who may reserve: the owner's own nodes.
     pub trust: watch::Receiver<Trust>,
     /// Randomness for ids.
@@ -122,12 +122,14 @@ impl ReservationService {
             "confirm" => {
                 let Confirm { id, lease_ms } = read(&request.body)?;
                 let lease = lease(lease_ms, CONFIRMED_MAX);
-                self.kernel.confirm(&id, caller.node, lease).map_err(|error| ("NO_RESERVATION", error.to_string()))?;
+                self.promises
+                    .confirm(&id, caller.node, lease)
+                    .map_err(|error| ("NO_RESERVATION", error.to_string()))?;
                 Ok(reservation(id, lease))
             }
             "cancel" => {
                 let Confirm { id, .. } = read(&request.body)?;
-                self.kernel.cancel(&id, caller.node).map_err(|error| ("NO_RESERVATION", error.to_string()))?;
+                self.promises.cancel(&id, caller.node).map_err(|error| ("NO_RESERVATION", error.to_string()))?;
                 Ok(reservation(id, Duration::ZERO))
             }
             other => {
@@ -151,7 +153,7 @@ impl ReservationService {
         }
         let random: [u8; 16] = self.entropy.bytes();
         let id = hex(&random);
-        let admitted = self.kernel.reserve(&id, holder, &contract, lease).map_err(|error| match error {
+        let admitted = self.promises.reserve(&id, holder, &contract, lease).map_err(|error| match error {
             ReserveError::Lease(error) => ("TOO_MANY", error.to_string()),
             ReserveError::NothingToHold => ("INVALID", error.to_string()),
             // The error names other agents' promises: only this node's owner can ask.

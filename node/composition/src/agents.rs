@@ -155,11 +155,11 @@ impl Agents {
         let mut added =
             StoredAgent::new(file, folder.to_owned(), !keep, &self.identity.owner(), self.identity.network(), now_ms)?;
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
-            self.kernel.as_ref().ok_or(LeaseError::Unknown)?.claim(id, &added.file.name, contract)?;
+            self.kernel.as_ref().ok_or(LeaseError::Unknown)?.promises.claim(id, &added.file.name, contract)?;
         }
         // Whoever adds it agrees to the definitions that its tools have now.
         if let Err(failure) = self.start(&added, None).await {
-            self.kernel.as_ref().into_iter().for_each(|kernel| kernel.unclaim(&added.file.name));
+            self.kernel.as_ref().into_iter().for_each(|kernel| kernel.promises.unclaim(&added.file.name));
             self.stop(&added.file.name).await?;
             return Err(failure);
         }
@@ -256,7 +256,7 @@ impl Agents {
     /// Waits until the machine was probed, where agents are scheduled.
     pub(crate) async fn probed(&self) {
         if let Some(kernel) = &self.kernel {
-            kernel.probed().await;
+            kernel.promises.probed().await;
         }
     }
 

@@ -12,7 +12,7 @@ use althing_communication::{
 use althing_discovery::lan::{Lan, Sighting};
 use althing_discovery::{Discovery, DiscoveryConfig, NodeLoad, Relations, TrustRelation};
 use althing_execution::Host;
-use althing_execution::kernel::Kernel;
+use althing_execution::kernel::{Kernel, Promises};
 use althing_execution::memory::Memories;
 use althing_protocol::object::{AgentLoad, Machine};
 use althing_protocol::{AgentId, SecretKey};
@@ -88,6 +88,8 @@ pub struct Execution {
     pub host: Arc<Host>,
     /// What schedules them; none if they are not scheduled.
     pub kernel: Option<Arc<Kernel>>,
+    /// Where the owner's other nodes reserve capacity: the scheduler's, as a rule; nobody reserves without it.
+    pub promises: Option<Arc<Promises>>,
     /// Their memory.
     pub memories: Arc<Memories>,
     /// Lets them call other agents.
@@ -103,7 +105,7 @@ impl Node {
     /// See [`NodeError`].
     pub async fn assemble(key: SecretKey, config: NodeConfig, ports: Ports) -> Result<Node, NodeError> {
         let Ports { network, store, clock, entropy, lan, execution, owner, answers, gateway, introductions } = ports;
-        let Execution { host, kernel, memories, agent_caller, busy_permille } = execution;
+        let Execution { host, kernel, promises, memories, agent_caller, busy_permille } = execution;
         let now = owner.borrow().clone();
         let membership = publish::membership(&now, key.public(), &config.communication.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(membership);
@@ -129,7 +131,7 @@ impl Node {
         let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone()).await?;
         let answers = answers.unwrap_or_else(|| Arc::new(Incoming(hosting.clone())));
         communication.serve(CALL, config.communication.streams, answers)?;
-        serve_reservations(&communication, kernel.clone(), trust.subscribe(), entropy.clone(), &config.labels)?;
+        serve_reservations(&communication, promises, trust.subscribe(), entropy.clone(), &config.labels)?;
         let below = (communication.clone(), discovery.clone(), hosting.clone());
         let calls = Calls::new(below.0, below.1, below.2, store.clone(), clock.clone(), now.id());
         agent_caller.connect(&calls);
@@ -184,16 +186,16 @@ impl Node {
 /// Few nodes of one owner reserve at one time.
 const RESERVE_LIMITS: StreamLimits = StreamLimits { per_peer_max: 8, total_max: 256, idle_max: 1 };
 
-/// Lets the owner's other nodes reserve capacity here, where agents are scheduled.
+/// Lets the owner's other nodes reserve capacity here.
 fn serve_reservations(
     communication: &Communication,
-    kernel: Option<Arc<Kernel>>,
+    promises: Option<Arc<Promises>>,
     trust: watch::Receiver<Trust>,
     entropy: Entropy,
     labels: &[String],
 ) -> Result<(), NodeError> {
-    if let Some(kernel) = kernel {
-        let service = ReservationService { kernel, trust, entropy, labels: labels.to_vec() };
+    if let Some(promises) = promises {
+        let service = ReservationService { promises, trust, entropy, labels: labels.to_vec() };
         communication.serve(RESERVE, RESERVE_LIMITS, Arc::new(service))?;
     }
     Ok(())
@@ -229,8 +231,8 @@ fn facts(
     let (host, kernel, memory_mib) = (host.clone(), kernel.cloned(), memory_mib());
     let machine = move |kernel: &Kernel| {
         let promised =
-            kernel.shares_ppm().iter().min().map_or(1_000, |ppm| u16::try_from(ppm / 1_000).unwrap_or(1_000));
-        kernel.hardware().map(|machine| Machine {
+            kernel.promises.shares_ppm().iter().min().map_or(1_000, |ppm| u16::try_from(ppm / 1_000).unwrap_or(1_000));
+        kernel.promises.hardware().map(|machine| Machine {
             grade: machine.grade,
             cores: u16::try_from(kernel.cores()).unwrap_or(u16::MAX),
             memory_mib,

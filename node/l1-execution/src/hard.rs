@@ -100,8 +100,10 @@ pub struct HardStatus {
 pub(crate) fn status(kernel: &Kernel, hard: &HardAgent) -> HardStatus {
     let counters = &hard.cell.counters;
     let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-    let bound =
-        kernel.guarantee(&hard.name).map_or(hard.admitted.response_bound_ns, |guarantee| guarantee.response_bound_ns);
+    let bound = kernel
+        .promises
+        .guarantee(&hard.name)
+        .map_or(hard.admitted.response_bound_ns, |guarantee| guarantee.response_bound_ns);
     HardStatus {
         jobs: read(&counters.jobs),
         missed: read(&counters.missed),

@@ -25,7 +25,8 @@ const SOFT_SHARE: f64 = 0.04;
 pub async fn run(args: &BenchDt, out: &Out) -> Result<Value, BenchError> {
     let kernel = Kernel::start(KernelConfig::default(), althing_wasm::make_hard);
     let kernel = kernel.map_err(BenchError::not_measured)?;
-    let probed = kernel.probed().await.ok_or_else(|| BenchError::not_measured("the machine could not be probed"))?;
+    let probed =
+        kernel.promises.probed().await.ok_or_else(|| BenchError::not_measured("the machine could not be probed"))?;
     let all = cores().len();
     let (mut alone, mut beside, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     for window in 1..=args.windows {

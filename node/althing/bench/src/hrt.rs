@@ -49,7 +49,8 @@ pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, BenchError> {
     let kernel = Kernel::start(KernelConfig::default(), althing_wasm::make_hard);
     let kernel = kernel.map_err(BenchError::not_measured)?;
     progress(out, "probing the machine");
-    let probed = kernel.probed().await.ok_or_else(|| BenchError::not_measured("the machine could not be probed"))?;
+    let probed =
+        kernel.promises.probed().await.ok_or_else(|| BenchError::not_measured("the machine could not be probed"))?;
     let module = calibrated(&kernel).await?;
     let priorities = RtPriorities::detect().map_err(BenchError::not_measured)?;
     let core = cores().last().copied().unwrap_or_default();

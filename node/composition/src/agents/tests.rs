@@ -46,6 +46,7 @@ pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
     let execution = Execution {
         host: Arc::new(Host::new(Builtins::new(), ProcessConfig::default()).with_ports(ports)),
         kernel: None,
+        promises: None,
         memories: Arc::new(memories),
         agent_caller,
         busy_permille: Arc::default(),

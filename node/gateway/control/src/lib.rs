@@ -71,8 +71,8 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
             "l1Execution": {
                 "agents": node.host.status().len(),
                 "turns": node.host.turns().values().map(|(_, turns)| turns).sum::<u64>(),
-                "machine": node.kernel().and_then(|kernel| kernel.hardware()).map(|machine| agents::machine(&machine)),
-                "reserved": node.kernel().map_or(0, |kernel| kernel.reserved()),
+                "machine": node.kernel().and_then(|kernel| kernel.promises.hardware()).map(|machine| agents::machine(&machine)),
+                "reserved": node.kernel().map_or(0, |kernel| kernel.promises.reserved()),
                 "promised": promised(&node),
             },
             "l2Communication": {
@@ -95,7 +95,7 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
 
 /// The share of each core that is promised.
 fn promised(node: &Node) -> Vec<f64> {
-    let shares = node.kernel().map(|kernel| kernel.shares_ppm()).unwrap_or_default();
+    let shares = node.kernel().map(|kernel| kernel.promises.shares_ppm()).unwrap_or_default();
     shares.iter().map(|ppm| *ppm as f64 / 1e6).collect()
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use althing_protocol::contract::{Class, Contract, Grade, Hrt};
 
 use crate::admission::{Admitted, Config, Core, Hint, Reason, Rejected, Task, admit, bounds, share_ppm};
+use crate::realtime::show_ns;
 
 /// How long a guest's bulk memory instruction, which cannot be interrupted, may block other jobs; nanoseconds for each MiB.
 /// Measured: 0.69 ms for 16 MiB.
@@ -154,40 +155,6 @@ pub fn grade_wanted(contract: &Contract) -> Grade {
     contract.placement.min_grade.unwrap_or(least)
 }
 
-/// The worst grade that was measured. A grade that flips under load is logged once.
-#[derive(Debug, Default)]
-pub struct WorstGrade(Option<Grade>);
-
-impl WorstGrade {
-    /// Notes the newest grade; logs it when it is worse than all before.
-    pub fn note(&mut self, grade: Grade) {
-        let fell = self.0.is_some_and(|worst| grade > worst);
-        if fell {
-            tracing::warn!(%grade, "this machine has a worse grade than before: it wakes threads later under load");
-        }
-        if fell || self.0.is_none() {
-            self.0 = Some(grade);
-        }
-    }
-}
-
-/// Formats nanoseconds for people.
-#[must_use]
-pub fn show_ns(ns: u64) -> String {
-    let with = |value: f64, unit: &str| {
-        let digits = if value >= 100.0 { 0 } else { 2 };
-        let text = format!("{value:.digits$}");
-        let text = if digits == 0 { text.as_str() } else { text.trim_end_matches('0').trim_end_matches('.') };
-        format!("{text} {unit}")
-    };
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => with(ns as f64 / 1e3, "µs"),
-        1_000_000..1_000_000_000 => with(ns as f64 / 1e6, "ms"),
-        _ => with(ns as f64 / 1e9, "s"),
-    }
-}
-
 fn describe(task: &Task) -> String {
     format!("{} every {}, done within {}", show_ns(task.wcet_ns), show_ns(task.period_ns), show_ns(task.deadline_ns))
 }
@@ -249,44 +216,5 @@ impl fmt::Display for Refused {
             }
         };
         write!(f, "\n  what now   {hint}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
-
-    use super::*;
-
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().expect("a log").extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_grade_that_flips_under_load_is_told_of_once() {
-        let log = Log::default();
-        let to = log.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
-        let told = |grades: &[Grade]| {
-            let mut worst = WorstGrade::default();
-            tracing::subscriber::with_default(subscriber, || grades.iter().for_each(|grade| worst.note(*grade)));
-            let bytes = log.0.lock().expect("a log").clone();
-            String::from_utf8(bytes).expect("text").lines().map(str::to_owned).collect::<Vec<_>>()
-        };
-        let lines = told(&[Grade::A, Grade::B, Grade::A, Grade::B, Grade::B, Grade::A, Grade::C, Grade::B, Grade::C]);
-        assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].contains("WARN") && lines[0].contains("grade=B"), "{lines:?}");
-        assert!(lines[1].contains("grade=C"), "{lines:?}");
     }
 }

@@ -5,6 +5,7 @@
 
 mod floor;
 pub mod machine;
+pub mod promises;
 pub mod reservations;
 mod runtimes;
 pub mod slots;
@@ -12,30 +13,21 @@ pub mod slots;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
-use althing_protocol::contract::{Arrival, Class, Grade, Hrt, Signals as Names};
-use althing_protocol::{Contract, PublicKey};
-use tokio::sync::watch;
+use althing_protocol::Contract;
+use althing_protocol::contract::{Arrival, Grade, Hrt, Signals as Names};
 
-use crate::admission::{Admitted, Config, Policy, Preemption};
+use crate::admission::{Admitted, Policy};
 use crate::hrt::{
     AddError, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Interrupt, Params, SignalError, Signals,
     Template,
 };
-use crate::realtime::{HardwareProfile, Level, PROBE_SAMPLES, RtPriorities, cores, now_ns, probe};
-use reservations::{Reservations, plan_name};
+use crate::realtime::{Level, RtPriorities, cores, keep_probing, now_ns};
 
 pub use machine::{Guarantee, Plan, Refused};
+pub use promises::{CAP_PPM, Promises, ReserveError};
 pub use reservations::LeaseError;
 pub use runtimes::TurnRuntimes;
-
-/// The share of a core that may be guaranteed: the rest belongs to the fair server of the Linux kernel.
-pub const CAP_PPM: u64 = 900_000;
-/// The time between two probes of the machine.
-const PROBE_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
-/// Wake-ups of a later probe.
-const REPROBE_SAMPLES: usize = 200;
 
 /// The configuration of the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,20 +89,6 @@ pub enum AdmitError {
     Threads(String),
 }
 
-/// Why a reservation fails.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReserveError {
-    /// The contract has no guarantee to reserve.
-    #[error("only hard real-time contracts can be reserved: the others have no guarantee")]
-    NothingToHold,
-    /// The contract is not admitted.
-    #[error(transparent)]
-    Admission(#[from] AdmitError),
-    /// The reservation does not exist or may not be used.
-    #[error(transparent)]
-    Lease(#[from] LeaseError),
-}
-
 /// A running hard real-time agent.
 pub struct HardAgent {
     /// Its name.
@@ -140,12 +118,8 @@ pub struct Kernel {
     cores: usize,
     /// The cores for hard real-time.
     hrt_cores: Vec<usize>,
-    hardware: watch::Sender<Option<HardwareProfile>>,
-    plan: Mutex<Plan>,
-    /// Guarantees reserved for agents that are not here yet. Locked after the plan.
-    reservations: Mutex<Reservations>,
-    /// Which agents will take which reservations.
-    claims: Mutex<BTreeMap<String, String>>,
+    /// What is guaranteed to agents and reservations.
+    pub promises: Arc<Promises>,
     running: Mutex<BTreeMap<usize, Arc<HrtCore>>>,
     make: MakeHard,
     signals: Arc<Signals>,
@@ -166,15 +140,10 @@ impl Kernel {
         let priorities = RtPriorities::detect()?;
         let all = cores();
         let hrt_cores: Vec<usize> = all.iter().rev().take(config.hrt_cores).copied().collect();
-        let proofs =
-            Config { policy: config.policy, preemption: Preemption::Limited, cap_ppm: CAP_PPM, platform_ns: 0 };
         let kernel = Arc::new(Kernel {
             config,
             priorities,
-            hardware: watch::Sender::new(None),
-            plan: Mutex::new(Plan::new(proofs, hrt_cores.len())),
-            reservations: Mutex::default(),
-            claims: Mutex::default(),
+            promises: Arc::new(Promises::new(config.policy, hrt_cores.len(), Arc::new(now_ns))),
             cores: all.len(),
             hrt_cores,
             running: Mutex::default(),
@@ -182,57 +151,18 @@ impl Kernel {
             signals: Arc::default(),
             runtimes: TurnRuntimes::start(priorities, all.len())?,
         });
-        kernel.spawn_prober()?;
+        let (core, promises) =
+            (kernel.hrt_cores.first().copied().unwrap_or_default(), Arc::downgrade(&kernel.promises));
+        // The prober ends with the kernel.
+        let take = move |hardware| promises.upgrade().map(|promises| promises.set_hardware(hardware)).is_some();
+        keep_probing(priorities, core, take)?;
         Ok(kernel)
-    }
-
-    /// Probes on a thread of its own, which ends with the kernel.
-    fn spawn_prober(self: &Arc<Kernel>) -> io::Result<()> {
-        let (priorities, core) = (self.priorities, self.hrt_cores.first().copied().unwrap_or_default());
-        let kernel = Arc::downgrade(self);
-        let body = move || {
-            let mut samples = PROBE_SAMPLES;
-            let mut worst = machine::WorstGrade::default();
-            while let Ok(hardware) = probe(priorities, core, samples) {
-                let Some(kernel) = kernel.upgrade() else { return };
-                kernel.hardware.send_replace(Some(hardware));
-                drop(kernel);
-                worst.note(hardware.grade);
-                samples = REPROBE_SAMPLES;
-                std::thread::park_timeout(PROBE_EVERY);
-            }
-        };
-        std::thread::Builder::new().name("probes".to_owned()).spawn(body).map(drop)
     }
 
     /// Processor cores that this process may use.
     #[must_use]
     pub fn cores(&self) -> usize {
         self.cores
-    }
-
-    /// The probed hardware, once it is known.
-    #[must_use]
-    pub fn hardware(&self) -> Option<HardwareProfile> {
-        *self.hardware.borrow()
-    }
-
-    /// Waits until the machine was probed.
-    pub async fn probed(&self) -> Option<HardwareProfile> {
-        let mut hardware = self.hardware.subscribe();
-        hardware.wait_for(Option::is_some).await.ok().and_then(|hardware| *hardware)
-    }
-
-    /// The guarantee of an agent as it is now.
-    #[must_use]
-    pub fn guarantee(&self, name: &str) -> Option<Guarantee> {
-        self.plan().guarantee(name)
-    }
-
-    /// The guaranteed share of each hard real-time core, parts per million.
-    #[must_use]
-    pub fn shares_ppm(&self) -> Vec<u64> {
-        self.current_plan().shares_ppm()
     }
 
     /// The node's signals.
@@ -246,33 +176,9 @@ impl Kernel {
     /// # Errors
     /// See [`AdmitError`].
     pub fn run_hard(&self, name: &str, contract: &Contract, hrt: &Hrt, module: &[u8]) -> Result<HardAgent, AdmitError> {
-        let hardware = self.hardware().ok_or(AdmitError::NotProbed)?;
-        let wanted = machine::grade_wanted(contract);
-        if hardware.grade > wanted {
-            return Err(AdmitError::Grade { wanted, has: hardware.grade, why: self.grade_reason(&hardware) });
-        }
-        let claim = self.claims.lock().expect("no holder of the claims panics").remove(name);
-        let admitted = {
-            let mut plan = self.current_plan();
-            // The reserved guarantee becomes its own in one step, as it was proved.
-            let claimed = claim.as_ref().filter(|id| plan.rename(&plan_name(id), name));
-            match claimed.and_then(|_| plan.guarantee(name)) {
-                Some(Guarantee { core, response_bound_ns, jitter_bound_ns }) => {
-                    Admitted { core, response_bound_ns, jitter_bound_ns, test: "reserved" }
-                }
-                None => plan.admit(name, contract, hrt, hardware.wake_ns()).map_err(AdmitError::Refused)?,
-            }
-        };
+        let (admitted, claim) = self.promises.admit(name, contract, hrt)?;
         let started = self.start_agent(name, contract, hrt, module, admitted);
-        let mut plan = self.plan();
-        match (&started, claim) {
-            (Ok(_), Some(id)) => self.reservations().consume(&id),
-            (Ok(_), None) => {}
-            // The reservation stays until it expires.
-            (Err(_), Some(id)) if self.reservations().holds(&id, now_ns()) => drop(plan.rename(name, &plan_name(&id))),
-            (Err(_), _) => drop(plan.release(name)),
-        }
-        drop(plan);
+        self.promises.settle(name, claim, started.is_ok());
         started
     }
 
@@ -318,7 +224,7 @@ impl Kernel {
         }
         hard.cell.end();
         self.signals.leave(&hard.name, &hard.signals.inputs, &hard.signals.outputs);
-        self.plan().release(&hard.name);
+        self.promises.release(&hard.name);
     }
 
     /// Releases a job of a sporadic agent.
@@ -327,87 +233,6 @@ impl Kernel {
             core.executor.arrive(hard.place);
             core.best_effort.arrive(&hard.cell);
         }
-    }
-
-    /// Reserves for `holder` what a hard real-time contract needs, for `lease`; the first of two phases.
-    ///
-    /// # Errors
-    /// See [`ReserveError`].
-    pub fn reserve(
-        &self,
-        id: &str,
-        holder: PublicKey,
-        contract: &Contract,
-        lease: Duration,
-    ) -> Result<Admitted, ReserveError> {
-        let Class::Hrt(class) = &contract.class else { return Err(ReserveError::NothingToHold) };
-        let hardware = self.hardware().ok_or(AdmitError::NotProbed)?;
-        let wanted = machine::grade_wanted(contract);
-        if hardware.grade > wanted {
-            return Err(AdmitError::Grade { wanted, has: hardware.grade, why: self.grade_reason(&hardware) }.into());
-        }
-        let mut plan = self.current_plan();
-        let mut reservations = self.reservations();
-        reservations.check_capacity(holder)?;
-        let admitted = plan.admit(&plan_name(id), contract, class, hardware.wake_ns()).map_err(AdmitError::Refused)?;
-        reservations.prepare(id, holder, contract.digest(), now_ns(), lease);
-        Ok(admitted)
-    }
-
-    /// The second phase, and each renewal: the reservation lasts for `lease` from now.
-    ///
-    /// # Errors
-    /// [`LeaseError::Unknown`].
-    pub fn confirm(&self, id: &str, holder: PublicKey, lease: Duration) -> Result<(), LeaseError> {
-        self.reservations().confirm(id, holder, now_ns(), lease)
-    }
-
-    /// Cancels a reservation.
-    ///
-    /// # Errors
-    /// [`LeaseError::Unknown`].
-    pub fn cancel(&self, id: &str, holder: PublicKey) -> Result<(), LeaseError> {
-        let mut plan = self.plan();
-        self.reservations().cancel(id, holder, now_ns())?;
-        plan.release(&plan_name(id));
-        Ok(())
-    }
-
-    /// The agent of that name will take a confirmed reservation when it starts with that contract. The reservation stays if
-    /// the agent does not start.
-    ///
-    /// # Errors
-    /// See [`LeaseError`].
-    pub fn claim(&self, id: &str, name: &str, contract: &Contract) -> Result<(), LeaseError> {
-        self.reservations().check_claim(id, &contract.digest(), now_ns())?;
-        self.claims.lock().expect("no holder of the claims panics").insert(name.to_owned(), id.to_owned());
-        Ok(())
-    }
-
-    /// Undoes [`Kernel::claim`] for an agent that does not start.
-    pub fn unclaim(&self, name: &str) {
-        self.claims.lock().expect("no holder of the claims panics").remove(name);
-    }
-
-    /// The number of reservations.
-    #[must_use]
-    pub fn reserved(&self) -> usize {
-        drop(self.current_plan());
-        self.reservations().len()
-    }
-
-    /// The plan without expired reservations.
-    fn current_plan(&self) -> MutexGuard<'_, Plan> {
-        let mut plan = self.plan();
-        for id in self.reservations().expire(now_ns()) {
-            plan.release(&plan_name(&id));
-        }
-        plan
-    }
-
-    /// Locked after the plan where both are locked.
-    fn reservations(&self) -> MutexGuard<'_, Reservations> {
-        self.reservations.lock().expect("no holder of the reservations panics")
     }
 
     fn core(&self, at: usize) -> Result<Arc<HrtCore>, AdmitError> {
@@ -429,23 +254,6 @@ impl Kernel {
         let core = Arc::new(HrtCore { runtime, executor, best_effort });
         running.insert(at, core.clone());
         Ok(core)
-    }
-
-    fn grade_reason(&self, hardware: &HardwareProfile) -> String {
-        use crate::realtime::Privilege;
-        match hardware.privilege {
-            Privilege::None => {
-                "real-time scheduling is not permitted (run the node as root, or with `ulimit -r 95`)".to_owned()
-            }
-            Privilege::Full | Privilege::Limited => {
-                let late = machine::show_ns(hardware.wake_p999_ns);
-                format!("1 of 1,000 wake-ups is late by {late} or more")
-            }
-        }
-    }
-
-    fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().expect("no holder of the plan panics")
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<HrtCore>>> {

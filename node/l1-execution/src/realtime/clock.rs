@@ -44,3 +44,20 @@ pub fn sleep_until(at_ns: u64) {
     let at = moment(at_ns);
     while clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at) == Err(Errno::EINTR) {}
 }
+
+/// Formats nanoseconds for people.
+#[must_use]
+pub fn show_ns(ns: u64) -> String {
+    let with = |value: f64, unit: &str| {
+        let digits = if value >= 100.0 { 0 } else { 2 };
+        let text = format!("{value:.digits$}");
+        let text = if digits == 0 { text.as_str() } else { text.trim_end_matches('0').trim_end_matches('.') };
+        format!("{text} {unit}")
+    };
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => with(ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => with(ns as f64 / 1e6, "ms"),
+        _ => with(ns as f64 / 1e9, "s"),
+    }
+}

@@ -4,7 +4,7 @@ use std::io;
 
 use althing_protocol::contract::Grade;
 
-use super::clock::{now_ns, sleep_until};
+use super::clock::{now_ns, show_ns, sleep_until};
 use super::threads::{Level, Privilege, RtPriorities, spawn};
 
 /// Wake-ups of a first probe, a millisecond apart.
@@ -85,6 +85,19 @@ impl HardwareProfile {
             wake_p99_ns: late.quantile(990),
             wake_p999_ns,
             wake_max_ns: late.quantile(1_000),
+        }
+    }
+
+    /// Why it has its grade, for people.
+    #[must_use]
+    pub fn grade_reason(&self) -> String {
+        match self.privilege {
+            Privilege::None => {
+                "real-time scheduling is not permitted (run the node as root, or with `ulimit -r 95`)".to_owned()
+            }
+            Privilege::Full | Privilege::Limited => {
+                format!("1 of 1,000 wake-ups is late by {} or more", show_ns(self.wake_p999_ns))
+            }
         }
     }
 
