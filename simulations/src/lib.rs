@@ -5,9 +5,11 @@
 //!
 //! **Never knows**, outside `swarm`: real clocks, sockets, disks.
 
+mod actor;
 pub mod adversary;
 pub mod invariant;
 pub mod mesh;
+mod owner;
 pub mod program;
 pub mod raw_stream;
 pub mod run;

@@ -6,60 +6,36 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
-use std::time::Duration;
 
-use a2a::{Message, Part, Role, TaskState};
 use althing_calls::{
     AgentCaller, CallRequest, HostedAgent, Operation, OperationError, OperationRequest, Principal, Reply,
 };
 use althing_communication::{CallerRule, CommunicationConfig, Inbound, Network, Priority, WallClock};
 use althing_discovery::{DiscoveryConfig, LocalAgent};
-use althing_execution::agent::{Agent, Made};
+use althing_execution::admission::Policy;
+use althing_execution::kernel::Promises;
 use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
-use althing_execution::{AgentError, Builtins, Host, Output, Turn};
+use althing_execution::realtime::{HardwareProfile, Privilege};
+use althing_execution::{Builtins, Host};
 use althing_node::publish;
 use althing_node::{Execution, Introductions, LanPort, NodeConfig, Ports, TRUSTED};
+use althing_protocol::contract::Grade;
 use althing_protocol::object::{self, Grant, Membership};
-use althing_protocol::{
-    AgentId, CallerId, KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, VerifiedAgent, keylog,
-};
+use althing_protocol::{AgentId, CallerId, OwnerProof, PublicKey, SecretKey, VerifiedAgent};
 use althing_simnet::SimNet;
 use althing_store::{Batch, Durability, MemoryStore, Store};
 use althing_td::{AgentFile, Description, Exposure};
-use futures::future::BoxFuture;
-use futures::{FutureExt as _, StreamExt as _};
+use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
+use crate::actor::Actor;
 use crate::{NETWORK, NOW_MS, entropy, key};
 
-/// Acts on its message: `stuck` never ends, `ask` asks back, `pieces` makes an artifact in pieces, other texts are echoed.
-struct Actor;
-
-impl Agent for Actor {
-    fn turn(&self, turn: Turn, out: Output) -> BoxFuture<'_, Result<(), AgentError>> {
-        async move {
-            match turn.text().as_str() {
-                "stuck" => std::future::pending().await,
-                "ask" => out.ask(&turn, "which?").await,
-                "pieces" => {
-                    for number in 0..5 {
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                        out.chunk("pieces", format!("{number} "), number > 0, number == 4).await?;
-                        let word = Message::new(Role::Agent, vec![Part::text(format!("made {number}"))]);
-                        out.put(Made::Status(TaskState::Working, Some(word))).await?;
-                    }
-                    Ok(())
-                }
-                text => out.text("echo", text).await,
-            }
-        }
-        .boxed()
-    }
-}
-
+pub use crate::owner::Owner;
 pub use althing_node::FAMILIES;
 
 /// An empty disk.
@@ -96,64 +72,25 @@ impl Drop for Node {
 /// An agent file.
 #[must_use]
 pub fn file(name: &str, about: &str, skill: &str, action: &str, target: &str) -> AgentFile {
+    file_asking(name, about, skill, (action, target), &[])
+}
+
+/// The file of an agent whose contract lets it ask `others`.
+#[must_use]
+pub fn file_asking(
+    name: &str,
+    about: &str,
+    skill: &str,
+    (action, target): (&str, &str),
+    others: &[String],
+) -> AgentFile {
+    let named: Vec<String> = others.iter().map(|other| format!("agents/{other}")).collect();
+    let capabilities = if named.is_empty() { String::new() } else { format!(", capabilities: [{}]", named.join(", ")) };
     let yaml = format!(
         "name: {name}\ndescription: {about}\nskills: [{{id: {skill}, name: Skill, description: {about}, action: \
-         {action}, target: {target}}}]\nruntime: {{ native: {{ builtin: actor }} }}\ncontract: {{ class: {{ latency: srt }} }}\n"
+         {action}, target: {target}}}]\nruntime: {{ native: {{ builtin: actor }} }}\ncontract: {{ class: {{ latency: srt }}{capabilities} }}\n"
     );
     AgentFile::parse(&yaml).expect("an agent file")
-}
-
-/// An owner of agents and nodes.
-#[derive(Clone)]
-pub struct Owner {
-    /// Its key log.
-    pub log: KeyLog,
-    /// Its current key.
-    pub key: SecretKey,
-}
-
-/// The numbers of owners' next keys begin here.
-const NEXT: u32 = 800_000;
-/// A day: longer than any clock skew.
-const DAY_MS: u64 = 86_400_000;
-
-impl Owner {
-    /// An owner with its first key, a day old.
-    #[must_use]
-    pub fn new(key: SecretKey) -> Owner {
-        let next = [crate::key(NEXT).public(), crate::key(NEXT + 1).public()];
-        let event = keylog::inception(&key, next, NOW_MS - DAY_MS);
-        Owner { log: KeyLog::verify(&[event.bytes]).expect("a key log"), key }
-    }
-
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> PublisherId {
-        self.log.publisher()
-    }
-
-    /// The same as the node takes it.
-    fn to_node_owner(&self) -> althing_node::Owner {
-        althing_node::Owner::new(self.key.clone(), self.log.clone())
-    }
-
-    /// The next key, to which the log commits.
-    fn next(&self, later: u32) -> SecretKey {
-        crate::key(NEXT + u32::try_from(self.log.len()).expect("a short log") - 1 + later)
-    }
-
-    /// The owner after a rotation to its next key.
-    #[must_use]
-    pub fn rotated(&self, now_ms: u64) -> Owner {
-        let (key, after) = (self.next(0), self.next(2));
-        Owner { log: self.log.rotate(&key, after.public(), now_ms, 0).expect("it may"), key }
-    }
-
-    /// Its log with a revocation.
-    #[must_use]
-    pub fn revocation(&self, now_ms: u64) -> KeyLog {
-        self.log.revoke(&self.next(0), now_ms).expect("it may")
-    }
 }
 
 /// An agent with its evidence: described under `sequence`, and granted to `node` by `granter` from `from_ms` for an hour.
@@ -197,6 +134,8 @@ pub struct Setup {
     pub ip: Option<IpAddr>,
     /// Its load.
     pub load_permille: Arc<AtomicU16>,
+    /// Where the owner's other nodes reserve capacity.
+    pub promises: Option<Arc<Promises>>,
 }
 
 impl Setup {
@@ -213,8 +152,27 @@ impl Setup {
             clock: net.clone().named(NETWORK, NOW_MS).clock(),
             ip: None,
             load_permille: Arc::default(),
+            promises: None,
         }
     }
+}
+
+/// The promises of a machine with one core for hard real-time agents, which keeps time well. Leases follow virtual time.
+#[must_use]
+pub fn promises() -> Arc<Promises> {
+    let begun = Instant::now();
+    let now_ns = move || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let promises = Promises::new(Policy::Edf, 1, Arc::new(now_ns));
+    promises.set_hardware(HardwareProfile {
+        grade: Grade::A,
+        privilege: Privilege::Full,
+        samples: 1_000,
+        wake_p50_ns: 10_000,
+        wake_p99_ns: 50_000,
+        wake_p999_ns: 100_000,
+        wake_max_ns: 100_000,
+    });
+    Arc::new(promises)
 }
 
 /// A membership of `node`, signed by `owner`, from `from_ms` for an hour.
@@ -255,7 +213,7 @@ impl Node {
 
     /// The same, on another network.
     pub async fn assemble_on(network: Arc<dyn Network>, setup: Setup, store: Arc<dyn Store>) -> Node {
-        let Setup { number, key, owner, trusted, serves, discovery, clock, ip: _, load_permille } = setup;
+        let Setup { number, key, owner, trusted, serves, discovery, clock, ip: _, load_permille, promises } = setup;
         let mut batch = Batch::new();
         for id in trusted {
             batch.put(TRUSTED, id.to_string(), Vec::new());
@@ -268,7 +226,7 @@ impl Node {
             clock: clock.clone(),
             entropy: entropy(u64::from(number)),
             lan: LanPort::Off,
-            execution: execution(number, &clock, store, load_permille),
+            execution: Execution { promises, ..execution(number, &clock, store, load_permille) },
             owner: owners,
             answers: serves,
             gateway: None,
@@ -385,7 +343,7 @@ impl Node {
 /// The execution layer of a node, without the scheduler, whose threads do not follow virtual time.
 fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permille: Arc<AtomicU16>) -> Execution {
     let mut builtins = Builtins::new();
-    builtins.insert("actor", |_, _, _| Ok(Arc::new(Actor)));
+    builtins.insert("actor", |_, _, calls| Ok(Arc::new(Actor::new(calls.clone()))));
     builtins.insert("program", |_, _, _| Ok(Arc::new(crate::program::Program)));
     let (clock, random) = (clock.clone(), entropy(1_000 + u64::from(number)));
     let none: althing_execution::secrets::SecretLookup = Arc::new(|_| Ok(None));

@@ -1,5 +1,7 @@
 //! Scenario files: what happens to which nodes, and when. Times are milliseconds of virtual time.
 
+mod check;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -118,11 +120,13 @@ pub struct Agents {
     pub capabilities: u32,
     /// Owners of the nodes, who trust each other.
     pub owners: u32,
+    /// How many of the next agents each agent may ask; none if it is 0.
+    pub asks: u32,
 }
 
 impl Default for Agents {
     fn default() -> Agents {
-        Agents { each: 1, capabilities: 50, owners: 1 }
+        Agents { each: 1, capabilities: 50, owners: 1, asks: 0 }
     }
 }
 
@@ -226,6 +230,36 @@ pub enum EventKind {
     Rotate,
     /// Owners revoke their keys, and one node learns of it.
     Revoke,
+    /// The nodes of all others stop trusting owners.
+    Distrust,
+    /// The nodes of all others trust owners again.
+    Trust,
+    /// The agents of nodes ask the agents of other nodes.
+    Ask,
+    /// Nodes interrupt agents of other nodes in their turns.
+    Interrupt,
+    /// Nodes reserve capacity on a few others.
+    Reserve,
+}
+
+impl EventKind {
+    /// Whether it happens to owners, not to nodes.
+    #[must_use]
+    pub fn is_of_owners(self) -> bool {
+        matches!(self, EventKind::Rotate | EventKind::Revoke | EventKind::Distrust | EventKind::Trust)
+    }
+
+    /// Whether the network needs time to heal from it.
+    #[must_use]
+    pub fn is_fault(self) -> bool {
+        match self {
+            EventKind::Distrust | EventKind::Trust | EventKind::Ask | EventKind::Interrupt | EventKind::Reserve => {
+                false
+            }
+            EventKind::Partition | EventKind::Heal | EventKind::Crash | EventKind::Restart => true,
+            EventKind::Skew | EventKind::Rotate | EventKind::Revoke => true,
+        }
+    }
 }
 
 /// `[[adversary]]`
@@ -305,100 +339,5 @@ impl Scenario {
             None => Ok(scenario),
             Some((field, rule)) => Err(ScenarioError::Rule { path: path.to_owned(), field, rule }),
         }
-    }
-
-    /// A field whose event would begin after the end, and its time.
-    fn too_late(&self) -> Option<(&'static str, u64)> {
-        let at = self.at.iter().map(|at| ("at.ms", at.ms));
-        let adversaries = self.adversary.iter().map(|adversary| ("adversary.from_ms", adversary.from_ms));
-        let churn = self.churn.iter().map(|churn| ("churn.from_ms", churn.from_ms));
-        let calls = self.calls.iter().map(|calls| ("calls.from_ms", calls.from_ms));
-        let mut all = at.chain(adversaries).chain(churn).chain(calls).chain([("finds.from_ms", self.finds.from_ms)]);
-        all.find(|(_, ms)| *ms >= self.for_ms)
-    }
-
-    fn invalid(&self) -> Option<(&'static str, String)> {
-        let share = |share: f64| (0.0..=1.0).contains(&share);
-        if !(2..=NODES_MAX).contains(&self.nodes) {
-            return Some(("nodes", format!("is 2 to {NODES_MAX}")));
-        }
-        if self.for_ms == 0 || self.for_ms > FOR_MAX_MS {
-            return Some(("for_ms", format!("is 1 to {FOR_MAX_MS}")));
-        }
-        if self.seeds.is_empty() {
-            return Some(("seeds", "names one at least".to_owned()));
-        }
-        if !share(self.link.loss) || self.link.loss > 0.9 {
-            return Some(("link.loss", "is 0 to 0.9".to_owned()));
-        }
-        if self.join.through == 0 || self.join.through >= self.nodes {
-            return Some(("join.through", "is at least 1, and less than all nodes".to_owned()));
-        }
-        if self.agents.each == 0 || self.agents.capabilities == 0 || self.agents.owners == 0 {
-            return Some(("agents", "has `each`, `capabilities` and `owners` of at least 1".to_owned()));
-        }
-        let intervals =
-            [self.churn.as_ref().map(|churn| churn.every_ms), self.calls.as_ref().map(|calls| calls.every_ms)];
-        if self.finds.every_ms == 0 || intervals.contains(&Some(0)) {
-            return Some(("every_ms", "is at least 1".to_owned()));
-        }
-        if !share(self.finds.share) {
-            return Some(("finds.share", "is 0 to 1".to_owned()));
-        }
-        let nth = |capability: &str| capability.strip_prefix("doing.thing-")?.parse::<u32>().ok();
-        if let Some(only) = &self.finds.only
-            && nth(only).is_none_or(|number| number >= self.agents.capabilities)
-        {
-            return Some(("finds.only", format!("is doing.thing-0 to doing.thing-{}", self.agents.capabilities - 1)));
-        }
-        if self.at.iter().any(|at| !share(at.share)) {
-            return Some(("at.share", "is 0 to 1".to_owned()));
-        }
-        if let Some((field, ms)) = self.too_late() {
-            return Some((
-                field,
-                format!("is less than `for_ms`, {}, and not {ms}: it would never happen", self.for_ms),
-            ));
-        }
-        let known = crate::invariant::names();
-        if let Some(unknown) = self.invariants.iter().find(|name| !known.contains(&name.as_str())) {
-            return Some(("invariants", format!("has {unknown:?}; there are {}", known.join(", "))));
-        }
-        if self.adversary.iter().any(|adversary| adversary.networks == 0 || adversary.networks > 200) {
-            return Some(("adversary.networks", "is 1 to 200".to_owned()));
-        }
-        let known = crate::adversary::names();
-        if let Some(unknown) = self.adversary.iter().find(|adversary| !known.contains(&adversary.is.as_str())) {
-            return Some(("adversary.is", format!("is {:?}; there are {}", unknown.is, known.join(", "))));
-        }
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SMALL: &str = "about = \"x\"\nnodes = 2\nfor_ms = 60000\nseeds = [1]\ninvariants = []\njoin.through = 1\n";
-
-    #[test]
-    fn an_invalid_scenario_is_refused_with_the_field() {
-        assert!(Scenario::parse(SMALL, "x").is_ok());
-        for (more, expected) in [
-            ("link.loss = 2.0", "link.loss"),
-            ("link.latncy_ms = 1", "latncy_ms"),
-            ("[[adversary]]\nis = \"poisner\"\ncount = 1", "there are"),
-            ("[[at]]\nms = 1\ndo = \"heel\"", "heel"),
-            ("agents.each = 0", "agents"),
-            ("finds.share = 1.1", "finds.share"),
-            ("finds.from_ms = 60000", "finds.from_ms"),
-            ("[[at]]\nms = 60001\ndo = \"heal\"", "at.ms"),
-            ("finds.only = \"doing.thing-50\"", "doing.thing-49"),
-        ] {
-            let error = Scenario::parse(&format!("{SMALL}{more}"), "x.toml").expect_err(more).to_string();
-            assert!(error.contains(expected) && error.starts_with("x.toml"), "{error}");
-        }
-        let unknown = SMALL.replace("invariants = []", "invariants = [\"none\"]");
-        assert!(Scenario::parse(&unknown, "x").expect_err("unknown").to_string().contains("there are"));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use althing_simulations::run::{Outcome, run};
-use althing_simulations::scenario::Scenario;
+use althing_simulations::scenario::{EventKind, Scenario};
 
 /// Seeds that are run twice.
 const TWICE: u64 = 20;
@@ -30,9 +30,30 @@ fn holds(name: &str) {
             "{name}: nearly all calls were disturbed: {:?}",
             outcome.undisturbed_calls
         );
+        happened(name, &scenario, &outcome);
         let missed = outcome.findable - outcome.found;
         assert!(missed == 0 || scenario.finds.share < 1.0, "{again}: {missed} of {} not found", outcome.findable);
     }
+}
+
+/// What a scenario is about took place.
+fn happened(name: &str, scenario: &Scenario, outcome: &Outcome) {
+    let does = |what| scenario.at.iter().any(|at| at.what == what);
+    let [answered, refused] = outcome.questions;
+    assert!(!does(EventKind::Ask) || answered >= 20, "{name}: only {answered} questions were answered");
+    if does(EventKind::Distrust) {
+        assert!(outcome.refused >= 20, "{name}: only {} calls were refused", outcome.refused);
+        assert!(!does(EventKind::Ask) || refused >= 5, "{name}: only {refused} questions were refused");
+    }
+    if does(EventKind::Interrupt) {
+        assert!(outcome.interrupted >= 20, "{name}: only {} turns were interrupted", outcome.interrupted);
+    }
+    if does(EventKind::Reserve) {
+        let enough = outcome.reservations.iter().all(|some| *some >= 20);
+        assert!(enough, "{name}: too few reservations were made, or refused: {:?}", outcome.reservations);
+    }
+    let waits = does(EventKind::Interrupt) || does(EventKind::Reserve);
+    assert!(!waits || outcome.at_rest, "{name}: somebody waited for an answer, or held a lease, at the end");
 }
 
 macro_rules! scenarios {
@@ -54,7 +75,10 @@ macro_rules! scenarios {
     };
 }
 
-scenarios! { besieged churn eclipse flood hoarded join keys lossy partition poisoned small squatted surrounded sybil40 sybil100 sybil400 tasks twofaced }
+scenarios! {
+    besieged churn eclipse flood hoarded interrupted join keys lossy partition poisoned reserved small squatted surrounded sybil40
+    sybil100 sybil400 tasks trust twofaced
+}
 
 /// Their agents are theirs, and found: one of both things that they say is believed.
 #[test]

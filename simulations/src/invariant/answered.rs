@@ -16,7 +16,7 @@ impl Invariant for Answered {
         }
         match &called.task {
             Ok((_, true)) => Ok(()),
-            _ if !called.undisturbed => Ok(()),
+            _ if !called.undisturbed || called.trusted != Some(true) => Ok(()),
             other => Err(format!("node {caller} called {agent}, and nothing was in the way: {other:?}")),
         }
     }

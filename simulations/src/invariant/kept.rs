@@ -11,7 +11,7 @@ impl Invariant for Kept {
 
     fn check_call(&mut self, called: &Called, _: &Truth) -> Result<(), String> {
         match &called.recalled {
-            Some(again) if called.undisturbed && *again != called.task => {
+            Some(again) if called.undisturbed && called.trusted == Some(true) && *again != called.task => {
                 let (caller, agent) = (called.caller, &called.agent);
                 Err(format!("node {caller} gave {agent} {:?}, and got {again:?} when it asked again", called.task))
             }

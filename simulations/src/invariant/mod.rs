@@ -1,11 +1,16 @@
 //! The invariants, one file each.
 
+mod abandoned;
 mod answered;
+mod asked;
 mod forgery;
+mod interrupted;
 mod kept;
 mod living;
 mod one_word;
+mod reserved;
 mod revoked;
+mod trusted;
 mod vanished;
 
 use std::collections::BTreeMap;
@@ -16,6 +21,8 @@ use althing_protocol::{AgentId, Digest, PublicKey, PublisherId};
 
 /// The longest call: a deadline of a minute, and the search before it.
 pub(crate) const LONGEST_MS: u64 = 65_000;
+
+pub(crate) use trusted::REFUSED;
 
 /// A search and its result.
 #[derive(Debug, Clone)]
@@ -59,6 +66,88 @@ pub struct Called {
     pub recalled: Option<Result<(String, bool), String>>,
     /// Whether both nodes were running throughout, and nothing disturbed the network.
     pub undisturbed: bool,
+    /// Whether the called node trusted the caller's owner; `None` if that changed meanwhile.
+    pub trusted: Option<bool>,
+}
+
+/// A question that an agent was told to ask another, perhaps through a third, and its answer.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// When the question began and ended, milliseconds.
+    pub began_ms: u64,
+    /// See `began_ms`.
+    pub ended_ms: u64,
+    /// The node of the agent that asks first.
+    pub asker: u32,
+    /// The agents, in order: each asks the next, and the last answers on whose behalf it was called.
+    pub agents: Vec<AgentId>,
+    /// The answer, or the error.
+    pub answer: Result<String, String>,
+    /// Whether all their nodes were running throughout, and nothing disturbed the network.
+    pub undisturbed: bool,
+    /// Whether each agent's node trusted the one before; `None` if that changed meanwhile.
+    pub trusted: Option<bool>,
+}
+
+/// A task as its caller sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Whether it is completed.
+    pub done: bool,
+    /// The texts of its artifacts.
+    pub artifacts: Vec<String>,
+    /// The messages of its caller.
+    pub said: Vec<String>,
+}
+
+/// A turn that its caller interrupted with a second message, and the task later.
+#[derive(Debug, Clone)]
+pub struct Interrupted {
+    /// When the first message was sent and the task was read for the last time, milliseconds.
+    pub began_ms: u64,
+    /// See `began_ms`.
+    pub ended_ms: u64,
+    /// The calling node.
+    pub caller: u32,
+    /// The agent that was called.
+    pub agent: AgentId,
+    /// The two messages.
+    pub said: [String; 2],
+    /// The answer to the second message, or the error.
+    pub answer: Result<Seen, String>,
+    /// The task, read again later.
+    pub later: Result<Seen, String>,
+    /// Whether all nodes of the call were running throughout, and nothing disturbed the network.
+    pub undisturbed: bool,
+}
+
+/// A reservation that one node made on another, and what became of it.
+#[derive(Debug, Clone)]
+pub struct Reserved {
+    /// When it was requested, milliseconds.
+    pub began_ms: u64,
+    /// When that was answered.
+    pub answered_ms: u64,
+    /// Until when it was held at least: its lease, counted from the last request, or its cancellation.
+    pub held_ms: u64,
+    /// From when on it was not held: its lease, counted from the last answer, or its cancellation.
+    pub over_ms: u64,
+    /// The node that reserved.
+    pub holder: u32,
+    /// The node on which it reserved.
+    pub host: u32,
+    /// Whether both are of one owner.
+    pub own: bool,
+    /// The share of a core, thousandths.
+    pub share_permille: u64,
+    /// Whether it was made, or why not.
+    pub prepared: Result<(), String>,
+    /// Whether it was confirmed and cancelled as its holder wished, or why not.
+    pub kept: Result<(), String>,
+    /// Whether it could be confirmed after it was over, or why not.
+    pub after: Result<(), String>,
+    /// Whether both nodes were running throughout, and nothing disturbed the network.
+    pub undisturbed: bool,
 }
 
 /// The true state, whatever nodes claim.
@@ -70,6 +159,20 @@ pub struct Truth {
     pub gone_ms: BTreeMap<PublicKey, u64>,
     /// When each owner that revoked its keys did so, milliseconds.
     pub revoked_ms: BTreeMap<PublisherId, u64>,
+    /// When the trust of all others in an owner last changed, milliseconds, and whether it is trusted since.
+    pub trust_ms: BTreeMap<PublisherId, (u64, bool)>,
+}
+
+impl Truth {
+    /// Whether nodes of `by` have trusted nodes of `owner` since `since_ms`; `None` if that changed then or later.
+    #[must_use]
+    pub fn trusted(&self, owner: PublisherId, by: PublisherId, since_ms: u64) -> Option<bool> {
+        match self.trust_ms.get(&owner) {
+            Some((at_ms, _)) if owner != by && *at_ms >= since_ms => None,
+            Some((_, trusted)) if owner != by => Some(*trusted),
+            _ => Some(true),
+        }
+    }
 }
 
 /// A property that must hold throughout a run.
@@ -92,6 +195,39 @@ pub trait Invariant: Send {
         Ok(())
     }
 
+    /// Checks a question of one agent to another.
+    ///
+    /// # Errors
+    /// How it does not hold.
+    fn check_asked(&mut self, _asked: &Asked) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Checks an interrupted turn.
+    ///
+    /// # Errors
+    /// How it does not hold.
+    fn check_interrupted(&mut self, _interrupted: &Interrupted) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Checks all reservations of a run.
+    ///
+    /// # Errors
+    /// How it does not hold.
+    fn check_reserved(&mut self, _all: &[Reserved]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Checks a node at the end, with the number of turns that run on it, and of reservations on it, though nobody waits for an
+    /// answer or holds a lease any more.
+    ///
+    /// # Errors
+    /// How it does not hold.
+    fn check_at_rest(&mut self, _node: u32, _turns: usize, _reserved: usize) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Checks a value that an honest node stores for others at the end.
     ///
     /// # Errors
@@ -110,6 +246,11 @@ fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(revoked::Revoked),
         Box::new(answered::Answered),
         Box::new(kept::Kept),
+        Box::new(trusted::Trusted),
+        Box::new(asked::AskedFor),
+        Box::new(interrupted::GivesWay),
+        Box::new(abandoned::Abandoned),
+        Box::new(reserved::Ends),
     ]
 }
 
@@ -155,6 +296,16 @@ mod tests {
             expected: vec![node(1)],
             undisturbed: true,
         }
+    }
+
+    #[test]
+    fn trust_counts_from_the_moment_after_it_changed() {
+        let mut truth = Truth::default();
+        truth.trust_ms.insert(owner(100), (1_000, false));
+        let trusted = |by: u32, since_ms| truth.trusted(owner(100), owner(by), since_ms);
+        assert_eq!((trusted(200, 1_000), trusted(200, 1_001)), (None, Some(false)));
+        assert_eq!(trusted(100, 1_001), Some(true), "its own nodes");
+        assert_eq!(truth.trusted(owner(200), owner(100), 0), Some(true), "it trusts the others");
     }
 
     fn truth() -> Truth {
@@ -243,6 +394,7 @@ mod tests {
             task: Ok(("task".to_owned(), true)),
             recalled: None,
             undisturbed: true,
+            trusted: Some(true),
         };
         let broken = |called: &Called| {
             let broken = all()
@@ -255,6 +407,8 @@ mod tests {
         assert_eq!(broken(&refused), ["calls-are-answered"]);
         assert_eq!(broken(&Called { task: Ok(("task".to_owned(), false)), ..good.clone() }), ["calls-are-answered"]);
         assert_eq!(broken(&Called { undisturbed: false, ..refused }), [""; 0]);
+        let untrusted = Called { task: Err(format!("{REFUSED}: no")), trusted: Some(false), ..good.clone() };
+        assert_eq!(broken(&untrusted), [""; 0], "nobody promised it an answer");
         assert_eq!(broken(&Called { undisturbed: false, ended_ms: 66_001, ..good.clone() }), ["calls-are-answered"]);
         assert_eq!(broken(&Called { recalled: Some(good.task.clone()), ..good.clone() }), [""; 0]);
         for lost in [Err("no such task".to_owned()), Ok(("other".to_owned(), true)), Ok(("task".to_owned(), false))] {

@@ -2,6 +2,7 @@
 
 use althing_calls::{Operation, OperationError, Reply};
 use althing_discovery::Query;
+use althing_protocol::PublisherId;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -49,6 +50,7 @@ impl World<'_> {
                 task: task(answer),
                 recalled: None,
                 undisturbed: is_healed && expected.contains(&found.node),
+                trusted: None,
             };
             // The run may be over.
             let _ = ended.send(Ended::Called(number, Some(called))).await;
@@ -65,8 +67,14 @@ impl World<'_> {
             && self.nodes.slots.iter().any(hosts)
     }
 
+    /// Whether the nodes of an owner trust that of `caller` since `since_ms`; `None` if that changed meanwhile.
+    pub(super) fn trusted(&self, caller: u32, by: PublisherId, since_ms: u64) -> Option<bool> {
+        self.judge.truth.trusted(self.nodes.owners[self.nodes.owner_of(caller)].id(), by, since_ms)
+    }
+
     pub(super) fn judge_call(&mut self, mut called: Called) -> Option<(u64, Step)> {
         called.undisturbed &= self.undisturbed(&called, called.began_ms);
+        called.trusted = self.trusted(called.caller, called.agent.publisher(), called.began_ms);
         self.judge.call(&called);
         called.task.as_ref().ok()?;
         let again_after_ms = self.scenario.calls.as_ref()?.again_after_ms;
@@ -99,6 +107,7 @@ impl World<'_> {
 
     pub(super) fn judge_recall(&mut self, mut called: Called) {
         called.undisturbed &= self.undisturbed(&called, called.began_ms);
+        called.trusted = self.trusted(called.caller, called.agent.publisher(), called.began_ms);
         self.judge.recall(&called);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::invariant::{self, Called, Invariant, LONGEST_MS, Truth};
+use crate::invariant::{self, Asked, Called, Interrupted, Invariant, LONGEST_MS, REFUSED, Reserved, Truth};
 use crate::scenario::Scenario;
 use crate::trace::{Recorder, Trace};
 
@@ -27,6 +27,16 @@ pub struct Outcome {
     pub recalled: usize,
     /// Those of them that were still there.
     pub kept: usize,
+    /// Calls of untrusted owners, and repeated requests for tasks, that were refused.
+    pub refused: usize,
+    /// Questions of agents that were answered, and those that were not because one of the nodes did not trust another.
+    pub questions: [usize; 2],
+    /// Turns that were interrupted, and whose second message was answered.
+    pub interrupted: usize,
+    /// Reservations that were made, and those that were refused.
+    pub reservations: [usize; 2],
+    /// Whether nobody waited for an answer any more at the end.
+    pub at_rest: bool,
     /// Undisturbed calls, and undisturbed repeated requests for tasks.
     pub undisturbed_calls: [usize; 2],
     /// Values that honest nodes stored for others at the end, each of which was checked.
@@ -48,6 +58,14 @@ pub struct Violation {
     pub what: String,
 }
 
+/// The calls of a run ended so long ago that no turn of theirs runs any more, milliseconds.
+const AT_REST_MS: u64 = 5_000;
+
+/// Whether a call was refused since its caller is not trusted.
+fn is_refused(answer: &Result<(String, bool), String>) -> bool {
+    answer.as_ref().is_err_and(|why| why.starts_with(REFUSED))
+}
+
 /// What must hold in a run, what is true in it, and its results.
 pub(super) struct Judge {
     pub truth: Truth,
@@ -58,6 +76,9 @@ pub(super) struct Judge {
     calling: BTreeMap<u64, u64>,
     /// The number of calls so far.
     calls: u64,
+    /// When the last of them ended.
+    ended_ms: u64,
+    reserved: Vec<Reserved>,
 }
 
 impl Judge {
@@ -72,6 +93,11 @@ impl Judge {
             tasks: 0,
             recalled: 0,
             kept: 0,
+            refused: 0,
+            questions: [0, 0],
+            interrupted: 0,
+            reservations: [0, 0],
+            at_rest: false,
             undisturbed_calls: [0, 0],
             values: 0,
             violations: Vec::new(),
@@ -84,6 +110,8 @@ impl Judge {
             recorder,
             calling: BTreeMap::new(),
             calls: 0,
+            ended_ms: 0,
+            reserved: Vec::new(),
         }
     }
 
@@ -104,8 +132,14 @@ impl Judge {
         self.calls
     }
 
-    pub fn call_ended(&mut self, number: u64) {
+    pub fn call_ended(&mut self, now_ms: u64, number: u64) {
         self.calling.remove(&number);
+        self.ended_ms = now_ms;
+    }
+
+    /// Whether calls were made, and all ended long enough ago.
+    pub fn is_at_rest(&self, now_ms: u64) -> bool {
+        self.calls > 0 && self.calling.is_empty() && self.ended_ms + AT_REST_MS <= now_ms
     }
 
     /// Judges a call, whose `undisturbed` is up to date.
@@ -116,6 +150,32 @@ impl Judge {
         self.recorder.note(format_args!("node {caller} called {agent}, for {took_ms} ms: {:?}", called.task));
         self.check(called.ended_ms, |invariant, truth| invariant.check_call(called, truth));
         self.outcome.tasks += usize::from(called.task.is_ok());
+        self.outcome.refused += usize::from(is_refused(&called.task));
+    }
+
+    /// Judges a question, whose `undisturbed` and `trusted` are up to date.
+    pub fn question(&mut self, asked: &Asked) {
+        let names = asked.agents.iter().map(|agent| agent.name()).collect::<Vec<_>>().join(", ");
+        self.recorder.note(format_args!("of {names} each asked the next: {:?}", asked.answer));
+        self.outcome.questions[0] += usize::from(asked.answer.is_ok());
+        self.outcome.questions[1] += usize::from(asked.answer.is_err() && asked.trusted == Some(false));
+        self.check(asked.ended_ms, |invariant, _| invariant.check_asked(asked));
+    }
+
+    /// Judges an interrupted turn, whose `undisturbed` is up to date.
+    pub fn interruption(&mut self, interrupted: &Interrupted) {
+        let (caller, agent) = (interrupted.caller, interrupted.agent.name());
+        self.recorder.note(format_args!("node {caller} interrupted {agent}: {:?}", interrupted.answer));
+        self.outcome.interrupted += usize::from(interrupted.answer.as_ref().is_ok_and(|seen| seen.done));
+        self.check(interrupted.ended_ms, |invariant, _| invariant.check_interrupted(interrupted));
+    }
+
+    /// Notes a reservation, whose `undisturbed` is up to date; all are judged at the end.
+    pub fn reserved(&mut self, one: Reserved) {
+        let Reserved { holder, host, prepared, kept, after, .. } = &one;
+        self.recorder.note(format_args!("node {holder} reserved on node {host}: {prepared:?}, {kept:?}, {after:?}"));
+        self.outcome.reservations[usize::from(prepared.is_err())] += 1;
+        self.reserved.push(one);
     }
 
     /// Judges a repeated request for a task, whose `undisturbed` is up to date.
@@ -124,12 +184,15 @@ impl Judge {
         self.recorder.note(format_args!("node {caller} asked {agent} again: {:?}", called.recalled));
         self.outcome.recalled += 1;
         self.outcome.undisturbed_calls[1] += usize::from(called.undisturbed);
+        self.outcome.refused += usize::from(called.recalled.as_ref().is_some_and(is_refused));
         self.outcome.kept += usize::from(called.recalled == Some(called.task.clone()));
         self.check(called.ended_ms, |invariant, truth| invariant.check_call(called, truth));
     }
 
     /// The end of the run: judges calls that have not ended, and the share of successful searches.
     pub fn finish(mut self, now_ms: u64, scenario: &Scenario) -> Outcome {
+        let reserved = std::mem::take(&mut self.reserved);
+        self.check(now_ms, |invariant, _| invariant.check_reserved(&reserved));
         let stuck = self.calling.iter().filter(|(_, began_ms)| **began_ms + LONGEST_MS < now_ms);
         let stuck = stuck.map(|(number, began_ms)| {
             let what = format!("call {number}, begun after {began_ms} ms, has not ended");

@@ -1,9 +1,12 @@
 //! Runs a scenario: nodes join, faults happen, and nodes search for agents and call them.
 
 mod calls;
+mod interruptions;
 mod judge;
 mod nodes;
 mod owners;
+mod questions;
+mod reservations;
 mod searches;
 
 use std::collections::BTreeMap;
@@ -19,14 +22,14 @@ use tokio::time::{Instant, sleep_until};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::adversary::{self, Adversary, Target};
-use crate::invariant::{Called, Search};
+use crate::invariant::{Asked, Called, Interrupted, Reserved, Search};
 use crate::key;
 use crate::mesh::{Node, Owner};
 use crate::scenario::{EventKind, Scenario};
 use crate::trace::Recorder;
 use judge::Judge;
 pub use judge::{Outcome, Violation};
-use nodes::{Nodes, OWNER, Slot, agent_file};
+use nodes::{Nodes, OWNER, Slot};
 
 /// A node is known to others this long after it joined or restarted.
 const SETTLED_MS: u64 = 10_000;
@@ -69,6 +72,12 @@ enum Ended {
     /// The call of that number; `None` when no agent was found.
     Called(u64, Option<Called>),
     Recalled(u64, Called),
+    /// With the nodes that took part.
+    Asked(u64, Vec<u32>, Asked),
+    /// The same.
+    Interrupted(u64, Vec<u32>, Interrupted),
+    /// With the holder and the host.
+    Reserved(u64, [u32; 2], Reserved),
 }
 
 struct World<'a> {
@@ -126,6 +135,7 @@ impl<'a> World<'a> {
             }
         }
         self.judge_stored();
+        interruptions::judge_at_rest(&mut self);
         let now_ms = self.now_ms();
         self.judge.finish(now_ms, self.scenario)
     }
@@ -134,7 +144,7 @@ impl<'a> World<'a> {
     async fn take(&mut self, step: Step, ended: &mpsc::Sender<Ended>) -> Vec<(u64, Step)> {
         match step {
             Step::Join(number) | Step::Restart(number) => self.join(number).await,
-            Step::Event(at) => return self.apply_event(at),
+            Step::Event(at) => return self.apply_event(at, ended).await,
             Step::Churn => {
                 let back_after_ms = self.scenario.churn.as_ref().map_or(0, |churn| churn.back_after_ms);
                 let through = self.scenario.join.through;
@@ -155,15 +165,28 @@ impl<'a> World<'a> {
 
     /// Judges a result; gives the step that it leads to, and when.
     fn end(&mut self, ended: Ended) -> Option<(u64, Step)> {
+        let now_ms = self.now_ms();
         match ended {
             Ended::Search(search) => self.judge_search(search),
             Ended::Called(number, called) => {
-                self.judge.call_ended(number);
+                self.judge.call_ended(now_ms, number);
                 return self.judge_call(called?);
             }
             Ended::Recalled(number, called) => {
-                self.judge.call_ended(number);
+                self.judge.call_ended(now_ms, number);
                 self.judge_recall(called);
+            }
+            Ended::Asked(number, nodes, asked) => {
+                self.judge.call_ended(now_ms, number);
+                questions::judge(self, &nodes, asked);
+            }
+            Ended::Interrupted(number, nodes, interrupted) => {
+                self.judge.call_ended(now_ms, number);
+                interruptions::judge(self, &nodes, interrupted);
+            }
+            Ended::Reserved(number, nodes, one) => {
+                self.judge.call_ended(now_ms, number);
+                reservations::judge(self, &nodes, one);
             }
         }
         None
@@ -174,16 +197,33 @@ impl<'a> World<'a> {
         self.fault_ms.is_none_or(|fault_ms| fault_ms + self.scenario.finds.healed_after_ms <= now_ms)
     }
 
+    /// Has nothing disturbed the network since `began_ms`, and have these nodes been running since?
+    fn is_steady(&self, numbers: &[u32], began_ms: u64) -> bool {
+        let runs = |slot: &Slot| slot.node.is_some() && slot.since_ms <= began_ms;
+        self.fault_ms.is_none_or(|fault_ms| fault_ms < began_ms)
+            && numbers.iter().all(|number| runs(self.nodes.slot(*number)))
+    }
+
+    /// Do these nodes know each other now, and is nothing between them?
+    fn is_settled(&self, numbers: &[u32], now_ms: u64) -> bool {
+        let side = |number: &u32| self.nodes.slot(*number).isolated;
+        let settled = |slot: &Slot| slot.node.is_some() && slot.since_ms + SETTLED_MS <= now_ms;
+        self.is_healed(now_ms)
+            && numbers.iter().all(|number| settled(self.nodes.slot(*number)) && side(number) == side(&numbers[0]))
+    }
+
     async fn join(&mut self, number: u32) {
         if self.nodes.slot(number).node.is_some() {
             return;
         }
-        let setup = self.nodes.setup(number, self.scenario);
+        let mut setup = self.nodes.setup(number, self.scenario);
+        setup.promises = reservations::promises(self.scenario);
+        self.nodes.slot_mut(number).promises = setup.promises.clone();
         let node = Node::assemble(&self.nodes.net, setup, self.nodes.slot(number).store.clone()).await;
         self.recorder.note(format_args!("node {number} joins"));
         let id = node.id();
         if let Some(capability) = self.nodes.slot(number).capability.clone() {
-            let agent = node.host(&agent_file(number, &capability)).await;
+            let agent = node.host(&self.nodes.agent_file(number, &capability)).await;
             self.judge.truth.agents.insert(id, agent);
         }
         self.judge.truth.gone_ms.remove(&id);
@@ -192,6 +232,7 @@ impl<'a> World<'a> {
         let slot = self.nodes.slot_mut(number);
         slot.since_ms = now_ms;
         slot.node = Some(node);
+        self.nodes.hear_trust(number).await;
     }
 
     fn crash(&mut self, number: u32) {
@@ -203,12 +244,13 @@ impl<'a> World<'a> {
         }
     }
 
-    fn apply_event(&mut self, at: usize) -> Vec<(u64, Step)> {
+    async fn apply_event(&mut self, at: usize, ended: &mpsc::Sender<Ended>) -> Vec<(u64, Step)> {
         let event = self.scenario.at[at].clone();
         self.recorder.note(format_args!("{:?} of {}", event.what, event.share));
-        self.fault_ms = Some(self.now_ms());
-        let of_owners = matches!(event.what, EventKind::Rotate | EventKind::Revoke);
-        let all = if of_owners { self.scenario.agents.owners } else { self.scenario.nodes };
+        if event.what.is_fault() {
+            self.fault_ms = Some(self.now_ms());
+        }
+        let all = if event.what.is_of_owners() { self.scenario.agents.owners } else { self.scenario.nodes };
         let share = f64::from(all) * event.share;
         let mut all: Vec<u32> = (0..all).collect();
         all.shuffle(&mut self.rng);
@@ -226,8 +268,18 @@ impl<'a> World<'a> {
                     self.nodes.slot(number).skew_ms.store(event.skew_ms, Ordering::Relaxed);
                 }
             }
-            EventKind::Rotate => some.into_iter().for_each(|owner| self.rotate(owner)),
-            EventKind::Revoke => some.into_iter().for_each(|owner| self.revoke(owner)),
+            EventKind::Rotate => some.into_iter().for_each(|owner| owners::rotate(self, owner)),
+            EventKind::Revoke => some.into_iter().for_each(|owner| owners::revoke(self, owner)),
+            EventKind::Distrust | EventKind::Trust => {
+                for owner in some {
+                    owners::set_trust(self, owner, event.what == EventKind::Trust).await;
+                }
+            }
+            EventKind::Ask => some.into_iter().for_each(|number| questions::start(self, number, ended.clone())),
+            EventKind::Reserve => some.into_iter().for_each(|number| reservations::start(self, number, ended.clone())),
+            EventKind::Interrupt => {
+                some.into_iter().for_each(|number| interruptions::start(self, number, ended.clone()))
+            }
         }
         Vec::new()
     }

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use althing_communication::WallClock;
 use althing_discovery::{Bounds, DiscoveryConfig};
-use althing_protocol::{CallerId, PublicKey};
+use althing_execution::kernel::Promises;
+use althing_protocol::{AgentId, CallerId, PublicKey};
 use althing_simnet::SimNet;
 use althing_store::MemoryStore;
 use althing_td::AgentFile;
 
 use super::SETTLED_MS;
 use crate::invariant::Truth;
-use crate::mesh::{Node, Owner, Setup, file, store};
+use crate::mesh::{Node, Owner, Setup, file_asking, store};
 use crate::scenario::Scenario;
 use crate::{NETWORK, NOW_MS, key};
 
@@ -32,6 +33,10 @@ pub(super) struct Slot {
     /// On the smaller side of a partition.
     pub isolated: bool,
     pub skew_ms: Arc<AtomicI64>,
+    /// What it has promised.
+    pub promises: Option<Arc<Promises>>,
+    /// The changes of trust that it has heard of; none of a node that never joined.
+    heard: Option<usize>,
 }
 
 /// All honest nodes, the network between them, and their owners.
@@ -39,6 +44,9 @@ pub(super) struct Nodes {
     pub net: SimNet,
     pub slots: Vec<Slot>,
     pub owners: Vec<Owner>,
+    /// Owners whom all others trust again (true) or no longer (false), in order.
+    pub trust_changes: Vec<(u32, bool)>,
+    asks: u32,
     count: u32,
     partitioned: bool,
 }
@@ -55,11 +63,15 @@ impl Nodes {
             since_ms: 0,
             isolated: false,
             skew_ms: Arc::default(),
+            promises: None,
+            heard: None,
         };
         Nodes {
             net: SimNet::new(seed, scenario.link.config()).named(NETWORK, NOW_MS),
             slots: (0..scenario.nodes).map(slot).collect(),
             owners: (0..agents.owners).map(|number| Owner::new(key(OWNER + number))).collect(),
+            trust_changes: Vec::new(),
+            asks: agents.asks,
             count: scenario.nodes,
             partitioned: false,
         }
@@ -92,7 +104,10 @@ impl Nodes {
     pub fn setup(&self, number: u32, scenario: &Scenario) -> Setup {
         let mut setup = Setup::new(&self.net, number + 1, OWNER);
         setup.owner = self.owners[self.owner_of(number)].clone();
-        setup.trusted = self.owners.iter().map(|owner| CallerId::Publisher(owner.id())).collect();
+        if self.slot(number).heard.is_none() {
+            // What a node was told is on its disk when it restarts.
+            setup.trusted = self.owners.iter().map(|owner| CallerId::Publisher(owner.id())).collect();
+        }
         // The first nodes are the bootstrap peers of all others.
         let known = (0..scenario.join.through).filter(|known| *known != number);
         let address = |known: u32| format!("sim:{}", key(known + 1).public());
@@ -116,6 +131,39 @@ impl Nodes {
         for number in isolated {
             self.cut_off(*number);
         }
+    }
+
+    /// Tells a node whom its owner trusts or no longer trusts since it was told last.
+    pub async fn hear_trust(&mut self, number: u32) {
+        let own = self.owner_of(number);
+        let all = self.trust_changes.len();
+        let told = self.slot_mut(number).heard.replace(all).unwrap_or_default();
+        let Some(node) = &self.slot(number).node else { return };
+        for (owner, trusted) in &self.trust_changes[told..] {
+            let owner = *owner as usize;
+            if owner != own {
+                let id = CallerId::Publisher(self.owners[owner].id());
+                node.trust.set(id, *trusted).await.expect("memory takes it");
+            }
+        }
+    }
+
+    /// The id of a node's agent.
+    pub fn agent(&self, number: u32) -> AgentId {
+        AgentId::new(self.owners[self.owner_of(number)].id(), &agent_name(number)).expect("a name")
+    }
+
+    /// The nodes that host an agent, in order.
+    pub fn hosts(&self) -> Vec<u32> {
+        (0..self.count).filter(|number| self.slot(*number).capability.is_some()).collect()
+    }
+
+    /// The agent of a node; its contract lets it ask the next ones.
+    pub fn agent_file(&self, number: u32, capability: &str) -> AgentFile {
+        let hosts = self.hosts();
+        let after = hosts.iter().cycle().skip_while(|host| **host != number).skip(1);
+        let others: Vec<String> = after.take(self.asks as usize).map(|host| agent_name(*host)).collect();
+        file_asking(&agent_name(number), "does its thing", capability, ("do", capability), &others)
     }
 
     /// Restores all links.
@@ -153,7 +201,7 @@ impl Nodes {
     }
 }
 
-/// The agent of a node.
-pub(super) fn agent_file(number: u32, capability: &str) -> AgentFile {
-    file(&format!("agent-{number}"), "does its thing", capability, "do", capability)
+/// The name of a node's agent.
+fn agent_name(number: u32) -> String {
+    format!("agent-{number}")
 }
