@@ -59,6 +59,13 @@ impl Batch {
         self.push(family, key.into(), None)
     }
 
+    /// Adds the changes of `other` after its own.
+    pub fn append(&mut self, other: Batch) -> &mut Batch {
+        self.bytes += other.bytes;
+        self.ops.extend(other.ops);
+        self
+    }
+
     /// How many changes it holds.
     pub fn len(&self) -> usize {
         self.ops.len()
