@@ -54,5 +54,41 @@ pub const KEYRING_STRANGERS_BYTES_MAX: usize = 24 << 20;
 pub const KEYRING_FORGOTTEN_MAX: usize = 65_536;
 /// Withdrawals that a node keeps; each ends after a day.
 pub const KEYRING_WITHDRAWALS_MAX: usize = 2_048;
+/// Owners of a group: a charter with as many signatures stays small.
+pub const GROUP_OWNERS_MAX: usize = 16;
+/// Members of a group that vote (Raft's quorums grow slower with each).
+pub const GROUP_VOTERS_MAX: usize = 7;
+/// Members of a group, learners included.
+pub const GROUP_MEMBERS_MAX: usize = 256;
+/// Longest life of an invitation, milliseconds (7 days).
+pub const INVITATION_LIFE_MAX_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
+/// Commands under one signature: stays below [`CBOR_ITEMS_MAX`].
+pub const GROUP_BATCH_COMMANDS_MAX: usize = 256;
+/// Addresses that a member of a group gives.
+pub const GROUP_ADDRESSES_MAX: usize = 8;
+/// Bytes of each of them.
+pub const GROUP_ADDRESS_BYTES_MAX: usize = 256;
+/// Bytes of a key of a group's value.
+pub const GROUP_KEY_BYTES_MAX: usize = 512;
+/// Bytes of a group's value; what is larger goes by reference.
+pub const GROUP_VALUE_BYTES_MAX: usize = 64 << 10;
+/// Inline bytes of a task's input, and of its result; what is larger goes by reference.
+pub const WORK_CONTENT_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a task's idempotency key, of a capability, a resource's name, a label and a media type.
+pub const WORK_NAME_BYTES_MAX: usize = 128;
+/// Bytes of the reason why a task was declined or failed.
+pub const WORK_REASON_BYTES_MAX: usize = 512;
+/// Labels that a task needs.
+pub const WORK_LABELS_MAX: usize = 16;
+/// Tasks that a task depends on.
+pub const WORK_DEPENDENCIES_MAX: usize = 64;
+/// Resources that a task uses.
+pub const WORK_RESOURCES_MAX: usize = 8;
+/// Attempts at a task.
+pub const WORK_ATTEMPTS_MAX: u8 = 16;
+/// Shortest lease of a task, milliseconds: several times what an entry of a log takes.
+pub const WORK_LEASE_MIN_MS: u64 = 1_000;
+/// Longest lease of a task, milliseconds; a member that works longer renews it.
+pub const WORK_LEASE_MAX_MS: u64 = 10 * 60 * 1_000;
 /// Characters of an agent's name.
 pub const AGENT_NAME_MAX: usize = 63;

@@ -44,6 +44,21 @@ pub enum Kind {
     /// A publisher revokes the grants and memberships of a node.
     #[n(8)]
     Withdrawal,
+    /// Owners define a group.
+    #[n(9)]
+    Charter,
+    /// Owners of a group admit a node.
+    #[n(10)]
+    Invitation,
+    /// Owners of a group remove a node.
+    #[n(11)]
+    Expulsion,
+    /// Owners end a group.
+    #[n(12)]
+    Dissolution,
+    /// Commands to a group.
+    #[n(13)]
+    GroupCommands,
 }
 
 impl Kind {
@@ -57,6 +72,11 @@ impl Kind {
             Kind::Binding => "althing/binding/1",
             Kind::Contact => "althing/contact/1",
             Kind::Withdrawal => "althing/withdrawal/1",
+            Kind::Charter => "althing/charter/1",
+            Kind::Invitation => "althing/invitation/1",
+            Kind::Expulsion => "althing/expulsion/1",
+            Kind::Dissolution => "althing/dissolution/1",
+            Kind::GroupCommands => "althing/group-commands/1",
         }
     }
 }

@@ -10,7 +10,7 @@ vectors=$here/../../protocol/vectors
 seconds=${1:?usage: run.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(cbor frame object evidence record contract)
+[ ${#targets[@]} -gt 0 ] || targets=(cbor frame object evidence record contract group)
 triple=x86_64-unknown-linux-gnu
 dir=${CARGO_TARGET_DIR:-$here/../../target}/fuzz
 
@@ -25,11 +25,11 @@ seeds() {
   local count=0 hex
   while read -r hex; do
     count=$((count + 1))
-    printf '%b' "$(sed 's/../\\x&/g' <<<"$hex")" >"$dir/corpus/$1/$2-$count"
+    printf '%b' "$(sed 's/../\\x&/g' <<<"$hex")" >"$dir/corpus/$1/$2-$3-$count"
   done < <(sed -n "s/^ *\"$3\": \"\([0-9a-f]\{2,\}\)\",\{0,1\}$/\1/p" "$vectors/$2.json")
   [ "$count" -gt 0 ] || { echo "run.sh: $2.json has no member $3" >&2; exit 1; }
 }
-mkdir -p "$dir"/corpus/{cbor,frame,object,evidence,record,contract} "$dir/artifacts"
+mkdir -p "$dir"/corpus/{cbor,frame,object,evidence,record,contract,group} "$dir/artifacts"
 seeds cbor cbor bytes
 seeds cbor hello bytes
 seeds frame frames frame
@@ -37,6 +37,8 @@ seeds frame hello bytes
 seeds object objects object
 seeds evidence evidence evidence
 seeds record records value
+seeds group groups object
+seeds group groups under
 for file in "$here"/../../examples/*/*.yaml; do
   # JSON is what contracts are read as; any text serves as a beginning.
   cp "$file" "$dir/corpus/contract/$(basename "$(dirname "$file")")-$(basename "$file")"

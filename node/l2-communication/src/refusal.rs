@@ -20,7 +20,7 @@ pub fn said(body: &[u8]) -> (String, String) {
     (short(error["data"][0]["reason"].as_str().unwrap_or_default()), short(&message))
 }
 
-/// The body of an error frame; `reason` is one of the names that SPEC chapter 12 lists.
+/// The body of an error frame; `reason` is one of the names that SPEC chapter 14 lists.
 #[must_use]
 pub fn refusal(code: i32, reason: Option<&str>, message: &str) -> Vec<u8> {
     let mut error = serde_json::json!({ "code": code, "message": message });

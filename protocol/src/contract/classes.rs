@@ -157,13 +157,17 @@ impl Signals {
 }
 
 /// The latency class without its parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, minicbor::Encode, minicbor::Decode)]
+#[cbor(index_only)]
 pub enum Latency {
     /// Hard real-time.
+    #[n(0)]
     Hrt = 0,
     /// Soft real-time.
+    #[n(1)]
     Srt = 1,
     /// Delay-tolerant.
+    #[n(2)]
     Dt = 2,
 }
 

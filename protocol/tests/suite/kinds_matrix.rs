@@ -1,6 +1,7 @@
 //! Threats row 5: nothing that was signed as one thing is ever read as another.
 
 use althing_protocol::binding::Binding;
+use althing_protocol::group::{Batch, Charter, Dissolution, Expulsion, Invitation};
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::keyring::Withdrawal;
 use althing_protocol::object::{self, Description, Grant, Membership, Placement};
@@ -10,8 +11,22 @@ use althing_protocol::{FrameOpener, PublicKey};
 
 use crate::support::*;
 
-const KINDS: [&str; 9] =
-    ["frame", "description", "grant", "placement", "key event", "membership", "binding", "contact", "withdrawal"];
+const KINDS: [&str; 14] = [
+    "frame",
+    "description",
+    "grant",
+    "placement",
+    "key event",
+    "membership",
+    "binding",
+    "contact",
+    "withdrawal",
+    "charter",
+    "invitation",
+    "expulsion",
+    "dissolution",
+    "group commands",
+];
 
 fn domain(kind: usize) -> String {
     format!("althing/{}/1", KINDS[kind].replace(' ', "-"))
@@ -39,7 +54,8 @@ fn payloads() -> Vec<Vec<u8>> {
         crate::records::contact().bytes,
         crate::keyring::withdrawal(OPENER, NOW_MS).bytes,
     ];
-    signed.iter().map(|bytes| sign1::read(bytes, 1 << 20).expect("a good sample").payload().to_vec()).collect()
+    let signed = signed.into_iter().chain(crate::groups::one_of_each());
+    signed.map(|bytes| sign1::read(&bytes, 1 << 20).expect("a good sample").payload().to_vec()).collect()
 }
 
 /// Does a reader of `kind` accept these bytes?
@@ -53,7 +69,12 @@ fn reads(kind: usize, bytes: &[u8]) -> bool {
         5 => object::open::<Membership>(bytes, NETWORK, "").is_ok(),
         6 => object::open::<Binding>(bytes, NETWORK, "").is_ok(),
         7 => object::open::<Contact>(bytes, NETWORK, "").is_ok(),
-        _ => object::open::<Withdrawal>(bytes, "", "").is_ok(),
+        8 => object::open::<Withdrawal>(bytes, "", "").is_ok(),
+        9 => object::open::<Charter>(bytes, NETWORK, "").is_ok(),
+        10 => object::open::<Invitation>(bytes, NETWORK, "").is_ok(),
+        11 => object::open::<Expulsion>(bytes, NETWORK, "").is_ok(),
+        12 => object::open::<Dissolution>(bytes, NETWORK, "").is_ok(),
+        _ => object::open::<Batch>(bytes, NETWORK, "").is_ok(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! name before the tests compile.
 
 use althing_protocol::cbor::CborError as C;
+use althing_protocol::group::EndorsementError;
 use althing_protocol::inquiry::InquiryError;
 use althing_protocol::keyring::KeyringError;
 use althing_protocol::record::RecordError;
@@ -162,6 +163,18 @@ impl Name for OwnerProofError {
             OwnerProofError::Membership(inner) => format!("OwnerProofError::Membership({})", inner.name()),
             OwnerProofError::Inception(inner) => format!("OwnerProofError::Inception({})", inner.name()),
             OwnerProofError::Mismatch { .. } => "OwnerProofError::Mismatch".to_owned(),
+        }
+    }
+}
+
+impl Name for EndorsementError {
+    fn name(&self) -> String {
+        match self {
+            EndorsementError::Count(_) => "EndorsementError::Count".to_owned(),
+            EndorsementError::Object(inner) => format!("EndorsementError::Object({})", inner.name()),
+            EndorsementError::Different => "EndorsementError::Different".to_owned(),
+            EndorsementError::NotAnOwner(_) => "EndorsementError::NotAnOwner".to_owned(),
+            EndorsementError::TooFew { .. } => "EndorsementError::TooFew".to_owned(),
         }
     }
 }

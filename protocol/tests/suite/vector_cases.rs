@@ -31,6 +31,7 @@ pub fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("evidence", vector_objects::evidence()),
         ("records", crate::records::vectors()),
         ("keyring", crate::keyring::vectors()),
+        ("groups", crate::groups::vectors()),
     ]
 }
 

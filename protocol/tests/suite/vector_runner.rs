@@ -27,6 +27,7 @@ pub fn run(what: &str, input: &Value) -> Outcome {
         "evidence" => evidence(input),
         "records" => crate::records::run(input),
         "keyring" => crate::keyring::run(input),
+        "groups" => crate::groups::run(input),
         other => panic!("no vectors are called {other}"),
     }
 }
@@ -40,20 +41,20 @@ pub fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex digits")).collect()
 }
 
-fn text<'a>(input: &'a Value, member: &str) -> &'a str {
+pub fn text<'a>(input: &'a Value, member: &str) -> &'a str {
     input[member].as_str().unwrap_or_else(|| panic!("text in {member}: {input}"))
 }
 
-fn bytes(input: &Value, member: &str) -> Vec<u8> {
+pub fn bytes(input: &Value, member: &str) -> Vec<u8> {
     unhex(text(input, member))
 }
 
-fn list(input: &Value, member: &str) -> Vec<Vec<u8>> {
+pub fn list(input: &Value, member: &str) -> Vec<Vec<u8>> {
     let list = input[member].as_array().unwrap_or_else(|| panic!("a list in {member}: {input}"));
     list.iter().map(|item| unhex(item.as_str().expect("hex"))).collect()
 }
 
-fn number(input: &Value, member: &str) -> u64 {
+pub fn number(input: &Value, member: &str) -> u64 {
     input[member].as_u64().unwrap_or_else(|| panic!("a number in {member}: {input}"))
 }
 

@@ -30,6 +30,7 @@ fn aad(kind: Kind, network: &str) -> Vec<u8> {
         Kind::Binding => "althing/binding/1",
         Kind::Contact => "althing/contact/1",
         Kind::Withdrawal => "althing/withdrawal/1",
+        other => unreachable!("{other:?} is a kind of groups: group.rs"),
     };
     let mut bytes = vec![0x83];
     for text in [domain, network, ""] {

@@ -24,6 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-communication", &["althing-protocol"]),
     ("althing-libp2p", &["althing-communication", "althing-protocol"]),
     ("althing-simnet", &["althing-communication", "althing-protocol"]),
+    ("althing-coordination", &["althing-communication", "althing-protocol", "althing-store"]),
     ("althing-fetch", &[]),
     ("althing-discovery", &["althing-communication", "althing-fetch", "althing-protocol", "althing-td"]),
     (
@@ -50,6 +51,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "althing-calls",
             "althing-communication",
+            "althing-coordination",
             "althing-discovery",
             "althing-execution",
             "althing-libp2p",

@@ -1,0 +1,18 @@
+//! Consensus of one group's members, by openraft. No type of openraft leaves this module, none is on disk or on the wire: its
+//! next version is a matter of this folder alone.
+
+mod log_store;
+mod network;
+mod records;
+mod replica;
+pub(crate) mod serve;
+mod state_store;
+mod types;
+pub mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use log_store::{RAFT_LOG, RAFT_STATE};
+pub use replica::{Moves, Replica, ReplicaConfig, ReplicaError, Role, Status, View};
+pub use state_store::RAFT_SNAPSHOTS;

@@ -1,0 +1,229 @@
+//! The calling side of `/althing/raft/1`: openraft's requests, as signed calls.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_communication::{CallError, Communication, Priority, Request};
+use althing_protocol::limits::CBOR_ITEMS_MAX;
+use althing_protocol::{GroupId, PublicKey};
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
+use openraft::network::{Backoff, RPCOption};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderError, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use openraft::{OptionalSend, RaftNetworkFactory, RaftNetworkV2};
+
+use super::records::encode;
+use super::state_store::Rows;
+use super::types::{LogId, NodeId, Types, Vote};
+use super::wire::{
+    self, Append, Appended, Ballot, Elect, Elected, EntryRecord, PART_BYTES_MAX, Payload, Position, SnapshotPart,
+    SnapshotTaken, Transfer, Transferred, Unserved,
+};
+use crate::RAFT;
+
+type Rpc<T> = Result<T, RPCError<Types>>;
+type Snapshot = openraft::alias::SnapshotOf<Types, Rows>;
+
+/// Before a member that could not be reached is tried again.
+const BACKOFF: Duration = Duration::from_millis(50);
+/// How long one part of a snapshot may take.
+const PART_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Hears why a member did not serve a message.
+pub(crate) type OnUnserved = Arc<dyn Fn(PublicKey, Unserved) + Send + Sync>;
+
+/// The links of one group's member to the others.
+#[derive(Clone)]
+pub(crate) struct Links {
+    pub communication: Communication,
+    pub group: GroupId,
+    pub on_unserved: OnUnserved,
+}
+
+/// The link to one member.
+pub(crate) struct Link {
+    links: Links,
+    to: PublicKey,
+    heartbeats: bool,
+}
+
+impl RaftNetworkFactory<Types> for Links {
+    type Network = Link;
+
+    async fn new_client(&mut self, target: NodeId, (): &()) -> Link {
+        Link { links: self.clone(), to: target.0, heartbeats: false }
+    }
+
+    async fn new_heartbeat_client(&mut self, target: NodeId, (): &()) -> Link {
+        Link { links: self.clone(), to: target.0, heartbeats: true }
+    }
+}
+
+impl Link {
+    async fn ask<Q, A>(&self, operation: &str, question: &Q, deadline: Duration, priority: Priority) -> Rpc<A>
+    where
+        Q: minicbor::Encode<()>,
+        A: for<'b> minicbor::Decode<'b, ()> + minicbor::Encode<()>,
+    {
+        let request = Request { deadline: Some(deadline), priority, ..Request::new(operation, encode(question)) };
+        let body = self.links.communication.call(self.to, RAFT, request).await.map_err(|error| match error {
+            // A peer that does not answer is not asked again at once.
+            CallError::Refused { ref body, .. } => {
+                if let Ok(unserved) = wire::read::<Unserved>(body) {
+                    (self.links.on_unserved)(self.to, unserved);
+                }
+                Unreachable::new(&error).into()
+            }
+            CallError::Unreachable { .. } => Unreachable::new(&error).into(),
+            CallError::Broken { .. } | CallError::Deadline { .. } | CallError::Request(_) => {
+                RPCError::from(NetworkError::new(&error))
+            }
+        })?;
+        wire::read(&body).map_err(|why| NetworkError::from_string(why).into())
+    }
+
+    async fn elect(&self, operation: &str, rpc: VoteRequest<Types>, option: RPCOption) -> Rpc<VoteResponse<Types>> {
+        let question = Elect {
+            group: self.links.group,
+            candidate: Ballot::from(&rpc.vote),
+            last: rpc.last_log_id.map(Position::from),
+            is_transfer: rpc.leadership_transfer,
+        };
+        let elected: Elected = self.ask(operation, &question, option.soft_ttl(), Priority::Urgent).await?;
+        let vote: Vote = elected.ballot.into();
+        Ok(VoteResponse::new(vote, elected.last.map(LogId::from), elected.granted))
+    }
+
+    async fn send_snapshot(&self, vote: Vote, snapshot: &Snapshot) -> Result<SnapshotResponse<Types>, RPCError<Types>> {
+        let (mut offset, total) = (0, snapshot.snapshot.len());
+        loop {
+            let mut bytes = 0;
+            let rows = snapshot.snapshot[offset..].iter().take_while(|row| {
+                let fits = bytes < PART_BYTES_MAX;
+                bytes += row.len();
+                fits
+            });
+            let rows: Vec<_> = rows.take(ROWS_MAX).map(|row| row.clone().into()).collect();
+            let is_last = offset + rows.len() == total;
+            let part = SnapshotPart {
+                group: self.links.group,
+                leader: Ballot::from(&vote),
+                last: snapshot.meta.last_log_id.map(Position::from),
+                members: (&snapshot.meta.last_membership).into(),
+                offset: offset as u64,
+                rows,
+                is_last,
+            };
+            let taken: SnapshotTaken = self.ask("snapshot", &part, PART_PATIENCE, Priority::Bulk).await?;
+            offset += part.rows.len();
+            if let (true, Some(ballot)) = (is_last, taken.ballot) {
+                return Ok(SnapshotResponse::new(ballot.into()));
+            }
+            if is_last {
+                return Err(NetworkError::from_string("it did not say what it did with the snapshot").into());
+            }
+        }
+    }
+}
+
+/// Data items of the entries in one append, so that it stays within those of one message.
+const ITEMS_MAX: usize = CBOR_ITEMS_MAX - 256;
+/// Rows in one part: small ones must not exceed the items of one message.
+const ROWS_MAX: usize = 1_024;
+
+impl RaftNetworkV2<Types> for Link {
+    type SnapshotData = Rows;
+
+    async fn append_entries(
+        &mut self,
+        rpc: AppendEntriesRequest<Types>,
+        option: RPCOption,
+    ) -> Rpc<AppendEntriesResponse<Types>> {
+        let (mut bytes, mut items) = (0, 0);
+        let all = rpc.entries.len();
+        let fits = |record: &EntryRecord| {
+            let before = (bytes, items);
+            bytes += if let Payload::Batch(_, batch) = &record.payload { batch.len() } else { 0 };
+            items += match &record.payload {
+                Payload::Members(voters, learners) => 16 + voters.iter().map(Vec::len).sum::<usize>() + learners.len(),
+                Payload::Blank | Payload::Batch(..) => 10,
+            };
+            before == (0, 0) || bytes <= PART_BYTES_MAX && items <= ITEMS_MAX
+        };
+        let entries: Vec<EntryRecord> = rpc.entries.iter().map(EntryRecord::of).take_while(fits).collect();
+        let (sent, last) = (entries.len(), entries.last().map(|entry| entry.at));
+        let question = Append {
+            group: self.links.group,
+            leader: Ballot::from(&rpc.vote),
+            previous: rpc.prev_log_id.map(Position::from),
+            committed: rpc.leader_commit.map(Position::from),
+            entries,
+        };
+        let priority = if self.heartbeats { Priority::Urgent } else { Priority::Interactive };
+        Ok(match self.ask("append", &question, option.soft_ttl(), priority).await? {
+            Appended::All if sent < all => AppendEntriesResponse::PartialSuccess(last.map(LogId::from)),
+            Appended::All => AppendEntriesResponse::Success,
+            Appended::UpTo(at) => AppendEntriesResponse::PartialSuccess(at.map(LogId::from)),
+            Appended::Conflict => AppendEntriesResponse::Conflict,
+            Appended::Higher(ballot) => AppendEntriesResponse::HigherVote(ballot.into()),
+        })
+    }
+
+    async fn vote(&mut self, rpc: VoteRequest<Types>, option: RPCOption) -> Rpc<VoteResponse<Types>> {
+        self.elect("vote", rpc, option).await
+    }
+
+    // openraft's own answer would be yes.
+    async fn pre_vote(&mut self, rpc: VoteRequest<Types>, option: RPCOption) -> Rpc<VoteResponse<Types>> {
+        self.elect("pre-vote", rpc, option).await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: Snapshot,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        _: RPCOption,
+    ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+        tokio::select! {
+            biased;
+            closed = cancel => Err(closed.into()),
+            sent = self.send_snapshot(vote, &snapshot) => sent.map_err(|error| match error {
+                RPCError::Unreachable(error) => error.into(),
+                RPCError::Network(error) => error.into(),
+                RPCError::Timeout(error) => error.into(),
+                RPCError::RemoteError(error) => match error.source {},
+            }),
+        }
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        rpc: TransferLeaderRequest<Types>,
+        option: RPCOption,
+    ) -> Rpc<TransferLeaderResponse<Types>> {
+        let question = Transfer {
+            group: self.links.group,
+            leader: Ballot::from(rpc.from_leader()),
+            to: rpc.to_node_id().0,
+            last: rpc.last_log_id().cloned().map(Position::from),
+        };
+        Ok(match self.ask("transfer", &question, option.soft_ttl(), Priority::Urgent).await? {
+            Transferred::Accepted => Ok(()),
+            Transferred::VoteChanged(ballot) => {
+                Err(TransferLeaderError::VoteChanged { expected: *rpc.from_leader(), actual: ballot.into() })
+            }
+            Transferred::Behind(last) => Err(TransferLeaderError::LogNotFlushed {
+                expected: rpc.last_log_id().cloned(),
+                actual: last.map(LogId::from),
+            }),
+        })
+    }
+
+    fn backoff(&self) -> Option<Backoff> {
+        Some(Backoff::new(std::iter::repeat(BACKOFF)))
+    }
+}

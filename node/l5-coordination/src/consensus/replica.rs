@@ -1,0 +1,384 @@
+//! One member's replica of a group: openraft between the log, the state and the links to the other members.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, RwLockReadGuard};
+use std::time::Duration;
+
+use althing_communication::{Communication, WallClock};
+use althing_protocol::group::GroupId;
+use althing_protocol::{Authored, PublicKey};
+use althing_store::Store;
+use openraft::async_runtime::WatchReceiver as _;
+use openraft::errors::{ClientWriteError, Fatal, LinearizableReadError, RaftError};
+use openraft::{ChangeMembers, Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
+use tokio::sync::watch;
+
+use super::log_store::LogStore;
+use super::network::{Links, OnUnserved};
+use super::state_store::{self, State, StateStore};
+use super::types::{NodeId, Proposal, Types};
+use crate::machine::group::Group;
+use crate::machine::outcome::Reply;
+use crate::machine::rows::RowError;
+
+/// How a replica behaves.
+#[derive(Debug, Clone)]
+pub struct ReplicaConfig {
+    /// How often a leader says that it is there.
+    pub heartbeat: Duration,
+    /// After how long without a sign of the leader a voter becomes a candidate, at least; each waits a random time up to
+    /// twice as long.
+    pub election_timeout: Duration,
+    /// Entries between two snapshots.
+    pub snapshot_entries: u64,
+}
+
+impl Default for ReplicaConfig {
+    fn default() -> Self {
+        ReplicaConfig {
+            heartbeat: Duration::from_millis(100),
+            election_timeout: Duration::from_millis(300),
+            snapshot_entries: 5_000,
+        }
+    }
+}
+
+/// Why a replica does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplicaError {
+    /// Its data cannot be read, or is damaged.
+    #[error("the data of the group cannot be used: {0}")]
+    Store(#[from] io::Error),
+    /// It does not lead.
+    #[error("another member leads the group")]
+    NotLeader(Option<PublicKey>),
+    /// It stopped leading meanwhile: nobody knows yet whether the commands are executed.
+    #[error("the group's leader changed meanwhile; ask again what became of the commands")]
+    Unknown(Option<PublicKey>),
+    /// A majority of the voters cannot be reached.
+    #[error("a majority of the group's voters cannot be reached")]
+    NoMajority,
+    /// It ended.
+    #[error("the replica of the group has stopped: {0}")]
+    Stopped(String),
+}
+
+impl From<Fatal<Types>> for ReplicaError {
+    fn from(error: Fatal<Types>) -> ReplicaError {
+        ReplicaError::Stopped(error.to_string())
+    }
+}
+
+/// What a member does in its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Decides the order of commands.
+    Leader,
+    /// Votes, and follows the leader.
+    Follower,
+    /// Wants to lead.
+    Candidate,
+    /// Does not vote.
+    Learner,
+}
+
+/// A replica at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// What this member does.
+    pub role: Role,
+    /// Who leads, as far as this member knows.
+    pub leader: Option<PublicKey>,
+    /// The term.
+    pub term: u64,
+    /// The last entry of the log here.
+    pub last: Option<u64>,
+    /// The last entry that was applied here.
+    pub applied: Option<u64>,
+    /// The last entry that the snapshot here covers.
+    pub snapshot: Option<u64>,
+    /// At the leader: the last entry that each other member has.
+    pub replicated: BTreeMap<PublicKey, Option<u64>>,
+    /// Why it stopped.
+    pub failure: Option<String>,
+}
+
+/// A replica. It runs until it is stopped.
+pub struct Replica {
+    group: GroupId,
+    network: String,
+    raft: Raft<Types, StateStore>,
+    state: StateStore,
+    clock: WallClock,
+}
+
+impl Replica {
+    /// Starts the replica of `group` from what is on disk.
+    ///
+    /// # Errors
+    /// [`ReplicaError::Store`] or [`ReplicaError::Stopped`].
+    pub(crate) async fn start(
+        group: GroupId,
+        network: &str,
+        config: &ReplicaConfig,
+        store: Arc<dyn Store>,
+        communication: Communication,
+        on_unserved: OnUnserved,
+        clock: WallClock,
+    ) -> Result<Replica, ReplicaError> {
+        let log = LogStore::open(group, store.clone())?;
+        let state = StateStore::open(group, network, store)?;
+        let node = NodeId(communication.network().local());
+        let links = Links { communication, group, on_unserved };
+        let raft = Raft::new(node, Arc::new(raft_config(group, config)), links, log, state.clone()).await?;
+        Ok(Replica { group, network: network.to_owned(), raft, state, clock })
+    }
+
+    /// Begins the group with this node as its only voter. Once for each group.
+    ///
+    /// # Errors
+    /// [`ReplicaError::Stopped`].
+    pub async fn initialise(&self) -> Result<(), ReplicaError> {
+        let node = *self.raft.node_id();
+        match self.raft.initialize(BTreeMap::from([(node, ())])).await {
+            // It was initialised before.
+            Ok(()) | Err(RaftError::APIError(_)) => Ok(()),
+            Err(RaftError::Fatal(error)) => Err(error.into()),
+        }
+    }
+
+    /// The last entry that is applied here.
+    #[must_use]
+    pub fn applied(&self) -> Option<u64> {
+        self.state.view().applied.as_ref().map(|id| id.index)
+    }
+
+    /// The group's state, as this member has applied it.
+    pub fn view(&self) -> View<'_> {
+        View(self.state.view())
+    }
+
+    /// Follows changes of the state.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.state.changes()
+    }
+
+    /// Follows who leads and how far the log is.
+    #[must_use]
+    pub fn moves(&self) -> Moves {
+        Moves(self.raft.metrics())
+    }
+
+    /// Executes a signed batch, if this member leads. Commands that would be refused now do not enter the log.
+    ///
+    /// # Errors
+    /// See [`ReplicaError`].
+    pub async fn propose(&self, batch: &[u8]) -> Result<Reply, ReplicaError> {
+        let opened = state_store::open(&self.network, self.group, batch);
+        let checked = match &opened {
+            Ok(Authored { body, signer, .. }) => self.view().group().check(body, *signer),
+            Err(error) => Err(crate::machine::outcome::Refusal::Invalid(error.to_string())),
+        };
+        if let Err(refusal) = checked {
+            // Only the leader knows the present state.
+            return if self.raft.is_leader() { Ok(Reply::Refused(refusal)) } else { Err(self.not_leader()) };
+        }
+        let proposal = Proposal { at_ms: self.clock.now_ms(), batch: batch.into() };
+        match self.raft.client_write(proposal).await {
+            Ok(written) => written.data.0.ok_or_else(|| ReplicaError::Stopped("an entry had no answer".to_owned())),
+            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
+                Err(ReplicaError::NotLeader(to.leader_id.map(|node| node.0)))
+            }
+            Err(RaftError::APIError(ClientWriteError::LogEntryDiscarded(to))) => {
+                Err(ReplicaError::Unknown(to.leader_id.map(|node| node.0)))
+            }
+            Err(RaftError::APIError(error)) => Err(ReplicaError::Stopped(error.to_string())),
+            Err(RaftError::Fatal(error)) => Err(error.into()),
+        }
+    }
+
+    fn not_leader(&self) -> ReplicaError {
+        ReplicaError::NotLeader(self.raft.metrics().borrow_watched().current_leader.map(|node| node.0))
+    }
+
+    /// At the leader: an entry that covers everything that was acknowledged before this call, applied here.
+    ///
+    /// # Errors
+    /// See [`ReplicaError`].
+    pub async fn barrier(&self) -> Result<u64, ReplicaError> {
+        match self.raft.ensure_linearizable(ReadPolicy::ReadIndex).await {
+            Ok(read) => Ok(read.index()),
+            Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(to))) => {
+                Err(ReplicaError::NotLeader(to.leader_id.map(|node| node.0)))
+            }
+            Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => Err(ReplicaError::NoMajority),
+            Err(RaftError::Fatal(error)) => Err(error.into()),
+        }
+    }
+
+    /// At the leader: hands the lead to `node`.
+    ///
+    /// # Errors
+    /// [`ReplicaError::Stopped`].
+    pub async fn transfer(&self, node: PublicKey) -> Result<(), ReplicaError> {
+        Ok(self.raft.trigger().transfer_leader(NodeId(node)).await?)
+    }
+
+    /// At the leader: one step that makes the members of the log those of the state. True when there is nothing to do.
+    ///
+    /// # Errors
+    /// See [`ReplicaError`].
+    pub async fn reconcile(&self) -> Result<bool, ReplicaError> {
+        let (wanted, voters) = {
+            let view = self.view();
+            let members = view.group().members();
+            let wanted: BTreeSet<NodeId> = members.iter().map(|(node, _)| NodeId(*node)).collect();
+            (wanted, members.voters().iter().map(|node| NodeId(*node)).collect::<BTreeSet<_>>())
+        };
+        let metrics = self.raft.metrics().borrow_watched().clone();
+        if metrics.state != ServerState::Leader || wanted.is_empty() {
+            return Ok(true);
+        }
+        let stored = metrics.membership_config.membership();
+        let present: BTreeSet<NodeId> = stored.nodes().map(|(node, ())| *node).collect();
+        let voting: BTreeSet<NodeId> = stored.voter_ids().collect();
+        let missing: BTreeMap<NodeId, ()> = wanted.difference(&present).map(|node| (*node, ())).collect();
+        let gone: BTreeSet<NodeId> = present.difference(&wanted).copied().collect();
+        let last = metrics.last_log_index.unwrap_or(0);
+        let replication = metrics.replication.unwrap_or_default();
+        let has = |node: &NodeId| replication.get(node).and_then(|at| at.as_ref().map(|id| id.index));
+        // A learner votes once it has almost the whole log, so that no majority waits for it.
+        let is_ready =
+            |node: &NodeId| voting.contains(node) || has(node).is_some_and(|index| index + READY_BEHIND >= last);
+        let leaving: BTreeSet<NodeId> = gone.difference(&voting).copied().collect();
+        if leaving.is_empty() && missing.is_empty() && voting == voters {
+            return Ok(gone.is_empty());
+        }
+        // Not while a command is under way that changes the members again.
+        if metrics.last_applied.as_ref().map(|id| id.index) != metrics.last_log_index {
+            return Ok(false);
+        }
+        let change = if !leaving.is_empty() {
+            ChangeMembers::RemoveNodes(leaving)
+        } else if !missing.is_empty() {
+            ChangeMembers::AddNodes(missing)
+        } else if voting != voters && voters.iter().all(is_ready) {
+            ChangeMembers::ReplaceAllVoters(voters)
+        } else {
+            return Ok(voting == voters && gone.is_empty());
+        };
+        match self.raft.change_membership(change, true).await {
+            Ok(_) => Ok(false),
+            Err(RaftError::APIError(error)) => {
+                tracing::debug!(group = %self.group, %error, "the members of the log were not changed");
+                Ok(false)
+            }
+            Err(RaftError::Fatal(error)) => Err(error.into()),
+        }
+    }
+
+    /// A replica at a glance.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let metrics = self.raft.metrics().borrow_watched().clone();
+        let role = match metrics.state {
+            ServerState::Leader => Role::Leader,
+            ServerState::Candidate => Role::Candidate,
+            ServerState::Follower => Role::Follower,
+            ServerState::Learner | ServerState::Shutdown => Role::Learner,
+        };
+        let index = |id: &Option<super::types::LogId>| id.as_ref().map(|id| id.index);
+        let replicated = metrics.replication.iter().flatten().map(|(node, at)| (node.0, index(at)));
+        Status {
+            role,
+            leader: metrics.current_leader.map(|node| node.0),
+            term: metrics.current_term,
+            last: metrics.last_log_index,
+            applied: index(&metrics.last_applied),
+            snapshot: index(&metrics.snapshot),
+            replicated: replicated.collect(),
+            failure: metrics.running_state.err().map(|error| error.to_string()),
+        }
+    }
+
+    /// The sets of voters of the log now, and its other members.
+    pub(crate) fn present_members(&self) -> (Vec<BTreeSet<PublicKey>>, BTreeSet<PublicKey>) {
+        let members = self.raft.metrics().borrow_watched().membership_config.clone();
+        let keys = |set: &BTreeSet<NodeId>| set.iter().map(|node| node.0).collect();
+        let voters = members.membership().get_joint_config().iter().map(keys).collect();
+        (voters, members.membership().learner_ids().map(|node| node.0).collect())
+    }
+
+    /// The time of day, Unix milliseconds.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// The state that these rows of a snapshot are of.
+    pub(crate) fn read_rows(&self, rows: &[Vec<u8>]) -> Result<Group, RowError> {
+        Group::restore(self.group, &self.network, rows)
+    }
+
+    pub(crate) fn raft(&self) -> &Raft<Types, StateStore> {
+        &self.raft
+    }
+
+    /// Whether `node` belongs to the group, as far as this member's state and log say.
+    #[must_use]
+    pub fn knows(&self, node: PublicKey) -> bool {
+        self.view().group().members().get(&node).is_some()
+            || self.raft.metrics().borrow_watched().membership_config.get_node(&NodeId(node)).is_some()
+    }
+
+    /// Stops it. What it acknowledged is on disk.
+    pub async fn stop(&self) {
+        if let Err(error) = self.raft.shutdown().await {
+            tracing::warn!(group = %self.group, %error, "the replica of the group did not stop in order");
+        }
+    }
+}
+
+/// Changes of who leads and how far the log is.
+pub struct Moves(openraft::alias::WatchReceiverOf<Types, openraft::RaftMetrics<Types>>);
+
+impl Moves {
+    /// Waits for the next change. False when the replica has stopped.
+    pub async fn changed(&mut self) -> bool {
+        self.0.changed().await.is_ok()
+    }
+}
+
+/// Entries that a learner may lack when it becomes a voter.
+const READY_BEHIND: u64 = 64;
+
+/// The group's state while it is looked at: nothing is applied meanwhile.
+pub struct View<'a>(RwLockReadGuard<'a, State>);
+
+impl View<'_> {
+    /// The state.
+    #[must_use]
+    pub fn group(&self) -> &Group {
+        &self.0.group
+    }
+}
+
+fn raft_config(group: GroupId, config: &ReplicaConfig) -> Config {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Config {
+        cluster_name: group.to_string(),
+        heartbeat_interval: millis(config.heartbeat),
+        election_timeout_min: millis(config.election_timeout),
+        election_timeout_max: millis(config.election_timeout) * 2,
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_entries),
+        // Kept so that a purge never overtakes what is being applied (openraft issue 2116), and members that were away for
+        // a moment need no snapshot.
+        max_in_snapshot_log_to_keep: config.snapshot_entries,
+        replication_lag_threshold: config.snapshot_entries * 2,
+        max_payload_entries: 256,
+        install_snapshot_timeout: 60_000,
+        enable_pre_vote: Some(true),
+        ..Config::default()
+    }
+}

@@ -1,0 +1,268 @@
+//! The messages of `/althing/raft/1`. All are strict CBOR; each begins with its group.
+
+use althing_protocol::PublicKey;
+use althing_protocol::cbor;
+use althing_protocol::group::{Endorsed, GroupId};
+use althing_protocol::limits::BODY_BYTES_MAX;
+use minicbor::bytes::ByteVec;
+use minicbor::{Decode, Encode};
+
+pub use super::records::{Ballot, EntryRecord, MembersRecord, Payload, Position};
+use crate::machine::outcome::Reply;
+use crate::service::work::Report;
+
+/// Bytes of entries in one append, and of rows in one part of a snapshot; one more entry or row may follow.
+pub const PART_BYTES_MAX: usize = 256 << 10;
+
+/// A leader replicates entries, or says that it is there.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Append {
+    /// Which group.
+    #[n(0)]
+    pub group: GroupId,
+    /// Who leads.
+    #[n(1)]
+    pub leader: Ballot,
+    /// The entry before these.
+    #[n(2)]
+    pub previous: Option<Position>,
+    /// The last entry that a majority has.
+    #[n(3)]
+    pub committed: Option<Position>,
+    /// The entries, in order.
+    #[n(4)]
+    pub entries: Vec<EntryRecord>,
+}
+
+/// The answer to [`Append`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Appended {
+    /// All of them are on disk.
+    #[n(0)]
+    All,
+    /// Those up to this one are.
+    #[n(1)]
+    UpTo(#[n(0)] Option<Position>),
+    /// The entry before these is another one here.
+    #[n(2)]
+    Conflict,
+    /// Another leader was voted for.
+    #[n(3)]
+    Higher(#[n(0)] Ballot),
+}
+
+/// A candidate asks for a vote, or whether it would get one.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Elect {
+    /// Which group.
+    #[n(0)]
+    pub group: GroupId,
+    /// The candidate.
+    #[n(1)]
+    pub candidate: Ballot,
+    /// Its last entry.
+    #[n(2)]
+    pub last: Option<Position>,
+    /// The leader asked it to.
+    #[n(3)]
+    pub is_transfer: bool,
+}
+
+/// The answer to [`Elect`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Elected {
+    /// For whom the member voted last.
+    #[n(0)]
+    pub ballot: Ballot,
+    /// Whether the candidate gets its vote.
+    #[n(1)]
+    pub granted: bool,
+    /// The member's last entry.
+    #[n(2)]
+    pub last: Option<Position>,
+}
+
+/// A part of a snapshot. The parts are sent in order; the last one installs it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct SnapshotPart {
+    /// Which group.
+    #[n(0)]
+    pub group: GroupId,
+    /// Who leads.
+    #[n(1)]
+    pub leader: Ballot,
+    /// The last entry that it covers.
+    #[n(2)]
+    pub last: Option<Position>,
+    /// The members as of that entry.
+    #[n(3)]
+    pub members: MembersRecord,
+    /// Rows that were sent before.
+    #[n(4)]
+    pub offset: u64,
+    /// The rows.
+    #[n(5)]
+    pub rows: Vec<ByteVec>,
+    /// Whether these are the last rows.
+    #[n(6)]
+    pub is_last: bool,
+}
+
+/// The answer to [`SnapshotPart`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct SnapshotTaken {
+    /// For whom the member voted last; absent before the last part.
+    #[n(0)]
+    pub ballot: Option<Ballot>,
+}
+
+/// A leader asks another member to take over.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Transfer {
+    /// Which group.
+    #[n(0)]
+    pub group: GroupId,
+    /// Who leads.
+    #[n(1)]
+    pub leader: Ballot,
+    /// To whom.
+    #[n(2)]
+    pub to: PublicKey,
+    /// The leader's last entry.
+    #[n(3)]
+    pub last: Option<Position>,
+}
+
+/// The answer to [`Transfer`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Transferred {
+    /// It will try.
+    #[n(0)]
+    Accepted,
+    /// Another leader was voted for.
+    #[n(1)]
+    VoteChanged(#[n(0)] Ballot),
+    /// Its log is behind.
+    #[n(2)]
+    Behind(#[n(0)] Option<Position>),
+}
+
+/// A batch of commands for the leader.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Submit {
+    /// Which group.
+    #[n(0)]
+    pub group: GroupId,
+    /// The signed batch.
+    #[n(1)]
+    pub batch: ByteVec,
+}
+
+/// The answer to [`Submit`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Submitted {
+    /// The leader executed it.
+    #[n(0)]
+    Done(#[n(0)] Reply),
+    /// Another member leads, which can be dialled there; or none that is known.
+    #[n(1)]
+    NotLeader(#[n(0)] Option<PublicKey>, #[n(1)] Vec<String>),
+    /// The leader changed meanwhile, so that nobody knows yet whether it is executed. The same batch may be sent again.
+    #[n(2)]
+    Unknown,
+}
+
+/// A member asks the leader for an entry that covers everything acknowledged so far.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Barrier {
+    /// Which group.
+    #[n(0)]
+    pub group: GroupId,
+}
+
+/// The answer to [`Barrier`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Barred {
+    /// The entry's index.
+    #[n(0)]
+    At(#[n(0)] u64),
+    /// Another member leads, or none that is known.
+    #[n(1)]
+    NotLeader(#[n(0)] Option<PublicKey>),
+    /// The leader cannot reach a majority.
+    #[n(2)]
+    NoMajority,
+}
+
+/// A member tells the leader what it can do.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct ReportTo {
+    /// Which group.
+    #[n(0)]
+    pub group: GroupId,
+    /// What it can do.
+    #[n(1)]
+    pub report: Report,
+}
+
+/// The answer to [`ReportTo`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Reported {
+    /// It was read.
+    #[n(0)]
+    Taken,
+}
+
+/// Why a message was not served.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Encode, Decode)]
+pub enum Unserved {
+    /// The message is malformed.
+    #[n(0)]
+    #[error("the message is malformed: {0}")]
+    Malformed(#[n(0)] String),
+    /// The group is not on this node.
+    #[n(1)]
+    #[error("this node is no member of the group")]
+    NoSuchGroup,
+    /// The caller is no member.
+    #[n(2)]
+    #[error("the caller is no member of the group")]
+    NotAMember,
+    /// The group ended, as its owners signed.
+    #[n(3)]
+    #[error("the group was dissolved")]
+    Dissolved(#[n(0)] Endorsed),
+    /// The replica does not run.
+    #[n(4)]
+    #[error("the replica of the group does not run: {0}")]
+    Stopped(#[n(0)] String),
+}
+
+/// The value in these bytes.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn read<'b, T: Decode<'b, ()> + Encode<()>>(bytes: &'b [u8]) -> Result<T, String> {
+    cbor::check(bytes, BODY_BYTES_MAX).map_err(|error| error.to_string())?;
+    let value: T = minicbor::decode(bytes).map_err(|error| error.to_string())?;
+    if write(&value) != bytes {
+        return Err("members that this version does not know".to_owned());
+    }
+    Ok(value)
+}
+
+/// The bytes of a value.
+#[must_use]
+pub fn write<T: Encode<()>>(value: &T) -> Vec<u8> {
+    super::records::encode(value)
+}

@@ -1,0 +1,115 @@
+//! Why something about groups fails.
+
+use althing_protocol::group::{EndorsementError, GroupId};
+use althing_protocol::{ObjectError, PublicKey};
+use althing_store::{ReadError, WriteError};
+
+use crate::consensus::ReplicaError;
+use crate::machine::outcome::Refusal;
+
+/// Why an operation on a group failed.
+#[derive(Debug, thiserror::Error)]
+pub enum GroupError {
+    /// This node is no member of it.
+    #[error("this node is no member of the group {0}; `althing group list` shows those that it belongs to")]
+    NoSuchGroup(GroupId),
+    /// The node is a member already.
+    #[error("this node belongs to the group {0} already")]
+    AlreadyHere(GroupId),
+    /// No group here has that name.
+    #[error("this node belongs to no group called {0:?}; `althing group list` shows those that it belongs to")]
+    NotFound(String),
+    /// Several have it.
+    #[error("this node belongs to several groups called {0:?}: give the id that `althing group list` shows")]
+    Ambiguous(String),
+    /// Another node leads.
+    #[error("only the leader can hand over the lead; {}", .0.map_or_else(|| "none is known now".to_owned(), |leader| format!("it is {leader} now")))]
+    NotLeading(Option<PublicKey>),
+    /// The group ended.
+    #[error("the group {0} was dissolved")]
+    Dissolved(GroupId),
+    /// The group refused it.
+    #[error("the group refused: {0}")]
+    Refused(#[from] Refusal),
+    /// No leader answered in time.
+    #[error(
+        "the group {group} did not answer within {seconds} s: {why}. It needs a majority of its voters; try again when they are \
+         there. Whether the commands were executed is not known"
+    )]
+    NoAnswer {
+        /// Which group.
+        group: GroupId,
+        /// How long it was tried.
+        seconds: u64,
+        /// What went wrong last.
+        why: String,
+    },
+    /// What is to be signed breaks a rule.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// An invitation's signatures.
+    #[error(transparent)]
+    Endorsement(#[from] EndorsementError),
+    /// The ticket cannot be read.
+    #[error("this is no ticket of a group: {0}")]
+    Ticket(String),
+    /// The ticket is for another node.
+    #[error("the ticket is for the node {invited}, and this is {here}")]
+    ForAnother {
+        /// For whom it is.
+        invited: PublicKey,
+        /// This node.
+        here: PublicKey,
+    },
+    /// The group is of another network.
+    #[error("the group is of the network {theirs:?}, and this node of {here:?}")]
+    Network {
+        /// The group's.
+        theirs: String,
+        /// This node's.
+        here: String,
+    },
+    /// The replica on this node does not run.
+    #[error(
+        "the replica of the group {group} on this node does not run: {why}. If its data is damaged, `althing group leave \
+         --forget {group}` removes it here; with a new invitation the node gets everything from the other members"
+    )]
+    Stopped {
+        /// Which group.
+        group: GroupId,
+        /// Why.
+        why: String,
+    },
+    /// The replica refused it.
+    #[error("the group: {0}")]
+    Replica(#[from] ReplicaError),
+    /// Membership of this node's owner cannot be shown.
+    #[error("this node shows no membership of its owner: {0}")]
+    NoOwner(&'static str),
+    /// One owner alone cannot do it.
+    #[error("{threshold} owners of the group must sign, and this node's owner is one of them at most")]
+    Alone {
+        /// How many.
+        threshold: u8,
+    },
+    /// What is kept of groups cannot be read.
+    #[error("what this node keeps of its groups cannot be read: {0}")]
+    Read(#[from] ReadError),
+    /// What is kept of groups cannot be written.
+    #[error("what this node keeps of its groups cannot be written: {0}")]
+    Write(#[from] WriteError),
+    /// A row is damaged.
+    #[error(
+        "what this node keeps of the group {group} is damaged: {why}. Remove it with `althing group leave --forget {group}` and \
+         join again: the other members have everything"
+    )]
+    Damaged {
+        /// Which group.
+        group: GroupId,
+        /// What is wrong.
+        why: String,
+    },
+    /// Too many groups.
+    #[error("this node belongs to {0} groups, as many as it can")]
+    TooMany(usize),
+}

@@ -1,0 +1,204 @@
+//! Who gets a task: a pure decision of the leader, which says of each candidate why it was chosen or not.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use althing_protocol::PublicKey;
+use althing_protocol::contract::Latency;
+use althing_protocol::group::{Needs, Target, WorkId};
+
+use super::work::{State, Work};
+
+/// Load from which tasks are taken from a member, thousandths.
+pub const STEAL_LOAD_PERMILLE: u16 = 800;
+/// Load at which a member gets no task, thousandths.
+pub const FULL_LOAD_PERMILLE: u16 = 1_000;
+
+/// A member that may get a task, as the leader knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its key.
+    pub node: PublicKey,
+    /// The names of the agents that it hosts.
+    pub agents: Vec<String>,
+    /// Their capabilities.
+    pub capabilities: Vec<String>,
+    /// Its labels.
+    pub labels: Vec<String>,
+    /// Memory that is free, MiB.
+    pub memory_mib: u32,
+    /// Processor cores.
+    pub cores: u32,
+    /// Disk that is free, MiB.
+    pub disk_mib: u32,
+    /// GPUs that are free.
+    pub gpus: u32,
+    /// The latency classes in which it runs agents.
+    pub classes: Vec<Latency>,
+    /// Whether it is alive and serves.
+    pub healthy: bool,
+    /// Its load, thousandths.
+    pub load_permille: u16,
+    /// The tasks that it has.
+    pub running: u32,
+    /// How far it is trusted: more is further.
+    pub trust: u8,
+    /// Of the tasks that it ended, those that it completed, thousandths.
+    pub success_permille: u16,
+    /// Whether it declined the present attempt.
+    pub declined: bool,
+}
+
+/// What was decided about one candidate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It hosts no agent of that name.
+    NoAgent(String),
+    /// It hosts no agent with that capability.
+    NoCapability(String),
+    /// It lacks that label.
+    NoLabel(String),
+    /// It does not run agents of that latency class.
+    NoClass(Latency),
+    /// It has less than the task needs.
+    Short {
+        /// Of what.
+        what: &'static str,
+        /// How much the task needs.
+        needs: u32,
+        /// How much it has.
+        has: u32,
+    },
+    /// It is not healthy.
+    Unhealthy,
+    /// It has no spare capacity: its load, thousandths.
+    Full(u16),
+    /// It declined, and another one did not.
+    Declined,
+    /// It can do it. The first one gets it.
+    Rank {
+        /// 1 is the first.
+        place: usize,
+        /// The first criterion: higher is better.
+        success_permille: u16,
+        /// The second one: lower is better.
+        load_permille: u16,
+        /// The third one: higher is better.
+        trust: u8,
+        /// The fourth one: fewer tasks are better.
+        running: u32,
+    },
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::NoAgent(name) => write!(f, "hosts no agent {name}"),
+            Verdict::NoCapability(capability) => write!(f, "hosts no agent with the capability {capability}"),
+            Verdict::NoLabel(label) => write!(f, "lacks the label {label}"),
+            Verdict::NoClass(class) => write!(f, "runs no agents of the class {}", class.name()),
+            Verdict::Short { what, needs, has } => write!(f, "has {has} {what}, and the task needs {needs}"),
+            Verdict::Unhealthy => f.write_str("is not healthy"),
+            Verdict::Full(load) => write!(f, "has no spare capacity (load {load}/1000)"),
+            Verdict::Declined => f.write_str("declined this attempt"),
+            Verdict::Rank { place, success_permille, load_permille, trust, running } => write!(
+                f,
+                "rank {place}: success {success_permille}/1000, load {load_permille}/1000, trust {trust}, {running} tasks"
+            ),
+        }
+    }
+}
+
+/// Who gets a task, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// Who gets it; none: it waits.
+    pub chosen: Option<PublicKey>,
+    /// The verdict on each candidate, in the order of the candidates.
+    pub why: Vec<(PublicKey, Verdict)>,
+}
+
+/// Chooses the member that gets a task: of those that can do it, the one with the highest success rate, then the lowest
+/// load, then the highest trust, then the fewest tasks, then the lowest key. Who declined the attempt gets it only when
+/// all that can do it declined.
+#[must_use]
+pub fn choose(needs: &Needs, candidates: &[Candidate]) -> Choice {
+    let excluded: Vec<Option<Verdict>> = candidates.iter().map(|candidate| exclude(needs, candidate)).collect();
+    let able = || candidates.iter().zip(&excluded).filter(|(_, excluded)| excluded.is_none()).map(|(able, _)| able);
+    let all_declined = able().all(|candidate| candidate.declined);
+    let mut ranked: Vec<&Candidate> = able().filter(|candidate| all_declined || !candidate.declined).collect();
+    ranked.sort_by_key(|candidate| rank(candidate));
+    let place = |node: &PublicKey| ranked.iter().position(|candidate| candidate.node == *node);
+    let verdict = |(candidate, excluded): (&Candidate, Option<Verdict>)| {
+        let ranked = || match place(&candidate.node) {
+            Some(place) => Verdict::Rank {
+                place: place + 1,
+                success_permille: candidate.success_permille,
+                load_permille: candidate.load_permille,
+                trust: candidate.trust,
+                running: candidate.running,
+            },
+            None => Verdict::Declined,
+        };
+        (candidate.node, excluded.unwrap_or_else(ranked))
+    };
+    Choice {
+        chosen: ranked.first().map(|candidate| candidate.node),
+        why: candidates.iter().zip(excluded.clone()).map(verdict).collect(),
+    }
+}
+
+fn rank(candidate: &Candidate) -> (Reverse<u16>, u16, Reverse<u8>, u32, PublicKey) {
+    let Candidate { success_permille, load_permille, running, trust, node, .. } = *candidate;
+    (Reverse(success_permille), load_permille, Reverse(trust), running, node)
+}
+
+/// By which filter a candidate is excluded, whether it declined or not.
+fn exclude(needs: &Needs, candidate: &Candidate) -> Option<Verdict> {
+    match &needs.target {
+        Target::Agent(name) if !candidate.agents.contains(name) => return Some(Verdict::NoAgent(name.clone())),
+        Target::Capability(capability) if !candidate.capabilities.contains(capability) => {
+            return Some(Verdict::NoCapability(capability.clone()));
+        }
+        Target::Agent(_) | Target::Capability(_) => {}
+    }
+    if let Some(label) = needs.labels.iter().find(|label| !candidate.labels.contains(label)) {
+        return Some(Verdict::NoLabel(label.clone()));
+    }
+    if let Some(class) = needs.class.filter(|class| !candidate.classes.contains(class)) {
+        return Some(Verdict::NoClass(class));
+    }
+    let amounts = [
+        ("MiB of memory", needs.memory_mib, candidate.memory_mib),
+        ("cores", needs.cores, candidate.cores),
+        ("MiB of disk", needs.disk_mib, candidate.disk_mib),
+        ("GPUs", needs.gpus, candidate.gpus),
+    ];
+    for (what, needs, has) in amounts {
+        if let Some(needs) = needs.filter(|needs| *needs > has) {
+            return Some(Verdict::Short { what, needs, has });
+        }
+    }
+    if !candidate.healthy {
+        return Some(Verdict::Unhealthy);
+    }
+    (candidate.load_permille >= FULL_LOAD_PERMILLE).then_some(Verdict::Full(candidate.load_permille))
+}
+
+/// Which task an idle member takes, and from whom: the oldest one, not begun, that it can do and did not decline, of the
+/// most loaded member that has such a task and a load above [`STEAL_LOAD_PERMILLE`]. `loads` are those of all members.
+#[must_use]
+pub fn steal(idle: &Candidate, loads: &[(PublicKey, u16)], work: &Work) -> Option<(WorkId, PublicKey)> {
+    let over = |(node, load): &&(PublicKey, u16)| *node != idle.node && *load > STEAL_LOAD_PERMILLE;
+    let mut loaded: Vec<&(PublicKey, u16)> = loads.iter().filter(over).collect();
+    loaded.sort_by_key(|(node, load)| (Reverse(*load), *node));
+    loaded.into_iter().find_map(|(node, _)| {
+        let mut waiting = work.tasks().held_by(node).filter(|task| task.state == State::Assigned);
+        let task =
+            waiting.find(|task| !task.declined.contains(&idle.node) && exclude(&task.submit.needs, idle).is_none())?;
+        Some((task.id(), *node))
+    })
+}
+
+#[cfg(test)]
+mod tests;

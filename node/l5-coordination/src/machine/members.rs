@@ -1,0 +1,223 @@
+//! The members of a group, and which of them vote.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use althing_protocol::group::Endorsed;
+use althing_protocol::limits::GROUP_MEMBERS_MAX;
+use althing_protocol::{PublicKey, PublisherId};
+use minicbor::{Decode, Encode};
+
+use super::outcome::Refusal;
+
+/// A member.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Member {
+    /// Its owner.
+    #[n(0)]
+    pub owner: PublisherId,
+    /// How many joined before it.
+    #[n(1)]
+    pub order: u64,
+    /// Where it can be dialled.
+    #[n(2)]
+    pub addresses: Vec<String>,
+    /// The invitation by which it joined, and the group's time then; none for the founder.
+    #[n(3)]
+    pub admission: Option<Admission>,
+}
+
+/// Why a member is one: shown to others with each snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Admission {
+    /// The owners' invitation.
+    #[n(0)]
+    pub invitation: Endorsed,
+    /// When it was used, Unix milliseconds.
+    #[n(1)]
+    pub at_ms: u64,
+}
+
+/// The last sets of voters that are remembered: a change of the log's own members may come a few entries after the state's.
+pub(crate) const RECENT_VOTERS: usize = 8;
+
+/// The members of a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Members {
+    by_node: BTreeMap<PublicKey, Member>,
+    voters: BTreeSet<PublicKey>,
+    /// Earlier sets of voters, the newest last.
+    recent: VecDeque<BTreeSet<PublicKey>>,
+    joined: u64,
+}
+
+impl Members {
+    /// The member of that key.
+    #[must_use]
+    pub fn get(&self, node: &PublicKey) -> Option<&Member> {
+        self.by_node.get(node)
+    }
+
+    /// All, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&PublicKey, &Member)> {
+        self.by_node.iter()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_node.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_node.is_empty()
+    }
+
+    /// Those that vote.
+    #[must_use]
+    pub fn voters(&self) -> &BTreeSet<PublicKey> {
+        &self.voters
+    }
+
+    /// Whether the log's members may become these: each set of voters is or was lately one of the state's, and each other
+    /// node is a member or was a voter lately. `present` are the log's voters now, `present_learners` its others.
+    #[must_use]
+    pub fn justify(
+        &self,
+        voters: &[BTreeSet<PublicKey>],
+        learners: &BTreeSet<PublicKey>,
+        present: &[BTreeSet<PublicKey>],
+        present_learners: &BTreeSet<PublicKey>,
+    ) -> bool {
+        let is_known =
+            |set: &BTreeSet<PublicKey>| *set == self.voters || self.recent.contains(set) || present.contains(set);
+        let is_ours = |node: &PublicKey| {
+            self.by_node.contains_key(node)
+                || present_learners.contains(node)
+                || self.recent.iter().chain(present).any(|set| set.contains(node))
+        };
+        !voters.is_empty() && voters.iter().all(is_known) && learners.iter().all(is_ours)
+    }
+
+    /// Adds a member.
+    pub(crate) fn join(
+        &mut self,
+        node: PublicKey,
+        owner: PublisherId,
+        addresses: Vec<String>,
+        admission: Option<Admission>,
+        voters_max: u8,
+    ) -> Result<(), Refusal> {
+        if self.by_node.contains_key(&node) {
+            return Err(Refusal::AlreadyMember(node));
+        }
+        if self.by_node.len() == GROUP_MEMBERS_MAX {
+            return Err(Refusal::Full(format!("it has {GROUP_MEMBERS_MAX} members")));
+        }
+        self.by_node.insert(node, Member { owner, order: self.joined, addresses, admission });
+        self.joined += 1;
+        self.choose_voters(voters_max);
+        Ok(())
+    }
+
+    /// A member can be dialled elsewhere.
+    pub(crate) fn moved(&mut self, node: PublicKey, addresses: &[String]) -> Result<(), Refusal> {
+        let member = self.by_node.get_mut(&node).ok_or(Refusal::NotAMember(node))?;
+        addresses.clone_into(&mut member.addresses);
+        Ok(())
+    }
+
+    /// Removes a member.
+    pub(crate) fn remove(&mut self, node: PublicKey, voters_max: u8) -> Result<(), Refusal> {
+        if !self.by_node.contains_key(&node) {
+            return Err(Refusal::NotAMember(node));
+        }
+        if self.by_node.len() == 1 {
+            return Err(Refusal::LastMember);
+        }
+        self.by_node.remove(&node);
+        self.choose_voters(voters_max);
+        Ok(())
+    }
+
+    /// An odd number of voters: another one more would make a majority larger and no failure more tolerable. Those that
+    /// vote stay, so that a change moves as few votes as possible; otherwise who joined first goes before.
+    pub(crate) fn choose_voters(&mut self, voters_max: u8) {
+        let possible = usize::from(voters_max).min(self.by_node.len());
+        let count = if possible % 2 == 0 { possible.saturating_sub(1) } else { possible };
+        let mut ranked: Vec<(bool, u64, PublicKey)> =
+            self.by_node.iter().map(|(node, member)| (!self.voters.contains(node), member.order, *node)).collect();
+        ranked.sort_unstable();
+        let voters = ranked.into_iter().take(count).map(|(.., node)| node).collect();
+        let before = std::mem::replace(&mut self.voters, voters);
+        if before != self.voters && !before.is_empty() {
+            self.recent.push_back(before);
+            if self.recent.len() > RECENT_VOTERS {
+                self.recent.pop_front();
+            }
+        }
+    }
+
+    pub(crate) fn recent(&self) -> impl Iterator<Item = &BTreeSet<PublicKey>> {
+        self.recent.iter()
+    }
+
+    pub(crate) fn joined(&self) -> u64 {
+        self.joined
+    }
+
+    /// The members of a snapshot.
+    pub(crate) fn restore(
+        members: impl IntoIterator<Item = (PublicKey, Member)>,
+        voters: BTreeSet<PublicKey>,
+        recent: VecDeque<BTreeSet<PublicKey>>,
+        joined: u64,
+    ) -> Members {
+        Members { by_node: members.into_iter().collect(), voters, recent, joined }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::SecretKey;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn node(seed: u8) -> PublicKey {
+        SecretKey::from_seed(&[seed; 32]).public()
+    }
+
+    proptest! {
+        /// P-98
+        #[test]
+        fn voters_are_members_odd_in_number_and_change_little(
+            steps in prop::collection::vec((any::<bool>(), 0..12u8), 1..60),
+            voters_max in 1..=7u8,
+        ) {
+            let mut members = Members::default();
+            let owner = PublisherId::from_digest([1; 32]);
+            members.join(node(0), owner, Vec::new(), None, voters_max).expect("the first");
+            for (joins, seed) in steps {
+                let before = members.clone();
+                let changed = if joins {
+                    members.join(node(seed), owner, Vec::new(), None, voters_max)
+                } else {
+                    members.remove(node(seed), voters_max)
+                };
+                if changed.is_err() {
+                    prop_assert_eq!(&members, &before);
+                }
+                let voters = members.voters();
+                prop_assert!(voters.len() % 2 == 1 && voters.len() <= usize::from(voters_max));
+                prop_assert!(voters.iter().all(|voter| members.get(voter).is_some()));
+                let most = usize::from(voters_max).min(members.len());
+                prop_assert!(voters.len() + 1 >= most, "{} of {}", voters.len(), most);
+                prop_assert!(before.voters().symmetric_difference(voters).count() <= 2);
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The replicated state of a group: pure, driven by the entries of its log, the same on every member.
+
+pub mod assignment;
+pub mod group;
+pub mod members;
+pub mod outcome;
+pub mod rows;
+pub mod sessions;
+pub mod values;
+pub mod work;

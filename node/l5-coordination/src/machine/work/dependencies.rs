@@ -1,0 +1,73 @@
+//! Which task waits for which. What a task depends on was there before the link, and no link closes a circle.
+
+use std::collections::BTreeSet;
+
+use althing_protocol::group::{Depend, WorkId};
+use althing_protocol::limits::WORK_DEPENDENCIES_MAX;
+
+use super::super::outcome::Refusal;
+use super::task::{State, Why};
+use super::tasks::Tasks;
+
+/// Tasks that one search for a circle visits.
+pub const SEARCH_TASKS_MAX: usize = 1_024;
+
+impl Tasks {
+    /// Adds a dependency to a task that has not begun.
+    pub(super) fn depend(&mut self, depend: &Depend, now_ms: u64) -> Result<(), Refusal> {
+        let Depend { task: id, on } = *depend;
+        let task = self.known(&id)?;
+        self.known(&on)?;
+        if !matches!(task.state, State::Blocked | State::Ready) {
+            return Err(Refusal::TaskState { task: id, state: task.state });
+        }
+        if task.submit.dependencies.contains(&on) {
+            return Ok(());
+        }
+        if task.submit.dependencies.len() == WORK_DEPENDENCIES_MAX {
+            return Err(Refusal::Full(format!("a task has at most {WORK_DEPENDENCIES_MAX} dependencies")));
+        }
+        if self.reaches(on, id)? {
+            return Err(Refusal::Circle { task: id, on });
+        }
+        self.change(id, |task| task.submit.dependencies.push(on));
+        self.settle(id, now_ms);
+        Ok(())
+    }
+
+    /// Whether `from` depends on `to`, which has not begun, itself or by others.
+    fn reaches(&self, from: WorkId, to: WorkId) -> Result<bool, Refusal> {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+        while let Some(id) = open.pop() {
+            if id == to {
+                return Ok(true);
+            }
+            // What completed depends on nothing that has not begun.
+            let Some(task) = self.get(&id).filter(|task| task.state != State::Completed) else { continue };
+            if !seen.insert(id) {
+                continue;
+            }
+            if seen.len() > SEARCH_TASKS_MAX {
+                let why =
+                    format!("{SEARCH_TASKS_MAX} tasks are searched for a circle; depend on one with fewer before it");
+                return Err(Refusal::Full(why));
+            }
+            open.extend(&task.submit.dependencies);
+        }
+        Ok(false)
+    }
+
+    /// Lets a task that has not begun wait for its dependencies, or for a member, or fail with one of them.
+    pub(super) fn settle(&mut self, id: WorkId, now_ms: u64) {
+        let Some(task) = self.get(&id) else { return };
+        let state_of = |on: &WorkId| self.get(on).map(|task| task.state);
+        let states = || task.submit.dependencies.iter().filter_map(|on| Some((*on, state_of(on)?)));
+        let ended = states().find(|(_, state)| state.is_finished() && *state != State::Completed);
+        let waits = states().any(|(_, state)| state != State::Completed);
+        match ended {
+            Some((on, state)) => self.end(id, State::Failed, Some(Why::Dependency(on, state)), None, now_ms),
+            None if waits => self.change(id, |task| task.state = State::Blocked),
+            None => self.change(id, |task| task.state = State::Ready),
+        }
+    }
+}

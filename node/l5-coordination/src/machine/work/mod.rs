@@ -1,0 +1,26 @@
+//! The tasks of a group: who works on what, until when, and in which order.
+//!
+//! A task is assigned with a fencing token and a lease. The token is higher than each one before it, so that what a member
+//! reports counts only while it has the task; a result is therefore recorded once. All is decided from the entries of the
+//! log and their times, the same on every member.
+
+mod commands;
+mod dependencies;
+mod expiry;
+mod index;
+mod lifecycle;
+mod resources;
+mod rows;
+mod task;
+mod tasks;
+mod turns;
+
+pub use commands::Asker;
+pub use lifecycle::Work;
+pub use resources::{CONFLICTS_MAX, Conflict, RESOURCES_MAX, Resource, Resources};
+pub use rows::WorkRow;
+pub use task::{Ended, Held, State, Task, Why};
+pub use tasks::{TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_MAX, TASKS_UNFINISHED_MAX, Tasks, WORK_BYTES_MAX};
+
+#[cfg(test)]
+mod tests;

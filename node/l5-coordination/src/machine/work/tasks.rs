@@ -1,0 +1,207 @@
+//! All tasks of a group that are not forgotten, with their indexes and bounds.
+
+use std::collections::BTreeMap;
+
+use althing_protocol::PublicKey;
+use althing_protocol::group::{Author, Content, Submit, WorkId};
+
+use super::super::outcome::Refusal;
+use super::index::Index;
+use super::task::{Ended, State, Task, Why};
+
+/// Tasks of a group that are not finished.
+pub const TASKS_UNFINISHED_MAX: usize = 20_000;
+/// Of these, those that want resources: all that are ready may have to be compared to find whose turn it is.
+pub const TASKS_CONTENDING_MAX: usize = 4_096;
+/// Finished tasks that are kept: the last ones that ended. Those that an unfinished one depends on are kept besides.
+pub const TASKS_FINISHED_MAX: usize = 4_096;
+/// Tasks of a group in all.
+pub const TASKS_MAX: usize = 65_536;
+/// Bytes of the tasks of a group: inputs, results and names.
+pub const WORK_BYTES_MAX: usize = 64 << 20;
+/// Of these, the bytes that only results may use, so that tasks can complete when no more can be submitted.
+pub const RESULT_BYTES_RESERVED: usize = 8 << 20;
+
+/// The tasks of a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tasks {
+    by_id: BTreeMap<WorkId, Task>,
+    pub(super) index: Index,
+    keys: BTreeMap<(Author, Vec<u8>), WorkId>,
+    /// Tasks that were submitted so far.
+    pub(super) submitted: u64,
+    /// Tasks that ended so far.
+    pub(super) ended: u64,
+}
+
+impl Tasks {
+    /// The task of that id.
+    #[must_use]
+    pub fn get(&self, id: &WorkId) -> Option<&Task> {
+        self.by_id.get(id)
+    }
+
+    /// The task that `author` submitted with this idempotency key.
+    #[must_use]
+    pub fn find(&self, author: Author, key: &[u8]) -> Option<&Task> {
+        self.by_id.get(self.keys.get(&(author, key.to_vec()))?)
+    }
+
+    /// All tasks, by id.
+    pub fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.by_id.values()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// How many are not finished.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.index.unfinished()
+    }
+
+    /// Their bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.index.bytes()
+    }
+
+    /// The tasks that wait for a member: the most urgent first, and of these the first submitted.
+    pub fn ready(&self) -> impl Iterator<Item = &Task> {
+        self.index.ready().filter_map(|id| self.by_id.get(&id))
+    }
+
+    /// The tasks that a member has, in the order of their submission.
+    pub fn held_by(&self, member: &PublicKey) -> impl Iterator<Item = &Task> {
+        self.index.held_by(member).filter_map(|id| self.by_id.get(&id))
+    }
+
+    /// The unfinished tasks that depend on one.
+    pub fn dependants(&self, id: &WorkId) -> impl Iterator<Item = WorkId> {
+        self.index.dependants(id)
+    }
+
+    /// The task that has a resource.
+    #[must_use]
+    pub fn user_of(&self, resource: &str) -> Option<WorkId> {
+        self.index.user_of(resource)
+    }
+
+    /// The ready tasks that want a resource, in the order of their submission.
+    pub fn wanting(&self, resource: &str) -> impl Iterator<Item = &Task> {
+        self.index.wanting(resource).filter_map(|id| self.by_id.get(&id))
+    }
+
+    /// The task of that id, or the refusal.
+    pub(super) fn known(&self, id: &WorkId) -> Result<&Task, Refusal> {
+        self.by_id.get(id).ok_or(Refusal::UnknownTask(*id))
+    }
+
+    /// Submits a task; its number.
+    pub(super) fn submit(&mut self, author: Author, submit: &Submit, now_ms: u64) -> Result<u64, Refusal> {
+        if let Some(known) = submit.key.as_ref().and_then(|key| self.find(author, key)) {
+            return Ok(known.number);
+        }
+        if self.by_id.contains_key(&submit.task) {
+            return Err(Refusal::TaskExists(submit.task));
+        }
+        if submit.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
+            return Err(Refusal::Invalid("the deadline of the task is over; submit it with a later one".to_owned()));
+        }
+        submit.dependencies.iter().try_for_each(|on| self.known(on).map(drop))?;
+        if self.unfinished() >= TASKS_UNFINISHED_MAX {
+            return Err(Refusal::Full(format!("{TASKS_UNFINISHED_MAX} tasks are not finished; submit it later")));
+        }
+        if !submit.resources.is_empty() && self.index.contending() >= TASKS_CONTENDING_MAX {
+            let why = format!("{TASKS_CONTENDING_MAX} tasks that want resources are not finished; submit it later");
+            return Err(Refusal::Full(why));
+        }
+        if self.by_id.len() >= TASKS_MAX {
+            return Err(Refusal::Full(format!("it has {TASKS_MAX} tasks, which others depend on; submit it later")));
+        }
+        // What it depends on is not forgotten from here on.
+        self.insert(Task::new(submit, author, self.submitted + 1, now_ms));
+        let most = WORK_BYTES_MAX - RESULT_BYTES_RESERVED;
+        if self.index.bytes_kept() > most {
+            self.forget(submit.task);
+            return Err(Refusal::Full(format!(
+                "its tasks have {most} bytes; submit it later, or its input by reference"
+            )));
+        }
+        self.submitted += 1;
+        self.make_room(most);
+        self.settle(submit.task, now_ms);
+        Ok(self.submitted)
+    }
+
+    /// Adds a task of a command or of a snapshot.
+    pub(super) fn insert(&mut self, task: Task) {
+        self.index.add(&task);
+        if let Some(key) = &task.submit.key {
+            self.keys.insert((task.author, key.to_vec()), task.id());
+        }
+        self.by_id.insert(task.id(), task);
+    }
+
+    fn forget(&mut self, id: WorkId) {
+        let Some(task) = self.by_id.remove(&id) else { return };
+        self.index.remove(&task);
+        if let Some(key) = task.submit.key {
+            self.keys.remove(&(task.author, key.into()));
+        }
+    }
+
+    /// Forgets finished tasks, the first that ended first, until their number and the bytes of all are within the limits.
+    pub(super) fn make_room(&mut self, bytes_max: usize) {
+        while let Some((id, count)) = self.index.forgettable()
+            && (count > TASKS_FINISHED_MAX || self.index.bytes() > bytes_max)
+        {
+            self.forget(id);
+        }
+    }
+
+    /// Changes a task, and the indexes with it.
+    pub(super) fn change(&mut self, id: WorkId, change: impl FnOnce(&mut Task)) {
+        if let Some(task) = self.by_id.get_mut(&id) {
+            self.index.remove(task);
+            change(task);
+            self.index.add(task);
+        }
+    }
+
+    /// Ends a task. Those that depend on it begin to wait for a member when it completed, and fail otherwise.
+    pub(super) fn end(&mut self, id: WorkId, state: State, why: Option<Why>, result: Option<Content>, now_ms: u64) {
+        self.finish(id, state, why, result, now_ms);
+        let mut open: Vec<WorkId> = self.index.dependants(&id).collect();
+        if state == State::Completed {
+            open.into_iter().for_each(|dependant| self.settle(dependant, now_ms));
+        } else {
+            while let Some(dependant) = open.pop() {
+                if self.by_id.get(&dependant).is_some_and(|task| !task.state.is_finished()) {
+                    open.extend(self.index.dependants(&dependant));
+                    self.finish(dependant, State::Failed, Some(Why::Dependency(id, state)), None, now_ms);
+                }
+            }
+        }
+        self.make_room(WORK_BYTES_MAX);
+    }
+
+    fn finish(&mut self, id: WorkId, state: State, why: Option<Why>, result: Option<Content>, now_ms: u64) {
+        let ended = Ended { order: self.ended, at_ms: now_ms };
+        self.ended += 1;
+        self.change(id, |task| {
+            (task.state, task.result, task.ended) = (state, result, Some(ended));
+            (task.held, task.why) = (None, why);
+        });
+    }
+}

@@ -1,0 +1,108 @@
+//! Whose turn it is: which of the ready tasks that want the same resource is assigned next.
+//!
+//! A task that wants several resources must win them in the order of their names: only who won all earlier ones contends
+//! for the next. Whoever loses a resource therefore loses it to a task that contends for the same or a later one, and one
+//! task always wins all that it wants, whatever the rules, unless a vote or an owner's decision is open.
+
+use std::collections::BTreeMap;
+
+use althing_protocol::group::{ConflictRule, WorkId};
+
+use super::super::outcome::Refusal;
+use super::resources::{Resource, Resources};
+use super::task::Task;
+use super::tasks::Tasks;
+
+/// The turns of one state.
+pub(super) struct Turns<'a> {
+    tasks: &'a Tasks,
+    resources: &'a Resources,
+    members: usize,
+    /// Who is next, of each resource that was looked at; none while that is open.
+    next: BTreeMap<&'a str, Option<WorkId>>,
+}
+
+impl<'a> Turns<'a> {
+    /// The turns in a group of that many members.
+    pub(super) fn new(tasks: &'a Tasks, resources: &'a Resources, members: usize) -> Turns<'a> {
+        Turns { tasks, resources, members, next: BTreeMap::new() }
+    }
+
+    /// Whether it is the turn of a ready task on all resources that it wants.
+    pub(super) fn check(&mut self, task: &'a Task) -> Result<(), Refusal> {
+        for name in &task.submit.resources {
+            if let Some(user) = self.tasks.user_of(name) {
+                let why = format!("the resource {name:?} is used by the task {user}; assign this one when that ended");
+                return Err(Refusal::Resource(why));
+            }
+        }
+        self.look_at(task);
+        for name in &task.submit.resources {
+            match self.next.get(name.as_str()).copied().flatten() {
+                Some(next) if next == task.id() => {}
+                Some(next) => {
+                    let why = format!("the resource {name:?} goes to the task {next} first; assign that one");
+                    return Err(Refusal::Resource(why));
+                }
+                None => {
+                    let why = format!("it is not decided which task gets the resource {name:?}; vote or decide");
+                    return Err(Refusal::Resource(why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out who is next on all resources of a task, and on those that this depends on.
+    fn look_at(&mut self, task: &'a Task) {
+        let mut found: BTreeMap<&'a str, Vec<&'a Task>> = BTreeMap::new();
+        let mut open: Vec<&'a str> = task.submit.resources.iter().map(String::as_str).collect();
+        while let Some(name) = open.pop() {
+            if self.next.contains_key(name) || found.contains_key(name) {
+                continue;
+            }
+            let free = |task: &&Task| task.submit.resources.iter().all(|name| self.tasks.user_of(name).is_none());
+            let wanting: Vec<&'a Task> = self.tasks.wanting(name).filter(free).collect();
+            for task in &wanting {
+                open.extend(earlier(task, name));
+            }
+            found.insert(name, wanting);
+        }
+        // In the order of the names: the earlier ones are known.
+        for (name, wanting) in found {
+            let won = |task: &&Task| {
+                earlier(task, name).all(|earlier| self.next.get(earlier).copied().flatten() == Some(task.id()))
+            };
+            let contenders: Vec<&Task> = wanting.into_iter().filter(won).collect();
+            let next = winner(self.resources.get(name), &contenders, self.members);
+            self.next.insert(name, next);
+        }
+    }
+}
+
+/// The resources of a task whose names come before `name`.
+fn earlier<'t>(task: &'t Task, name: &str) -> impl Iterator<Item = &'t str> {
+    task.submit.resources.iter().map(String::as_str).filter(move |other| *other < name)
+}
+
+/// Who of the contenders, in the order of their submission, is next.
+fn winner(resource: Option<&Resource>, contenders: &[&Task], members: usize) -> Option<WorkId> {
+    let first = contenders.first()?.id();
+    let Some(resource) = resource.filter(|_| contenders.len() > 1) else { return Some(first) };
+    match resource.rule {
+        ConflictRule::First => Some(first),
+        ConflictRule::Priority => {
+            let urgent = contenders.iter().rev().max_by_key(|task| task.submit.priority);
+            urgent.map(|task| task.id())
+        }
+        ConflictRule::Human => resource.chosen.filter(|chosen| contenders.iter().any(|task| task.id() == *chosen)),
+        ConflictRule::Vote => {
+            let mut votes: BTreeMap<WorkId, usize> = contenders.iter().map(|task| (task.id(), 0)).collect();
+            for choice in resource.votes.values() {
+                votes.entry(*choice).and_modify(|count| *count += 1);
+            }
+            let most = contenders.iter().rev().max_by_key(|task| votes[&task.id()]);
+            most.filter(|_| votes.values().sum::<usize>() > members / 2).map(|task| task.id())
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! This node as a member of one group: its replica, and what is known beside it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use althing_protocol::PublicKey;
+use althing_protocol::group::GroupId;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::record::Record;
+use super::work::Report;
+use crate::consensus::serve::Arriving;
+use crate::consensus::wire::Unserved;
+use crate::consensus::{Replica, ReplicaError};
+use crate::error::GroupError;
+use crate::machine::group::Group;
+
+/// This node in one group.
+pub(crate) struct Member {
+    pub id: GroupId,
+    pub record: Mutex<Record>,
+    /// None where it could not be started.
+    replica: RwLock<Option<Arc<Replica>>>,
+    /// Why it could not be started, or stopped.
+    failure: Mutex<Option<String>>,
+    pub arriving: Arriving,
+    /// When a leader was last heard.
+    heard: Mutex<Option<Instant>>,
+    session: AtomicU64,
+    sequence: AtomicU64,
+    /// What other members said instead of serving a message.
+    unserved: Mutex<BTreeMap<PublicKey, Unserved>>,
+    /// Another member said that it does not know this one, or that the group ended.
+    pub noticed: tokio::sync::Notify,
+    /// What the members said that they can do, and when; at the leader.
+    reports: Mutex<BTreeMap<PublicKey, (Report, Instant)>>,
+    /// A report came.
+    pub reported: tokio::sync::Notify,
+    /// The state named this node a member since it started.
+    was_named: AtomicBool,
+    /// The group is being told where this node can be dialled.
+    telling: AtomicBool,
+    pub stop: CancellationToken,
+}
+
+impl Member {
+    pub fn new(id: GroupId, record: Record, session: u64) -> Arc<Member> {
+        Arc::new(Member {
+            id,
+            record: Mutex::new(record),
+            replica: RwLock::new(None),
+            failure: Mutex::new(None),
+            arriving: Arriving::default(),
+            heard: Mutex::new(None),
+            session: AtomicU64::new(session),
+            sequence: AtomicU64::new(0),
+            unserved: Mutex::new(BTreeMap::new()),
+            noticed: tokio::sync::Notify::new(),
+            reports: Mutex::new(BTreeMap::new()),
+            reported: tokio::sync::Notify::new(),
+            was_named: AtomicBool::new(false),
+            telling: AtomicBool::new(false),
+            stop: CancellationToken::new(),
+        })
+    }
+
+    /// Starts the replica from what is on disk.
+    pub async fn start(self: &Arc<Member>, shared: &Shared) -> Result<Arc<Replica>, ReplicaError> {
+        let member = Arc::downgrade(self);
+        let on_unserved = Arc::new(move |peer, unserved| {
+            if let Some(member) = member.upgrade() {
+                member.unserved.lock().expect("no panic").insert(peer, unserved);
+                member.noticed.notify_one();
+            }
+        });
+        let started = Replica::start(
+            self.id,
+            &shared.config.network,
+            &shared.config.replica,
+            shared.store.clone(),
+            shared.communication.clone(),
+            on_unserved,
+            shared.clock.clone(),
+        );
+        match started.await {
+            Ok(replica) => {
+                let replica = Arc::new(replica);
+                *self.replica.write().expect("no panic") = Some(replica.clone());
+                *self.failure.lock().expect("no panic") = None;
+                Ok(replica)
+            }
+            Err(error) => {
+                *self.replica.write().expect("no panic") = None;
+                *self.failure.lock().expect("no panic") = Some(error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    /// The replica.
+    ///
+    /// # Errors
+    /// [`GroupError::Stopped`], with the reason.
+    pub fn replica(&self) -> Result<Arc<Replica>, GroupError> {
+        let replica = self.replica.read().expect("no panic").clone();
+        replica.ok_or_else(|| {
+            let why = self.failure.lock().expect("no panic").clone();
+            GroupError::Stopped { group: self.id, why: why.unwrap_or_else(|| "it is being started".to_owned()) }
+        })
+    }
+
+    /// Stops the replica.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        let replica = self.replica.write().expect("no panic").take();
+        if let Some(replica) = replica {
+            replica.stop().await;
+        }
+    }
+
+    /// Stops the replica, which will be started again.
+    pub async fn halt(&self, why: String) {
+        *self.failure.lock().expect("no panic") = Some(why);
+        let replica = self.replica.write().expect("no panic").take();
+        if let Some(replica) = replica {
+            replica.stop().await;
+        }
+    }
+
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().expect("no panic").clone()
+    }
+
+    /// Looks at the state, if there is a replica.
+    pub fn look<T>(&self, at: impl FnOnce(&Group) -> T) -> Result<T, GroupError> {
+        Ok(at(self.replica()?.view().group()))
+    }
+
+    /// A leader was heard just now.
+    pub fn hear(&self) {
+        *self.heard.lock().expect("no panic") = Some(Instant::now());
+    }
+
+    /// For how long no leader was heard.
+    pub fn silence(&self) -> Option<Duration> {
+        self.heard.lock().expect("no panic").map(|at| at.elapsed())
+    }
+
+    /// The number of this node's next batch, and its session.
+    pub fn next_number(&self) -> (u64, u64) {
+        (self.session.load(Ordering::Relaxed), self.sequence.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Begins another session.
+    pub fn new_session(&self, session: u64) {
+        self.session.fetch_max(session, Ordering::Relaxed);
+    }
+
+    /// A member said what it can do.
+    pub fn take_report(&self, from: PublicKey, report: Report) {
+        self.reports.lock().expect("no panic").insert(from, (report, Instant::now()));
+        self.reported.notify_one();
+    }
+
+    /// What the members said lately.
+    pub fn reports(&self, age: Duration) -> BTreeMap<PublicKey, Report> {
+        let mut reports = self.reports.lock().expect("no panic");
+        reports.retain(|_, (_, at)| at.elapsed() <= age);
+        reports.iter().map(|(node, (report, _))| (*node, report.clone())).collect()
+    }
+
+    /// Remembers whether the state names this node a member; whether it ever did.
+    pub fn was_named(&self, is_named: bool) -> bool {
+        self.was_named.fetch_or(is_named, Ordering::Relaxed) || is_named
+    }
+
+    /// True for one caller until [`Member::end_telling`].
+    pub fn begin_telling(&self) -> bool {
+        !self.telling.swap(true, Ordering::Relaxed)
+    }
+
+    pub fn end_telling(&self) {
+        self.telling.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether `peer` may take part in consensus here.
+    pub fn admits(&self, peer: PublicKey) -> bool {
+        let Ok(replica) = self.replica() else { return false };
+        // Before the first entry nothing is known but whom the ticket names.
+        let is_founded = replica.view().group().charter().is_some();
+        replica.knows(peer) || !is_founded && self.record.lock().expect("no panic").sponsors.contains(&peer)
+    }
+
+    /// What the others said instead of serving messages, since this was last asked.
+    pub fn take_unserved(&self) -> BTreeMap<PublicKey, Unserved> {
+        std::mem::take(&mut *self.unserved.lock().expect("no panic"))
+    }
+
+    /// Whether these members are a majority of the voters, as far as the log here says.
+    pub fn is_majority(&self, nodes: &BTreeSet<PublicKey>) -> bool {
+        self.look(|group| {
+            let voters = group.members().voters();
+            voters.intersection(nodes).count() * 2 > voters.len()
+        })
+        .unwrap_or(false)
+    }
+}

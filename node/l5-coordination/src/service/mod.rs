@@ -1,0 +1,535 @@
+//! The groups of one node: forms them, joins and leaves them, and keeps their replicas running.
+
+mod lead;
+mod member;
+mod outbox;
+mod record;
+mod serve;
+mod submit;
+mod tend;
+pub mod work;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use althing_communication::{Communication, Entropy, StreamLimits, WallClock};
+use althing_protocol::group::{
+    Author, Charter, Command, Dissolution, Endorsed, Expulsion, Founding, GroupId, Invitation, Join, Policy, Rule,
+    WorkId,
+};
+use althing_protocol::limits::INVITATION_LIFE_MAX_MS;
+use althing_protocol::object::Statement;
+use althing_protocol::{KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, object};
+use althing_store::Store;
+use minicbor::bytes::ByteVec;
+
+use crate::consensus::{ReplicaConfig, Role, Status};
+use crate::error::GroupError;
+use crate::machine::group::Group;
+use crate::machine::outcome::{Outcome, Refusal};
+use crate::ticket::{ADDRESSES_MAX, CONTACTS_MAX, Contact, Ticket};
+use member::Member;
+pub use record::GROUPS;
+use record::{GROUPS_MAX, Record, Standing};
+pub use serve::RaftService;
+use work::Worker;
+
+/// Members replicate, vote and submit at one time; strangers only submit.
+pub const RAFT_LIMITS: StreamLimits = StreamLimits { per_peer_max: 64, total_max: 1_024, idle_max: 16 };
+/// How long an invitation is valid, unless its maker says otherwise.
+pub const INVITATION_MS: u64 = 24 * 60 * 60 * 1_000;
+/// The clocks of two nodes may differ by this.
+const BACKDATE_MS: u64 = 5 * 60 * 1_000;
+
+/// What [`Groups`] is handed.
+pub struct Ports {
+    /// L2.
+    pub communication: Communication,
+    /// This node's key.
+    pub key: SecretKey,
+    /// The node's owner, as it is whenever it is asked.
+    pub owner: Box<dyn Fn() -> OwnerNow + Send + Sync>,
+    /// The store; it has [`GROUPS`] and the families of the log.
+    pub store: Arc<dyn Store>,
+    /// The time of day.
+    pub clock: WallClock,
+    /// Randomness.
+    pub entropy: Entropy,
+    /// Runs tasks of groups on this node; none if it takes part in no work.
+    pub worker: Option<Arc<dyn Worker>>,
+}
+
+/// A node's owner at one time.
+pub struct OwnerNow {
+    /// Signs for the owner.
+    pub key: SecretKey,
+    /// Proves that the key is the owner's.
+    pub log: KeyLog,
+    /// Proves that the node is the owner's; none when that was withdrawn.
+    pub proof: Option<Arc<OwnerProof>>,
+}
+
+/// How groups behave.
+#[derive(Debug, Clone)]
+pub struct GroupsConfig {
+    /// The network's name.
+    pub network: String,
+    /// Each replica.
+    pub replica: ReplicaConfig,
+    /// How long a leader is sought before an operation fails.
+    pub patience: Duration,
+}
+
+impl GroupsConfig {
+    /// The defaults, in `network`.
+    #[must_use]
+    pub fn new(network: &str) -> GroupsConfig {
+        let patience = Duration::from_secs(10);
+        GroupsConfig { network: network.to_owned(), replica: ReplicaConfig::default(), patience }
+    }
+}
+
+/// The groups of this node.
+#[derive(Clone)]
+pub struct Groups {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    communication: Communication,
+    key: SecretKey,
+    owner: Box<dyn Fn() -> OwnerNow + Send + Sync>,
+    store: Arc<dyn Store>,
+    clock: WallClock,
+    entropy: Entropy,
+    worker: Option<Arc<dyn Worker>>,
+    config: GroupsConfig,
+    members: RwLock<BTreeMap<GroupId, Arc<Member>>>,
+}
+
+/// A group as this node sees it.
+#[derive(Debug, Clone)]
+pub struct Overview {
+    /// Its id.
+    pub id: GroupId,
+    /// Its name.
+    pub name: String,
+    /// `member`, `joining`, `gone` or `dissolved`.
+    pub standing: &'static str,
+    /// The replica here, if it runs.
+    pub replica: Option<Status>,
+    /// Why the replica does not run.
+    pub failure: Option<String>,
+    /// For how long no leader was heard; none at the leader, and before one was heard.
+    pub silence: Option<Duration>,
+}
+
+impl Shared {
+    fn here(&self) -> PublicKey {
+        self.communication.network().local()
+    }
+
+    /// Milliseconds since 1970 and a random part, so that a later session has a higher number, and two are never equal.
+    fn new_session(&self) -> u64 {
+        let [a, b, c] = self.entropy.bytes::<3>();
+        self.clock.now_ms() << 20 | u64::from(u32::from_be_bytes([0, a, b, c]) & 0xF_FFFF)
+    }
+
+    /// Connects to a member; failing is not reported, since the call that follows fails then.
+    async fn reach(&self, node: PublicKey, addresses: Vec<String>) {
+        let network = self.communication.network();
+        if node != network.local() && !network.is_connected(node) {
+            let dialled = tokio::time::timeout(DIAL, network.dial(Some(node), addresses)).await;
+            if let Ok(Err(error)) = dialled {
+                tracing::debug!(%node, %error, "a member of a group could not be reached");
+            }
+        }
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.communication.network().announced().into_iter().take(ADDRESSES_MAX).collect()
+    }
+
+    /// A statement with the signature of this node's owner.
+    fn endorse<T: Statement>(&self, body: T, scope: &str) -> Result<Endorsed, GroupError> {
+        Ok(Endorsed::new([object::sign(body, &self.config.network, scope, &(self.owner)().key)?.bytes]))
+    }
+}
+
+/// How long dialling a member may take.
+const DIAL: Duration = Duration::from_secs(5);
+
+fn events(log: &KeyLog) -> Vec<ByteVec> {
+    log.to_bytes().into_iter().map(ByteVec::from).collect()
+}
+
+/// The one outcome of a single command.
+fn only(outcomes: Option<Vec<Outcome>>) -> Result<Option<u64>, GroupError> {
+    match outcomes.and_then(|outcomes| outcomes.into_iter().next()) {
+        Some(Outcome::Refused(refusal)) => Err(refusal.into()),
+        Some(Outcome::Done(number)) => Ok(number),
+        None => Ok(None),
+    }
+}
+
+impl Groups {
+    /// Opens the groups that this node belongs to. A group that cannot be started does not keep the others from running:
+    /// [`Groups::overview`] shows why.
+    ///
+    /// # Errors
+    /// The records of groups cannot be read.
+    pub async fn open(ports: Ports, config: GroupsConfig) -> Result<Groups, GroupError> {
+        let Ports { communication, key, owner, store, clock, entropy, worker } = ports;
+        let records = record::all(store.as_ref())?;
+        let members = RwLock::new(BTreeMap::new());
+        let shared = Shared { communication, key, owner, store, clock, entropy, worker, config, members };
+        let groups = Groups { shared: Arc::new(shared) };
+        for (id, record) in records {
+            groups.run(id, record).await;
+        }
+        Ok(groups)
+    }
+
+    /// Starts the replica of a group, and what keeps it running.
+    async fn run(&self, id: GroupId, record: Record) -> Arc<Member> {
+        let runs = record.standing == Standing::Member;
+        let member = Member::new(id, record, self.shared.new_session());
+        self.shared.members.write().expect("no panic").insert(id, member.clone());
+        if runs {
+            if let Err(error) = member.start(&self.shared).await {
+                tracing::error!(group = %id, %error, "the group could not be started");
+            }
+            tokio::spawn(tend::run(self.clone(), member.clone()));
+            tokio::spawn(lead::run(self.clone(), member.clone()));
+            if let Some(worker) = self.shared.worker.clone() {
+                tokio::spawn(worker::run(self.clone(), member.clone(), worker));
+            }
+        }
+        member
+    }
+
+    fn member(&self, group: GroupId) -> Result<Arc<Member>, GroupError> {
+        let member = self.shared.members.read().expect("no panic").get(&group).cloned();
+        member.ok_or(GroupError::NoSuchGroup(group))
+    }
+
+    /// A member of a group that this node belongs to now.
+    fn active(&self, group: GroupId) -> Result<Arc<Member>, GroupError> {
+        let member = self.member(group)?;
+        let standing = member.record.lock().expect("no panic").standing.clone();
+        match standing {
+            Standing::Member => Ok(member),
+            Standing::Gone => Err(GroupError::NoSuchGroup(group)),
+            Standing::Dissolved(_) => Err(GroupError::Dissolved(group)),
+        }
+    }
+
+    /// Forms a group of this node alone, owned by this node's owner.
+    ///
+    /// # Errors
+    /// See [`GroupError`].
+    pub async fn create(&self, name: &str, policy: Policy) -> Result<GroupId, GroupError> {
+        let shared = &self.shared;
+        let owner = (shared.owner)();
+        let proof = owner.proof.clone().ok_or(GroupError::NoOwner("it was withdrawn"))?;
+        let publisher = owner.log.publisher();
+        let (now_ms, nonce) = (shared.clock.now_ms(), shared.entropy.bytes());
+        let charter = Charter::first(name, [publisher], 1, shared.here(), policy, now_ms, nonce);
+        let id = GroupId::of(&charter);
+        let charter = shared.endorse(charter, "")?;
+        let (logs, addresses) = (vec![events(&owner.log)], shared.addresses());
+        let founding = Founding { charter, logs, owner: proof.as_ref().clone(), addresses };
+        let member = self.enter(id, name, Vec::new()).await?;
+        member.replica()?.initialise().await?;
+        let author = Author::Node(shared.here());
+        let command = Command::Found(Box::new(founding));
+        only(self.send(&member, author, &shared.key, 0, vec![command], Some(shared.here())).await?)?;
+        Ok(id)
+    }
+
+    /// Begins to belong to a group.
+    async fn enter(&self, id: GroupId, name: &str, sponsors: Vec<PublicKey>) -> Result<Arc<Member>, GroupError> {
+        let shared = &self.shared;
+        let count = shared.members.read().expect("no panic").len();
+        match self.member(id) {
+            Ok(known) if known.record.lock().expect("no panic").standing == Standing::Gone => {
+                record::delete_data(shared.store.as_ref(), id).await?;
+            }
+            Ok(_) => return Err(GroupError::AlreadyHere(id)),
+            Err(_) if count >= GROUPS_MAX => return Err(GroupError::TooMany(count)),
+            Err(_) => {}
+        }
+        let record = Record { name: name.to_owned(), standing: Standing::Member, sponsors };
+        record::write(shared.store.as_ref(), id, &record).await?;
+        Ok(self.run(id, record).await)
+    }
+
+    /// Invites `node`: a ticket for it, valid for `life_ms`.
+    ///
+    /// # Errors
+    /// [`GroupError::Alone`] if more than one owner must sign.
+    pub fn invite(&self, group: GroupId, node: PublicKey, life_ms: u64) -> Result<Ticket, GroupError> {
+        let shared = &self.shared;
+        let member = self.active(group)?;
+        let looked = |state: &Group| (state.charter().cloned(), contacts(state), state.epoch());
+        let (charter, contacts, epoch) = member.look(looked)?;
+        let charter = alone(&self.shared, charter)?;
+        let now_ms = shared.clock.now_ms();
+        let life_ms = life_ms.min(INVITATION_LIFE_MAX_MS - BACKDATE_MS);
+        let (from, to) = (now_ms.saturating_sub(BACKDATE_MS), now_ms + life_ms);
+        let body = Invitation::new(group, charter.digest(), node, from, to, shared.entropy.bytes(), epoch);
+        let invitation = shared.endorse(body, &group.to_string())?;
+        Ok(Ticket { network: shared.config.network.clone(), group, name: charter.name, invitation, contacts })
+    }
+
+    /// Joins the group of a ticket.
+    ///
+    /// # Errors
+    /// See [`GroupError`].
+    pub async fn join(&self, ticket: &Ticket) -> Result<GroupId, GroupError> {
+        let shared = &self.shared;
+        let (id, here) = (ticket.group, shared.here());
+        if ticket.network != shared.config.network {
+            let (theirs, ours) = (ticket.network.clone(), shared.config.network.clone());
+            return Err(GroupError::Network { theirs, here: ours });
+        }
+        let invitation = ticket.invitation()?;
+        if invitation.node != here {
+            return Err(GroupError::ForAnother { invited: invitation.node, here });
+        }
+        let owner = (shared.owner)();
+        let proof = owner.proof.clone().ok_or(GroupError::NoOwner("it was withdrawn"))?;
+        let sponsors = ticket.contacts.iter().map(|contact| contact.node).filter(|node| *node != here).collect();
+        let member = self.enter(id, &ticket.name, sponsors).await?;
+        let (log, addresses) = (events(&owner.log), shared.addresses());
+        let join = Join { invitation: ticket.invitation.clone(), owner: proof.as_ref().clone(), log, addresses };
+        match ask_to_join(self, &member, &ticket.contacts, join).await {
+            Ok(()) => Ok(id),
+            Err(error) => {
+                // Whoever was refused has no part in it; after no answer it may be tried again with the same ticket.
+                member.stop().await;
+                shared.members.write().expect("no panic").remove(&id);
+                record::forget(shared.store.as_ref(), id).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// This node leaves a group.
+    ///
+    /// # Errors
+    /// See [`GroupError`]; the last member cannot leave.
+    pub async fn leave(&self, group: GroupId) -> Result<(), GroupError> {
+        let member = self.active(group)?;
+        let author = Author::Node(self.shared.here());
+        match self.submit(group, author, &self.shared.key, vec![Command::Leave]).await.and_then(only) {
+            // An earlier attempt was executed, though its answer was lost.
+            Ok(_) | Err(GroupError::Refused(Refusal::NotAMember(_))) => {}
+            Err(error) => return Err(error),
+        }
+        self.end(&member, Standing::Gone).await
+    }
+
+    /// Removes what this node has of a group, without asking the group: after damage, or when no other member answers.
+    ///
+    /// # Errors
+    /// See [`GroupError`].
+    pub async fn forget(&self, group: GroupId) -> Result<(), GroupError> {
+        let member = self.member(group)?;
+        member.stop().await;
+        self.shared.members.write().expect("no panic").remove(&group);
+        record::forget(self.shared.store.as_ref(), group).await
+    }
+
+    /// This node has no part in a group any more.
+    async fn end(&self, member: &Arc<Member>, standing: Standing) -> Result<(), GroupError> {
+        let record = {
+            let mut record = member.record.lock().expect("no panic");
+            record.standing = standing;
+            record.clone()
+        };
+        record::write(self.shared.store.as_ref(), member.id, &record).await?;
+        member.stop().await;
+        record::delete_data(self.shared.store.as_ref(), member.id).await
+    }
+
+    /// Removes `node` from a group, by the signature of this node's owner.
+    ///
+    /// # Errors
+    /// [`GroupError::Alone`] if more than one owner must sign.
+    pub async fn expel(&self, group: GroupId, node: PublicKey) -> Result<(), GroupError> {
+        let (charter, epoch) = self.active(group)?.look(|state| (state.charter().cloned(), state.epoch()))?;
+        alone(&self.shared, charter)?;
+        let endorsed = self.shared.endorse(Expulsion::new(group, node, epoch), &group.to_string())?;
+        self.command(group, Command::Expel(endorsed)).await.map(drop)
+    }
+
+    /// Ends a group, by the signature of this node's owner.
+    ///
+    /// # Errors
+    /// [`GroupError::Alone`] if more than one owner must sign.
+    pub async fn dissolve(&self, group: GroupId) -> Result<(), GroupError> {
+        let charter = alone(&self.shared, self.active(group)?.look(|state| state.charter().cloned())?)?;
+        let endorsed = self.shared.endorse(Dissolution::new(group, charter.digest()), &group.to_string())?;
+        self.command(group, Command::Dissolve(endorsed)).await.map(drop)
+    }
+
+    /// Executes one command in this node's name; in its owner's where only owners may do it.
+    ///
+    /// # Errors
+    /// See [`Groups::submit`].
+    pub async fn command(&self, group: GroupId, command: Command) -> Result<Option<u64>, GroupError> {
+        let owner = (self.shared.owner)();
+        let (node, publisher) = (self.shared.here(), owner.log.publisher());
+        let as_owner = self.active(group)?.look(|state| is_for_owners(state, node, publisher, &command))?;
+        let (author, key) =
+            if as_owner { (Author::Publisher(publisher), &owner.key) } else { (Author::Node(node), &self.shared.key) };
+        only(self.submit(group, author, key, vec![command]).await?)
+    }
+
+    /// Hands the lead to `node`.
+    ///
+    /// # Errors
+    /// [`GroupError::NotLeading`] if this node does not lead.
+    pub async fn transfer(&self, group: GroupId, node: PublicKey) -> Result<(), GroupError> {
+        let member = self.active(group)?;
+        let replica = member.replica()?;
+        let status = replica.status();
+        if status.role != Role::Leader {
+            return Err(GroupError::NotLeading(status.leader));
+        }
+        if !member.look(|state| state.members().voters().contains(&node))? {
+            return Err(Refusal::NotAMember(node).into());
+        }
+        Ok(replica.transfer(node).await?)
+    }
+
+    /// Looks at the state of a group, as far as it has arrived here; after [`Groups::catch_up`], everything that was
+    /// acknowledged before.
+    ///
+    /// # Errors
+    /// See [`GroupError`].
+    pub fn look<T>(&self, group: GroupId, at: impl FnOnce(&Group) -> T) -> Result<T, GroupError> {
+        self.active(group)?.look(at)
+    }
+
+    /// All groups of this node, ended ones too.
+    #[must_use]
+    pub fn list(&self) -> Vec<Overview> {
+        let members: Vec<Arc<Member>> = self.shared.members.read().expect("no panic").values().cloned().collect();
+        members.iter().map(overview).collect()
+    }
+
+    /// The group of that id, or of that name if only one here has it.
+    ///
+    /// # Errors
+    /// [`GroupError::NotFound`], [`GroupError::Ambiguous`].
+    pub fn resolve(&self, name: &str) -> Result<GroupId, GroupError> {
+        if let Ok(id) = name.parse() {
+            return Ok(id);
+        }
+        let named: Vec<GroupId> =
+            self.list().into_iter().filter(|group| group.name == name).map(|group| group.id).collect();
+        match named.as_slice() {
+            [one] => Ok(*one),
+            [] => Err(GroupError::NotFound(name.to_owned())),
+            [..] => Err(GroupError::Ambiguous(name.to_owned())),
+        }
+    }
+
+    /// One group as this node sees it.
+    ///
+    /// # Errors
+    /// [`GroupError::NoSuchGroup`].
+    pub fn overview(&self, group: GroupId) -> Result<Overview, GroupError> {
+        Ok(overview(&self.member(group)?))
+    }
+
+    /// Stops all replicas. What they acknowledged is on disk.
+    pub async fn shut_down(&self) {
+        let members: Vec<Arc<Member>> = self.shared.members.read().expect("no panic").values().cloned().collect();
+        for member in members {
+            member.stop().await;
+        }
+    }
+}
+
+/// The charter, if this node's owner alone may act under it.
+fn alone(shared: &Shared, charter: Option<Charter>) -> Result<Charter, GroupError> {
+    let charter = charter.ok_or(Refusal::NotFounded)?;
+    let owner = (shared.owner)().log.publisher();
+    if charter.threshold > 1 {
+        return Err(GroupError::Alone { threshold: charter.threshold });
+    }
+    if !charter.owners.contains(&owner) {
+        return Err(Refusal::NotPermitted(owner.to_string()).into());
+    }
+    Ok(charter)
+}
+
+/// Asks members to admit this node, one after the other.
+async fn ask_to_join(
+    groups: &Groups,
+    member: &Arc<Member>,
+    contacts: &[Contact],
+    join: Join,
+) -> Result<(), GroupError> {
+    let shared = &groups.shared;
+    let command = Command::Join(Box::new(join));
+    let author = Author::Node(shared.here());
+    let mut last = GroupError::Ticket("it names no member".to_owned());
+    for contact in contacts {
+        shared.reach(contact.node, contact.addresses.clone()).await;
+        let sent = groups.send(member, author, &shared.key, 0, vec![command.clone()], Some(contact.node)).await;
+        match sent.and_then(only) {
+            // An earlier attempt was executed, though its answer was lost.
+            Ok(_) | Err(GroupError::Refused(Refusal::AlreadyMember(_))) => return Ok(()),
+            Err(error @ GroupError::NoAnswer { .. }) => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+/// Whether `publisher`, an owner of the group, may do what its node may not.
+fn is_for_owners(state: &Group, node: PublicKey, publisher: PublisherId, command: &Command) -> bool {
+    let Some(charter) = state.charter().filter(|charter| charter.owners.contains(&publisher)) else { return false };
+    let of_another =
+        |task: &WorkId| state.work().tasks().get(task).is_some_and(|task| task.author != Author::Node(node));
+    match command {
+        Command::Set(_) | Command::Remove(_) | Command::Submit(_) => charter.policy.write == Rule::Owners,
+        Command::Cancel(task) => of_another(task),
+        Command::Depend(depend) => of_another(&depend.task),
+        Command::Decide(_) => true,
+        _ => false,
+    }
+}
+
+fn overview(member: &Arc<Member>) -> Overview {
+    let record = member.record.lock().expect("no panic").clone();
+    let is_founded = member.look(|state| state.charter().is_some()).unwrap_or(true);
+    let standing = match record.standing {
+        Standing::Member if is_founded => "member",
+        Standing::Member => "joining",
+        Standing::Gone => "gone",
+        Standing::Dissolved(_) => "dissolved",
+    };
+    let replica = member.replica().ok().map(|replica| replica.status());
+    let leads = replica.as_ref().is_some_and(|status| status.role == Role::Leader);
+    let silence = if leads { None } else { member.silence() };
+    Overview { id: member.id, name: record.name, standing, replica, failure: member.failure(), silence }
+}
+
+/// The members whom a ticket names: those that vote first.
+fn contacts(state: &Group) -> Vec<Contact> {
+    let members = state.members();
+    let mut all: Vec<_> = members.iter().filter(|(_, member)| !member.addresses.is_empty()).collect();
+    all.sort_by_key(|(node, member)| (!members.voters().contains(node), member.order));
+    let contact = |(node, member): (&PublicKey, &crate::machine::members::Member)| Contact {
+        node: *node,
+        addresses: member.addresses.clone(),
+    };
+    all.into_iter().take(CONTACTS_MAX).map(contact).collect()
+}

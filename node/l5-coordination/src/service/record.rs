@@ -1,0 +1,90 @@
+//! What a node keeps of each of its groups beside the log: that it belongs to it, and whom it believes before it has the
+//! group's state.
+
+use althing_protocol::PublicKey;
+use althing_protocol::group::{Endorsed, GroupId};
+use althing_store::{Batch, Durability, Family, Range, Store};
+use minicbor::{Decode, Encode};
+
+use crate::consensus::{RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE};
+use crate::error::GroupError;
+
+/// The groups of a node: a group's 32 bytes.
+pub const GROUPS: Family = Family("althing.groups");
+/// Groups of one node, ended ones included.
+pub const GROUPS_MAX: usize = 1_024;
+/// Rows that are deleted at once.
+const SWEEP_ROWS: usize = 1_024;
+
+/// How a node stands to a group.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum Standing {
+    /// It is a member, or is becoming one.
+    #[n(0)]
+    Member,
+    /// It left, or was removed.
+    #[n(1)]
+    Gone,
+    /// The group ended: its owners' signatures, for members that have not heard of it.
+    #[n(2)]
+    Dissolved(#[n(0)] Endorsed),
+}
+
+/// A row of [`GROUPS`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub(crate) struct Record {
+    /// Its name, for people.
+    #[n(0)]
+    pub name: String,
+    #[n(1)]
+    pub standing: Standing,
+    /// Members that are believed until the state is here: those of the ticket, and the leader that admitted this node.
+    #[n(2)]
+    pub sponsors: Vec<PublicKey>,
+}
+
+/// All records.
+pub(crate) fn all(store: &dyn Store) -> Result<Vec<(GroupId, Record)>, GroupError> {
+    let rows = store.scan(GROUPS, Range::all(GROUPS_MAX + 1))?;
+    let record = |(key, value): (Vec<u8>, Vec<u8>)| {
+        let digest = key.as_slice().try_into().unwrap_or_default();
+        let group = GroupId::from_digest(digest);
+        let damaged = |error: minicbor::decode::Error| GroupError::Damaged { group, why: error.to_string() };
+        minicbor::decode(&value).map(|record| (group, record)).map_err(damaged)
+    };
+    rows.into_iter().map(record).collect()
+}
+
+/// Writes a record; it is on disk afterwards.
+pub(crate) async fn write(store: &dyn Store, group: GroupId, record: &Record) -> Result<(), GroupError> {
+    let mut batch = Batch::new();
+    batch.put(GROUPS, group.as_bytes().as_slice(), crate::consensus::wire::write(record));
+    Ok(store.write(batch, Durability::Synced).await?)
+}
+
+/// Deletes the log, the votes and the snapshots of a group. The replica must have stopped.
+pub(crate) async fn delete_data(store: &dyn Store, group: GroupId) -> Result<(), GroupError> {
+    for family in [RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS] {
+        loop {
+            let rows = store.scan(family, Range::prefix(group.as_bytes().as_slice(), SWEEP_ROWS))?;
+            if rows.is_empty() {
+                break;
+            }
+            let mut batch = Batch::new();
+            for (key, _) in rows {
+                batch.delete(family, key);
+            }
+            store.write(batch, Durability::Buffered).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes everything of a group, the record too.
+pub(crate) async fn forget(store: &dyn Store, group: GroupId) -> Result<(), GroupError> {
+    delete_data(store, group).await?;
+    let mut batch = Batch::new();
+    batch.delete(GROUPS, group.as_bytes().as_slice());
+    Ok(store.write(batch, Durability::Synced).await?)
+}

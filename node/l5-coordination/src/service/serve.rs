@@ -1,0 +1,167 @@
+//! The receiving side of `/althing/raft/1`: who may ask what, and which group answers.
+
+use std::sync::Arc;
+
+use althing_communication::{Answer, Caller, Inbound, Request};
+use althing_protocol::group::GroupId;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use super::Groups;
+use super::member::Member;
+use super::record::Standing;
+use super::work::REPORT_NAMES_MAX;
+use crate::consensus::wire::{
+    self, Append, Ballot, Barred, Barrier, Elect, ReportTo, Reported, SnapshotPart, Submit, Submitted, Transfer,
+    Unserved,
+};
+use crate::consensus::{Replica, ReplicaError, serve};
+
+/// Serves the members of a node's groups, and who submits batches.
+pub struct RaftService(pub Groups);
+
+impl Inbound for RaftService {
+    fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        let groups = RaftService(self.0.clone());
+        async move {
+            match groups.answer(caller, &request).await {
+                Ok(body) => Answer::Response(body),
+                Err(unserved) => {
+                    tracing::debug!(caller = %caller.node, operation = request.operation, %unserved, "not served");
+                    Answer::Error(wire::write(&unserved))
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Terms of a group, one election each.
+const TERM_MAX: u64 = u64::MAX / 2;
+
+/// A message of [`wire`], which names its group.
+trait ForGroup: minicbor::Encode<()> + for<'b> minicbor::Decode<'b, ()> {
+    fn group(&self) -> GroupId;
+}
+
+macro_rules! for_group {
+    ($($message:ty),*) => {$(
+        impl ForGroup for $message {
+            fn group(&self) -> GroupId {
+                self.group
+            }
+        }
+    )*};
+}
+
+for_group!(Append, Elect, SnapshotPart, Transfer, Submit, Barrier, ReportTo);
+
+/// A leader, or a candidate, speaks for itself; and no term is so high that none can follow it.
+fn leads(ballot: Ballot, caller: Caller) -> Result<(), Unserved> {
+    if ballot.node != caller.node || ballot.term > TERM_MAX {
+        return Err(Unserved::Malformed("it names another leader or candidate, or an impossible term".to_owned()));
+    }
+    Ok(())
+}
+
+fn stopped(error: &ReplicaError) -> Unserved {
+    Unserved::Stopped(error.to_string())
+}
+
+impl RaftService {
+    async fn answer(&self, caller: Caller, request: &Request) -> Result<Vec<u8>, Unserved> {
+        let body = request.body.as_slice();
+        match request.operation.as_str() {
+            "append" => {
+                let (member, replica, append) = self.admit::<Append>(caller, body)?;
+                leads(append.leader, caller)?;
+                let answer = serve::append(&replica, append).await.map_err(|error| stopped(&error))?;
+                member.hear();
+                Ok(wire::write(&answer))
+            }
+            operation @ ("vote" | "pre-vote") => {
+                let (_, replica, elect) = self.admit::<Elect>(caller, body)?;
+                leads(elect.candidate, caller)?;
+                let answer = serve::elect(&replica, elect, operation == "pre-vote").await;
+                Ok(wire::write(&answer.map_err(|error| stopped(&error))?))
+            }
+            "snapshot" => {
+                let (member, replica, part) = self.admit::<SnapshotPart>(caller, body)?;
+                leads(part.leader, caller)?;
+                if part.leader.term < replica.status().term {
+                    return Err(Unserved::Malformed("it is of an earlier term".to_owned()));
+                }
+                let answer = serve::snapshot(&replica, &member.arriving, caller.node, part).await;
+                member.hear();
+                Ok(wire::write(&answer.map_err(|error| stopped(&error))?))
+            }
+            "transfer" => {
+                let (_, replica, transfer) = self.admit::<Transfer>(caller, body)?;
+                leads(transfer.leader, caller)?;
+                let answer = serve::transfer(&replica, transfer).await.map_err(|error| stopped(&error))?;
+                Ok(wire::write(&answer))
+            }
+            "barrier" => {
+                let (_, replica, _) = self.admit::<Barrier>(caller, body)?;
+                let barred = match replica.barrier().await {
+                    Ok(index) => Barred::At(index),
+                    Err(ReplicaError::NotLeader(leader)) => Barred::NotLeader(leader),
+                    Err(ReplicaError::NoMajority) => Barred::NoMajority,
+                    Err(error) => return Err(stopped(&error)),
+                };
+                Ok(wire::write(&barred))
+            }
+            "report" => {
+                let (member, _, told) = self.admit::<ReportTo>(caller, body)?;
+                let report = told.report;
+                if report.agents.len().max(report.capabilities.len()).max(report.labels.len()) > REPORT_NAMES_MAX {
+                    return Err(Unserved::Malformed(format!("a report has more than {REPORT_NAMES_MAX} names")));
+                }
+                member.take_report(caller.node, report);
+                Ok(wire::write(&Reported::Taken))
+            }
+            // Its author's signature decides, not who brings it.
+            "submit" => {
+                let submit: Submit = wire::read(body).map_err(Unserved::Malformed)?;
+                let (_, replica) = self.find(submit.group)?;
+                Ok(wire::write(&submitted(&replica, replica.propose(&submit.batch).await)?))
+            }
+            other => Err(Unserved::Malformed(format!("there is no operation {:?}", other.get(..60).unwrap_or("…")))),
+        }
+    }
+
+    /// The message of a member to another, and the replica that it is for.
+    fn admit<T: ForGroup>(&self, caller: Caller, body: &[u8]) -> Result<(Arc<Member>, Arc<Replica>, T), Unserved> {
+        let message: T = wire::read(body).map_err(Unserved::Malformed)?;
+        let (member, replica) = self.find(message.group())?;
+        if member.admits(caller.node) { Ok((member, replica, message)) } else { Err(Unserved::NotAMember) }
+    }
+
+    fn find(&self, group: GroupId) -> Result<(Arc<Member>, Arc<Replica>), Unserved> {
+        let member = self.0.member(group).map_err(|_| Unserved::NoSuchGroup)?;
+        match &member.record.lock().expect("no panic").standing {
+            Standing::Member => {}
+            Standing::Gone => return Err(Unserved::NoSuchGroup),
+            Standing::Dissolved(proof) => return Err(Unserved::Dissolved(proof.clone())),
+        }
+        let replica = member.replica().map_err(|error| Unserved::Stopped(error.to_string()))?;
+        Ok((member, replica))
+    }
+}
+
+/// What a replica says to a submitted batch.
+pub(super) fn submitted(
+    replica: &Replica,
+    result: Result<crate::machine::outcome::Reply, ReplicaError>,
+) -> Result<Submitted, Unserved> {
+    match result {
+        Ok(reply) => Ok(Submitted::Done(reply)),
+        Err(ReplicaError::NotLeader(leader)) => {
+            let view = replica.view();
+            let member = leader.and_then(|leader| view.group().members().get(&leader));
+            Ok(Submitted::NotLeader(leader, member.map(|member| member.addresses.clone()).unwrap_or_default()))
+        }
+        Err(ReplicaError::Unknown(_)) => Ok(Submitted::Unknown),
+        Err(error) => Err(stopped(&error)),
+    }
+}

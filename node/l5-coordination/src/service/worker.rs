@@ -1,0 +1,231 @@
+//! This node's part in the work of a group: runs the tasks that it is assigned, extends their leases, reports to the leader
+//! what it can do, and takes tasks from members that have too many.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_protocol::group::{Author, Claim, Command, Complete, Content, Decline, Fail, Steal, WorkId};
+use althing_protocol::limits::{WORK_CONTENT_BYTES_MAX, WORK_REASON_BYTES_MAX};
+use althing_protocol::{CallerId, PublicKey};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+use super::Groups;
+use super::lead::{candidate, held_counts};
+use super::member::Member;
+use super::outbox::{CommandError, Outbox};
+use super::work::{Assigned, Report, WorkFailure, Worker};
+use crate::consensus::wire::{ReportTo, Reported};
+use crate::machine::assignment;
+use crate::machine::group::Group;
+use crate::machine::work::State;
+
+/// Between two reports while there is work, and between two attempts to steal.
+const TICK: Duration = Duration::from_secs(1);
+/// Leases are extended when this part of them has passed.
+const RENEW_AT: u32 = 3;
+
+/// A task that runs here.
+struct Running {
+    token: u64,
+    handle: JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.handle.abort();
+    }
+}
+
+/// Runs until this node has no part in the group any more.
+pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>) {
+    let outbox = Outbox::start(groups.clone(), member.clone());
+    let mut running: BTreeMap<WorkId, Running> = BTreeMap::new();
+    let mut reported = None;
+    let mut failing = JoinSet::new();
+    while !member.stop.is_cancelled() {
+        let Ok(replica) = member.replica() else {
+            // It starts again from disk.
+            tokio::time::sleep(TICK).await;
+            continue;
+        };
+        let mut changes = replica.changes();
+        drop(replica);
+        let here = groups.shared.here();
+        let Ok((held, is_work)) = member.look(|state| (held(state, here), state.work().tasks().unfinished() > 0))
+        else {
+            continue;
+        };
+        running.retain(|task, running| {
+            !running.handle.is_finished()
+                && held.iter().any(|(held, _)| held.task == *task && held.token == running.token)
+        });
+        for (task, state) in held {
+            if running.get(&task.task).is_some_and(|running| running.token == task.token) {
+                continue;
+            }
+            let (id, token) = (task.task, task.token);
+            if state == State::Working {
+                // This node began it before it stopped; nobody knows how far it came.
+                let reason = "the node that worked on it started again".to_owned();
+                let fail = Command::Fail(Fail { claim: Claim { task: id, token }, reason, retry: true });
+                let outbox = outbox.clone();
+                failing.spawn(async move { drop(outbox.execute(fail).await) });
+                continue;
+            }
+            let handle = tokio::spawn(attempt(outbox.clone(), worker.clone(), task, lease(&member, id)));
+            running.insert(id, Running { token, handle });
+        }
+        if is_work && reported.is_none_or(|at: Instant| at.elapsed() >= TICK) {
+            report(&groups, &member, worker.report()).await;
+            reported = Some(Instant::now());
+            if running.is_empty() {
+                steal(&groups, &member, &outbox, &worker.report()).await;
+            }
+        }
+        let idle = if is_work { TICK } else { TICK * 10 };
+        tokio::select! {
+            () = member.stop.cancelled() => return,
+            _ = changes.changed() => {}
+            () = tokio::time::sleep(idle) => {}
+        }
+        while failing.try_join_next().is_some() {}
+    }
+}
+
+/// The tasks that `here` has.
+fn held(state: &Group, here: PublicKey) -> Vec<(Assigned, State)> {
+    let tasks = state.work().tasks();
+    let assigned = tasks.held_by(&here).filter_map(|task| {
+        let held = task.held?;
+        let Content::Inline(input) = &task.submit.input else { return None };
+        let assigned = Assigned {
+            group: state.id(),
+            task: task.id(),
+            token: held.token,
+            attempt: task.attempt,
+            on_behalf_of: on_behalf_of(state, task.author),
+            needs: task.submit.needs.clone(),
+            input: input.to_vec(),
+            priority: task.submit.priority,
+            deadline_ms: task.submit.deadline_ms,
+        };
+        Some((assigned, task.state))
+    });
+    assigned.collect()
+}
+
+/// Whose task it is: its owner's, where a member's node submitted it.
+fn on_behalf_of(state: &Group, author: Author) -> CallerId {
+    match author {
+        Author::Publisher(publisher) => CallerId::Publisher(publisher),
+        Author::Node(node) => match state.members().get(&node) {
+            Some(member) => CallerId::Publisher(member.owner),
+            None => CallerId::Node(node),
+        },
+    }
+}
+
+fn lease(member: &Member, task: WorkId) -> Duration {
+    let lease = |state: &Group| state.work().tasks().get(&task).map(|task| task.submit.lease_ms);
+    Duration::from_millis(member.look(lease).ok().flatten().unwrap_or(1_000))
+}
+
+fn cut(reason: String) -> String {
+    match reason.char_indices().find(|(at, c)| at + c.len_utf8() > WORK_REASON_BYTES_MAX) {
+        Some((at, _)) => reason[..at].to_owned(),
+        None => reason,
+    }
+}
+
+/// One attempt of a task: admitted, begun, run, and ended.
+async fn attempt(outbox: Outbox, worker: Arc<dyn Worker>, task: Assigned, lease: Duration) {
+    let claim = Claim { task: task.task, token: task.token };
+    if let Err(reason) = worker.admit(&task) {
+        tracing::debug!(task = %task.task, reason, "a task is declined");
+        let _ = outbox.execute(Command::Decline(Decline { claim, reason: cut(reason) })).await;
+        return;
+    }
+    match outbox.execute(Command::Start(claim)).await {
+        Ok(_) => {}
+        // Not begun: another one has it, or will when the lease is over.
+        Err(error) => {
+            tracing::debug!(task = %task.task, %error, "a task could not be begun");
+            return;
+        }
+    }
+    let id = task.task;
+    let ended = tokio::select! {
+        ended = worker.run(task) => ended,
+        lost = renew(&outbox, claim, lease) => {
+            tracing::info!(task = %id, %lost, "a task was taken from this node; its run here ends");
+            return;
+        }
+    };
+    let command = match ended {
+        Ok(result) if result.len() > WORK_CONTENT_BYTES_MAX => {
+            let bytes = result.len();
+            let reason = format!("its result has {bytes} bytes, and {WORK_CONTENT_BYTES_MAX} are possible");
+            Command::Fail(Fail { claim, reason, retry: false })
+        }
+        Ok(result) => Command::Complete(Complete { claim, result: Content::Inline(result.into()) }),
+        Err(WorkFailure { reason, retry }) => Command::Fail(Fail { claim, reason: cut(reason), retry }),
+    };
+    // Until the group has heard of it, or somebody else has the task.
+    loop {
+        match outbox.execute(command.clone()).await {
+            Ok(_) => return,
+            Err(CommandError::Refused(refusal)) => {
+                tracing::info!(task = %id, %refusal, "the end of a task was not accepted");
+                return;
+            }
+            Err(CommandError::Unknown(why)) => {
+                tracing::debug!(task = %id, why, "the end of a task is sent again");
+                tokio::time::sleep(TICK).await;
+            }
+        }
+    }
+}
+
+/// Extends a lease until the group refuses.
+async fn renew(outbox: &Outbox, claim: Claim, lease: Duration) -> CommandError {
+    loop {
+        tokio::time::sleep(lease / RENEW_AT).await;
+        match outbox.execute(Command::Renew(claim)).await {
+            Ok(_) | Err(CommandError::Unknown(_)) => {}
+            Err(error @ CommandError::Refused(_)) => return error,
+        }
+    }
+}
+
+/// Tells the leader what this node can do.
+async fn report(groups: &Groups, member: &Arc<Member>, report: Report) {
+    let leader = member.replica().ok().and_then(|replica| replica.status().leader);
+    match leader {
+        Some(leader) if leader == groups.shared.here() => member.take_report(leader, report),
+        Some(leader) => {
+            let told = groups.shared.ask::<_, Reported>(leader, "report", &ReportTo { group: member.id, report }).await;
+            if let Err(error) = told {
+                tracing::debug!(group = %member.id, %error, "the leader was not told what this node can do");
+            }
+        }
+        None => {}
+    }
+}
+
+/// Takes a task from a member that has too many and has not begun it.
+async fn steal(groups: &Groups, member: &Arc<Member>, outbox: &Outbox, report: &Report) {
+    let here = groups.shared.here();
+    let found = member.look(|state| {
+        let counts = held_counts(state);
+        let slots = report.slots.max(1);
+        let load = |count: u32| u16::try_from(u64::from(count) * 1_000 / u64::from(slots)).unwrap_or(u16::MAX);
+        let loads: Vec<(PublicKey, u16)> =
+            counts.iter().filter(|(node, _)| **node != here).map(|(node, count)| (*node, load(*count))).collect();
+        assignment::steal(&candidate(here, report, 0, state, None), &loads, state.work())
+    });
+    let Ok(Some((task, from))) = found else { return };
+    let stolen = outbox.execute(Command::Steal(Steal { task, from })).await;
+    tracing::debug!(group = %member.id, %task, %from, ?stolen, "an idle member takes a task");
+}

@@ -1,0 +1,283 @@
+//! Groups of nodes on the simulated network.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use althing_communication::{Communication, CommunicationConfig, Network};
+use althing_coordination::machine::work::{State, Task};
+use althing_coordination::{
+    Assigned, GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE,
+    RaftService, Report, Role, WorkFailure, Worker,
+};
+use althing_protocol::group::{Command, Content, GroupId, Needs, Policy, Priority, Set, Submit, Target, WorkId};
+use althing_protocol::object::Membership;
+use althing_protocol::{KeyLog, OwnerProof, PublicKey, SecretKey, keylog, object};
+use althing_simnet::SimNet;
+use althing_store::{MemoryStore, Store};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::{NETWORK, entropy};
+
+/// The keys of an owner, and its key log.
+#[derive(Clone)]
+pub struct Owner {
+    /// Its key.
+    pub key: SecretKey,
+    /// Its log.
+    pub log: KeyLog,
+}
+
+impl Owner {
+    /// The owner of a number.
+    #[must_use]
+    pub fn new(number: u8) -> Owner {
+        let seed = |offset: u8| SecretKey::from_seed(&[number.wrapping_add(offset); 32]);
+        let event = keylog::inception(&seed(0), [seed(64).public(), seed(128).public()], crate::NOW_MS);
+        Owner { key: seed(0), log: KeyLog::verify(&[event.bytes]).expect("an inception") }
+    }
+
+    /// Proves that `node` is its own.
+    #[must_use]
+    pub fn proof(&self, node: PublicKey, now_ms: u64) -> Arc<OwnerProof> {
+        let body = Membership::new(self.log.publisher(), node, now_ms.saturating_sub(1_000), now_ms + 80_000_000);
+        let signed = object::sign(body, NETWORK, "", &self.key).expect("a membership");
+        Arc::new(OwnerProof::new(signed.bytes, &self.log))
+    }
+}
+
+/// A node that takes part in groups.
+pub struct GroupNode {
+    /// Its key.
+    pub key: SecretKey,
+    /// What it keeps, also while it is down.
+    pub store: Arc<dyn Store>,
+    /// Its groups.
+    pub groups: Groups,
+    /// L2.
+    pub communication: Communication,
+    /// What runs its tasks.
+    pub worker: EchoWorker,
+}
+
+/// A member whose tasks say what it does: `sleep MS`, `fail`, or anything else, which is the result. It has the capability
+/// `echo`, and what a test adds.
+#[derive(Clone, Default)]
+pub struct EchoWorker {
+    /// Further capabilities.
+    pub capabilities: Arc<Mutex<Vec<String>>>,
+    /// The tasks that were begun here, with their tokens.
+    pub begun: Arc<Mutex<Vec<(WorkId, u64)>>>,
+    /// Those that ran to their end.
+    pub ended: Arc<Mutex<Vec<(WorkId, u64)>>>,
+    /// No task is admitted, for this reason.
+    pub refuses: Arc<Mutex<Option<String>>>,
+}
+
+impl Worker for EchoWorker {
+    fn report(&self) -> Report {
+        let mut capabilities = self.capabilities.lock().expect("no panic").clone();
+        capabilities.push("echo".to_owned());
+        Report { capabilities, slots: 8, memory_mib: 1_024, cores: 2, ..Report::default() }
+    }
+
+    fn admit(&self, _: &Assigned) -> Result<(), String> {
+        self.refuses.lock().expect("no panic").clone().map_or(Ok(()), Err)
+    }
+
+    fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
+        let this = self.clone();
+        async move {
+            this.begun.lock().expect("no panic").push((task.task, task.token));
+            let text = String::from_utf8_lossy(&task.input).into_owned();
+            if let Some(ms) = text.strip_prefix("sleep ").and_then(|ms| ms.parse().ok()) {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+            }
+            if text == "fail" {
+                return Err(WorkFailure { reason: "it was told to fail".to_owned(), retry: true });
+            }
+            this.ended.lock().expect("no panic").push((task.task, task.token));
+            Ok(task.input)
+        }
+        .boxed()
+    }
+}
+
+/// A store for groups.
+#[must_use]
+pub fn store() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new(&[GROUPS, RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS]))
+}
+
+impl GroupNode {
+    /// Starts a node of `owner` on what `store` keeps.
+    pub async fn start(net: &SimNet, key: &SecretKey, owner: &Owner, store: Arc<dyn Store>) -> GroupNode {
+        let network: Arc<dyn Network> = net.join(key.public());
+        let (clock, random) = (net.clock(), entropy(u64::from(key.seed()[0])));
+        let membership = watch::channel(Some(owner.proof(key.public(), net.now_ms()))).1;
+        let config = CommunicationConfig { network: NETWORK.to_owned(), ..CommunicationConfig::default() };
+        let communication =
+            Communication::start(network, key.clone(), membership, config, clock.clone(), random.clone());
+        communication.trusts(|_| true);
+        let worker = EchoWorker::default();
+        let (owner, node, at) = (owner.clone(), key.public(), clock.clone());
+        let owner = Box::new(move || OwnerNow {
+            key: owner.key.clone(),
+            log: owner.log.clone(),
+            proof: Some(owner.proof(node, at.now_ms())),
+        });
+        let ports = Ports {
+            communication: communication.clone(),
+            key: key.clone(),
+            owner,
+            store: store.clone(),
+            clock,
+            entropy: random,
+            worker: Some(Arc::new(worker.clone())),
+        };
+        let groups = Groups::open(ports, GroupsConfig::new(NETWORK)).await.expect("what it keeps can be read");
+        communication.serve(RAFT, RAFT_LIMITS, Arc::new(RaftService(groups.clone()))).expect("nobody else serves it");
+        GroupNode { key: key.clone(), store, groups, communication, worker }
+    }
+
+    /// Its key, by which others know it.
+    #[must_use]
+    pub fn id(&self) -> PublicKey {
+        self.key.public()
+    }
+
+    /// Invites another node, which joins.
+    pub async fn admit(&self, group: GroupId, other: &GroupNode) {
+        let ticket = self.groups.invite(group, other.id(), 60_000).expect("an invitation");
+        other.groups.join(&ticket).await.expect("it joins");
+    }
+
+    /// Writes a value.
+    pub async fn set(&self, group: GroupId, key: &str, value: &str) -> u64 {
+        let set = Set { key: key.to_owned(), value: value.as_bytes().to_vec().into(), if_version: None };
+        let version = self.groups.command(group, Command::Set(set)).await.expect("it is written");
+        version.expect("its version")
+    }
+
+    /// Reads a value as of now.
+    pub async fn get(&self, group: GroupId, key: &str) -> Option<String> {
+        self.groups.catch_up(group).await.expect("the group answers");
+        self.peek(group, key)
+    }
+
+    /// Reads a value as it has arrived here.
+    #[must_use]
+    pub fn peek(&self, group: GroupId, key: &str) -> Option<String> {
+        let value = |state: &althing_coordination::machine::group::Group| {
+            state.values().get(key).map(|value| String::from_utf8_lossy(&value.bytes).into_owned())
+        };
+        self.groups.look(group, value).ok().flatten()
+    }
+
+    /// Submits a task for a member that can `echo`.
+    pub async fn submit(&self, group: GroupId, number: u32, input: &str, after: &[u32]) -> WorkId {
+        let task =
+            Submit { dependencies: after.iter().map(|number| task_id(*number)).collect(), ..echo_task(number, input) };
+        let id = task.task;
+        self.groups.command(group, Command::Submit(Box::new(task))).await.expect("it is submitted");
+        id
+    }
+
+    /// Looks at a task as it has arrived here.
+    pub fn task<T>(&self, group: GroupId, id: WorkId, look: impl FnOnce(&Task) -> T) -> T {
+        self.groups.look(group, |state| look(state.work().tasks().get(&id).expect("it is there"))).expect("the group")
+    }
+
+    /// Waits until tasks are completed, as it is known here.
+    pub async fn completed(&self, group: GroupId, tasks: &[WorkId]) {
+        for _ in 0..60_000 {
+            let done = |id: &WorkId| self.task(group, *id, |task| task.state) == State::Completed;
+            if tasks.iter().all(done) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let told: Vec<String> = tasks.iter().map(|id| self.task(group, *id, |task| format!("{task:?}"))).collect();
+        panic!("they were not completed: {told:#?}");
+    }
+
+    /// Whether it leads.
+    #[must_use]
+    pub fn leads(&self, group: GroupId) -> bool {
+        self.role(group) == Some(Role::Leader)
+    }
+
+    /// What it does in the group.
+    #[must_use]
+    pub fn role(&self, group: GroupId) -> Option<Role> {
+        self.groups.overview(group).ok()?.replica.map(|status| status.role)
+    }
+
+    /// Stops it as a crash does: nothing more is sent or received.
+    pub async fn crash(self, net: &SimNet) -> (SecretKey, Arc<dyn Store>) {
+        net.crash(self.id());
+        self.groups.shut_down().await;
+        (self.key, self.store)
+    }
+}
+
+/// The id of the task of a number.
+#[must_use]
+pub fn task_id(number: u32) -> WorkId {
+    WorkId::from_bytes(u128::from(number).to_be_bytes())
+}
+
+/// A task for a member that can `echo`.
+#[must_use]
+pub fn echo_task(number: u32, input: &str) -> Submit {
+    Submit {
+        task: task_id(number),
+        key: None,
+        needs: Needs::of(Target::Capability("echo".to_owned())),
+        input: Content::Inline(input.as_bytes().to_vec().into()),
+        priority: Priority::Normal,
+        deadline_ms: None,
+        attempts_max: 4,
+        lease_ms: 2_000,
+        dependencies: Vec::new(),
+        resources: Vec::new(),
+    }
+}
+
+/// A group of `count` nodes of one owner, of whom the first founded it; all voters vote already.
+pub async fn group_of(net: &SimNet, count: u8) -> (Vec<GroupNode>, GroupId) {
+    let owner = Owner::new(101);
+    let mut nodes = Vec::new();
+    for number in 1..=count {
+        nodes.push(GroupNode::start(net, &crate::key(number), &owner, store()).await);
+    }
+    let policy = Policy { voters_max: 7, ..Policy::default() };
+    let id = nodes[0].groups.create("team", policy).await.expect("a group");
+    for node in &nodes[1..] {
+        nodes[0].admit(id, node).await;
+    }
+    settled(&nodes, id, usize::from(count - 1 + count % 2)).await;
+    (nodes, id)
+}
+
+/// Waits until so many of these nodes vote, and one of them leads.
+pub async fn settled(nodes: &[GroupNode], id: GroupId, voters: usize) {
+    let votes = |node: &GroupNode| matches!(node.role(id), Some(Role::Leader | Role::Follower | Role::Candidate));
+    let holds = || nodes.iter().filter(|node| votes(node)).count() == voters && nodes.iter().any(|node| node.leads(id));
+    for _ in 0..4_000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let told: Vec<_> = nodes.iter().map(|node| node.groups.overview(id)).collect();
+    panic!("{voters} voters were expected: {told:#?}");
+}
+
+/// Waits until one of these nodes leads; which one, and after how long.
+pub async fn leader(nodes: &[GroupNode], id: GroupId) -> (usize, Duration) {
+    let begun = tokio::time::Instant::now();
+    crate::world::until("a leader", || nodes.iter().any(|node| node.leads(id))).await;
+    (nodes.iter().position(|node| node.leads(id)).expect("it was there"), begun.elapsed())
+}

@@ -1,0 +1,121 @@
+//! Work that a group shares out, in virtual time: each task is completed once, whoever is killed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use althing_conformance::groups::{GroupNode, echo_task, group_of, leader, task_id};
+use althing_conformance::{NETWORK, NOW_MS};
+use althing_coordination::machine::work::State;
+use althing_protocol::group::{Claim, Command, Complete, Content, GroupId, Needs, Target, WorkId};
+use althing_simnet::{LinkConfig, SimNet};
+
+fn net() -> SimNet {
+    SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS)
+}
+
+async fn submit_some(node: &GroupNode, id: GroupId, count: u32, input: &str) -> Vec<WorkId> {
+    let mut tasks = Vec::new();
+    for number in 0..count {
+        tasks.push(node.submit(id, number, input, &[]).await);
+    }
+    tasks
+}
+
+/// The tasks of which a run came to its end more than once with a result that counted.
+fn completions(nodes: &[GroupNode], tasks: &[WorkId], id: GroupId) {
+    for task in tasks {
+        let token = nodes[0].task(id, *task, |task| task.token);
+        let ended: Vec<u64> = nodes
+            .iter()
+            .flat_map(|node| node.worker.ended.lock().expect("no panic").clone())
+            .filter(|(ended, _)| ended == task)
+            .map(|(_, token)| token)
+            .collect();
+        assert!(ended.contains(&token), "the result that counts is of the last token {token}: {ended:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_are_shared_among_the_members_and_each_is_completed() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 5).await;
+    let tasks = submit_some(&nodes[2], id, 40, "sleep 300").await;
+    nodes[2].completed(id, &tasks).await;
+    let workers = nodes.iter().filter(|node| !node.worker.ended.lock().expect("no panic").is_empty()).count();
+    assert!(workers >= 4, "{workers} of 5 members worked");
+    let result = nodes[2].task(id, tasks[0], |task| task.result.clone());
+    assert_eq!(result, Some(Content::Inline(b"sleep 300".to_vec().into())));
+    completions(&nodes, &tasks, id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_goes_on_when_the_leader_is_killed_and_nothing_is_completed_twice() {
+    let net = net();
+    let (mut nodes, id) = group_of(&net, 5).await;
+    let (at, _) = leader(&nodes, id).await;
+    let other = (at + 1) % 5;
+    let tasks = submit_some(&nodes[other], id, 30, "sleep 1500").await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let asked = nodes[other].key.clone();
+    let _ = nodes.remove(at).crash(&net).await;
+    let other = nodes.iter().position(|node| node.key.public() == asked.public()).expect("it lives");
+    nodes[other].completed(id, &tasks).await;
+    completions(&nodes, &tasks, id);
+    let tokens: BTreeSet<u64> = tasks.iter().map(|task| nodes[other].task(id, *task, |task| task.token)).collect();
+    assert_eq!(tokens.len(), tasks.len(), "each task has a token of its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_under_an_old_token_is_refused() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let task = nodes[0].submit(id, 1, "fail", &[]).await;
+    for _ in 0..4_000 {
+        if nodes[0].task(id, task, |task| task.state.is_finished()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(nodes[0].task(id, task, |task| task.state), State::Failed, "four attempts failed");
+    let begun: Vec<(WorkId, u64)> =
+        nodes.iter().flat_map(|node| node.worker.begun.lock().expect("no panic").clone()).collect();
+    assert_eq!(begun.len(), 4);
+    let old = begun.iter().map(|(_, token)| *token).min().expect("four");
+    let holder = nodes.iter().find(|node| node.worker.begun.lock().expect("no panic").contains(&(task, old)));
+    let result = Content::Inline(b"late".to_vec().into());
+    let late = Command::Complete(Complete { claim: Claim { task, token: old }, result });
+    let refused = holder.expect("it began there").groups.command(id, late).await.expect_err("it is fenced");
+    assert!(refused.to_string().contains("token") || refused.to_string().contains("failed"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_waits_for_what_it_depends_on_and_for_who_can_do_it() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let first = nodes[0].submit(id, 1, "sleep 800", &[]).await;
+    let second = nodes[0].submit(id, 2, "after", &[1]).await;
+    let mut special = echo_task(3, "special");
+    special.needs = Needs::of(Target::Capability("billing.view".to_owned()));
+    nodes[0].groups.command(id, Command::Submit(Box::new(special))).await.expect("it is submitted");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(nodes[0].task(id, second, |task| task.state), State::Blocked);
+    nodes[0].completed(id, &[first, second]).await;
+    assert_eq!(nodes[0].task(id, task_id(3), |task| task.state), State::Ready, "nobody can do it");
+    let why = nodes[0].groups.explain(id, task_id(3)).expect("the group").expect("the task");
+    assert!(why.iter().all(|(_, verdict)| verdict.to_string().contains("billing.view")), "{why:?}");
+    nodes[2].worker.capabilities.lock().expect("no panic").push("billing.view".to_owned());
+    nodes[0].completed(id, &[task_id(3)]).await;
+    assert_eq!(nodes[2].worker.ended.lock().expect("no panic").last().map(|(task, _)| *task), Some(task_id(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_member_declines_another_one_does() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    for node in &nodes[..2] {
+        *node.worker.refuses.lock().expect("no panic") = Some("no room".to_owned());
+    }
+    let tasks = submit_some(&nodes[0], id, 5, "x").await;
+    nodes[0].completed(id, &tasks).await;
+    assert_eq!(nodes[2].worker.ended.lock().expect("no panic").len(), 5);
+}

@@ -1,0 +1,204 @@
+//! Groups over the simulated network, in virtual time: what was acknowledged outlives the leader.
+
+use std::time::Duration;
+
+use althing_communication::{CallError, Request};
+use althing_conformance::groups::{GroupNode, Owner, group_of, leader, settled, store};
+use althing_conformance::world::{connect, until};
+use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_coordination::consensus::wire::{self, Ballot, Barrier, Elect, Position, Submit, Submitted, Unserved};
+use althing_coordination::machine::outcome::Reply;
+use althing_coordination::{GroupError, RAFT};
+use althing_protocol::group::{Author, Batch, Command, GroupId, Set};
+use althing_protocol::object;
+use althing_simnet::{LinkConfig, SimNet};
+
+fn net() -> SimNet {
+    SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS)
+}
+
+/// P-102, P-106, P-107, P-108
+#[tokio::test(start_paused = true)]
+async fn what_was_acknowledged_is_read_back_after_the_leader_was_killed() {
+    let net = net();
+    let (mut nodes, id) = group_of(&net, 3).await;
+    let (at, _) = leader(&nodes, id).await;
+    for number in 0..20 {
+        nodes[(at + 1) % 3].set(id, &format!("key-{number}"), "value").await;
+    }
+    let (secret, kept) = nodes.remove(at).crash(&net).await;
+    let (next, took) = leader(&nodes, id).await;
+    assert!(took < Duration::from_secs(2), "a new leader after {took:?}");
+    for number in 0..20 {
+        assert_eq!(nodes[next].get(id, &format!("key-{number}")).await.as_deref(), Some("value"), "key-{number}");
+    }
+    nodes[1 - next].set(id, "later", "without it").await;
+    // The killed one comes back with what it kept, and learns the rest.
+    let returned = GroupNode::start(&net, &secret, &Owner::new(101), kept).await;
+    assert_eq!(returned.get(id, "later").await.as_deref(), Some("without it"));
+    nodes.push(returned);
+    settled(&nodes, id, 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_joins_late_gets_everything_by_a_snapshot() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 1).await;
+    nodes[0].set(id, "first", "1").await;
+    let late = GroupNode::start(&net, &key(9), &Owner::new(101), store()).await;
+    nodes[0].admit(id, &late).await;
+    assert_eq!(late.get(id, "first").await.as_deref(), Some("1"));
+}
+
+/// Asks a member as a stranger would, or as another member.
+async fn ask(from: &GroupNode, to: &GroupNode, operation: &str, body: Vec<u8>) -> Result<Vec<u8>, String> {
+    let request = Request::new(operation, body);
+    match from.communication.call(to.id(), RAFT, request).await {
+        Ok(body) => Ok(body),
+        Err(CallError::Refused { body, .. }) => {
+            Err(wire::read::<Unserved>(&body).expect("why it was not served").to_string())
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn elect(id: GroupId, candidate: &GroupNode, term: u64) -> Elect {
+    let candidate = Ballot { term, node: candidate.id(), elected: false };
+    Elect { group: id, candidate, last: Some(Position { term, index: 9_000 }), is_transfer: false }
+}
+
+/// P-100, P-101
+#[tokio::test(start_paused = true)]
+async fn only_members_are_served_each_for_itself_and_only_what_is_well_formed() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let stranger = GroupNode::start(&net, &key(9), &Owner::new(55), store()).await;
+    let member = &nodes[1];
+    connect(stranger.communication.network(), member.communication.network()).await;
+    for operation in ["vote", "pre-vote"] {
+        let refused = ask(&stranger, member, operation, wire::write(&elect(id, &stranger, 99))).await;
+        assert_eq!(refused.expect_err("a stranger"), "the caller is no member of the group");
+    }
+    let barrier = wire::write(&Barrier { group: id });
+    assert!(ask(&stranger, member, "barrier", barrier.clone()).await.is_err());
+    let elsewhere = wire::write(&Barrier { group: GroupId::from_digest([9; 32]) });
+    let refused = ask(&nodes[2], member, "barrier", elsewhere).await.expect_err("another group");
+    assert_eq!(refused, "this node is no member of the group");
+    // A member speaks for itself only, and of terms that others can follow.
+    let for_another = ask(&nodes[2], member, "vote", wire::write(&elect(id, &nodes[0], 99))).await;
+    assert!(for_another.expect_err("another's name").contains("another leader or candidate"));
+    let impossible = ask(&nodes[2], member, "vote", wire::write(&elect(id, &nodes[2], u64::MAX))).await;
+    assert!(impossible.expect_err("an impossible term").contains("impossible term"));
+    let mut longer = barrier.clone();
+    longer.push(0);
+    for (operation, body) in [("barrier", longer), ("barrier", Vec::new()), ("nonsense", barrier)] {
+        assert!(ask(&nodes[2], member, operation, body).await.expect_err("malformed").contains("malformed"));
+    }
+    // The group goes on.
+    nodes[2].set(id, "a", "b").await;
+}
+
+/// P-107: nothing that is refused enters the log; P-91: whoever brings it.
+#[tokio::test(start_paused = true)]
+async fn strangers_do_not_fill_the_log() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 1).await;
+    let stranger = GroupNode::start(&net, &key(9), &Owner::new(55), store()).await;
+    connect(stranger.communication.network(), nodes[0].communication.network()).await;
+    let last = || nodes[0].groups.overview(id).expect("the group").replica.expect("it runs").last;
+    let before = last();
+    let set = Set { key: "a".to_owned(), value: b"b".to_vec().into(), if_version: None };
+    for epoch in [0, 1] {
+        let batch = Batch::new(epoch, Author::Node(stranger.id()), 1, 1, vec![Command::Set(set.clone())]);
+        let signed = object::sign(batch, NETWORK, &Batch::scope(id), &stranger.key).expect("a batch");
+        let submit = Submit { group: id, batch: signed.bytes.into() };
+        let answer = ask(&stranger, &nodes[0], "submit", wire::write(&submit)).await.expect("an answer");
+        let answer: Submitted = wire::read(&answer).expect("an answer");
+        assert!(matches!(answer, Submitted::Done(Reply::Refused(_))), "{answer:?}");
+    }
+    // A ticket of its own making.
+    let ticket = nodes[0].groups.invite(id, key(8).public(), 60_000).expect("an invitation");
+    let refused = stranger.groups.join(&ticket).await.expect_err("it is for another");
+    assert!(matches!(refused, GroupError::ForAnother { .. }), "{refused}");
+    assert_eq!(last(), before);
+}
+
+/// P-109
+#[tokio::test(start_paused = true)]
+async fn one_member_alone_makes_no_other_believe_that_it_was_removed() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    // An expelled node that was away learns it from a majority; one that was not does not believe a single voice.
+    let (at, _) = leader(&nodes, id).await;
+    let away = (at + 1) % 3;
+    for node in &nodes {
+        if node.id() != nodes[away].id() {
+            net.cut(node.id(), nodes[away].id());
+        }
+    }
+    nodes[at].groups.expel(id, nodes[away].id()).await.expect("its owner may");
+    assert_eq!(nodes[away].groups.overview(id).expect("the group").standing, "member");
+    net.heal_all();
+    until("it learns it", || nodes[away].groups.overview(id).is_ok_and(|group| group.standing == "gone")).await;
+    let refused = nodes[away].groups.command(id, Command::Tick).await.expect_err("it is no member");
+    assert!(matches!(refused, GroupError::NoSuchGroup(_)), "{refused}");
+}
+
+/// P-109
+#[tokio::test(start_paused = true)]
+async fn a_member_that_was_away_learns_from_the_owners_signatures_that_the_group_ended() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let (at, _) = leader(&nodes, id).await;
+    let away = (at + 1) % 3;
+    for node in &nodes {
+        if node.id() != nodes[away].id() {
+            net.cut(node.id(), nodes[away].id());
+        }
+    }
+    nodes[at].groups.dissolve(id).await.expect("its owner may");
+    net.heal_all();
+    until("all know it", || {
+        nodes.iter().all(|node| node.groups.overview(id).is_ok_and(|group| group.standing == "dissolved"))
+    })
+    .await;
+    let refused = nodes[at].groups.command(id, Command::Tick).await.expect_err("it ended");
+    assert!(matches!(refused, GroupError::Dissolved(_)), "{refused}");
+}
+
+/// P-102: a voter that was cut off comes back without an election.
+#[tokio::test(start_paused = true)]
+async fn a_voter_that_was_cut_off_does_not_disturb_when_it_returns() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let (at, _) = leader(&nodes, id).await;
+    let away = (at + 1) % 3;
+    let term = |node: &GroupNode| node.groups.overview(id).expect("the group").replica.expect("it runs").term;
+    let before = term(&nodes[at]);
+    for node in &nodes {
+        if node.id() != nodes[away].id() {
+            net.cut(node.id(), nodes[away].id());
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    nodes[at].set(id, "a", "while it was away").await;
+    net.heal_all();
+    until("it has it", || nodes[away].peek(id, "a").is_some()).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(nodes[at].leads(id), "the leader stayed");
+    assert_eq!(term(&nodes[at]), before, "and its term");
+}
+
+/// A leader hands over the lead.
+#[tokio::test(start_paused = true)]
+async fn the_lead_is_handed_over_on_request() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let (at, _) = leader(&nodes, id).await;
+    let to = (at + 1) % 3;
+    nodes[at].groups.transfer(id, nodes[to].id()).await.expect("it leads");
+    until("the other one leads", || nodes[to].leads(id)).await;
+    let refused = nodes[at].groups.transfer(id, nodes[to].id()).await.expect_err("it does not lead");
+    assert!(matches!(refused, GroupError::NotLeading(_)), "{refused}");
+    nodes[at].set(id, "a", "b").await;
+}
