@@ -1,5 +1,7 @@
 //! The command line.
 
+mod group;
+
 use std::path::PathBuf;
 
 use althing_contract_bench::Bench;
@@ -7,6 +9,8 @@ use althing_demo::Demo;
 use althing_execution::admission::{Policy, Preemption};
 use althing_protocol::contract::Grade;
 use clap::{Parser, Subcommand, ValueEnum};
+
+pub use group::{Group, SubmitArgs, Task};
 
 /// An operating system for the Internet of Agents: one binary turns any machine into a node of a peer-to-peer mesh.
 #[derive(Debug, Clone, Parser)]
@@ -73,6 +77,12 @@ pub enum Command {
     /// What agents keep: look, add, forget.
     #[command(subcommand)]
     Memory(Memory),
+    /// Groups of nodes that agree on one state: form, join, leave, read and write.
+    #[command(subcommand)]
+    Group(Group),
+    /// Tasks that a group's members share: submit, list, show, cancel.
+    #[command(subcommand)]
+    Task(Task),
     /// How this node is, layer by layer.
     Status,
     /// Find out what is wrong, and why others do not see this node: asks peers to dial it back.

@@ -78,6 +78,8 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Bind(bind) => commands::bind::run(&at, &bind, &out).await,
         Command::Reserve(reserve) => commands::reserve::run(&at, &reserve, &out).await,
         Command::Memory(memory) => commands::memory::run(&at, &memory, &out).await,
+        Command::Group(group) => commands::group::run(&at, &group, &out).await,
+        Command::Task(task) => commands::task::run(&at, &task, &out).await,
         Command::Status => commands::show::status(&at, &out).await,
         Command::Doctor => commands::doctor::run(&at, &out).await,
         Command::Run(run) => commands::agent::hold(&at, &run, &out).await,

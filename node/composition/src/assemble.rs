@@ -9,13 +9,14 @@ use althing_calls::{AgentCaller, CALL, Calls, Hosting, Incoming, RESERVE, Reserv
 use althing_communication::{
     Caller, CallerRule, Communication, Entropy, Inbound, Network, StreamLimits, Trust, WallClock,
 };
+use althing_coordination::{Groups, GroupsConfig, OwnerNow, Ports as GroupPorts, RAFT, RAFT_LIMITS, RaftService};
 use althing_discovery::lan::{Lan, Sighting};
 use althing_discovery::{Discovery, DiscoveryConfig, NodeLoad, Relations, TrustRelation};
 use althing_execution::Host;
 use althing_execution::kernel::{Kernel, Promises};
 use althing_execution::memory::Memories;
 use althing_protocol::object::{AgentLoad, Machine};
-use althing_protocol::{AgentId, SecretKey};
+use althing_protocol::{AgentId, PublicKey, SecretKey};
 use althing_store::Store;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,7 @@ use crate::agents::Agents;
 use crate::bindings::Bindings;
 use crate::config::NodeConfig;
 use crate::error::NodeError;
+use crate::group_work::GroupWorker;
 use crate::identity::Identity;
 use crate::keys;
 use crate::lan::{Introductions, LanPresence};
@@ -109,9 +111,7 @@ impl Node {
         let now = owner.borrow().clone();
         let membership = publish::membership(&now, key.public(), &config.communication.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(membership);
-        let trusted = read_trusted(store.as_ref())?;
-        let (trust, trusting) =
-            watch::channel(Trust { node: key.public(), owner: now.id(), trusted, private: config.private });
+        let (trust, trusting) = watch::channel(whom_to_trust(key.public(), &now, store.as_ref(), config.private)?);
         let l2 = config.communication.clone();
         let communication = Communication::start(network, key.clone(), shown, l2, clock.clone(), entropy.clone());
         let near = trust.borrow().publishers().chain([now.id()]).collect();
@@ -138,6 +138,8 @@ impl Node {
         let network = config.communication.network.clone();
         let identity =
             Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
+        let worker = GroupWorker::new(&calls, &host, &identity, &config.labels);
+        let groups = open_groups(&communication, &identity, store.clone(), entropy.clone(), worker).await?;
         let trust = TrustedPeers::new(store.clone(), communication.clone(), trust);
         let bindings = Arc::new(Bindings {
             host: host.clone(),
@@ -155,6 +157,7 @@ impl Node {
             discovery,
             hosting,
             calls,
+            groups,
             host,
             kernel,
             memories,
@@ -181,6 +184,38 @@ impl Node {
         self.notes.extend(self.agents.start_stored().await?);
         Ok(self)
     }
+}
+
+/// This node, its owner, and whom its store says that it trusts.
+fn whom_to_trust(node: PublicKey, owner: &Owner, store: &dyn Store, private: bool) -> Result<Trust, NodeError> {
+    Ok(Trust { node, owner: owner.id(), trusted: read_trusted(store)?, private })
+}
+
+/// Starts the groups that this node belongs to, and serves their members.
+async fn open_groups(
+    communication: &Communication,
+    identity: &Arc<Identity>,
+    store: Arc<dyn Store>,
+    entropy: Entropy,
+    worker: GroupWorker,
+) -> Result<Groups, NodeError> {
+    let of = identity.clone();
+    let owner = Box::new(move || {
+        let owner = of.owner();
+        OwnerNow { key: owner.key, log: owner.log, proof: of.membership() }
+    });
+    let ports = GroupPorts {
+        communication: communication.clone(),
+        key: identity.key.clone(),
+        owner,
+        store,
+        clock: identity.clock().clone(),
+        entropy,
+        worker: Some(Arc::new(worker)),
+    };
+    let groups = Groups::open(ports, GroupsConfig::new(identity.network())).await?;
+    communication.serve(RAFT, RAFT_LIMITS, Arc::new(RaftService(groups.clone())))?;
+    Ok(groups)
 }
 
 /// Few nodes of one owner reserve at one time.

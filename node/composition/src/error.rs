@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use althing_calls::TaskStoreError;
 use althing_communication::AcceptError;
+use althing_coordination::GroupError;
 use althing_execution::StartError;
 use althing_execution::kernel::LeaseError;
 use althing_protocol::IdentityError;
@@ -101,6 +102,9 @@ pub enum NodeError {
     /// An operation of the node panicked.
     #[error("an operation of the node panicked: {0}")]
     Broken(#[from] tokio::task::JoinError),
+    /// What the node keeps of its groups cannot be read.
+    #[error(transparent)]
+    Groups(#[from] GroupError),
     /// A value cannot be written as JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
@@ -162,6 +166,7 @@ impl NodeError {
             | NodeError::TooManyAgents(_)
             | NodeError::StoredAgent { .. }
             | NodeError::Broken(_)
+            | NodeError::Groups(_)
             | NodeError::Json(_) => Kind::Failed,
         }
     }

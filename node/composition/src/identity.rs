@@ -47,6 +47,17 @@ impl Identity {
         self.owner.borrow().clone()
     }
 
+    /// What peers are shown: that this node is its owner's. None when the owner withdrew it.
+    #[must_use]
+    pub fn membership(&self) -> Option<Arc<OwnerProof>> {
+        self.membership.borrow().clone()
+    }
+
+    /// The time of day.
+    pub(crate) fn clock(&self) -> &WallClock {
+        &self.clock
+    }
+
     /// The owner's keys, as they change.
     pub(crate) fn owner_changes(&self) -> watch::Receiver<Owner> {
         self.owner.clone()

@@ -17,6 +17,7 @@ mod blocking;
 mod config;
 pub mod doctor;
 mod error;
+mod group_work;
 mod identity;
 mod keys;
 mod lan;

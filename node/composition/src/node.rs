@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use althing_calls::{Calls, Hosting, REMOTE_TASKS, TASK_SUMMARIES, TASKS};
 use althing_communication::{Communication, Entropy, WallClock};
+use althing_coordination::{GROUPS, Groups, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE};
 use althing_discovery::Discovery;
 use althing_execution::Host;
 use althing_execution::kernel::Kernel;
@@ -27,7 +28,20 @@ use crate::publish::{self, AGENTS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// All that a node's store keeps.
-pub const FAMILIES: [Family; 8] = [TASKS, TASK_SUMMARIES, REMOTE_TASKS, AGENTS, TRUSTED, MEMORY, BINDINGS, HEARD_KEYS];
+pub const FAMILIES: [Family; 12] = [
+    TASKS,
+    TASK_SUMMARIES,
+    REMOTE_TASKS,
+    AGENTS,
+    TRUSTED,
+    MEMORY,
+    BINDINGS,
+    HEARD_KEYS,
+    GROUPS,
+    RAFT_LOG,
+    RAFT_STATE,
+    RAFT_SNAPSHOTS,
+];
 /// Grants and memberships are renewed at half of their life.
 const RENEW: Duration = Duration::from_millis(publish::GRANT_MS / 2);
 /// Between two checks whether they are due, and two attempts to start agents that failed.
@@ -55,6 +69,8 @@ pub struct Node {
     pub hosting: Hosting,
     /// The calling side.
     pub calls: Calls,
+    /// L5.
+    pub groups: Groups,
     /// L1.
     pub host: Arc<Host>,
     pub(crate) kernel: Option<Arc<Kernel>>,
@@ -239,6 +255,7 @@ impl Node {
         };
         let _ = tokio::time::timeout(DRAIN, ended).await;
         self.host.stop_all().await;
+        self.groups.shut_down().await;
         // An empty synced batch: all that was written is on disk.
         if let Err(error) = self.store.write(Batch::new(), Durability::Synced).await {
             tracing::error!(%error, "the store could not be flushed");

@@ -68,6 +68,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "althing-calls",
             "althing-communication",
+            "althing-coordination",
             "althing-discovery",
             "althing-execution",
             "althing-protocol",
@@ -77,7 +78,15 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "althing-control",
-        &["althing-calls", "althing-discovery", "althing-execution", "althing-node", "althing-protocol", "althing-td"],
+        &[
+            "althing-calls",
+            "althing-coordination",
+            "althing-discovery",
+            "althing-execution",
+            "althing-node",
+            "althing-protocol",
+            "althing-td",
+        ],
     ),
     ("althing-edge", &["althing-protocol"]),
     ("althing-gateway", &["althing-calls", "althing-edge", "althing-protocol", "althing-td"]),

@@ -6,6 +6,8 @@
 //! **Never knows**: access control (whoever serves it decides), exit codes, terminals.
 
 mod agents;
+mod group_tasks;
+mod groups;
 mod memory;
 mod requests;
 mod reserve;
@@ -26,7 +28,8 @@ use serde_json::{Value, json};
 
 pub use agents::machine;
 pub use requests::{
-    AddRequest, CallLine, CallRequest, Kind, MemoryRequest, Problem, ReserveRequest, RunLine, TrustRequest,
+    AddRequest, CallLine, CallRequest, CreateGroup, GroupRequest, JoinGroup, Kind, MemoryRequest, Problem,
+    ReserveRequest, RunLine, SubmitTask, TaskRequest, TrustRequest,
 };
 
 type Answer = Result<Json<Value>, Problem>;
@@ -38,6 +41,10 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/peers", get(peers))
         .route("/ps", get(agents::ps))
         .route("/find", post(find))
+        .route("/groups", get(groups::list).post(groups::create))
+        .route("/groups/join", post(groups::join))
+        .route("/groups/{group}", post(groups::work))
+        .route("/groups/{group}/tasks", post(group_tasks::work))
         .route("/describe/{agent}", get(describe))
         .route("/agents", get(listed).post(add))
         .route("/agents/{name}", delete(remove))

@@ -1,0 +1,266 @@
+//! The command line of groups and their tasks.
+
+use clap::{Subcommand, ValueEnum};
+
+use super::node_key;
+
+/// `althing group`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Group {
+    /// Form a group, whose only member is this node.
+    Create {
+        /// Its name: a-z, 0-9 and -.
+        // An id of its own: the global `--name` would take the value.
+        #[arg(id = "group", value_name = "NAME")]
+        group: String,
+        /// Who may write values.
+        #[arg(long, value_enum, default_value = "members")]
+        write: Writers,
+        /// How many of its members vote, at most.
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=7))]
+        voters: u8,
+    },
+    /// Invite a node: prints a ticket for it.
+    Invite {
+        /// The group's name or id.
+        group: String,
+        /// The node, as a did:key or a peer id.
+        #[arg(value_parser = node_key)]
+        node: althing_protocol::PublicKey,
+        /// For how many hours the ticket is valid.
+        #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=160))]
+        hours: u64,
+    },
+    /// Join the group of a ticket.
+    Join {
+        /// The ticket; read from standard input when it is -.
+        ticket: String,
+    },
+    /// Leave a group.
+    Leave {
+        /// The group's name or id.
+        group: String,
+        /// Remove what this node has of the group, without asking the group.
+        #[arg(long)]
+        forget: bool,
+    },
+    /// Remove a node from a group.
+    Expel {
+        /// The group's name or id.
+        group: String,
+        /// The node, as a did:key or a peer id.
+        #[arg(value_parser = node_key)]
+        node: althing_protocol::PublicKey,
+    },
+    /// End a group.
+    Dissolve {
+        /// The group's name or id.
+        group: String,
+        /// End it for ever.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// List the groups of this node.
+    List,
+    /// Show a group: its members, who leads, who lags.
+    Status {
+        /// The group's name or id.
+        group: String,
+    },
+    /// Have another member lead; asked of the leader.
+    Transfer {
+        /// The group's name or id.
+        group: String,
+        /// The node, as a did:key or a peer id.
+        #[arg(value_parser = node_key)]
+        node: althing_protocol::PublicKey,
+    },
+    /// Write a value.
+    Set {
+        /// The group's name or id.
+        group: String,
+        /// The value's key.
+        key: String,
+        /// The value.
+        value: String,
+        /// Write it only if it has this version; 0: only if there is none.
+        #[arg(long, value_name = "VERSION")]
+        if_version: Option<u64>,
+    },
+    /// Read a value.
+    Get {
+        /// The group's name or id.
+        group: String,
+        /// The value's key.
+        key: String,
+        /// As it has arrived here, without asking the leader.
+        #[arg(long)]
+        stale: bool,
+    },
+    /// Remove a value.
+    Unset {
+        /// The group's name or id.
+        group: String,
+        /// The value's key.
+        key: String,
+        /// Remove it only if it has this version.
+        #[arg(long, value_name = "VERSION")]
+        if_version: Option<u64>,
+    },
+    /// List the keys of values.
+    Keys {
+        /// The group's name or id.
+        group: String,
+        /// Those that begin so.
+        #[arg(default_value = "")]
+        prefix: String,
+        /// As they have arrived here, without asking the leader.
+        #[arg(long)]
+        stale: bool,
+    },
+}
+
+/// `althing task`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Task {
+    /// Give a group a task; prints its id.
+    Submit(Box<SubmitArgs>),
+    /// List tasks.
+    List {
+        /// The group's name or id.
+        group: String,
+        /// Those that ended too.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show a task, and what it waits for.
+    Show {
+        /// The group's name or id.
+        group: String,
+        /// The task's id.
+        task: String,
+        /// Say of each member whether it can do it, and why not; asked of the leader.
+        #[arg(long)]
+        explain: bool,
+    },
+    /// Cancel a task.
+    Cancel {
+        /// The group's name or id.
+        group: String,
+        /// The task's id.
+        task: String,
+    },
+    /// Show what a task waits for, and what waits for it; or add to that.
+    Deps {
+        /// The group's name or id.
+        group: String,
+        /// The task's id.
+        task: String,
+        /// Make it wait for this task too.
+        #[arg(long, value_name = "TASK")]
+        after: Option<String>,
+    },
+}
+
+/// `althing task submit`
+#[derive(Debug, Clone, clap::Args)]
+#[command(group(clap::ArgGroup::new("target").required(true).args(["capability", "agent"])))]
+pub struct SubmitArgs {
+    /// The group's name or id.
+    pub group: String,
+    /// What is to be done.
+    #[arg(required = true)]
+    pub text: Vec<String>,
+    /// A capability that the member's agent must have, such as billing.view.
+    #[arg(long = "cap", value_name = "CAPABILITY")]
+    pub capability: Option<String>,
+    /// The name of an agent that the member must host.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Wait until it has ended, and print its result.
+    #[arg(long)]
+    pub wait: bool,
+    /// How urgent it is.
+    #[arg(long, value_enum, default_value = "normal")]
+    pub priority: PriorityName,
+    /// In how many seconds it must have ended.
+    #[arg(long, value_name = "SECONDS")]
+    pub deadline: Option<u64>,
+    /// A task that must complete before; may be given more than once.
+    #[arg(long, value_name = "TASK")]
+    pub after: Vec<String>,
+    /// A second task with the same key is not submitted: the first one stands for it.
+    #[arg(long)]
+    pub key: Option<String>,
+    /// How often it is attempted, at most.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub attempts: u8,
+    /// For how many seconds a member has it without a sign of life.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub lease: u64,
+    /// A label that the member must have; may be given more than once.
+    #[arg(long)]
+    pub label: Vec<String>,
+    /// Memory that the member must have free, MiB.
+    #[arg(long)]
+    pub memory_mib: Option<u32>,
+    /// Processor cores that it must have.
+    #[arg(long)]
+    pub cores: Option<u32>,
+    /// Disk that it must have free, MiB.
+    #[arg(long)]
+    pub disk_mib: Option<u32>,
+    /// GPUs that it must have.
+    #[arg(long)]
+    pub gpus: Option<u32>,
+    /// The latency class in which it must run agents: hrt, srt or dt.
+    #[arg(long)]
+    pub class: Option<String>,
+    /// What only one task may use at a time; may be given more than once.
+    #[arg(long)]
+    pub resource: Vec<String>,
+}
+
+/// How urgent a task is.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum PriorityName {
+    /// After all others.
+    Low,
+    /// As most.
+    Normal,
+    /// Before most.
+    High,
+    /// Before all others.
+    Critical,
+}
+
+impl PriorityName {
+    /// Its name in the control API.
+    pub fn name(self) -> &'static str {
+        match self {
+            PriorityName::Low => "low",
+            PriorityName::Normal => "normal",
+            PriorityName::High => "high",
+            PriorityName::Critical => "critical",
+        }
+    }
+}
+
+/// Who may write values of a group.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Writers {
+    /// Its owners.
+    Owners,
+    /// Its owners, its members, and the members' owners.
+    Members,
+}
+
+impl Writers {
+    /// Its name in the control API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Writers::Owners => "owners",
+            Writers::Members => "members",
+        }
+    }
+}

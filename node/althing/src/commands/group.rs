@@ -1,0 +1,170 @@
+//! `althing group`
+
+use althing_control::{CreateGroup, GroupRequest, JoinGroup};
+use serde_json::Value;
+
+use crate::args::Group;
+use crate::commands::agent::escape;
+use crate::commands::{Out, rows, short, table, text};
+use crate::exit::Failure;
+use crate::paths::Paths;
+
+/// Bytes of a ticket on standard input.
+const TICKET_BYTES_MAX: u64 = 32 << 10;
+
+/// Forms groups, joins them, and works with them.
+pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
+    if let Group::Dissolve { yes: false, .. } = group {
+        return Err(Failure::usage(
+            "this ends the group, finally, and removes its data from all members; `--yes` confirms",
+        ));
+    }
+    let client = at.connect().await?;
+    let (name, request) = match group {
+        Group::List => {
+            out.show(&client.get("/groups").await?, listed);
+            return Ok(());
+        }
+        Group::Create { group, write, voters } => {
+            let request = CreateGroup { name: group.clone(), write: write.name().to_owned(), voters_max: *voters };
+            out.show(&client.post("/groups", &request).await?, |done| {
+                format!(
+                    "{} is formed: {}\nnext: althing group invite {} NODE",
+                    text(done, "name"),
+                    text(done, "id"),
+                    text(done, "name")
+                )
+            });
+            return Ok(());
+        }
+        Group::Join { ticket } => {
+            let request = JoinGroup { ticket: read(ticket)? };
+            out.show(&client.post("/groups/join", &request).await?, |done| {
+                format!("this node belongs to {} now: {}", text(done, "name"), text(done, "id"))
+            });
+            return Ok(());
+        }
+        other => request(other),
+    };
+    let done = client.post(&format!("/groups/{}", escape(&name)), &request).await?;
+    out.show(&done, |done| shown(&request, &name, done));
+    Ok(())
+}
+
+/// The ticket, from standard input if it is `-`.
+fn read(ticket: &str) -> Result<String, Failure> {
+    if ticket != "-" {
+        return Ok(ticket.to_owned());
+    }
+    let mut text = String::new();
+    let mut limited = std::io::Read::take(std::io::stdin(), TICKET_BYTES_MAX);
+    std::io::Read::read_to_string(&mut limited, &mut text)
+        .map_err(|error| Failure::usage(format!("cannot read the ticket: {error}")))?;
+    Ok(text)
+}
+
+/// The operation, and on which group.
+fn request(group: &Group) -> (String, GroupRequest) {
+    let (name, request) = match group.clone() {
+        Group::Invite { group, node, hours } => {
+            (group, GroupRequest::Invite { node: node.did(), life_s: hours * 3_600 })
+        }
+        Group::Leave { group, forget } => (group, GroupRequest::Leave { forget }),
+        Group::Expel { group, node } => (group, GroupRequest::Expel { node: node.did() }),
+        Group::Dissolve { group, .. } => (group, GroupRequest::Dissolve),
+        Group::Transfer { group, node } => (group, GroupRequest::Transfer { node: node.did() }),
+        Group::Status { group } => (group, GroupRequest::Status),
+        Group::Set { group, key, value, if_version } => (group, GroupRequest::Set { key, value, if_version }),
+        Group::Get { group, key, stale } => (group, GroupRequest::Get { key, stale }),
+        Group::Unset { group, key, if_version } => (group, GroupRequest::Remove { key, if_version }),
+        Group::Keys { group, prefix, stale } => (group, GroupRequest::Keys { prefix, stale }),
+        Group::List | Group::Create { .. } | Group::Join { .. } => unreachable!("they name no group that is there"),
+    };
+    (name, request)
+}
+
+fn shown(request: &GroupRequest, name: &str, done: &Value) -> String {
+    let stale = |done: &Value| match done["staleMs"].as_u64() {
+        Some(ms) => format!("\nas of {ms} ms ago at the latest word of a leader; newer writes may be missing"),
+        None => String::new(),
+    };
+    match request {
+        GroupRequest::Invite { .. } => text(done, "ticket"),
+        GroupRequest::Leave { forget: true } => format!("what this node had of {name} is removed"),
+        GroupRequest::Leave { forget: false } => format!("this node left {name}"),
+        GroupRequest::Expel { .. } => format!("{} is no member of {name} any more", text(done, "expelled")),
+        GroupRequest::Dissolve => format!("{name} is dissolved"),
+        GroupRequest::Transfer { .. } => {
+            format!("{} was asked to lead; `althing group status {name}` shows who does", text(done, "asked"))
+        }
+        GroupRequest::Status => status(done),
+        GroupRequest::Set { .. } => format!("version {}", text(done, "version")),
+        GroupRequest::Get { .. } => format!("{}{}", text(done, "value"), stale(done)),
+        GroupRequest::Remove { .. } => format!("{} is removed", text(done, "removed")),
+        GroupRequest::Keys { .. } => {
+            let keys: Vec<&str> = rows(done, "keys").iter().filter_map(Value::as_str).collect();
+            format!("{}{}", keys.join("\n"), stale(done))
+        }
+    }
+}
+
+fn listed(list: &Value) -> String {
+    let cells = |group: &Value| {
+        let leader = short(&text(group, "leader"));
+        vec![text(group, "name"), text(group, "standing"), text(group, "role"), leader, text(group, "id")]
+    };
+    let all: Vec<Vec<String>> = rows(list, "groups").iter().map(cells).collect();
+    if all.is_empty() {
+        return "this node belongs to no group; `althing group create NAME` forms one".to_owned();
+    }
+    table(&["group", "standing", "role", "leader", "id"], &all)
+}
+
+fn status(group: &Value) -> String {
+    let mut lines = vec![
+        format!("group    {} ({})", text(group, "name"), text(group, "id")),
+        format!("here     {}, {}", text(group, "standing"), text(group, "role")),
+        format!("leader   {}, term {}", leader(group), text(group, "term")),
+        format!("log      entry {}, applied {}", text(group, "lastEntry"), text(group, "appliedEntry")),
+    ];
+    if let Some(failure) = group["failure"].as_str() {
+        lines.push(format!("stopped  {failure}"));
+    }
+    let charter = &group["charter"];
+    if charter.is_object() {
+        lines.push(format!(
+            "charter  {} of {} owners sign; epoch {}; {} values",
+            charter["threshold"],
+            rows(charter, "owners").len(),
+            charter["epoch"],
+            charter["values"]
+        ));
+    }
+    let cells = |member: &Value| {
+        let node = text(member, "node");
+        let lag = group["lag"][&node].as_u64().map_or_else(String::new, |lag| lag.to_string());
+        let votes = if member["votes"] == true { "votes" } else { "learns" };
+        let connected = if member["connected"] == true { "yes" } else { "no" };
+        vec![node, votes.to_owned(), connected.to_owned(), lag, short(&text(member, "owner"))]
+    };
+    let members: Vec<Vec<String>> = rows(group, "members").iter().map(cells).collect();
+    format!("{}\n\n{}", lines.join("\n"), table(&["member", "", "connected", "lag", "owner"], &members))
+}
+
+/// Who leads; or why nobody does.
+fn leader(group: &Value) -> String {
+    match group["leader"].as_str() {
+        Some(leader) => leader.to_owned(),
+        None => {
+            let members = rows(group, "members");
+            let voters = members.iter().filter(|member| member["votes"] == true);
+            let (all, here) =
+                voters.fold((0, 0), |(all, here), voter| (all + 1, here + usize::from(voter["connected"] == true)));
+            if here * 2 > all {
+                "none yet, an election is under way".to_owned()
+            } else {
+                format!("none: {here} of {all} voters can be reached from here, and {} are needed", all / 2 + 1)
+            }
+        }
+    }
+}

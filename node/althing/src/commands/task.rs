@@ -1,0 +1,149 @@
+//! `althing task`
+
+use althing_control::{SubmitTask, TaskRequest};
+use serde_json::Value;
+
+use crate::args::Task;
+use crate::commands::agent::escape;
+use crate::commands::{Out, rows, short, table, text};
+use crate::exit::{Failure, code};
+use crate::paths::Paths;
+
+/// Between two looks at a task that is waited for.
+const POLL: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Gives work to a group, and shows what becomes of it.
+pub async fn run(at: &Paths, task: &Task, out: &Out) -> Result<(), Failure> {
+    let client = at.connect().await?;
+    let ask = async |group: &str, request: TaskRequest| {
+        client.post(&format!("/groups/{}/tasks", escape(group)), &request).await
+    };
+    match task {
+        Task::Submit(given) => {
+            let done = ask(&given.group, TaskRequest::Submit(Box::new(submit(given)))).await?;
+            if !given.wait {
+                out.show(&done, |done| text(done, "task"));
+                return Ok(());
+            }
+            loop {
+                let shown = ask(&given.group, TaskRequest::Show { task: text(&done, "task"), explain: false }).await?;
+                let state = text(&shown, "state");
+                if !["blocked", "ready", "assigned", "working"].contains(&state.as_str()) {
+                    out.show(&shown, answer);
+                    return if state == "completed" { Ok(()) } else { Err(Failure::shown(code::FAILED)) };
+                }
+                tokio::time::sleep(POLL).await;
+            }
+        }
+        Task::List { group, all } => out.show(&ask(group, TaskRequest::List { finished: *all }).await?, listed),
+        Task::Show { group, task, explain } => {
+            out.show(&ask(group, TaskRequest::Show { task: task.clone(), explain: *explain }).await?, shown);
+        }
+        Task::Cancel { group, task } => {
+            let done = ask(group, TaskRequest::Cancel { task: task.clone() }).await?;
+            out.show(&done, |done| format!("{} is canceled", text(done, "canceled")));
+        }
+        Task::Deps { group, task, after: Some(on) } => {
+            let done = ask(group, TaskRequest::Depend { task: task.clone(), on: on.clone() }).await?;
+            out.show(&done, |done| format!("{} waits for {}", text(done, "task"), text(done, "on")));
+        }
+        Task::Deps { group, task, after: None } => {
+            out.show(&ask(group, TaskRequest::Deps { task: task.clone() }).await?, dependencies);
+        }
+    }
+    Ok(())
+}
+
+fn submit(given: &crate::args::SubmitArgs) -> SubmitTask {
+    SubmitTask {
+        capability: given.capability.clone(),
+        agent: given.agent.clone(),
+        text: given.text.join(" "),
+        priority: given.priority.name().to_owned(),
+        deadline_s: given.deadline,
+        after: given.after.clone(),
+        key: given.key.clone(),
+        attempts: given.attempts,
+        lease_s: given.lease,
+        labels: given.label.clone(),
+        memory_mib: given.memory_mib,
+        cores: given.cores,
+        disk_mib: given.disk_mib,
+        gpus: given.gpus,
+        class: given.class.clone(),
+        resources: given.resource.clone(),
+    }
+}
+
+fn listed(list: &Value) -> String {
+    let cells = |task: &Value| {
+        let member = short(&text(task, "member"));
+        vec![text(task, "task"), text(task, "state"), text(task, "needs"), text(task, "priority"), member]
+    };
+    let all: Vec<Vec<String>> = rows(list, "tasks").iter().map(cells).collect();
+    if all.is_empty() {
+        return "no task; `althing task submit GROUP --cap CAPABILITY TEXT` gives the group one".to_owned();
+    }
+    table(&["task", "state", "needs", "priority", "member"], &all)
+}
+
+/// The words of a result: what the agent made, or said.
+fn words(result: &Value) -> String {
+    let task = &result["task"];
+    let artifacts = task["artifacts"].as_array().into_iter().flatten().flat_map(|made| made["parts"].as_array());
+    let said = [&task["status"]["message"], &result["message"]];
+    let parts = artifacts.chain(said.into_iter().filter_map(|message| message["parts"].as_array()));
+    let texts: Vec<&str> = parts.flatten().filter_map(|part| part["text"].as_str()).collect();
+    if texts.is_empty() { result.as_str().unwrap_or_default().to_owned() } else { texts.join("\n") }
+}
+
+fn answer(shown: &Value) -> String {
+    match shown["state"].as_str() {
+        Some("completed") => words(&shown["result"]),
+        _ => format!("{}: {}", text(shown, "state"), text(shown, "why")),
+    }
+}
+
+fn shown(task: &Value) -> String {
+    let mut lines = vec![
+        format!("task      {} (number {})", text(task, "task"), task["number"]),
+        format!("state     {}, attempt {} of {}", text(task, "state"), task["attempt"], task["attemptsMax"]),
+        format!("needs     {}, priority {}", text(task, "needs"), text(task, "priority")),
+        format!("author    {}", text(task, "author")),
+    ];
+    let optional = |lines: &mut Vec<String>, name: &str, key: &str| {
+        if let Some(said) = task[key].as_str() {
+            lines.push(format!("{name:<10}{said}"));
+        }
+    };
+    optional(&mut lines, "member", "member");
+    optional(&mut lines, "waits for", "waitsFor");
+    optional(&mut lines, "why", "why");
+    lines.push(format!(
+        "history   token {}, stolen {} times, handed over {} times",
+        task["fencingToken"], task["stolen"], task["handedOver"]
+    ));
+    let result = words(&task["result"]);
+    if !result.is_empty() {
+        lines.push(format!("result    {result}"));
+    }
+    let verdicts: Vec<Vec<String>> =
+        rows(task, "candidates").iter().map(|one| vec![short(&text(one, "node")), text(one, "verdict")]).collect();
+    let why =
+        if verdicts.is_empty() { String::new() } else { format!("\n\n{}", table(&["member", "verdict"], &verdicts)) };
+    format!("{}{why}", lines.join("\n"))
+}
+
+fn dependencies(deps: &Value) -> String {
+    let line = |task: &Value| format!("  {}  {}  {}", text(task, "task"), text(task, "state"), text(task, "needs"));
+    let block = |title: &str, key: &str| {
+        let lines: Vec<String> = rows(deps, key).iter().map(line).collect();
+        if lines.is_empty() { format!("{title}: nothing") } else { format!("{title}:\n{}", lines.join("\n")) }
+    };
+    format!(
+        "{}\n{}\n{}",
+        line(&deps["task"]).trim_start(),
+        block("depends on", "dependsOn"),
+        block("needed by", "neededBy")
+    )
+}

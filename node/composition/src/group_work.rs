@@ -1,0 +1,192 @@
+//! Tasks of groups on this node: each is a message to an agent that is hosted here.
+
+use std::sync::Arc;
+
+use althing_calls::{CallRequest, Calls, Operation, OperationRequest, Principal, Reply};
+use althing_communication::WallClock;
+use althing_coordination::{Assigned, Report, WorkFailure, Worker};
+use althing_discovery::{Found, Query};
+use althing_execution::Host;
+use althing_protocol::contract::Latency;
+use althing_protocol::group::Target;
+use althing_protocol::{AgentId, PublicKey};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+use crate::identity::Identity;
+
+/// Tasks of groups that this node runs at once.
+const SLOTS: u32 = 32;
+/// Agents of this node that are looked at.
+const AGENTS_MAX: usize = 10_000;
+/// The member of a message's metadata that says of which task of which group it is.
+const METADATA: &str = "https://althing.dev/ext/group-task/v1";
+
+/// Runs tasks of groups.
+pub(crate) struct GroupWorker {
+    calls: Calls,
+    host: Arc<Host>,
+    here: PublicKey,
+    labels: Vec<String>,
+    clock: WallClock,
+}
+
+impl GroupWorker {
+    pub(crate) fn new(calls: &Calls, host: &Arc<Host>, identity: &Identity, labels: &[String]) -> GroupWorker {
+        GroupWorker {
+            calls: calls.clone(),
+            host: host.clone(),
+            here: identity.key.public(),
+            labels: labels.to_vec(),
+            clock: identity.clock().clone(),
+        }
+    }
+
+    /// The agents that are hosted here.
+    fn hosted(&self, capability: Option<String>) -> Vec<Found> {
+        let query = Query { capability, limit: Some(AGENTS_MAX), ..Query::default() };
+        let (found, _) = self.calls.discovery().find(&query);
+        found.into_iter().filter(|found| found.node == self.here).collect()
+    }
+
+    fn agent(&self, target: &Target) -> Option<AgentId> {
+        let capability = match target {
+            Target::Capability(capability) => Some(capability.clone()),
+            Target::Agent(_) => None,
+        };
+        let found = self.hosted(capability).into_iter().map(|found| found.candidate.verified.agent.clone());
+        match target {
+            Target::Capability(_) => found.min_by(|a, b| a.name().cmp(b.name())),
+            Target::Agent(name) => found.into_iter().find(|agent| agent.name() == name),
+        }
+    }
+
+    fn turns(&self) -> u64 {
+        self.host.turns().values().map(|(_, turns)| turns).sum()
+    }
+}
+
+impl Worker for GroupWorker {
+    fn report(&self) -> Report {
+        let hosted = self.hosted(None);
+        let capabilities = hosted.iter().flat_map(|found| {
+            let all = found.candidate.description.capabilities().iter();
+            all.map(|capability| capability.id.clone()).collect::<Vec<_>>()
+        });
+        let mut classes: Vec<Latency> = self.host.turns().into_values().map(|(latency, _)| latency).collect();
+        classes.sort_by_key(|class| class.name());
+        classes.dedup();
+        let turns = self.turns().min(u64::from(SLOTS)) * 1_000 / u64::from(SLOTS);
+        Report {
+            agents: hosted.iter().map(|found| found.candidate.verified.agent.name().to_owned()).collect(),
+            capabilities: capabilities.collect(),
+            labels: self.labels.clone(),
+            memory_mib: machine::free_memory_mib(),
+            cores: machine::cores(),
+            disk_mib: machine::free_disk_mib(),
+            gpus: machine::gpus(),
+            classes,
+            load_permille: u16::try_from(turns).unwrap_or(1_000),
+            slots: SLOTS,
+        }
+    }
+
+    fn admit(&self, task: &Assigned) -> Result<(), String> {
+        if task.deadline_ms.is_some_and(|at_ms| at_ms <= self.clock.now_ms()) {
+            return Err("its deadline has passed".to_owned());
+        }
+        if self.turns() >= u64::from(SLOTS) * 2 {
+            return Err(format!("{} turns run here already", self.turns()));
+        }
+        self.agent(&task.needs.target).map(drop).ok_or_else(|| "no agent here can do it any more".to_owned())
+    }
+
+    fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
+        let (calls, agent) = (self.calls.clone(), self.agent(&task.needs.target));
+        async move {
+            let gone = || WorkFailure { reason: "no agent here can do it any more".to_owned(), retry: true };
+            let agent = agent.ok_or_else(gone)?;
+            let failed = |reason: String, retry| WorkFailure { reason, retry };
+            let params = json!({ "message": message(&task) }).to_string().into_bytes();
+            let request = OperationRequest::parse(Operation::SendMessage, params)
+                .map_err(|error| failed(error.to_string(), false))?;
+            // The agent answers whom it would answer if they called it themselves.
+            let principals = vec![Principal::Caller(task.on_behalf_of)];
+            let reply = calls.ask(CallRequest::new(agent, request, principals)).await;
+            match reply.map_err(|error| failed(error.to_string(), true))? {
+                Reply::One(body) => outcome(body),
+                Reply::Events(_) => Err(failed("the agent answered with a stream".to_owned(), false)),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The A2A message of a task. Its input is a message already, or a text. A second attempt is another message.
+fn message(task: &Assigned) -> Value {
+    let given: Option<Value> =
+        serde_json::from_slice(&task.input).ok().filter(|value: &Value| value["parts"].is_array());
+    let mut message = given.unwrap_or_else(|| json!({ "parts": [{ "text": String::from_utf8_lossy(&task.input) }] }));
+    message["messageId"] = json!(format!("{}-{}", task.task, task.token));
+    message["role"] = json!("ROLE_USER");
+    message["metadata"][METADATA] = json!({
+        "group": task.group.to_string(),
+        "task": task.task.to_string(),
+        "attempt": task.attempt,
+        "fencingToken": task.token,
+        // The same for each attempt: what an outside system executes once.
+        "idempotencyKey": task.task.to_string(),
+    });
+    message
+}
+
+/// What an agent's answer says of the task.
+fn outcome(body: Vec<u8>) -> Result<Vec<u8>, WorkFailure> {
+    let answer: Value = serde_json::from_slice(&body)
+        .map_err(|error| WorkFailure { reason: format!("the agent's answer: {error}"), retry: false })?;
+    let Some(state) = answer["task"]["status"]["state"].as_str() else { return Ok(body) };
+    let why = || {
+        let parts = answer["task"]["status"]["message"]["parts"].as_array();
+        let text = parts.into_iter().flatten().find_map(|part| part["text"].as_str());
+        text.unwrap_or("it said no more").to_owned()
+    };
+    match state {
+        "TASK_STATE_COMPLETED" => Ok(body),
+        "TASK_STATE_FAILED" | "TASK_STATE_CANCELED" => {
+            Err(WorkFailure { reason: format!("the agent ended it with {state}: {}", why()), retry: true })
+        }
+        _ => Err(WorkFailure { reason: format!("the agent left it in {state}: {}", why()), retry: false }),
+    }
+}
+
+/// What this machine has free.
+mod machine {
+    /// Memory, MiB.
+    pub fn free_memory_mib() -> u32 {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+        let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or_default();
+        u32::try_from(kib / 1_024).unwrap_or(u32::MAX)
+    }
+
+    /// Processor cores.
+    pub fn cores() -> u32 {
+        std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
+    }
+
+    /// Disk, MiB: of the file system of the working directory.
+    pub fn free_disk_mib() -> u32 {
+        nix::sys::statvfs::statvfs(".").map_or(0, |disk| {
+            let bytes = disk.blocks_available().saturating_mul(disk.fragment_size());
+            u32::try_from(bytes >> 20).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// GPUs, as the kernel shows their render nodes.
+    pub fn gpus() -> u32 {
+        let devices = std::fs::read_dir("/dev/dri").into_iter().flatten().flatten();
+        let renders = devices.filter(|device| device.file_name().to_string_lossy().starts_with("renderD"));
+        u32::try_from(renders.count()).unwrap_or(u32::MAX)
+    }
+}

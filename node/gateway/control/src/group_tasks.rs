@@ -1,0 +1,229 @@
+//! Tasks of groups in the control API.
+
+use std::sync::Arc;
+
+use althing_coordination::machine::group::Group;
+use althing_coordination::machine::work::{State as TaskState, Task};
+use althing_node::Node;
+use althing_protocol::contract::Latency;
+use althing_protocol::group::{Command, Content, Depend, GroupId, Needs, Priority, Submit, Target, WorkId};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use crate::{Kind, Problem, SubmitTask, TaskRequest};
+
+type Answer = Result<Json<Value>, Problem>;
+
+/// Tasks that are listed at once.
+const LISTED_MAX: usize = 1_000;
+
+/// `POST /groups/{group}/tasks`
+pub async fn work(
+    State(node): State<Arc<Node>>,
+    Path(group): Path<String>,
+    Json(request): Json<TaskRequest>,
+) -> Answer {
+    let id = node.groups.resolve(&group)?;
+    // In a task of its own: it is completed even if the command line hangs up.
+    let working = tokio::spawn(async move { operate(&node, id, request).await.map(Json) });
+    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+async fn operate(node: &Node, group: GroupId, request: TaskRequest) -> Result<Value, Problem> {
+    match request {
+        TaskRequest::Submit(submit) => submitted(node, group, *submit).await,
+        TaskRequest::Cancel { task } => {
+            node.groups.command(group, Command::Cancel(work_id(&task)?)).await?;
+            Ok(json!({ "canceled": task }))
+        }
+        TaskRequest::Depend { task, on } => {
+            let depend = Depend { task: work_id(&task)?, on: work_id(&on)? };
+            node.groups.command(group, Command::Depend(depend)).await?;
+            Ok(json!({ "task": task, "on": on }))
+        }
+        TaskRequest::List { finished } => {
+            node.groups.catch_up(group).await?;
+            Ok(node.groups.look(group, |state| listed(state, finished))?)
+        }
+        TaskRequest::Show { task, explain } => {
+            node.groups.catch_up(group).await?;
+            let id = work_id(&task)?;
+            let shown = node.groups.look(group, |state| Some(shown(state, state.work().tasks().get(&id)?)))?;
+            let mut shown = shown.ok_or_else(|| unknown(&task))?;
+            if explain {
+                let why = node.groups.explain(group, id)?.unwrap_or_default();
+                let why =
+                    why.iter().map(|(member, verdict)| json!({ "node": member.did(), "verdict": verdict.to_string() }));
+                shown["candidates"] = why.collect();
+            }
+            Ok(shown)
+        }
+        TaskRequest::Deps { task } => {
+            node.groups.catch_up(group).await?;
+            let id = work_id(&task)?;
+            let deps = node.groups.look(group, |state| Some(dependencies(state, state.work().tasks().get(&id)?)))?;
+            deps.ok_or_else(|| unknown(&task))
+        }
+    }
+}
+
+fn work_id(text: &str) -> Result<WorkId, Problem> {
+    text.parse().map_err(|error| Problem::invalid(format!("{text:?} is no id of a task: {error}")))
+}
+
+fn unknown(task: &str) -> Problem {
+    Problem::new(Kind::NotFound, format!("the group has no task {task}; it forgets those that ended long ago"))
+}
+
+async fn submitted(node: &Node, group: GroupId, given: SubmitTask) -> Result<Value, Problem> {
+    let target = match (given.capability, given.agent) {
+        (Some(capability), None) => Target::Capability(capability),
+        (None, Some(agent)) => Target::Agent(agent),
+        _ => return Err(Problem::invalid("name either a capability (--cap) or an agent (--agent)")),
+    };
+    let class = match given.class.as_deref() {
+        None => None,
+        Some(name) => Some(latency(name)?),
+    };
+    let id = WorkId::from_bytes(node.entropy().bytes());
+    let submit = Submit {
+        task: id,
+        key: given.key.clone().map(|key| key.into_bytes().into()),
+        needs: Needs {
+            target,
+            labels: given.labels,
+            memory_mib: given.memory_mib,
+            cores: given.cores,
+            disk_mib: given.disk_mib,
+            gpus: given.gpus,
+            class,
+        },
+        input: Content::Inline(given.text.into_bytes().into()),
+        priority: priority(&given.priority)?,
+        deadline_ms: given.deadline_s.map(|seconds| node.clock().now_ms().saturating_add(seconds * 1_000)),
+        attempts_max: given.attempts,
+        lease_ms: given.lease_s.saturating_mul(1_000),
+        dependencies: given.after.iter().map(|task| work_id(task)).collect::<Result<_, _>>()?,
+        resources: given.resources,
+    };
+    let number = node.groups.command(group, Command::Submit(Box::new(submit))).await?;
+    // With a key that was used before, the earlier task stands for this one.
+    let stands = node.groups.look(group, |state| {
+        let tasks = state.work().tasks();
+        let earlier = tasks.iter().find(|task| Some(task.number) == number).map(Task::id);
+        if tasks.get(&id).is_some() { Some(id) } else { earlier }
+    })?;
+    Ok(json!({ "task": stands.unwrap_or(id).to_string(), "number": number }))
+}
+
+fn latency(name: &str) -> Result<Latency, Problem> {
+    let all = [Latency::Hrt, Latency::Srt, Latency::Dt];
+    let found = all.into_iter().find(|class| class.name() == name);
+    found.ok_or_else(|| Problem::invalid(format!("{name:?} is no latency class: hrt, srt or dt")))
+}
+
+fn priority(name: &str) -> Result<Priority, Problem> {
+    match name {
+        "low" => Ok(Priority::Low),
+        "normal" => Ok(Priority::Normal),
+        "high" => Ok(Priority::High),
+        "critical" => Ok(Priority::Critical),
+        other => Err(Problem::invalid(format!("{other:?} is no priority: low, normal, high or critical"))),
+    }
+}
+
+fn target(needs: &Needs) -> String {
+    match &needs.target {
+        Target::Capability(capability) => capability.clone(),
+        Target::Agent(agent) => format!("agent {agent}"),
+    }
+}
+
+fn row(task: &Task) -> Value {
+    json!({
+        "task": task.id().to_string(),
+        "number": task.number,
+        "state": task.state.name(),
+        "needs": target(&task.submit.needs),
+        "priority": match task.submit.priority {
+            Priority::Low => "low",
+            Priority::Normal => "normal",
+            Priority::High => "high",
+            Priority::Critical => "critical",
+        },
+        "member": task.held.map(|held| held.member.did()),
+        "attempt": task.attempt,
+        "why": task.why.as_ref().map(ToString::to_string),
+    })
+}
+
+fn listed(state: &Group, finished: bool) -> Value {
+    let tasks = state.work().tasks();
+    let mut chosen: Vec<&Task> = tasks.iter().filter(|task| finished || !task.state.is_finished()).collect();
+    chosen.sort_by_key(|task| task.number);
+    let total = chosen.len();
+    let newest = &chosen[total.saturating_sub(LISTED_MAX)..];
+    json!({ "tasks": newest.iter().map(|task| row(task)).collect::<Vec<_>>(), "total": total })
+}
+
+fn text_of(content: &Content) -> Value {
+    match content {
+        Content::Inline(bytes) => match serde_json::from_slice::<Value>(bytes) {
+            Ok(value) if value.is_object() => value,
+            _ => json!(String::from_utf8_lossy(bytes)),
+        },
+        Content::Reference(reference) => json!({
+            "digest": althing_protocol::hex(&reference.digest),
+            "bytes": reference.bytes,
+            "mediaType": reference.media_type,
+            "holder": reference.holder.did(),
+        }),
+    }
+}
+
+fn shown(state: &Group, task: &Task) -> Value {
+    let mut value = row(task);
+    value["author"] = json!(task.author.to_string());
+    value["submittedMs"] = json!(task.submitted_ms);
+    value["input"] = text_of(&task.submit.input);
+    value["result"] = task.result.as_ref().map(text_of).unwrap_or_default();
+    value["fencingToken"] = json!(task.token);
+    value["leaseUntilMs"] = json!(task.held.map(|held| held.until_ms));
+    value["deadlineMs"] = json!(task.submit.deadline_ms);
+    value["attemptsMax"] = json!(task.submit.attempts_max);
+    value["lastMember"] = json!(task.last.map(|member| member.did()));
+    value["stolen"] = json!(task.steals);
+    value["handedOver"] = json!(task.handovers);
+    value["resources"] = json!(task.submit.resources);
+    value["waitsFor"] = waits_for(state, task);
+    value
+}
+
+/// What keeps a task from beginning.
+fn waits_for(state: &Group, task: &Task) -> Value {
+    let tasks = state.work().tasks();
+    match task.state {
+        TaskState::Blocked => {
+            let open = |on: &&WorkId| tasks.get(on).is_some_and(|on| on.state != TaskState::Completed);
+            let open: Vec<String> = task.submit.dependencies.iter().filter(open).map(ToString::to_string).collect();
+            json!(format!("the tasks {}", open.join(", ")))
+        }
+        TaskState::Ready => match state.work().check_turn(task, state.members().len()) {
+            Err(refusal) => json!(refusal.to_string()),
+            Ok(()) => json!("a member that can do it"),
+        },
+        _ => Value::Null,
+    }
+}
+
+fn dependencies(state: &Group, task: &Task) -> Value {
+    let tasks = state.work().tasks();
+    let of = |id: WorkId| tasks.get(&id).map_or_else(|| json!({ "task": id.to_string() }), row);
+    json!({
+        "task": row(task),
+        "dependsOn": task.submit.dependencies.iter().map(|id| of(*id)).collect::<Vec<_>>(),
+        "neededBy": tasks.dependants(&task.id()).map(of).collect::<Vec<_>>(),
+        "waitsFor": waits_for(state, task),
+    })
+}

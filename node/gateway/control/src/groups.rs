@@ -1,0 +1,230 @@
+//! Groups in the control API.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_coordination::machine::group::Group;
+use althing_coordination::machine::outcome::Refusal;
+use althing_coordination::{GroupError, Overview, Role, Ticket};
+use althing_node::Node;
+use althing_protocol::PublicKey;
+use althing_protocol::group::{Command, GroupId, Policy, Remove, Rule, Set};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use crate::{CreateGroup, GroupRequest, JoinGroup, Kind, Problem};
+
+type Answer = Result<Json<Value>, Problem>;
+
+/// Keys that are listed at once.
+const KEYS_MAX: usize = 10_000;
+
+impl From<GroupError> for Problem {
+    fn from(error: GroupError) -> Problem {
+        let kind = match &error {
+            GroupError::NoSuchGroup(_) | GroupError::NotFound(_) => Kind::NotFound,
+            GroupError::Ticket(_) | GroupError::Ambiguous(_) | GroupError::Object(_) => Kind::Invalid,
+            GroupError::NoAnswer { .. } => Kind::Unreachable,
+            GroupError::Refused(Refusal::NotAMember(_)) => Kind::NotFound,
+            GroupError::Refused(_)
+            | GroupError::AlreadyHere(_)
+            | GroupError::Dissolved(_)
+            | GroupError::Endorsement(_)
+            | GroupError::ForAnother { .. }
+            | GroupError::Network { .. }
+            | GroupError::NoOwner(_)
+            | GroupError::Alone { .. }
+            | GroupError::NotLeading(_)
+            | GroupError::TooMany(_) => Kind::Refused,
+            GroupError::Stopped { .. }
+            | GroupError::Replica(_)
+            | GroupError::Read(_)
+            | GroupError::Write(_)
+            | GroupError::Damaged { .. } => Kind::Failed,
+        };
+        Problem::new(kind, error.to_string())
+    }
+}
+
+fn node_of(text: &str) -> Result<PublicKey, Problem> {
+    PublicKey::from_did(text).map_err(|error| Problem::invalid(error.to_string()))
+}
+
+/// `GET /groups`
+pub async fn list(State(node): State<Arc<Node>>) -> Json<Value> {
+    let groups: Vec<Value> = node.groups.list().iter().map(about).collect();
+    Json(json!({ "groups": groups }))
+}
+
+/// `POST /groups`
+pub async fn create(State(node): State<Arc<Node>>, Json(request): Json<CreateGroup>) -> Answer {
+    let write = match request.write.as_str() {
+        "owners" => Rule::Owners,
+        "members" => Rule::Members,
+        other => return Err(Problem::invalid(format!("who may write is `owners` or `members`, not {other:?}"))),
+    };
+    let policy = Policy { write, voters_max: request.voters_max };
+    // In a task of its own: it is completed even if the command line hangs up.
+    let creating = tokio::spawn(async move {
+        let id = node.groups.create(&request.name, policy).await?;
+        Ok(Json(json!({ "id": id.to_string(), "name": request.name })))
+    });
+    creating.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+/// `POST /groups/join`
+pub async fn join(State(node): State<Arc<Node>>, Json(request): Json<JoinGroup>) -> Answer {
+    let ticket = Ticket::read(&request.ticket)?;
+    let joining = tokio::spawn(async move {
+        let id = node.groups.join(&ticket).await?;
+        Ok(Json(json!({ "id": id.to_string(), "name": ticket.name })))
+    });
+    joining.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+/// `POST /groups/{group}`
+pub async fn work(
+    State(node): State<Arc<Node>>,
+    Path(group): Path<String>,
+    Json(request): Json<GroupRequest>,
+) -> Answer {
+    let id = node.groups.resolve(&group)?;
+    let working = tokio::spawn(async move { operate(&node, id, request).await.map(Json) });
+    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Value, Problem> {
+    let groups = &node.groups;
+    Ok(match request {
+        GroupRequest::Invite { node, life_s } => {
+            let ticket = groups.invite(id, node_of(&node)?, life_s.saturating_mul(1_000))?;
+            json!({ "group": ticket.name, "node": node, "ticket": ticket.to_text(), "validForS": life_s })
+        }
+        GroupRequest::Leave { forget: true } => {
+            groups.forget(id).await?;
+            json!({ "forgotten": id.to_string() })
+        }
+        GroupRequest::Leave { forget: false } => {
+            groups.leave(id).await?;
+            json!({ "left": id.to_string() })
+        }
+        GroupRequest::Expel { node } => {
+            groups.expel(id, node_of(&node)?).await?;
+            json!({ "expelled": node })
+        }
+        GroupRequest::Dissolve => {
+            groups.dissolve(id).await?;
+            json!({ "dissolved": id.to_string() })
+        }
+        GroupRequest::Transfer { node } => {
+            groups.transfer(id, node_of(&node)?).await?;
+            json!({ "asked": node })
+        }
+        GroupRequest::Status => status(node, id)?,
+        GroupRequest::Set { key, value, if_version } => {
+            let set = Set { key: key.clone(), value: value.into_bytes().into(), if_version };
+            let version = groups.command(id, Command::Set(set)).await?;
+            json!({ "key": key, "version": version })
+        }
+        GroupRequest::Remove { key, if_version } => {
+            let version = groups.command(id, Command::Remove(Remove { key: key.clone(), if_version })).await?;
+            json!({ "removed": key, "version": version })
+        }
+        GroupRequest::Get { key, stale } => {
+            let age = fresh(node, id, stale).await?;
+            let value = groups.look(id, |state| state.values().get(&key).cloned())?;
+            let value = value.ok_or_else(|| Problem::new(Kind::NotFound, format!("the group has no value {key:?}")))?;
+            let text = String::from_utf8_lossy(&value.bytes).into_owned();
+            json!({ "key": key, "value": text, "version": value.version, "staleMs": age })
+        }
+        GroupRequest::Keys { prefix, stale } => {
+            let age = fresh(node, id, stale).await?;
+            let keys = |state: &Group| {
+                let keys = state.values().keys(&prefix).take(KEYS_MAX);
+                keys.map(str::to_owned).collect::<Vec<String>>()
+            };
+            json!({ "keys": groups.look(id, keys)?, "staleMs": age })
+        }
+    })
+}
+
+/// Makes the state here current; or says for how many milliseconds no leader was heard, where stale data will do.
+async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<Option<u64>, Problem> {
+    if !stale {
+        node.groups.catch_up(id).await?;
+        return Ok(None);
+    }
+    let overview = node.groups.overview(id)?;
+    let leads = overview.replica.as_ref().is_some_and(|replica| replica.role == Role::Leader);
+    let silence = overview.silence.filter(|_| !leads).unwrap_or(Duration::ZERO);
+    Ok(u64::try_from(silence.as_millis()).ok())
+}
+
+/// A group in a list.
+fn about(group: &Overview) -> Value {
+    let replica = group.replica.as_ref();
+    json!({
+        "id": group.id.to_string(),
+        "name": group.name,
+        "standing": group.standing,
+        "role": replica.map(|replica| role(replica.role)),
+        "leader": replica.and_then(|replica| replica.leader).map(|leader| leader.did()),
+        "term": replica.map(|replica| replica.term),
+        "failure": group.failure,
+    })
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Leader => "leader",
+        Role::Follower => "follower",
+        Role::Candidate => "candidate",
+        Role::Learner => "learner",
+    }
+}
+
+fn status(node: &Node, id: GroupId) -> Result<Value, Problem> {
+    let overview = node.groups.overview(id)?;
+    let mut value = about(&overview);
+    if let Some(replica) = &overview.replica {
+        value["lastEntry"] = json!(replica.last);
+        value["appliedEntry"] = json!(replica.applied);
+        value["snapshotEntry"] = json!(replica.snapshot);
+        value["silentMs"] = json!(overview.silence.and_then(|time| u64::try_from(time.as_millis()).ok()));
+        let lag = |entry: &Option<u64>| entry.map(|entry| replica.last.unwrap_or(entry).saturating_sub(entry));
+        let lags = replica.replicated.iter().map(|(node, entry)| (node.did(), json!(lag(entry))));
+        value["lag"] = Value::Object(lags.collect());
+    }
+    let Ok((members, charter)) = node.groups.look(id, |state| (members(node, state), charter(state))) else {
+        return Ok(value);
+    };
+    value["members"] = json!(members);
+    value["charter"] = charter;
+    Ok(value)
+}
+
+fn members(node: &Node, state: &Group) -> Vec<Value> {
+    let network = node.communication.network();
+    let member = |(key, member): (&PublicKey, &althing_coordination::machine::members::Member)| {
+        json!({
+            "node": key.did(),
+            "owner": member.owner.to_string(),
+            "votes": state.members().voters().contains(key),
+            "connected": *key == network.local() || network.is_connected(*key),
+        })
+    };
+    state.members().iter().map(member).collect()
+}
+
+fn charter(state: &Group) -> Value {
+    let Some(charter) = state.charter() else { return Value::Null };
+    json!({
+        "name": charter.name,
+        "sequence": charter.sequence,
+        "owners": charter.owners.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "threshold": charter.threshold,
+        "epoch": state.epoch(),
+        "values": state.values().len(),
+    })
+}

@@ -1,0 +1,180 @@
+//! Groups of real processes: formed, led, killed and read back, over real connections and disks.
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use support::{Machine, Node, text, until};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Three nodes of three owners that form a group; the first one founded it.
+struct Team {
+    machines: Vec<Machine>,
+    nodes: Vec<Option<Node>>,
+}
+
+impl Team {
+    fn new() -> Team {
+        let machines: Vec<Machine> = (0..3).map(|_| Machine::new()).collect();
+        let nodes: Vec<Option<Node>> = machines.iter().map(|machine| Some(machine.up_alone(&[]))).collect();
+        let formed = machines[0].json(&["group", "create", "team"]);
+        assert_eq!(formed["name"], "team", "{formed}");
+        let team = Team { machines, nodes };
+        for at in 1..3 {
+            let did = team.node(at).did();
+            let ticket = text(&team.machines[0].json(&["group", "invite", "team", &did])["ticket"]);
+            let joined = team.machines[at].json(&["group", "join", &ticket]);
+            assert_eq!(joined["id"], formed["id"]);
+        }
+        until(SOON, "all three vote", || {
+            (0..3).all(|at| ["leader", "follower"].contains(&team.status(at)["role"].as_str().unwrap_or_default()))
+        });
+        team
+    }
+
+    fn node(&self, at: usize) -> &Node {
+        self.nodes[at].as_ref().expect("it runs")
+    }
+
+    fn status(&self, at: usize) -> Value {
+        self.machines[at].json(&["group", "status", "team"])
+    }
+
+    /// The one that leads, among those that run.
+    fn leader(&self) -> usize {
+        let leads = |at: &usize| self.nodes[*at].is_some() && self.status(*at)["role"] == "leader";
+        let mut found = None;
+        until(SOON, "somebody leads", || {
+            found = (0..3).find(leads);
+            found.is_some()
+        });
+        found.expect("it was there")
+    }
+
+    fn kill(&mut self, at: usize) {
+        self.nodes[at].take().expect("it runs").running.kill();
+    }
+
+    /// Starts a node again, beside another one that runs.
+    fn restart(&mut self, at: usize) {
+        let other = self.nodes.iter().flatten().next().map(|node| node.address("/ip4/127.0.0.1"));
+        let peer = other.iter().flat_map(|address| ["--peer", address.as_str()]).collect::<Vec<_>>();
+        self.nodes[at] = Some(self.machines[at].up_alone(&peer));
+    }
+
+    fn get(&self, at: usize, key: &str) -> String {
+        text(&self.machines[at].json(&["group", "get", "team", key])["value"])
+    }
+}
+
+#[test]
+fn what_a_group_acknowledged_outlives_its_leader_and_a_stop_of_all() {
+    let mut team = Team::new();
+    let first = team.leader();
+    for number in 0..5 {
+        let written = team.machines[(first + 1) % 3].json(&["group", "set", "team", &format!("k{number}"), "value"]);
+        assert_eq!(written["version"].as_u64(), Some(number + 1), "{written}");
+    }
+    team.kill(first);
+    let next = team.leader();
+    assert_ne!(next, first);
+    for number in 0..5 {
+        assert_eq!(team.get(next, &format!("k{number}")), "value");
+    }
+    team.machines[next].json(&["group", "set", "team", "later", "without it"]);
+    team.restart(first);
+    until(SOON, "the killed one follows", || team.status(first)["role"] == "follower");
+    assert_eq!(team.get(first, "later"), "without it");
+    // All at once, as when the power fails.
+    (0..3).for_each(|at| team.kill(at));
+    (0..3).for_each(|at| team.restart(at));
+    let leader = team.leader();
+    assert_eq!(team.get(leader, "later"), "without it");
+}
+
+#[test]
+fn a_group_is_left_expelled_from_and_dissolved() {
+    let team = Team::new();
+    let [founder, second, third] = [&team.machines[0], &team.machines[1], &team.machines[2]];
+    // A ticket is for one node, once.
+    let did = team.node(1).did();
+    let ticket = text(&founder.json(&["group", "invite", "team", &did])["ticket"]);
+    assert_eq!(third.run(&["group", "join", &ticket]).code, 5, "it is for another");
+    assert_eq!(second.run(&["group", "join", &ticket]).code, 5, "it is a member");
+    assert_eq!(third.run(&["group", "join", "althing-group-nonsense"]).code, 2);
+    // Only the charter's owner expels.
+    let outcome = second.run(&["group", "expel", "team", &team.node(2).did()]);
+    assert_eq!(outcome.code, 5, "{outcome:?}");
+    founder.json(&["group", "expel", "team", &team.node(2).did()]);
+    until(SOON, "the expelled one notices", || {
+        let list = third.json(&["group", "list"]);
+        list["groups"][0]["standing"] == "gone"
+    });
+    let outcome = third.run(&["group", "set", "team", "a", "b"]);
+    assert_eq!(outcome.code, 4, "{outcome:?}");
+    second.json(&["group", "set", "team", "a", "b"]);
+    second.json(&["group", "leave", "team"]);
+    assert_eq!(second.json(&["group", "list"])["groups"][0]["standing"], "gone");
+    until(SOON, "the founder is alone", || {
+        founder.json(&["group", "status", "team"])["members"].as_array().map(Vec::len) == Some(1)
+    });
+    assert_eq!(team.get(0, "a"), "b", "two members are no majority of two: the founder goes on alone");
+    assert_eq!(founder.run(&["group", "dissolve", "team"]).code, 2, "--yes is missing");
+    founder.json(&["group", "dissolve", "team", "--yes"]);
+    until(SOON, "it is dissolved", || founder.json(&["group", "list"])["groups"][0]["standing"] == "dissolved");
+    let outcome = founder.run(&["group", "get", "team", "a"]);
+    assert_eq!(outcome.code, 5, "{outcome:?}");
+}
+
+const ECHO: &str = "name: echo\ndescription: Says what it is told\nruntime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\ncallers: anyone\n";
+
+/// Each task has a token of its own, its result is that of the last one, and what was asked for happens though a member dies.
+#[test]
+fn a_group_works_on_while_members_are_killed_and_completes_each_task_once() {
+    let mut team = Team::new();
+    for machine in &team.machines {
+        machine.add("echo", ECHO);
+    }
+    let submit = |team: &Team, at: usize, more: &[&str]| {
+        let mut all = vec!["task", "submit", "team", "--agent", "echo", "--lease", "2"];
+        all.extend(more);
+        text(&team.machines[at].json(&all)["task"])
+    };
+    let leader = team.leader();
+    let other = (leader + 1) % 3;
+    let waited = team.machines[other].run(&["task", "submit", "team", "--agent", "echo", "--wait", "hello there"]);
+    assert_eq!((waited.code, waited.stdout.trim()), (0, "hello there"), "{waited:?}");
+    let nobody = submit(&team, other, &["--label", "no-such-label", "x"]);
+    let first = submit(&team, other, &["--key", "once", "first"]);
+    assert_eq!(submit(&team, other, &["--key", "once", "first"]), first, "the key stands for the first one");
+    team.kill(leader);
+    let tasks: Vec<String> =
+        (0..6).map(|number| submit(&team, other, &["--after", &first, &format!("t{number}")])).collect();
+    until(SOON, "all complete", || {
+        tasks.iter().all(|task| team.machines[other].json(&["task", "show", "team", task])["state"] == "completed")
+    });
+    let tokens: std::collections::BTreeSet<u64> = tasks
+        .iter()
+        .map(|task| {
+            team.machines[other].json(&["task", "show", "team", task])["fencingToken"].as_u64().expect("a token")
+        })
+        .collect();
+    assert_eq!(tokens.len(), tasks.len());
+    // Why nobody has the one with the label, as the leader sees it; and it can be cancelled.
+    let leader = team.leader();
+    let shown = team.machines[leader].json(&["task", "show", "team", &nobody, "--explain"]);
+    assert_eq!(shown["state"], "ready");
+    let verdicts = shown["candidates"].as_array().expect("a list");
+    assert!(verdicts.iter().any(|one| text(&one["verdict"]).contains("no-such-label")), "{shown}");
+    team.machines[other].json(&["task", "cancel", "team", &nobody]);
+    let listed = team.machines[leader].json(&["task", "list", "team", "--all"]);
+    let canceled = listed["tasks"].as_array().expect("a list").iter().find(|task| task["task"] == nobody.as_str());
+    assert_eq!(canceled.expect("it is listed")["state"], "canceled");
+    let circle = team.machines[leader].run(&["task", "deps", "team", &first, "--after", &tasks[0]]);
+    assert_eq!(circle.code, 5, "it has ended, or would wait for itself: {circle:?}");
+    assert_eq!(team.machines[leader].run(&["task", "submit", "team", "text"]).code, 2, "no capability, no agent");
+    assert_eq!(team.machines[leader].run(&["task", "show", "team", "nonsense"]).code, 2);
+    assert_eq!(team.machines[leader].run(&["task", "show", "team", &"0".repeat(32)]).code, 4);
+}
