@@ -64,8 +64,25 @@ pub struct NodeStatus {
     pub reach: String,
     /// Nodes in the table.
     pub table: usize,
+    /// The groups that this node belongs to.
+    pub groups: Vec<GroupHealth>,
     /// Entries of `things.urls` that cannot be read, and why.
     pub unread: Vec<(String, String)>,
+}
+
+/// A group that the node belongs to.
+#[derive(Debug, Clone, Default)]
+pub struct GroupHealth {
+    /// Its name.
+    pub name: String,
+    /// Why its replica does not run, if so.
+    pub failure: Option<String>,
+    /// Whether somebody leads.
+    pub is_led: bool,
+    /// Its voters.
+    pub voters: usize,
+    /// Those to whom there is a connection, this node included.
+    pub reached: usize,
 }
 
 fn fine(layer: &'static str, what: impl Into<String>) -> Finding {
@@ -84,7 +101,35 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     identity(status, &mut findings);
     discovery(status, &mut findings);
     visibility(status, &mut findings);
+    groups(status, &mut findings);
     findings
+}
+
+fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
+    for group in &status.groups {
+        let GroupHealth { name, voters, reached, .. } = group;
+        match &group.failure {
+            Some(why) => findings.push(wrong(
+                "L5",
+                format!("the group {name:?} does not run here: {why}"),
+                format!("if its data is damaged, `althing group leave {name} --forget`, and have it invited again"),
+            )),
+            None if group.is_led => {
+                findings
+                    .push(fine("L5", format!("the group {name:?} is led; {reached} of {voters} voters are reached")));
+            }
+            None if reached * 2 > *voters => findings.push(wrong(
+                "L5",
+                format!("the group {name:?} has no leader, though {reached} of {voters} voters are reached"),
+                "an election takes about a second; if this stays, ask on the other members",
+            )),
+            None => findings.push(wrong(
+                "L5",
+                format!("the group {name:?} has no leader: {reached} of {voters} voters are reached"),
+                format!("start nodes of its members until {} voters are reached", voters / 2 + 1),
+            )),
+        }
+    }
 }
 
 fn runtime(status: &NodeStatus, findings: &mut Vec<Finding>) {
@@ -257,6 +302,11 @@ pub fn report(findings: &[Finding], dialled_back: &[DialBack]) -> Value {
 mod tests {
     use super::*;
 
+    fn group(reached: usize, failure: Option<&str>) -> GroupHealth {
+        let failure = failure.map(str::to_owned);
+        GroupHealth { name: "team".to_owned(), failure, is_led: false, voters: 3, reached }
+    }
+
     fn well() -> NodeStatus {
         NodeStatus {
             agents: vec![("echo".to_owned(), "public".to_owned())],
@@ -299,6 +349,9 @@ mod tests {
             (NodeStatus { open_ports: vec!["slow".to_owned()], ..well() }, "L1", "every account here can call it"),
             (NodeStatus { unwritable: Some("no space left".to_owned()), ..well() }, "L1", "no space left"),
             (NodeStatus { owner_keys: "outdated".to_owned(), ..well() }, "L2", "rotated away"),
+            (NodeStatus { groups: vec![group(1, None)], ..well() }, "L5", "1 of 3 voters"),
+            (NodeStatus { groups: vec![group(2, None)], ..well() }, "L5", "though 2 of 3"),
+            (NodeStatus { groups: vec![group(3, Some("a damaged row"))], ..well() }, "L5", "a damaged row"),
             (NodeStatus { owner_keys: "revoked".to_owned(), ..well() }, "L2", "revoked"),
             (NodeStatus { owner_keys: "withdrawn".to_owned(), ..well() }, "L2", "taken back"),
             (NodeStatus { refused_by: named(clock), ..well() }, "L2", "becomes valid"),

@@ -84,6 +84,13 @@ fn what_a_group_acknowledged_outlives_its_leader_and_a_stop_of_all() {
         assert_eq!(team.get(next, &format!("k{number}")), "value");
     }
     team.machines[next].json(&["group", "set", "team", "later", "without it"]);
+    let totals = team.machines[next].json(&["status"])["layers"]["l5Coordination"].clone();
+    assert_eq!(
+        (totals["groups"].as_u64(), totals["led"].as_u64(), totals["withoutLeader"].as_u64()),
+        (Some(1), Some(1), Some(0))
+    );
+    let examined = team.machines[next].run(&["doctor"]);
+    assert!(examined.stdout.contains("2 of 3 voters are reached"), "{examined:?}");
     team.restart(first);
     until(SOON, "the killed one follows", || team.status(first)["role"] == "follower");
     assert_eq!(team.get(first, "later"), "without it");

@@ -56,6 +56,13 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
             l3["nodes"], l3["agents"], l3["refused"]
         ));
         lines.push(format!("calls             {} tasks running", layers["calls"]["liveTasks"]));
+        let l5 = &layers["l5Coordination"];
+        if l5["groups"] != 0 {
+            lines.push(format!(
+                "L5 coordination   {} groups, {} led here, {} without a leader; {} of their tasks here",
+                l5["groups"], l5["led"], l5["withoutLeader"], l5["tasks"]
+            ));
+        }
         lines.extend(rows(status, "notes").iter().filter_map(Value::as_str).map(|note| format!("note     {note}")));
         lines.join("\n")
     });

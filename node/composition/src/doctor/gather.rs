@@ -2,10 +2,11 @@
 
 use althing_execution::definition::{Difference, Unfit};
 use althing_execution::{AgentState, AgentStatus};
+use althing_protocol::PublicKey;
 use althing_td::RuntimeSpec;
 use serde_json::Value;
 
-use super::{DialBack, NodeStatus, diagnose, report};
+use super::{DialBack, GroupHealth, NodeStatus, diagnose, report};
 use crate::node::Node;
 use crate::publish::{self, StoredAgent};
 
@@ -50,6 +51,25 @@ pub fn refused_tools(agent: &AgentStatus) -> Vec<String> {
     agent.unfit.iter().take(REFUSED_TOOLS_MAX).map(told).collect()
 }
 
+/// The groups that the node belongs to.
+fn groups(node: &Node) -> Vec<GroupHealth> {
+    let network = node.communication.network();
+    let connected = network.connected();
+    let groups = node.groups.list().into_iter().filter(|group| ["member", "joining"].contains(&group.standing));
+    let health = |group: althing_coordination::Overview| {
+        let voters = node.groups.look(group.id, |state| state.members().voters().clone()).unwrap_or_default();
+        let is_reached = |voter: &&PublicKey| **voter == network.local() || connected.contains(*voter);
+        GroupHealth {
+            is_led: group.replica.is_some_and(|replica| replica.leader.is_some()),
+            reached: voters.iter().filter(is_reached).count(),
+            voters: voters.len(),
+            name: group.name,
+            failure: group.failure,
+        }
+    };
+    groups.map(health).collect()
+}
+
 async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
     let network = node.communication.network();
     let troubles = node.discovery.troubles();
@@ -87,6 +107,7 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         dialled_back,
         reach: node.reach().to_owned(),
         table: network.routing().stats().nodes,
+        groups: groups(node),
         unread: node.discovery.reading_things().1,
     }
 }

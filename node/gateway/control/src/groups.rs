@@ -57,6 +57,21 @@ pub async fn list(State(node): State<Arc<Node>>) -> Json<Value> {
     Json(json!({ "groups": groups }))
 }
 
+/// How many groups this node belongs to, leads, and finds without a leader; and the tasks that it has of them.
+pub fn totals(node: &Node) -> Value {
+    let groups: Vec<Overview> = node.groups.list().into_iter().filter(|group| group.standing == "member").collect();
+    let led_here = |group: &&Overview| group.replica.as_ref().is_some_and(|replica| replica.role == Role::Leader);
+    let led = |group: &&Overview| group.replica.as_ref().is_some_and(|replica| replica.leader.is_some());
+    let here = node.communication.network().local();
+    let held = |group: &Overview| node.groups.look(group.id, |state| state.work().tasks().held_by(&here).count());
+    json!({
+        "groups": groups.len(),
+        "led": groups.iter().filter(led_here).count(),
+        "withoutLeader": groups.iter().filter(|group| !led(group)).count(),
+        "tasks": groups.iter().filter_map(|group| held(group).ok()).sum::<usize>(),
+    })
+}
+
 /// `POST /groups`
 pub async fn create(State(node): State<Arc<Node>>, Json(request): Json<CreateGroup>) -> Answer {
     let write = match request.write.as_str() {

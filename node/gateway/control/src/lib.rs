@@ -96,6 +96,7 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
                 "refused": discovery.refused,
             },
             "calls": { "liveTasks": node.hosting.live_tasks() },
+            "l5Coordination": groups::totals(&node),
         },
     }))
 }
