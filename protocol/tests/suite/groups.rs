@@ -118,7 +118,7 @@ fn by_hand(domain: &str, members: &[(u64, Vec<u8>)], scope: &str, signer: u8) ->
     cose(&map(members), &object_aad(domain, NETWORK, scope), &key(signer))
 }
 
-fn batch_by_hand(commands: &[Vec<u8>]) -> Vec<u8> {
+pub fn batch_by_hand(commands: &[Vec<u8>]) -> Vec<u8> {
     let author = array(&[uint(2), array(&[bstr(public(JOINER).as_bytes())])]);
     let members =
         [(0, uint(13)), (1, uint(4)), (2, author), (3, uint(1_700_000_000_123)), (4, uint(1)), (5, array(commands))];
@@ -246,7 +246,7 @@ fn statement_case(name: &str, kind: &str, by: &Reader, statement: &[Vec<u8>], er
     case(name, input, error)
 }
 
-fn batch_case(name: &str, signed: &[u8], error: Option<&'static str>) -> Case {
+pub fn batch_case(name: &str, signed: &[u8], error: Option<&'static str>) -> Case {
     let input = json!({
         "kind": "batch",
         "network": NETWORK,
@@ -261,6 +261,7 @@ fn batch_case(name: &str, signed: &[u8], error: Option<&'static str>) -> Case {
 pub fn vectors() -> Vec<Case> {
     [charters(), chained(), endorsements(), invitations(), endings(), batches(), bad_batches()]
         .into_iter()
+        .chain(crate::group_tasks::vectors())
         .flatten()
         .collect()
 }
@@ -626,8 +627,6 @@ fn command(command: &Command) -> Value {
         }
         Command::Remove(it) => json!({ "command": "remove", "key": it.key, "if_version": it.if_version }),
         Command::Addresses(it) => json!({ "command": "addresses", "addresses": it }),
-        work => {
-            json!({ "command": "work", "bytes": hex(&minicbor::to_vec(work).expect("writing to a vector cannot fail")) })
-        }
+        work => crate::group_tasks::command(work),
     }
 }

@@ -5,6 +5,7 @@ mod envelopes;
 mod evidence;
 mod forks;
 mod frames;
+mod group_tasks;
 mod groups;
 mod keylog;
 mod keyring;

@@ -48,6 +48,7 @@ async fn tasks_are_shared_among_the_members_and_each_is_completed() {
     completions(&nodes, &tasks, id);
 }
 
+/// P-114, P-115
 #[tokio::test(start_paused = true)]
 async fn work_goes_on_when_the_leader_is_killed_and_nothing_is_completed_twice() {
     let net = net();
@@ -65,6 +66,7 @@ async fn work_goes_on_when_the_leader_is_killed_and_nothing_is_completed_twice()
     assert_eq!(tokens.len(), tasks.len(), "each task has a token of its own");
 }
 
+/// P-115
 #[tokio::test(start_paused = true)]
 async fn a_result_under_an_old_token_is_refused() {
     let net = net();
@@ -88,6 +90,7 @@ async fn a_result_under_an_old_token_is_refused() {
     assert!(refused.to_string().contains("token") || refused.to_string().contains("failed"), "{refused}");
 }
 
+/// P-113, P-121
 #[tokio::test(start_paused = true)]
 async fn a_task_waits_for_what_it_depends_on_and_for_who_can_do_it() {
     let net = net();
@@ -108,6 +111,7 @@ async fn a_task_waits_for_what_it_depends_on_and_for_who_can_do_it() {
     assert_eq!(nodes[2].worker.ended.lock().expect("no panic").last().map(|(task, _)| *task), Some(task_id(3)));
 }
 
+/// P-115, P-121
 #[tokio::test(start_paused = true)]
 async fn what_a_member_declines_another_one_does() {
     let net = net();

@@ -94,6 +94,7 @@ fn a_batch_that_is_signed_is_never_too_many_items_for_its_receiver() {
     }
 }
 
+/// P-110
 #[test]
 fn a_task_over_a_bound_is_refused() {
     let long = "x".repeat(WORK_NAME_BYTES_MAX + 1);
@@ -116,6 +117,7 @@ fn a_task_over_a_bound_is_refused() {
     refused(|submit| submit.input = Content::Reference(Reference { media_type: long.clone(), ..reference() }));
 }
 
+/// P-110
 #[test]
 fn other_commands_over_a_bound_are_refused() {
     let claim = Claim { task: id(1), token: 1 };

@@ -42,6 +42,7 @@ fn verdict(needs: &Needs, candidate: Candidate) -> Verdict {
     verdict
 }
 
+/// P-121
 #[test]
 fn each_filter_says_why_it_excludes() {
     let none = |target| Needs::of(target);
@@ -89,6 +90,7 @@ fn success_comes_before_load_load_before_trust_and_trust_before_the_number_of_ta
     assert_eq!(best, "rank 1: success 901/1000, load 999/1000, trust 1, 0 tasks");
 }
 
+/// P-121
 #[test]
 fn who_declined_gets_it_only_when_all_that_can_do_it_declined() {
     let declined = Candidate { declined: true, success_permille: 1_000, ..candidate(1) };

@@ -20,6 +20,7 @@ fn run_to_the_end(group: &mut Group, which: u32) {
     group.execute(member(1), &complete(claim)).expect("it has it");
 }
 
+/// P-120
 #[test]
 fn unfinished_tasks_are_bounded_in_number() {
     let mut group = group(1);
@@ -33,6 +34,7 @@ fn unfinished_tasks_are_bounded_in_number() {
     assert_eq!(group.work.tasks().unfinished(), TASKS_UNFINISHED_MAX);
 }
 
+/// P-120
 #[test]
 fn finished_tasks_are_forgotten_but_for_the_last_ones_and_those_that_are_needed() {
     let mut group = group(1);
@@ -58,6 +60,7 @@ fn finished_tasks_are_forgotten_but_for_the_last_ones_and_those_that_are_needed(
     assert_eq!(group.work.tasks().len(), TASKS_FINISHED_MAX);
 }
 
+/// P-120
 #[test]
 fn inputs_leave_room_for_results_and_finished_tasks_make_room_for_others() {
     let mut group = group(1);
@@ -77,6 +80,7 @@ fn inputs_leave_room_for_results_and_finished_tasks_make_room_for_others() {
     assert_eq!(group.work.tasks().bytes(), WORK_BYTES_MAX - RESULT_BYTES_RESERVED);
 }
 
+/// P-120
 #[test]
 fn results_are_bounded_too_when_what_they_are_for_is_needed() {
     let mut group = group(1);
@@ -102,6 +106,7 @@ fn results_are_bounded_too_when_what_they_are_for_is_needed() {
     assert!(which > 100 && matches!(refusal, Refusal::Full(_)), "{which}: {refusal:?}");
 }
 
+/// P-120
 #[test]
 fn tasks_that_want_resources_are_bounded_in_number() {
     let mut group = group(1);
@@ -115,6 +120,7 @@ fn tasks_that_want_resources_are_bounded_in_number() {
     group.execute(owner(), &submit(wanting(most + 1, &["r"]))).expect("one ended");
 }
 
+/// P-113
 #[test]
 fn a_search_for_a_circle_is_bounded_and_passes_over_what_completed() {
     let mut group = group(1);
@@ -130,6 +136,7 @@ fn a_search_for_a_circle_is_bounded_and_passes_over_what_completed() {
     assert_eq!(group.execute(owner(), &depend(most)), Ok(None));
 }
 
+/// P-113
 #[test]
 fn a_task_has_as_many_dependencies_as_one_that_is_submitted() {
     let mut group = group(1);

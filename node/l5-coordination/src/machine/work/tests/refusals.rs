@@ -17,6 +17,7 @@ fn fail(claim: Claim, retry: bool) -> Command {
     Command::Fail(Fail { claim, reason: "broken".to_owned(), retry })
 }
 
+/// P-113, P-115
 #[test]
 fn a_task_goes_from_its_submission_to_its_result() {
     let mut group = group(2);
@@ -31,6 +32,7 @@ fn a_task_goes_from_its_submission_to_its_result() {
     assert_eq!(run(&mut group, member(2), &complete(claim)), Err(Refusal::Fenced { current: claim.token }));
 }
 
+/// P-112
 #[test]
 fn the_same_key_of_the_same_author_stands_for_the_same_task() {
     let mut group = group(2);
@@ -42,6 +44,7 @@ fn the_same_key_of_the_same_author_stands_for_the_same_task() {
     assert_eq!(group.work.tasks().find(member(2), b"once").map(|task| task.id()), Some(id(3)));
 }
 
+/// P-112
 #[test]
 fn submissions_are_refused() {
     let mut group = group(1);
@@ -54,6 +57,7 @@ fn submissions_are_refused() {
     assert!(matches!(late, Some(Refusal::Invalid(_))), "{late:?}");
 }
 
+/// P-111
 #[test]
 fn the_charter_says_who_submits_and_nobody_acts_for_another_one() {
     let policy = Policy { write: Rule::Owners, ..Policy::default() };
@@ -84,6 +88,7 @@ fn the_charter_says_who_submits_and_nobody_acts_for_another_one() {
     assert_eq!(run(&mut group, member(2), &Command::Tick), Ok(None));
 }
 
+/// P-114
 #[test]
 fn assignments_are_refused() {
     let mut group = group(2);
@@ -98,6 +103,7 @@ fn assignments_are_refused() {
     assert_eq!(assign(&mut group, 1, 2), Err(Refusal::TaskState { task: id(1), state: State::Assigned }));
 }
 
+/// P-115, P-117
 #[test]
 fn only_who_has_a_task_works_on_it() {
     let mut group = group(2);
@@ -122,6 +128,7 @@ fn only_who_has_a_task_works_on_it() {
     assert_eq!(run(&mut group, member(2), &complete(claim)), Err(Refusal::Fenced { current: claim.token }));
 }
 
+/// P-115, P-117
 #[test]
 fn a_stolen_task_is_fenced_and_counted() {
     let mut group = group(3);
@@ -135,6 +142,7 @@ fn a_stolen_task_is_fenced_and_counted() {
     assert_eq!(run(&mut group, member(3), &complete(Claim { token: 2, ..first })), Ok(None));
 }
 
+/// P-116
 #[test]
 fn a_lease_that_expires_ends_the_attempt_and_the_last_one_ends_the_task() {
     let mut group = group(2);
@@ -153,6 +161,7 @@ fn a_lease_that_expires_ends_the_attempt_and_the_last_one_ends_the_task() {
     assert_eq!((task.state, task.why.clone()), (State::TimedOut, Some(Why::Lease(node(2)))));
 }
 
+/// P-116
 #[test]
 fn a_deadline_ends_a_task_wherever_it_is() {
     let mut group = group(2);
@@ -173,6 +182,7 @@ fn a_deadline_ends_a_task_wherever_it_is() {
     assert_eq!(group.work.tasks().unfinished(), 0);
 }
 
+/// P-116
 #[test]
 fn what_a_member_that_leaves_had_is_ready_at_once() {
     let mut group = group(3);
@@ -186,6 +196,7 @@ fn what_a_member_that_leaves_had_is_ready_at_once() {
     assert!(assign(&mut group, 1, 3).is_ok());
 }
 
+/// P-115, P-116
 #[test]
 fn a_declined_task_waits_for_another_member_and_a_failed_one_for_another_attempt() {
     let mut group = group(2);
@@ -205,6 +216,7 @@ fn a_declined_task_waits_for_another_member_and_a_failed_one_for_another_attempt
     assert_eq!(group.work.tasks().get(&id(1)).map(|task| task.handovers), Some(2));
 }
 
+/// P-113
 #[test]
 fn who_depends_on_what_failed_fails_and_who_would_close_a_circle_is_refused() {
     let mut group = group(1);
@@ -228,6 +240,7 @@ fn who_depends_on_what_failed_fails_and_who_would_close_a_circle_is_refused() {
     assert_eq!(state(&group, 5), State::Failed, "what it depends on failed before");
 }
 
+/// P-116
 #[test]
 fn time_passes_with_each_entry_even_with_one_that_is_refused() {
     let mut group = group(2);
@@ -242,6 +255,7 @@ fn time_passes_with_each_entry_even_with_one_that_is_refused() {
     assert_eq!(group.work.tasks().next_expiry_ms(), Some(21_000), "time does not go back");
 }
 
+/// P-105
 #[test]
 fn rows_that_contradict_each_other_are_refused() {
     let mut group = group(1);

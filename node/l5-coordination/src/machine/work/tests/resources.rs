@@ -31,6 +31,7 @@ fn finish(group: &mut Group, claim: Claim) {
     group.execute(member(1), &complete(claim)).expect("it has it");
 }
 
+/// P-118, P-119
 #[test]
 fn the_first_one_gets_it_the_others_keep_their_place_and_the_decision_is_recorded() {
     let urgent = Submit { priority: Priority::Critical, ..wanting(2, &["r"]) };
@@ -47,6 +48,7 @@ fn the_first_one_gets_it_the_others_keep_their_place_and_the_decision_is_recorde
     assert_eq!(decisions, [(0, id(1), vec![id(2), id(3)]), (1, id(2), vec![id(3)])], "the last one had no rival");
 }
 
+/// P-118
 #[test]
 fn the_most_urgent_one_gets_it_and_of_these_the_first() {
     let of = |number, priority| Submit { priority, ..wanting(number, &["r"]) };
@@ -56,6 +58,7 @@ fn the_most_urgent_one_gets_it_and_of_these_the_first() {
     assert!(assign(&mut group, 2, 1).is_ok());
 }
 
+/// P-118, P-119
 #[test]
 fn a_vote_ends_with_a_majority_of_the_members_and_dissent_is_recorded() {
     let mut group = contested(ConflictRule::Vote, &[wanting(1, &["r"]), wanting(2, &["r"])]);
@@ -79,6 +82,7 @@ fn a_vote_ends_with_a_majority_of_the_members_and_dissent_is_recorded() {
     assert_eq!(votes(&group), 0, "who left has no vote");
 }
 
+/// P-118, P-119
 #[test]
 fn an_owner_decides_and_one_that_has_no_rival_needs_no_decision() {
     let mut group = contested(ConflictRule::Human, &[wanting(1, &["r"])]);
@@ -95,6 +99,7 @@ fn an_owner_decides_and_one_that_has_no_rival_needs_no_decision() {
     assert!(assign(&mut group, 3, 1).is_ok());
 }
 
+/// P-118
 #[test]
 fn one_can_go_on_though_the_rules_of_two_resources_prefer_different_tasks() {
     let urgent = Submit { priority: Priority::High, ..wanting(2, &["q", "r"]) };
@@ -104,6 +109,7 @@ fn one_can_go_on_though_the_rules_of_two_resources_prefer_different_tasks() {
     assert!(assign(&mut group, 1, 1).is_ok());
 }
 
+/// P-119
 #[test]
 fn a_task_without_the_resource_is_not_chosen_and_rules_and_records_are_bounded() {
     let mut group = contested(ConflictRule::Vote, &[task(1)]);
