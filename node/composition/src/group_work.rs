@@ -90,6 +90,7 @@ impl Worker for GroupWorker {
             load_permille: u16::try_from(turns).unwrap_or(1_000),
             slots: SLOTS,
         }
+        .bounded()
     }
 
     fn admit(&self, task: &Assigned) -> Result<(), String> {
@@ -127,7 +128,11 @@ impl Worker for GroupWorker {
 fn message(task: &Assigned) -> Value {
     let given: Option<Value> =
         serde_json::from_slice(&task.input).ok().filter(|value: &Value| value["parts"].is_array());
-    let mut message = given.unwrap_or_else(|| json!({ "parts": [{ "text": String::from_utf8_lossy(&task.input) }] }));
+    // Only the parts: a task or context that it names could be somebody else's.
+    let mut message = match given {
+        Some(given) => json!({ "parts": given["parts"] }),
+        None => json!({ "parts": [{ "text": String::from_utf8_lossy(&task.input) }] }),
+    };
     message["messageId"] = json!(format!("{}-{}", task.task, task.token));
     message["role"] = json!("ROLE_USER");
     message["metadata"][METADATA] = json!({

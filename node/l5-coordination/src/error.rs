@@ -31,6 +31,11 @@ pub enum GroupError {
     /// The group refused it.
     #[error("the group refused: {0}")]
     Refused(#[from] Refusal),
+    /// An attempt was executed, and the answer to it was lost.
+    #[error(
+        "the group has executed it, and the answer was lost: whether it was done or refused, only the group's state tells"
+    )]
+    InDoubt,
     /// No leader answered in time.
     #[error(
         "the group {group} did not answer within {seconds} s: {why}. It needs a majority of its voters; try again when they are \
@@ -71,8 +76,9 @@ pub enum GroupError {
     },
     /// The replica on this node does not run.
     #[error(
-        "the replica of the group {group} on this node does not run: {why}. If its data is damaged, `althing group leave \
-         --forget {group}` removes it here; with a new invitation the node gets everything from the other members"
+        "the replica of the group {group} on this node does not run: {why}. If its data is damaged, have the node expelled \
+         (`althing group expel`, on an owner's node), remove its data here (`althing group leave --forget {group}`), and have \
+         it invited again: then it gets everything from the other members"
     )]
     Stopped {
         /// Which group.
@@ -100,8 +106,8 @@ pub enum GroupError {
     Write(#[from] WriteError),
     /// A row is damaged.
     #[error(
-        "what this node keeps of the group {group} is damaged: {why}. Remove it with `althing group leave --forget {group}` and \
-         join again: the other members have everything"
+        "what this node keeps of the group {group} is damaged: {why}. Have the node expelled, remove its data with `althing group \
+         leave --forget {group}`, and have it invited again: the other members have everything"
     )]
     Damaged {
         /// Which group.

@@ -7,7 +7,7 @@ use althing_communication::{Communication, CommunicationConfig, Network};
 use althing_coordination::machine::work::{State, Task};
 use althing_coordination::{
     Assigned, GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE,
-    RaftService, Report, Role, WorkFailure, Worker,
+    RaftService, ReplicaConfig, Report, Role, WorkFailure, Worker,
 };
 use althing_protocol::group::{Command, Content, GroupId, Needs, Policy, Priority, Set, Submit, Target, WorkId};
 use althing_protocol::object::Membership;
@@ -36,6 +36,14 @@ impl Owner {
         let seed = |offset: u8| SecretKey::from_seed(&[number.wrapping_add(offset); 32]);
         let event = keylog::inception(&seed(0), [seed(64).public(), seed(128).public()], crate::NOW_MS);
         Owner { key: seed(0), log: KeyLog::verify(&[event.bytes]).expect("an inception") }
+    }
+
+    /// The same owner with its next key, after a rotation without overlap.
+    #[must_use]
+    pub fn rotated(&self, now_ms: u64) -> Owner {
+        let seed = |offset: u8| SecretKey::from_seed(&[self.key.seed()[0].wrapping_add(offset); 32]);
+        let log = self.log.rotate(&seed(64), seed(192).public(), now_ms, 0).expect("the next key");
+        Owner { key: seed(64), log }
     }
 
     /// Proves that `node` is its own.
@@ -113,6 +121,17 @@ pub fn store() -> Arc<dyn Store> {
 impl GroupNode {
     /// Starts a node of `owner` on what `store` keeps.
     pub async fn start(net: &SimNet, key: &SecretKey, owner: &Owner, store: Arc<dyn Store>) -> GroupNode {
+        GroupNode::start_with(net, key, owner, store, ReplicaConfig::default()).await
+    }
+
+    /// Starts a node whose replicas behave as `replica` says.
+    pub async fn start_with(
+        net: &SimNet,
+        key: &SecretKey,
+        owner: &Owner,
+        store: Arc<dyn Store>,
+        replica: ReplicaConfig,
+    ) -> GroupNode {
         let network: Arc<dyn Network> = net.join(key.public());
         let (clock, random) = (net.clock(), entropy(u64::from(key.seed()[0])));
         let membership = watch::channel(Some(owner.proof(key.public(), net.now_ms()))).1;
@@ -136,7 +155,9 @@ impl GroupNode {
             entropy: random,
             worker: Some(Arc::new(worker.clone())),
         };
-        let groups = Groups::open(ports, GroupsConfig::new(NETWORK)).await.expect("what it keeps can be read");
+        let groups = Groups::open(ports, GroupsConfig { replica, ..GroupsConfig::new(NETWORK) })
+            .await
+            .expect("what it keeps can be read");
         communication.serve(RAFT, RAFT_LIMITS, Arc::new(RaftService(groups.clone()))).expect("nobody else serves it");
         GroupNode { key: key.clone(), store, groups, communication, worker }
     }

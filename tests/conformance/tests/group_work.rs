@@ -21,10 +21,22 @@ async fn submit_some(node: &GroupNode, id: GroupId, count: u32, input: &str) -> 
     tasks
 }
 
-/// The tasks of which a run came to its end more than once with a result that counted.
+/// The result of each task is of the last run that came to its end, and of a member that all name.
 fn completions(nodes: &[GroupNode], tasks: &[WorkId], id: GroupId) {
     for task in tasks {
-        let token = nodes[0].task(id, *task, |task| task.token);
+        let (token, last) = nodes[0].task(id, *task, |task| (task.token, task.last));
+        for node in nodes {
+            let told = node.groups.look(id, |state| {
+                state
+                    .work()
+                    .tasks()
+                    .get(task)
+                    .filter(|task| task.state == State::Completed)
+                    .map(|it| (it.token, it.last))
+            });
+            // Those that have not heard of the end yet say nothing.
+            assert!(told.ok().flatten().is_none_or(|told| told == (token, last)), "all members name one completion");
+        }
         let ended: Vec<u64> = nodes
             .iter()
             .flat_map(|node| node.worker.ended.lock().expect("no panic").clone())
@@ -112,6 +124,22 @@ async fn a_task_waits_for_what_it_depends_on_and_for_who_can_do_it() {
 }
 
 /// P-115, P-121
+/// P-121
+#[tokio::test(start_paused = true)]
+async fn what_all_declined_is_asked_again() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let refuse = |why: Option<&str>| {
+        nodes.iter().for_each(|node| *node.worker.refuses.lock().expect("no panic") = why.map(str::to_owned));
+    };
+    refuse(Some("no room"));
+    let task = nodes[0].submit(id, 1, "x", &[]).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(!nodes[0].task(id, task, |task| task.state.is_finished()));
+    refuse(None);
+    nodes[0].completed(id, &[task]).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_member_declines_another_one_does() {
     let net = net();

@@ -7,9 +7,9 @@ use althing_conformance::groups::{GroupNode, Owner, group_of, leader, settled, s
 use althing_conformance::world::{connect, until};
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_coordination::consensus::wire::{self, Ballot, Barrier, Elect, Position, Submit, Submitted, Unserved};
-use althing_coordination::machine::outcome::Reply;
-use althing_coordination::{GroupError, RAFT};
-use althing_protocol::group::{Author, Batch, Command, GroupId, Set};
+use althing_coordination::machine::outcome::{Refusal, Reply};
+use althing_coordination::{GroupError, RAFT, ReplicaConfig};
+use althing_protocol::group::{Author, Batch, Command, GroupId, Policy, Set};
 use althing_protocol::object;
 use althing_simnet::{LinkConfig, SimNet};
 
@@ -41,7 +41,7 @@ async fn what_was_acknowledged_is_read_back_after_the_leader_was_killed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_joins_late_gets_everything_by_a_snapshot() {
+async fn a_node_that_joins_late_gets_everything() {
     let net = net();
     let (nodes, id) = group_of(&net, 1).await;
     nodes[0].set(id, "first", "1").await;
@@ -201,4 +201,99 @@ async fn the_lead_is_handed_over_on_request() {
     let refused = nodes[at].groups.transfer(id, nodes[to].id()).await.expect_err("it does not lead");
     assert!(matches!(refused, GroupError::NotLeading(_)), "{refused}");
     nodes[at].set(id, "a", "b").await;
+}
+
+/// P-104, P-105: the log before the snapshot is gone, so that nothing else can tell the late one; it serves again after a
+/// restart, and so does the one that was away.
+#[tokio::test(start_paused = true)]
+async fn who_lacks_more_than_the_logs_hold_gets_a_snapshot() {
+    let net = net();
+    let config = || ReplicaConfig { snapshot_entries: 20, ..ReplicaConfig::default() };
+    let owner = Owner::new(101);
+    let mut nodes = Vec::new();
+    for number in 1..=3 {
+        nodes.push(GroupNode::start_with(&net, &key(number), &owner, store(), config()).await);
+    }
+    let id = nodes[0].groups.create("team", Policy::default()).await.expect("a group");
+    for node in &nodes[1..] {
+        nodes[0].admit(id, node).await;
+    }
+    settled(&nodes, id, 3).await;
+    let (secret, kept) = nodes.remove(2).crash(&net).await;
+    for number in 0..150 {
+        nodes[0].set(id, &format!("key-{number}"), "value").await;
+    }
+    nodes[1].groups.catch_up(id).await.expect("the group answers");
+    let purged = || nodes[0].groups.overview(id).expect("the group").replica.expect("it runs").snapshot;
+    until("a snapshot is made", || purged() > Some(100)).await;
+    // One that never was there, and one that was away.
+    let late = GroupNode::start_with(&net, &key(9), &owner, store(), config()).await;
+    nodes[0].admit(id, &late).await;
+    assert_eq!(late.get(id, "key-149").await.as_deref(), Some("value"));
+    let snapshot = late.groups.overview(id).expect("the group").replica.expect("it runs").snapshot;
+    assert!(snapshot > Some(100), "by a snapshot: {snapshot:?}");
+    let returned = GroupNode::start_with(&net, &secret, &owner, kept, config()).await;
+    assert_eq!(returned.get(id, "key-0").await.as_deref(), Some("value"));
+    let (secret, kept) = late.crash(&net).await;
+    let late = GroupNode::start_with(&net, &secret, &owner, kept, config()).await;
+    assert_eq!(late.peek(id, "key-0").as_deref(), Some("value"), "what it was sent is on its disk");
+    nodes[1].set(id, "later", "1").await;
+    assert_eq!(late.get(id, "later").await.as_deref(), Some("1"));
+}
+
+/// P-92, P-106: of two members one votes. When that one leaves, it stays until the other one can go on.
+#[tokio::test(start_paused = true)]
+async fn the_only_voter_leaves_and_the_group_goes_on() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 2).await;
+    let (at, _) = leader(&nodes, id).await;
+    nodes[at].set(id, "a", "b").await;
+    nodes[at].groups.leave(id).await.expect("it leaves");
+    assert_eq!(nodes[at].groups.overview(id).expect("the group").standing, "gone");
+    let other = &nodes[1 - at];
+    until("the other one leads", || other.leads(id)).await;
+    assert_eq!(other.get(id, "a").await.as_deref(), Some("b"));
+    other.set(id, "a", "c").await;
+    let refused = other.groups.leave(id).await.expect_err("it is the last one");
+    assert!(matches!(refused, GroupError::Refused(Refusal::LastMember)), "{refused}");
+    assert_eq!(other.get(id, "a").await.as_deref(), Some("c"), "and it still belongs to it");
+}
+
+/// A node that removed what it had of a group does not vote again under the same membership: it could contradict itself.
+#[tokio::test(start_paused = true)]
+async fn who_forgot_its_votes_joins_only_after_it_was_expelled() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let (at, _) = leader(&nodes, id).await;
+    let other = (at + 1) % 3;
+    nodes[other].groups.forget(id).await.expect("it is removed here");
+    let ticket = nodes[at].groups.invite(id, nodes[other].id(), 60_000).expect("an invitation");
+    let refused = nodes[other].groups.join(&ticket).await.expect_err("it is a member already");
+    assert!(matches!(refused, GroupError::Refused(Refusal::AlreadyMember(_))), "{refused}");
+    nodes[at].groups.expel(id, nodes[other].id()).await.expect("its owner may");
+    let ticket = nodes[at].groups.invite(id, nodes[other].id(), 60_000).expect("an invitation");
+    nodes[other].groups.join(&ticket).await.expect("it joins anew");
+    settled(&nodes, id, 3).await;
+}
+
+/// P-95: the members learn of an owner's new key by themselves, and the new key is obeyed.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_rotated_its_key_still_owns_the_group() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 1).await;
+    let rotated = Owner::new(101).rotated(net.now_ms());
+    let (secret, kept) = nodes.into_iter().next().expect("one").crash(&net).await;
+    let node = GroupNode::start(&net, &secret, &rotated, kept).await;
+    let other = GroupNode::start(&net, &key(2), &rotated, store()).await;
+    until("it leads again", || node.leads(id)).await;
+    let invited = || node.groups.invite(id, other.id(), 60_000).expect("an invitation");
+    let mut joined = other.groups.join(&invited()).await;
+    for _ in 0..100 {
+        if joined.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        joined = other.groups.join(&invited()).await;
+    }
+    joined.expect("it joins by the new key");
 }

@@ -101,7 +101,9 @@ async fn submitted(node: &Node, group: GroupId, given: SubmitTask) -> Result<Val
         },
         input: Content::Inline(given.text.into_bytes().into()),
         priority: priority(&given.priority)?,
-        deadline_ms: given.deadline_s.map(|seconds| node.clock().now_ms().saturating_add(seconds * 1_000)),
+        deadline_ms: given
+            .deadline_s
+            .map(|seconds| node.clock().now_ms().saturating_add(seconds.saturating_mul(1_000))),
         attempts_max: given.attempts,
         lease_ms: given.lease_s.saturating_mul(1_000),
         dependencies: given.after.iter().map(|task| work_id(task)).collect::<Result<_, _>>()?,

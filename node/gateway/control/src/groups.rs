@@ -25,7 +25,7 @@ impl From<GroupError> for Problem {
         let kind = match &error {
             GroupError::NoSuchGroup(_) | GroupError::NotFound(_) => Kind::NotFound,
             GroupError::Ticket(_) | GroupError::Ambiguous(_) | GroupError::Object(_) => Kind::Invalid,
-            GroupError::NoAnswer { .. } => Kind::Unreachable,
+            GroupError::NoAnswer { .. } | GroupError::InDoubt => Kind::Unreachable,
             GroupError::Refused(Refusal::NotAMember(_)) => Kind::NotFound,
             GroupError::Refused(_)
             | GroupError::AlreadyHere(_)
@@ -172,8 +172,9 @@ async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<Option<u64>, Pro
     }
     let overview = node.groups.overview(id)?;
     let leads = overview.replica.as_ref().is_some_and(|replica| replica.role == Role::Leader);
-    let silence = overview.silence.filter(|_| !leads).unwrap_or(Duration::ZERO);
-    Ok(u64::try_from(silence.as_millis()).ok())
+    // Never, if no leader was heard since this node started.
+    let silence = if leads { Duration::ZERO } else { overview.silence.unwrap_or(Duration::MAX) };
+    Ok(Some(u64::try_from(silence.as_millis()).unwrap_or(u64::MAX)))
 }
 
 /// A group in a list.

@@ -381,18 +381,28 @@ impl RaftLogStorage<Types> for LogStore {
 
     async fn purge(&mut self, up_to: LogId) -> io::Result<()> {
         let group = self.shared.group;
-        let mut batch = Batch::new();
         {
             let mut state = self.shared.lock();
-            let first = state.purged.as_ref().map_or(0, |id| id.index + 1);
-            for index in first..=up_to.index {
-                batch.delete(RAFT_LOG, entry_key(group, index));
-            }
             state.cache.purge(up_to.index);
             state.purged = state.purged.max(Some(up_to));
             state.last = state.last.max(Some(up_to));
         }
+        let mut batch = Batch::new();
         batch.put(RAFT_STATE, key(group, &[PURGED]), encode(&Position::from(up_to)));
-        self.synced(batch).await
+        self.synced(batch).await?;
+        // Only rows that are there: after a snapshot from another member there may be none, however high its index.
+        loop {
+            let range = Range::prefix(key(group, &[]), SCAN_ROWS);
+            let rows = self.shared.store.scan(RAFT_LOG, range).map_err(io::Error::other)?;
+            let last = entry_key(group, up_to.index);
+            let mut batch = Batch::new();
+            for key in rows.into_iter().map(|(key, _)| key).filter(|key| *key <= last) {
+                batch.delete(RAFT_LOG, key);
+            }
+            if batch.is_empty() {
+                return Ok(());
+            }
+            self.synced(batch).await?;
+        }
     }
 }

@@ -162,8 +162,10 @@ impl RaftNetworkV2<Types> for Link {
             committed: rpc.leader_commit.map(Position::from),
             entries,
         };
+        // Entries need time on a slow link; that a heartbeat is late must be noticed soon.
+        let deadline = if question.entries.is_empty() { option.soft_ttl() } else { PART_PATIENCE };
         let priority = if self.heartbeats { Priority::Urgent } else { Priority::Interactive };
-        Ok(match self.ask("append", &question, option.soft_ttl(), priority).await? {
+        Ok(match self.ask("append", &question, deadline, priority).await? {
             Appended::All if sent < all => AppendEntriesResponse::PartialSuccess(last.map(LogId::from)),
             Appended::All => AppendEntriesResponse::Success,
             Appended::UpTo(at) => AppendEntriesResponse::PartialSuccess(at.map(LogId::from)),

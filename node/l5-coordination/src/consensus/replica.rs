@@ -27,8 +27,8 @@ use crate::machine::rows::RowError;
 pub struct ReplicaConfig {
     /// How often a leader says that it is there.
     pub heartbeat: Duration,
-    /// After how long without a sign of the leader a voter becomes a candidate, at least; each waits a random time up to
-    /// twice as long.
+    /// A voter becomes a candidate after three to four times as long without a sign of the leader, at random: it may be that
+    /// the leader still reads by its lease, which is twice as long.
     pub election_timeout: Duration,
     /// Entries between two snapshots.
     pub snapshot_entries: u64,
@@ -37,8 +37,8 @@ pub struct ReplicaConfig {
 impl Default for ReplicaConfig {
     fn default() -> Self {
         ReplicaConfig {
-            heartbeat: Duration::from_millis(100),
-            election_timeout: Duration::from_millis(300),
+            heartbeat: Duration::from_millis(75),
+            election_timeout: Duration::from_millis(200),
             snapshot_entries: 5_000,
         }
     }
@@ -301,6 +301,20 @@ impl Replica {
             replicated: replicated.collect(),
             failure: metrics.running_state.err().map(|error| error.to_string()),
         }
+    }
+
+    /// Whether this node votes by the log's members.
+    #[must_use]
+    pub fn votes_in_log(&self) -> bool {
+        let here = self.raft.node_id().0;
+        self.present_members().0.iter().any(|set| set.contains(&here))
+    }
+
+    /// Whether these are a majority of each set of the log's voters.
+    #[must_use]
+    pub fn is_majority(&self, nodes: &BTreeSet<PublicKey>) -> bool {
+        let (sets, _) = self.present_members();
+        !sets.is_empty() && sets.iter().all(|set| set.intersection(nodes).count() * 2 > set.len())
     }
 
     /// The sets of voters of the log now, and its other members.

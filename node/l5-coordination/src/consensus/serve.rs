@@ -16,12 +16,23 @@ use super::wire::{
     Transferred,
 };
 
-/// Bytes of one snapshot.
-const SNAPSHOT_BYTES_MAX: usize = 128 << 20;
+/// Bytes of one snapshot: values and tasks at their bounds, with what each carries beside its content.
+const SNAPSHOT_BYTES_MAX: usize = 512 << 20;
+
+/// Bytes that a row counts beside its own.
+const ROW_OVERHEAD: usize = 64;
 
 /// A snapshot that arrives in parts.
-#[derive(Default)]
-pub(crate) struct Arriving(Mutex<Option<Parts>>);
+pub(crate) struct Arriving {
+    parts: Mutex<Option<Parts>>,
+    bytes_max: usize,
+}
+
+impl Default for Arriving {
+    fn default() -> Arriving {
+        Arriving { parts: Mutex::new(None), bytes_max: SNAPSHOT_BYTES_MAX }
+    }
+}
 
 struct Parts {
     from: PublicKey,
@@ -34,6 +45,8 @@ fn refused(error: &dyn std::fmt::Display) -> ReplicaError {
     ReplicaError::Stopped(error.to_string())
 }
 
+/// Entries of a group, one after the other.
+const INDEX_MAX: u64 = u64::MAX / 2;
 /// How long an append waits for what it needs to be applied, before the leader is told to send the rest again.
 const APPLY_PATIENCE: Duration = Duration::from_millis(50);
 
@@ -41,6 +54,15 @@ const APPLY_PATIENCE: Duration = Duration::from_millis(50);
 /// says the same: until it does, the entries before them are all that is taken.
 pub(crate) async fn append(replica: &Replica, append: Append) -> Result<Appended, ReplicaError> {
     let Append { mut entries, previous, .. } = append;
+    let first = previous.map_or(0, |at| at.index.saturating_add(1));
+    let in_order = |(number, entry): (usize, &EntryRecord)| {
+        Some(entry.at.index) == first.checked_add(number as u64)
+            && entry.at.index < INDEX_MAX
+            && entry.at.term <= append.leader.term
+    };
+    if !entries.iter().enumerate().all(in_order) {
+        return Err(refused(&"its entries are out of order"));
+    }
     let kept = entries.iter().position(|entry| !may_take(replica, entry)).unwrap_or(entries.len());
     let is_cut = kept < entries.len();
     entries.truncate(kept);
@@ -122,6 +144,10 @@ pub(crate) async fn snapshot(
 ) -> Result<SnapshotTaken, ReplicaError> {
     let (vote, last, is_last) = (Vote::from(part.leader), part.last, part.is_last);
     let members = StoredMembership::try_from(part.members.clone()).map_err(|why| refused(&why))?;
+    let is_possible = last.is_none_or(|at| at.term <= vote.leader_id.term && at.index < INDEX_MAX);
+    if !is_possible || replica.applied() >= last.map(|at| at.index) && replica.applied().is_some() {
+        return Err(refused(&"the snapshot is of nothing that this member lacks"));
+    }
     let Some(rows) = arriving.take(from, part)? else { return Ok(SnapshotTaken { ballot: None }) };
     debug_assert!(is_last);
     let (rows, members) = check_snapshot(replica, rows, members)?;
@@ -154,7 +180,7 @@ fn check_snapshot(
 impl Arriving {
     /// Adds a part; all rows after the last one.
     fn take(&self, from: PublicKey, part: SnapshotPart) -> Result<Option<Vec<Vec<u8>>>, ReplicaError> {
-        let mut arriving = self.0.lock().expect("no holder of the parts panics");
+        let mut arriving = self.parts.lock().expect("no holder of the parts panics");
         if part.offset == 0 {
             *arriving = Some(Parts { from, last: part.last, rows: Vec::new(), bytes: 0 });
         }
@@ -164,8 +190,9 @@ impl Arriving {
         let Some(parts) = arriving.as_mut().filter(expected) else {
             return Err(refused(&"a part of a snapshot came out of order"));
         };
-        parts.bytes += part.rows.iter().map(|row| row.len()).sum::<usize>();
-        if parts.bytes > SNAPSHOT_BYTES_MAX {
+        // A row counts more than its bytes, so that empty ones are bounded too.
+        parts.bytes += part.rows.iter().map(|row| row.len() + ROW_OVERHEAD).sum::<usize>();
+        if parts.bytes > self.bytes_max {
             *arriving = None;
             return Err(refused(&"the snapshot is too large"));
         }
@@ -214,12 +241,12 @@ mod tests {
     /// P-104
     #[test]
     fn a_snapshot_has_a_largest_size() {
-        let arriving = Arriving::default();
-        let row = vec![0; 1 << 20];
+        let row = vec![0; 1 << 10];
+        let arriving = Arriving { bytes_max: 1 << 20, ..Arriving::default() };
         let rows = |count: usize| (0..count).map(|_| row.as_slice()).collect::<Vec<_>>();
-        let most = SNAPSHOT_BYTES_MAX / row.len();
+        let most = arriving.bytes_max / (row.len() + ROW_OVERHEAD);
         assert!(arriving.take(node(1), part(0, &rows(most), 9, false)).is_ok());
-        assert!(arriving.take(node(1), part(most as u64, &[b"x"], 9, true)).is_err());
+        assert!(arriving.take(node(1), part(most as u64, &[&row], 9, true)).is_err());
         // What was taken of it is given up.
         assert!(arriving.take(node(1), part(most as u64, &[], 9, true)).is_err());
     }

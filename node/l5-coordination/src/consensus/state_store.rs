@@ -45,6 +45,8 @@ pub(crate) struct StateStore {
     store: Arc<dyn Store>,
     /// The number of changes that were applied, for who waits for one.
     changed: watch::Sender<u64>,
+    /// Held while a snapshot is written: one is built while another may arrive.
+    writing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The last snapshot on disk.
@@ -89,7 +91,14 @@ impl StateStore {
     pub fn open(id: GroupId, network: &str, store: Arc<dyn Store>) -> io::Result<StateStore> {
         let empty = State { group: Group::new(id, network), applied: None, members: StoredMembership::default() };
         let state = Arc::new(RwLock::new(empty));
-        let opened = StateStore { id, network: network.into(), state, store, changed: watch::channel(0).0 };
+        let opened = StateStore {
+            id,
+            network: network.into(),
+            state,
+            store,
+            changed: watch::channel(0).0,
+            writing: Arc::default(),
+        };
         if let Some((description, rows)) = opened.read()? {
             opened.replace(&description.meta()?, &rows)?;
         }
@@ -130,15 +139,27 @@ impl StateStore {
             range = Range::prefix(prefix.clone(), SCAN_ROWS).after(last);
         }
         if rows.len() as u64 != description.rows {
+            // A later one may have been written meanwhile.
+            let present = self.description()?.map(|present| present.number);
+            if present != Some(description.number) {
+                return self.read();
+            }
             return Err(damaged(&format!("it has {} rows of {}", rows.len(), description.rows)));
         }
         Ok(Some((description, rows)))
     }
 
-    /// Writes a snapshot, and deletes the one before.
+    /// Writes a snapshot, and deletes the one before, unless that is a later one.
     async fn write(&self, meta: &SnapshotMeta, rows: &[Vec<u8>]) -> io::Result<()> {
+        let _writing = self.writing.lock().await;
         let before = self.description()?;
+        let last = meta.last_log_id.map(Position::from);
+        if before.as_ref().is_some_and(|before| before.last > last) {
+            return Ok(());
+        }
         let number = before.as_ref().map_or(0, |before| before.number + 1);
+        // What a crash left of one that was not finished.
+        self.delete(number).await?;
         let mut batch = Batch::new();
         for (at, row) in rows.iter().enumerate() {
             let key = [row_prefix(self.id, number).as_slice(), &(at as u64).to_be_bytes()].concat();
@@ -148,7 +169,7 @@ impl StateStore {
                 self.store.write(full, Durability::Buffered).await.map_err(io::Error::other)?;
             }
         }
-        let (last, members) = (meta.last_log_id.map(Position::from), (&meta.last_membership).into());
+        let members = (&meta.last_membership).into();
         let description = Description { number, last, members, rows: rows.len() as u64 };
         batch.put(RAFT_SNAPSHOTS, description_key(self.id), encode(&description));
         self.store.write(batch, Durability::Synced).await.map_err(io::Error::other)?;

@@ -150,8 +150,8 @@ impl Group {
     fn admit<'a>(&mut self, batch: &'a Result<Authored<Batch>, ObjectError>) -> Result<Option<&'a Batch>, Refusal> {
         let Authored { body, signer, .. } = batch.as_ref().map_err(|error| Refusal::Invalid(error.to_string()))?;
         self.check(body, *signer)?;
-        if body.commands.iter().any(|command| matches!(command, Command::Found(_) | Command::Join(_))) {
-            // A founding is the first command of all, and an invitation is used once: no number is needed.
+        if matches!(body.commands.as_slice(), [Command::Found(_)]) {
+            // It is the first command of all, and refused later.
             return Ok(Some(body));
         }
         match self.sessions.take(body.author, body.session, body.sequence) {
@@ -179,6 +179,7 @@ impl Group {
         }
         match batch.author {
             Author::Node(node) if node != signer => Err(Refusal::Author(format!("{signer} signed for {node}"))),
+            Author::Node(_) if introduces && self.sessions.has(batch.author, batch.session, batch.sequence) => Ok(()),
             Author::Node(node) if introduces => self.check_introduction(&batch.commands[0], node),
             Author::Node(node) if self.members.get(&node).is_some() => Ok(()),
             Author::Node(node) => Err(Refusal::NotAMember(node)),

@@ -68,6 +68,15 @@ impl Sessions {
         sessions.open.entry(session).or_default().take(sequence)
     }
 
+    /// Whether that number was taken.
+    #[must_use]
+    pub fn has(&self, author: Author, session: u64, sequence: u64) -> bool {
+        self.authors
+            .get(&author)
+            .and_then(|sessions| sessions.open.get(&session))
+            .is_some_and(|window| window.has(sequence))
+    }
+
     /// Forgets all but these authors. Their batches must be refused for another reason.
     pub fn retain(&mut self, stays: impl Fn(&Author) -> bool) {
         self.authors.retain(|author, _| stays(author));
@@ -93,6 +102,12 @@ impl Window {
     #[must_use]
     pub(crate) fn is_sound(&self) -> bool {
         self.executed.is_empty() || self.executed.len() as u64 == WINDOW / 64
+    }
+
+    fn has(&self, sequence: u64) -> bool {
+        let Some(behind) = self.highest.checked_sub(sequence).filter(|behind| *behind < WINDOW) else { return false };
+        let word = usize::try_from(behind / 64).expect("below 16");
+        self.executed.get(word).is_some_and(|bits| bits & (1 << (behind % 64)) != 0)
     }
 
     fn take(&mut self, sequence: u64) -> Turn {

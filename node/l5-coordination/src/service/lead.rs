@@ -15,7 +15,7 @@ use crate::consensus::Role;
 use crate::machine::assignment::{self, Candidate, Verdict};
 use crate::machine::group::Group;
 use crate::machine::outcome::Outcome;
-use crate::machine::work::{State, Task};
+use crate::machine::work::{State, Task, Why};
 
 /// Between two looks while tasks wait.
 const TICK: Duration = Duration::from_millis(500);
@@ -23,8 +23,14 @@ const TICK: Duration = Duration::from_millis(500);
 const IDLE: Duration = Duration::from_secs(5);
 /// Tasks that are given out under one signature: well within the data items of one message.
 const ASSIGN_MAX: usize = 128;
+/// Tasks that are looked at at once.
+const LOOK_MAX: usize = 512;
+/// For how long it is remembered that all declined a task.
+const DECLINED: Duration = Duration::from_secs(60);
 /// How old a report may be.
 const REPORT_AGE: Duration = Duration::from_secs(5);
+/// Between two looks, at least.
+const BREATH: Duration = Duration::from_millis(5);
 /// Before a task that all declined, or that could not be given out, is looked at again.
 const RETRY: Duration = Duration::from_secs(1);
 /// Between two counts of who completed how much.
@@ -46,6 +52,10 @@ impl Successes {
         self.by_member.clear();
         for task in state.work().tasks().iter().filter(|task| task.state.is_finished()) {
             let Some(member) = task.last else { continue };
+            // Not the member's fault.
+            if matches!(task.why, Some(Why::Deadline | Why::Canceled(_) | Why::Dependency(..))) {
+                continue;
+            }
             let (completed, all) = self.by_member.entry(member).or_default();
             *completed += u32::from(task.state == State::Completed);
             *all += 1;
@@ -100,8 +110,7 @@ pub(super) fn candidate(
 
 /// Runs until this node has no part in the group any more.
 pub(super) async fn run(groups: Groups, member: Arc<Member>) {
-    let mut successes = Successes::default();
-    let mut later: BTreeMap<WorkId, Instant> = BTreeMap::new();
+    let mut lead = Lead::default();
     while !member.stop.is_cancelled() {
         let Ok(replica) = member.replica() else {
             tokio::time::sleep(RETRY).await;
@@ -111,7 +120,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
         // Until it ends or is started again.
         while member.replica().is_ok_and(|now| Arc::ptr_eq(&now, &replica)) {
             let leads = replica.status().role == Role::Leader;
-            let pause = if leads { give_out(&groups, &member, &mut successes, &mut later).await } else { IDLE };
+            let pause = if leads { lead.give_out(&groups, &member).await } else { IDLE };
             tokio::select! {
                 () = member.stop.cancelled() => return,
                 _ = changes.changed(), if leads => {}
@@ -123,71 +132,125 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
     }
 }
 
-/// Gives out what is ready; for how long to wait then, if nothing changes.
-async fn give_out(
-    groups: &Groups,
-    member: &Arc<Member>,
-    successes: &mut Successes,
-    later: &mut BTreeMap<WorkId, Instant>,
-) -> Duration {
-    later.retain(|_, at| *at > Instant::now());
-    let (commands, is_work) = decide(groups, member, successes, later);
-    if commands.is_empty() {
-        return if is_work { TICK } else { IDLE };
-    }
-    let author = Author::Node(groups.shared.here());
-    match groups.submit(member.id, author, &groups.shared.key, commands.clone()).await {
-        Ok(outcomes) => {
-            // What was refused is looked at again later.
-            let refused = commands.iter().zip(outcomes.unwrap_or_default()).filter_map(|pair| match pair {
-                (Command::Assign(assign), Outcome::Refused(_)) => Some((assign.task, Instant::now() + RETRY)),
-                _ => None,
-            });
-            later.extend(refused);
-            Duration::ZERO
-        }
-        Err(error) => {
-            tracing::debug!(group = %member.id, %error, "tasks could not be given out");
-            RETRY
-        }
-    }
+/// What a leader remembers of tasks that it could not give out.
+#[derive(Default)]
+struct Lead {
+    successes: Successes,
+    /// When each is looked at again.
+    later: BTreeMap<WorkId, Instant>,
+    /// Those that all who can do them declined, and since when.
+    declined: BTreeMap<WorkId, Instant>,
 }
 
-/// The commands that are due, and whether tasks wait.
-fn decide(
-    groups: &Groups,
-    member: &Arc<Member>,
-    successes: &mut Successes,
-    later: &mut BTreeMap<WorkId, Instant>,
-) -> (Vec<Command>, bool) {
-    let now_ms = groups.shared.clock.now_ms();
-    let reports = member.reports(REPORT_AGE);
-    let decided = member.look(|state| {
+/// What is due.
+#[derive(Default)]
+struct Due {
+    commands: Vec<Command>,
+    /// Whether there is a task that has not ended.
+    is_work: bool,
+    /// Whether tasks were left out that could be looked at.
+    is_more: bool,
+}
+
+impl Lead {
+    /// Gives out what is ready; for how long to wait then, if nothing changes.
+    async fn give_out(&mut self, groups: &Groups, member: &Arc<Member>) -> Duration {
+        let now = Instant::now();
+        self.later.retain(|_, at| *at > now);
+        self.declined.retain(|_, since| since.elapsed() < DECLINED);
+        let Due { commands, is_work, is_more } = self.decide(groups, member);
+        if commands.is_empty() {
+            // Each entry wakes this: it need not look at all tasks each time.
+            tokio::time::sleep(BREATH).await;
+            return match (is_work, is_more) {
+                (_, true) => BREATH,
+                (true, false) => TICK,
+                (false, false) => IDLE,
+            };
+        }
+        let author = Author::Node(groups.shared.here());
+        match groups.submit(member.id, author, &groups.shared.key, commands.clone()).await {
+            Ok(outcomes) => {
+                // What was refused is looked at again later.
+                let refused = commands.iter().zip(outcomes.unwrap_or_default()).filter_map(|pair| match pair {
+                    (Command::Assign(assign), Outcome::Refused(_)) => Some((assign.task, Instant::now() + RETRY)),
+                    _ => None,
+                });
+                self.later.extend(refused);
+                Duration::ZERO
+            }
+            Err(error) => {
+                tracing::debug!(group = %member.id, %error, "tasks could not be given out");
+                RETRY
+            }
+        }
+    }
+
+    fn decide(&mut self, groups: &Groups, member: &Arc<Member>) -> Due {
+        let now_ms = groups.shared.clock.now_ms();
+        let reports = member.reports(REPORT_AGE);
+        member.look(|state| self.look(state, &reports, now_ms)).unwrap_or_default()
+    }
+
+    fn look(&mut self, state: &Group, reports: &BTreeMap<PublicKey, Report>, now_ms: u64) -> Due {
         let tasks = state.work().tasks();
-        if tasks.unfinished() == 0 {
-            return (Vec::new(), false);
+        let mut due = Due { is_work: tasks.unfinished() > 0, ..Due::default() };
+        if !due.is_work {
+            return due;
         }
-        let mut commands = Vec::new();
         if tasks.next_expiry_ms().is_some_and(|at_ms| at_ms <= now_ms) {
-            commands.push(Command::Tick);
+            due.commands.push(Command::Tick);
         }
-        successes.count(state);
-        let mut candidates = candidates(state, &reports, successes);
+        self.successes.count(state);
+        let mut candidates = candidates(state, reports, &self.successes);
+        let has_room = |one: &Candidate| one.healthy && one.load_permille < assignment::FULL_LOAD_PERMILLE;
+        let mut looked_at = 0;
         for task in state.work().assignable(state.members().len()) {
-            if commands.len() >= ASSIGN_MAX {
+            if due.commands.len() >= ASSIGN_MAX || looked_at >= LOOK_MAX {
+                due.is_more = true;
                 break;
             }
-            if later.contains_key(&task.id()) {
+            if !candidates.iter().any(has_room) {
+                break;
+            }
+            if self.later.contains_key(&task.id()) {
                 continue;
             }
-            match give(task, &mut candidates, &reports) {
-                Some(assign) => commands.push(Command::Assign(assign)),
-                None => drop(later.insert(task.id(), Instant::now() + RETRY)),
+            looked_at += 1;
+            match self.give(task, &mut candidates, reports) {
+                Some(assign) => due.commands.push(Command::Assign(assign)),
+                None => drop(self.later.insert(task.id(), Instant::now() + RETRY)),
             }
         }
-        (commands, true)
-    });
-    decided.unwrap_or_default()
+        due
+    }
+
+    /// Gives a task to the best member, whose load grows by it.
+    fn give(
+        &mut self,
+        task: &Task,
+        candidates: &mut [Candidate],
+        reports: &BTreeMap<PublicKey, Report>,
+    ) -> Option<Assign> {
+        for candidate in candidates.iter_mut() {
+            candidate.declined = task.declined.contains(&candidate.node);
+        }
+        let node = assignment::choose(&task.submit.needs, candidates).chosen?;
+        let chosen = candidates.iter_mut().find(|candidate| candidate.node == node)?;
+        if chosen.declined {
+            // All that can do it declined: after a pause they are asked again.
+            let since = *self.declined.entry(task.id()).or_insert_with(Instant::now);
+            if since.elapsed() < RETRY {
+                return None;
+            }
+            self.declined.remove(&task.id());
+        }
+        chosen.running += 1;
+        let slots = u64::from(reports.get(&node).map_or(1, |report| report.slots.max(1)));
+        let busy = u16::try_from(u64::from(chosen.running) * 1_000 / slots).unwrap_or(u16::MAX);
+        chosen.load_permille = chosen.load_permille.max(busy);
+        Some(Assign { task: task.id(), member: node, attempt: task.attempt })
+    }
 }
 
 fn candidates(state: &Group, reports: &BTreeMap<PublicKey, Report>, successes: &Successes) -> Vec<Candidate> {
@@ -200,24 +263,6 @@ fn candidates(state: &Group, reports: &BTreeMap<PublicKey, Report>, successes: &
         Candidate { healthy: report.is_some(), ..known }
     };
     counts.iter().map(of).collect()
-}
-
-/// Gives a task to the best member, whose load grows by it.
-fn give(task: &Task, candidates: &mut [Candidate], reports: &BTreeMap<PublicKey, Report>) -> Option<Assign> {
-    for candidate in candidates.iter_mut() {
-        candidate.declined = task.declined.contains(&candidate.node);
-    }
-    let node = assignment::choose(&task.submit.needs, candidates).chosen?;
-    let chosen = candidates.iter_mut().find(|candidate| candidate.node == node)?;
-    if chosen.declined {
-        // All that can do it declined: after a pause they are asked again.
-        return None;
-    }
-    chosen.running += 1;
-    let slots = u64::from(reports.get(&node).map_or(1, |report| report.slots.max(1)));
-    let busy = u16::try_from(u64::from(chosen.running) * 1_000 / slots).unwrap_or(u16::MAX);
-    chosen.load_permille = chosen.load_permille.max(busy);
-    Some(Assign { task: task.id(), member: node, attempt: task.attempt })
 }
 
 impl Groups {

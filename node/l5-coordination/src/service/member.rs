@@ -1,6 +1,6 @@
 //! This node as a member of one group: its replica, and what is known beside it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
@@ -198,14 +198,5 @@ impl Member {
     /// What the others said instead of serving messages, since this was last asked.
     pub fn take_unserved(&self) -> BTreeMap<PublicKey, Unserved> {
         std::mem::take(&mut *self.unserved.lock().expect("no panic"))
-    }
-
-    /// Whether these members are a majority of the voters, as far as the log here says.
-    pub fn is_majority(&self, nodes: &BTreeSet<PublicKey>) -> bool {
-        self.look(|group| {
-            let voters = group.members().voters();
-            voters.intersection(nodes).count() * 2 > voters.len()
-        })
-        .unwrap_or(false)
     }
 }

@@ -170,7 +170,7 @@ fn only(outcomes: Option<Vec<Outcome>>) -> Result<Option<u64>, GroupError> {
     match outcomes.and_then(|outcomes| outcomes.into_iter().next()) {
         Some(Outcome::Refused(refusal)) => Err(refusal.into()),
         Some(Outcome::Done(number)) => Ok(number),
-        None => Ok(None),
+        None => Err(GroupError::InDoubt),
     }
 }
 
@@ -307,8 +307,10 @@ impl Groups {
         let join = Join { invitation: ticket.invitation.clone(), owner: proof.as_ref().clone(), log, addresses };
         match ask_to_join(self, &member, &ticket.contacts, join).await {
             Ok(()) => Ok(id),
+            // It may have been executed: the replica waits for the leader to send it the state.
+            Err(error @ GroupError::NoAnswer { .. }) => Err(error),
             Err(error) => {
-                // Whoever was refused has no part in it; after no answer it may be tried again with the same ticket.
+                // Whoever was refused has no part in it.
                 member.stop().await;
                 shared.members.write().expect("no panic").remove(&id);
                 record::forget(shared.store.as_ref(), id).await?;
@@ -329,7 +331,12 @@ impl Groups {
             Ok(_) | Err(GroupError::Refused(Refusal::NotAMember(_))) => {}
             Err(error) => return Err(error),
         }
-        self.end(&member, Standing::Gone).await
+        // It stays until the others can go on without it.
+        let until = tokio::time::Instant::now() + self.shared.config.patience;
+        while !member.stop.is_cancelled() && tokio::time::Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
     }
 
     /// Removes what this node has of a group, without asking the group: after damage, or when no other member answers.
@@ -484,8 +491,8 @@ async fn ask_to_join(
         shared.reach(contact.node, contact.addresses.clone()).await;
         let sent = groups.send(member, author, &shared.key, 0, vec![command.clone()], Some(contact.node)).await;
         match sent.and_then(only) {
-            // An earlier attempt was executed, though its answer was lost.
-            Ok(_) | Err(GroupError::Refused(Refusal::AlreadyMember(_))) => return Ok(()),
+            // An earlier attempt was executed, though its answer was lost: only an invitation that is valid gets so far.
+            Ok(_) | Err(GroupError::InDoubt) => return Ok(()),
             Err(error @ GroupError::NoAnswer { .. }) => last = error,
             Err(error) => return Err(error),
         }

@@ -94,8 +94,8 @@ async fn send(groups: &Groups, member: &Arc<Member>, batch: Vec<Waiting>) {
     let author = Author::Node(groups.shared.here());
     let outcomes = match groups.submit(member.id, author, &groups.shared.key, commands).await {
         Ok(Some(outcomes)) => outcomes.into_iter().map(executed).collect(),
-        // An earlier attempt was executed; the state tells what became of the commands.
-        Ok(None) => vec![Ok(None); waiting.len()],
+        // An earlier attempt was executed; only the state tells what became of the commands.
+        Ok(None) => vec![Err(CommandError::Unknown("the answer was lost".to_owned())); waiting.len()],
         Err(crate::GroupError::Refused(refusal)) => vec![Err(CommandError::Refused(refusal)); waiting.len()],
         Err(error) => vec![Err(CommandError::Unknown(error.to_string())); waiting.len()],
     };

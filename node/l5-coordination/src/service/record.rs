@@ -50,10 +50,17 @@ pub(crate) fn all(store: &dyn Store) -> Result<Vec<(GroupId, Record)>, GroupErro
     let record = |(key, value): (Vec<u8>, Vec<u8>)| {
         let digest = key.as_slice().try_into().unwrap_or_default();
         let group = GroupId::from_digest(digest);
-        let damaged = |error: minicbor::decode::Error| GroupError::Damaged { group, why: error.to_string() };
-        minicbor::decode(&value).map(|record| (group, record)).map_err(damaged)
+        match minicbor::decode(&value) {
+            Ok(record) => Some((group, record)),
+            Err(error) => {
+                // It must not keep the node, and its other groups, from starting.
+                let damaged = GroupError::Damaged { group, why: error.to_string() };
+                tracing::error!(%group, error = %damaged, "a group is left out");
+                None
+            }
+        }
     };
-    rows.into_iter().map(record).collect()
+    Ok(rows.into_iter().filter_map(record).collect())
 }
 
 /// Writes a record; it is on disk afterwards.

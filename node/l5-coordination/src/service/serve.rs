@@ -10,12 +10,11 @@ use futures::future::BoxFuture;
 use super::Groups;
 use super::member::Member;
 use super::record::Standing;
-use super::work::REPORT_NAMES_MAX;
 use crate::consensus::wire::{
-    self, Append, Ballot, Barred, Barrier, Elect, ReportTo, Reported, SnapshotPart, Submit, Submitted, Transfer,
-    Unserved,
+    self, Append, Appended, Ballot, Barred, Barrier, Elect, ReportTo, Reported, SnapshotPart, Submit, Submitted,
+    Transfer, Unserved,
 };
-use crate::consensus::{Replica, ReplicaError, serve};
+use crate::consensus::{Replica, ReplicaError, Role, serve};
 
 /// Serves the members of a node's groups, and who submits batches.
 pub struct RaftService(pub Groups);
@@ -76,7 +75,9 @@ impl RaftService {
                 let (member, replica, append) = self.admit::<Append>(caller, body)?;
                 leads(append.leader, caller)?;
                 let answer = serve::append(&replica, append).await.map_err(|error| stopped(&error))?;
-                member.hear();
+                if answer == Appended::All {
+                    member.hear();
+                }
                 Ok(wire::write(&answer))
             }
             operation @ ("vote" | "pre-vote") => {
@@ -112,12 +113,12 @@ impl RaftService {
                 Ok(wire::write(&barred))
             }
             "report" => {
-                let (member, _, told) = self.admit::<ReportTo>(caller, body)?;
-                let report = told.report;
-                if report.agents.len().max(report.capabilities.len()).max(report.labels.len()) > REPORT_NAMES_MAX {
-                    return Err(Unserved::Malformed(format!("a report has more than {REPORT_NAMES_MAX} names")));
+                let (member, replica, told) = self.admit::<ReportTo>(caller, body)?;
+                told.report.check().map_err(Unserved::Malformed)?;
+                // Nobody else needs it.
+                if replica.status().role == Role::Leader {
+                    member.take_report(caller.node, told.report);
                 }
-                member.take_report(caller.node, report);
                 Ok(wire::write(&Reported::Taken))
             }
             // Its author's signature decides, not who brings it.

@@ -83,12 +83,19 @@ impl Groups {
             match sending.attempt(&self.shared, member).await? {
                 Attempt::Done(Reply::Executed(outcomes)) => return Ok(Some(outcomes)),
                 Attempt::Done(Reply::Duplicate) => return Ok(None),
+                // Signed for no epoch that this node does not know itself, unless it is only joining.
                 Attempt::Done(Reply::Refused(Refusal::Epoch { current, .. })) if current != sending.epoch => {
-                    sending.epoch = current;
+                    let known = member.look(|state| state.charter().map(|_| state.epoch())).ok().flatten();
+                    sending.epoch = known.unwrap_or(current);
+                    if known.is_some_and(|known| known != current) {
+                        sending.why = "the epoch of the group has not arrived here".to_owned();
+                        tokio::time::sleep(PAUSE).await;
+                    }
                 }
                 Attempt::Done(Reply::Refused(Refusal::SessionEnded)) if !sending.in_doubt => {
                     // Nothing of the old session was executed, so that the commands may be sent in another.
                     member.new_session(self.shared.new_session());
+                    tokio::time::sleep(PAUSE).await;
                     (sending.session, sending.sequence) = member.next_number();
                 }
                 Attempt::Done(Reply::Refused(refusal)) => return Err(refusal.into()),
@@ -122,22 +129,26 @@ impl Sending<'_> {
             let proposed = tokio::time::timeout(ATTEMPT, replica.propose(&signed.bytes)).await;
             let Ok(proposed) = proposed else { return Ok(Attempt::Again("no majority has answered yet".to_owned())) };
             return Ok(match submitted(&replica, proposed) {
-                Ok(submitted) => sending.follow(shared, submitted).await,
+                Ok(submitted) => sending.follow(shared, member, submitted).await,
                 Err(unserved) => Attempt::Again(unserved.to_string()),
             });
         }
         let submit = Submit { group: member.id, batch: signed.bytes.into() };
         match shared.ask::<_, Submitted>(to, "submit", &submit).await {
-            Ok(submitted) => Ok(sending.follow(shared, submitted).await),
+            Ok(submitted) => Ok(sending.follow(shared, member, submitted).await),
             Err(Asked::Unserved(Unserved::Dissolved(_))) => Err(GroupError::Dissolved(member.id)),
             Err(why) => Ok(Attempt::Again(format!("{to}: {why}"))),
         }
     }
 
-    async fn follow(&mut self, shared: &Shared, submitted: Submitted) -> Attempt {
+    async fn follow(&mut self, shared: &Shared, member: &Member, submitted: Submitted) -> Attempt {
         match submitted {
             Submitted::Done(reply) => Attempt::Done(reply),
             Submitted::NotLeader(Some(leader), addresses) => {
+                if self.first.is_some() {
+                    // Whoever joins believes the members of its ticket, also in who leads.
+                    member.record.lock().expect("no panic").sponsors.push(leader);
+                }
                 shared.reach(leader, addresses).await;
                 self.to = Some(leader);
                 Attempt::Again(format!("{leader} should lead, and has not answered yet"))

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_protocol::PublicKey;
 use althing_protocol::group::{Author, Command, Dissolution, Endorsed};
+use althing_protocol::{KeyLog, PublicKey};
 use tokio::time::Instant;
 
 use super::member::Member;
@@ -23,6 +23,39 @@ const RETRY: Duration = Duration::from_millis(50);
 const RESTART: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// Before a member that could not be dialled is dialled again, at first and at most.
 const REDIAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+
+/// How long a leader waits for a majority that it reaches to accept its entries, before it lets another one lead.
+const STALL: Duration = Duration::from_secs(10);
+
+/// Watches whether a leader's entries are accepted: members refuse those of a leader whose clock is far ahead, and may refuse
+/// a change of members that they cannot justify.
+#[derive(Default)]
+struct Stall(Option<(Option<u64>, Instant)>);
+
+impl Stall {
+    /// Whether nothing was applied for too long, though there is something to apply and a majority to accept it.
+    fn is_due(&mut self, shared: &Shared, replica: &Replica) -> bool {
+        let status = replica.status();
+        let network = shared.communication.network();
+        let connected: BTreeSet<PublicKey> = network.connected().into_iter().chain([network.local()]).collect();
+        let has_majority = {
+            let view = replica.view();
+            let voters = view.group().members().voters();
+            voters.intersection(&connected).count() * 2 > voters.len()
+        };
+        if status.role != Role::Leader || status.applied >= status.last || !has_majority {
+            self.0 = None;
+            return false;
+        }
+        match self.0 {
+            Some((applied, since)) if applied == status.applied => since.elapsed() > STALL,
+            _ => {
+                self.0 = Some((status.applied, Instant::now()));
+                false
+            }
+        }
+    }
+}
 
 /// When a member is dialled again.
 struct Redial {
@@ -49,7 +82,11 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             continue;
         };
         let (mut changes, mut moves) = (replica.changes(), replica.moves());
+        let (mut stall, started) = (Stall::default(), Instant::now());
         loop {
+            if started.elapsed() > RESTART.1 {
+                pause = RESTART.0;
+            }
             if step(&groups, &member, &replica, &mut redial).await {
                 return;
             }
@@ -58,16 +95,23 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
                 member.halt(why).await;
                 break;
             }
-            let reconciled = replica.reconcile().await;
-            let next = match reconciled {
-                Ok(true) => TICK,
-                Ok(false) | Err(_) => RETRY,
+            if stall.is_due(&groups.shared, &replica) {
+                tracing::error!(group = %member.id, "a majority does not accept this leader's entries; another one may lead");
+                member.halt("a majority did not accept its entries; is this node's clock right?".to_owned()).await;
+                break;
+            }
+            // It waits for a majority.
+            let next = match tokio::time::timeout(STALL, replica.reconcile()).await {
+                Ok(Ok(true)) => TICK,
+                Ok(Ok(false) | Err(_)) | Err(_) => RETRY,
             };
-            pause = RESTART.0;
             tokio::select! {
                 () = member.stop.cancelled() => return,
                 _ = changes.changed() => {}
-                _ = moves.changed() => {}
+                is_alive = moves.changed() => if !is_alive {
+                    member.halt("it ended by itself".to_owned()).await;
+                    break;
+                },
                 () = member.noticed.notified() => {}
                 () = tokio::time::sleep(next) => {}
             }
@@ -85,7 +129,7 @@ async fn step(
     let shared = &groups.shared;
     let Some(standing) = standing(shared, member, replica).await else {
         connect(shared, replica, redial);
-        tell_addresses(groups, member, replica);
+        tell(groups, member, replica);
         return false;
     };
     tracing::info!(group = %member.id, ?standing, "this node has no part in the group any more");
@@ -107,15 +151,15 @@ async fn standing(shared: &Shared, member: &Arc<Member>, replica: &Arc<Replica>)
         // The others hear it from the leader, or, asking later, from whoever knows it.
         return Some(Standing::Dissolved(proof));
     }
-    // A leader that was removed leads until the others have voted themselves another one.
     let was_ours = member.was_named(is_ours);
-    if was_ours && !is_ours && replica.status().role != Role::Leader {
+    // Not while it votes: until then the others may need it to go on.
+    if was_ours && !is_ours && !replica.votes_in_log() {
         return Some(Standing::Gone);
     }
     let unserved = member.take_unserved();
     let removed = |(peer, said): (&PublicKey, &Unserved)| matches!(said, Unserved::NotAMember).then_some(*peer);
     let removed: BTreeSet<PublicKey> = unserved.iter().filter_map(removed).collect();
-    if is_founded && member.is_majority(&removed) {
+    if is_founded && replica.status().role != Role::Leader && replica.is_majority(&removed) {
         return Some(Standing::Gone);
     }
     let proofs = unserved.values().filter_map(|said| match said {
@@ -154,21 +198,31 @@ fn connect(shared: &Arc<Shared>, replica: &Arc<Replica>, redial: &mut BTreeMap<P
     }
 }
 
-/// Tells the group where this node can be dialled, once that has changed.
-fn tell_addresses(groups: &Groups, member: &Arc<Member>, replica: &Arc<Replica>) {
+/// Tells the group where this node can be dialled, and of later keys of its owner, once that has changed.
+fn tell(groups: &Groups, member: &Arc<Member>, replica: &Arc<Replica>) {
     let shared = &groups.shared;
-    let addresses = shared.addresses();
-    let here = shared.here();
-    let known = replica.view().group().members().get(&here).map(|known| known.addresses == addresses);
-    if known != Some(false) || replica.status().leader.is_none() || !member.begin_telling() {
+    let (here, addresses, owner) = (shared.here(), shared.addresses(), (shared.owner)().log);
+    let command = {
+        let view = replica.view();
+        let state = view.group();
+        let Some(known) = state.members().get(&here) else { return };
+        let is_later = |log: &Arc<KeyLog>| owner.len() > log.len() && owner.continues(log);
+        if state.logs.get(&owner.publisher()).is_some_and(is_later) {
+            Command::Keys(super::events(&owner))
+        } else if known.addresses != addresses {
+            Command::Addresses(addresses)
+        } else {
+            return;
+        }
+    };
+    if replica.status().leader.is_none() || !member.begin_telling() {
         return;
     }
     let (groups, member) = (groups.clone(), member.clone());
     tokio::spawn(async move {
         let author = Author::Node(here);
-        let command = Command::Addresses(addresses);
         if let Err(error) = groups.submit(member.id, author, &groups.shared.key, vec![command]).await {
-            tracing::debug!(group = %member.id, %error, "the group was not told of this node's addresses");
+            tracing::debug!(group = %member.id, %error, "the group was not told of what changed here");
         }
         member.end_telling();
     });

@@ -3,9 +3,12 @@
 use althing_protocol::CallerId;
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{GroupId, Needs, Priority, WorkId};
+use althing_protocol::limits::WORK_NAME_BYTES_MAX;
 use futures::future::BoxFuture;
 use minicbor::{Decode, Encode};
 
+/// Latency classes in a report.
+const CLASSES_MAX: usize = 8;
 /// Agents, capabilities and labels in a report.
 pub const REPORT_NAMES_MAX: usize = 1_024;
 
@@ -43,6 +46,33 @@ pub struct Report {
     /// Tasks of groups that it runs at once.
     #[n(9)]
     pub slots: u32,
+}
+
+impl Report {
+    /// Each name once, and no more than a report may have.
+    #[must_use]
+    pub fn bounded(mut self) -> Report {
+        for names in [&mut self.agents, &mut self.capabilities, &mut self.labels] {
+            names.sort_unstable();
+            names.dedup();
+            names.retain(|name| name.len() <= WORK_NAME_BYTES_MAX);
+            names.truncate(REPORT_NAMES_MAX);
+        }
+        self
+    }
+
+    /// # Errors
+    /// It has too many names, or one that is too long.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let all = [&self.agents, &self.capabilities, &self.labels];
+        let fits = |names: &&Vec<String>| {
+            names.len() <= REPORT_NAMES_MAX && names.iter().all(|name| name.len() <= WORK_NAME_BYTES_MAX)
+        };
+        if self.classes.len() <= CLASSES_MAX && all.iter().all(|names| fits(names)) {
+            return Ok(());
+        }
+        Err(format!("a report has at most {REPORT_NAMES_MAX} names of {WORK_NAME_BYTES_MAX} bytes of each kind"))
+    }
 }
 
 /// A task that this node runs.

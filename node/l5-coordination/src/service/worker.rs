@@ -42,7 +42,9 @@ impl Drop for Running {
 pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>) {
     let outbox = Outbox::start(groups.clone(), member.clone());
     let mut running: BTreeMap<WorkId, Running> = BTreeMap::new();
-    let mut reported = None;
+    // The tasks that this node has, each with the token by which it was taken up here.
+    let mut tokens: BTreeMap<WorkId, u64> = BTreeMap::new();
+    let (mut reported, mut telling) = (None, None);
     let mut failing = JoinSet::new();
     while !member.stop.is_cancelled() {
         let Ok(replica) = member.replica() else {
@@ -53,18 +55,21 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         let mut changes = replica.changes();
         drop(replica);
         let here = groups.shared.here();
-        let Ok((held, is_work)) = member.look(|state| (held(state, here), state.work().tasks().unfinished() > 0))
-        else {
+        let known = |task: &WorkId, token| tokens.get(task) == Some(&token);
+        let looked = member.look(|state| (held(state, here, known), state.work().tasks().unfinished() > 0));
+        let Ok((held, is_work)) = looked else {
+            tokio::time::sleep(TICK).await;
             continue;
         };
-        running.retain(|task, running| {
-            !running.handle.is_finished()
-                && held.iter().any(|(held, _)| held.task == *task && held.token == running.token)
-        });
-        for (task, state) in held {
-            if running.get(&task.task).is_some_and(|running| running.token == task.token) {
-                continue;
-            }
+        // What this node has no more is stopped.
+        running.retain(|task, running| held.tokens.get(task) == Some(&running.token) && !running.handle.is_finished());
+        tokens = held.tokens;
+        for claim in held.unreadable {
+            let reason = "its input is a reference, which this node cannot fetch".to_owned();
+            let (outbox, decline) = (outbox.clone(), Command::Decline(Decline { claim, reason }));
+            failing.spawn(async move { drop(outbox.execute(decline).await) });
+        }
+        for (task, state) in held.new {
             let (id, token) = (task.task, task.token);
             if state == State::Working {
                 // This node began it before it stopped; nobody knows how far it came.
@@ -77,12 +82,18 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
             let handle = tokio::spawn(attempt(outbox.clone(), worker.clone(), task, lease(&member, id)));
             running.insert(id, Running { token, handle });
         }
-        if is_work && reported.is_none_or(|at: Instant| at.elapsed() >= TICK) {
-            report(&groups, &member, worker.report()).await;
+        let is_told = telling.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_work && is_told && reported.is_none_or(|at: Instant| at.elapsed() >= TICK) {
             reported = Some(Instant::now());
-            if running.is_empty() {
-                steal(&groups, &member, &outbox, &worker.report()).await;
-            }
+            let (groups, member, outbox) = (groups.clone(), member.clone(), outbox.clone());
+            let (report, is_idle) = (worker.report(), running.is_empty());
+            // Neither keeps tasks from beginning here.
+            telling = Some(tokio::spawn(async move {
+                tell(&groups, &member, report.clone()).await;
+                if is_idle {
+                    steal(&groups, &member, &outbox, &report).await;
+                }
+            }));
         }
         let idle = if is_work { TICK } else { TICK * 10 };
         tokio::select! {
@@ -94,16 +105,34 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
     }
 }
 
+/// The tasks that a member has.
+struct HeldTasks {
+    /// Their tokens.
+    tokens: BTreeMap<WorkId, u64>,
+    /// Those that are not known yet.
+    new: Vec<(Assigned, State)>,
+    /// Those of which another member holds the input.
+    unreadable: Vec<Claim>,
+}
+
 /// The tasks that `here` has.
-fn held(state: &Group, here: PublicKey) -> Vec<(Assigned, State)> {
+fn held(state: &Group, here: PublicKey, is_known: impl Fn(&WorkId, u64) -> bool) -> HeldTasks {
     let tasks = state.work().tasks();
-    let assigned = tasks.held_by(&here).filter_map(|task| {
-        let held = task.held?;
-        let Content::Inline(input) = &task.submit.input else { return None };
+    let mut held = HeldTasks { tokens: BTreeMap::new(), new: Vec::new(), unreadable: Vec::new() };
+    for task in tasks.held_by(&here) {
+        let Some(by) = task.held else { continue };
+        held.tokens.insert(task.id(), by.token);
+        if is_known(&task.id(), by.token) {
+            continue;
+        }
+        let Content::Inline(input) = &task.submit.input else {
+            held.unreadable.push(Claim { task: task.id(), token: by.token });
+            continue;
+        };
         let assigned = Assigned {
             group: state.id(),
             task: task.id(),
-            token: held.token,
+            token: by.token,
             attempt: task.attempt,
             on_behalf_of: on_behalf_of(state, task.author),
             needs: task.submit.needs.clone(),
@@ -111,9 +140,9 @@ fn held(state: &Group, here: PublicKey) -> Vec<(Assigned, State)> {
             priority: task.submit.priority,
             deadline_ms: task.submit.deadline_ms,
         };
-        Some((assigned, task.state))
-    });
-    assigned.collect()
+        held.new.push((assigned, task.state));
+    }
+    held
 }
 
 /// Whose task it is: its owner's, where a member's node submitted it.
@@ -200,7 +229,7 @@ async fn renew(outbox: &Outbox, claim: Claim, lease: Duration) -> CommandError {
 }
 
 /// Tells the leader what this node can do.
-async fn report(groups: &Groups, member: &Arc<Member>, report: Report) {
+async fn tell(groups: &Groups, member: &Arc<Member>, report: Report) {
     let leader = member.replica().ok().and_then(|replica| replica.status().leader);
     match leader {
         Some(leader) if leader == groups.shared.here() => member.take_report(leader, report),

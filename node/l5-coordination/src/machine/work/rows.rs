@@ -38,6 +38,11 @@ impl Work {
     /// Adds what a row says.
     pub(in super::super) fn take(&mut self, row: WorkRow) -> Result<(), String> {
         match row {
+            WorkRow::Counts(submitted, ended, last_token, decisions)
+                if [submitted, ended, last_token, decisions].iter().any(|count| *count > u64::MAX / 2) =>
+            {
+                return Err("counts more than a group can have".to_owned());
+            }
             WorkRow::Counts(submitted, ended, last_token, decisions) => {
                 (self.tasks.submitted, self.tasks.ended, self.last_token) = (submitted, ended, last_token);
                 self.resources.decisions = decisions;
