@@ -48,17 +48,19 @@ pub(crate) struct Link {
     links: Links,
     to: PublicKey,
     heartbeats: bool,
+    /// The last entry that the member said it has.
+    matched: Option<u64>,
 }
 
 impl RaftNetworkFactory<Types> for Links {
     type Network = Link;
 
     async fn new_client(&mut self, target: NodeId, (): &()) -> Link {
-        Link { links: self.clone(), to: target.0, heartbeats: false }
+        Link { links: self.clone(), to: target.0, heartbeats: false, matched: None }
     }
 
     async fn new_heartbeat_client(&mut self, target: NodeId, (): &()) -> Link {
-        Link { links: self.clone(), to: target.0, heartbeats: true }
+        Link { links: self.clone(), to: target.0, heartbeats: true, matched: None }
     }
 }
 
@@ -165,7 +167,18 @@ impl RaftNetworkV2<Types> for Link {
         // Entries need time on a slow link; that a heartbeat is late must be noticed soon.
         let deadline = if question.entries.is_empty() { option.soft_ttl() } else { PART_PATIENCE };
         let priority = if self.heartbeats { Priority::Urgent } else { Priority::Interactive };
-        Ok(match self.ask("append", &question, deadline, priority).await? {
+        let before = question.previous.map(|at| at.index);
+        let answer = self.ask("append", &question, deadline, priority).await?;
+        match answer {
+            Appended::All => self.matched = self.matched.max(last.map(|at| at.index).or(before)),
+            Appended::UpTo(at) => self.matched = self.matched.max(at.map(|at| at.index)),
+            // openraft ends the leader when a member lacks what it had: one that lost its disk must not do that.
+            Appended::Conflict if self.matched.is_some() && before <= self.matched => {
+                return Err(Unreachable::from_string("it lacks entries that it had: its disk was lost").into());
+            }
+            Appended::Conflict | Appended::Higher(_) => {}
+        }
+        Ok(match answer {
             Appended::All if sent < all => AppendEntriesResponse::PartialSuccess(last.map(LogId::from)),
             Appended::All => AppendEntriesResponse::Success,
             Appended::UpTo(at) => AppendEntriesResponse::PartialSuccess(at.map(LogId::from)),
