@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLockReadGuard};
 use std::time::Duration;
 
 use althing_communication::{Communication, WallClock};
-use althing_protocol::group::GroupId;
+use althing_protocol::group::{Author, Batch, Command, GroupId};
 use althing_protocol::{Authored, PublicKey};
 use althing_store::Store;
 use openraft::async_runtime::WatchReceiver as _;
@@ -185,6 +185,9 @@ impl Replica {
             // Only the leader knows the present state.
             return if self.raft.is_leader() { Ok(Reply::Refused(refusal)) } else { Err(self.not_leader()) };
         }
+        if opened.as_ref().is_ok_and(|batch| self.is_too_early(&batch.body)) {
+            return Err(ReplicaError::Unknown(None));
+        }
         let proposal = Proposal { at_ms: self.clock.now_ms(), batch: batch.into() };
         match self.raft.client_write(proposal).await {
             Ok(written) => written.data.0.ok_or_else(|| ReplicaError::Stopped("an entry had no answer".to_owned())),
@@ -197,6 +200,13 @@ impl Replica {
             Err(RaftError::APIError(error)) => Err(ReplicaError::Stopped(error.to_string())),
             Err(RaftError::Fatal(error)) => Err(error.into()),
         }
+    }
+
+    /// Whether a node joins anew that the log's members still include from before: what it had then, it may have lost.
+    fn is_too_early(&self, batch: &Batch) -> bool {
+        let (Author::Node(node), [Command::Join(_)]) = (batch.author, batch.commands.as_slice()) else { return false };
+        let is_present = self.raft.metrics().borrow_watched().membership_config.get_node(&NodeId(node)).is_some();
+        is_present && self.view().group().members().get(&node).is_none()
     }
 
     fn not_leader(&self) -> ReplicaError {

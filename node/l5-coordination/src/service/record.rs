@@ -42,6 +42,9 @@ pub(crate) struct Record {
     /// Members that are believed until the state is here: those of the ticket, and the leader that admitted this node.
     #[n(2)]
     pub sponsors: Vec<PublicKey>,
+    /// The group's epoch when this node was invited. What the log says of it in earlier epochs is of an earlier membership.
+    #[n(3)]
+    pub since_epoch: u64,
 }
 
 /// All records.

@@ -142,10 +142,12 @@ async fn step(
 /// How this node stands to the group, if it has no part in it any more.
 async fn standing(shared: &Shared, member: &Arc<Member>, replica: &Arc<Replica>) -> Option<Standing> {
     let here = shared.here();
-    let (is_founded, is_ours, ended) = {
+    let since = member.record.lock().expect("no panic").since_epoch;
+    let (is_founded, is_ours, is_later, ended) = {
         let view = replica.view();
         let state = view.group();
-        (state.charter().is_some(), state.members().get(&here).is_some(), state.dissolution().cloned())
+        let is_ours = state.members().get(&here).is_some();
+        (state.charter().is_some(), is_ours, state.epoch() > since, state.dissolution().cloned())
     };
     if let Some(proof) = ended {
         // The others hear it from the leader, or, asking later, from whoever knows it.
@@ -153,7 +155,7 @@ async fn standing(shared: &Shared, member: &Arc<Member>, replica: &Arc<Replica>)
     }
     let was_ours = member.was_named(is_ours);
     // Not while it votes: until then the others may need it to go on.
-    if was_ours && !is_ours && !replica.votes_in_log() {
+    if was_ours && !is_ours && is_later && !replica.votes_in_log() {
         return Some(Standing::Gone);
     }
     let unserved = member.take_unserved();
