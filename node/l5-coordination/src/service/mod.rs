@@ -241,7 +241,7 @@ impl Groups {
         let charter = shared.endorse(charter, "")?;
         let (logs, addresses) = (vec![events(&owner.log)], shared.addresses());
         let founding = Founding { charter, logs, owner: proof.as_ref().clone(), addresses };
-        let member = self.enter(id, name, Vec::new(), 0).await?;
+        let member = self.enter(id, Record::new(name, Vec::new(), 0)).await?;
         member.replica()?.initialise().await?;
         let author = Author::Node(shared.here());
         let command = Command::Found(Box::new(founding));
@@ -250,13 +250,7 @@ impl Groups {
     }
 
     /// Begins to belong to a group.
-    async fn enter(
-        &self,
-        id: GroupId,
-        name: &str,
-        sponsors: Vec<PublicKey>,
-        since_epoch: u64,
-    ) -> Result<Arc<Member>, GroupError> {
+    async fn enter(&self, id: GroupId, record: Record) -> Result<Arc<Member>, GroupError> {
         let shared = &self.shared;
         let count = shared.members.read().expect("no panic").len();
         match self.member(id) {
@@ -267,7 +261,6 @@ impl Groups {
             Err(_) if count >= GROUPS_MAX => return Err(GroupError::TooMany(count)),
             Err(_) => {}
         }
-        let record = Record { name: name.to_owned(), standing: Standing::Member, sponsors, since_epoch };
         record::write(shared.store.as_ref(), id, &record).await?;
         Ok(self.run(id, record).await)
     }
@@ -308,7 +301,7 @@ impl Groups {
         let owner = (shared.owner)();
         let proof = owner.proof.clone().ok_or(GroupError::NoOwner("it was withdrawn"))?;
         let sponsors = ticket.contacts.iter().map(|contact| contact.node).filter(|node| *node != here).collect();
-        let member = self.enter(id, &ticket.name, sponsors, invitation.epoch).await?;
+        let member = self.enter(id, Record::new(&ticket.name, sponsors, invitation.epoch)).await?;
         let (log, addresses) = (events(&owner.log), shared.addresses());
         let join = Join { invitation: ticket.invitation.clone(), owner: proof.as_ref().clone(), log, addresses };
         match ask_to_join(self, &member, &ticket.contacts, join).await {
@@ -338,10 +331,7 @@ impl Groups {
             Err(error) => return Err(error),
         }
         // It stays until the others can go on without it.
-        let until = tokio::time::Instant::now() + self.shared.config.patience;
-        while !member.stop.is_cancelled() && tokio::time::Instant::now() < until {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let _ = tokio::time::timeout(self.shared.config.patience, member.stop.cancelled()).await;
         Ok(())
     }
 

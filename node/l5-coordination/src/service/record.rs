@@ -47,6 +47,13 @@ pub(crate) struct Record {
     pub since_epoch: u64,
 }
 
+impl Record {
+    /// The record of a member.
+    pub fn new(name: &str, sponsors: Vec<PublicKey>, since_epoch: u64) -> Record {
+        Record { name: name.to_owned(), standing: Standing::Member, sponsors, since_epoch }
+    }
+}
+
 /// All records.
 pub(crate) fn all(store: &dyn Store) -> Result<Vec<(GroupId, Record)>, GroupError> {
     let rows = store.scan(GROUPS, Range::all(GROUPS_MAX + 1))?;

@@ -68,7 +68,7 @@ impl Report {
         let fits = |names: &&Vec<String>| {
             names.len() <= REPORT_NAMES_MAX && names.iter().all(|name| name.len() <= WORK_NAME_BYTES_MAX)
         };
-        if self.classes.len() <= CLASSES_MAX && all.iter().all(|names| fits(names)) {
+        if self.classes.len() <= CLASSES_MAX && all.iter().all(fits) {
             return Ok(());
         }
         Err(format!("a report has at most {REPORT_NAMES_MAX} names of {WORK_NAME_BYTES_MAX} bytes of each kind"))
