@@ -330,9 +330,7 @@ impl Groups {
             Ok(_) | Err(GroupError::Refused(Refusal::NotAMember(_))) => {}
             Err(error) => return Err(error),
         }
-        // It stays until the others can go on without it.
-        let _ = tokio::time::timeout(self.shared.config.patience, member.stop.cancelled()).await;
-        Ok(())
+        leave_when_possible(self, &member).await
     }
 
     /// Removes what this node has of a group, without asking the group: after damage, or when no other member answers.
@@ -457,6 +455,18 @@ impl Groups {
             member.stop().await;
         }
     }
+}
+
+/// Ends a membership that the state ended already, once the others can go on without this node: when it does not vote.
+async fn leave_when_possible(groups: &Groups, member: &Arc<Member>) -> Result<(), GroupError> {
+    let until = tokio::time::Instant::now() + groups.shared.config.patience;
+    while !member.stop.is_cancelled() && tokio::time::Instant::now() < until {
+        if member.replica().is_ok_and(|replica| !replica.votes_in_log()) {
+            return groups.end(member, Standing::Gone).await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
 }
 
 /// The charter, if this node's owner alone may act under it.
