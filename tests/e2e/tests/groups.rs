@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use support::{Machine, Node, text, until};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Three nodes of three owners that form a group; the first one founded it.
 struct Team {
