@@ -29,6 +29,7 @@ use crate::group_work::GroupWorker;
 use crate::identity::Identity;
 use crate::keys;
 use crate::lan::{Introductions, LanPresence};
+use crate::machine;
 use crate::node::Node;
 use crate::owner::Owner;
 use crate::publish;
@@ -138,7 +139,7 @@ impl Node {
         let network = config.communication.network.clone();
         let identity =
             Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
-        let worker = GroupWorker::new(&calls, &host, &identity, &config.labels);
+        let worker = GroupWorker::new(&calls, &host, &identity, &config);
         let groups = open_groups(&communication, &identity, store.clone(), entropy.clone(), worker).await?;
         let trust = TrustedPeers::new(store.clone(), communication.clone(), trust);
         let bindings = Arc::new(Bindings {
@@ -263,8 +264,8 @@ fn facts(
     kernel: Option<&Arc<Kernel>>,
     busy_permille: Arc<AtomicU16>,
 ) -> impl Fn() -> NodeLoad + Send + Sync + use<> {
-    let (host, kernel, memory_mib) = (host.clone(), kernel.cloned(), memory_mib());
-    let machine = move |kernel: &Kernel| {
+    let (host, kernel, memory_mib) = (host.clone(), kernel.cloned(), machine::memory_mib("MemTotal"));
+    let of_machine = move |kernel: &Kernel| {
         let promised =
             kernel.promises.shares_ppm().iter().min().map_or(1_000, |ppm| u16::try_from(ppm / 1_000).unwrap_or(1_000));
         kernel.promises.hardware().map(|machine| Machine {
@@ -282,15 +283,7 @@ fn facts(
         NodeLoad {
             loads: turns.into_iter().map(|(name, now)| (name, load(now))).collect(),
             load_permille: permille.max(busy_permille.load(Ordering::Relaxed)),
-            machine: kernel.as_deref().and_then(machine),
+            machine: kernel.as_deref().and_then(of_machine),
         }
     }
-}
-
-/// Memory of this machine, MiB; 0 if it is unknown.
-fn memory_mib() -> u32 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or_default();
-    u32::try_from(kib / 1_024).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,6 @@
 //! Tasks of groups on this node: each is a message to an agent that is hosted here.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use althing_calls::{CallRequest, Calls, Operation, OperationRequest, Principal, Reply};
@@ -14,7 +15,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::config::NodeConfig;
 use crate::identity::Identity;
+use crate::machine;
 
 /// Tasks of groups that this node runs at once.
 const SLOTS: u32 = 32;
@@ -29,16 +32,19 @@ pub(crate) struct GroupWorker {
     host: Arc<Host>,
     here: PublicKey,
     labels: Vec<String>,
+    /// Where the node keeps its data; its file system is the disk that tasks may need.
+    data: Option<PathBuf>,
     clock: WallClock,
 }
 
 impl GroupWorker {
-    pub(crate) fn new(calls: &Calls, host: &Arc<Host>, identity: &Identity, labels: &[String]) -> GroupWorker {
+    pub(crate) fn new(calls: &Calls, host: &Arc<Host>, identity: &Identity, config: &NodeConfig) -> GroupWorker {
         GroupWorker {
             calls: calls.clone(),
             host: host.clone(),
             here: identity.key.public(),
-            labels: labels.to_vec(),
+            labels: config.labels.clone(),
+            data: config.data.clone(),
             clock: identity.clock().clone(),
         }
     }
@@ -82,9 +88,9 @@ impl Worker for GroupWorker {
             agents: hosted.iter().map(|found| found.candidate.verified.agent.name().to_owned()).collect(),
             capabilities: capabilities.collect(),
             labels: self.labels.clone(),
-            memory_mib: machine::free_memory_mib(),
+            memory_mib: machine::memory_mib("MemAvailable"),
             cores: machine::cores(),
-            disk_mib: machine::free_disk_mib(),
+            disk_mib: self.data.as_deref().map_or(0, machine::free_disk_mib),
             gpus: machine::gpus(),
             classes,
             load_permille: u16::try_from(turns).unwrap_or(1_000),
@@ -162,36 +168,5 @@ fn outcome(body: Vec<u8>) -> Result<Vec<u8>, WorkFailure> {
             Err(WorkFailure { reason: format!("the agent ended it with {state}: {}", why()), retry: true })
         }
         _ => Err(WorkFailure { reason: format!("the agent left it in {state}: {}", why()), retry: false }),
-    }
-}
-
-/// What this machine has free.
-mod machine {
-    /// Memory, MiB.
-    pub fn free_memory_mib() -> u32 {
-        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-        let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or_default();
-        u32::try_from(kib / 1_024).unwrap_or(u32::MAX)
-    }
-
-    /// Processor cores.
-    pub fn cores() -> u32 {
-        std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
-    }
-
-    /// Disk, MiB: of the file system of the working directory.
-    pub fn free_disk_mib() -> u32 {
-        nix::sys::statvfs::statvfs(".").map_or(0, |disk| {
-            let bytes = disk.blocks_available().saturating_mul(disk.fragment_size());
-            u32::try_from(bytes >> 20).unwrap_or(u32::MAX)
-        })
-    }
-
-    /// GPUs, as the kernel shows their render nodes.
-    pub fn gpus() -> u32 {
-        let devices = std::fs::read_dir("/dev/dri").into_iter().flatten().flatten();
-        let renders = devices.filter(|device| device.file_name().to_string_lossy().starts_with("renderD"));
-        u32::try_from(renders.count()).unwrap_or(u32::MAX)
     }
 }

@@ -21,6 +21,7 @@ mod group_work;
 mod identity;
 mod keys;
 mod lan;
+mod machine;
 pub mod network_key;
 mod node;
 pub mod owner;

@@ -4,7 +4,8 @@
 //! **Outputs**: what became of each command, the group's state, who leads.
 //!
 //! **Invariants**: a command takes effect only as an entry of the group's log that a majority of its voters has on disk, and
-//! only after its author's signature was verified by the member that applies it; who belongs to a group changes only by
+//! only after its author's signature was verified by the member that applies it, except for values and tasks that come by a
+//! snapshot, in which the sender is believed; who belongs to a group changes only by
 //! the signatures of as many owners as its charter says; what was acknowledged is never lost.
 //!
 //! **Never knows**: A2A, how agents run, HTTP. openraft's types stay in [`consensus`].

@@ -123,19 +123,21 @@ async fn strangers_do_not_fill_the_log() {
     assert_eq!(last(), before);
 }
 
+/// Cuts one node off from the others.
+fn cut_off(net: &SimNet, nodes: &[GroupNode], away: usize) {
+    for node in nodes.iter().filter(|node| node.id() != nodes[away].id()) {
+        net.cut(node.id(), nodes[away].id());
+    }
+}
+
 /// P-109
 #[tokio::test(start_paused = true)]
-async fn one_member_alone_makes_no_other_believe_that_it_was_removed() {
+async fn an_expelled_member_that_was_away_learns_it_from_the_others() {
     let net = net();
     let (nodes, id) = group_of(&net, 3).await;
-    // An expelled node that was away learns it from a majority; one that was not does not believe a single voice.
     let (at, _) = leader(&nodes, id).await;
     let away = (at + 1) % 3;
-    for node in &nodes {
-        if node.id() != nodes[away].id() {
-            net.cut(node.id(), nodes[away].id());
-        }
-    }
+    cut_off(&net, &nodes, away);
     nodes[at].groups.expel(id, nodes[away].id()).await.expect("its owner may");
     assert_eq!(nodes[away].groups.overview(id).expect("the group").standing, "member");
     net.heal_all();
@@ -151,11 +153,7 @@ async fn a_member_that_was_away_learns_from_the_owners_signatures_that_the_group
     let (nodes, id) = group_of(&net, 3).await;
     let (at, _) = leader(&nodes, id).await;
     let away = (at + 1) % 3;
-    for node in &nodes {
-        if node.id() != nodes[away].id() {
-            net.cut(node.id(), nodes[away].id());
-        }
-    }
+    cut_off(&net, &nodes, away);
     nodes[at].groups.dissolve(id).await.expect("its owner may");
     net.heal_all();
     until("all know it", || {
@@ -175,11 +173,7 @@ async fn a_voter_that_was_cut_off_does_not_disturb_when_it_returns() {
     let away = (at + 1) % 3;
     let term = |node: &GroupNode| node.groups.overview(id).expect("the group").replica.expect("it runs").term;
     let before = term(&nodes[at]);
-    for node in &nodes {
-        if node.id() != nodes[away].id() {
-            net.cut(node.id(), nodes[away].id());
-        }
-    }
+    cut_off(&net, &nodes, away);
     tokio::time::sleep(Duration::from_secs(20)).await;
     nodes[at].set(id, "a", "while it was away").await;
     net.heal_all();

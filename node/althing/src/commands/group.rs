@@ -84,10 +84,10 @@ fn request(group: &Group) -> (String, GroupRequest) {
 }
 
 fn shown(request: &GroupRequest, name: &str, done: &Value) -> String {
-    let stale = |done: &Value| match done["staleMs"].as_u64() {
-        Some(u64::MAX) => "\nno leader was heard since this node started; newer writes may be missing".to_owned(),
-        Some(ms) => format!("\nas of {ms} ms ago at the latest word of a leader; newer writes may be missing"),
-        None => String::new(),
+    let stale = |done: &Value| match (done["stale"] == true, done["staleMs"].as_u64()) {
+        (false, _) => String::new(),
+        (true, Some(ms)) => format!("\na leader was heard {ms} ms ago; newer writes may be missing"),
+        (true, None) => "\nno leader was heard since this node started; newer writes may be missing".to_owned(),
     };
     match request {
         GroupRequest::Invite { .. } => text(done, "ticket"),

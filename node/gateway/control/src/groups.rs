@@ -151,7 +151,7 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
             let value = groups.look(id, |state| state.values().get(&key).cloned())?;
             let value = value.ok_or_else(|| Problem::new(Kind::NotFound, format!("the group has no value {key:?}")))?;
             let text = String::from_utf8_lossy(&value.bytes).into_owned();
-            json!({ "key": key, "value": text, "version": value.version, "staleMs": age })
+            json!({ "key": key, "value": text, "version": value.version, "stale": stale, "staleMs": age })
         }
         GroupRequest::Keys { prefix, stale } => {
             let age = fresh(node, id, stale).await?;
@@ -159,12 +159,12 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
                 let keys = state.values().keys(&prefix).take(KEYS_MAX);
                 keys.map(str::to_owned).collect::<Vec<String>>()
             };
-            json!({ "keys": groups.look(id, keys)?, "staleMs": age })
+            json!({ "keys": groups.look(id, keys)?, "stale": stale, "staleMs": age })
         }
     })
 }
 
-/// Makes the state here current; or says for how many milliseconds no leader was heard, where stale data will do.
+/// Makes the state here current; where stale data will do, for how many milliseconds no leader was heard, if one ever was.
 async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<Option<u64>, Problem> {
     if !stale {
         node.groups.catch_up(id).await?;
@@ -172,9 +172,8 @@ async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<Option<u64>, Pro
     }
     let overview = node.groups.overview(id)?;
     let leads = overview.replica.as_ref().is_some_and(|replica| replica.role == Role::Leader);
-    // Never, if no leader was heard since this node started.
-    let silence = if leads { Duration::ZERO } else { overview.silence.unwrap_or(Duration::MAX) };
-    Ok(Some(u64::try_from(silence.as_millis()).unwrap_or(u64::MAX)))
+    let silence = if leads { Some(Duration::ZERO) } else { overview.silence };
+    Ok(silence.and_then(|silence| u64::try_from(silence.as_millis()).ok()))
 }
 
 /// A group in a list.

@@ -27,8 +27,8 @@ use crate::machine::rows::RowError;
 pub struct ReplicaConfig {
     /// How often a leader says that it is there.
     pub heartbeat: Duration,
-    /// A voter becomes a candidate after three to four times as long without a sign of the leader, at random: it may be that
-    /// the leader still reads by its lease, which is twice as long.
+    /// A voter becomes a candidate after three to four times this without a message of the leader: openraft waits for the
+    /// leader's lease, which is twice this, and then for a random time of once to twice this.
     pub election_timeout: Duration,
     /// Entries between two snapshots.
     pub snapshot_entries: u64,

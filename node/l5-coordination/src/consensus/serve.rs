@@ -142,14 +142,13 @@ pub(crate) async fn snapshot(
     from: PublicKey,
     part: SnapshotPart,
 ) -> Result<SnapshotTaken, ReplicaError> {
-    let (vote, last, is_last) = (Vote::from(part.leader), part.last, part.is_last);
+    let (vote, last) = (Vote::from(part.leader), part.last);
     let members = StoredMembership::try_from(part.members.clone()).map_err(|why| refused(&why))?;
     let is_possible = last.is_none_or(|at| at.term <= vote.leader_id.term && at.index < INDEX_MAX);
     if !is_possible || replica.applied() >= last.map(|at| at.index) && replica.applied().is_some() {
         return Err(refused(&"the snapshot is of nothing that this member lacks"));
     }
     let Some(rows) = arriving.take(from, part)? else { return Ok(SnapshotTaken { ballot: None }) };
-    debug_assert!(is_last);
     let (rows, members) = check_snapshot(replica, rows, members)?;
     let meta = SnapshotMeta { last_log_id: last.map(LogId::from), last_membership: members };
     let snapshot = openraft::Snapshot { meta, snapshot: Arc::new(rows) };

@@ -190,7 +190,7 @@ pub struct Barrier {
 
 /// The answer to [`Barrier`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Barred {
+pub enum BarrierAnswer {
     /// The entry's index.
     #[n(0)]
     At(#[n(0)] u64),

@@ -30,7 +30,7 @@ const DECLINED: Duration = Duration::from_secs(60);
 /// How old a report may be.
 const REPORT_AGE: Duration = Duration::from_secs(5);
 /// Between two looks, at least.
-const BREATH: Duration = Duration::from_millis(5);
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// Before a task that all declined, or that could not be given out, is looked at again.
 const RETRY: Duration = Duration::from_secs(1);
 /// Between two counts of who completed how much.
@@ -161,9 +161,9 @@ impl Lead {
         let Due { commands, is_work, is_more } = self.decide(groups, member);
         if commands.is_empty() {
             // Each entry wakes this: it need not look at all tasks each time.
-            tokio::time::sleep(BREATH).await;
+            tokio::time::sleep(LOOK_PAUSE).await;
             return match (is_work, is_more) {
-                (_, true) => BREATH,
+                (_, true) => LOOK_PAUSE,
                 (true, false) => TICK,
                 (false, false) => IDLE,
             };

@@ -11,7 +11,7 @@ use super::Groups;
 use super::member::Member;
 use super::record::Standing;
 use crate::consensus::wire::{
-    self, Append, Appended, Ballot, Barred, Barrier, Elect, ReportTo, Reported, SnapshotPart, Submit, Submitted,
+    self, Append, Appended, Ballot, Barrier, BarrierAnswer, Elect, ReportTo, Reported, SnapshotPart, Submit, Submitted,
     Transfer, Unserved,
 };
 use crate::consensus::{Replica, ReplicaError, Role, serve};
@@ -104,13 +104,13 @@ impl RaftService {
             }
             "barrier" => {
                 let (_, replica, _) = self.admit::<Barrier>(caller, body)?;
-                let barred = match replica.barrier().await {
-                    Ok(index) => Barred::At(index),
-                    Err(ReplicaError::NotLeader(leader)) => Barred::NotLeader(leader),
-                    Err(ReplicaError::NoMajority) => Barred::NoMajority,
+                let answer = match replica.barrier().await {
+                    Ok(index) => BarrierAnswer::At(index),
+                    Err(ReplicaError::NotLeader(leader)) => BarrierAnswer::NotLeader(leader),
+                    Err(ReplicaError::NoMajority) => BarrierAnswer::NoMajority,
                     Err(error) => return Err(stopped(&error)),
                 };
-                Ok(wire::write(&barred))
+                Ok(wire::write(&answer))
             }
             "report" => {
                 let (member, replica, told) = self.admit::<ReportTo>(caller, body)?;

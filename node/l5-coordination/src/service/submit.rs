@@ -12,7 +12,7 @@ use super::member::Member;
 use super::serve::submitted;
 use super::{Groups, Shared};
 use crate::RAFT;
-use crate::consensus::wire::{self, Barred, Barrier, Submit, Submitted, Unserved};
+use crate::consensus::wire::{self, Barrier, BarrierAnswer, Submit, Submitted, Unserved};
 use crate::error::GroupError;
 use crate::machine::outcome::{Outcome, Refusal, Reply};
 
@@ -216,10 +216,10 @@ async fn barrier(shared: &Shared, member: &Arc<Member>) -> Result<Result<u64, St
     if leader == shared.here() {
         return Ok(replica.barrier().await.map_err(|error| error.to_string()));
     }
-    Ok(match shared.ask::<_, Barred>(leader, "barrier", &Barrier { group: member.id }).await {
-        Ok(Barred::At(index)) => Ok(index),
-        Ok(Barred::NotLeader(_)) => Err("no member leads".to_owned()),
-        Ok(Barred::NoMajority) => Err("the leader reaches no majority".to_owned()),
+    Ok(match shared.ask::<_, BarrierAnswer>(leader, "barrier", &Barrier { group: member.id }).await {
+        Ok(BarrierAnswer::At(index)) => Ok(index),
+        Ok(BarrierAnswer::NotLeader(_)) => Err("no member leads".to_owned()),
+        Ok(BarrierAnswer::NoMajority) => Err("the leader reaches no majority".to_owned()),
         Err(why) => Err(why.to_string()),
     })
 }
