@@ -90,5 +90,19 @@ pub const WORK_ATTEMPTS_MAX: u8 = 16;
 pub const WORK_LEASE_MIN_MS: u64 = 1_000;
 /// Longest lease of a task, milliseconds; a member that works longer renews it.
 pub const WORK_LEASE_MAX_MS: u64 = 10 * 60 * 1_000;
+/// Steps of a workflow: one bit each in a word.
+pub const WORKFLOW_STEPS_MAX: usize = 64;
+/// Bytes of all texts of a workflow; so many also of the input of a run.
+pub const WORKFLOW_BYTES_MAX: usize = 64 << 10;
+/// Steps that a step comes after, directly.
+pub const WORKFLOW_AFTER_MAX: usize = 16;
+/// Items of a list for each of which a step has a task.
+pub const WORKFLOW_ITEMS_MAX: usize = 64;
+/// How often steps are repeated, at most.
+pub const WORKFLOW_ROUNDS_MAX: u8 = 16;
+/// Shortest time-out of a step, milliseconds.
+pub const WORKFLOW_TIMEOUT_MIN_MS: u64 = 1_000;
+/// Longest time-out of a step, milliseconds (30 days): people take their time.
+pub const WORKFLOW_TIMEOUT_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 /// Characters of an agent's name.
 pub const AGENT_NAME_MAX: usize = 63;

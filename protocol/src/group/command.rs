@@ -6,7 +6,8 @@ use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
 use super::work::{Assign, Choice, Claim, Complete, Decline, Define, Depend, Fail, Steal, Submit};
-use super::{Endorsed, GroupId, WorkId};
+use super::workflow::{Approve, Fire, RunWorkflow, Schedule};
+use super::{Endorsed, GroupId, WorkId, workflow};
 use crate::identity::{CallerId, PublicKey, PublisherId};
 use crate::limits::{
     CBOR_ITEMS_MAX, GROUP_ADDRESS_BYTES_MAX, GROUP_ADDRESSES_MAX, GROUP_BATCH_COMMANDS_MAX, GROUP_KEY_BYTES_MAX,
@@ -161,6 +162,27 @@ pub enum Command {
     /// Nothing but time: leases and deadlines expire when an entry is applied.
     #[n(23)]
     Tick,
+    /// Runs a workflow.
+    #[n(24)]
+    RunWorkflow(#[n(0)] Box<RunWorkflow>),
+    /// Approves a step of a run, or rejects it.
+    #[n(25)]
+    Approve(#[n(0)] Approve),
+    /// A run is not wanted any more.
+    #[n(26)]
+    CancelRun(#[n(0)] WorkId),
+    /// A run that failed goes on from the steps that failed.
+    #[n(27)]
+    ResumeRun(#[n(0)] WorkId),
+    /// Runs a workflow at the times of a pattern from now on.
+    #[n(28)]
+    Schedule(#[n(0)] Box<Schedule>),
+    /// Ends the schedule of this name.
+    #[n(29)]
+    Unschedule(#[n(0)] String),
+    /// A time of a schedule has come, says the author, a member.
+    #[n(30)]
+    Fire(#[n(0)] Fire),
 }
 
 /// Writes a value.
@@ -280,6 +302,10 @@ impl Command {
             Command::Fail(fail) => fail.check(),
             Command::Define(define) => define.check(),
             Command::Vote(choice) | Command::Decide(choice) => choice.check(),
+            Command::RunWorkflow(run) => run.check(),
+            Command::Approve(approve) => approve.check(),
+            Command::Schedule(schedule) => schedule.check(),
+            Command::Unschedule(name) | Command::Fire(Fire { name, .. }) => workflow::check_schedule_name(name),
             _ => Ok(()),
         }
     }
@@ -299,6 +325,8 @@ impl Command {
             Command::Submit(submit) => submit.items_max(),
             Command::Complete(_) => 24,
             Command::Fail(_) => 16,
+            Command::RunWorkflow(run) => run.items_max(),
+            Command::Schedule(schedule) => schedule.items_max(),
             _ => 12,
         }
     }

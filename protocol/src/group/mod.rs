@@ -6,8 +6,10 @@
 mod charter;
 mod command;
 mod endorsed;
+mod template;
 mod work;
 mod work_id;
+mod workflow;
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,11 +17,15 @@ use std::str::FromStr;
 pub use charter::{Charter, Follows, Policy, Rule};
 pub use command::{Amendment, Author, Batch, Command, Founding, Join, Remove, Set};
 pub use endorsed::{Dissolution, Endorsed, EndorsementError, Expulsion, Invitation, KeyLogs};
+pub use template::{Part, TemplateError, parts};
 pub use work::{
     Assign, Choice, Claim, Complete, ConflictRule, Content, Decline, Define, Depend, Fail, Needs, Priority, Reference,
     Steal, Submit, Target,
 };
 pub use work_id::{WorkId, WorkIdError};
+pub use workflow::{
+    Action, Approve, Fire, Job, Missed, Repeat, RunWorkflow, Schedule, Step, Test, When, Workflow, WorkflowError,
+};
 
 use crate::identity::{AgentId, IdentityError, PublisherId};
 use crate::{Digest, digest};

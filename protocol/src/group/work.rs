@@ -278,18 +278,18 @@ pub struct Choice {
     pub task: WorkId,
 }
 
-fn shape(what: String) -> Result<(), ObjectError> {
+pub(super) fn shape(what: String) -> Result<(), ObjectError> {
     Err(ObjectError::Shape(what))
 }
 
-fn named(what: &str, name: &str) -> Result<(), ObjectError> {
+pub(super) fn named(what: &str, name: &str) -> Result<(), ObjectError> {
     if (1..=WORK_NAME_BYTES_MAX).contains(&name.len()) {
         return Ok(());
     }
     shape(format!("{what} has 1 to {WORK_NAME_BYTES_MAX} bytes"))
 }
 
-fn explained(reason: &str) -> Result<(), ObjectError> {
+pub(super) fn explained(reason: &str) -> Result<(), ObjectError> {
     if reason.len() <= WORK_REASON_BYTES_MAX {
         return Ok(());
     }
@@ -316,7 +316,7 @@ impl Content {
 }
 
 impl Needs {
-    fn check(&self) -> Result<(), ObjectError> {
+    pub(super) fn check(&self) -> Result<(), ObjectError> {
         match &self.target {
             Target::Capability(capability) => named("a capability", capability)?,
             Target::Agent(name) if (1..=AGENT_NAME_MAX).contains(&name.len()) => {}
