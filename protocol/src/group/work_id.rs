@@ -18,7 +18,7 @@ pub struct WorkIdError(String);
 impl WorkId {
     /// The id with these bytes.
     #[must_use]
-    pub fn from_bytes(bytes: [u8; 16]) -> WorkId {
+    pub const fn from_bytes(bytes: [u8; 16]) -> WorkId {
         WorkId(bytes)
     }
 

@@ -142,7 +142,7 @@ pub struct Repeat {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct RunWorkflow {
-    /// The id of the run: random. No task and no other run has it.
+    /// The id of the run: random. No other run has it.
     #[n(0)]
     pub run: WorkId,
     /// The workflow.

@@ -105,7 +105,8 @@ impl Workflow {
         for (last, step) in self.steps.iter().enumerate().filter(|(_, step)| step.repeat.is_some()) {
             let body = self.body(last);
             if let Some(at) = body.iter().find(|at| !all.insert(**at)) {
-                let why = format!("{:?} is repeated by another step already; a step is part of one loop", self.steps[*at].id);
+                let why =
+                    format!("{:?} is repeated by another step already; a step is part of one loop", self.steps[*at].id);
                 return Err(WorkflowError { step: Some(step.id.clone()), field: "repeat", why });
             }
             for outside in self.steps.iter().enumerate().filter(|(at, _)| !body.contains(at)).map(|(_, step)| step) {

@@ -37,7 +37,10 @@ fn a_workflow_that_can_run_is_accepted_and_read_again() {
     assert!(looped.body(1).is_empty());
     let bytes = minicbor::to_vec(&looped).expect("a vector");
     assert_eq!(minicbor::decode::<Workflow>(&bytes).expect("a workflow"), looped);
-    let all = Workflow { name: "large".to_owned(), steps: (0..64).map(|at| Step::new(&format!("s{at}"), &[], task(""))).collect() };
+    let all = Workflow {
+        name: "large".to_owned(),
+        steps: (0..64).map(|at| Step::new(&format!("s{at}"), &[], task(""))).collect(),
+    };
     let command = RunWorkflow { run: WorkId::from_bytes([1; 16]), workflow: all, input: String::new() };
     assert!(command.check().is_ok(), "the largest number of steps fits into a message");
 }
