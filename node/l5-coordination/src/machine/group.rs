@@ -16,6 +16,7 @@ use super::outcome::{Outcome, Refusal, Reply};
 use super::sessions::{Sessions, Turn};
 use super::values::Values;
 use super::work::{Asker, Work};
+use super::workflow::Flows;
 
 /// Expelled nodes that are remembered.
 const EXPELLED_MAX: usize = 1_024;
@@ -42,6 +43,7 @@ pub struct Group {
     pub(crate) sessions: Sessions,
     pub(crate) values: Values,
     pub(crate) work: Work,
+    pub(crate) flows: Flows,
     /// The invitations that were used, and until when each is valid.
     pub(crate) used: BTreeMap<[u8; 16], u64>,
     /// The nodes that were expelled last, each with the epoch that this ended.
@@ -65,6 +67,7 @@ impl Group {
             sessions: Sessions::default(),
             values: Values::default(),
             work: Work::default(),
+            flows: Flows::default(),
             used: BTreeMap::new(),
             expelled: BTreeMap::new(),
         }
@@ -125,6 +128,12 @@ impl Group {
         &self.work
     }
 
+    /// Its runs of workflows, and its schedules.
+    #[must_use]
+    pub fn flows(&self) -> &Flows {
+        &self.flows
+    }
+
     /// Executes one batch, whose signature was checked; `at_ms` is the time of the leader that accepted it.
     pub fn apply(&mut self, at_ms: u64, batch: &Result<Authored<Batch>, ObjectError>) -> Reply {
         self.advance(at_ms);
@@ -143,7 +152,7 @@ impl Group {
         self.now_ms = self.now_ms.max(at_ms);
         let now_ms = self.now_ms;
         self.used.retain(|_, until_ms| *until_ms >= now_ms);
-        self.work.expire(now_ms);
+        self.flows.advance(&mut self.work, now_ms);
     }
 
     /// The batch, if it is executed; none if it was executed before.
@@ -229,7 +238,7 @@ impl Group {
             (command, _) => {
                 let (is_owner, may_write) = (self.is_owner(author), self.may_write(author));
                 let asker = Asker { author, is_owner, may_write, members: &self.members, now_ms: self.now_ms };
-                asker.execute(&mut self.work, command)
+                self.flows.execute(&asker, &mut self.work, command)
             }
         }
     }
@@ -366,8 +375,7 @@ impl Group {
             return Err(Refusal::Charter);
         }
         self.dissolution = Some(endorsed.clone());
-        self.values = Values::default();
-        self.work = Work::default();
+        (self.values, self.work, self.flows) = Default::default();
         Ok(Some(self.next_epoch()))
     }
 

@@ -8,3 +8,4 @@ pub mod rows;
 pub mod sessions;
 pub mod values;
 pub mod work;
+pub mod workflow;

@@ -5,6 +5,7 @@ use althing_protocol::group::WorkId;
 use minicbor::{Decode, Encode};
 
 use super::work::State;
+use super::workflow::RunState;
 
 /// What became of one batch.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -171,4 +172,35 @@ pub enum Refusal {
     #[n(23)]
     #[error("{0}")]
     Resource(#[n(0)] String),
+    /// A run that the group does not have.
+    #[n(24)]
+    #[error("the group has no run {0}; it may have ended long ago and be forgotten")]
+    UnknownRun(#[n(0)] WorkId),
+    /// The run is in a state that does not permit it.
+    #[n(25)]
+    #[error("the run {run} is {state}, which does not permit this")]
+    RunState {
+        /// The run.
+        #[n(0)]
+        run: WorkId,
+        /// What became of it.
+        #[n(1)]
+        state: RunState,
+    },
+    /// The step asks nobody, or asks about another round.
+    #[n(26)]
+    #[error("the step {0:?} of the run does not ask for this now; read the run again")]
+    NotAsked(#[n(0)] String),
+    /// A schedule that the group does not have.
+    #[n(27)]
+    #[error("the group has no schedule {0:?}, or another one of that name by now")]
+    UnknownSchedule(#[n(0)] String),
+    /// The time has not come yet, or it or a later one counted already.
+    #[n(28)]
+    #[error("the next time of the schedule is after {last_ms} and not after the group's present time")]
+    NotDue {
+        /// The last time that counted, or when the schedule was made.
+        #[n(0)]
+        last_ms: u64,
+    },
 }

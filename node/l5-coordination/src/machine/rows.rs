@@ -14,6 +14,7 @@ use super::members::{Member, Members, RECENT_VOTERS};
 use super::sessions::{AuthorSessions, SESSIONS_MAX, Sessions, Window};
 use super::values::{Value, Values};
 use super::work::WorkRow;
+use super::workflow::{FlowRow, Reading};
 
 /// A part of the state.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -41,6 +42,8 @@ enum Row {
     Expelled(#[n(0)] PublicKey, #[n(1)] u64),
     #[n(7)]
     Work(#[n(0)] WorkRow),
+    #[n(10)]
+    Flow(#[n(0)] FlowRow),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -92,19 +95,14 @@ impl Group {
         let members = self.members.iter().map(|(node, member)| Row::Member(*node, member.clone()));
         let events = |log: &Arc<KeyLog>| log.to_bytes().into_iter().map(ByteVec::from).collect();
         let logs = self.logs.values().map(|log| Row::KeyLog(events(log)));
-        let sessions = self.sessions.iter().flat_map(|(author, sessions)| {
-            let forgotten = sessions.forgotten.map(|until| Row::Forgotten(*author, until));
-            let open = sessions.open.iter().map(|(session, window)| Row::Session(*author, *session, window.clone()));
-            forgotten.into_iter().chain(open)
-        });
-        let values = self.values.iter();
-        let values = values.map(|(key, value)| Row::Value(key.clone(), value.bytes.clone().into(), value.version));
+        let sessions = self.sessions.iter().flat_map(|(author, sessions)| session_rows(author, sessions));
+        let values = self.values.iter().map(|(key, it)| Row::Value(key.clone(), it.bytes.clone().into(), it.version));
         let used = self.used.iter().map(|(nonce, until_ms)| Row::Used(nonce.to_vec().into(), *until_ms));
         let charters = self.charters.iter().map(|(charter, at_ms)| Row::Charter(charter.clone(), *at_ms));
         let rows =
             std::iter::once(head).chain(logs).chain(charters).chain(members).chain(sessions).chain(values).chain(used);
         let expelled = self.expelled.iter().map(|(node, epoch)| Row::Expelled(*node, *epoch));
-        let rows = rows.chain(expelled).chain(self.work.rows().map(Row::Work));
+        let rows = rows.chain(expelled).chain(self.work.rows().map(Row::Work)).chain(self.flows.rows().map(Row::Flow));
         rows.map(|row| minicbor::to_vec(row).expect("writing to a vector cannot fail")).collect()
     }
 
@@ -130,8 +128,15 @@ impl Group {
     }
 }
 
+fn session_rows<'a>(author: &'a Author, sessions: &'a AuthorSessions) -> impl Iterator<Item = Row> + 'a {
+    let forgotten = sessions.forgotten.map(|until| Row::Forgotten(*author, until));
+    let open = sessions.open.iter().map(|(session, window)| Row::Session(*author, *session, window.clone()));
+    forgotten.into_iter().chain(open)
+}
+
 struct Restoring {
     group: Group,
+    flows: Reading,
     chain: Vec<Charter>,
     members: BTreeMap<PublicKey, Member>,
     voters: BTreeSet<PublicKey>,
@@ -146,6 +151,7 @@ impl Restoring {
     fn new(id: GroupId, network: &str) -> Restoring {
         Restoring {
             group: Group::new(id, network),
+            flows: Reading::default(),
             chain: Vec::new(),
             members: BTreeMap::new(),
             voters: BTreeSet::new(),
@@ -195,6 +201,7 @@ impl Restoring {
             }
             Row::Expelled(node, epoch) => drop(self.group.expelled.insert(node, epoch)),
             Row::Work(row) => self.group.work.take(row)?,
+            Row::Flow(row) => self.flows.take(row)?,
         }
         Ok(())
     }
@@ -263,6 +270,7 @@ impl Restoring {
             return Err("names a voter that is no member".to_owned());
         }
         self.group.work.complete_rows()?;
+        self.group.flows = self.flows.finish(&mut self.group.work)?;
         let mut sessions = Sessions::default();
         self.sessions.into_iter().for_each(|(author, of)| sessions.insert(author, of));
         let members = Members::restore(self.members, self.voters, self.recent, self.joined);

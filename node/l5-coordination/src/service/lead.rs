@@ -195,11 +195,11 @@ impl Lead {
     fn look(&mut self, state: &Group, reports: &BTreeMap<PublicKey, Report>, now_ms: u64) -> Due {
         let tasks = state.work().tasks();
         let mut due = Due { is_work: tasks.unfinished() > 0, ..Due::default() };
+        if state.flows().next_expiry_ms(state.work()).is_some_and(|at_ms| at_ms <= now_ms) {
+            due.commands.push(Command::Tick);
+        }
         if !due.is_work {
             return due;
-        }
-        if tasks.next_expiry_ms().is_some_and(|at_ms| at_ms <= now_ms) {
-            due.commands.push(Command::Tick);
         }
         self.successes.count(state);
         let mut candidates = candidates(state, reports, &self.successes);

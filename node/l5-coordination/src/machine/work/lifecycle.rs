@@ -1,7 +1,7 @@
 //! The work of a group: how a task goes from being ready to its end, and which resources it has meanwhile.
 
 use althing_protocol::PublicKey;
-use althing_protocol::group::{Assign, Author, Claim, Complete, Decline, Fail, Steal, WorkId};
+use althing_protocol::group::{Assign, Author, Claim, Complete, Decline, Fail, Steal, Submit, WorkId};
 
 use super::super::members::Members;
 use super::super::outcome::Refusal;
@@ -9,6 +9,7 @@ use super::resources::Resources;
 use super::task::{State, Task, Why, content_bytes};
 use super::tasks::{Tasks, WORK_BYTES_MAX};
 use super::turns::Turns;
+use super::watch::Finished;
 
 /// The tasks of a group, and the resources that they share.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -173,5 +174,34 @@ impl Work {
         }
         self.tasks.end(id, State::Canceled, Some(Why::Canceled(author)), None, now_ms);
         Ok(())
+    }
+
+    /// Submits a task of a step of a workflow: its end is reported.
+    pub(in super::super) fn submit_watched(
+        &mut self,
+        author: Author,
+        submit: &Submit,
+        now_ms: u64,
+    ) -> Result<(), Refusal> {
+        self.tasks.submit(author, submit, now_ms)?;
+        self.tasks.watch.open(submit.task);
+        Ok(())
+    }
+
+    /// Ends such a task, which is not reported.
+    pub(in super::super) fn cancel_watched(&mut self, id: WorkId, author: Author, now_ms: u64) {
+        if self.tasks.watch.close(&id) {
+            self.tasks.end(id, State::Canceled, Some(Why::Canceled(author)), None, now_ms);
+        }
+    }
+
+    /// The next such task that ended.
+    pub(in super::super) fn next_finished(&mut self) -> Option<Finished> {
+        self.tasks.watch.next()
+    }
+
+    /// Watches a task of a snapshot; whether there is one that can end yet.
+    pub(in super::super) fn watch(&mut self, id: WorkId) -> bool {
+        self.tasks.get(&id).is_some_and(|task| !task.state.is_finished()) && self.tasks.watch.open(id)
     }
 }

@@ -14,6 +14,7 @@ mod rows;
 mod task;
 mod tasks;
 mod turns;
+mod watch;
 
 pub use commands::Asker;
 pub use lifecycle::Work;
@@ -21,6 +22,7 @@ pub use resources::{CONFLICTS_MAX, Conflict, RESOURCES_MAX, Resource, Resources}
 pub use rows::WorkRow;
 pub use task::{Ended, Held, State, Task, Why};
 pub use tasks::{TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_MAX, TASKS_UNFINISHED_MAX, Tasks, WORK_BYTES_MAX};
+pub use watch::Finished;
 
 #[cfg(test)]
 mod tests;

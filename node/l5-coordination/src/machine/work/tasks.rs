@@ -8,6 +8,7 @@ use althing_protocol::group::{Author, Content, Submit, WorkId};
 use super::super::outcome::Refusal;
 use super::index::Index;
 use super::task::{Ended, State, Task, Why};
+use super::watch::Watch;
 
 /// Tasks of a group that are not finished.
 pub const TASKS_UNFINISHED_MAX: usize = 20_000;
@@ -32,6 +33,8 @@ pub struct Tasks {
     pub(super) submitted: u64,
     /// Tasks that ended so far.
     pub(super) ended: u64,
+    /// Those whose end is reported.
+    pub(super) watch: Watch,
 }
 
 impl Tasks {
@@ -199,6 +202,7 @@ impl Tasks {
     fn finish(&mut self, id: WorkId, state: State, why: Option<Why>, result: Option<Content>, now_ms: u64) {
         let ended = Ended { order: self.ended, at_ms: now_ms };
         self.ended += 1;
+        self.watch.ended(id, state, why.as_ref(), result.as_ref());
         self.change(id, |task| {
             (task.state, task.result, task.ended) = (state, result, Some(ended));
             (task.held, task.why) = (None, why);

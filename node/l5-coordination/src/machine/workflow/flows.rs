@@ -1,0 +1,126 @@
+//! The workflows of a group beside its tasks: who may give which command about them, and what follows from the end of a task.
+
+use althing_protocol::group::{Author, Command, WorkId};
+
+use super::super::outcome::Refusal;
+use super::super::work::{Asker, Work};
+use super::runs::Runs;
+use super::schedules::Schedules;
+
+/// The runs and the schedules of a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flows {
+    pub(super) runs: Runs,
+    pub(super) schedules: Schedules,
+}
+
+impl Flows {
+    /// The runs.
+    #[must_use]
+    pub fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
+    /// The schedules.
+    #[must_use]
+    pub fn schedules(&self) -> &Schedules {
+        &self.schedules
+    }
+
+    /// When time changes something next, in the tasks or the runs, Unix milliseconds.
+    #[must_use]
+    pub fn next_expiry_ms(&self, work: &Work) -> Option<u64> {
+        work.tasks().next_expiry_ms().into_iter().chain(self.runs.next_expiry_ms()).min()
+    }
+
+    /// Time passes: leases, deadlines and questions end.
+    pub(in super::super) fn advance(&mut self, work: &mut Work, now_ms: u64) {
+        work.expire(now_ms);
+        self.follow(work, now_ms);
+        self.runs.expire(work, now_ms);
+        self.follow(work, now_ms);
+    }
+
+    /// Executes a command about tasks, runs or schedules, and what follows from it.
+    pub(in super::super) fn execute(
+        &mut self,
+        asker: &Asker<'_>,
+        work: &mut Work,
+        command: &Command,
+    ) -> Result<Option<u64>, Refusal> {
+        let done = self.execute_one(asker, work, command);
+        self.follow(work, asker.now_ms);
+        done
+    }
+
+    fn execute_one(&mut self, asker: &Asker<'_>, work: &mut Work, command: &Command) -> Result<Option<u64>, Refusal> {
+        let (author, now_ms) = (asker.author, asker.now_ms);
+        let done = |()| None;
+        match command {
+            Command::RunWorkflow(run) => {
+                asker.may_write.clone()?;
+                self.runs.begin(work, run, author, None, now_ms).map(Some)
+            }
+            Command::Approve(approve) => {
+                asker.may_write.clone()?;
+                self.runs.approve(work, approve, author, now_ms).map(done)
+            }
+            Command::CancelRun(run) => {
+                self.may_change(asker, run)?;
+                self.runs.cancel(work, *run, author, now_ms).map(done)
+            }
+            Command::ResumeRun(run) => {
+                self.may_change(asker, run)?;
+                self.runs.resume(work, *run, now_ms).map(done)
+            }
+            Command::Schedule(schedule) => {
+                asker.may_write.clone()?;
+                self.may_replace(asker, &schedule.name)?;
+                self.schedules.set(schedule, author, now_ms).map(done)
+            }
+            Command::Unschedule(name) => {
+                self.may_replace(asker, name)?;
+                self.schedules.remove(name).map(done)
+            }
+            Command::Fire(fire) => {
+                if !matches!(author, Author::Node(_)) {
+                    return Err(Refusal::Author("only a member can say that a time has come".to_owned()));
+                }
+                let (run, of) = self.schedules.fire(fire, now_ms)?;
+                let schedule = Some((fire.name.clone(), fire.since_ms));
+                let begun = self.runs.begin(work, &run, of, schedule, now_ms);
+                if begun.is_err() {
+                    // The time counted: a run that could not begin is one that failed.
+                    self.schedules.note(&fire.name, fire.since_ms, false, now_ms);
+                }
+                Ok(begun.ok())
+            }
+            command => asker.execute(work, command),
+        }
+    }
+
+    /// What follows from tasks and runs that ended.
+    fn follow(&mut self, work: &mut Work, now_ms: u64) {
+        while let Some(finished) = work.next_finished() {
+            self.runs.note(work, finished, now_ms);
+        }
+        for (name, since_ms, completed) in std::mem::take(&mut self.runs.reports) {
+            self.schedules.note(&name, since_ms, completed, now_ms);
+        }
+    }
+
+    /// Whether the author may end a run, or let it go on: who began it, and the owners, may.
+    fn may_change(&self, asker: &Asker<'_>, id: &WorkId) -> Result<(), Refusal> {
+        let run = self.runs.get(id).ok_or(Refusal::UnknownRun(*id))?;
+        permit(asker, run.author)
+    }
+
+    /// Whether the author may replace or remove a schedule: who made it, and the owners, may.
+    fn may_replace(&self, asker: &Asker<'_>, name: &str) -> Result<(), Refusal> {
+        self.schedules.get(name).map_or(Ok(()), |known| permit(asker, known.author))
+    }
+}
+
+fn permit(asker: &Asker<'_>, of: Author) -> Result<(), Refusal> {
+    if asker.author == of || asker.is_owner { Ok(()) } else { Err(Refusal::NotPermitted(asker.author.to_string())) }
+}

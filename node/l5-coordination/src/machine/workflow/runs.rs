@@ -1,0 +1,242 @@
+//! All runs of a group that are not forgotten, with their indexes and bounds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use althing_protocol::group::{Approve, Author, RunWorkflow, WorkId};
+
+use super::super::outcome::Refusal;
+use super::super::work::{Finished, Work};
+use super::engine::Engine;
+use super::run::{Run, RunState, StepState};
+
+/// Runs that have not ended.
+pub const RUNS_UNFINISHED_MAX: usize = 1_024;
+/// Runs that ended and are kept: the last ones.
+pub const RUNS_FINISHED_MAX: usize = 256;
+/// Bytes of all runs: workflows, inputs, results.
+pub const RUNS_BYTES_MAX: usize = 16 << 20;
+/// Of these, the bytes that only results may use, so that runs can go on when no more can begin.
+const RESULTS_RESERVED: usize = 4 << 20;
+
+/// Where the task of a run belongs.
+type Place = (WorkId, usize, usize);
+
+/// What a schedule hears of its run: its name, when it was made, and whether the run completed.
+pub(super) type Report = (String, u64, bool);
+
+/// The runs of a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Runs {
+    by_id: BTreeMap<WorkId, Run>,
+    tasks: BTreeMap<WorkId, Place>,
+    due: BTreeSet<(u64, WorkId)>,
+    finished: BTreeSet<(u64, WorkId)>,
+    bytes: usize,
+    /// Of these, the bytes of runs that have not ended.
+    bytes_kept: usize,
+    /// Runs that began so far.
+    pub(super) begun: u64,
+    /// Runs that ended so far.
+    pub(super) ended: u64,
+    /// What schedules were not told yet.
+    pub(super) reports: Vec<Report>,
+}
+
+impl Runs {
+    /// The run of that id.
+    #[must_use]
+    pub fn get(&self, id: &WorkId) -> Option<&Run> {
+        self.by_id.get(id)
+    }
+
+    /// All runs, by id.
+    pub fn iter(&self) -> impl Iterator<Item = &Run> {
+        self.by_id.values()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Their bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The run that a task is of.
+    #[must_use]
+    pub fn of_task(&self, task: &WorkId) -> Option<&Run> {
+        self.by_id.get(&self.tasks.get(task)?.0)
+    }
+
+    /// When a question ends unanswered next, Unix milliseconds.
+    #[must_use]
+    pub fn next_expiry_ms(&self) -> Option<u64> {
+        self.due.first().map(|(due_ms, _)| *due_ms)
+    }
+
+    fn unfinished(&self) -> usize {
+        self.by_id.len() - self.finished.len()
+    }
+
+    fn known(&self, id: &WorkId) -> Result<&Run, Refusal> {
+        self.by_id.get(id).ok_or(Refusal::UnknownRun(*id))
+    }
+
+    /// Begins a run; its number.
+    pub(super) fn begin(
+        &mut self,
+        work: &mut Work,
+        command: &RunWorkflow,
+        author: Author,
+        schedule: Option<(String, u64)>,
+        now_ms: u64,
+    ) -> Result<u64, Refusal> {
+        if let Some(known) = self.by_id.get(&command.run) {
+            return Err(Refusal::RunState { run: command.run, state: known.state });
+        }
+        let run = Run { schedule, ..Run::new(command, author, self.begun + 1, now_ms) };
+        self.check_room(run.bytes())?;
+        self.begun += 1;
+        let (id, number) = (run.id, run.number);
+        self.add(run);
+        self.change(work, id, now_ms, |engine, run| engine.proceed(run));
+        Ok(number)
+    }
+
+    /// Lets a run that failed go on.
+    pub(super) fn resume(&mut self, work: &mut Work, id: WorkId, now_ms: u64) -> Result<(), Refusal> {
+        let run = self.known(&id)?;
+        if run.state != RunState::Failed {
+            return Err(Refusal::RunState { run: id, state: run.state });
+        }
+        self.check_room(run.bytes())?;
+        self.change(work, id, now_ms, |engine, run| engine.resume(run));
+        Ok(())
+    }
+
+    /// A run is not wanted any more.
+    pub(super) fn cancel(&mut self, work: &mut Work, id: WorkId, author: Author, now_ms: u64) -> Result<(), Refusal> {
+        let run = self.known(&id)?;
+        if !matches!(run.state, RunState::Running | RunState::Failed) {
+            return Err(Refusal::RunState { run: id, state: run.state });
+        }
+        self.change(work, id, now_ms, |engine, run| engine.cancel(run, author));
+        Ok(())
+    }
+
+    /// Somebody answers what a step asks.
+    pub(super) fn approve(
+        &mut self,
+        work: &mut Work,
+        approve: &Approve,
+        author: Author,
+        now_ms: u64,
+    ) -> Result<(), Refusal> {
+        let run = self.known(&approve.run)?;
+        let asked = |at: &usize| run.steps[*at].state == StepState::Asking && run.steps[*at].round == approve.round;
+        let at = run.workflow.place(&approve.step).filter(asked);
+        let at = at.ok_or_else(|| Refusal::NotAsked(approve.step.clone()))?;
+        self.change(work, approve.run, now_ms, |engine, run| engine.answer(run, at, approve, author));
+        Ok(())
+    }
+
+    /// A task ended; it may be one of a run.
+    pub(super) fn note(&mut self, work: &mut Work, finished: Finished, now_ms: u64) {
+        let Some((id, at, number)) = self.tasks.get(&finished.task).copied() else { return };
+        self.change(work, id, now_ms, |engine, run| {
+            engine.note(run, (at, number), finished);
+            engine.proceed(run);
+        });
+    }
+
+    /// Time passes: questions end unanswered.
+    pub(super) fn expire(&mut self, work: &mut Work, now_ms: u64) {
+        while let Some((due_ms, id)) = self.due.first().copied()
+            && due_ms <= now_ms
+        {
+            self.change(work, id, now_ms, |engine, run| engine.expire(run));
+        }
+    }
+
+    /// Whether a run with that many bytes may be one of the runs that have not ended.
+    fn check_room(&self, bytes: usize) -> Result<(), Refusal> {
+        if self.unfinished() >= RUNS_UNFINISHED_MAX {
+            return Err(Refusal::Full(format!("{RUNS_UNFINISHED_MAX} runs have not ended; begin it later")));
+        }
+        let most = RUNS_BYTES_MAX - RESULTS_RESERVED;
+        if self.bytes_kept + bytes > most {
+            return Err(Refusal::Full(format!("its runs have {most} bytes; begin it later, or cancel some")));
+        }
+        Ok(())
+    }
+
+    /// Changes a run, and the indexes with it.
+    fn change(&mut self, work: &mut Work, id: WorkId, now_ms: u64, change: impl FnOnce(&mut Engine<'_>, &mut Run)) {
+        let Some(mut run) = self.remove(id) else { return };
+        let before = run.ended;
+        let kept = self.bytes_kept + run.bytes();
+        change(&mut Engine { work, now_ms, room: RUNS_BYTES_MAX.saturating_sub(kept) }, &mut run);
+        if run.state != RunState::Running && run.ended.is_none() {
+            run.ended = Some((self.ended, now_ms));
+            self.ended += 1;
+        }
+        if let Some((name, since_ms)) = &run.schedule
+            && run.ended != before
+            && matches!(run.state, RunState::Completed | RunState::Failed)
+        {
+            self.reports.push((name.clone(), *since_ms, run.state == RunState::Completed));
+        }
+        self.add(run);
+        self.make_room();
+    }
+
+    /// Forgets runs that ended, the first one first, until their number and the bytes of all are within the limits.
+    fn make_room(&mut self) {
+        while let Some((_, id)) = self.finished.first().copied()
+            && (self.finished.len() > RUNS_FINISHED_MAX || self.bytes > RUNS_BYTES_MAX)
+        {
+            self.remove(id);
+        }
+    }
+
+    /// Adds a run of a command or of a snapshot.
+    pub(super) fn add(&mut self, run: Run) {
+        let (id, bytes) = (run.id, run.bytes());
+        self.bytes += bytes;
+        match run.ended {
+            Some((order, _)) => drop(self.finished.insert((order, id))),
+            None => self.bytes_kept += bytes,
+        }
+        self.due.extend(run.due_ms().map(|due_ms| (due_ms, id)));
+        self.tasks.extend(run.open().map(|(at, number, task)| (task, (id, at, number))));
+        self.by_id.insert(id, run);
+    }
+
+    /// Removes a run, as it was added.
+    fn remove(&mut self, id: WorkId) -> Option<Run> {
+        let run = self.by_id.remove(&id)?;
+        let bytes = run.bytes();
+        self.bytes -= bytes;
+        match run.ended {
+            Some((order, _)) => drop(self.finished.remove(&(order, id))),
+            None => self.bytes_kept -= bytes,
+        }
+        if let Some(due_ms) = run.due_ms() {
+            self.due.remove(&(due_ms, id));
+        }
+        for (_, _, task) in run.open() {
+            self.tasks.remove(&task);
+        }
+        Some(run)
+    }
+}

@@ -1,0 +1,152 @@
+//! The schedules of a group: which runs begin at which times, which of these counted, and how the last runs ended.
+//!
+//! The state computes no times: a member says that one has come, and the state lets each count once. So it does not matter
+//! who says it, nor how often.
+
+use std::collections::BTreeMap;
+
+use althing_protocol::group::{Author, Fire, RunWorkflow, Schedule, WorkId};
+use minicbor::{Decode, Encode};
+
+use super::super::outcome::Refusal;
+use super::run::id_of;
+
+/// Schedules of one group.
+pub const SCHEDULES_MAX: usize = 64;
+/// Bytes of all schedules.
+const BYTES_MAX: usize = 2 << 20;
+/// Runs in a row that fail until there is an alarm.
+pub const ALARM_FAILURES: u32 = 3;
+
+/// A schedule, and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Scheduled {
+    /// What was said.
+    #[n(0)]
+    pub schedule: Schedule,
+    /// Who said it: the runs are theirs.
+    #[n(1)]
+    pub author: Author,
+    /// When, Unix milliseconds: earlier times do not count.
+    #[n(2)]
+    pub since_ms: u64,
+    /// The last time that counted, Unix milliseconds.
+    #[n(3)]
+    pub last_ms: Option<u64>,
+    /// The run that it began.
+    #[n(4)]
+    pub last_run: Option<WorkId>,
+    /// How many of its last runs failed, one after the other.
+    #[n(5)]
+    pub failures: u32,
+    /// Since when there is an alarm, Unix milliseconds: the third of these failures. A run that completes ends it.
+    #[n(6)]
+    pub alarm_ms: Option<u64>,
+}
+
+impl Scheduled {
+    /// The time after which the next one is looked for.
+    #[must_use]
+    pub fn after_ms(&self) -> u64 {
+        self.last_ms.unwrap_or(self.since_ms)
+    }
+
+    fn bytes(&self) -> usize {
+        self.schedule.workflow.bytes() + self.schedule.input.len()
+    }
+
+    /// A run ended.
+    pub(super) fn note(&mut self, completed: bool, now_ms: u64) {
+        if completed {
+            (self.failures, self.alarm_ms) = (0, None);
+            return;
+        }
+        self.failures = self.failures.saturating_add(1);
+        if self.failures >= ALARM_FAILURES {
+            self.alarm_ms = self.alarm_ms.or(Some(now_ms));
+        }
+    }
+}
+
+/// The schedules of a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Schedules {
+    by_name: BTreeMap<String, Scheduled>,
+}
+
+impl Schedules {
+    /// The schedule of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Scheduled> {
+        self.by_name.get(name)
+    }
+
+    /// All, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Scheduled> {
+        self.by_name.values()
+    }
+
+    /// Those with an alarm.
+    pub fn alarms(&self) -> impl Iterator<Item = &Scheduled> {
+        self.iter().filter(|scheduled| scheduled.alarm_ms.is_some())
+    }
+
+    /// Adds a schedule, or replaces that of the same name.
+    pub(super) fn set(&mut self, schedule: &Schedule, author: Author, now_ms: u64) -> Result<(), Refusal> {
+        let (last_ms, last_run, alarm_ms) = (None, None, None);
+        let new = Scheduled {
+            schedule: schedule.clone(),
+            author,
+            since_ms: now_ms,
+            last_ms,
+            last_run,
+            failures: 0,
+            alarm_ms,
+        };
+        let others = self.iter().filter(|other| other.schedule.name != schedule.name);
+        let (count, bytes) = others.fold((0, new.bytes()), |(count, sum), other| (count + 1, sum + other.bytes()));
+        if count >= SCHEDULES_MAX || bytes > BYTES_MAX {
+            let why = format!("it has {SCHEDULES_MAX} schedules, of {BYTES_MAX} bytes, at most; remove one");
+            return Err(Refusal::Full(why));
+        }
+        self.restore(new);
+        Ok(())
+    }
+
+    /// Removes one.
+    pub(super) fn remove(&mut self, name: &str) -> Result<(), Refusal> {
+        self.by_name.remove(name).map(drop).ok_or_else(|| Refusal::UnknownSchedule(name.to_owned()))
+    }
+
+    /// A time has come: the run that begins, and whose it is.
+    pub(super) fn fire(&mut self, fire: &Fire, now_ms: u64) -> Result<(RunWorkflow, Author), Refusal> {
+        let known = self.by_name.get_mut(&fire.name).filter(|known| known.since_ms == fire.since_ms);
+        let known = known.ok_or_else(|| Refusal::UnknownSchedule(fire.name.clone()))?;
+        let last_ms = known.after_ms();
+        if fire.at_ms <= last_ms || fire.at_ms > now_ms {
+            return Err(Refusal::NotDue { last_ms });
+        }
+        let mut bytes = b"althing schedule run".to_vec();
+        bytes.extend(fire.at_ms.to_be_bytes());
+        bytes.extend(fire.since_ms.to_be_bytes());
+        bytes.extend(fire.name.as_bytes());
+        let run = id_of(&bytes);
+        (known.last_ms, known.last_run) = (Some(fire.at_ms), Some(run));
+        let Schedule { workflow, input, .. } = known.schedule.clone();
+        Ok((RunWorkflow { run, workflow, input }, known.author))
+    }
+
+    /// A run of a schedule ended, if the schedule is the same yet.
+    pub(super) fn note(&mut self, name: &str, since_ms: u64, completed: bool, now_ms: u64) {
+        let same = self.by_name.get_mut(name).filter(|known| known.since_ms == since_ms);
+        if let Some(known) = same {
+            known.note(completed, now_ms);
+        }
+    }
+
+    /// Adds one of a command or of a snapshot.
+    pub(super) fn restore(&mut self, scheduled: Scheduled) {
+        self.by_name.insert(scheduled.schedule.name.clone(), scheduled);
+    }
+}

@@ -1,0 +1,92 @@
+//! Schedules: each time counts once, and the third failure in a row raises an alarm.
+
+use althing_protocol::group::{Fire, Missed, Schedule};
+
+use super::*;
+
+fn schedule(name: &str) -> Command {
+    Command::Schedule(Box::new(Schedule {
+        name: name.to_owned(),
+        cron: "0 * * * *".to_owned(),
+        zone: "Europe/Berlin".to_owned(),
+        missed: Missed::Skip,
+        workflow: workflow([Step::new("one", &[], task("{{input}}"))]),
+        input: "x".to_owned(),
+    }))
+}
+
+fn fire(at_ms: u64, since_ms: u64) -> Command {
+    Command::Fire(Fire { name: "hourly".to_owned(), at_ms, since_ms })
+}
+
+fn scheduled(group: &Group) -> (u32, Option<u64>) {
+    let known = group.flows.schedules().get("hourly").expect("it is there");
+    (known.failures, known.alarm_ms)
+}
+
+/// Ends the last run of the schedule.
+fn end(group: &mut Group, completes: bool) {
+    let last = group.flows.schedules().get("hourly").and_then(|known| known.last_run).expect("it ran");
+    let (.., task) = group.flows.runs().get(&last).expect("it is there").open().next().expect("a task");
+    if completes { complete_task(group, task, "ok") } else { fail_task(group, task, false) }
+}
+
+#[test]
+fn a_time_counts_once_after_those_before_and_not_before_it_has_come() {
+    let mut group = group();
+    assert_eq!(group.execute(member(1), &fire(1_500, 1_000)), Err(Refusal::UnknownSchedule("hourly".to_owned())));
+    assert_eq!(group.execute(member(1), &schedule("hourly")), Ok(None));
+    group.advance(5_000);
+    let not_due = |last_ms| Err(Refusal::NotDue { last_ms });
+    assert_eq!(group.execute(member(2), &fire(1_000, 1_000)), not_due(1_000), "it was made then");
+    assert_eq!(group.execute(member(2), &fire(5_001, 1_000)), not_due(1_000), "it has not come");
+    assert!(matches!(group.execute(owner(), &fire(3_000, 1_000)), Err(Refusal::Author(_))));
+    assert_eq!(group.execute(member(2), &fire(3_000, 1_000)), Ok(Some(1)));
+    restart(&mut group);
+    assert_eq!(group.execute(member(1), &fire(3_000, 1_000)), not_due(3_000), "another leader says it again");
+    assert_eq!(group.execute(member(1), &fire(2_000, 1_000)), not_due(3_000));
+    assert_eq!(group.execute(member(1), &fire(4_000, 1_000)), Ok(Some(2)));
+    let run = group.flows.schedules().get("hourly").and_then(|known| known.last_run).expect("it ran");
+    assert_eq!(group.flows.runs().get(&run).map(|run| run.author), Some(member(1)), "who made the schedule");
+    // Another schedule of that name: what was said of the first one is not meant.
+    assert!(matches!(group.execute(member(2), &schedule("hourly")), Err(Refusal::NotPermitted(_))));
+    assert_eq!(group.execute(owner(), &schedule("hourly")), Ok(None));
+    assert!(group.execute(member(1), &fire(4_500, 1_000)).is_err());
+    assert_eq!(group.execute(owner(), &Command::Unschedule("hourly".to_owned())), Ok(None));
+    assert!(group.execute(owner(), &Command::Unschedule("hourly".to_owned())).is_err());
+}
+
+#[test]
+fn the_third_failure_in_a_row_raises_one_alarm_and_a_completion_ends_it() {
+    let mut group = group();
+    assert_eq!(group.execute(member(1), &schedule("hourly")), Ok(None));
+    let mut at_ms = 1_000;
+    let mut next = |group: &mut Group, completes: bool| {
+        at_ms += 1_000;
+        group.advance(at_ms);
+        assert!(group.execute(member(1), &fire(at_ms, 1_000)).is_ok());
+        end(group, completes);
+        restart(group);
+        scheduled(group)
+    };
+    assert_eq!(next(&mut group, false), (1, None));
+    assert_eq!(next(&mut group, false), (2, None));
+    assert_eq!(next(&mut group, true), (0, None));
+    assert_eq!(next(&mut group, false), (1, None));
+    assert_eq!(next(&mut group, false), (2, None));
+    assert_eq!(next(&mut group, false), (3, Some(7_000)));
+    assert_eq!(next(&mut group, false), (4, Some(7_000)), "it is the same alarm");
+    assert_eq!(group.flows.schedules().alarms().count(), 1);
+    assert_eq!(next(&mut group, true), (0, None));
+}
+
+#[test]
+fn a_group_has_a_bounded_number_of_schedules() {
+    let mut group = group();
+    let name = |at: usize| format!("s{at}");
+    for at in 0..super::super::SCHEDULES_MAX {
+        assert_eq!(group.execute(member(1), &schedule(&name(at))), Ok(None));
+    }
+    assert!(matches!(group.execute(member(1), &schedule("more")), Err(Refusal::Full(_))));
+    assert_eq!(group.execute(member(1), &schedule("s1")), Ok(None), "it replaces one");
+}
