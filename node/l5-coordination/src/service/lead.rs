@@ -1,14 +1,16 @@
-//! What the leader does for the work of a group: gives each task that is ready to a member, and lets time pass.
+//! What the leader does for the work of a group: gives each task that is ready to a member, says which times of schedules
+//! have come, and lets time pass.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use althing_protocol::PublicKey;
-use althing_protocol::group::{Assign, Author, Command, WorkId};
+use althing_protocol::group::{Assign, Author, Command, GroupId, WorkId};
 use tokio::time::Instant;
 
 use super::Groups;
+use super::calendar::Calendar;
 use super::member::Member;
 use super::work::Report;
 use crate::consensus::Role;
@@ -16,6 +18,7 @@ use crate::machine::assignment::{self, Candidate, Verdict};
 use crate::machine::group::Group;
 use crate::machine::outcome::Outcome;
 use crate::machine::work::{State, Task, Why};
+use crate::machine::workflow::{ALARM_FAILURES, Schedules};
 
 /// Between two looks while tasks wait.
 const TICK: Duration = Duration::from_millis(500);
@@ -140,6 +143,28 @@ struct Lead {
     later: BTreeMap<WorkId, Instant>,
     /// Those that all who can do them declined, and since when.
     declined: BTreeMap<WorkId, Instant>,
+    calendar: Calendar,
+    alarms: Alarms,
+}
+
+/// The schedules whose alarm was told, and since when each lasts.
+#[derive(Default)]
+struct Alarms {
+    told: BTreeMap<String, u64>,
+}
+
+impl Alarms {
+    /// Tells of each alarm once.
+    fn tell(&mut self, group: GroupId, schedules: &Schedules) {
+        let now: BTreeMap<String, u64> = schedules
+            .alarms()
+            .filter_map(|scheduled| Some((scheduled.schedule.name.clone(), scheduled.alarm_ms?)))
+            .collect();
+        for (name, since_ms) in now.iter().filter(|(name, since_ms)| self.told.get(*name) != Some(since_ms)) {
+            tracing::error!(%group, schedule = %name, since_ms, "the last {ALARM_FAILURES} runs of a schedule failed");
+        }
+        self.told = now;
+    }
 }
 
 /// What is due.
@@ -150,6 +175,21 @@ struct Due {
     is_work: bool,
     /// Whether tasks were left out that could be looked at.
     is_more: bool,
+    /// When time changes something next, Unix milliseconds.
+    next_ms: Option<u64>,
+}
+
+impl Due {
+    /// For how long to wait, if nothing changes and there is nothing to do at `now_ms`.
+    fn pause(&self, now_ms: u64) -> Duration {
+        let pause = match (self.is_work, self.is_more) {
+            (_, true) => return LOOK_PAUSE,
+            (true, false) => TICK,
+            (false, false) => IDLE,
+        };
+        let next = self.next_ms.map_or(pause, |at_ms| Duration::from_millis(at_ms.saturating_sub(now_ms)));
+        next.clamp(LOOK_PAUSE, pause)
+    }
 }
 
 impl Lead {
@@ -158,26 +198,31 @@ impl Lead {
         let now = Instant::now();
         self.later.retain(|_, at| *at > now);
         self.declined.retain(|_, since| since.elapsed() < DECLINED);
-        let Due { commands, is_work, is_more } = self.decide(groups, member);
-        if commands.is_empty() {
+        let due = self.decide(groups, member);
+        if due.commands.is_empty() {
             // Each entry wakes this: it need not look at all tasks each time.
             tokio::time::sleep(LOOK_PAUSE).await;
-            return match (is_work, is_more) {
-                (_, true) => LOOK_PAUSE,
-                (true, false) => TICK,
-                (false, false) => IDLE,
-            };
+            return due.pause(groups.shared.clock.now_ms());
         }
+        let commands = due.commands;
         let author = Author::Node(groups.shared.here());
         match groups.submit(member.id, author, &groups.shared.key, commands.clone()).await {
             Ok(outcomes) => {
                 // What was refused is looked at again later.
-                let refused = commands.iter().zip(outcomes.unwrap_or_default()).filter_map(|pair| match pair {
-                    (Command::Assign(assign), Outcome::Refused(_)) => Some((assign.task, Instant::now() + RETRY)),
-                    _ => None,
-                });
-                self.later.extend(refused);
-                Duration::ZERO
+                let mut pause = Duration::ZERO;
+                for pair in commands.iter().zip(outcomes.unwrap_or_default()) {
+                    match pair {
+                        (Command::Assign(assign), Outcome::Refused(_)) => {
+                            self.later.insert(assign.task, Instant::now() + RETRY);
+                        }
+                        (_, Outcome::Refused(refusal)) => {
+                            tracing::debug!(group = %member.id, %refusal, "what was due is not done");
+                            pause = RETRY;
+                        }
+                        (_, Outcome::Done(_)) => {}
+                    }
+                }
+                pause
             }
             Err(error) => {
                 tracing::debug!(group = %member.id, %error, "tasks could not be given out");
@@ -194,10 +239,15 @@ impl Lead {
 
     fn look(&mut self, state: &Group, reports: &BTreeMap<PublicKey, Report>, now_ms: u64) -> Due {
         let tasks = state.work().tasks();
-        let mut due = Due { is_work: tasks.unfinished() > 0, ..Due::default() };
-        if state.flows().next_expiry_ms(state.work()).is_some_and(|at_ms| at_ms <= now_ms) {
+        let (schedules, expiry_ms) = (state.flows().schedules(), state.flows().next_expiry_ms(state.work()));
+        let (fires, fire_ms) = self.calendar.due(schedules, now_ms);
+        self.alarms.tell(state.id(), schedules);
+        let next_ms = expiry_ms.into_iter().chain(fire_ms).min();
+        let mut due = Due { is_work: tasks.unfinished() > 0, next_ms, ..Due::default() };
+        if expiry_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             due.commands.push(Command::Tick);
         }
+        due.commands.extend(fires.into_iter().map(Command::Fire));
         if !due.is_work {
             return due;
         }
@@ -272,7 +322,7 @@ impl Groups {
     /// The group is not here.
     pub fn explain(
         &self,
-        group: althing_protocol::group::GroupId,
+        group: GroupId,
         task: WorkId,
     ) -> Result<Option<Vec<(PublicKey, Verdict)>>, crate::GroupError> {
         let member = self.active(group)?;

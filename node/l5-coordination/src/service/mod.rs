@@ -1,5 +1,6 @@
 //! The groups of one node: forms them, joins and leaves them, and keeps their replicas running.
 
+pub mod calendar;
 mod lead;
 mod member;
 mod outbox;

@@ -96,6 +96,8 @@ pub struct Assigned {
     pub priority: Priority,
     /// When it must have ended, Unix milliseconds.
     pub deadline_ms: Option<u64>,
+    /// Its result is read by the steps of a workflow: it must be the text that was asked for, in no envelope.
+    pub is_step: bool,
 }
 
 /// Why a task has no result.

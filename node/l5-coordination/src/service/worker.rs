@@ -139,6 +139,7 @@ fn held(state: &Group, here: PublicKey, is_known: impl Fn(&WorkId, u64) -> bool)
             input: input.to_vec(),
             priority: task.submit.priority,
             deadline_ms: task.submit.deadline_ms,
+            is_step: state.flows().runs().of_task(&task.id()).is_some(),
         };
         held.new.push((assigned, task.state));
     }
