@@ -1,0 +1,173 @@
+//! Workflows and schedules of groups, in virtual time: what completed is not repeated, and each time counts once, whoever
+//! is killed.
+
+use std::time::Duration;
+
+use althing_conformance::groups::{GroupNode, group_of, leader};
+use althing_conformance::world::until;
+use althing_conformance::{NETWORK, NOW_MS};
+use althing_coordination::machine::workflow::{Run, RunState, Scheduled};
+use althing_protocol::group::{
+    Action, Approve, Command, GroupId, Job, Missed, Needs, RunWorkflow, Schedule, Step, Target, WorkId, Workflow,
+};
+use althing_simnet::{LinkConfig, SimNet};
+
+fn net() -> SimNet {
+    SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS)
+}
+
+fn step(id: &str, after: &[&str], input: &str) -> Step {
+    let needs = Needs::of(Target::Capability("echo".to_owned()));
+    let job = Job { attempts_max: 3, lease_ms: 2_000, ..Job::new(needs, input) };
+    Step::new(id, after, Action::Task(Box::new(job)))
+}
+
+fn workflow(steps: Vec<Step>) -> Workflow {
+    Workflow { name: "some".to_owned(), steps }
+}
+
+async fn run(node: &GroupNode, id: GroupId, workflow: Workflow, input: &str) -> WorkId {
+    let run = WorkId::from_bytes([7; 16]);
+    let command = RunWorkflow { run, workflow, input: input.to_owned() };
+    node.groups.command(id, Command::RunWorkflow(Box::new(command))).await.expect("it begins");
+    run
+}
+
+fn seen<T>(node: &GroupNode, id: GroupId, run: WorkId, look: impl FnOnce(&Run) -> T) -> T {
+    let look = |state: &althing_coordination::machine::group::Group| {
+        look(state.flows().runs().get(&run).expect("it is there"))
+    };
+    node.groups.look(id, look).expect("the group")
+}
+
+async fn ends(node: &GroupNode, id: GroupId, run: WorkId) -> RunState {
+    for _ in 0..20_000 {
+        let state = seen(node, id, run, |run| run.state);
+        if state != RunState::Running {
+            return state;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the run did not end: {:#?}", seen(node, id, run, Run::clone));
+}
+
+/// The leader is killed while the second of three steps runs.
+#[tokio::test(start_paused = true)]
+async fn a_run_goes_on_when_the_leader_is_killed_and_no_completed_step_is_repeated() {
+    let net = net();
+    let (mut nodes, id) = group_of(&net, 5).await;
+    let (at, _) = leader(&nodes, id).await;
+    let other = nodes[(at + 1) % 5].id();
+    let steps =
+        vec![step("a", &[], "sleep 300"), step("b", &["a"], "sleep 1000"), step("c", &["b"], "{{step.b}} {{input}}")];
+    let run = run(&nodes[(at + 1) % 5], id, workflow(steps), "in").await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let _ = nodes.remove(at).crash(&net).await;
+    let node = nodes.iter().find(|node| node.id() == other).expect("it lives");
+    let a = seen(node, id, run, |run| run.steps[0].items[0].task);
+    assert_eq!(ends(node, id, run).await, RunState::Completed);
+    assert_eq!(seen(node, id, run, |run| run.result().map(str::to_owned)).as_deref(), Some("sleep 1000 in"));
+    let begun = nodes.iter().flat_map(|node| node.worker.begun.lock().expect("no panic").clone());
+    assert!(begun.filter(|(task, _)| *task == a).count() <= 1, "the first step is not repeated");
+}
+
+/// All members stop and start again from disk, while a step waits for an approval.
+#[tokio::test(start_paused = true)]
+async fn a_question_outlives_a_crash_of_all_members() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let asks = Step::new("ask", &["a"], Action::Approval("Shall {{step.a}} be sent?".to_owned()));
+    let steps = vec![step("a", &[], "{{input}}"), asks, step("b", &["ask"], "{{step.ask}}")];
+    let run = run(&nodes[0], id, workflow(steps), "this").await;
+    let asked = || seen(&nodes[0], id, run, |run| run.steps[1].question.is_some());
+    until("the question", asked).await;
+    let mut again = Vec::new();
+    let mut kept = Vec::new();
+    for node in nodes {
+        kept.push(node.crash(&net).await);
+    }
+    for (key, store) in kept {
+        again.push(GroupNode::start(&net, &key, &althing_conformance::groups::Owner::new(101), store).await);
+    }
+    leader(&again, id).await;
+    again[1].groups.catch_up(id).await.expect("a leader");
+    let question = seen(&again[1], id, run, |run| run.step("ask").and_then(|step| step.question.clone()));
+    assert_eq!(question.as_deref(), Some("Shall this be sent?"));
+    let answer = Approve { run, step: "ask".to_owned(), round: 0, approved: true, note: "yes".to_owned() };
+    again[2].groups.command(id, Command::Approve(answer.clone())).await.expect("it is answered");
+    assert_eq!(ends(&again[2], id, run).await, RunState::Completed);
+    assert_eq!(seen(&again[2], id, run, |run| run.result().map(str::to_owned)).as_deref(), Some("yes"));
+    let twice = again[0].groups.command(id, Command::Approve(answer)).await.expect_err("it was answered");
+    assert!(twice.to_string().contains("ask"), "{twice}");
+}
+
+fn schedule(name: &str, missed: Missed, input: &str) -> Command {
+    let (cron, zone) = ("* * * * *".to_owned(), "UTC".to_owned());
+    let (name, input) = (name.to_owned(), input.to_owned());
+    let workflow = workflow(vec![step("a", &[], "{{input}}")]);
+    Command::Schedule(Box::new(Schedule { name, cron, zone, missed, workflow, input }))
+}
+
+fn scheduled(node: &GroupNode, id: GroupId, name: &str) -> Scheduled {
+    let look = |state: &althing_coordination::machine::group::Group| state.flows().schedules().get(name).cloned();
+    node.groups.look(id, look).expect("the group").expect("it is there")
+}
+
+/// The runs of a schedule.
+fn runs_of(node: &GroupNode, id: GroupId, name: &str) -> usize {
+    let of = |run: &&Run| run.schedule.as_ref().is_some_and(|(schedule, _)| schedule == name);
+    node.groups.look(id, |state| state.flows().runs().iter().filter(of).count()).expect("the group")
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn each_minute_counts_once_whoever_leads_and_missed_ones_by_their_rule() {
+    let net = net();
+    let (mut nodes, id) = group_of(&net, 3).await;
+    for (name, missed) in [("skips", Missed::Skip), ("catches-up", Missed::RunOnce)] {
+        nodes[0].groups.command(id, schedule(name, missed, "x")).await.expect("it is planned");
+    }
+    // Until just after a full minute.
+    tokio::time::sleep(Duration::from_millis(60_000 - net.now_ms() % 60_000 + 1_000)).await;
+    let counts = |nodes: &[GroupNode]| (runs_of(&nodes[0], id, "skips"), runs_of(&nodes[0], id, "catches-up"));
+    assert_eq!(counts(&nodes), (1, 1), "the first minute");
+    tokio::time::sleep(MINUTE * 2).await;
+    assert_eq!(counts(&nodes), (3, 3));
+    // Another one leads.
+    let (at, _) = leader(&nodes, id).await;
+    let (key, kept) = nodes.remove(at).crash(&net).await;
+    tokio::time::sleep(MINUTE * 2).await;
+    assert_eq!(counts(&nodes), (5, 5), "no minute twice, none left out");
+    // Nobody leads for more than three minutes.
+    let (second, disk) = nodes.remove(1).crash(&net).await;
+    tokio::time::sleep(MINUTE * 3 + Duration::from_secs(30)).await;
+    let owner = althing_conformance::groups::Owner::new(101);
+    nodes.push(GroupNode::start(&net, &second, &owner, disk).await);
+    nodes.push(GroupNode::start(&net, &key, &owner, kept).await);
+    leader(&nodes, id).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (skips, catches_up) = counts(&nodes);
+    assert!(catches_up == 6 && (skips == 5 || skips == 6), "missed: {skips}, {catches_up}");
+    let late = scheduled(&nodes[0], id, "catches-up");
+    assert_eq!(late.failures, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_third_run_that_fails_raises_the_alarm() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    nodes[0].groups.command(id, schedule("fails", Missed::Skip, "fail")).await.expect("it is planned");
+    let state = |nodes: &[GroupNode]| {
+        let known = scheduled(&nodes[1], id, "fails");
+        (known.failures, known.alarm_ms)
+    };
+    tokio::time::sleep(Duration::from_millis(60_000 - net.now_ms() % 60_000 + 30_000) + MINUTE).await;
+    assert_eq!(state(&nodes), (2, None));
+    tokio::time::sleep(MINUTE).await;
+    let (failures, alarm) = state(&nodes);
+    assert_eq!(failures, 3);
+    assert!(alarm.is_some());
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!(state(&nodes), (4, alarm), "one alarm, not two");
+}
