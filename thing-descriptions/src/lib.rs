@@ -1,11 +1,12 @@
-//! Thing Descriptions: the single description of an agent, and the documents that are derived from it.
+//! Thing Descriptions: the single description of an agent, and the documents that are derived from it; and the files that
+//! people write for agents and groups.
 //!
 //! **Inputs**: the bytes of a W3C WoT Thing Description (1.1 or 1.0) that anyone wrote; an agent file that its owner
-//! wrote; an agent card that anyone sent; keys, handed in by the caller.
+//! wrote; a workflow file; an agent card that anyone sent; keys, handed in by the caller.
 //!
 //! **Outputs**: a [`Report`] of findings; a [`Description`] with what the node reads in it; the description of an agent
 //! file ([`describe()`]); the A2A agent card of a description ([`card()`]), signed ([`sign_card`]) and verified
-//! ([`verify_card`]).
+//! ([`verify_card`]); the workflow of a workflow file ([`parse_workflow`]).
 //!
 //! **Invariants**
 //! - Any bytes are read without panicking, within [`TD_BYTES_MAX`] and [`DEPTH_MAX`].
@@ -38,6 +39,7 @@ mod hidden;
 mod json;
 mod reader;
 mod validate;
+mod workflow_file;
 
 pub use agent_file::{
     ACTION_CHARS_MAX, AGENT_FILE_BYTES_MAX, AgentFile, AgentFileError, AsksAs, BEARER_FIX, CALLERS_MAX,
@@ -56,3 +58,4 @@ pub use hidden::is_hidden;
 pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX};
 pub use reader::FileProblem;
 pub use validate::{FINDINGS_MAX, Finding, Report, Severity, Strictness, no_duplicates, validate, validate_as};
+pub use workflow_file::{WORKFLOW_FILE_BYTES_MAX, WorkflowFileError, parse_workflow};
