@@ -2,11 +2,12 @@
 //! people write for agents and groups.
 //!
 //! **Inputs**: the bytes of a W3C WoT Thing Description (1.1 or 1.0) that anyone wrote; an agent file that its owner
-//! wrote; a workflow file; an agent card that anyone sent; keys, handed in by the caller.
+//! wrote; a workflow file or an app file; an agent card that anyone sent; keys, handed in by the caller.
 //!
 //! **Outputs**: a [`Report`] of findings; a [`Description`] with what the node reads in it; the description of an agent
 //! file ([`describe()`]); the A2A agent card of a description ([`card()`]), signed ([`sign_card`]) and verified
-//! ([`verify_card`]); the workflow of a workflow file ([`parse_workflow`]).
+//! ([`verify_card`]); the workflow of a workflow file ([`parse_workflow`]); the agents, workflows and schedules of an app
+//! file ([`parse_app`]).
 //!
 //! **Invariants**
 //! - Any bytes are read without panicking, within [`TD_BYTES_MAX`] and [`DEPTH_MAX`].
@@ -31,6 +32,7 @@
 //! ```
 
 mod agent_file;
+mod app_file;
 mod card;
 mod confusable;
 mod describe;
@@ -48,6 +50,10 @@ pub use agent_file::{
     SKILLS_MAX, STARTUP_TIMEOUT_MS_DEFAULT, STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, Skill, TAG_CHARS_MAX,
     TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, keeps_bearer, parse_contract,
     parse_partial_contract,
+};
+pub use app_file::{
+    APP_AGENTS_MAX, APP_FILE_BYTES_MAX, APP_INSTANCES_MAX, APP_SCHEDULES_MAX, APP_WORKFLOWS_MAX, App, AppAgent,
+    AppAgentFile, AppFile, AppFileError, AppSchedule, ZONE_DEFAULT, parse_app,
 };
 pub use card::{
     CARD_BYTES_MAX, CardContext, CardError, Interface, SIGNATURES_MAX, VERSION_UNKNOWN, card, sign_card, verify_card,
