@@ -51,6 +51,18 @@ fn project(path: &str) -> Result<String, String> {
 }
 
 #[test]
+fn the_reference_names_every_key_and_its_example_is_an_app_file() {
+    let text = project("../docs/workflows.md").expect("the reference");
+    let lists = read::AGENT_KEYS.iter().chain(&read::WORKFLOW_KEYS).chain(&read::SCHEDULE_KEYS);
+    for key in read::FILE_KEYS.iter().chain(lists) {
+        assert!(text.contains(&format!("`{key}`")), "{key} is not in docs/workflows.md");
+    }
+    let example = text.split("```yaml\n").nth(2).and_then(|rest| rest.split_once("```")).expect("an example").0;
+    let file = parse_app(example).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((file.name.as_str(), file.agents.len(), file.schedules.len()), ("shop", 2, 1));
+}
+
+#[test]
 fn the_example_is_an_app() {
     let read = |path: &str| project(&format!("../docs/examples/apps/echo/{path}"));
     let file = parse_app(&read("app.yaml").expect("the example")).expect("an app file");

@@ -26,6 +26,18 @@ fn docs(path: &str) -> PathBuf {
 }
 
 #[test]
+fn the_reference_names_every_key_and_its_example_can_run() {
+    let text = std::fs::read_to_string(docs("workflows.md")).expect("the reference");
+    let steps = read::STEP_KEYS.iter().chain(&read::WHEN_KEYS).chain(&read::REPEAT_KEYS);
+    for key in read::FILE_KEYS.iter().chain(steps).chain(&read::NEEDS_KEYS) {
+        assert!(text.contains(&format!("`{key}`")), "{key} is not in docs/workflows.md");
+    }
+    let example = text.split("```yaml\n").nth(1).and_then(|rest| rest.split_once("```")).expect("an example").0;
+    let workflow = parse_workflow(example).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(workflow.name, "report");
+}
+
+#[test]
 fn every_example_can_run() {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(docs("examples/workflows")).expect("the examples") {
