@@ -1,11 +1,13 @@
-//! Thing Descriptions: the single description of an agent, and the documents that are derived from it.
+//! Thing Descriptions: the single description of an agent, and the documents that are derived from it; and the files that
+//! people write for agents and groups.
 //!
 //! **Inputs**: the bytes of a W3C WoT Thing Description (1.1 or 1.0) that anyone wrote; an agent file that its owner
-//! wrote; an agent card that anyone sent; keys, handed in by the caller.
+//! wrote; a workflow file or an app file; an agent card that anyone sent; keys, handed in by the caller.
 //!
 //! **Outputs**: a [`Report`] of findings; a [`Description`] with what the node reads in it; the description of an agent
 //! file ([`describe()`]); the A2A agent card of a description ([`card()`]), signed ([`sign_card`]) and verified
-//! ([`verify_card`]).
+//! ([`verify_card`]); the workflow of a workflow file ([`parse_workflow`]); the agents, workflows and schedules of an app
+//! file ([`parse_app`]).
 //!
 //! **Invariants**
 //! - Any bytes are read without panicking, within [`TD_BYTES_MAX`] and [`DEPTH_MAX`].
@@ -13,6 +15,7 @@
 //! - What [`describe()`] makes is valid with no findings, and the same file gives the same bytes.
 //! - `callers`, `exposure` and `runtime` of an agent file are in no description and no card.
 //! - The JSON Schemas of the W3C decide what is valid; our checks only add what the recommendation asks in prose.
+//! - A problem in a file that a person wrote is told with its line, its field and what to write instead ([`FileProblem`]).
 //! - Signatures are verified with `verify_strict`, over what was received, with keys of the verifier's own choice.
 //!
 //! **Never knows**: the network, nodes and where an agent runs, clocks, randomness, files, how keys are kept.
@@ -29,21 +32,28 @@
 //! ```
 
 mod agent_file;
+mod app_file;
 mod card;
 mod confusable;
 mod describe;
 mod description;
 mod hidden;
 mod json;
+mod reader;
 mod validate;
+mod workflow_file;
 
 pub use agent_file::{
-    ACTION_CHARS_MAX, AGENT_FILE_BYTES_MAX, AgentFile, AgentFileError, AgentFileProblem, AsksAs, BEARER_FIX,
-    CALLERS_MAX, COMMAND_ITEMS_MAX, CONFIG_BYTES_MAX, Callers, DESCRIPTION_CHARS_MAX, ENV_MAX, EXAMPLE_CHARS_MAX,
-    EXAMPLES_MAX, Exposure, MODE_DEFAULT, MODES_MAX, ModelEndpoint, NAME_CHARS_MAX, ProgramPort, RuntimeSpec,
-    SKILL_ID_CHARS_MAX, SKILLS_MAX, STARTUP_TIMEOUT_MS_DEFAULT, STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, Skill,
-    TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, keeps_bearer,
-    parse_contract, parse_partial_contract,
+    ACTION_CHARS_MAX, AGENT_FILE_BYTES_MAX, AgentFile, AgentFileError, AsksAs, BEARER_FIX, CALLERS_MAX,
+    COMMAND_ITEMS_MAX, CONFIG_BYTES_MAX, Callers, DESCRIPTION_CHARS_MAX, ENV_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX,
+    Exposure, MODE_DEFAULT, MODES_MAX, ModelEndpoint, NAME_CHARS_MAX, ProgramPort, RuntimeSpec, SKILL_ID_CHARS_MAX,
+    SKILLS_MAX, STARTUP_TIMEOUT_MS_DEFAULT, STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, Skill, TAG_CHARS_MAX,
+    TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, keeps_bearer, parse_contract,
+    parse_partial_contract,
+};
+pub use app_file::{
+    APP_AGENTS_MAX, APP_FILE_BYTES_MAX, APP_INSTANCES_MAX, APP_SCHEDULES_MAX, APP_WORKFLOWS_MAX, App, AppAgent,
+    AppAgentFile, AppFile, AppFileError, AppSchedule, ZONE_DEFAULT, parse_app,
 };
 pub use card::{
     CARD_BYTES_MAX, CardContext, CardError, Interface, SIGNATURES_MAX, VERSION_UNKNOWN, card, sign_card, verify_card,
@@ -52,4 +62,6 @@ pub use describe::{ALTHING, describe};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError};
 pub use hidden::is_hidden;
 pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX};
+pub use reader::FileProblem;
 pub use validate::{FINDINGS_MAX, Finding, Report, Severity, Strictness, no_duplicates, validate, validate_as};
+pub use workflow_file::{WORKFLOW_FILE_BYTES_MAX, WorkflowFileError, parse_workflow};

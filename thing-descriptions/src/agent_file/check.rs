@@ -6,12 +6,11 @@ use std::path::Path;
 use althing_protocol::CallerId;
 use althing_protocol::contract::{Class, Dt, did_you_mean};
 
-use super::{
-    AgentFile, AgentFileProblem, BEARER_FIX, Callers, ModelEndpoint, RuntimeSpec, Skill, ToolServerSpec, keeps_bearer,
-};
+use super::{AgentFile, BEARER_FIX, Callers, ModelEndpoint, RuntimeSpec, Skill, ToolServerSpec, keeps_bearer};
 use crate::confusable::disguised;
 use crate::hidden::is_hidden;
 use crate::json::excerpt;
+use crate::reader::{FileProblem, is_name, is_word};
 
 /// The longest name, in characters (a DNS label, so that it can be announced by mDNS).
 pub const NAME_CHARS_MAX: usize = 63;
@@ -57,7 +56,7 @@ pub const MODES_MAX: usize = 16;
 pub const CALLERS_MAX: usize = 256;
 
 /// Everything to change in the values, in the order of the fields; lines are not known here.
-pub(super) fn check(file: &AgentFile) -> Vec<AgentFileProblem> {
+pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
     let mut check = Check(Vec::new());
     if !is_name(&file.name) {
         let fix = "Use 1 to 63 of a-z, 0-9 and -, no - at either end, for example \"weather-berlin\"";
@@ -94,11 +93,11 @@ pub(super) fn check(file: &AgentFile) -> Vec<AgentFileProblem> {
     check.0
 }
 
-struct Check(Vec<AgentFileProblem>);
+struct Check(Vec<FileProblem>);
 
 impl Check {
     fn refuse(&mut self, field: impl Into<String>, rule: &'static str, message: String, fix: impl Into<String>) {
-        self.0.push(AgentFileProblem { field: field.into(), line: None, rule, message, fix: fix.into() });
+        self.0.push(FileProblem { field: field.into(), line: None, rule, message, fix: fix.into() });
     }
 
     fn most(&mut self, field: impl Into<String>, len: usize, max: usize, unit: &str) {
@@ -396,16 +395,6 @@ impl Check {
             }
         }
     }
-}
-
-/// The name of an agent, as in its URN.
-fn is_name(text: &str) -> bool {
-    is_word(text, NAME_CHARS_MAX, "-") && !text.starts_with('-') && !text.ends_with('-')
-}
-
-fn is_word(text: &str, chars_max: usize, marks: &str) -> bool {
-    (1..=chars_max).contains(&text.len())
-        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || marks.contains(c))
 }
 
 /// `type/subtype` with parameters perhaps (RFC 9110 §8.3.1), in printable ASCII.

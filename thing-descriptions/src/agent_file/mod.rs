@@ -7,10 +7,8 @@ mod check;
 mod read;
 #[cfg(test)]
 mod tests;
-mod yaml;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
@@ -18,6 +16,9 @@ use althing_protocol::Contract;
 use althing_protocol::contract::DataLabel;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+
+use crate::reader::yaml::{self, YamlError};
+use crate::reader::{FileProblem, lines};
 
 pub use check::{
     ACTION_CHARS_MAX, CALLERS_MAX, COMMAND_ITEMS_MAX, CONFIG_BYTES_MAX, DESCRIPTION_CHARS_MAX, ENV_MAX,
@@ -380,31 +381,6 @@ impl AsksAs {
     }
 }
 
-/// One thing to change in an agent file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentFileProblem {
-    /// The field, as a path: `skills[0].id`.
-    pub field: String,
-    /// Its line in the file, from 1, where known.
-    pub line: Option<u64>,
-    /// The rule, a stable kebab-case name: `unknown-key`, `missing`, `wrong-type`, …
-    pub rule: &'static str,
-    /// What is wrong.
-    pub message: String,
-    /// What to write instead.
-    pub fix: String,
-}
-
-impl fmt::Display for AgentFileProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
-            write!(f, "line {line}: ")?;
-        }
-        let field = if self.field.is_empty() { "the file" } else { &self.field };
-        write!(f, "{field}: {} [{}]. {}", self.message, self.rule, self.fix)
-    }
-}
-
 /// Why an agent file was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentFileError {
@@ -432,12 +408,15 @@ pub enum AgentFileError {
     #[error("the agent file needs {} change(s):\n{}", .0.len(), lines(.0))]
     Invalid(
         /// Everything to change, in the order of the file's fields.
-        Vec<AgentFileProblem>,
+        Vec<FileProblem>,
     ),
 }
 
-fn lines(problems: &[AgentFileProblem]) -> String {
-    problems.iter().map(AgentFileProblem::to_string).collect::<Vec<_>>().join("\n")
+impl From<YamlError> for AgentFileError {
+    fn from(error: YamlError) -> AgentFileError {
+        let YamlError { line, column, message } = error;
+        AgentFileError::Yaml { line, column, message }
+    }
 }
 
 /// Reads a contract that stands in a file of its own (YAML or JSON).
@@ -460,7 +439,7 @@ fn contract_tree(text: &str) -> Result<yaml::At, AgentFileError> {
     if text.len() > AGENT_FILE_BYTES_MAX {
         return Err(AgentFileError::TooLarge { len: text.len(), max: AGENT_FILE_BYTES_MAX });
     }
-    yaml::parse(text)
+    Ok(yaml::parse(text)?)
 }
 
 impl AgentFile {

@@ -5,7 +5,7 @@ use super::*;
 const DID: &str = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
 const SMALL: &str = "name: echo\ndescription: Says it again.\nruntime: { native: { builtin: echo } }\n";
 
-fn problems(text: &str) -> Vec<AgentFileProblem> {
+fn problems(text: &str) -> Vec<FileProblem> {
     match AgentFile::parse(text) {
         Err(AgentFileError::Invalid(problems)) => problems,
         other => panic!("expected problems, got {other:?}"),

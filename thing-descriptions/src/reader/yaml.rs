@@ -7,18 +7,18 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 use serde_saphyr::budget::BudgetBreach;
 
-use super::AgentFileError;
 use crate::json::excerpt;
 
-/// How deep an agent file may nest.
+/// How deep a file may nest.
 const DEPTH_MAX: usize = 32;
-/// How many values an agent file may hold, aliases expanded.
+/// How many values a file may hold, aliases expanded.
 const NODES_MAX: usize = 20_000;
 /// Characters of a file's text that are quoted in a message.
 const EXCERPT_CHARS: usize = 80;
 
+/// What stands at a place of a file.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Node {
+pub(crate) enum Node {
     Null,
     Bool(bool),
     Number(serde_json::Number),
@@ -29,21 +29,32 @@ pub(super) enum Node {
 
 /// A value and its line.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct At {
+pub(crate) struct At {
     pub node: Node,
     pub line: u64,
 }
 
 /// A member of a map; the line is that of its key.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub key: String,
     pub line: u64,
     pub value: At,
 }
 
+/// Why a text is not one YAML document within the limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct YamlError {
+    /// Line, from 1; 0 where unknown.
+    pub line: u64,
+    /// Column in characters, from 1; 0 where unknown.
+    pub column: u64,
+    /// What was found, and what to do.
+    pub message: String,
+}
+
 /// Reads one document. Duplicate keys, unknown tags and expansions beyond the limits are refused.
-pub(super) fn parse(text: &str) -> Result<At, AgentFileError> {
+pub(crate) fn parse(text: &str) -> Result<At, YamlError> {
     let mut aliases = serde_saphyr::options::AliasLimits::default();
     aliases.max_total_replayed_events = NODES_MAX;
     aliases.max_replay_stack_depth = DEPTH_MAX;
@@ -60,7 +71,7 @@ pub(super) fn parse(text: &str) -> Result<At, AgentFileError> {
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|e| {
         let place = e.location();
-        AgentFileError::Yaml {
+        YamlError {
             line: place.map_or(0, |l| l.line()),
             column: place.map_or(0, |l| l.column()),
             message: in_our_words(&e),
