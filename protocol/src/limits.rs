@@ -104,5 +104,11 @@ pub const WORKFLOW_ROUNDS_MAX: u8 = 16;
 pub const WORKFLOW_TIMEOUT_MIN_MS: u64 = 1_000;
 /// Longest time-out of a step, milliseconds (30 days): people take their time.
 pub const WORKFLOW_TIMEOUT_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
+/// Bytes of the agent file of a deployment: with the rest it fits into a value of a group.
+pub const DEPLOYMENT_FILE_BYTES_MAX: usize = 48 << 10;
+/// Members that host one agent, unless each does.
+pub const DEPLOYMENT_INSTANCES_MAX: u8 = 16;
+/// Agents that a deployment needs.
+pub const DEPLOYMENT_NEEDS_MAX: usize = 16;
 /// Characters of an agent's name.
 pub const AGENT_NAME_MAX: usize = 63;

@@ -59,6 +59,9 @@ pub enum Kind {
     /// Commands to a group.
     #[n(13)]
     GroupCommands,
+    /// An owner deploys an agent on its nodes in a group.
+    #[n(14)]
+    Deployment,
 }
 
 impl Kind {
@@ -77,6 +80,7 @@ impl Kind {
             Kind::Expulsion => "althing/expulsion/1",
             Kind::Dissolution => "althing/dissolution/1",
             Kind::GroupCommands => "althing/group-commands/1",
+            Kind::Deployment => "althing/deployment/1",
         }
     }
 }

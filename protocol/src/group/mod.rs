@@ -5,6 +5,7 @@
 
 mod charter;
 mod command;
+mod deployment;
 mod endorsed;
 mod template;
 mod work;
@@ -16,6 +17,7 @@ use std::str::FromStr;
 
 pub use charter::{Charter, Follows, Policy, Rule};
 pub use command::{Amendment, Author, Batch, Command, Founding, Join, Remove, Set};
+pub use deployment::Deployment;
 pub use endorsed::{Dissolution, Endorsed, EndorsementError, Expulsion, Invitation, KeyLogs};
 pub use template::{Part, TemplateError, parts};
 pub use work::{

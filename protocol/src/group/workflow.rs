@@ -7,7 +7,7 @@ use minicbor::{Decode, Encode};
 
 use super::WorkId;
 use super::work::{Needs, Priority, explained, named, shape};
-use crate::limits::{CBOR_ITEMS_MAX, WORK_LEASE_MIN_MS, WORKFLOW_BYTES_MAX};
+use crate::limits::{CBOR_ITEMS_MAX, GROUP_VALUE_BYTES_MAX, WORK_LEASE_MIN_MS, WORKFLOW_BYTES_MAX};
 use crate::object::ObjectError;
 
 mod check;
@@ -263,6 +263,23 @@ impl Step {
 }
 
 impl Workflow {
+    /// Its encoding, for a value of a group.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        minicbor::to_vec(self).expect("writing to a vector cannot fail")
+    }
+
+    /// Reads an encoding.
+    ///
+    /// # Errors
+    /// It is malformed, or the workflow cannot run.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Workflow, ObjectError> {
+        crate::cbor::check(bytes, GROUP_VALUE_BYTES_MAX).map_err(|error| ObjectError::Shape(error.to_string()))?;
+        let workflow: Workflow = minicbor::decode(bytes).map_err(|error| ObjectError::Shape(error.to_string()))?;
+        workflow_fits(&workflow)?;
+        Ok(workflow)
+    }
+
     /// Data items of its encoding, at most.
     fn items_max(&self) -> usize {
         let of = |step: &Step| {
