@@ -4,6 +4,7 @@ pub mod assignment;
 pub mod group;
 pub mod members;
 pub mod outcome;
+pub mod placement;
 pub mod rows;
 pub mod sessions;
 pub mod values;

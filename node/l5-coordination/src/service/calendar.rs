@@ -21,7 +21,9 @@ pub const UPCOMING_MAX: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CalendarError {
     /// Not a pattern of cron.
-    #[error("{pattern:?} is no pattern of cron ({why}); write minute, hour, day, month and weekday, such as \"30 6 * * mon-fri\"")]
+    #[error(
+        "{pattern:?} is no pattern of cron ({why}); write minute, hour, day, month and weekday, such as \"30 6 * * mon-fri\""
+    )]
     Pattern {
         /// What was given.
         pattern: String,
@@ -77,8 +79,7 @@ impl Times {
 pub fn upcoming(schedule: &Schedule, now_ms: u64, count: usize) -> Result<Vec<u64>, CalendarError> {
     let times = Times::of(schedule)?;
     let next = |ms: &u64| times.after(*ms);
-    let found: Vec<u64> =
-        std::iter::successors(times.after(now_ms), next).take(count.clamp(1, UPCOMING_MAX)).collect();
+    let found: Vec<u64> = std::iter::successors(times.after(now_ms), next).take(count.clamp(1, UPCOMING_MAX)).collect();
     if found.is_empty() { Err(CalendarError::Never(schedule.cron.clone())) } else { Ok(found) }
 }
 
@@ -111,8 +112,7 @@ impl Calendar {
         self.known.retain(|name, _| schedules.get(name).is_some());
         let mut fires = Vec::new();
         for scheduled in schedules.iter() {
-            let (name, since_ms, after_ms) =
-                (&scheduled.schedule.name, scheduled.since_ms, scheduled.after_ms());
+            let (name, since_ms, after_ms) = (&scheduled.schedule.name, scheduled.since_ms, scheduled.after_ms());
             let known = self.known.get(name);
             if known.is_some_and(|it| (it.since_ms, it.after_ms) == (since_ms, after_ms) && now_ms < it.next_ms) {
                 continue;

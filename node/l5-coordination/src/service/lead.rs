@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::Groups;
 use super::calendar::Calendar;
+use super::deploy::{self, Deployments};
 use super::member::Member;
 use super::work::Report;
 use crate::consensus::Role;
@@ -123,6 +124,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
         // Until it ends or is started again.
         while member.replica().is_ok_and(|now| Arc::ptr_eq(&now, &replica)) {
             let leads = replica.status().role == Role::Leader;
+            lead.since = lead.since.filter(|_| leads).or_else(|| leads.then(Instant::now));
             let pause = if leads { lead.give_out(&groups, &member).await } else { IDLE };
             tokio::select! {
                 () = member.stop.cancelled() => return,
@@ -145,6 +147,9 @@ struct Lead {
     declined: BTreeMap<WorkId, Instant>,
     calendar: Calendar,
     alarms: Alarms,
+    deployments: Deployments,
+    /// Since when this node leads.
+    since: Option<Instant>,
 }
 
 /// The schedules whose alarm was told, and since when each lasts.
@@ -171,7 +176,9 @@ impl Alarms {
 #[derive(Default)]
 struct Due {
     commands: Vec<Command>,
-    /// Whether there is a task that has not ended.
+    /// Values that say who hosts what.
+    placements: Vec<Command>,
+    /// Whether there is a task that has not ended, or an agent to be hosted.
     is_work: bool,
     /// Whether tasks were left out that could be looked at.
     is_more: bool,
@@ -198,7 +205,14 @@ impl Lead {
         let now = Instant::now();
         self.later.retain(|_, at| *at > now);
         self.declined.retain(|_, since| since.elapsed() < DECLINED);
-        let due = self.decide(groups, member);
+        let mut due = self.decide(groups, member);
+        for placement in std::mem::take(&mut due.placements) {
+            // In the owner's name where only owners write.
+            if let Err(error) = groups.command(member.id, placement).await {
+                tracing::debug!(group = %member.id, %error, "an agent could not be placed");
+                return RETRY;
+            }
+        }
         if due.commands.is_empty() {
             // Each entry wakes this: it need not look at all tasks each time.
             tokio::time::sleep(LOOK_PAUSE).await;
@@ -234,7 +248,17 @@ impl Lead {
     fn decide(&mut self, groups: &Groups, member: &Arc<Member>) -> Due {
         let now_ms = groups.shared.clock.now_ms();
         let reports = member.reports(REPORT_AGE);
-        member.look(|state| self.look(state, &reports, now_ms)).unwrap_or_default()
+        let network = &groups.shared.config.network;
+        // Who did not report since this node leads may yet do so.
+        let may_move = self.since.is_some_and(|since| since.elapsed() > REPORT_AGE * 2);
+        let decided = member.look(|state| {
+            let hosts = self.deployments.changes(state, network, &reports, may_move);
+            let mut due = self.look(state, &reports, now_ms);
+            due.is_work |= deploy::has_agents(state);
+            due.placements = hosts;
+            due
+        });
+        decided.unwrap_or_default()
     }
 
     fn look(&mut self, state: &Group, reports: &BTreeMap<PublicKey, Report>, now_ms: u64) -> Due {

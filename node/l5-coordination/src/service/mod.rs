@@ -1,6 +1,7 @@
 //! The groups of one node: forms them, joins and leaves them, and keeps their replicas running.
 
 pub mod calendar;
+mod deploy;
 mod lead;
 mod member;
 mod outbox;
@@ -214,6 +215,12 @@ impl Groups {
     fn member(&self, group: GroupId) -> Result<Arc<Member>, GroupError> {
         let member = self.shared.members.read().expect("no panic").get(&group).cloned();
         member.ok_or(GroupError::NoSuchGroup(group))
+    }
+
+    /// Whether this node belongs to a group now.
+    #[must_use]
+    pub fn is_member(&self, group: GroupId) -> bool {
+        self.active(group).is_ok()
     }
 
     /// A member of a group that this node belongs to now.
@@ -510,12 +517,20 @@ async fn ask_to_join(
 /// Whether `publisher`, an owner of the group, may do what its node may not.
 fn is_for_owners(state: &Group, node: PublicKey, publisher: PublisherId, command: &Command) -> bool {
     let Some(charter) = state.charter().filter(|charter| charter.owners.contains(&publisher)) else { return false };
-    let of_another =
-        |task: &WorkId| state.work().tasks().get(task).is_some_and(|task| task.author != Author::Node(node));
+    let me = Author::Node(node);
+    let of_another = |task: &WorkId| state.work().tasks().get(task).is_some_and(|task| task.author != me);
+    let run_of_another = |run: &WorkId| state.flows().runs().get(run).is_some_and(|run| run.author != me);
+    let scheduled_by_another = |name: &str| state.flows().schedules().get(name).is_some_and(|known| known.author != me);
+    let owners_write = charter.policy.write == Rule::Owners;
     match command {
-        Command::Set(_) | Command::Remove(_) | Command::Submit(_) => charter.policy.write == Rule::Owners,
+        Command::Set(_) | Command::Remove(_) | Command::Submit(_) | Command::RunWorkflow(_) | Command::Approve(_) => {
+            owners_write
+        }
+        Command::Schedule(schedule) => owners_write || scheduled_by_another(&schedule.name),
+        Command::Unschedule(name) => owners_write || scheduled_by_another(name),
         Command::Cancel(task) => of_another(task),
         Command::Depend(depend) => of_another(&depend.task),
+        Command::CancelRun(run) | Command::ResumeRun(run) => run_of_another(run),
         Command::Decide(_) => true,
         _ => false,
     }

@@ -2,7 +2,7 @@
 
 use althing_protocol::CallerId;
 use althing_protocol::contract::Latency;
-use althing_protocol::group::{GroupId, Needs, Priority, WorkId};
+use althing_protocol::group::{Deployment, GroupId, Needs, Priority, WorkId};
 use althing_protocol::limits::WORK_NAME_BYTES_MAX;
 use futures::future::BoxFuture;
 use minicbor::{Decode, Encode};
@@ -120,4 +120,7 @@ pub trait Worker: Send + Sync + 'static {
     fn admit(&self, task: &Assigned) -> Result<(), String>;
     /// Runs a task. Dropping the future stops it.
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>>;
+    /// Which agents of a group this node hosts from now on, as their owner, who is the node's too, signed it. A node on which
+    /// nothing can be started ignores it.
+    fn host(&self, _group: GroupId, _agents: Vec<Deployment>) {}
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_protocol::group::{Author, Claim, Command, Complete, Content, Decline, Fail, Steal, WorkId};
+use althing_protocol::group::{Author, Claim, Command, Complete, Content, Decline, Deployment, Fail, Steal, WorkId};
 use althing_protocol::limits::{WORK_CONTENT_BYTES_MAX, WORK_REASON_BYTES_MAX};
 use althing_protocol::{CallerId, PublicKey};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::Groups;
+use super::deploy::{self, Deployments};
 use super::lead::{candidate, held_counts};
 use super::member::Member;
 use super::outbox::{CommandError, Outbox};
@@ -46,6 +47,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
     let mut tokens: BTreeMap<WorkId, u64> = BTreeMap::new();
     let (mut reported, mut telling) = (None, None);
     let mut failing = JoinSet::new();
+    let (mut deployments, mut hosted) = (Deployments::default(), Vec::new());
     while !member.stop.is_cancelled() {
         let Ok(replica) = member.replica() else {
             // It starts again from disk.
@@ -56,11 +58,18 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         drop(replica);
         let here = groups.shared.here();
         let known = |task: &WorkId, token| tokens.get(task) == Some(&token);
-        let looked = member.look(|state| (held(state, here, known), state.work().tasks().unfinished() > 0));
-        let Ok((held, is_work)) = looked else {
+        let looked = member.look(|state| {
+            let is_work = state.work().tasks().unfinished() > 0 || deploy::has_agents(state);
+            (held(state, here, known), is_work, hosted_here(&groups, state, &mut deployments))
+        });
+        let Ok((held, is_work, wanted)) = looked else {
             tokio::time::sleep(TICK).await;
             continue;
         };
+        if wanted != hosted {
+            worker.host(member.id, wanted.clone());
+            hosted = wanted;
+        }
         // What this node has no more is stopped.
         running.retain(|task, running| held.tokens.get(task) == Some(&running.token) && !running.handle.is_finished());
         tokens = held.tokens;
@@ -97,12 +106,25 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         }
         let idle = if is_work { TICK } else { TICK * 10 };
         tokio::select! {
-            () = member.stop.cancelled() => return,
+            () = member.stop.cancelled() => break,
             _ = changes.changed() => {}
             () = tokio::time::sleep(idle) => {}
         }
         while failing.try_join_next().is_some() {}
     }
+    if !groups.is_member(member.id) {
+        worker.host(member.id, Vec::new());
+    }
+}
+
+/// The agents that this node hosts for the group.
+fn hosted_here(groups: &Groups, state: &Group, deployments: &mut Deployments) -> Vec<Deployment> {
+    if !deploy::has_agents(state) {
+        return Vec::new();
+    }
+    let shared = &groups.shared;
+    let owner = (shared.owner)();
+    deployments.here(state, &shared.config.network, shared.here(), &owner.log, shared.clock.now_ms())
 }
 
 /// The tasks that a member has.

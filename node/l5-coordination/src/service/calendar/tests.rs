@@ -58,7 +58,11 @@ fn a_time_counts_within_a_minute_and_later_only_where_the_schedule_says_so() {
     assert_eq!(at(Missed::Skip, six + MISSED_MS), (Some(six), next));
     assert_eq!(at(Missed::Skip, six + MISSED_MS + 1), (None, next));
     assert_eq!(at(Missed::RunOnce, six + 5 * HOUR_MS), (Some(six), next));
-    assert_eq!(at(Missed::RunOnce, six + 77 * HOUR_MS), (Some(six + 72 * HOUR_MS), Some(six + 96 * HOUR_MS)), "the last");
+    assert_eq!(
+        at(Missed::RunOnce, six + 77 * HOUR_MS),
+        (Some(six + 72 * HOUR_MS), Some(six + 96 * HOUR_MS)),
+        "the last"
+    );
     let counted = Scheduled { last_ms: Some(six), ..scheduled("0 6 * * *", Missed::RunOnce, since) };
     assert_eq!(look(&counted, six + 5 * HOUR_MS).expect("it has times").0, None, "it counted");
     let new = scheduled("0 6 * * *", Missed::RunOnce, six + 1);

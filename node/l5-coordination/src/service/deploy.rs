@@ -1,0 +1,161 @@
+//! The agents that a group's members host: an owner deploys them, the leader places them, each member hosts its own.
+
+use std::collections::BTreeMap;
+
+use althing_protocol::group::{Command, Deployment, GroupId, Remove, Set};
+use althing_protocol::{Authored, PublicKey, object};
+
+use super::Groups;
+use super::work::Report;
+use crate::error::GroupError;
+use crate::machine::group::Group;
+use crate::machine::placement::{self, AGENTS, HOSTS, Host, Placed};
+
+/// Agents of one group that are looked at.
+const AGENTS_MAX: usize = 256;
+
+/// The deployments of a group, as far as they can be read; each is verified once.
+#[derive(Debug, Default)]
+pub(super) struct Deployments {
+    known: BTreeMap<String, (u64, Option<Authored<Deployment>>)>,
+}
+
+impl Deployments {
+    /// Reads what changed.
+    fn read(&mut self, state: &Group, network: &str) {
+        let scope = state.id().to_string();
+        let mut known = std::mem::take(&mut self.known);
+        for key in state.values().keys(AGENTS).take(AGENTS_MAX) {
+            let Some(value) = state.values().get(key) else { continue };
+            let name = key[AGENTS.len()..].to_owned();
+            let read = known.remove(&name).filter(|(version, _)| *version == value.version).unwrap_or_else(|| {
+                let opened = object::open::<Deployment>(&value.bytes, network, &scope);
+                let sound = opened.ok().filter(|signed| signed.body.agent == name && signed.body.group == state.id());
+                if sound.is_none() {
+                    tracing::warn!(group = %state.id(), agent = %name, "a deployment cannot be read, and is not hosted");
+                }
+                (value.version, sound)
+            });
+            self.known.insert(name, read);
+        }
+    }
+
+    fn signed(&self) -> impl Iterator<Item = &Authored<Deployment>> {
+        self.known.values().filter_map(|(_, signed)| signed.as_ref())
+    }
+
+    /// The values that the leader writes: where agents are to be hosted from now on.
+    pub(super) fn changes(
+        &mut self,
+        state: &Group,
+        network: &str,
+        reports: &BTreeMap<PublicKey, Report>,
+        may_move: bool,
+    ) -> Vec<Command> {
+        if state.values().keys(AGENTS).next().is_none() && state.values().keys(HOSTS).next().is_none() {
+            self.known.clear();
+            return Vec::new();
+        }
+        self.read(state, network);
+        let agents: Vec<Placed> = self
+            .signed()
+            .map(|signed| Placed { deployment: signed.body.clone(), hosts: hosts(state, &signed.body.agent) })
+            .collect();
+        let member = |(node, member): (&PublicKey, &crate::machine::members::Member)| {
+            let report = reports.get(node);
+            Host {
+                node: *node,
+                owner: member.owner,
+                labels: report.map(|report| report.labels.clone()).unwrap_or_default(),
+                agents: report.map(|report| report.agents.clone()).unwrap_or_default(),
+                healthy: report.is_some(),
+                load_permille: report.map_or(0, |report| report.load_permille),
+            }
+        };
+        let members: Vec<Host> = state.members().iter().map(member).collect();
+        let placed = placement::place(&agents, &members, may_move).into_iter().map(|(agent, hosts)| {
+            let dids: Vec<String> = hosts.iter().map(PublicKey::did).collect();
+            let value = serde_json::to_vec(&dids).expect("texts are JSON").into();
+            Command::Set(Set { key: format!("{HOSTS}{agent}"), value, if_version: None })
+        });
+        let left = state.values().keys(HOSTS).filter(|key| !self.known.contains_key(&key[HOSTS.len()..]));
+        let removed = left.map(|key| Command::Remove(Remove { key: key.to_owned(), if_version: None }));
+        placed.chain(removed).collect()
+    }
+
+    /// What `here` hosts: what its own owner signed, with a key that is valid now, and the leader placed here.
+    pub(super) fn here(
+        &mut self,
+        state: &Group,
+        network: &str,
+        here: PublicKey,
+        owner: &althing_protocol::KeyLog,
+        now_ms: u64,
+    ) -> Vec<Deployment> {
+        self.read(state, network);
+        let is_own = |signed: &&Authored<Deployment>| {
+            signed.body.owner == owner.publisher() && owner.accepts(signed.signer, now_ms).is_ok()
+        };
+        let wanted = self.signed().filter(is_own).filter(|signed| hosts(state, &signed.body.agent).contains(&here));
+        wanted.map(|signed| signed.body.clone()).collect()
+    }
+}
+
+/// Whether a group has agents of its own.
+pub(super) fn has_agents(state: &Group) -> bool {
+    state.values().keys(AGENTS).next().is_some()
+}
+
+/// The members that were told to host an agent.
+fn hosts(state: &Group, agent: &str) -> Vec<PublicKey> {
+    let value = state.values().get(&format!("{HOSTS}{agent}"));
+    let dids: Vec<String> = value.and_then(|value| serde_json::from_slice(&value.bytes).ok()).unwrap_or_default();
+    dids.iter().filter_map(|did| PublicKey::from_did(did).ok()).collect()
+}
+
+impl Groups {
+    /// Deploys an agent of this node's owner, whose fields `describe` sets: members of this owner host it from now on.
+    ///
+    /// # Errors
+    /// See [`GroupError`].
+    pub async fn deploy(
+        &self,
+        group: GroupId,
+        agent: &str,
+        file: Vec<u8>,
+        describe: impl FnOnce(Deployment) -> Deployment,
+    ) -> Result<(), GroupError> {
+        let shared = &self.shared;
+        let owner = (shared.owner)();
+        let made = Deployment::new(group, owner.log.publisher(), agent, file, shared.clock.now_ms());
+        let signed = object::sign(describe(made), &shared.config.network, &group.to_string(), &owner.key)?;
+        let set = Set { key: format!("{AGENTS}{agent}"), value: signed.bytes.into(), if_version: None };
+        self.command(group, Command::Set(set)).await.map(drop)
+    }
+
+    /// Ends a deployment: no member hosts the agent any more.
+    ///
+    /// # Errors
+    /// See [`GroupError`].
+    pub async fn undeploy(&self, group: GroupId, agent: &str) -> Result<(), GroupError> {
+        self.command(group, Command::Remove(Remove { key: format!("{AGENTS}{agent}"), if_version: None }))
+            .await
+            .map(drop)
+    }
+
+    /// The agents that are deployed in a group, with the members that host them, as far as it has arrived here.
+    ///
+    /// # Errors
+    /// The group is not here.
+    pub fn deployed(&self, group: GroupId) -> Result<Vec<Placed>, GroupError> {
+        self.look(group, |state| {
+            let mut all = Deployments::default();
+            all.read(state, &self.shared.config.network);
+            let placed = |signed: &Authored<Deployment>| Placed {
+                deployment: signed.body.clone(),
+                hosts: hosts(state, &signed.body.agent),
+            };
+            all.signed().map(placed).collect()
+        })
+    }
+}
