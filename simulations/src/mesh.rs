@@ -356,7 +356,15 @@ fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permill
         ..althing_execution::Ports::none()
     };
     let host = Arc::new(Host::new(builtins, ProcessConfig::default()).with_ports(ports));
-    Execution { host, kernel: None, promises: None, memories, agent_caller, busy_permille }
+    Execution {
+        host,
+        kernel: None,
+        promises: None,
+        memories,
+        agent_caller,
+        group_orders: Arc::default(),
+        busy_permille,
+    }
 }
 
 /// A call on behalf of the local user.

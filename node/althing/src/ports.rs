@@ -10,6 +10,7 @@ use althing_calls::AgentCaller;
 use althing_communication::{CommunicationConfig, Entropy, Network, WallClock};
 use althing_discovery::DiscoveryConfig;
 use althing_discovery::lan::{Lan, LanConfig};
+use althing_execution::groups::GroupAgent;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
@@ -17,7 +18,9 @@ use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
-use althing_node::{Execution, FAMILIES, LanPort, Node, NodeConfig, Owner, Policies, Ports, Secrets, Things, owner};
+use althing_node::{
+    Execution, FAMILIES, GroupOrders, LanPort, Node, NodeConfig, Owner, Policies, Ports, Secrets, Things, owner,
+};
 use althing_protocol::SecretKey;
 use althing_store::{OpenError, RocksStore, Store, StoreConfig, keyfile};
 use althing_wasm::Compiler;
@@ -150,6 +153,7 @@ fn execute(
         secrets.clone(),
     ));
     let agent_caller = Arc::<AgentCaller>::default();
+    let group_orders = Arc::<GroupOrders>::default();
     let ports = althing_execution::Ports {
         secrets,
         connect: althing_mcp::server,
@@ -157,6 +161,7 @@ fn execute(
         models: config.models.clone(),
         labels: config.node.labels.clone(),
         agents: Some(agent_caller.clone()),
+        groups: Some(group_orders.clone()),
         gate: contract_gates(),
     };
     let compiler = compiler(at, entropy)?;
@@ -166,12 +171,21 @@ fn execute(
     let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(soft) };
     let host = Arc::new(Host::scheduled(builtins(), processes(at), scheduling, ports));
     let promises = Some(kernel.promises.clone());
-    Ok(Execution { host, kernel: Some(kernel), promises, memories, agent_caller, busy_permille: Arc::default() })
+    Ok(Execution {
+        host,
+        kernel: Some(kernel),
+        promises,
+        memories,
+        agent_caller,
+        group_orders,
+        busy_permille: Arc::default(),
+    })
 }
 
 fn builtins() -> Builtins {
     let mut builtins = Builtins::new();
     builtins.insert("echo", |_, _, _| Ok(Arc::new(Echo)));
+    builtins.insert("group", GroupAgent::build);
     builtins.insert("knowledge", |config, folder, _| Knowledge::build(config, folder));
     builtins
 }

@@ -20,7 +20,7 @@ use crate::blocking::run_blocking;
 use crate::error::{Kind, NodeError};
 use crate::identity::Identity;
 use crate::owner::Owner;
-use crate::publish::{self, StoredAgent};
+use crate::publish::{self, Stay, StoredAgent};
 
 /// The agents of a node.
 pub struct Agents {
@@ -131,6 +131,31 @@ impl Agents {
         reservation: Option<&str>,
         keep: bool,
     ) -> Result<AgentId, NodeError> {
+        let stay = if keep { Stay::UntilRemoved } else { Stay::WhileConnected };
+        self.add_as(file, folder, reservation, stay).await
+    }
+
+    /// Adds an agent that a group placed here, by its deployment of that time.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub(crate) async fn add_for_group(
+        &self,
+        file: AgentFile,
+        folder: &Path,
+        group: &str,
+        made_ms: u64,
+    ) -> Result<AgentId, NodeError> {
+        self.add_as(file, folder, None, Stay::Placed(group, made_ms)).await
+    }
+
+    async fn add_as(
+        &self,
+        file: AgentFile,
+        folder: &Path,
+        reservation: Option<&str>,
+        stay: Stay<'_>,
+    ) -> Result<AgentId, NodeError> {
         self.identity.check_authority()?;
         // Nothing is promised before the machine was probed.
         self.probed().await;
@@ -153,7 +178,7 @@ impl Agents {
         // The same check as `althing contract lint`, with the role and the policy filled in.
         file.check()?;
         let mut added =
-            StoredAgent::new(file, folder.to_owned(), !keep, &self.identity.owner(), self.identity.network(), now_ms)?;
+            StoredAgent::new(file, folder.to_owned(), stay, &self.identity.owner(), self.identity.network(), now_ms)?;
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
             self.kernel.as_ref().ok_or(LeaseError::Unknown)?.promises.claim(id, &added.file.name, contract)?;
         }
@@ -235,9 +260,22 @@ impl Agents {
     pub async fn remove(&self, name: &str) -> Result<(), NodeError> {
         let _changing = self.changing.lock().await;
         let stored = publish::permanent(self.store.as_ref())?;
-        if !stored.iter().any(|added| added.file.name == name) {
+        let Some(added) = stored.iter().find(|added| added.file.name == name) else {
             return Err(NodeError::NoAgent(name.to_owned()));
+        };
+        if let Some(group) = &added.group {
+            return Err(NodeError::OfGroup { agent: name.to_owned(), group: group.clone() });
         }
+        self.forget(name).await
+    }
+
+    /// Stops an agent that its group does not place here any more, and forgets it.
+    pub(crate) async fn withdraw(&self, name: &str) -> Result<(), NodeError> {
+        let _changing = self.changing.lock().await;
+        self.forget(name).await
+    }
+
+    async fn forget(&self, name: &str) -> Result<(), NodeError> {
         publish::delete(self.store.as_ref(), name).await?;
         self.failed().remove(name);
         self.stop(name).await

@@ -25,6 +25,8 @@ use crate::agents::Agents;
 use crate::bindings::Bindings;
 use crate::config::NodeConfig;
 use crate::error::NodeError;
+use crate::group_agents;
+use crate::group_orders::GroupOrders;
 use crate::group_work::GroupWorker;
 use crate::identity::Identity;
 use crate::keys;
@@ -97,6 +99,8 @@ pub struct Execution {
     pub memories: Arc<Memories>,
     /// Lets them call other agents.
     pub agent_caller: Arc<AgentCaller>,
+    /// Lets them give groups tasks.
+    pub group_orders: Arc<GroupOrders>,
     /// Other load of this machine, permille; 0 if it is not measured.
     pub busy_permille: Arc<AtomicU16>,
 }
@@ -108,7 +112,7 @@ impl Node {
     /// See [`NodeError`].
     pub async fn assemble(key: SecretKey, config: NodeConfig, ports: Ports) -> Result<Node, NodeError> {
         let Ports { network, store, clock, entropy, lan, execution, owner, answers, gateway, introductions } = ports;
-        let Execution { host, kernel, promises, memories, agent_caller, busy_permille } = execution;
+        let Execution { host, kernel, promises, memories, agent_caller, group_orders, busy_permille } = execution;
         let now = owner.borrow().clone();
         let membership = publish::membership(&now, key.public(), &config.communication.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(membership);
@@ -139,8 +143,10 @@ impl Node {
         let network = config.communication.network.clone();
         let identity =
             Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
-        let worker = GroupWorker::new(&calls, &host, &identity, &config);
+        let (placing, placements) = group_agents::placements();
+        let worker = GroupWorker::new(&calls, &host, &identity, &config, placing);
         let groups = open_groups(&communication, &identity, store.clone(), entropy.clone(), worker).await?;
+        group_orders.connect(&groups, &identity, entropy.clone());
         let trust = TrustedPeers::new(store.clone(), communication.clone(), trust);
         let bindings = Arc::new(Bindings {
             host: host.clone(),
@@ -159,6 +165,7 @@ impl Node {
             hosting,
             calls,
             groups,
+            placements,
             host,
             kernel,
             memories,

@@ -60,6 +60,26 @@ pub enum NodeError {
     /// The node has no agent of that name.
     #[error("this node has no agent {0:?}; `althing agent list` shows those it has")]
     NoAgent(String),
+    /// A group placed the agent here.
+    #[error(
+        "the group {group} placed the agent {agent:?} on this node; `althing app remove` ends that, for all its members"
+    )]
+    OfGroup {
+        /// The agent.
+        agent: String,
+        /// The group.
+        group: String,
+    },
+    /// An agent that a group places here cannot be read.
+    #[error("the group {group} places the agent {agent:?} here, and {why}")]
+    Deployment {
+        /// The group.
+        group: String,
+        /// The agent.
+        agent: String,
+        /// What is wrong.
+        why: String,
+    },
     /// Neither an agent nor a manifest has that name or hash.
     #[error("no agent {0:?} runs on this node, and no manifest of that hash was sealed here")]
     NoBinding(String),
@@ -148,6 +168,7 @@ impl NodeError {
             | NodeError::Lease(_)
             | NodeError::OwnerRevoked
             | NodeError::NodeWithdrawn
+            | NodeError::OfGroup { .. }
             | NodeError::ToolsUnknown(_) => Kind::Refused,
             NodeError::Start(_)
             | NodeError::File(_)
@@ -165,6 +186,7 @@ impl NodeError {
             | NodeError::AgentRuns(_)
             | NodeError::TooManyAgents(_)
             | NodeError::StoredAgent { .. }
+            | NodeError::Deployment { .. }
             | NodeError::Broken(_)
             | NodeError::Groups(_)
             | NodeError::Json(_) => Kind::Failed,

@@ -9,13 +9,15 @@ use althing_coordination::{Assigned, Report, WorkFailure, Worker};
 use althing_discovery::{Found, Query};
 use althing_execution::Host;
 use althing_protocol::contract::Latency;
-use althing_protocol::group::Target;
+use althing_protocol::group::{Deployment, GroupId, Target};
 use althing_protocol::{AgentId, PublicKey};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::config::NodeConfig;
+use crate::group_agents::Placements;
 use crate::identity::Identity;
 use crate::machine;
 
@@ -35,10 +37,17 @@ pub(crate) struct GroupWorker {
     /// Where the node keeps its data; its file system is the disk that tasks may need.
     data: Option<PathBuf>,
     clock: WallClock,
+    placements: watch::Sender<Placements>,
 }
 
 impl GroupWorker {
-    pub(crate) fn new(calls: &Calls, host: &Arc<Host>, identity: &Identity, config: &NodeConfig) -> GroupWorker {
+    pub(crate) fn new(
+        calls: &Calls,
+        host: &Arc<Host>,
+        identity: &Identity,
+        config: &NodeConfig,
+        placements: watch::Sender<Placements>,
+    ) -> GroupWorker {
         GroupWorker {
             calls: calls.clone(),
             host: host.clone(),
@@ -46,14 +55,17 @@ impl GroupWorker {
             labels: config.labels.clone(),
             data: config.data.clone(),
             clock: identity.clock().clone(),
+            placements,
         }
     }
 
-    /// The agents that are hosted here.
+    /// The agents that are hosted here and do tasks. One that gives groups tasks gets none, so that no task goes in circles.
     fn hosted(&self, capability: Option<String>) -> Vec<Found> {
+        let giving = self.host.gives_tasks();
         let query = Query { capability, limit: Some(AGENTS_MAX), ..Query::default() };
         let (found, _) = self.calls.discovery().find(&query);
-        found.into_iter().filter(|found| found.node == self.here).collect()
+        let does = |found: &Found| !giving.contains(found.candidate.verified.agent.name());
+        found.into_iter().filter(|found| found.node == self.here && does(found)).collect()
     }
 
     fn agent(&self, target: &Target) -> Option<AgentId> {
@@ -109,12 +121,17 @@ impl Worker for GroupWorker {
         self.agent(&task.needs.target).map(drop).ok_or_else(|| "no agent here can do it any more".to_owned())
     }
 
+    fn host(&self, group: GroupId, agents: Vec<Deployment>) {
+        self.placements.send_modify(|placements| drop(placements.insert(group, agents)));
+    }
+
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
         let (calls, agent) = (self.calls.clone(), self.agent(&task.needs.target));
         async move {
             let gone = || WorkFailure { reason: "no agent here can do it any more".to_owned(), retry: true };
             let agent = agent.ok_or_else(gone)?;
             let failed = |reason: String, retry| WorkFailure { reason, retry };
+            let is_step = task.is_step;
             let params = json!({ "message": message(&task) }).to_string().into_bytes();
             let request = OperationRequest::parse(Operation::SendMessage, params)
                 .map_err(|error| failed(error.to_string(), false))?;
@@ -122,7 +139,11 @@ impl Worker for GroupWorker {
             let principals = vec![Principal::Caller(task.on_behalf_of)];
             let reply = calls.ask(CallRequest::new(agent, request, principals)).await;
             match reply.map_err(|error| failed(error.to_string(), true))? {
-                Reply::One(body) => outcome(body),
+                Reply::One(body) => {
+                    let body = outcome(body)?;
+                    let answer = || serde_json::from_slice(&body).unwrap_or_default();
+                    Ok(if is_step { words(&answer()).into_bytes() } else { body })
+                }
                 Reply::Events(_) => Err(failed("the agent answered with a stream".to_owned(), false)),
             }
         }
@@ -150,6 +171,20 @@ fn message(task: &Assigned) -> Value {
         "idempotencyKey": task.task.to_string(),
     });
     message
+}
+
+/// The words of an answer (`SendMessageResponse`): what the agent made; if it made nothing, what it said; nothing if it did
+/// neither in words.
+#[must_use]
+pub fn words(answer: &Value) -> String {
+    let task = &answer["task"];
+    let texts = |message: &Value| {
+        let parts = message["parts"].as_array().into_iter().flatten();
+        parts.filter_map(|part| part["text"].as_str()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let made: Vec<String> = task["artifacts"].as_array().into_iter().flatten().flat_map(texts).collect();
+    let said = || [&task["status"]["message"], &answer["message"]].into_iter().flat_map(texts).collect::<Vec<_>>();
+    if made.is_empty() { said() } else { made }.join("\n")
 }
 
 /// What an agent's answer says of the task.

@@ -14,12 +14,14 @@ use althing_execution::kernel::Kernel;
 use althing_execution::memory::{MEMORY, Memories};
 use althing_protocol::SecretKey;
 use althing_store::{Batch, Durability, Family, Store};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::Agents;
 use crate::bindings::{BINDINGS, Bindings};
 use crate::config::NodeConfig;
 use crate::error::NodeError;
+use crate::group_agents::Placements;
 use crate::identity::Identity;
 use crate::keys::{self, HEARD_KEYS};
 use crate::lan::LanPresence;
@@ -71,6 +73,8 @@ pub struct Node {
     pub calls: Calls,
     /// L5.
     pub groups: Groups,
+    /// The agents that groups place here.
+    pub(crate) placements: watch::Receiver<Placements>,
     /// L1.
     pub host: Arc<Host>,
     pub(crate) kernel: Option<Arc<Kernel>>,
@@ -156,7 +160,8 @@ impl Node {
         let persist_keys = keys::persist(self.store.as_ref(), self.communication.keys());
         let keys = async { tokio::join!(self.follow_owner(), persist_keys) };
         let introducing = self.lan.announce_introductions(&self.discovery);
-        tokio::join!(self.renew_when_due(), self.sweep_memory(), keys, introducing);
+        let hosting = self.host_for_groups();
+        tokio::join!(self.renew_when_due(), self.sweep_memory(), keys, introducing, hosting);
     }
 
     /// Deletes what agents kept and has passed its retention.

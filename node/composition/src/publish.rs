@@ -40,6 +40,23 @@ pub struct StoredAgent {
     /// Whether it runs only for as long as its client is connected (`althing run`): it is never started again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub once: bool,
+    /// The group that placed it here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// When the group's deployment of it was made, Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployed_ms: Option<u64>,
+}
+
+/// For how long an agent stays with a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stay<'a> {
+    /// Until it is removed.
+    UntilRemoved,
+    /// For as long as its client is connected (`althing run`).
+    WhileConnected,
+    /// For as long as this group places it here, by its deployment of that time, Unix milliseconds.
+    Placed(&'a str, u64),
 }
 
 impl StoredAgent {
@@ -50,13 +67,18 @@ impl StoredAgent {
     pub fn new(
         file: AgentFile,
         folder: PathBuf,
-        once: bool,
+        stay: Stay<'_>,
         owner: &Owner,
         network: &str,
         now_ms: u64,
     ) -> Result<StoredAgent, NodeError> {
         let description = describe(&file, owner, network, now_ms)?;
-        Ok(StoredAgent { file, folder, description, pins: None, once })
+        let (once, (group, deployed_ms)) = match stay {
+            Stay::UntilRemoved => (false, (None, None)),
+            Stay::WhileConnected => (true, (None, None)),
+            Stay::Placed(group, at_ms) => (false, (Some(group.to_owned()), Some(at_ms))),
+        };
+        Ok(StoredAgent { file, folder, description, pins: None, once, group, deployed_ms })
     }
 
     /// The same agent with its description signed again.

@@ -17,6 +17,7 @@ mod control;
 pub mod cost_budget;
 pub mod definition;
 mod echo;
+pub mod groups;
 mod hard;
 mod host;
 pub mod hrt;

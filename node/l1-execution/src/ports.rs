@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 
 use crate::agent::Agent;
 use crate::agents::AgentCalls;
+use crate::groups::GroupTasks;
 use crate::hrt::Template;
 use crate::kernel::Kernel;
 use crate::memory::Memories;
@@ -81,6 +82,8 @@ pub struct Ports {
     pub labels: Vec<String>,
     /// Calls other agents.
     pub agents: Option<Arc<dyn AgentCalls>>,
+    /// Gives groups tasks.
+    pub groups: Option<Arc<dyn GroupTasks>>,
     /// Makes the gate of system calls.
     pub gate: MakeGate,
 }
@@ -96,6 +99,7 @@ impl Ports {
             models: Vec::new(),
             labels: Vec::new(),
             agents: None,
+            groups: None,
             gate: contract_gates(),
         }
     }

@@ -237,7 +237,7 @@ impl Check {
     /// Members of the contract that do not apply to this agent.
     fn contract(&mut self, file: &AgentFile) {
         let Some(contract) = &file.contract else { return };
-        let known: Vec<&str> = file.tools.keys().map(String::as_str).chain(["agents", "memory"]).collect();
+        let known: Vec<&str> = file.tools.keys().map(String::as_str).chain(["agents", "groups", "memory"]).collect();
         for (place, capability) in contract.capabilities.iter().enumerate() {
             let Some((server, tool)) = capability.split_once('/') else { continue };
             let at = format!("contract.capabilities[{place}]");
@@ -282,6 +282,7 @@ impl Check {
             let taken = match name.as_str() {
                 "memory" => Some("what the contract's memory offers"),
                 "agents" => Some("other agents, which need no server"),
+                "groups" => Some("groups of this node, which need no server"),
                 _ => None,
             };
             if let Some(by) = taken {

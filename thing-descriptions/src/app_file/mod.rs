@@ -94,6 +94,8 @@ pub struct App {
 pub struct AppAgent {
     /// Its name.
     pub name: String,
+    /// Where its agent file lies, relative to the app file.
+    pub path: String,
     /// Its agent file, as it was read.
     pub text: String,
     /// The same, parsed. Paths in it begin at its own folder.

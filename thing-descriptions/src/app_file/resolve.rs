@@ -99,7 +99,7 @@ impl Resolver<'_> {
             }
         };
         let AppAgentFile { instances, labels, needs, .. } = agent.clone();
-        Some(AppAgent { name: file.name.clone(), text, file, instances, labels, needs })
+        Some(AppAgent { name: file.name.clone(), path: path.clone(), text, file, instances, labels, needs })
     }
 
     fn workflow(&mut self, n: usize, path: &str, read: &mut Read<'_>) -> Option<Workflow> {

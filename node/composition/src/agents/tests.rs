@@ -49,6 +49,7 @@ pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
         promises: None,
         memories: Arc::new(memories),
         agent_caller,
+        group_orders: Arc::default(),
         busy_permille: Arc::default(),
     };
     let ports = Ports {

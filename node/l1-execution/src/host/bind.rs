@@ -14,6 +14,7 @@ use super::start::read;
 use super::{Host, StartError};
 use crate::agents::{self, AgentServer};
 use crate::binding::{Bindable, Bound, Unmet, bind, pinnable, unchanged};
+use crate::groups::{self, GroupServer};
 use crate::memory;
 use crate::syscalls::SystemCalls;
 use crate::tools::Tools;
@@ -32,6 +33,9 @@ impl Host {
         }
         if let Some(agents) = AgentServer::of(file, contract, self.ports.agents.as_ref()) {
             servers.insert(agents::SERVER.to_owned(), Arc::new(agents));
+        }
+        if let Some(groups) = GroupServer::of(file, contract, self.ports.groups.as_ref()) {
+            servers.insert(groups::SERVER.to_owned(), Arc::new(groups));
         }
         let tools = Arc::new(Tools::new(&file.name, servers, (self.ports.gate)(contract)));
         let bound = self.bound(file, folder, contract, &tools);

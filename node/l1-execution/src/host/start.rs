@@ -15,6 +15,7 @@ use crate::agents::{self, AgentServer};
 use crate::binding::{self, Bound};
 use crate::control::Control;
 use crate::cost_budget::CostBudget;
+use crate::groups::{self, GroupServer};
 use crate::kernel::AdmitError;
 use crate::memory::{self, Embedder, EmbedderError, Memory, MemoryServer};
 use crate::model::Model;
@@ -58,6 +59,9 @@ impl Host {
         }
         if let Some(agents) = AgentServer::of(file, contract, self.ports.agents.as_ref()) {
             servers.insert(agents::SERVER.to_owned(), Arc::new(agents));
+        }
+        if let Some(groups) = GroupServer::of(file, contract, self.ports.groups.as_ref()) {
+            servers.insert(groups::SERVER.to_owned(), Arc::new(groups));
         }
         Ok(SystemCalls {
             tools: Arc::new(Tools::new(&file.name, servers, (self.ports.gate)(contract))),

@@ -1,0 +1,176 @@
+//! The groups of this node as tools: `groups/NAME` gives the group a task and waits for its result, through the same gate as
+//! any system call; and `group`, an agent that does nothing else, so that a group is an agent that anybody may call.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use althing_protocol::Contract;
+use althing_td::{AgentFile, AsksAs};
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::context;
+use crate::syscalls::SystemCalls;
+use crate::tools::{Definition, Fault, ToolServer, Tools};
+use crate::{Agent, AgentError, Output, Turn};
+
+/// The server name of groups in `capabilities`.
+pub const SERVER: &str = "groups";
+
+/// Gives groups tasks.
+pub trait GroupTasks: Send + Sync + 'static {
+    /// Submits a task, and waits for its result. Dropping the future cancels the task.
+    fn run(&self, order: Order) -> BoxFuture<'_, Result<String, String>>;
+}
+
+/// What an agent asks of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// The agent, of this node.
+    pub from: String,
+    /// The group's name or id.
+    pub group: String,
+    /// The capability of the agent that does it.
+    pub capability: Option<String>,
+    /// Or its name.
+    pub agent: Option<String>,
+    /// What is to be done.
+    pub message: String,
+    /// On whose behalf the agent runs, the origin first.
+    pub principals: Vec<String>,
+    /// Whether it asks on its own behalf only.
+    pub as_itself: bool,
+}
+
+/// The groups that one agent may give tasks, as a tool server.
+pub(crate) struct GroupServer {
+    from: String,
+    named: Vec<String>,
+    as_itself: bool,
+    tasks: Arc<dyn GroupTasks>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    capability: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
+}
+
+impl GroupServer {
+    /// The server for the groups that the contract names; none if it names none, or the node has no groups.
+    pub fn of(file: &AgentFile, contract: &Contract, tasks: Option<&Arc<dyn GroupTasks>>) -> Option<GroupServer> {
+        let names = contract.capabilities.iter().filter_map(|name| name.strip_prefix(SERVER)?.strip_prefix('/'));
+        let named: Vec<String> = names.map(str::to_owned).collect();
+        let as_itself = file.asks_as == AsksAs::Itself;
+        let some = !named.is_empty();
+        tasks.filter(|_| some).map(|tasks| GroupServer {
+            from: file.name.clone(),
+            named,
+            as_itself,
+            tasks: tasks.clone(),
+        })
+    }
+}
+
+fn definition(name: &str) -> Definition {
+    let description = format!(
+        "Gives the group {name:?} a task, which a member does whose agent has the capability, or the name, and returns the \
+         result."
+    );
+    let input_schema = json!({
+        "type": "object",
+        "properties": {
+            "message": { "type": "string" },
+            "capability": { "type": "string" },
+            "agent": { "type": "string" },
+        },
+        "required": ["message"],
+        "additionalProperties": false,
+    });
+    Definition::new(name, &description, input_schema)
+}
+
+impl ToolServer for GroupServer {
+    fn is_own(&self) -> bool {
+        true
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        Box::pin(async move { Ok(self.named.iter().map(|name| definition(name)).collect()) })
+    }
+
+    fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        Box::pin(async move {
+            let Arguments { message, capability, agent } =
+                Arguments::deserialize(arguments).map_err(|error| Fault::Failed(error.to_string()))?;
+            if capability.is_some() == agent.is_some() {
+                return Err(Fault::Failed("name either a capability or an agent".to_owned()));
+            }
+            let order = Order {
+                from: self.from.clone(),
+                group: tool.to_owned(),
+                capability,
+                agent,
+                message,
+                principals: context::current().principals.to_vec(),
+                as_itself: self.as_itself,
+            };
+            let text = self.tasks.run(order).await.map_err(Fault::Failed)?;
+            Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": false }))
+        })
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// A group as an agent: each message is a task of the group, and the answer is its result.
+pub struct GroupAgent {
+    tools: Arc<Tools>,
+    tool: String,
+    capability: Option<String>,
+    agent: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    group: String,
+    capability: Option<String>,
+    agent: Option<String>,
+}
+
+impl GroupAgent {
+    /// The agent of this configuration: `group`, and either `capability` or `agent`.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn build(config: &Value, _folder: &Path, calls: &SystemCalls) -> Result<Arc<dyn Agent>, String> {
+        let Config { group, capability, agent } = Config::deserialize(config)
+            .map_err(|error| format!("{error}; write group, and either capability or agent"))?;
+        if capability.is_some() == agent.is_some() {
+            return Err("name either a capability or an agent of the group's members".to_owned());
+        }
+        let tool = format!("{SERVER}/{group}");
+        Ok(Arc::new(GroupAgent { tools: calls.tools.clone(), tool, capability, agent }))
+    }
+}
+
+impl Agent for GroupAgent {
+    fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
+        Box::pin(async move {
+            let (capability, agent) = (self.capability.clone(), self.agent.clone());
+            let arguments = Arguments { message: turn.text(), capability, agent };
+            let arguments = serde_json::to_string(&arguments).expect("texts are JSON");
+            let (outcome, _) = self.tools.invoke(&self.tool, &arguments).await;
+            let result = outcome.map_err(|error| AgentError::Failed(error.to_string()))?;
+            out.text("result", result["content"][0]["text"].as_str().unwrap_or_default()).await
+        })
+    }
+}
