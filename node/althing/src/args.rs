@@ -1,6 +1,7 @@
 //! The command line.
 
 mod group;
+mod workflow;
 
 use std::path::PathBuf;
 
@@ -10,7 +11,8 @@ use althing_execution::admission::{Policy, Preemption};
 use althing_protocol::contract::Grade;
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub use group::{Group, SubmitArgs, Task};
+pub use group::{CallersName, Group, ServeArgs, SubmitArgs, Task};
+pub use workflow::{AddSchedule, App, Schedule, Workflow};
 
 /// An operating system for the Internet of Agents: one binary turns any machine into a node of a peer-to-peer mesh.
 #[derive(Debug, Clone, Parser)]
@@ -83,6 +85,15 @@ pub enum Command {
     /// Tasks that a group's members share: submit, list, show, cancel.
     #[command(subcommand)]
     Task(Task),
+    /// Workflows that a group runs: steps of which each is a task, or a question to a person.
+    #[command(subcommand)]
+    Workflow(Workflow),
+    /// Work that a group does at certain times, whichever of its members leads.
+    #[command(subcommand)]
+    Schedule(Schedule),
+    /// Applications: agents, workflows and schedules that one file brings up in a group.
+    #[command(subcommand)]
+    App(App),
     /// How this node is, layer by layer.
     Status,
     /// Find out what is wrong, and why others do not see this node: asks peers to dial it back.

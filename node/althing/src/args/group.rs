@@ -60,6 +60,8 @@ pub enum Group {
         #[arg(long)]
         yes: bool,
     },
+    /// Make the group an agent: whoever calls it gives the group a task. Each of this owner's members hosts it.
+    Serve(ServeArgs),
     /// List the groups of this node.
     List,
     /// Show a group: its members, who leads, who lags.
@@ -118,6 +120,43 @@ pub enum Group {
         #[arg(long)]
         stale: bool,
     },
+}
+
+/// `althing group serve`
+#[derive(Debug, Clone, clap::Args)]
+#[command(group(clap::ArgGroup::new("target").required(true).args(["capability", "agent", "end"])))]
+pub struct ServeArgs {
+    /// The group's name or id.
+    pub group: String,
+    /// The capability of the members' agents that do the tasks; the group is found by it too.
+    #[arg(long = "cap", value_name = "CAPABILITY")]
+    pub capability: Option<String>,
+    /// The name of the members' agent that does the tasks.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// The agent's name [default: the group's].
+    // An id of its own: the global `--name` would take the value.
+    #[arg(id = "as", long = "as", value_name = "NAME")]
+    pub alias: Option<String>,
+    /// Who may call it.
+    #[arg(long, value_enum, default_value = "trusted")]
+    pub callers: CallersName,
+    /// End it: the agent is hosted no more.
+    #[arg(long)]
+    pub end: bool,
+}
+
+/// Who may call an agent.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum CallersName {
+    /// Programs on this node.
+    ThisNode,
+    /// The owner's nodes.
+    Own,
+    /// These, and whom the node trusts.
+    Trusted,
+    /// Everybody.
+    Anyone,
 }
 
 /// `althing task`

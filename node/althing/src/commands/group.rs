@@ -1,9 +1,11 @@
 //! `althing group`
 
-use althing_control::{CreateGroup, GroupRequest, JoinGroup};
-use serde_json::Value;
+use althing_client::Client;
+use althing_control::{CreateGroup, GroupRequest, JoinGroup, ServeGroup};
+use althing_td::AgentFile;
+use serde_json::{Value, json};
 
-use crate::args::Group;
+use crate::args::{CallersName, Group, ServeArgs};
 use crate::commands::agent::escape;
 use crate::commands::{Out, rows, short, table, text};
 use crate::exit::Failure;
@@ -44,11 +46,52 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
             });
             return Ok(());
         }
+        Group::Serve(given) => return serve(&client, given, out).await,
         other => request(other),
     };
     let done = client.post(&format!("/groups/{}", escape(&name)), &request).await?;
     out.show(&done, |done| shown(&request, &name, done));
     Ok(())
+}
+
+/// Makes a group an agent, or ends that.
+async fn serve(client: &Client, given: &ServeArgs, out: &Out) -> Result<(), Failure> {
+    let name = given.alias.clone().unwrap_or_else(|| given.group.clone());
+    let request =
+        if given.end { ServeGroup::End(name) } else { ServeGroup::Agent(Box::new(group_agent(given, &name)?)) };
+    let done = client.post(&format!("/groups/{}/serve", escape(&given.group)), &request).await?;
+    out.show(&done, |done| match done["ended"].as_str() {
+        Some(name) => format!("{name} is hosted no more"),
+        None => format!("{0} is an agent now\nnext: althing call {0} TEXT", text(done, "agent")),
+    });
+    Ok(())
+}
+
+/// The agent that a group is.
+fn group_agent(given: &ServeArgs, name: &str) -> Result<AgentFile, Failure> {
+    let callers = match given.callers {
+        CallersName::ThisNode => "this-node",
+        CallersName::Own => "own",
+        CallersName::Trusted => "trusted",
+        CallersName::Anyone => "anyone",
+    };
+    let group = &given.group;
+    let skill = given
+        .capability
+        .as_ref()
+        .map(|id| json!([{ "id": id, "name": id, "description": format!("Done by the group {group}") }]));
+    let yaml = json!({
+        "name": name,
+        "description": format!("The group {group}: each message is a task that one of its members does."),
+        "skills": skill.unwrap_or_else(|| json!([])),
+        "runtime": { "native": { "builtin": "group", "config": {
+            "group": group, "capability": given.capability, "agent": given.agent,
+        } } },
+        "contract": { "class": { "latency": "dt" }, "capabilities": [format!("groups/{group}")] },
+        "callers": callers,
+        "asks_as": "itself",
+    });
+    AgentFile::parse(&yaml.to_string()).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// The ticket, from standard input if it is `-`.
@@ -78,7 +121,9 @@ fn request(group: &Group) -> (String, GroupRequest) {
         Group::Get { group, key, stale } => (group, GroupRequest::Get { key, stale }),
         Group::Unset { group, key, if_version } => (group, GroupRequest::Remove { key, if_version }),
         Group::Keys { group, prefix, stale } => (group, GroupRequest::Keys { prefix, stale }),
-        Group::List | Group::Create { .. } | Group::Join { .. } => unreachable!("they name no group that is there"),
+        Group::List | Group::Create { .. } | Group::Join { .. } | Group::Serve(_) => {
+            unreachable!("they name no group that is there")
+        }
     };
     (name, request)
 }

@@ -10,7 +10,7 @@ use althing_protocol::keylog::Change;
 use serde_json::{Value, json};
 
 use crate::args::Key;
-use crate::commands::{Out, rows, table, text};
+use crate::commands::{Out, rows, table, text, time};
 use crate::exit::Failure;
 use crate::paths::Paths;
 use crate::ports::{clock, entropy};
@@ -148,12 +148,6 @@ fn show(folder: &Path, out: &Out) -> Result<(), Failure> {
         )
     });
     Ok(())
-}
-
-/// A time in milliseconds, for people.
-fn time(ms: &Value) -> String {
-    let at = ms.as_i64().and_then(chrono::DateTime::from_timestamp_millis);
-    at.map(|at| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)).unwrap_or_default()
 }
 
 /// Reads a passphrase from the terminal without showing it, or from the first line of standard input.

@@ -1,6 +1,7 @@
 //! The commands: each asks the node and prints the result.
 
 pub mod agent;
+pub mod app;
 pub mod bind;
 pub mod call;
 pub mod contract;
@@ -12,6 +13,7 @@ pub mod memory;
 pub mod network_key;
 mod panes;
 pub mod reserve;
+pub mod schedule;
 pub mod secret;
 pub mod show;
 pub mod task;
@@ -19,6 +21,14 @@ mod task_sets;
 pub mod top;
 pub mod trust;
 pub mod up;
+pub mod workflow;
 
 pub use althing_client::{Out, plain, print_line, rows, table, text};
 pub use althing_node::doctor::short;
+use serde_json::Value;
+
+/// A time in milliseconds, for people.
+pub fn time(ms: &Value) -> String {
+    let at = ms.as_i64().and_then(chrono::DateTime::from_timestamp_millis);
+    at.map(|at| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)).unwrap_or_default()
+}

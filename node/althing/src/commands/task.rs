@@ -87,14 +87,9 @@ fn listed(list: &Value) -> String {
     table(&["task", "state", "needs", "priority", "member"], &all)
 }
 
-/// The words of a result: what the agent made, or said.
+/// The words of a result: an agent's answer, or the text that a step of a workflow returned.
 fn words(result: &Value) -> String {
-    let task = &result["task"];
-    let artifacts = task["artifacts"].as_array().into_iter().flatten().flat_map(|made| made["parts"].as_array());
-    let said = [&task["status"]["message"], &result["message"]];
-    let parts = artifacts.chain(said.into_iter().filter_map(|message| message["parts"].as_array()));
-    let texts: Vec<&str> = parts.flatten().filter_map(|part| part["text"].as_str()).collect();
-    if texts.is_empty() { result.as_str().unwrap_or_default().to_owned() } else { texts.join("\n") }
+    result.as_str().map_or_else(|| althing_node::words(result), str::to_owned)
 }
 
 fn answer(shown: &Value) -> String {

@@ -6,6 +6,8 @@
 //! **Never knows**: access control (whoever serves it decides), exit codes, terminals.
 
 mod agents;
+mod group_apps;
+mod group_flows;
 mod group_tasks;
 mod groups;
 mod memory;
@@ -28,8 +30,9 @@ use serde_json::{Value, json};
 
 pub use agents::machine;
 pub use requests::{
-    AddRequest, CallLine, CallRequest, CreateGroup, GroupRequest, JoinGroup, Kind, MemoryRequest, Problem,
-    ReserveRequest, RunLine, SubmitTask, TaskRequest, TrustRequest,
+    AddRequest, AppRequest, CallLine, CallRequest, CreateGroup, GroupRequest, JoinGroup, Kind, MemoryRequest, Problem,
+    ReserveRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask, TaskRequest, TrustRequest,
+    WorkflowRequest,
 };
 
 type Answer = Result<Json<Value>, Problem>;
@@ -45,6 +48,10 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/groups/join", post(groups::join))
         .route("/groups/{group}", post(groups::work))
         .route("/groups/{group}/tasks", post(group_tasks::work))
+        .route("/groups/{group}/workflows", post(group_flows::workflows))
+        .route("/groups/{group}/schedules", post(group_flows::schedules))
+        .route("/groups/{group}/serve", post(group_apps::serve))
+        .route("/apps", post(group_apps::apps))
         .route("/describe/{agent}", get(describe))
         .route("/agents", get(listed).post(add))
         .route("/agents/{name}", delete(remove))

@@ -8,6 +8,13 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod groups;
+
+pub use groups::{
+    AppRequest, CreateGroup, GroupRequest, JoinGroup, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask,
+    TaskRequest, WorkflowRequest,
+};
+
 /// Calls an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CallRequest {
@@ -103,162 +110,6 @@ pub enum MemoryRequest {
     },
     /// Lists its content.
     List,
-}
-
-/// Forms a group.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CreateGroup {
-    /// Its name.
-    pub name: String,
-    /// Who may write: `owners`, `members` or `anyone`.
-    pub write: String,
-    /// Members that vote, at most.
-    pub voters_max: u8,
-}
-
-/// Joins a group.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct JoinGroup {
-    /// The ticket, as text.
-    pub ticket: String,
-}
-
-/// An operation on a group.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum GroupRequest {
-    /// Makes a ticket for a node.
-    Invite {
-        /// Its DID.
-        node: String,
-        /// For how long it is valid, seconds.
-        life_s: u64,
-    },
-    /// This node leaves.
-    Leave {
-        /// What this node has of the group is removed, without asking the group.
-        forget: bool,
-    },
-    /// Removes a node.
-    Expel {
-        /// Its DID.
-        node: String,
-    },
-    /// Ends the group.
-    Dissolve,
-    /// Hands over the lead.
-    Transfer {
-        /// To this node, a DID.
-        node: String,
-    },
-    /// Shows the group.
-    Status,
-    /// Writes a value.
-    Set {
-        /// Its key.
-        key: String,
-        /// The value.
-        value: String,
-        /// Only if it has this version; 0: only if there is none.
-        if_version: Option<u64>,
-    },
-    /// Reads a value.
-    Get {
-        /// Its key.
-        key: String,
-        /// As it has arrived here, without asking the leader.
-        stale: bool,
-    },
-    /// Removes a value.
-    Remove {
-        /// Its key.
-        key: String,
-        /// Only if it has this version.
-        if_version: Option<u64>,
-    },
-    /// Lists keys.
-    Keys {
-        /// Those that begin so.
-        prefix: String,
-        /// As they have arrived here, without asking the leader.
-        stale: bool,
-    },
-}
-
-/// A task for a group.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SubmitTask {
-    /// The capability that the member's agent must have.
-    pub capability: Option<String>,
-    /// Or the agent's name.
-    pub agent: Option<String>,
-    /// What is to be done: a text, or an A2A message as JSON.
-    pub text: String,
-    /// `low`, `normal`, `high` or `critical`.
-    pub priority: String,
-    /// In how many seconds it must have ended.
-    pub deadline_s: Option<u64>,
-    /// The tasks that must complete before it begins.
-    pub after: Vec<String>,
-    /// A second task with the same key is not submitted.
-    pub key: Option<String>,
-    /// How often it is attempted, at most.
-    pub attempts: u8,
-    /// For how many seconds a member has it without a sign of life.
-    pub lease_s: u64,
-    /// Labels that the member must have.
-    pub labels: Vec<String>,
-    /// Memory that the member must have free, MiB.
-    pub memory_mib: Option<u32>,
-    /// Processor cores that it must have.
-    pub cores: Option<u32>,
-    /// Disk that it must have free, MiB.
-    pub disk_mib: Option<u32>,
-    /// GPUs that it must have.
-    pub gpus: Option<u32>,
-    /// The latency class in which it must run agents: `hrt`, `srt` or `dt`.
-    pub class: Option<String>,
-    /// What only one task may use at a time.
-    pub resources: Vec<String>,
-}
-
-/// An operation on the tasks of a group.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum TaskRequest {
-    /// Submits one.
-    Submit(Box<SubmitTask>),
-    /// Lists them.
-    List {
-        /// Those that ended too.
-        finished: bool,
-    },
-    /// Shows one.
-    Show {
-        /// Which.
-        task: String,
-        /// Also what each member lacks for it; known at the leader.
-        explain: bool,
-    },
-    /// Cancels one.
-    Cancel {
-        /// Which.
-        task: String,
-    },
-    /// Makes one wait for another.
-    Depend {
-        /// Which.
-        task: String,
-        /// For this one.
-        on: String,
-    },
-    /// Shows what one waits for, and what waits for it.
-    Deps {
-        /// Which.
-        task: String,
-    },
 }
 
 /// Trusts a node or publisher, or stops to trust it.

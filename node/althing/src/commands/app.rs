@@ -1,0 +1,95 @@
+//! `althing app`
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use althing_control::AppRequest;
+use althing_store::file::read_text;
+use althing_td::{AGENT_FILE_BYTES_MAX, APP_FILE_BYTES_MAX, parse_app};
+use serde_json::Value;
+
+use crate::args::App;
+use crate::commands::{Out, rows, short, table, text};
+use crate::exit::Failure;
+use crate::paths::Paths;
+
+/// Brings applications up and removes them.
+pub async fn run(at: &Paths, app: &App, out: &Out) -> Result<(), Failure> {
+    let request = match app {
+        App::Apply { file, dry_run } => read(file, *dry_run)?,
+        App::List { group } => AppRequest::List { group: group.clone() },
+        App::Show { group, app } => AppRequest::Show { group: group.clone(), app: app.clone() },
+        App::Remove { group, app } => AppRequest::Remove { group: group.clone(), app: app.clone() },
+    };
+    let done = at.connect().await?.post("/apps", &request).await?;
+    out.show(&done, |done| match app {
+        App::Apply { dry_run: true, .. } => changes(done, "would be"),
+        App::Apply { .. } => {
+            let next = format!("\nnext: althing app show {} {}", text(done, "group"), text(done, "app"));
+            format!("{}{next}", changes(done, "is"))
+        }
+        App::Remove { .. } => changes(done, "is"),
+        App::List { .. } => {
+            let names: Vec<&str> = rows(done, "apps").iter().filter_map(Value::as_str).collect();
+            if names.is_empty() {
+                "no application; `althing app apply FILE` brings one up".to_owned()
+            } else {
+                names.join("\n")
+            }
+        }
+        App::Show { .. } => shown(done),
+    });
+    Ok(())
+}
+
+/// An app file, with the files that it names.
+fn read(file: &Path, dry_run: bool) -> Result<AppRequest, Failure> {
+    let wrong = |why: String| Failure::usage(format!("{}: {why}", file.display()));
+    let most = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
+    let text = read_text(file, most(APP_FILE_BYTES_MAX)).map_err(|error| wrong(error.to_string()))?;
+    let file_at = file.canonicalize().map_err(|error| wrong(error.to_string()))?;
+    let folder = file_at.parent().unwrap_or(Path::new("/")).to_owned();
+    let parsed = parse_app(&text).map_err(|error| wrong(error.to_string()))?;
+    let mut files = BTreeMap::new();
+    // The node resolves it again: it believes no command line.
+    let resolved = parsed.resolve(|path| {
+        let text = read_text(&folder.join(path), most(AGENT_FILE_BYTES_MAX)).map_err(|error| error.to_string())?;
+        files.insert(path.to_owned(), text.clone());
+        Ok(text)
+    });
+    resolved.map_err(|error| wrong(error.to_string()))?;
+    Ok(AppRequest::Apply { file: text, files, folder, dry_run })
+}
+
+fn changes(done: &Value, is: &str) -> String {
+    let mut lines = Vec::new();
+    if done["forms"] == true {
+        lines.push(format!("the group {} {is} formed", text(done, "group")));
+    }
+    for change in rows(done, "changes").iter().filter(|change| change["change"] != "same") {
+        lines.push(format!("{} {} {is} {}", text(change, "what"), text(change, "name"), text(change, "change")));
+    }
+    if lines.is_empty() { "nothing differs".to_owned() } else { lines.join("\n") }
+}
+
+fn shown(app: &Value) -> String {
+    let list = |agent: &Value, key: &str| {
+        let nodes: Vec<String> = rows(agent, key).iter().filter_map(Value::as_str).map(short).collect();
+        nodes.join(" ")
+    };
+    let cells = |agent: &Value| {
+        let instances = match agent["instances"].as_u64() {
+            Some(0) => "each member".to_owned(),
+            other => other.unwrap_or_default().to_string(),
+        };
+        vec![text(agent, "agent"), instances, list(agent, "placed"), list(agent, "runs")]
+    };
+    let agents: Vec<Vec<String>> = rows(app, "agents").iter().map(cells).collect();
+    let names = |key: &str| rows(app, key).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
+    format!(
+        "{}\nworkflows  {}\nschedules  {}",
+        table(&["agent", "instances", "placed on", "runs on"], &agents),
+        names("workflows"),
+        names("schedules")
+    )
+}

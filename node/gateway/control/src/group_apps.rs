@@ -1,0 +1,358 @@
+//! Applications of groups in the control API: agents, workflows and schedules that are brought up, changed and removed
+//! together; and groups as agents.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use althing_coordination::GroupError;
+use althing_coordination::machine::group::Group;
+use althing_coordination::machine::placement::Placed;
+use althing_discovery::Query;
+use althing_node::Node;
+use althing_protocol::PublicKey;
+use althing_protocol::group::{Command, Deployment, GroupId, Policy, Remove, Schedule, Set};
+use althing_td::{App, AppAgent, parse_app};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{AppRequest, Kind, Problem, ServeGroup};
+
+type Answer = Result<Json<Value>, Problem>;
+
+/// Keys that begin so have workflows as values, which are run by name.
+pub const WORKFLOWS: &str = "workflow/";
+/// Keys that begin so say what an application consists of.
+const APPS: &str = "app/";
+
+/// What an application consists of, as the group keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    agents: BTreeSet<String>,
+    workflows: BTreeSet<String>,
+    schedules: BTreeSet<String>,
+}
+
+/// One step of bringing an application up.
+struct Change {
+    /// `agent`, `workflow` or `schedule`.
+    what: &'static str,
+    name: String,
+    /// `added`, `changed`, `same` or `removed`.
+    change: &'static str,
+}
+
+impl Change {
+    fn json(&self) -> Value {
+        json!({ "what": self.what, "name": self.name, "change": self.change })
+    }
+}
+
+/// `POST /apps`
+pub async fn apps(State(node): State<Arc<Node>>, Json(request): Json<AppRequest>) -> Answer {
+    // In a task of its own: it is completed even if the command line hangs up.
+    let working = tokio::spawn(async move { operate(&node, request).await.map(Json) });
+    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
+    match request {
+        AppRequest::Apply { file, files, folder, dry_run } => {
+            let app = read(&file, &files)?;
+            let group = match node.groups.resolve(&app.group) {
+                Err(GroupError::NotFound(_)) if dry_run => {
+                    let changes = Plan::of(&app, &folder, &Known::default())?.changes;
+                    let changes: Vec<Value> = changes.iter().map(Change::json).collect();
+                    return Ok(json!({ "app": app.name, "group": app.group, "forms": true, "changes": changes }));
+                }
+                Err(GroupError::NotFound(_)) => node.groups.create(&app.group, Policy::default()).await?,
+                other => other?,
+            };
+            node.groups.catch_up(group).await?;
+            let known = known(node, group, &app.name)?;
+            let plan = Plan::of(&app, &folder, &known)?;
+            let changes: Vec<Value> = plan.changes.iter().map(Change::json).collect();
+            if !dry_run {
+                plan.carry_out(node, group, &app).await?;
+            }
+            Ok(json!({ "app": app.name, "group": app.group, "forms": false, "changes": changes }))
+        }
+        AppRequest::Remove { group, app } => {
+            let id = node.groups.resolve(&group)?;
+            node.groups.catch_up(id).await?;
+            let known = known(node, id, &app)?;
+            if known.record == Record::default() {
+                return Err(unknown(&app));
+            }
+            let nothing = App {
+                name: app.clone(),
+                group: group.clone(),
+                agents: Vec::new(),
+                workflows: Vec::new(),
+                schedules: Vec::new(),
+            };
+            let plan = Plan::of(&nothing, FilePath::new(""), &known)?;
+            let changes: Vec<Value> = plan.changes.iter().map(Change::json).collect();
+            plan.carry_out(node, id, &nothing).await?;
+            remove(node, id, format!("{APPS}{app}")).await?;
+            Ok(json!({ "app": app, "group": group, "changes": changes }))
+        }
+        AppRequest::List { group } => {
+            let id = node.groups.resolve(&group)?;
+            node.groups.catch_up(id).await?;
+            let names = node.groups.look(id, |state| {
+                state.values().keys(APPS).map(|key| key[APPS.len()..].to_owned()).collect::<Vec<_>>()
+            })?;
+            Ok(json!({ "apps": names }))
+        }
+        AppRequest::Show { group, app } => {
+            let id = node.groups.resolve(&group)?;
+            node.groups.catch_up(id).await?;
+            let known = known(node, id, &app)?;
+            if known.record == Record::default() {
+                return Err(unknown(&app));
+            }
+            let agents: Vec<Value> = known
+                .agents
+                .values()
+                .filter(|it| known.record.agents.contains(&it.deployment.agent))
+                .map(|it| placed(node, it))
+                .collect();
+            Ok(json!({
+                "app": app,
+                "agents": agents,
+                "workflows": known.record.workflows,
+                "schedules": known.record.schedules,
+            }))
+        }
+    }
+}
+
+fn unknown(app: &str) -> Problem {
+    Problem::new(
+        Kind::NotFound,
+        format!("the group has no application {app:?}; `althing app list GROUP` shows those it has"),
+    )
+}
+
+/// The application, with the files that it names.
+fn read(file: &str, files: &BTreeMap<String, String>) -> Result<App, Problem> {
+    let read = |path: &str| files.get(path).cloned().ok_or_else(|| "it was not sent".to_owned());
+    let app = parse_app(file).and_then(|parsed| parsed.resolve(read));
+    let app = app.map_err(|error| Problem::invalid(error.to_string()))?;
+    match app.agents.iter().find(|agent| agent.file.contract_file.is_some() || agent.file.contract.is_none()) {
+        Some(agent) => Err(Problem::invalid(format!(
+            "the agent {:?} has its contract in another file or by a role, which other members do not have; write it into the \
+             agent file",
+            agent.name
+        ))),
+        None => Ok(app),
+    }
+}
+
+/// What a group has now.
+#[derive(Default)]
+struct Known {
+    record: Record,
+    agents: BTreeMap<String, Placed>,
+    workflows: BTreeMap<String, Vec<u8>>,
+    schedules: BTreeMap<String, Schedule>,
+    /// Which application each agent, workflow and schedule belongs to.
+    others: BTreeMap<(&'static str, String), String>,
+}
+
+fn known(node: &Node, group: GroupId, app: &str) -> Result<Known, Problem> {
+    let agents = node.groups.deployed(group)?.into_iter().map(|it| (it.deployment.agent.clone(), it)).collect();
+    Ok(node.groups.look(group, |state| looked(state, app, agents))?)
+}
+
+fn looked(state: &Group, app: &str, agents: BTreeMap<String, Placed>) -> Known {
+    let bytes = |key: &str| state.values().get(key).map(|value| value.bytes.clone()).unwrap_or_default();
+    let record = |name: &str| serde_json::from_slice::<Record>(&bytes(&format!("{APPS}{name}"))).unwrap_or_default();
+    let mut others = BTreeMap::new();
+    for name in state.values().keys(APPS).map(|key| &key[APPS.len()..]).filter(|name| *name != app) {
+        let Record { agents, workflows, schedules } = record(name);
+        for (what, names) in [("agent", agents), ("workflow", workflows), ("schedule", schedules)] {
+            others.extend(names.into_iter().map(|one| ((what, one), name.to_owned())));
+        }
+    }
+    let workflows = state.values().keys(WORKFLOWS).map(|key| (key[WORKFLOWS.len()..].to_owned(), bytes(key))).collect();
+    let schedules =
+        state.flows().schedules().iter().map(|it| (it.schedule.name.clone(), it.schedule.clone())).collect();
+    Known { record: record(app), agents, workflows, schedules, others }
+}
+
+/// What is to be done.
+struct Plan {
+    changes: Vec<Change>,
+    /// The folder in which each agent's relative paths begin.
+    folders: BTreeMap<String, String>,
+}
+
+impl Plan {
+    fn of(app: &App, folder: &FilePath, known: &Known) -> Result<Plan, Problem> {
+        let mut plan = Plan { changes: Vec::new(), folders: BTreeMap::new() };
+        for agent in &app.agents {
+            let at = folder.join(&agent.path);
+            let at = at.parent().map(|at| at.to_string_lossy().into_owned()).unwrap_or_default();
+            let same = known.agents.get(&agent.name).map(|it| is_same(it, agent, &app.name, &at));
+            plan.folders.insert(agent.name.clone(), at);
+            plan.add("agent", &agent.name, same, known)?;
+        }
+        for workflow in &app.workflows {
+            let same = known.workflows.get(&workflow.name).map(|bytes| *bytes == workflow.to_bytes());
+            plan.add("workflow", &workflow.name, same, known)?;
+        }
+        for schedule in &app.schedules {
+            let same = known.schedules.get(&schedule.name).map(|it| it == schedule);
+            plan.add("schedule", &schedule.name, same, known)?;
+        }
+        let Record { agents, workflows, schedules } = &known.record;
+        for (what, names) in [("schedule", schedules), ("workflow", workflows), ("agent", agents)] {
+            let wanted =
+                |name: &&String| plan.changes.iter().any(|change| change.what == what && change.name == **name);
+            let gone: Vec<String> = names.iter().filter(|name| !wanted(name)).cloned().collect();
+            plan.changes.extend(gone.into_iter().map(|name| Change { what, name, change: "removed" }));
+        }
+        Ok(plan)
+    }
+
+    fn add(&mut self, what: &'static str, name: &str, same: Option<bool>, known: &Known) -> Result<(), Problem> {
+        if let Some(other) = known.others.get(&(what, name.to_owned())) {
+            let why =
+                format!("the {what} {name:?} belongs to the application {other:?} of the group; choose another name");
+            return Err(Problem::new(Kind::Refused, why));
+        }
+        let change = match same {
+            None => "added",
+            Some(true) => "same",
+            Some(false) => "changed",
+        };
+        self.changes.push(Change { what, name: name.to_owned(), change });
+        Ok(())
+    }
+
+    /// Does what is to be done. What it consists of is written down before anything is added and after everything was
+    /// removed, so that a second attempt finds what the first one left.
+    async fn carry_out(&self, node: &Node, group: GroupId, app: &App) -> Result<(), Problem> {
+        let all = |what: &str, with_removed: bool| {
+            let named = self.changes.iter().filter(|it| it.what == what && (with_removed || it.change != "removed"));
+            named.map(|it| it.name.clone()).collect::<BTreeSet<String>>()
+        };
+        let record = |with_removed| Record {
+            agents: all("agent", with_removed),
+            workflows: all("workflow", with_removed),
+            schedules: all("schedule", with_removed),
+        };
+        write(node, group, format!("{APPS}{}", app.name), &record(true)).await?;
+        for change in self.changes.iter().filter(|it| it.change == "added" || it.change == "changed") {
+            self.bring(node, group, app, change).await?;
+        }
+        for change in self.changes.iter().filter(|it| it.change == "removed") {
+            match change.what {
+                "agent" => node.groups.undeploy(group, &change.name).await?,
+                "workflow" => remove(node, group, format!("{WORKFLOWS}{}", change.name)).await?,
+                _ => drop(node.groups.command(group, Command::Unschedule(change.name.clone())).await?),
+            }
+        }
+        write(node, group, format!("{APPS}{}", app.name), &record(false)).await
+    }
+
+    async fn bring(&self, node: &Node, group: GroupId, app: &App, change: &Change) -> Result<(), Problem> {
+        let name = change.name.as_str();
+        if let Some(agent) = app.agents.iter().find(|agent| change.what == "agent" && agent.name == name) {
+            let file = serde_json::to_vec(&agent.file).map_err(|error| Problem::failed(error.to_string()))?;
+            let folder = self.folders.get(name).cloned().unwrap_or_default();
+            let describe = |mut made: Deployment| {
+                (made.instances, made.folder, made.app) = (agent.instances, folder, Some(app.name.clone()));
+                (made.labels, made.needs) = (agent.labels.clone(), agent.needs.clone());
+                made
+            };
+            node.groups.deploy(group, name, file, describe).await?;
+        }
+        if let Some(workflow) = app.workflows.iter().find(|it| change.what == "workflow" && it.name == name) {
+            let set = Set { key: format!("{WORKFLOWS}{name}"), value: workflow.to_bytes().into(), if_version: None };
+            node.groups.command(group, Command::Set(set)).await?;
+        }
+        if let Some(schedule) = app.schedules.iter().find(|it| change.what == "schedule" && it.name == name) {
+            crate::group_flows::upcoming(node, schedule)?;
+            node.groups.command(group, Command::Schedule(Box::new(schedule.clone()))).await?;
+        }
+        Ok(())
+    }
+}
+
+fn is_same(placed: &Placed, agent: &AppAgent, app: &str, folder: &str) -> bool {
+    let it = &placed.deployment;
+    let file = serde_json::to_vec(&agent.file).unwrap_or_default();
+    it.file.as_slice() == file
+        && it.folder == folder
+        && it.instances == agent.instances
+        && it.labels == agent.labels
+        && it.needs == agent.needs
+        && it.app.as_deref() == Some(app)
+}
+
+async fn write(node: &Node, group: GroupId, key: String, record: &Record) -> Result<(), Problem> {
+    let value = serde_json::to_vec(record).map_err(|error| Problem::failed(error.to_string()))?.into();
+    node.groups.command(group, Command::Set(Set { key, value, if_version: None })).await?;
+    Ok(())
+}
+
+async fn remove(node: &Node, group: GroupId, key: String) -> Result<(), Problem> {
+    node.groups.command(group, Command::Remove(Remove { key, if_version: None })).await?;
+    Ok(())
+}
+
+/// An agent, where it was placed, and where it runs as far as this node has heard.
+fn placed(node: &Node, placed: &Placed) -> Value {
+    let name = &placed.deployment.agent;
+    let query = Query { limit: Some(1_000), ..Query::default() };
+    let (found, _) = node.discovery.find(&query);
+    let runs: BTreeSet<String> = found
+        .iter()
+        .filter(|found| {
+            let agent = &found.candidate.verified.agent;
+            agent.name() == name && agent.publisher() == placed.deployment.owner
+        })
+        .map(|found| found.node.did())
+        .collect();
+    json!({
+        "agent": name,
+        "instances": placed.deployment.instances,
+        "placed": placed.hosts.iter().map(PublicKey::did).collect::<Vec<_>>(),
+        "runs": runs,
+        "app": placed.deployment.app,
+    })
+}
+
+/// `POST /groups/{group}/serve`
+pub async fn serve(
+    State(node): State<Arc<Node>>,
+    Path(group): Path<String>,
+    Json(request): Json<ServeGroup>,
+) -> Answer {
+    let id = node.groups.resolve(&group)?;
+    let working = tokio::spawn(async move {
+        match request {
+            ServeGroup::Agent(file) => {
+                let (name, bytes) = (file.name.clone(), serde_json::to_vec(&file));
+                let bytes = bytes.map_err(|error| Problem::failed(error.to_string()))?;
+                let on_each = |mut made: Deployment| {
+                    made.instances = 0;
+                    made
+                };
+                node.groups.deploy(id, &name, bytes, on_each).await?;
+                Ok(Json(json!({ "agent": name })))
+            }
+            ServeGroup::End(name) => {
+                node.groups.undeploy(id, &name).await?;
+                Ok(Json(json!({ "ended": name })))
+            }
+        }
+    });
+    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}

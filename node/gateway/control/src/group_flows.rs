@@ -1,0 +1,231 @@
+//! Workflows and schedules of groups in the control API.
+
+use std::sync::Arc;
+
+use althing_coordination::machine::group::Group;
+use althing_coordination::machine::workflow::{Run, RunState, Scheduled, StepNow, StepState};
+use althing_coordination::service::calendar;
+use althing_node::Node;
+use althing_protocol::group::{
+    Action, Approve, Command, GroupId, Job, Missed, Needs, RunWorkflow, Schedule, Step, Target, WorkId, Workflow,
+};
+use althing_td::parse_workflow;
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use crate::group_apps::WORKFLOWS;
+use crate::{Kind, Problem, ScheduleRequest, ScheduledWork, WorkflowRequest};
+
+type Answer = Result<Json<Value>, Problem>;
+
+/// Times that are shown of a schedule.
+const UPCOMING: usize = 3;
+
+/// `POST /groups/{group}/workflows`
+pub async fn workflows(
+    State(node): State<Arc<Node>>,
+    Path(group): Path<String>,
+    Json(request): Json<WorkflowRequest>,
+) -> Answer {
+    let id = node.groups.resolve(&group)?;
+    // In a task of its own: it is completed even if the command line hangs up.
+    let working = tokio::spawn(async move { operate(&node, id, request).await.map(Json) });
+    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+async fn operate(node: &Node, group: GroupId, request: WorkflowRequest) -> Result<Value, Problem> {
+    match request {
+        WorkflowRequest::Run { file, input } => begin(node, group, workflow(&file)?, input).await,
+        WorkflowRequest::RunNamed { name, input } => {
+            node.groups.catch_up(group).await?;
+            let bytes = node.groups.look(group, |state| {
+                let value = state.values().get(&format!("{WORKFLOWS}{name}"));
+                value.map(|value| value.bytes.clone())
+            })?;
+            let missing = || {
+                format!("there is no file {name:?}, and the group keeps no workflow of that name (`althing app apply`)")
+            };
+            let bytes = bytes.ok_or_else(|| Problem::new(Kind::NotFound, missing()))?;
+            let workflow = Workflow::from_bytes(&bytes).map_err(|error| Problem::failed(error.to_string()))?;
+            begin(node, group, workflow, input).await
+        }
+        WorkflowRequest::List { finished } => {
+            node.groups.catch_up(group).await?;
+            Ok(node.groups.look(group, |state| listed(state, finished))?)
+        }
+        WorkflowRequest::Show { run } => {
+            node.groups.catch_up(group).await?;
+            looked(node, group, &run, shown)
+        }
+        WorkflowRequest::Resume { run } => {
+            node.groups.command(group, Command::ResumeRun(run_id(&run)?)).await?;
+            Ok(json!({ "resumed": run }))
+        }
+        WorkflowRequest::Cancel { run } => {
+            node.groups.command(group, Command::CancelRun(run_id(&run)?)).await?;
+            Ok(json!({ "canceled": run }))
+        }
+        WorkflowRequest::Approve { run, step, approved, note } => {
+            node.groups.catch_up(group).await?;
+            let (step, round) = looked(node, group, &run, |run| asking(run, step.as_deref()))??;
+            let answer = Approve { run: run_id(&run)?, step: step.clone(), round, approved, note };
+            node.groups.command(group, Command::Approve(answer)).await?;
+            Ok(json!({ "run": run, "step": step, "approved": approved }))
+        }
+    }
+}
+
+async fn begin(node: &Node, group: GroupId, workflow: Workflow, input: String) -> Result<Value, Problem> {
+    let run = WorkId::from_bytes(node.entropy().bytes());
+    let command = RunWorkflow { run, workflow, input };
+    let number = node.groups.command(group, Command::RunWorkflow(Box::new(command))).await?;
+    Ok(json!({ "run": run.to_string(), "number": number }))
+}
+
+fn workflow(file: &str) -> Result<Workflow, Problem> {
+    parse_workflow(file).map_err(|error| Problem::invalid(error.to_string()))
+}
+
+fn run_id(text: &str) -> Result<WorkId, Problem> {
+    text.parse().map_err(|error| Problem::invalid(format!("{text:?} is no id of a run: {error}")))
+}
+
+/// Looks at a run of the group.
+fn looked<T>(node: &Node, group: GroupId, run: &str, look: impl FnOnce(&Run) -> T) -> Result<T, Problem> {
+    let id = run_id(run)?;
+    let found = node.groups.look(group, |state| state.flows().runs().get(&id).map(look))?;
+    let unknown =
+        || Problem::new(Kind::NotFound, format!("the group has no run {run}; it forgets old ones that ended"));
+    found.ok_or_else(unknown)
+}
+
+/// The step that is to be answered, and its round.
+fn asking(run: &Run, step: Option<&str>) -> Result<(String, u32), Problem> {
+    let asks = |(_, now): &(&Step, &StepNow)| now.state == StepState::Asking;
+    let all: Vec<(&Step, &StepNow)> = run.workflow.steps.iter().zip(&run.steps).filter(asks).collect();
+    let ids: Vec<&str> = all.iter().map(|(step, _)| step.id.as_str()).collect();
+    let chosen = match step {
+        Some(id) => all.iter().find(|(step, _)| step.id == id),
+        None if all.len() < 2 => all.first(),
+        None => return Err(Problem::invalid(format!("these steps ask: {}; name one of them", ids.join(", ")))),
+    };
+    let nothing = if ids.is_empty() { "no step of the run asks anything now".to_owned() } else { ids.join(", ") };
+    let refused = || Problem::new(Kind::Refused, format!("this step does not ask; what asks: {nothing}"));
+    chosen.map(|(step, now)| (step.id.clone(), now.round)).ok_or_else(refused)
+}
+
+fn row(run: &Run) -> Value {
+    let count = |state: StepState| run.steps.iter().filter(|step| step.state == state).count();
+    json!({
+        "run": run.id.to_string(),
+        "number": run.number,
+        "workflow": run.workflow.name,
+        "state": run.state.to_string(),
+        "steps": run.steps.len(),
+        "completed": count(StepState::Completed),
+        "skipped": count(StepState::Skipped),
+        "asking": count(StepState::Asking),
+        "startedMs": run.started_ms,
+        "schedule": run.schedule.as_ref().map(|(name, _)| name),
+    })
+}
+
+fn listed(state: &Group, finished: bool) -> Value {
+    let mut runs: Vec<&Run> =
+        state.flows().runs().iter().filter(|run| finished || run.state == RunState::Running).collect();
+    runs.sort_by_key(|run| run.number);
+    json!({ "runs": runs.iter().map(|run| row(run)).collect::<Vec<_>>() })
+}
+
+fn shown(run: &Run) -> Value {
+    let mut value = row(run);
+    value["author"] = json!(run.author.to_string());
+    value["input"] = json!(run.input);
+    value["resumed"] = json!(run.resumed);
+    value["endedMs"] = json!(run.ended.map(|(_, at_ms)| at_ms));
+    value["result"] = json!(run.result());
+    value["failure"] = json!(run.failure().map(|(step, why)| json!({ "step": step, "why": why })));
+    let steps = run.workflow.steps.iter().zip(&run.steps).map(|(step, now)| {
+        json!({
+            "step": step.id,
+            "state": now.state.to_string(),
+            "round": now.round,
+            "tasks": now.items.iter().map(|item| item.task.to_string()).collect::<Vec<_>>(),
+            "question": now.question,
+            "dueMs": now.due_ms,
+            "by": now.by.map(|by| by.to_string()),
+            "result": now.result,
+            "why": now.why,
+        })
+    });
+    value["step"] = steps.collect();
+    value
+}
+
+/// `POST /groups/{group}/schedules`
+pub async fn schedules(
+    State(node): State<Arc<Node>>,
+    Path(group): Path<String>,
+    Json(request): Json<ScheduleRequest>,
+) -> Answer {
+    let id = node.groups.resolve(&group)?;
+    let working = tokio::spawn(async move { plan(&node, id, request).await.map(Json) });
+    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<Value, Problem> {
+    match request {
+        ScheduleRequest::Add { name, cron, zone, work, input, catch_up } => {
+            let workflow = match work {
+                ScheduledWork::Workflow(file) => workflow(&file)?,
+                ScheduledWork::Capability(capability) => one_task(&name, Target::Capability(capability)),
+                ScheduledWork::Agent(agent) => one_task(&name, Target::Agent(agent)),
+            };
+            let missed = if catch_up { Missed::RunOnce } else { Missed::Skip };
+            let schedule = Schedule { name: name.clone(), cron, zone, missed, workflow, input };
+            let next = upcoming(node, &schedule)?;
+            node.groups.command(group, Command::Schedule(Box::new(schedule))).await?;
+            Ok(json!({ "schedule": name, "nextMs": next }))
+        }
+        ScheduleRequest::List => {
+            node.groups.catch_up(group).await?;
+            let all = |state: &Group| {
+                state.flows().schedules().iter().map(|known| planned(node, known)).collect::<Vec<Value>>()
+            };
+            Ok(json!({ "schedules": node.groups.look(group, all)? }))
+        }
+        ScheduleRequest::Remove { name } => {
+            node.groups.command(group, Command::Unschedule(name.clone())).await?;
+            Ok(json!({ "removed": name }))
+        }
+    }
+}
+
+pub(crate) fn upcoming(node: &Node, schedule: &Schedule) -> Result<Vec<u64>, Problem> {
+    let found = calendar::upcoming(schedule, node.clock().now_ms(), UPCOMING);
+    found.map_err(|error| Problem::invalid(error.to_string()))
+}
+
+/// A workflow of one task, which hands on the input of the run.
+fn one_task(name: &str, target: Target) -> Workflow {
+    let job = Job { attempts_max: 3, ..Job::new(Needs::of(target), "{{input}}") };
+    Workflow { name: name.to_owned(), steps: vec![Step::new("task", &[], Action::Task(Box::new(job)))] }
+}
+
+fn planned(node: &Node, known: &Scheduled) -> Value {
+    let Schedule { name, cron, zone, missed, workflow, .. } = &known.schedule;
+    json!({
+        "schedule": name,
+        "cron": cron,
+        "zone": zone,
+        "catchUp": *missed == Missed::RunOnce,
+        "workflow": workflow.name,
+        "author": known.author.to_string(),
+        "lastMs": known.last_ms,
+        "lastRun": known.last_run.map(|run| run.to_string()),
+        "failures": known.failures,
+        "alarmMs": known.alarm_ms,
+        "nextMs": upcoming(node, &known.schedule).unwrap_or_default(),
+    })
+}

@@ -1,0 +1,300 @@
+//! What is asked of groups, their tasks, workflows and schedules.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use althing_td::AgentFile;
+use serde::{Deserialize, Serialize};
+
+/// Forms a group.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateGroup {
+    /// Its name.
+    pub name: String,
+    /// Who may write: `owners`, `members` or `anyone`.
+    pub write: String,
+    /// Members that vote, at most.
+    pub voters_max: u8,
+}
+
+/// Joins a group.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct JoinGroup {
+    /// The ticket, as text.
+    pub ticket: String,
+}
+
+/// An operation on a group.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GroupRequest {
+    /// Makes a ticket for a node.
+    Invite {
+        /// Its DID.
+        node: String,
+        /// For how long it is valid, seconds.
+        life_s: u64,
+    },
+    /// This node leaves.
+    Leave {
+        /// What this node has of the group is removed, without asking the group.
+        forget: bool,
+    },
+    /// Removes a node.
+    Expel {
+        /// Its DID.
+        node: String,
+    },
+    /// Ends the group.
+    Dissolve,
+    /// Hands over the lead.
+    Transfer {
+        /// To this node, a DID.
+        node: String,
+    },
+    /// Shows the group.
+    Status,
+    /// Writes a value.
+    Set {
+        /// Its key.
+        key: String,
+        /// The value.
+        value: String,
+        /// Only if it has this version; 0: only if there is none.
+        if_version: Option<u64>,
+    },
+    /// Reads a value.
+    Get {
+        /// Its key.
+        key: String,
+        /// As it has arrived here, without asking the leader.
+        stale: bool,
+    },
+    /// Removes a value.
+    Remove {
+        /// Its key.
+        key: String,
+        /// Only if it has this version.
+        if_version: Option<u64>,
+    },
+    /// Lists keys.
+    Keys {
+        /// Those that begin so.
+        prefix: String,
+        /// As they have arrived here, without asking the leader.
+        stale: bool,
+    },
+}
+
+/// A task for a group.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SubmitTask {
+    /// The capability that the member's agent must have.
+    pub capability: Option<String>,
+    /// Or the agent's name.
+    pub agent: Option<String>,
+    /// What is to be done: a text, or an A2A message as JSON.
+    pub text: String,
+    /// `low`, `normal`, `high` or `critical`.
+    pub priority: String,
+    /// In how many seconds it must have ended.
+    pub deadline_s: Option<u64>,
+    /// The tasks that must complete before it begins.
+    pub after: Vec<String>,
+    /// A second task with the same key is not submitted.
+    pub key: Option<String>,
+    /// How often it is attempted, at most.
+    pub attempts: u8,
+    /// For how many seconds a member has it without a sign of life.
+    pub lease_s: u64,
+    /// Labels that the member must have.
+    pub labels: Vec<String>,
+    /// Memory that the member must have free, MiB.
+    pub memory_mib: Option<u32>,
+    /// Processor cores that it must have.
+    pub cores: Option<u32>,
+    /// Disk that it must have free, MiB.
+    pub disk_mib: Option<u32>,
+    /// GPUs that it must have.
+    pub gpus: Option<u32>,
+    /// The latency class in which it must run agents: `hrt`, `srt` or `dt`.
+    pub class: Option<String>,
+    /// What only one task may use at a time.
+    pub resources: Vec<String>,
+}
+
+/// An operation on the tasks of a group.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TaskRequest {
+    /// Submits one.
+    Submit(Box<SubmitTask>),
+    /// Lists them.
+    List {
+        /// Those that ended too.
+        finished: bool,
+    },
+    /// Shows one.
+    Show {
+        /// Which.
+        task: String,
+        /// Also what each member lacks for it; known at the leader.
+        explain: bool,
+    },
+    /// Cancels one.
+    Cancel {
+        /// Which.
+        task: String,
+    },
+    /// Makes one wait for another.
+    Depend {
+        /// Which.
+        task: String,
+        /// For this one.
+        on: String,
+    },
+    /// Shows what one waits for, and what waits for it.
+    Deps {
+        /// Which.
+        task: String,
+    },
+}
+
+/// An operation on the applications of groups.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AppRequest {
+    /// Brings an application up, or changes it; forms its group if this node has none of that name.
+    Apply {
+        /// The app file, as read.
+        file: String,
+        /// The files that it names, as read, by their paths in it.
+        files: BTreeMap<String, String>,
+        /// Where these paths begin.
+        folder: PathBuf,
+        /// Only say what would change.
+        dry_run: bool,
+    },
+    /// Removes an application.
+    Remove {
+        /// The group's name or id.
+        group: String,
+        /// The application.
+        app: String,
+    },
+    /// Lists the applications of a group.
+    List {
+        /// The group's name or id.
+        group: String,
+    },
+    /// Shows one: where its agents were placed, and where they run.
+    Show {
+        /// The group's name or id.
+        group: String,
+        /// The application.
+        app: String,
+    },
+}
+
+/// Makes a group an agent that others may call.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ServeGroup {
+    /// Each of this owner's members hosts this agent.
+    Agent(Box<AgentFile>),
+    /// The agent of this name is hosted no more.
+    End(String),
+}
+
+/// An operation on the workflows of a group.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WorkflowRequest {
+    /// Begins a run.
+    Run {
+        /// The workflow file, as read.
+        file: String,
+        /// The input of the run.
+        input: String,
+    },
+    /// Begins a run of a workflow that the group keeps.
+    RunNamed {
+        /// Its name.
+        name: String,
+        /// The input of the run.
+        input: String,
+    },
+    /// Lists runs.
+    List {
+        /// Those that ended too.
+        finished: bool,
+    },
+    /// Shows a run.
+    Show {
+        /// Which.
+        run: String,
+    },
+    /// Lets a run that failed go on.
+    Resume {
+        /// Which.
+        run: String,
+    },
+    /// Ends a run, and its tasks.
+    Cancel {
+        /// Which.
+        run: String,
+    },
+    /// Answers what a step asks.
+    Approve {
+        /// Which run.
+        run: String,
+        /// The step; none if only one asks.
+        step: Option<String>,
+        /// Whether the run goes on.
+        approved: bool,
+        /// The result of the step, or why it was rejected.
+        note: String,
+    },
+}
+
+/// An operation on the schedules of a group.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ScheduleRequest {
+    /// Adds a schedule, or replaces that of the same name.
+    Add {
+        /// Its name.
+        name: String,
+        /// The times, in the syntax of cron.
+        cron: String,
+        /// The time zone, as the IANA names it.
+        zone: String,
+        /// What runs.
+        work: ScheduledWork,
+        /// The input of each run.
+        input: String,
+        /// Whether the last time that was missed counts, once.
+        catch_up: bool,
+    },
+    /// Lists schedules.
+    List,
+    /// Removes one.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What a schedule runs.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ScheduledWork {
+    /// A workflow file, as read.
+    Workflow(String),
+    /// One task for an agent with this capability.
+    Capability(String),
+    /// One task for the agent of this name.
+    Agent(String),
+}
