@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use althing_coordination::Groups;
 use althing_protocol::group::{Deployment, GroupId};
+use althing_store::Store;
 use althing_td::AgentFile;
 use tokio::sync::watch;
 
+use crate::agents::Agents;
 use crate::error::NodeError;
-use crate::node::Node;
 use crate::publish::{self, StoredAgent};
 
 /// Before what failed is tried again.
@@ -18,10 +20,16 @@ const RETRY: Duration = Duration::from_secs(5);
 /// What each group places here; a group that said nothing yet since the node started is not among them.
 pub(crate) type Placements = BTreeMap<GroupId, Vec<Deployment>>;
 
-impl Node {
+/// What starts and removes the agents that groups place here.
+pub(crate) struct GroupHosting<'a> {
+    pub agents: &'a Agents,
+    pub groups: &'a Groups,
+    pub store: &'a dyn Store,
+}
+
+impl GroupHosting<'_> {
     /// Hosts what groups place here, for as long as the node runs.
-    pub(crate) async fn host_for_groups(&self) {
-        let mut placements = self.placements.clone();
+    pub(crate) async fn run(&self, mut placements: watch::Receiver<Placements>) {
         self.agents.probed().await;
         loop {
             let wanted = placements.borrow_and_update().clone();
@@ -39,7 +47,7 @@ impl Node {
     /// Starts what is missing, replaces what changed, and removes what is not wanted any more.
     async fn host_placed(&self, placements: &Placements) -> Result<(), NodeError> {
         let mut outcome = Ok(());
-        let stored = publish::all(self.store.as_ref())?;
+        let stored = publish::all(self.store)?;
         let is_wanted = |agent: &StoredAgent| {
             let Some(group) = &agent.group else { return true };
             let Some(wanted) = group.parse().ok().and_then(|group| placements.get(&group)) else {

@@ -61,10 +61,11 @@ impl GroupWorker {
 
     /// The agents that are hosted here and do tasks. One that gives groups tasks gets none, so that no task goes in circles.
     fn hosted(&self, capability: Option<String>) -> Vec<Found> {
-        let giving = self.host.gives_tasks();
+        let running = self.host.status();
+        let gives = |name: &str| running.iter().any(|agent| agent.gives_tasks && agent.name == name);
         let query = Query { capability, limit: Some(AGENTS_MAX), ..Query::default() };
         let (found, _) = self.calls.discovery().find(&query);
-        let does = |found: &Found| !giving.contains(found.candidate.verified.agent.name());
+        let does = |found: &Found| !gives(found.candidate.verified.agent.name());
         found.into_iter().filter(|found| found.node == self.here && does(found)).collect()
     }
 

@@ -21,7 +21,7 @@ use crate::agents::Agents;
 use crate::bindings::{BINDINGS, Bindings};
 use crate::config::NodeConfig;
 use crate::error::NodeError;
-use crate::group_agents::Placements;
+use crate::group_agents::{GroupHosting, Placements};
 use crate::identity::Identity;
 use crate::keys::{self, HEARD_KEYS};
 use crate::lan::LanPresence;
@@ -160,7 +160,8 @@ impl Node {
         let persist_keys = keys::persist(self.store.as_ref(), self.communication.keys());
         let keys = async { tokio::join!(self.follow_owner(), persist_keys) };
         let introducing = self.lan.announce_introductions(&self.discovery);
-        let hosting = self.host_for_groups();
+        let hosting = GroupHosting { agents: &self.agents, groups: &self.groups, store: self.store.as_ref() };
+        let hosting = hosting.run(self.placements.clone());
         tokio::join!(self.renew_when_due(), self.sweep_memory(), keys, introducing, hosting);
     }
 

@@ -77,6 +77,11 @@ impl GroupServer {
     }
 }
 
+/// Whether a contract lets its agent give groups tasks.
+pub(crate) fn gives_tasks(contract: &Contract) -> bool {
+    contract.capabilities.iter().any(|name| name.split_once('/').is_some_and(|(server, _)| server == SERVER))
+}
+
 fn definition(name: &str) -> Definition {
     let description = format!(
         "Gives the group {name:?} a task, which a member does whose agent has the capability, or the name, and returns the \

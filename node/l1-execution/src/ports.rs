@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use althing_protocol::Contract;
-use althing_td::{ModelEndpoint, ToolServerSpec};
+use althing_td::{AgentFile, ModelEndpoint, ToolServerSpec};
 use futures::future::BoxFuture;
 
 use crate::agent::Agent;
-use crate::agents::AgentCalls;
-use crate::groups::GroupTasks;
+use crate::agents::{self, AgentCalls, AgentServer};
+use crate::groups::{self, GroupServer, GroupTasks};
 use crate::hrt::Template;
 use crate::kernel::Kernel;
 use crate::memory::Memories;
@@ -102,5 +102,14 @@ impl Ports {
             groups: None,
             gate: contract_gates(),
         }
+    }
+
+    /// The tool servers of the node itself, as far as the contract names them: other agents, and groups.
+    pub(crate) fn own_servers(&self, file: &AgentFile, contract: &Contract) -> Vec<(String, Arc<dyn ToolServer>)> {
+        let agents = AgentServer::of(file, contract, self.agents.as_ref());
+        let groups = GroupServer::of(file, contract, self.groups.as_ref());
+        let agents = agents.map(|server| (agents::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
+        let groups = groups.map(|server| (groups::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
+        agents.into_iter().chain(groups).collect()
     }
 }

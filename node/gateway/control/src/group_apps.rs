@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
-use althing_coordination::GroupError;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::placement::Placed;
+use althing_coordination::{GroupAgents, GroupError};
 use althing_discovery::Query;
 use althing_node::Node;
 use althing_protocol::PublicKey;
@@ -18,12 +18,11 @@ use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::group_flows::{WORKFLOWS, upcoming};
 use crate::{AppRequest, Kind, Problem, ServeGroup};
 
 type Answer = Result<Json<Value>, Problem>;
 
-/// Keys that begin so have workflows as values, which are run by name.
-pub const WORKFLOWS: &str = "workflow/";
 /// Keys that begin so say what an application consists of.
 const APPS: &str = "app/";
 
@@ -165,7 +164,8 @@ struct Known {
 }
 
 fn known(node: &Node, group: GroupId, app: &str) -> Result<Known, Problem> {
-    let agents = node.groups.deployed(group)?.into_iter().map(|it| (it.deployment.agent.clone(), it)).collect();
+    let agents =
+        GroupAgents::of(&node.groups, group).list()?.into_iter().map(|it| (it.deployment.agent.clone(), it)).collect();
     Ok(node.groups.look(group, |state| looked(state, app, agents))?)
 }
 
@@ -253,7 +253,7 @@ impl Plan {
         }
         for change in self.changes.iter().filter(|it| it.change == "removed") {
             match change.what {
-                "agent" => node.groups.undeploy(group, &change.name).await?,
+                "agent" => GroupAgents::of(&node.groups, group).undeploy(&change.name).await?,
                 "workflow" => remove(node, group, format!("{WORKFLOWS}{}", change.name)).await?,
                 _ => drop(node.groups.command(group, Command::Unschedule(change.name.clone())).await?),
             }
@@ -271,14 +271,14 @@ impl Plan {
                 (made.labels, made.needs) = (agent.labels.clone(), agent.needs.clone());
                 made
             };
-            node.groups.deploy(group, name, file, describe).await?;
+            GroupAgents::of(&node.groups, group).deploy(name, file, describe).await?;
         }
         if let Some(workflow) = app.workflows.iter().find(|it| change.what == "workflow" && it.name == name) {
             let set = Set { key: format!("{WORKFLOWS}{name}"), value: workflow.to_bytes().into(), if_version: None };
             node.groups.command(group, Command::Set(set)).await?;
         }
         if let Some(schedule) = app.schedules.iter().find(|it| change.what == "schedule" && it.name == name) {
-            crate::group_flows::upcoming(node, schedule)?;
+            upcoming(node, schedule)?;
             node.groups.command(group, Command::Schedule(Box::new(schedule.clone()))).await?;
         }
         Ok(())
@@ -345,11 +345,11 @@ pub async fn serve(
                     made.instances = 0;
                     made
                 };
-                node.groups.deploy(id, &name, bytes, on_each).await?;
+                GroupAgents::of(&node.groups, id).deploy(&name, bytes, on_each).await?;
                 Ok(Json(json!({ "agent": name })))
             }
             ServeGroup::End(name) => {
-                node.groups.undeploy(id, &name).await?;
+                GroupAgents::of(&node.groups, id).undeploy(&name).await?;
                 Ok(Json(json!({ "ended": name })))
             }
         }

@@ -14,11 +14,12 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::group_apps::WORKFLOWS;
 use crate::{Kind, Problem, ScheduleRequest, ScheduledWork, WorkflowRequest};
 
 type Answer = Result<Json<Value>, Problem>;
 
+/// Keys that begin so have workflows as values, which are run by name.
+pub(crate) const WORKFLOWS: &str = "workflow/";
 /// Times that are shown of a schedule.
 const UPCOMING: usize = 3;
 

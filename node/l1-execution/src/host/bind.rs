@@ -12,9 +12,7 @@ use serde::Serialize;
 
 use super::start::read;
 use super::{Host, StartError};
-use crate::agents::{self, AgentServer};
 use crate::binding::{Bindable, Bound, Unmet, bind, pinnable, unchanged};
-use crate::groups::{self, GroupServer};
 use crate::memory;
 use crate::syscalls::SystemCalls;
 use crate::tools::Tools;
@@ -31,12 +29,7 @@ impl Host {
         if contract.memory.is_some() {
             servers.insert(memory::SERVER.to_owned(), Arc::new(memory::Offered));
         }
-        if let Some(agents) = AgentServer::of(file, contract, self.ports.agents.as_ref()) {
-            servers.insert(agents::SERVER.to_owned(), Arc::new(agents));
-        }
-        if let Some(groups) = GroupServer::of(file, contract, self.ports.groups.as_ref()) {
-            servers.insert(groups::SERVER.to_owned(), Arc::new(groups));
-        }
+        servers.extend(self.ports.own_servers(file, contract));
         let tools = Arc::new(Tools::new(&file.name, servers, (self.ports.gate)(contract)));
         let bound = self.bound(file, folder, contract, &tools);
         if let Some(scheduling) = &self.scheduling {

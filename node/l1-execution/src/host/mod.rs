@@ -169,19 +169,6 @@ impl Host {
         Ok(())
     }
 
-    /// The agents that run here and may give groups tasks, by name.
-    ///
-    /// # Panics
-    /// If another holder panicked.
-    #[must_use]
-    pub fn gives_tasks(&self) -> BTreeSet<String> {
-        let gives = |agent: &RunningAgent| {
-            let mut servers = agent.contract.capabilities.iter().filter_map(|name| name.split_once('/'));
-            servers.any(|(server, _)| server == crate::groups::SERVER)
-        };
-        self.lock().iter().filter(|(_, agent)| gives(agent)).map(|(name, _)| name.clone()).collect()
-    }
-
     /// Stops a runtime that was started in vain.
     fn stop_runtime(&self, runtime: Runtime) {
         if let (Runtime::Process(process), Some(scheduling)) = (runtime, &self.scheduling) {

@@ -11,11 +11,9 @@ use althing_store::file::read_bytes;
 use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
 
 use super::{Host, Loaded, Runtime, Scheduling, StartError};
-use crate::agents::{self, AgentServer};
 use crate::binding::{self, Bound};
 use crate::control::Control;
 use crate::cost_budget::CostBudget;
-use crate::groups::{self, GroupServer};
 use crate::kernel::AdmitError;
 use crate::memory::{self, Embedder, EmbedderError, Memory, MemoryServer};
 use crate::model::Model;
@@ -57,12 +55,7 @@ impl Host {
         if let Some(memory) = &memory {
             servers.insert(memory::SERVER.to_owned(), Arc::new(MemoryServer(memory.clone())));
         }
-        if let Some(agents) = AgentServer::of(file, contract, self.ports.agents.as_ref()) {
-            servers.insert(agents::SERVER.to_owned(), Arc::new(agents));
-        }
-        if let Some(groups) = GroupServer::of(file, contract, self.ports.groups.as_ref()) {
-            servers.insert(groups::SERVER.to_owned(), Arc::new(groups));
-        }
+        servers.extend(self.ports.own_servers(file, contract));
         Ok(SystemCalls {
             tools: Arc::new(Tools::new(&file.name, servers, (self.ports.gate)(contract))),
             memory,

@@ -23,6 +23,8 @@ pub struct AgentStatus {
     pub turns: TurnStatus,
     /// Its jobs, if it is a hard real-time agent.
     pub hard: Option<HardStatus>,
+    /// Whether it may give groups tasks.
+    pub gives_tasks: bool,
     /// Unfit tools that its contract names, by `server/tool`.
     pub unfit: BTreeMap<String, Unfit>,
 }
@@ -70,6 +72,7 @@ impl RunningAgent {
                 late: read(&self.late),
             },
             hard,
+            gives_tasks: crate::groups::gives_tasks(&self.contract),
             unfit: self.calls.tools.unfit(),
         }
     }

@@ -254,8 +254,11 @@ impl Group {
 
     /// Whether `publisher` is an owner of the group, or of one of its members.
     fn is_heard(&self, publisher: PublisherId) -> bool {
+        self.owns(publisher) || self.members.iter().any(|(_, member)| member.owner == publisher)
+    }
+
+    fn owns(&self, publisher: PublisherId) -> bool {
         self.charter.as_ref().is_some_and(|charter| charter.owners.contains(&publisher))
-            || self.members.iter().any(|(_, member)| member.owner == publisher)
     }
 
     fn founded(&self) -> Result<&Charter, Refusal> {
@@ -263,15 +266,12 @@ impl Group {
     }
 
     fn is_owner(&self, author: Author) -> bool {
-        let owners = self.charter.as_ref().map_or(&[][..], |charter| &charter.owners);
-        matches!(author, Author::Publisher(publisher) if owners.contains(&publisher))
+        matches!(author, Author::Publisher(publisher) if self.owns(publisher))
     }
 
     fn may_write(&self, author: Author) -> Result<(), Refusal> {
-        match self.founded()?.policy.write {
-            Rule::Owners if !self.is_owner(author) => Err(Refusal::NotPermitted(author.to_string())),
-            Rule::Owners | Rule::Members => Ok(()),
-        }
+        let only_owners = self.founded()?.policy.write == Rule::Owners;
+        if only_owners && !self.is_owner(author) { Err(Refusal::NotPermitted(author.to_string())) } else { Ok(()) }
     }
 
     fn verify<T>(&self, endorsed: &Endorsed) -> Result<T, Refusal>
@@ -299,8 +299,7 @@ impl Group {
     fn join(&mut self, join: &Join, node: PublicKey) -> Result<Option<u64>, Refusal> {
         let invitation = self.invited(join, node)?;
         let voters_max = self.founded()?.policy.voters_max;
-        let owner = join.owner.owner();
-        let log = Arc::new(read_log(self.logs.get(&owner).map(Arc::as_ref), &join.log)?);
+        let log = Arc::new(read_log(self.logs.get(&join.owner.owner()).map(Arc::as_ref), &join.log)?);
         let logs = KeyLogs::from([(log.publisher(), log.clone())]);
         let (owner, _) = owner_of(&self.network, self.now_ms, &join.owner, node, &logs)?;
         let admission = Admission { invitation: join.invitation.clone(), at_ms: self.now_ms };

@@ -113,47 +113,57 @@ fn hosts(state: &Group, agent: &str) -> Vec<PublicKey> {
     dids.iter().filter_map(|did| PublicKey::from_did(did).ok()).collect()
 }
 
-impl Groups {
+/// The agents that are deployed in one group, for its owners to change.
+pub struct GroupAgents {
+    groups: Groups,
+    group: GroupId,
+}
+
+impl GroupAgents {
+    /// Those of `group`.
+    #[must_use]
+    pub fn of(groups: &Groups, group: GroupId) -> GroupAgents {
+        GroupAgents { groups: groups.clone(), group }
+    }
+
     /// Deploys an agent of this node's owner, whose fields `describe` sets: members of this owner host it from now on.
     ///
     /// # Errors
     /// See [`GroupError`].
     pub async fn deploy(
         &self,
-        group: GroupId,
         agent: &str,
         file: Vec<u8>,
         describe: impl FnOnce(Deployment) -> Deployment,
     ) -> Result<(), GroupError> {
-        let shared = &self.shared;
+        let shared = &self.groups.shared;
         let owner = (shared.owner)();
-        let made = Deployment::new(group, owner.log.publisher(), agent, file, shared.clock.now_ms());
-        let signed = object::sign(describe(made), &shared.config.network, &group.to_string(), &owner.key)?;
+        let made = Deployment::new(self.group, owner.log.publisher(), agent, file, shared.clock.now_ms());
+        let signed = object::sign(describe(made), &shared.config.network, &self.group.to_string(), &owner.key)?;
         let set = Set { key: format!("{AGENTS}{agent}"), value: signed.bytes.into(), if_version: None };
-        self.command(group, Command::Set(set)).await.map(drop)
+        self.groups.command(self.group, Command::Set(set)).await.map(drop)
     }
 
     /// Ends a deployment: no member hosts the agent any more.
     ///
     /// # Errors
     /// See [`GroupError`].
-    pub async fn undeploy(&self, group: GroupId, agent: &str) -> Result<(), GroupError> {
-        self.command(group, Command::Remove(Remove { key: format!("{AGENTS}{agent}"), if_version: None }))
-            .await
-            .map(drop)
+    pub async fn undeploy(&self, agent: &str) -> Result<(), GroupError> {
+        let remove = Remove { key: format!("{AGENTS}{agent}"), if_version: None };
+        self.groups.command(self.group, Command::Remove(remove)).await.map(drop)
     }
 
-    /// The agents that are deployed in a group, with the members that host them, as far as it has arrived here.
+    /// All, with the members that host them, as far as it has arrived here.
     ///
     /// # Errors
     /// The group is not here.
-    pub fn deployed(&self, group: GroupId) -> Result<Vec<Placed>, GroupError> {
-        self.look(group, |state| {
+    pub fn list(&self) -> Result<Vec<Placed>, GroupError> {
+        self.groups.look(self.group, |state| {
             let mut all = Deployments::default();
-            all.read(state, &self.shared.config.network);
-            let placed = |signed: &Authored<Deployment>| Placed {
-                deployment: signed.body.clone(),
-                hosts: hosts(state, &signed.body.agent),
+            all.read(state, &self.groups.shared.config.network);
+            let placed = |signed: &Authored<Deployment>| {
+                let deployment = signed.body.clone();
+                Placed { hosts: hosts(state, &deployment.agent), deployment }
             };
             all.signed().map(placed).collect()
         })

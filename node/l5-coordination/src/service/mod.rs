@@ -1,7 +1,7 @@
 //! The groups of one node: forms them, joins and leaves them, and keeps their replicas running.
 
 pub mod calendar;
-mod deploy;
+pub mod deploy;
 mod lead;
 mod member;
 mod outbox;
