@@ -10,11 +10,12 @@ use support::world::World;
 use support::{COMMAND_MAX, Machine, Node, Running, binary};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 10] = [
+const DOCUMENTS: [&str; 11] = [
     "README.md",
     "docs/getting-started.md",
     "docs/agents.md",
     "docs/groups.md",
+    "docs/workflows.md",
     "docs/contracts.md",
     "docs/keys.md",
     "docs/private-networks.md",

@@ -25,8 +25,11 @@ pub async fn run(at: &Paths, app: &App, out: &Out) -> Result<(), Failure> {
     out.show(&done, |done| match app {
         App::Apply { dry_run: true, .. } => changes(done, "would be"),
         App::Apply { .. } => {
+            let waiting: Vec<&str> = rows(done, "waiting").iter().filter_map(Value::as_str).collect();
+            let note =
+                if waiting.is_empty() { String::new() } else { format!("\nnot everywhere yet: {}", waiting.join(" ")) };
             let next = format!("\nnext: althing app show {} {}", text(done, "group"), text(done, "app"));
-            format!("{}{next}", changes(done, "is"))
+            format!("{}{note}{next}", changes(done, "is"))
         }
         App::Remove { .. } => changes(done, "is"),
         App::List { .. } => {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path as FilePath;
 use std::sync::Arc;
+use std::time::Duration;
 
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::placement::Placed;
@@ -34,6 +35,11 @@ struct Record {
     workflows: BTreeSet<String>,
     schedules: BTreeSet<String>,
 }
+
+/// How long is waited for agents to run.
+const STARTED_MAX: Duration = Duration::from_secs(20);
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(100);
 
 /// One step of bringing an application up.
 struct Change {
@@ -74,10 +80,13 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
             let known = known(node, group, &app.name)?;
             let plan = Plan::of(&app, &folder, &known)?;
             let changes: Vec<Value> = plan.changes.iter().map(Change::json).collect();
+            let mut waiting = Vec::new();
             if !dry_run {
                 plan.carry_out(node, group, &app).await?;
+                waiting = started(node, group, &app).await?;
             }
-            Ok(json!({ "app": app.name, "group": app.group, "forms": false, "changes": changes }))
+            let (forms, name) = (false, &app.name);
+            Ok(json!({ "app": name, "group": app.group, "forms": forms, "changes": changes, "waiting": waiting }))
         }
         AppRequest::Remove { group, app } => {
             let id = node.groups.resolve(&group)?;
@@ -127,6 +136,21 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
                 "schedules": known.record.schedules,
             }))
         }
+    }
+}
+
+/// Waits until the agents of an application run on as many members as they should; those that do not.
+async fn started(node: &Node, group: GroupId, app: &App) -> Result<Vec<String>, Problem> {
+    let until = tokio::time::Instant::now() + STARTED_MAX;
+    loop {
+        let agents = GroupAgents::of(&node.groups, group).list()?;
+        let of_app = agents.iter().filter(|it| it.deployment.app.as_deref() == Some(app.name.as_str()));
+        let few = |it: &&Placed| runs(node, it).len() < usize::from(it.deployment.instances.max(1));
+        let waiting: Vec<String> = of_app.filter(few).map(|it| it.deployment.agent.clone()).collect();
+        if waiting.is_empty() || tokio::time::Instant::now() >= until {
+            return Ok(waiting);
+        }
+        tokio::time::sleep(POLL).await;
     }
 }
 
@@ -307,19 +331,20 @@ async fn remove(node: &Node, group: GroupId, key: String) -> Result<(), Problem>
     Ok(())
 }
 
-/// An agent, where it was placed, and where it runs as far as this node has heard.
+/// The members that run an agent, as far as this node has heard.
+fn runs(node: &Node, placed: &Placed) -> BTreeSet<String> {
+    let Deployment { agent, owner, .. } = &placed.deployment;
+    let (found, _) = node.discovery.find(&Query { limit: Some(1_000), ..Query::default() });
+    let is_it = |found: &&althing_discovery::Found| {
+        let known = &found.candidate.verified.agent;
+        known.name() == agent && known.publisher() == *owner && placed.hosts.contains(&found.node)
+    };
+    found.iter().filter(is_it).map(|found| found.node.did()).collect()
+}
+
+/// An agent, where it was placed, and where it runs.
 fn placed(node: &Node, placed: &Placed) -> Value {
-    let name = &placed.deployment.agent;
-    let query = Query { limit: Some(1_000), ..Query::default() };
-    let (found, _) = node.discovery.find(&query);
-    let runs: BTreeSet<String> = found
-        .iter()
-        .filter(|found| {
-            let agent = &found.candidate.verified.agent;
-            agent.name() == name && agent.publisher() == placed.deployment.owner
-        })
-        .map(|found| found.node.did())
-        .collect();
+    let (name, runs) = (&placed.deployment.agent, runs(node, placed));
     json!({
         "agent": name,
         "instances": placed.deployment.instances,
@@ -346,6 +371,10 @@ pub async fn serve(
                     made
                 };
                 GroupAgents::of(&node.groups, id).deploy(&name, bytes, on_each).await?;
+                let until = tokio::time::Instant::now() + STARTED_MAX;
+                while node.agents.status(&name).is_none() && tokio::time::Instant::now() < until {
+                    tokio::time::sleep(POLL).await;
+                }
                 Ok(Json(json!({ "agent": name })))
             }
             ServeGroup::End(name) => {

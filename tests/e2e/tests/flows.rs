@@ -1,0 +1,171 @@
+//! Workflows, schedules and applications of a group of real processes of one owner.
+
+mod support;
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use support::{COMMAND_MAX, Machine, Node, Outcome, Running, binary, text, until};
+
+const SOON: Duration = Duration::from_secs(60);
+
+const ECHO: &str = "name: echo\ndescription: Repeats\nskills: [{ id: echo.say, name: Say, description: Says }]\n\
+                    runtime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\n";
+const ASKED: &str = "name: asked\nsteps:\n  - { id: a, capability: echo.say, input: \"A {{input}}\" }\n  \
+                     - { id: ask, after: a, approve: \"Send {{step.a}}?\" }\n  \
+                     - { id: b, after: ask, agent: echo, input: \"{{step.a}}, {{step.ask}}\" }\n";
+const APP: &str = "name: some\ngroup: team\nagents:\n  - { file: echo.yaml, instances: 2 }\nworkflows:\n  \
+                   - { file: asked.yaml }\nschedules:\n  \
+                   - { name: minutely, cron: \"* * * * *\", workflow: asked, input: tick }\n";
+
+const NAMES: [&str; 3] = ["one", "two", "three"];
+
+/// Nodes of one user on one machine, by name.
+struct Desk(Machine);
+
+impl Desk {
+    fn command(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = self.0.command(&binary());
+        command.args(["--json", "--name", name]).args(arguments);
+        command
+    }
+
+    fn run(&self, name: &str, arguments: &[&str]) -> Outcome {
+        Running::start(&mut self.command(name, arguments)).end(COMMAND_MAX)
+    }
+
+    fn json(&self, name: &str, arguments: &[&str]) -> Value {
+        let outcome = self.run(name, arguments);
+        assert_eq!(outcome.code, 0, "{name}: {arguments:?}: {outcome:?}");
+        serde_json::from_str(&outcome.stdout).expect("JSON")
+    }
+
+    fn up(&self, name: &str, flags: &[&str]) -> Node {
+        let alone = ["up", "--no-lan", "--gateway", "127.0.0.1:0", "--listen", "/ip4/127.0.0.1/tcp/0"];
+        let mut running = Running::start(&mut self.command(name, &[&alone[..], flags].concat()));
+        let line = running.line(COMMAND_MAX).expect("it starts");
+        Node { running, said: serde_json::from_str(&line).expect("JSON"), ready: std::time::Instant::now() }
+    }
+}
+
+/// Three nodes in a group; and an app file.
+fn team() -> (Desk, Vec<Option<Node>>) {
+    let desk = Desk(Machine::new());
+    let mut nodes = vec![Some(desk.up("one", &[]))];
+    desk.json("one", &["group", "create", "team"]);
+    for name in ["two", "three"] {
+        let peers: Vec<String> = nodes.iter().flatten().map(|node| node.address("/ip4/127.0.0.1")).collect();
+        let flags: Vec<&str> = peers.iter().flat_map(|peer| ["--peer", peer.as_str()]).collect();
+        let node = desk.up(name, &flags);
+        let ticket = text(&desk.json("one", &["group", "invite", "team", &node.did()])["ticket"]);
+        desk.json(name, &["group", "join", &ticket]);
+        nodes.push(Some(node));
+    }
+    until(SOON, "all three vote", || {
+        NAMES.iter().all(|name| desk.json(name, &["group", "status", "team"])["role"] != "learner")
+    });
+    desk.0.write("echo.yaml", ECHO);
+    desk.0.write("asked.yaml", ASKED);
+    desk.0.write("app.yaml", APP);
+    (desk, nodes)
+}
+
+fn runs_on(desk: &Desk, by: &str) -> Vec<String> {
+    let shown = desk.json(by, &["app", "show", "team", "some"]);
+    let agent = &shown["agents"][0];
+    agent["runs"].as_array().into_iter().flatten().map(text).collect()
+}
+
+#[test]
+fn an_app_is_brought_up_survives_a_member_and_is_removed() {
+    let (desk, mut nodes) = team();
+    let file = desk.0.home().join("app.yaml");
+    let file = file.to_str().expect("a plain path");
+    let planned = desk.json("one", &["app", "apply", "--dry-run", file]);
+    assert_eq!(planned["changes"][0]["change"], "added", "{planned}");
+    assert!(desk.json("one", &["app", "list", "team"])["apps"].as_array().expect("a list").is_empty());
+    desk.json("one", &["app", "apply", file]);
+    let first = runs_on(&desk, "one");
+    assert_eq!(first.len(), 2, "{first:?}");
+    let again = desk.json("two", &["app", "apply", file]);
+    let changes = again["changes"].as_array().expect("a list");
+    assert!(changes.iter().all(|change| change["change"] == "same"), "{again}");
+    // Its agents cannot be removed one by one.
+    let host = NAMES.into_iter().zip(&nodes);
+    let host = host.filter(|(_, node)| first.contains(&node.as_ref().expect("it runs").did()));
+    let (name, _) = host.last().expect("a host");
+    let refused = desk.run(name, &["agent", "remove", "echo"]);
+    assert!(refused.code != 0 && refused.stderr.contains("app remove"), "{refused:?}");
+    // A host is killed: another member takes its agent. The caller is a member that lives.
+    let at = NAMES.iter().position(|one| one == &name).expect("it was there");
+    let lost = nodes[at].as_ref().expect("it runs").did();
+    nodes[at].take().expect("it runs").running.kill();
+    let by = NAMES[(at + 1) % 3];
+    until(SOON, "another member hosts it", || {
+        let now = runs_on(&desk, by);
+        now.len() == 2 && !now.contains(&lost)
+    });
+    let done = desk.run(by, &["task", "submit", "team", "--cap", "echo.say", "--wait", "still here"]);
+    assert!(done.code == 0 && done.stdout.contains("still here"), "{done:?}");
+    let removed = desk.json(by, &["app", "remove", "team", "some"]);
+    assert_eq!(removed["changes"].as_array().map(Vec::len), Some(3), "{removed}");
+    until(SOON, "no member hosts it", || desk.run(by, &["find", "--cap", "echo.say"]).code == 4);
+}
+
+#[test]
+fn a_run_waits_for_its_approval_while_the_leader_is_killed() {
+    let (desk, mut nodes) = team();
+    let file = desk.0.home().join("app.yaml");
+    desk.json("one", &["app", "apply", file.to_str().expect("a plain path")]);
+    let begun = desk.json("two", &["workflow", "run", "team", "asked", "a", "letter"]);
+    let run = text(&begun["run"]);
+    let step = |by: &str, at: usize| desk.json(by, &["workflow", "show", "team", &run])["step"][at].clone();
+    until(SOON, "it asks", || step("one", 1)["state"] == "asking");
+    assert_eq!(step("three", 1)["question"], "Send A a letter?");
+    let leader = NAMES
+        .into_iter()
+        .position(|name| desk.json(name, &["group", "status", "team"])["role"] == "leader")
+        .expect("somebody leads");
+    nodes[leader].take().expect("it runs").running.kill();
+    let by = NAMES[(leader + 1) % 3];
+    desk.json(by, &["workflow", "approve", "team", &run, "yes"]);
+    until(SOON, "it has ended", || desk.json(by, &["workflow", "show", "team", &run])["state"] == "completed");
+    let shown = desk.json(by, &["workflow", "show", "team", &run]);
+    assert_eq!(shown["result"], "A a letter, yes");
+    let twice = desk.run(by, &["workflow", "approve", "team", &run, "yes"]);
+    assert!(twice.code != 0, "it was answered: {twice:?}");
+    // The group is an agent, too, with two members left.
+    desk.json(by, &["group", "serve", "team", "--cap", "echo.say", "--as", "team-echo"]);
+    let answer = desk.run(by, &["call", "team-echo", "Hello", "group"]);
+    assert!(answer.code == 0 && answer.stdout.contains("Hello group"), "{answer:?}");
+}
+
+#[test]
+fn what_cannot_run_is_refused_with_what_to_write() {
+    let machine = Machine::new();
+    let _node = machine.up(&[]);
+    machine.json(&["group", "create", "team"]);
+    machine.write(
+        "circle.yaml",
+        "name: c\nsteps:\n  - { id: a, agent: x, after: b }\n  - { id: b, agent: x, after: a }\n",
+    );
+    machine.write("app.yaml", "name: a\ngroup: team\nagents: [{ file: missing.yaml }]\n");
+    let at = |file: &str| machine.home().join(file).to_str().expect("a plain path").to_owned();
+    for (arguments, told) in [
+        (vec!["workflow", "run", "team", &at("circle.yaml")], "wait for each other: a → b → a"),
+        (vec!["workflow", "run", "team", "nothing"], "keeps no workflow of that name"),
+        (vec!["workflow", "show", "team", "0123"], "no id of a run"),
+        (vec!["workflow", "resume", "team", "00000000000000000000000000000001"], "no run"),
+        (vec!["app", "apply", &at("app.yaml")], "missing.yaml"),
+        (vec!["app", "remove", "team", "none"], "no application"),
+        (vec!["schedule", "add", "team", "x", "* * *", "--cap", "a.b"], "no pattern of cron"),
+        (vec!["schedule", "add", "team", "x", "0 6 * * *", "--cap", "a.b", "--zone", "Berlin"], "no time zone"),
+        (vec!["schedule", "add", "team", "x", "0 6 * * *"], "--workflow"),
+        (vec!["schedule", "remove", "team", "x"], "no schedule"),
+        (vec!["group", "serve", "none", "--cap", "a.b"], "none"),
+    ] {
+        let refused = machine.run(&arguments);
+        assert!(refused.code != 0 && refused.stderr.contains(told), "{arguments:?}: {refused:?}");
+    }
+}
