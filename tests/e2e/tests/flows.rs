@@ -6,10 +6,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use support::python::python;
 use support::{COMMAND_MAX, Machine, Node, Outcome, Running, binary, text, until};
 
 const SOON: Duration = Duration::from_secs(60);
 
+const GROUP: &str = include_str!("../python/group.py");
 const ECHO: &str = "name: echo\ndescription: Repeats\nskills: [{ id: echo.say, name: Say, description: Says }]\n\
                     runtime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\n";
 const ASKED: &str = "name: asked\nsteps:\n  - { id: a, capability: echo.say, input: \"A {{input}}\" }\n  \
@@ -77,6 +79,12 @@ fn runs_on(desk: &Desk, by: &str) -> Vec<String> {
     agent["runs"].as_array().into_iter().flatten().map(text).collect()
 }
 
+/// The place of the one that leads.
+fn leader(desk: &Desk) -> usize {
+    let leads = |name: &&str| desk.json(name, &["group", "status", "team"])["role"] == "leader";
+    NAMES.iter().position(|name| leads(&name)).expect("somebody leads")
+}
+
 #[test]
 fn an_app_is_brought_up_survives_a_member_and_is_removed() {
     let (desk, mut nodes) = team();
@@ -123,10 +131,7 @@ fn a_run_waits_for_its_approval_while_the_leader_is_killed() {
     let step = |by: &str, at: usize| desk.json(by, &["workflow", "show", "team", &run])["step"][at].clone();
     until(SOON, "it asks", || step("one", 1)["state"] == "asking");
     assert_eq!(step("three", 1)["question"], "Send A a letter?");
-    let leader = NAMES
-        .into_iter()
-        .position(|name| desk.json(name, &["group", "status", "team"])["role"] == "leader")
-        .expect("somebody leads");
+    let leader = leader(&desk);
     nodes[leader].take().expect("it runs").running.kill();
     let by = NAMES[(leader + 1) % 3];
     desk.json(by, &["workflow", "approve", "team", &run, "yes"]);
@@ -139,6 +144,29 @@ fn a_run_waits_for_its_approval_while_the_leader_is_killed() {
     desk.json(by, &["group", "serve", "team", "--cap", "echo.say", "--as", "team-echo"]);
     let answer = desk.run(by, &["call", "team-echo", "Hello", "group"]);
     assert!(answer.code == 0 && answer.stdout.contains("Hello group"), "{answer:?}");
+}
+
+/// The official Python client calls a group through a gateway while its leader is killed.
+#[test]
+fn the_official_client_drives_a_group_through_a_change_of_its_leader() {
+    let Some(python) = python() else { return };
+    let (desk, mut nodes) = team();
+    let file = desk.0.home().join("app.yaml");
+    desk.0.write("app.yaml", &APP.replace("instances: 2", "instances: 3"));
+    desk.json("one", &["app", "apply", file.to_str().expect("a plain path")]);
+    desk.json("one", &["group", "serve", "team", "--cap", "echo.say", "--as", "team-echo", "--callers", "anyone"]);
+    let leader = leader(&desk);
+    let by = (leader + 1) % 3;
+    until(SOON, "the group is an agent there", || desk.run(NAMES[by], &["call", "team-echo", "Hello"]).code == 0);
+    desk.0.write("group.py", GROUP);
+    let gateway = nodes[by].as_ref().expect("it runs").gateway();
+    let mut client = Running::start(desk.0.command(python).args(["group.py", &gateway, "team-echo", "300"]));
+    assert_eq!(client.line(SOON).as_deref(), Some("UNDER WAY"));
+    nodes[leader].take().expect("it runs").running.kill();
+    let outcome = client.end(Duration::from_secs(120));
+    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.ends_with("GROUP OK\n"), "{outcome:?}");
+    println!("{}", outcome.stdout);
 }
 
 #[test]
