@@ -9,7 +9,9 @@ use althing_coordination::{
     Assigned, GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE,
     RaftService, ReplicaConfig, Report, Role, WorkFailure, Worker,
 };
-use althing_protocol::group::{Command, Content, GroupId, Needs, Policy, Priority, Set, Submit, Target, WorkId};
+use althing_protocol::group::{
+    Command, Content, Deployment, GroupId, Needs, Policy, Priority, Set, Submit, Target, WorkId,
+};
 use althing_protocol::object::Membership;
 use althing_protocol::{KeyLog, OwnerProof, PublicKey, SecretKey, keylog, object};
 use althing_simnet::SimNet;
@@ -79,6 +81,8 @@ pub struct EchoWorker {
     pub begun: Arc<Mutex<Vec<(WorkId, u64)>>>,
     /// Those that ran to their end.
     pub ended: Arc<Mutex<Vec<(WorkId, u64)>>>,
+    /// The agents that groups place here.
+    pub hosted: Arc<Mutex<Vec<String>>>,
     /// No task is admitted, for this reason.
     pub refuses: Arc<Mutex<Option<String>>>,
 }
@@ -87,11 +91,16 @@ impl Worker for EchoWorker {
     fn report(&self) -> Report {
         let mut capabilities = self.capabilities.lock().expect("no panic").clone();
         capabilities.push("echo".to_owned());
-        Report { capabilities, slots: 8, memory_mib: 1_024, cores: 2, ..Report::default() }
+        let agents = self.hosted.lock().expect("no panic").clone();
+        Report { agents, capabilities, slots: 8, memory_mib: 1_024, cores: 2, ..Report::default() }
     }
 
     fn admit(&self, _: &Assigned) -> Result<(), String> {
         self.refuses.lock().expect("no panic").clone().map_or(Ok(()), Err)
+    }
+
+    fn host(&self, _: GroupId, agents: Vec<Deployment>) {
+        *self.hosted.lock().expect("no panic") = agents.into_iter().map(|one| one.agent).collect();
     }
 
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {

@@ -1,0 +1,103 @@
+//! Agents that a group's members host, in virtual time: where they are placed, what happens when a host dies, and what
+//! nobody hosts.
+
+use std::time::Duration;
+
+use althing_conformance::groups::{GroupNode, Owner, group_of, leader, store};
+use althing_conformance::world::until;
+use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_coordination::GroupAgents;
+use althing_coordination::machine::placement::{AGENTS, HOSTS};
+use althing_protocol::group::{Deployment, GroupId};
+use althing_protocol::object;
+use althing_simnet::{LinkConfig, SimNet};
+
+fn net() -> SimNet {
+    SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS)
+}
+
+fn hosts(nodes: &[GroupNode], agent: &str) -> Vec<usize> {
+    let hosts = |node: &GroupNode| node.worker.hosted.lock().expect("no panic").iter().any(|one| one == agent);
+    (0..nodes.len()).filter(|at| hosts(&nodes[*at])).collect()
+}
+
+async fn deploy(node: &GroupNode, id: GroupId, agent: &str, instances: u8, needs: &[&str]) {
+    let describe = |mut made: Deployment| {
+        made.instances = instances;
+        made.needs = needs.iter().map(|need| (*need).to_owned()).collect();
+        made
+    };
+    GroupAgents::of(&node.groups, id).deploy(agent, b"{}".to_vec(), describe).await.expect("it is deployed");
+}
+
+/// P-137
+#[tokio::test(start_paused = true)]
+async fn agents_are_placed_replaced_and_withdrawn() {
+    let net = net();
+    let (mut nodes, id) = group_of(&net, 5).await;
+    deploy(&nodes[1], id, "one", 1, &[]).await;
+    deploy(&nodes[1], id, "two", 2, &["one"]).await;
+    deploy(&nodes[1], id, "all", 0, &[]).await;
+    until("each runs", || {
+        hosts(&nodes, "one").len() == 1 && hosts(&nodes, "two").len() == 2 && hosts(&nodes, "all").len() == 5
+    })
+    .await;
+    // Neither a restart of the leader nor a silence of all leaders moves what runs.
+    let before = (hosts(&nodes, "one"), hosts(&nodes, "two"));
+    let (at, _) = leader(&nodes, id).await;
+    let lost = hosts(&nodes, "one").contains(&at) || hosts(&nodes, "two").contains(&at);
+    let (secret, kept) = nodes.remove(at).crash(&net).await;
+    leader(&nodes, id).await;
+    if !lost {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let moved = |old: Vec<usize>| old.into_iter().map(|one| one - usize::from(one > at)).collect::<Vec<_>>();
+        assert_eq!((hosts(&nodes, "one"), hosts(&nodes, "two")), (moved(before.0), moved(before.1)));
+    }
+    nodes.push(GroupNode::start(&net, &secret, &Owner::new(101), kept).await);
+    // A host dies: another member takes what it hosted.
+    until("each runs again", || hosts(&nodes, "one").len() == 1 && hosts(&nodes, "two").len() == 2).await;
+    let dying = hosts(&nodes, "one")[0];
+    let _ = nodes.remove(dying).crash(&net).await;
+    until("another one hosts it", || hosts(&nodes, "one").len() == 1 && hosts(&nodes, "two").len() == 2).await;
+    GroupAgents::of(&nodes[0].groups, id).undeploy("two").await.expect("it ends");
+    until("nobody hosts it", || hosts(&nodes, "two").is_empty()).await;
+    nodes[0].groups.catch_up(id).await.expect("a leader");
+    until("its placement is forgotten", || nodes[0].peek(id, &format!("{HOSTS}two")).is_none()).await;
+}
+
+/// P-138: a member of another owner deploys in the name of the first one, places it, and copies what the owner signed for
+/// another group.
+#[tokio::test(start_paused = true)]
+async fn nobody_hosts_what_its_own_owner_did_not_sign_for_this_group() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let (owner, thief) = (Owner::new(101), Owner::new(7));
+    let other = GroupNode::start(&net, &key(9), &thief, store()).await;
+    nodes[0].admit(id, &other).await;
+    let here = nodes[1].id().did();
+    let place = async |agent: &str, deployment: &Deployment, scope: GroupId, signer: &Owner| {
+        let signed = object::sign(deployment.clone(), NETWORK, &scope.to_string(), &signer.key).expect("it is signed");
+        let set = althing_protocol::group::Set {
+            key: format!("{AGENTS}{agent}"),
+            value: signed.bytes.into(),
+            if_version: None,
+        };
+        other.groups.command(id, althing_protocol::group::Command::Set(set)).await.expect("members write");
+        other.set(id, &format!("{HOSTS}{agent}"), &format!("[{here:?}]")).await;
+    };
+    let made =
+        |agent: &str, group: GroupId| Deployment::new(group, owner.log.publisher(), agent, b"{}".to_vec(), NOW_MS);
+    let elsewhere = GroupId::from_digest([3; 32]);
+    place("forged", &made("forged", id), id, &thief).await;
+    place("elsewhere", &made("elsewhere", elsewhere), elsewhere, &owner).await;
+    place("other-name", &made("real", id), id, &owner).await;
+    other.set(id, &format!("{AGENTS}nonsense"), "nonsense").await;
+    // What is right is hosted, so that the others had their time.
+    deploy(&nodes[0], id, "real", 0, &[]).await;
+    until("the right one runs", || hosts(&nodes, "real").len() == 3).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    for agent in ["forged", "elsewhere", "other-name", "nonsense"] {
+        assert_eq!(hosts(&nodes, agent), [] as [usize; 0], "{agent}");
+    }
+    assert!(!other.worker.hosted.lock().expect("no panic").contains(&"real".to_owned()), "another owner's");
+}
