@@ -324,7 +324,7 @@ impl Command {
             Command::Keys(events) => 4 + events.len(),
             Command::Submit(submit) => submit.items_max(),
             Command::Complete(_) => 24,
-            Command::Fail(_) => 16,
+            Command::Fail(_) | Command::Approve(_) => 16,
             Command::RunWorkflow(run) => run.items_max(),
             Command::Schedule(schedule) => schedule.items_max(),
             _ => 12,

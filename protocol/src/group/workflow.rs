@@ -331,7 +331,11 @@ impl Approve {
 }
 
 impl Schedule {
-    pub(super) fn check(&self) -> Result<(), ObjectError> {
+    /// Whether it can be: its name and its bounds, and whether its workflow can run.
+    ///
+    /// # Errors
+    /// [`ObjectError::Shape`].
+    pub fn check(&self) -> Result<(), ObjectError> {
         check_schedule_name(&self.name)?;
         named("a pattern of cron", &self.cron)?;
         named("a time zone", &self.zone)?;

@@ -52,6 +52,8 @@ pub(in super::super) fn check_schedule_name(name: &str) -> Result<(), ObjectErro
 struct Checking<'a> {
     workflow: &'a Workflow,
     ancestors: &'a [u64],
+    /// For each step those that it repeats. Found once: a template may have thousands of placeholders.
+    bodies: &'a [u64],
     at: usize,
     step: &'a Step,
 }
@@ -74,10 +76,11 @@ impl Workflow {
             return whole("steps", format!("its texts have {bytes} bytes, the limit is {WORKFLOW_BYTES_MAX}"));
         }
         let ancestors = self.ancestors();
+        let bodies = self.bodies(&ancestors);
         for (at, step) in self.steps.iter().enumerate() {
-            Checking { workflow: self, ancestors: &ancestors, at, step }.run()?;
+            Checking { workflow: self, ancestors: &ancestors, bodies: &bodies, at, step }.run()?;
         }
-        self.check_repeats()
+        self.check_repeats(&bodies)
     }
 
     /// Bytes of all its texts.
@@ -100,18 +103,21 @@ impl Workflow {
     }
 
     /// No step is repeated by two others, and what comes after a repeated step comes after the last one of the round.
-    fn check_repeats(&self) -> Checked {
-        let mut all: BTreeSet<usize> = BTreeSet::new();
+    fn check_repeats(&self, bodies: &[u64]) -> Checked {
+        let parents = self.parents();
+        let mut all = 0;
         for (last, step) in self.steps.iter().enumerate().filter(|(_, step)| step.repeat.is_some()) {
-            let body = self.body(last);
-            if let Some(at) = body.iter().find(|at| !all.insert(**at)) {
-                let why =
-                    format!("{:?} is repeated by another step already; a step is part of one loop", self.steps[*at].id);
+            let (body, twice) = (bodies[last], bodies[last] & all);
+            if twice != 0 {
+                let id = &self.steps[first_of(twice)].id;
+                let why = format!("{id:?} is repeated by another step already; a step is part of one loop");
                 return Err(WorkflowError { step: Some(step.id.clone()), field: "repeat", why });
             }
-            for outside in self.steps.iter().enumerate().filter(|(at, _)| !body.contains(at)).map(|(_, step)| step) {
-                let early = |id: &&String| self.place(id).is_some_and(|at| at != last && body.contains(&at));
-                if let Some(id) = outside.after.iter().find(early) {
+            all |= body;
+            for (at, outside) in self.steps.iter().enumerate().filter(|(at, _)| body & bit(*at) == 0) {
+                let early = parents[at] & body & !bit(last);
+                if early != 0 {
+                    let id = &self.steps[first_of(early)].id;
                     let why = format!("{id:?} may be repeated by {:?}; let this step come after that one", step.id);
                     return Err(WorkflowError { step: Some(outside.id.clone()), field: "after", why });
                 }
@@ -119,6 +125,11 @@ impl Workflow {
         }
         Ok(())
     }
+}
+
+/// The first step of a set that is not empty.
+fn first_of(set: u64) -> usize {
+    set.trailing_zeros() as usize
 }
 
 impl Checking<'_> {
@@ -181,12 +192,9 @@ impl Checking<'_> {
                 }
                 Part::Step(id) => {
                     let Some(place) = self.workflow.place(id) else { return self.unknown(field, id) };
-                    let together = |last: usize| {
-                        let body = self.workflow.body(last);
-                        body.contains(&self.at) && body.contains(&place)
-                    };
                     let is_before = self.ancestors[self.at] & bit(place) != 0;
-                    if !is_before && !(0..self.workflow.steps.len()).any(together) {
+                    let both = bit(self.at) | bit(place);
+                    if !is_before && !self.bodies.iter().any(|body| body & both == both) {
                         return self.wrong(field, format!("{id:?} has no result yet; add it to after"));
                     }
                 }

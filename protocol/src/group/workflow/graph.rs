@@ -30,12 +30,21 @@ impl Workflow {
     /// The steps that the step at `last` repeats, in order and itself included; none if it repeats none.
     #[must_use]
     pub fn body(&self, last: usize) -> Vec<usize> {
+        let set = self.body_among(last, &self.ancestors());
+        (0..self.steps.len().min(64)).filter(|at| set & bit(*at) != 0).collect()
+    }
+
+    /// For each step those that it repeats, itself included. `ancestors` are those of [`Workflow::ancestors`].
+    pub(super) fn bodies(&self, ancestors: &[u64]) -> Vec<u64> {
+        (0..ancestors.len()).map(|last| self.body_among(last, ancestors)).collect()
+    }
+
+    fn body_among(&self, last: usize, ancestors: &[u64]) -> u64 {
         let from = |step: &Step| step.repeat.as_ref().and_then(|repeat| self.place(&repeat.from));
-        let Some(first) = self.steps.get(last).and_then(from) else { return Vec::new() };
-        let ancestors = self.ancestors();
+        let (Some(leading), Some(first)) = (ancestors.get(last), self.steps.get(last).and_then(from)) else { return 0 };
         let follows = |at: usize| at == first || ancestors[at] & bit(first) != 0;
-        let leads = |at: usize| at == last || ancestors[last] & bit(at) != 0;
-        (first..=last).filter(|at| follows(*at) && leads(*at)).collect()
+        let leads = |at: usize| at == last || leading & bit(at) != 0;
+        (first..=last).filter(|at| follows(*at) && leads(*at)).fold(0, |set, at| set | bit(at))
     }
 }
 

@@ -89,6 +89,21 @@ fn what_cannot_run_is_refused_and_the_place_is_named() {
     wrong(&workflow([Step::new("b", &[], task("")), conditional]), "when", Some("a"));
 }
 
+/// Each step is a loop of its own, and the last one reads its own result. Anyone may send a batch, so that its check must
+/// not take long: with a look at all loops for each placeholder this one takes half a minute.
+#[test]
+fn many_placeholders_and_loops_are_checked_at_once() {
+    let id = |at: usize| format!("s{at:02}");
+    let of = |at: usize| {
+        let after: Vec<String> = (at.saturating_sub(16)..at).map(id).collect();
+        let after: Vec<&str> = after.iter().map(String::as_str).collect();
+        let count = if at == 63 { 5_000 } else { 0 };
+        let input = format!("{{{{step.{}}}}}", id(at)).repeat(count);
+        Step { repeat: repeat(&id(at)), ..Step::new(&id(at), &after, task(&input)) }
+    };
+    assert_eq!(workflow((0..64).map(of)).check(), Ok(()));
+}
+
 #[test]
 fn loops_are_apart_and_left_only_at_their_end() {
     let mut early = looped();

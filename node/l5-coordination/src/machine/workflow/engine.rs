@@ -5,7 +5,7 @@ use althing_protocol::limits::WORK_REASON_BYTES_MAX;
 
 use super::super::work::{Finished, State, Why, Work};
 use super::render;
-use super::run::{Item, ItemState, RUN_RESULTS_MAX, Run, RunState, StepNow, StepState};
+use super::run::{Item, ItemState, RUN_RESULTS_MAX, RUNS_BYTES_MAX, Run, RunState, StepNow, StepState};
 
 /// Moves a run, and submits and ends the tasks of its steps.
 pub(super) struct Engine<'a> {
@@ -13,8 +13,8 @@ pub(super) struct Engine<'a> {
     pub work: &'a mut Work,
     /// The time of the group.
     pub now_ms: u64,
-    /// Bytes that the results of all runs may still use.
-    pub room: usize,
+    /// Bytes of the other runs that have not ended.
+    pub others: usize,
 }
 
 impl Engine<'_> {
@@ -151,12 +151,10 @@ impl Engine<'_> {
             self.complete(run, at, text);
             return;
         }
-        let before = run.results_bytes();
         let step = &mut run.steps[at];
         let texts: Vec<&str> = step.items.iter().filter_map(|item| item.result.as_deref()).collect();
         let list = render::list(&texts);
         step.items.iter_mut().for_each(|item| item.result = None);
-        self.room = self.room.saturating_add(before - run.results_bytes());
         if self.fits(run, list.len()) {
             self.complete(run, at, list);
         } else {
@@ -185,14 +183,12 @@ impl Engine<'_> {
 
     /// Begins the next round of the loop that ends with this step.
     fn repeat(&mut self, run: &mut Run, last: usize) {
-        let before = run.results_bytes();
         for at in run.workflow.body(last) {
             let step = &mut run.steps[at];
             let result = step.result.take();
             let (round, round_first) = (step.round.saturating_add(1), step.round_first);
             *step = StepNow { round, round_first, last: result, ..StepNow::default() };
         }
-        self.room = self.room.saturating_add(before.saturating_sub(run.results_bytes()));
     }
 
     /// Lets a run that failed go on.
@@ -253,13 +249,9 @@ impl Engine<'_> {
         run.state = RunState::Canceled;
     }
 
-    /// Whether a result of that many bytes may be kept; it then counts.
-    fn fits(&mut self, run: &Run, bytes: usize) -> bool {
-        if bytes > self.room || run.results_bytes() + bytes > RUN_RESULTS_MAX {
-            return false;
-        }
-        self.room -= bytes;
-        true
+    /// Whether a result, or a question, of that many bytes may be kept beside what the runs have now.
+    fn fits(&self, run: &Run, bytes: usize) -> bool {
+        run.results_bytes() + bytes <= RUN_RESULTS_MAX && self.others + run.bytes() + bytes <= RUNS_BYTES_MAX
     }
 }
 

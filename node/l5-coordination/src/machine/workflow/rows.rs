@@ -55,7 +55,7 @@ impl Reading {
         if let FlowRow::Step(id, step) = row {
             let run = self.run.as_mut().filter(|run| run.id == id && run.steps.len() < run.workflow.steps.len());
             let run = run.ok_or_else(|| format!("has a step of the run {id} that it cannot have"))?;
-            if step.items.len() > WORKFLOW_ITEMS_MAX || step.round_first > step.round {
+            if step.items.len() > WORKFLOW_ITEMS_MAX || step.round_first > step.round || step.round > u32::MAX / 2 {
                 return Err(format!("has a step of the run {id} with too many tasks or rounds"));
             }
             run.steps.push(*step);
@@ -63,6 +63,9 @@ impl Reading {
         }
         self.end_run()?;
         match row {
+            FlowRow::Counts(begun, ended) if begun.max(ended) > u64::MAX / 2 => {
+                return Err("counts more than a group can have".to_owned());
+            }
             FlowRow::Counts(begun, ended) => (self.flows.runs.begun, self.flows.runs.ended) = (begun, ended),
             FlowRow::Run(_) if self.flows.runs.len() >= RUNS_FINISHED_MAX + RUNS_UNFINISHED_MAX => {
                 return Err("is one run too many".to_owned());
@@ -83,7 +86,17 @@ impl Reading {
             FlowRow::Schedule(_) if self.flows.schedules.iter().count() == SCHEDULES_MAX => {
                 return Err("is one schedule too many".to_owned());
             }
-            FlowRow::Schedule(scheduled) => self.flows.schedules.restore(*scheduled),
+            FlowRow::Schedule(scheduled) => {
+                let Scheduled { schedule, .. } = scheduled.as_ref();
+                let wrong = |what: &str| Err(format!("has the schedule {:?}, {what}", schedule.name));
+                if self.flows.schedules.get(&schedule.name).is_some() {
+                    return wrong("which an earlier row has");
+                }
+                if let Err(error) = schedule.check() {
+                    return wrong(&format!("which cannot be: {error}"));
+                }
+                self.flows.schedules.restore(*scheduled);
+            }
             FlowRow::Step(..) => {}
         }
         Ok(())

@@ -7,6 +7,8 @@ use minicbor::{Decode, Encode};
 
 /// Bytes of the results of one run.
 pub const RUN_RESULTS_MAX: usize = 512 << 10;
+/// Bytes of all runs: workflows, inputs, results.
+pub const RUNS_BYTES_MAX: usize = 16 << 20;
 /// What an item counts beside its texts, so that many small ones are bounded too.
 const ITEM_BYTES: usize = 64;
 

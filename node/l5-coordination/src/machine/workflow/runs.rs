@@ -7,15 +7,13 @@ use althing_protocol::group::{Approve, Author, RunWorkflow, WorkId};
 use super::super::outcome::Refusal;
 use super::super::work::{Finished, Work};
 use super::engine::Engine;
-use super::run::{Run, RunState, StepState};
+use super::run::{RUNS_BYTES_MAX, Run, RunState, StepState};
 
 /// Runs that have not ended.
 pub const RUNS_UNFINISHED_MAX: usize = 1_024;
 /// Runs that ended and are kept: the last ones.
 pub const RUNS_FINISHED_MAX: usize = 256;
-/// Bytes of all runs: workflows, inputs, results.
-pub const RUNS_BYTES_MAX: usize = 16 << 20;
-/// Of these, the bytes that only results may use, so that runs can go on when no more can begin.
+/// Of the bytes of all runs, those that only results may use, so that runs can go on when no more can begin.
 const RESULTS_RESERVED: usize = 4 << 20;
 
 /// Where the task of a run belongs.
@@ -184,8 +182,7 @@ impl Runs {
     fn change(&mut self, work: &mut Work, id: WorkId, now_ms: u64, change: impl FnOnce(&mut Engine<'_>, &mut Run)) {
         let Some(mut run) = self.remove(id) else { return };
         let before = run.ended;
-        let kept = self.bytes_kept + run.bytes();
-        change(&mut Engine { work, now_ms, room: RUNS_BYTES_MAX.saturating_sub(kept) }, &mut run);
+        change(&mut Engine { work, now_ms, others: self.bytes_kept }, &mut run);
         if run.state != RunState::Running && run.ended.is_none() {
             run.ended = Some((self.ended, now_ms));
             self.ended += 1;
