@@ -34,11 +34,11 @@ fn first() -> Charter {
     Charter::first("team", owners, 2, public(FOUNDER), Policy::default(), NOW_MS, [7; 16])
 }
 
-fn group() -> GroupId {
+pub fn group() -> GroupId {
     GroupId::of(&first())
 }
 
-fn scope() -> String {
+pub fn scope() -> String {
     group().to_string()
 }
 
@@ -92,6 +92,7 @@ pub fn one_of_each() -> Vec<Vec<u8>> {
         signed(&expulsion(), "", &[OPENER]),
         signed(&dissolution(), "", &[OPENER]),
         signed(&batch(1, vec![set()]), "", &[OPENER]),
+        signed(&crate::group_deployments::deployment(), "", &[OPENER]),
     ];
     sign.concat()
 }
@@ -114,7 +115,7 @@ fn charter_members() -> Vec<(u64, Vec<u8>)> {
     ]
 }
 
-fn by_hand(domain: &str, members: &[(u64, Vec<u8>)], scope: &str, signer: u8) -> Vec<u8> {
+pub fn by_hand(domain: &str, members: &[(u64, Vec<u8>)], scope: &str, signer: u8) -> Vec<u8> {
     cose(&map(members), &object_aad(domain, NETWORK, scope), &key(signer))
 }
 
@@ -263,6 +264,7 @@ pub fn vectors() -> Vec<Case> {
         .into_iter()
         .chain(crate::group_tasks::vectors())
         .chain(crate::group_workflows::vectors())
+        .chain([crate::group_deployments::vectors()])
         .flatten()
         .collect()
 }
@@ -539,6 +541,7 @@ pub fn run(input: &Value) -> Outcome {
             let Dissolution { group, charter, .. } = verified(input)?;
             Ok(json!({ "group": group.to_string(), "charter": hex(&charter) }))
         }
+        "deployment" => crate::group_deployments::run(input),
         "batch" => {
             let read = object::open::<Batch>(&bytes(input, "object"), text(input, "network"), text(input, "scope"));
             let batch = read.map_err(|error| error.name())?;

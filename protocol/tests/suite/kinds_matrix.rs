@@ -1,7 +1,7 @@
 //! Threats row 5: nothing that was signed as one thing is ever read as another.
 
 use althing_protocol::binding::Binding;
-use althing_protocol::group::{Batch, Charter, Dissolution, Expulsion, Invitation};
+use althing_protocol::group::{Batch, Charter, Deployment, Dissolution, Expulsion, Invitation};
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::keyring::Withdrawal;
 use althing_protocol::object::{self, Description, Grant, Membership, Placement};
@@ -11,7 +11,7 @@ use althing_protocol::{FrameOpener, PublicKey};
 
 use crate::support::*;
 
-const KINDS: [&str; 14] = [
+const KINDS: [&str; 15] = [
     "frame",
     "description",
     "grant",
@@ -26,6 +26,7 @@ const KINDS: [&str; 14] = [
     "expulsion",
     "dissolution",
     "group commands",
+    "deployment",
 ];
 
 fn domain(kind: usize) -> String {
@@ -74,7 +75,8 @@ fn reads(kind: usize, bytes: &[u8]) -> bool {
         10 => object::open::<Invitation>(bytes, NETWORK, "").is_ok(),
         11 => object::open::<Expulsion>(bytes, NETWORK, "").is_ok(),
         12 => object::open::<Dissolution>(bytes, NETWORK, "").is_ok(),
-        _ => object::open::<Batch>(bytes, NETWORK, "").is_ok(),
+        13 => object::open::<Batch>(bytes, NETWORK, "").is_ok(),
+        _ => object::open::<Deployment>(bytes, NETWORK, "").is_ok(),
     }
 }
 

@@ -5,6 +5,7 @@ mod envelopes;
 mod evidence;
 mod forks;
 mod frames;
+mod group_deployments;
 mod group_tasks;
 mod group_workflows;
 mod groups;

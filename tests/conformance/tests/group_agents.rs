@@ -30,7 +30,6 @@ async fn deploy(node: &GroupNode, id: GroupId, agent: &str, instances: u8, needs
     GroupAgents::of(&node.groups, id).deploy(agent, b"{}".to_vec(), describe).await.expect("it is deployed");
 }
 
-/// P-137
 #[tokio::test(start_paused = true)]
 async fn agents_are_placed_replaced_and_withdrawn() {
     let net = net();
@@ -65,7 +64,7 @@ async fn agents_are_placed_replaced_and_withdrawn() {
     until("its placement is forgotten", || nodes[0].peek(id, &format!("{HOSTS}two")).is_none()).await;
 }
 
-/// P-138: a member of another owner deploys in the name of the first one, places it, and copies what the owner signed for
+/// P-144: a member of another owner deploys in the name of the first one, places it, and copies what the owner signed for
 /// another group.
 #[tokio::test(start_paused = true)]
 async fn nobody_hosts_what_its_own_owner_did_not_sign_for_this_group() {
