@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -99,12 +100,26 @@ impl NodeProcess {
         self.child.kill().await.map_err(|error| NodeProcessError::Kill { name: self.name.clone(), error })
     }
 
-    /// Stops it with SIGTERM, and with SIGKILL if it does not end.
-    pub async fn stop(&mut self) {
+    /// Freezes it with SIGSTOP.
+    pub fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on with SIGCONT.
+    pub fn thaw(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
             // An error means that it has ended already.
-            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM);
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
         }
+    }
+
+    /// Stops it with SIGTERM, and with SIGKILL if it does not end.
+    pub async fn stop(&mut self) {
+        self.signal(Signal::SIGTERM);
         if tokio::time::timeout(Duration::from_secs(5), self.child.wait()).await.is_err() {
             let _ = self.child.kill().await;
         }

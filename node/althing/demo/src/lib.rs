@@ -4,6 +4,7 @@
 
 mod assembly;
 mod error;
+mod groups;
 mod intruder;
 mod kernel;
 mod stage;
@@ -19,7 +20,7 @@ pub use error::DemoError;
 #[derive(Debug, Clone, clap::Args)]
 pub struct Demo {
     /// Which chapter; all, when none is named.
-    #[arg(value_parser = ["assembly", "kernel"])]
+    #[arg(value_parser = ["assembly", "kernel", "groups"])]
     pub chapter: Option<String>,
     /// The folder of text files that the knowledge agent is given.
     #[arg(long)]
@@ -48,11 +49,15 @@ pub async fn run(demo: &Demo, out: &Out, ports: &Ports) -> Result<(), DemoError>
     let played = match demo.chapter.as_deref() {
         Some("assembly") => assembly::play(&mut stage, demo, ports).await,
         Some("kernel") => kernel::play(&mut stage, &ports.program).await,
+        Some("groups") => groups::play(&mut stage, &ports.program).await,
         Some(other) => Err(DemoError::NoChapter(other.to_owned())),
-        None => match assembly::play(&mut stage, demo, ports).await {
-            Ok(()) => kernel::play(&mut stage, &ports.program).await,
-            failed => failed,
-        },
+        None => all(&mut stage, demo, ports).await,
     };
     stage.close(played)
+}
+
+async fn all(stage: &mut stage::Stage, demo: &Demo, ports: &Ports) -> Result<(), DemoError> {
+    assembly::play(stage, demo, ports).await?;
+    kernel::play(stage, &ports.program).await?;
+    groups::play(stage, &ports.program).await
 }

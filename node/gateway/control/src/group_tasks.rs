@@ -156,6 +156,9 @@ fn row(task: &Task) -> Value {
         },
         "member": task.held.map(|held| held.member.did()),
         "attempt": task.attempt,
+        "lastMember": task.last.map(|member| member.did()),
+        "stolen": task.steals,
+        "handedOver": task.handovers,
         "why": task.why.as_ref().map(ToString::to_string),
     })
 }
@@ -194,9 +197,6 @@ fn shown(state: &Group, task: &Task) -> Value {
     value["leaseUntilMs"] = json!(task.held.map(|held| held.until_ms));
     value["deadlineMs"] = json!(task.submit.deadline_ms);
     value["attemptsMax"] = json!(task.submit.attempts_max);
-    value["lastMember"] = json!(task.last.map(|member| member.did()));
-    value["stolen"] = json!(task.steals);
-    value["handedOver"] = json!(task.handovers);
     value["resources"] = json!(task.submit.resources);
     value["waitsFor"] = waits_for(state, task);
     value
