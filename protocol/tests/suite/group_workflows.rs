@@ -262,7 +262,7 @@ fn bad_graphs() -> Vec<Case> {
         refused("a step after one that stands behind it", run_of(&[two.clone(), one.clone()])),
         refused("two steps after each other", run_of(&[step("one", &["two"], ""), two.clone()])),
         refused("a step after itself", run_of(&[step("one", &["one"], "")])),
-        refused("a step after one that is not there", run_of(&[two.clone()])),
+        refused("a step after one that is not there", run_of(std::slice::from_ref(&two))),
         refused("a step twice in after", run_of(&[one.clone(), step("two", &["one", "one"], "")])),
         refused(
             "a condition on a step that does not come before",
