@@ -13,11 +13,11 @@ use crate::vector_runner::hex;
 
 // -- by hand
 
-fn command_by_hand(number: u64, members: &[Vec<u8>]) -> Vec<u8> {
+pub fn command_by_hand(number: u64, members: &[Vec<u8>]) -> Vec<u8> {
     array(&[uint(number), array(members)])
 }
 
-fn id(number: u8) -> Vec<u8> {
+pub fn id(number: u8) -> Vec<u8> {
     bstr(&[number; 16])
 }
 
@@ -38,15 +38,15 @@ fn target(number: u64, name: &str) -> Vec<u8> {
     array(&[uint(number), array(&[tstr(name)])])
 }
 
-fn labelled(labels: &[String]) -> Vec<u8> {
+pub fn labelled(labels: &[String]) -> Vec<u8> {
     map(&[(0, target(0, "billing.view")), (1, texts(labels))])
 }
 
-fn texts(texts: &[String]) -> Vec<u8> {
+pub fn texts(texts: &[String]) -> Vec<u8> {
     array(&texts.iter().map(|text| tstr(text)).collect::<Vec<_>>())
 }
 
-fn numbers(count: usize) -> Vec<String> {
+pub fn numbers(count: usize) -> Vec<String> {
     (0..count).map(|number| number.to_string()).collect()
 }
 
@@ -243,7 +243,7 @@ fn content(content: &Content) -> Value {
     }
 }
 
-fn needs(needs: &Needs) -> Value {
+pub fn needs(needs: &Needs) -> Value {
     let (kind, name) = match &needs.target {
         Target::Capability(name) => ("capability", name),
         Target::Agent(name) => ("agent", name),
@@ -256,15 +256,18 @@ fn ids(ids: &[WorkId]) -> Vec<String> {
     ids.iter().map(WorkId::to_string).collect()
 }
 
-fn submission(it: &Submit) -> Value {
-    let priority = match it.priority {
+pub fn priority(priority: Priority) -> &'static str {
+    match priority {
         Priority::Low => "low",
         Priority::Normal => "normal",
         Priority::High => "high",
         Priority::Critical => "critical",
-    };
+    }
+}
+
+fn submission(it: &Submit) -> Value {
     json!({ "command": "submit", "task": it.task.to_string(), "key": it.key.as_ref().map(|key| hex(key)),
-        "needs": needs(&it.needs), "input": content(&it.input), "priority": priority, "deadline_ms": it.deadline_ms,
+        "needs": needs(&it.needs), "input": content(&it.input), "priority": priority(it.priority), "deadline_ms": it.deadline_ms,
         "attempts_max": it.attempts_max, "lease_ms": it.lease_ms, "dependencies": ids(&it.dependencies),
         "resources": it.resources })
 }
@@ -314,6 +317,6 @@ pub fn command(command: &Command) -> Value {
         Command::Vote(choice) => chosen("vote", choice),
         Command::Decide(choice) => chosen("decide", choice),
         Command::Tick => json!({ "command": "tick" }),
-        other => panic!("{other:?} is no command about tasks"),
+        workflow => crate::group_workflows::command(workflow),
     }
 }

@@ -262,6 +262,7 @@ pub fn vectors() -> Vec<Case> {
     [charters(), chained(), endorsements(), invitations(), endings(), batches(), bad_batches()]
         .into_iter()
         .chain(crate::group_tasks::vectors())
+        .chain(crate::group_workflows::vectors())
         .flatten()
         .collect()
 }

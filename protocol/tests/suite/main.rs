@@ -6,6 +6,7 @@ mod evidence;
 mod forks;
 mod frames;
 mod group_tasks;
+mod group_workflows;
 mod groups;
 mod keylog;
 mod keyring;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Rules that a transport or an A2A face obeys, not this crate: the tests of those crates cite them.
 const OBEYED_ELSEWHERE: [u32; 18] = [19, 20, 33, 34, 42, 53, 55, 56, 57, 59, 60, 61, 70, 71, 72, 75, 76, 77];
 /// How a group executes its log, and `/althing/raft/1`: the same, by the crate of groups.
-const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 2] = [85..=109, 111..=121];
+const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 3] = [85..=109, 111..=121, 125..=139];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -107,11 +107,16 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         WORK_DEPENDENCIES_MAX,
         WORK_RESOURCES_MAX,
         usize::from(WORK_ATTEMPTS_MAX),
+        WORKFLOW_STEPS_MAX,
+        WORKFLOW_BYTES_MAX,
+        WORKFLOW_AFTER_MAX,
+        WORKFLOW_ITEMS_MAX,
+        usize::from(WORKFLOW_ROUNDS_MAX),
     ]
     .map(|value| value as u64)
     .into_iter()
     .chain([PLACEMENT_TTL_MAX_MS, GRANT_LIFE_MAX_MS, CLOCK_SKEW_MAX_MS, INVITATION_LIFE_MAX_MS])
-    .chain([WORK_LEASE_MIN_MS, WORK_LEASE_MAX_MS])
+    .chain([WORK_LEASE_MIN_MS, WORK_LEASE_MAX_MS, WORKFLOW_TIMEOUT_MIN_MS, WORKFLOW_TIMEOUT_MAX_MS])
     {
         let words: BTreeSet<&str> = limits.split(|c: char| !c.is_ascii_digit()).collect();
         assert!(words.contains(value.to_string().as_str()), "the limit {value} is missing");

@@ -13,9 +13,11 @@ use super::rows::Reading;
 use super::{FlowRow, ItemState, Run, RunState, StepState};
 
 mod model;
+mod order;
 mod patterns;
 mod refusals;
 mod scheduled;
+mod texts;
 
 const RUN: WorkId = WorkId::from_bytes([7; 16]);
 
@@ -96,8 +98,11 @@ fn claim(group: &mut Group, task: WorkId) -> Claim {
 }
 
 fn complete_task(group: &mut Group, task: WorkId, result: &str) {
+    complete_with(group, task, Content::Inline(result.as_bytes().to_vec().into()));
+}
+
+fn complete_with(group: &mut Group, task: WorkId, result: Content) {
     let claim = claim(group, task);
-    let result = Content::Inline(result.as_bytes().to_vec().into());
     assert_eq!(group.execute(member(2), &Command::Complete(Complete { claim, result })), Ok(None));
 }
 

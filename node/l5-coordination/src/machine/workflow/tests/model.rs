@@ -130,6 +130,7 @@ fn happen(group: &mut Group, event: &Event) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
+    /// P-127, P-128, P-131, P-133
     #[test]
     fn no_completed_step_is_repeated_whatever_happens_and_each_run_ends(
         workflow in workflows(),
@@ -154,6 +155,7 @@ proptest! {
         prop_assert_ne!(run(&group).state, RunState::Running);
     }
 
+    /// P-133
     #[test]
     fn a_run_that_failed_completes_when_all_that_is_left_succeeds(
         events in prop::collection::vec(events(), 0..40),

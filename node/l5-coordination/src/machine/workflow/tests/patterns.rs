@@ -8,6 +8,7 @@ fn equals(text: &str) -> Test {
     Test::Equals(text.to_owned())
 }
 
+/// P-124, P-127, P-129
 #[test]
 fn a_chain_hands_each_result_to_the_next_step() {
     let steps = [
@@ -25,6 +26,7 @@ fn a_chain_hands_each_result_to_the_next_step() {
     assert_eq!(group.work.tasks().len(), 2);
 }
 
+/// P-127
 #[test]
 fn parallel_steps_run_together_and_the_next_waits_for_all() {
     let steps = [
@@ -39,6 +41,7 @@ fn parallel_steps_run_together_and_the_next_waits_for_all() {
     assert_eq!(inputs(&group, "both"), ["1+2"]);
 }
 
+/// P-127
 #[test]
 fn a_router_skips_what_was_not_chosen_and_all_that_follows_it_alone() {
     let when = |text: &str| Some(When { step: "route".to_owned(), test: equals(text) });
@@ -59,6 +62,7 @@ fn a_router_skips_what_was_not_chosen_and_all_that_follows_it_alone() {
     assert_eq!(run(&group).state, RunState::Completed);
 }
 
+/// P-132, P-133
 #[test]
 fn an_approval_waits_for_somebody_and_its_rejection_fails_the_run() {
     let steps = [
@@ -82,6 +86,7 @@ fn an_approval_waits_for_somebody_and_its_rejection_fails_the_run() {
     assert_eq!(group.work.tasks().len(), 2, "the draft was made once");
 }
 
+/// P-128, P-133, P-135
 #[test]
 fn a_step_is_attempted_as_often_as_it_says_and_ends_with_its_time() {
     let mut twice = job("");
@@ -104,6 +109,7 @@ fn a_step_is_attempted_as_often_as_it_says_and_ends_with_its_time() {
     assert_eq!(group.flows.next_expiry_ms(&group.work), None);
 }
 
+/// P-128, P-129, P-133
 #[test]
 fn one_task_is_made_for_each_item_and_after_a_failure_only_those_that_failed() {
     let mut each = job("write {{item}} of {{input}}");
@@ -129,6 +135,7 @@ fn one_task_is_made_for_each_item_and_after_a_failure_only_those_that_failed() {
     assert_eq!(inputs(&group, "join"), [r#"["A","\"B\"","C"]"#]);
 }
 
+/// P-128
 #[test]
 fn a_list_without_items_completes_and_what_is_no_list_fails() {
     let mut each = job("{{item}}");
@@ -145,6 +152,7 @@ fn a_list_without_items_completes_and_what_is_no_list_fails() {
     }
 }
 
+/// P-130, P-133
 #[test]
 fn an_evaluator_repeats_a_step_with_its_own_remarks_until_it_is_content() {
     let repeat = Some(Repeat { from: "draft".to_owned(), until: equals("good"), rounds_max: 2 });

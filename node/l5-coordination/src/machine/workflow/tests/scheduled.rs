@@ -1,6 +1,6 @@
 //! Schedules: each time counts once, and the third failure in a row raises an alarm.
 
-use althing_protocol::group::{Fire, Missed, Schedule};
+use althing_protocol::group::{Fire, Missed, Rule, Schedule};
 
 use super::*;
 
@@ -31,6 +31,7 @@ fn end(group: &mut Group, completes: bool) {
     if completes { complete_task(group, task, "ok") } else { fail_task(group, task, false) }
 }
 
+/// P-125, P-138
 #[test]
 fn a_time_counts_once_after_those_before_and_not_before_it_has_come() {
     let mut group = group();
@@ -56,6 +57,7 @@ fn a_time_counts_once_after_those_before_and_not_before_it_has_come() {
     assert!(group.execute(owner(), &Command::Unschedule("hourly".to_owned())).is_err());
 }
 
+/// P-139
 #[test]
 fn the_third_failure_in_a_row_raises_one_alarm_and_a_completion_ends_it() {
     let mut group = group();
@@ -80,6 +82,7 @@ fn the_third_failure_in_a_row_raises_one_alarm_and_a_completion_ends_it() {
     assert_eq!(next(&mut group, true), (0, None));
 }
 
+/// P-137
 #[test]
 fn a_group_has_a_bounded_number_of_schedules() {
     let mut group = group();
@@ -89,4 +92,70 @@ fn a_group_has_a_bounded_number_of_schedules() {
     }
     assert!(matches!(group.execute(member(1), &schedule("more")), Err(Refusal::Full(_))));
     assert_eq!(group.execute(member(1), &schedule("s1")), Ok(None), "it replaces one");
+}
+
+/// P-138: the id was computed by another program.
+#[test]
+fn the_id_of_a_run_follows_from_the_schedule_and_the_time() {
+    let mut group = group();
+    assert_eq!(group.execute(member(1), &schedule("hourly")), Ok(None));
+    group.advance(5_000);
+    assert_eq!(group.execute(member(2), &fire(3_000, 1_000)), Ok(Some(1)));
+    let run = group.flows.schedules().get("hourly").and_then(|known| known.last_run).expect("it ran");
+    assert_eq!(run.to_string(), "51a22f761de1740d16e1b6d1b1cf36d0");
+}
+
+/// P-138, P-139
+#[test]
+fn a_time_whose_run_cannot_begin_counts_as_a_failure() {
+    let mut group = group();
+    assert_eq!(group.execute(member(1), &schedule("hourly")), Ok(None));
+    group.advance(5_000);
+    let taken = RunWorkflow {
+        run: "51a22f761de1740d16e1b6d1b1cf36d0".parse().expect("an id"),
+        workflow: workflow([Step::new("one", &[], task(""))]),
+        input: String::new(),
+    };
+    assert_eq!(group.execute(member(2), &Command::RunWorkflow(Box::new(taken))), Ok(Some(1)));
+    assert_eq!(group.execute(member(2), &fire(3_000, 1_000)), Ok(None));
+    assert_eq!(scheduled(&group), (1, None));
+    assert_eq!(group.execute(member(2), &fire(3_000, 1_000)), Err(Refusal::NotDue { last_ms: 3_000 }));
+}
+
+/// P-138
+#[test]
+fn a_run_is_its_authors_whatever_the_charter_says_now() {
+    let mut group = group();
+    assert_eq!(group.execute(member(1), &schedule("hourly")), Ok(None));
+    group.charter.as_mut().expect("it is founded").policy.write = Rule::Owners;
+    group.advance(5_000);
+    assert_eq!(group.execute(member(2), &fire(3_000, 1_000)), Ok(Some(1)));
+    end(&mut group, true);
+    assert_eq!(scheduled(&group), (0, None));
+}
+
+/// P-139
+#[test]
+fn each_end_of_a_run_counts_for_its_own_schedule_and_a_canceled_run_counts_nothing() {
+    let mut group = group();
+    assert_eq!(group.execute(member(1), &schedule("hourly")), Ok(None));
+    group.advance(5_000);
+    assert!(group.execute(member(1), &fire(2_000, 1_000)).is_ok());
+    end(&mut group, false);
+    let run = group.flows.schedules().get("hourly").and_then(|known| known.last_run).expect("it ran");
+    assert_eq!(group.execute(member(1), &Command::ResumeRun(run)), Ok(None));
+    end(&mut group, false);
+    assert_eq!(scheduled(&group), (2, None));
+    assert_eq!(group.execute(member(1), &Command::CancelRun(run)), Ok(None));
+    assert!(group.execute(member(1), &fire(3_000, 1_000)).is_ok());
+    let canceled = group.flows.schedules().get("hourly").and_then(|known| known.last_run).expect("it ran");
+    assert_eq!(group.execute(member(1), &Command::CancelRun(canceled)), Ok(None));
+    assert_eq!(scheduled(&group), (2, None));
+    assert!(group.execute(member(1), &fire(4_000, 1_000)).is_ok());
+    let last = group.flows.schedules().get("hourly").and_then(|known| known.last_run).expect("it ran");
+    let (.., task) = group.flows.runs().get(&last).and_then(|run| run.open().next()).expect("a task");
+    // What its run comes to is nothing to the schedule in its place.
+    assert_eq!(group.execute(member(1), &schedule("hourly")), Ok(None));
+    fail_task(&mut group, task, false);
+    assert_eq!(scheduled(&group), (0, None));
 }
