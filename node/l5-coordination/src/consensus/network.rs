@@ -19,8 +19,8 @@ use super::records::encode;
 use super::state_store::Rows;
 use super::types::{LogId, NodeId, Types, Vote};
 use super::wire::{
-    self, Append, Appended, Ballot, Elect, Elected, EntryRecord, PART_BYTES_MAX, Payload, Position, SnapshotPart,
-    SnapshotTaken, Transfer, Transferred, Unserved,
+    self, Append, Appended, Ballot, Elect, Elected, EntryRecord, PART_BYTES_MAX, PART_ROWS_MAX, Payload, Position,
+    SnapshotPart, SnapshotTaken, Transfer, Transferred, Unserved,
 };
 use crate::RAFT;
 
@@ -108,7 +108,7 @@ impl Link {
                 bytes += row.len();
                 fits
             });
-            let rows: Vec<_> = rows.take(ROWS_MAX).map(|row| row.clone().into()).collect();
+            let rows: Vec<_> = rows.take(PART_ROWS_MAX).map(|row| row.clone().into()).collect();
             let is_last = offset + rows.len() == total;
             let part = SnapshotPart {
                 group: self.links.group,
@@ -133,8 +133,6 @@ impl Link {
 
 /// Data items of the entries in one append, so that it stays within those of one message.
 const ITEMS_MAX: usize = CBOR_ITEMS_MAX - 256;
-/// Rows in one part: small ones must not exceed the items of one message.
-const ROWS_MAX: usize = 1_024;
 
 impl RaftNetworkV2<Types> for Link {
     type SnapshotData = Rows;

@@ -50,6 +50,9 @@ pub enum ReplicaError {
     /// Its data cannot be read, or is damaged.
     #[error("the data of the group cannot be used: {0}")]
     Store(#[from] io::Error),
+    /// A message contradicts itself.
+    #[error("the message is malformed: {0}")]
+    Malformed(String),
     /// It does not lead.
     #[error("another member leads the group")]
     NotLeader(Option<PublicKey>),

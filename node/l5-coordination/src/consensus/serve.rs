@@ -45,24 +45,14 @@ fn refused(error: &dyn std::fmt::Display) -> ReplicaError {
     ReplicaError::Stopped(error.to_string())
 }
 
-/// Entries of a group, one after the other.
-const INDEX_MAX: u64 = u64::MAX / 2;
 /// How long an append waits for what it needs to be applied, before the leader is told to send the rest again.
 const APPLY_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Serves [`Append`]. Entries that change the log's members are taken only if the state, which obeys the owners' signatures,
 /// says the same: until it does, the entries before them are all that is taken.
 pub(crate) async fn append(replica: &Replica, append: Append) -> Result<Appended, ReplicaError> {
+    append.check().map_err(ReplicaError::Malformed)?;
     let Append { mut entries, previous, .. } = append;
-    let first = previous.map_or(0, |at| at.index.saturating_add(1));
-    let in_order = |(number, entry): (usize, &EntryRecord)| {
-        Some(entry.at.index) == first.checked_add(number as u64)
-            && entry.at.index < INDEX_MAX
-            && entry.at.term <= append.leader.term
-    };
-    if !entries.iter().enumerate().all(in_order) {
-        return Err(refused(&"its entries are out of order"));
-    }
     let kept = entries.iter().position(|entry| !may_take(replica, entry)).unwrap_or(entries.len());
     let is_cut = kept < entries.len();
     entries.truncate(kept);
@@ -115,6 +105,7 @@ fn may_take(replica: &Replica, entry: &EntryRecord) -> bool {
 
 /// Serves [`Elect`].
 pub(crate) async fn elect(replica: &Replica, elect: Elect, is_rehearsal: bool) -> Result<Elected, ReplicaError> {
+    elect.check().map_err(ReplicaError::Malformed)?;
     let mut request = VoteRequest::<Types>::new(elect.candidate.into(), elect.last.map(LogId::from));
     request.leadership_transfer = elect.is_transfer;
     let raft = replica.raft();
@@ -126,6 +117,7 @@ pub(crate) async fn elect(replica: &Replica, elect: Elect, is_rehearsal: bool) -
 
 /// Serves [`Transfer`].
 pub(crate) async fn transfer(replica: &Replica, transfer: Transfer) -> Result<Transferred, ReplicaError> {
+    transfer.check().map_err(ReplicaError::Malformed)?;
     let last = transfer.last.map(LogId::from);
     let request = TransferLeaderRequest::<Types>::new(transfer.leader.into(), NodeId(transfer.to), last);
     Ok(match replica.raft().handle_transfer_leader(request).await? {
@@ -142,10 +134,10 @@ pub(crate) async fn snapshot(
     from: PublicKey,
     part: SnapshotPart,
 ) -> Result<SnapshotTaken, ReplicaError> {
+    part.check().map_err(ReplicaError::Malformed)?;
     let (vote, last) = (Vote::from(part.leader), part.last);
     let members = StoredMembership::try_from(part.members.clone()).map_err(|why| refused(&why))?;
-    let is_possible = last.is_none_or(|at| at.term <= vote.leader_id.term && at.index < INDEX_MAX);
-    if !is_possible || replica.applied() >= last.map(|at| at.index) && replica.applied().is_some() {
+    if replica.applied() >= last.map(|at| at.index) && replica.applied().is_some() {
         return Err(refused(&"the snapshot is of nothing that this member lacks"));
     }
     let Some(rows) = arriving.take(from, part)? else { return Ok(SnapshotTaken { ballot: None }) };

@@ -13,6 +13,13 @@ use crate::service::work::Report;
 
 /// Bytes of entries in one append, and of rows in one part of a snapshot; one more entry or row may follow.
 pub const PART_BYTES_MAX: usize = 256 << 10;
+/// Rows in one part: small ones must not exceed the data items of one message.
+pub const PART_ROWS_MAX: usize = 1_024;
+/// Entries of a group, one after the other: their numbers are below this.
+const INDEX_MAX: u64 = u64::MAX / 2;
+
+/// Whether a message contradicts itself, or why.
+type Checked = Result<(), String>;
 
 /// A leader replicates entries, or says that it is there.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -33,6 +40,57 @@ pub struct Append {
     /// The entries, in order.
     #[n(4)]
     pub entries: Vec<EntryRecord>,
+}
+
+impl Append {
+    /// Whether an elected leader can have sent it: the entries follow each other and the one before them.
+    ///
+    /// # Errors
+    /// What contradicts that.
+    pub fn check(&self) -> Checked {
+        self.leader.leads()?;
+        [self.previous, self.committed].into_iter().flatten().try_for_each(|at| self.leader.made(at))?;
+        let mut before = self.previous;
+        for entry in &self.entries {
+            let (index, term) = before.map_or((0, 0), |at| (at.index + 1, at.term));
+            if entry.at.index != index || entry.at.term < term {
+                return Err(format!("the entry {} is out of order", entry.at.index));
+            }
+            self.leader.made(entry.at)?;
+            if let Payload::Members(voters, learners) = &entry.payload {
+                check_members(voters, learners)?;
+            }
+            before = Some(entry.at);
+        }
+        Ok(())
+    }
+}
+
+impl Ballot {
+    fn leads(self) -> Checked {
+        if self.elected { Ok(()) } else { Err("its sender says itself that it is not elected".to_owned()) }
+    }
+
+    /// Whether a leader of this term, or a candidate for it, can have that entry.
+    fn made(self, at: Position) -> Checked {
+        if at.term <= self.term && at.index < INDEX_MAX {
+            return Ok(());
+        }
+        Err(format!("the entry {} is of a later term than the message, or has an impossible number", at.index))
+    }
+}
+
+/// Whether these can be the members of a log: one set of voters, or two while they change; keys in order; learners beside.
+fn check_members(voters: &[Vec<PublicKey>], learners: &[PublicKey]) -> Checked {
+    let ascends = |keys: &[PublicKey]| keys.is_sorted_by(|one, next| one < next);
+    let is_set = |keys: &Vec<PublicKey>| !keys.is_empty() && ascends(keys);
+    if !(1..=2).contains(&voters.len()) || !voters.iter().all(is_set) || !ascends(learners) {
+        return Err("its members are not one or two sets of voters and one of learners, in order".to_owned());
+    }
+    if learners.iter().any(|node| voters.iter().any(|set| set.contains(node))) {
+        return Err("one of its learners is a voter".to_owned());
+    }
+    Ok(())
 }
 
 /// The answer to [`Append`].
@@ -68,6 +126,19 @@ pub struct Elect {
     /// The leader asked it to.
     #[n(3)]
     pub is_transfer: bool,
+}
+
+impl Elect {
+    /// Whether a candidate can have sent it.
+    ///
+    /// # Errors
+    /// What contradicts that.
+    pub fn check(&self) -> Checked {
+        if self.candidate.elected {
+            return Err("its sender asks for a vote, and says that it is elected".to_owned());
+        }
+        self.last.map_or(Ok(()), |at| self.candidate.made(at))
+    }
 }
 
 /// The answer to [`Elect`].
@@ -112,6 +183,25 @@ pub struct SnapshotPart {
     pub is_last: bool,
 }
 
+impl SnapshotPart {
+    /// Whether an elected leader can have sent it.
+    ///
+    /// # Errors
+    /// What contradicts that.
+    pub fn check(&self) -> Checked {
+        self.leader.leads()?;
+        let Some(last) = self.last else { return Err("it is a snapshot of nothing".to_owned()) };
+        self.leader.made(last)?;
+        if self.members.at.is_none_or(|at| at > last) {
+            return Err("no entry that it covers says who the members of the log are".to_owned());
+        }
+        if self.rows.len() > PART_ROWS_MAX {
+            return Err(format!("a part of a snapshot has at most {PART_ROWS_MAX} rows"));
+        }
+        check_members(&self.members.voters, &self.members.learners)
+    }
+}
+
 /// The answer to [`SnapshotPart`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
@@ -137,6 +227,17 @@ pub struct Transfer {
     /// The leader's last entry.
     #[n(3)]
     pub last: Option<Position>,
+}
+
+impl Transfer {
+    /// Whether an elected leader can have sent it.
+    ///
+    /// # Errors
+    /// What contradicts that.
+    pub fn check(&self) -> Checked {
+        self.leader.leads()?;
+        self.last.map_or(Ok(()), |at| self.leader.made(at))
+    }
 }
 
 /// The answer to [`Transfer`].
@@ -266,3 +367,6 @@ pub fn read<'b, T: Decode<'b, ()> + Encode<()>>(bytes: &'b [u8]) -> Result<T, St
 pub fn write<T: Encode<()>>(value: &T) -> Vec<u8> {
     super::records::encode(value)
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,7 +64,10 @@ fn leads(ballot: Ballot, caller: Caller) -> Result<(), Unserved> {
 }
 
 fn stopped(error: &ReplicaError) -> Unserved {
-    Unserved::Stopped(error.to_string())
+    match error {
+        ReplicaError::Malformed(why) => Unserved::Malformed(why.clone()),
+        other => Unserved::Stopped(other.to_string()),
+    }
 }
 
 impl RaftService {

@@ -63,7 +63,7 @@ impl Report {
 
     /// # Errors
     /// It has too many names, or one that is too long.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let all = [&self.agents, &self.capabilities, &self.labels];
         let fits = |names: &&Vec<String>| {
             names.len() <= REPORT_NAMES_MAX && names.iter().all(|name| name.len() <= WORK_NAME_BYTES_MAX)

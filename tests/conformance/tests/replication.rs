@@ -1,0 +1,154 @@
+//! Messages of `/althing/raft/1` as another implementation would send them: what a member answers, and what it refuses.
+
+use althing_communication::{CallError, Request};
+use althing_conformance::groups::{GroupNode, group_of, leader, settled};
+use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_coordination::RAFT;
+use althing_coordination::consensus::wire::{
+    self, Append, Appended, Ballot, Elect, Elected, EntryRecord, MembersRecord, Payload, Position, SnapshotPart,
+    Transfer, Transferred, Unserved,
+};
+use althing_protocol::GroupId;
+use althing_simnet::{LinkConfig, SimNet};
+
+/// A group of three, of which one sends messages of its own to another one, which does not lead.
+struct World {
+    nodes: Vec<GroupNode>,
+    id: GroupId,
+    from: usize,
+    to: usize,
+}
+
+impl World {
+    async fn new() -> World {
+        let net = SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS);
+        let (nodes, id) = group_of(&net, 3).await;
+        nodes[0].set(id, "a", "b").await;
+        settled(&nodes, id, 3).await;
+        let (leads, _) = leader(&nodes, id).await;
+        World { nodes, id, from: (leads + 1) % 3, to: (leads + 2) % 3 }
+    }
+
+    async fn ask<Q: minicbor::Encode<()>, A>(&self, from: usize, operation: &str, question: &Q) -> Result<A, Unserved>
+    where
+        A: for<'b> minicbor::Decode<'b, ()> + minicbor::Encode<()>,
+    {
+        let request = Request::new(operation, wire::write(question));
+        match self.nodes[from].communication.call(self.nodes[self.to].id(), RAFT, request).await {
+            Ok(body) => Ok(wire::read(&body).expect("an answer")),
+            Err(CallError::Refused { body, .. }) => Err(wire::read(&body).expect("why it was not served")),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// The term of the one that is asked, and its last entry.
+    fn last(&self) -> Position {
+        let replica = self.nodes[self.to].groups.overview(self.id).expect("the group").replica.expect("it runs");
+        Position { term: replica.term, index: replica.last.expect("entries") }
+    }
+
+    fn ballot(&self, from: usize, term: u64, elected: bool) -> Ballot {
+        Ballot { term, node: self.nodes[from].id(), elected }
+    }
+
+    fn append(&self, term: u64, previous: Option<Position>, entries: Vec<EntryRecord>) -> Append {
+        Append { group: self.id, leader: self.ballot(self.from, term, true), previous, committed: None, entries }
+    }
+
+    fn elect(&self, from: usize, term: u64, last: Position, is_transfer: bool) -> Elect {
+        Elect { group: self.id, candidate: self.ballot(from, term, false), last: Some(last), is_transfer }
+    }
+}
+
+fn blank(term: u64, index: u64) -> EntryRecord {
+    EntryRecord { at: Position { term, index }, payload: Payload::Blank }
+}
+
+/// P-140
+#[tokio::test(start_paused = true)]
+async fn messages_that_contradict_themselves_are_malformed() {
+    let world = World::new().await;
+    let (from, last) = (world.from, world.last());
+    let malformed = |answer: Result<(), Unserved>| assert!(matches!(answer, Err(Unserved::Malformed(_))), "{answer:?}");
+    let none = |answer: Result<Appended, Unserved>| malformed(answer.map(drop));
+    let candidate = world.ballot(from, last.term + 1, false);
+    let append = world.append(last.term + 1, Some(last), Vec::new());
+    none(world.ask(from, "append", &Append { leader: candidate, ..append.clone() }).await);
+    let gap = vec![blank(last.term + 1, last.index + 2)];
+    none(world.ask(from, "append", &Append { entries: gap, ..append.clone() }).await);
+    let falls = vec![blank(last.term + 1, last.index + 1), blank(last.term, last.index + 2)];
+    none(world.ask(from, "append", &Append { entries: falls, ..append.clone() }).await);
+    let elected = Elect { candidate: append.leader, ..world.elect(from, last.term + 1, last, false) };
+    for operation in ["vote", "pre-vote"] {
+        malformed(world.ask::<_, Elected>(from, operation, &elected).await.map(drop));
+    }
+    let transfer = Transfer { group: world.id, leader: candidate, to: key(1).public(), last: Some(last) };
+    malformed(world.ask::<_, Transferred>(from, "transfer", &transfer).await.map(drop));
+    let members = MembersRecord { at: Some(last), voters: vec![vec![key(1).public()]], learners: Vec::new() };
+    let part = SnapshotPart {
+        group: world.id,
+        leader: candidate,
+        last: Some(Position { index: last.index + 9, ..last }),
+        members,
+        offset: 0,
+        rows: Vec::new(),
+        is_last: true,
+    };
+    malformed(world.ask::<_, wire::SnapshotTaken>(from, "snapshot", &part).await.map(drop));
+    assert_eq!(world.last().term, last.term, "none of them began a term");
+    world.nodes[world.to].set(world.id, "c", "d").await;
+}
+
+/// P-141
+#[tokio::test(start_paused = true)]
+async fn entries_are_taken_only_behind_those_that_are_there() {
+    let world = World::new().await;
+    let (from, last) = (world.from, world.last());
+    let append = |term, previous, entries| world.append(term, previous, entries);
+    let old = world.ask(from, "append", &append(last.term - 1, None, Vec::new())).await;
+    assert!(matches!(old, Ok(Appended::Higher(ballot)) if ballot.term >= last.term), "{old:?}");
+    let other = world.ask(from, "append", &append(last.term, None, Vec::new())).await;
+    assert!(matches!(other, Ok(Appended::Higher(_))), "another one leads this term: {other:?}");
+    let term = last.term + 5;
+    let missing = Position { term: last.term, index: last.index + 9 };
+    assert_eq!(world.ask(from, "append", &append(term, Some(missing), Vec::new())).await, Ok(Appended::Conflict));
+    assert_eq!(world.last().term, term, "whoever leads a later term is followed");
+    let entries = vec![blank(term, last.index + 1)];
+    assert_eq!(world.ask(from, "append", &append(term, Some(last), entries.clone())).await, Ok(Appended::All));
+    // The same again changes nothing.
+    assert_eq!(world.ask(from, "append", &append(term, Some(last), entries)).await, Ok(Appended::All));
+    let before = Position { term, index: last.index + 1 };
+    assert_eq!(world.ask(from, "append", &append(term, Some(before), Vec::new())).await, Ok(Appended::All));
+    let changed = Position { term: term - 1, ..before };
+    assert_eq!(world.ask(from, "append", &append(term, Some(changed), Vec::new())).await, Ok(Appended::Conflict));
+    // What it had there is gone.
+    assert_eq!(world.ask(from, "append", &append(term, Some(before), Vec::new())).await, Ok(Appended::Conflict));
+    world.nodes[world.to].set(world.id, "c", "d").await;
+}
+
+/// P-142
+#[tokio::test(start_paused = true)]
+async fn a_member_votes_once_in_a_term_for_who_has_its_entries_and_not_while_it_is_led() {
+    let world = World::new().await;
+    let (from, last) = (world.from, world.last());
+    let third = 3 - world.from - world.to;
+    let term = last.term + 1;
+    let ask = async |from: usize, operation: &str, elect: Elect| -> Elected {
+        world.ask(from, operation, &elect).await.expect("it is served")
+    };
+    for operation in ["vote", "pre-vote"] {
+        let answer = ask(from, operation, world.elect(from, term, last, false)).await;
+        assert!(!answer.granted && answer.ballot.term == last.term, "it hears a leader: {answer:?}");
+    }
+    let shorter = Position { index: last.index - 1, ..last };
+    let answer = ask(from, "vote", world.elect(from, term, shorter, true)).await;
+    assert!(!answer.granted && answer.last.is_some_and(|at| at.index >= last.index), "{answer:?}");
+    let answer = ask(from, "vote", world.elect(from, last.term, last, true)).await;
+    assert!(!answer.granted, "it voted in this term: {answer:?}");
+    let longer = Position { index: last.index + 9, ..last };
+    let answer = ask(from, "vote", world.elect(from, term + 5, longer, true)).await;
+    assert!(answer.granted && answer.ballot == world.ballot(from, term + 5, false), "{answer:?}");
+    let answer = ask(third, "vote", world.elect(third, term + 5, longer, true)).await;
+    assert!(!answer.granted && answer.ballot.node == world.nodes[from].id(), "one vote in a term: {answer:?}");
+    world.nodes[world.to].set(world.id, "c", "d").await;
+}
