@@ -12,6 +12,7 @@ use super::super::work::{Work, WorkRow};
 use super::rows::Reading;
 use super::{FlowRow, ItemState, Run, RunState, StepState};
 
+mod damaged;
 mod model;
 mod order;
 mod patterns;
