@@ -1,12 +1,13 @@
-//! Any bytes as a charter, an endorsed statement or a batch of a group: what is accepted signs to the same bytes, and
-//! nothing is endorsed by fewer owners than its charter says.
+//! Any bytes as a charter, an endorsed statement or a batch of a group: what is accepted signs to the same bytes, nothing is
+//! endorsed by fewer owners than its charter says, and each workflow can run. Any text as a template.
 #![no_main]
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use althing_protocol::group::{
-    Batch, Charter, Dissolution, Endorsed, Expulsion, GroupId, Invitation, KeyLogs, Policy,
+    Action, Batch, Charter, Command, Dissolution, Endorsed, Expulsion, GroupId, Invitation, KeyLogs, Part, Policy,
+    Step, Workflow, parts,
 };
 use althing_protocol::object::{self, Kind, Statement};
 use althing_protocol::{KeyLog, PublicKey, SecretKey, cbor, keylog, sign1};
@@ -65,6 +66,15 @@ fn aad(kind: Kind, scope: &str) -> Vec<u8> {
 fn accepted_signs_to_itself<T: Statement>(bytes: &[u8], scope: &str) -> bool {
     let Ok(object) = object::open::<T>(bytes, NETWORK, scope) else { return false };
     assert_eq!(object.bytes, bytes);
+    if let Ok(batch) = object::open::<Batch>(bytes, NETWORK, scope) {
+        for command in &batch.body.commands {
+            match command {
+                Command::RunWorkflow(run) => can_run(&run.workflow),
+                Command::Schedule(schedule) => can_run(&schedule.workflow),
+                _ => {}
+            }
+        }
+    }
     if let Some(key) = WORLD.keys.iter().find(|key| key.public() == object.signer) {
         let again = object::sign(object.body, NETWORK, scope, key).expect("it was accepted");
         assert_eq!(again.bytes, bytes, "accepted bytes sign to themselves");
@@ -87,6 +97,60 @@ fn every_kind(bytes: &[u8]) {
         .map(usize::from)
         .sum();
     assert!(accepted <= 1, "bytes are an object of one kind and scope at most");
+}
+
+/// A text as a template: its parts, written in one way, are read as the same parts.
+fn template(text: &str) {
+    let Ok(read) = parts(text) else { return };
+    let written: String = read
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => (*text).to_owned(),
+            Part::Input => "{{input}}".to_owned(),
+            Part::Item => "{{item}}".to_owned(),
+            // The space keeps an id apart that ends with a brace.
+            Part::Step(id) => format!("{{{{step.{id} }}}}"),
+        })
+        .collect();
+    assert_eq!(parts(&written).as_ref(), Ok(&read));
+}
+
+/// A workflow that was accepted can run: each step waits for earlier ones, its template refers to what it waits for or to its
+/// own loop, and no step is in two loops.
+fn can_run(workflow: &Workflow) {
+    assert_eq!(workflow.check(), Ok(()));
+    let (parents, ancestors) = (workflow.parents(), workflow.ancestors());
+    let bodies: Vec<Vec<usize>> = (0..workflow.steps.len()).map(|at| workflow.body(at)).collect();
+    let mut looped = BTreeSet::new();
+    assert!(bodies.iter().flatten().all(|at| looped.insert(*at)), "a step is in one loop at most");
+    for (at, step) in workflow.steps.iter().enumerate() {
+        assert_eq!(workflow.place(&step.id), Some(at), "its id is its own");
+        assert_eq!(parents[at].count_ones() as usize, step.after.len());
+        assert_eq!((parents[at] | ancestors[at]) >> at, 0, "it comes after earlier steps only");
+        let is_before = |id: &String| workflow.place(id).is_some_and(|on| ancestors[at] >> on & 1 == 1);
+        assert!(step.when.iter().all(|when| is_before(&when.step)));
+        refers(step, at, &bodies, workflow, is_before);
+    }
+}
+
+fn refers(step: &Step, at: usize, bodies: &[Vec<usize>], workflow: &Workflow, is_before: impl Fn(&String) -> bool) {
+    let (text, each) = match &step.action {
+        Action::Task(job) => (&job.input, job.for_each.as_ref()),
+        Action::Approval(question) => (question, None),
+    };
+    assert!(each.is_none_or(&is_before));
+    template(text);
+    for part in parts(text).expect("it was accepted") {
+        match part {
+            Part::Step(id) => {
+                let on = workflow.place(id).expect("it is there");
+                let together = |body: &Vec<usize>| body.contains(&at) && body.contains(&on);
+                assert!(is_before(&id.to_owned()) || bodies.iter().any(together), "{id} has no result");
+            }
+            Part::Item => assert!(each.is_some(), "there is no item"),
+            Part::Text(_) | Part::Input => {}
+        }
+    }
 }
 
 /// What is endorsed was signed by two owners at least, and by nobody else.
@@ -117,6 +181,15 @@ fn every_statement(statement: &Endorsed) {
 
 fuzz_target!(|data: &[u8]| {
     every_kind(data);
+    if let Ok(text) = std::str::from_utf8(data) {
+        template(text);
+    }
+    // Whatever is no workflow is refused without a panic.
+    if let Ok(workflow) = minicbor::decode::<Workflow>(data)
+        && workflow.check().is_ok()
+    {
+        can_run(&workflow);
+    }
     if cbor::check(data, 1 << 20).is_ok()
         && let Ok(statement) = minicbor::decode::<Endorsed>(data)
     {
