@@ -29,6 +29,7 @@ fn wrong(workflow: &Workflow, field: &str, step: Option<&str>) {
     assert_eq!((error.field, error.step.as_deref()), (field, step), "{error}");
 }
 
+/// P-122, P-123
 #[test]
 fn a_workflow_that_can_run_is_accepted_and_read_again() {
     let looped = looped();
@@ -45,6 +46,7 @@ fn a_workflow_that_can_run_is_accepted_and_read_again() {
     assert!(command.check().is_ok(), "the largest number of steps fits into a message");
 }
 
+/// P-122
 #[test]
 fn a_workflow_that_is_accepted_has_not_more_data_items_than_a_message_may() {
     let mut needs = Needs { labels: vec!["l".to_owned()], ..Needs::of(Target::Agent("a".to_owned())) };
@@ -69,6 +71,7 @@ fn a_workflow_that_is_accepted_has_not_more_data_items_than_a_message_may() {
     assert!(refused.check().is_err());
 }
 
+/// P-122, P-123, P-124
 #[test]
 fn what_cannot_run_is_refused_and_the_place_is_named() {
     wrong(&Workflow { name: "A".to_owned(), ..looped() }, "name", None);
@@ -104,6 +107,7 @@ fn many_placeholders_and_loops_are_checked_at_once() {
     assert_eq!(workflow((0..64).map(of)).check(), Ok(()));
 }
 
+/// P-123
 #[test]
 fn loops_are_apart_and_left_only_at_their_end() {
     let mut early = looped();
@@ -120,6 +124,7 @@ fn loops_are_apart_and_left_only_at_their_end() {
     wrong(&many, "repeat", Some("check"));
 }
 
+/// P-127
 #[test]
 fn a_result_is_compared_without_the_space_around_it() {
     assert!(Test::Equals("yes".to_owned()).holds(" yes\n") && !Test::Equals("yes".to_owned()).holds("yes, sir"));
