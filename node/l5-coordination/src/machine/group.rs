@@ -274,10 +274,7 @@ impl Group {
         }
     }
 
-    fn verify<T>(&self, endorsed: &Endorsed) -> Result<T, Refusal>
-    where
-        T: Statement + PartialEq,
-    {
+    fn verify<T: Statement + PartialEq>(&self, endorsed: &Endorsed) -> Result<T, Refusal> {
         let (charter, scope) = (self.founded()?, self.id.to_string());
         let body = endorsed.verify(&self.network, &scope, charter, &self.logs, self.now_ms);
         body.map_err(|error| Refusal::Endorsement(error.to_string()))
