@@ -7,10 +7,12 @@ use althing_protocol::PublicKey;
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{Needs, Target, WorkId};
 
-use super::work::{State, Work};
+use super::work::{State, Task, Work};
 
 /// Load from which tasks are taken from a member, thousandths.
 pub const STEAL_LOAD_PERMILLE: u16 = 800;
+/// A member begins what it is assigned at once: a task that it has not begun after this time may be taken from it.
+pub const STEAL_AFTER_MS: u64 = 1_000;
 /// Load at which a member gets no task, thousandths.
 pub const FULL_LOAD_PERMILLE: u16 = 1_000;
 
@@ -186,14 +188,18 @@ fn exclude(needs: &Needs, candidate: &Candidate) -> Option<Verdict> {
 }
 
 /// Which task an idle member takes, and from whom: the oldest one, not begun, that it can do and did not decline, of the
-/// most loaded member that has such a task and a load above [`STEAL_LOAD_PERMILLE`]. `loads` are those of all members.
+/// most loaded member that has such a task, and either a load above [`STEAL_LOAD_PERMILLE`] or has not begun the task within
+/// [`STEAL_AFTER_MS`]. `loads` are those of all members; `now_ms` is the time of day.
 #[must_use]
-pub fn steal(idle: &Candidate, loads: &[(PublicKey, u16)], work: &Work) -> Option<(WorkId, PublicKey)> {
-    let over = |(node, load): &&(PublicKey, u16)| *node != idle.node && *load > STEAL_LOAD_PERMILLE;
-    let mut loaded: Vec<&(PublicKey, u16)> = loads.iter().filter(over).collect();
+pub fn steal(idle: &Candidate, loads: &[(PublicKey, u16)], work: &Work, now_ms: u64) -> Option<(WorkId, PublicKey)> {
+    let mut loaded: Vec<&(PublicKey, u16)> = loads.iter().filter(|(node, _)| *node != idle.node).collect();
     loaded.sort_by_key(|(node, load)| (Reverse(*load), *node));
-    loaded.into_iter().find_map(|(node, _)| {
-        let mut waiting = work.tasks().held_by(node).filter(|task| task.state == State::Assigned);
+    loaded.into_iter().find_map(|(node, load)| {
+        let waits = |task: &&Task| {
+            let given_ms = task.held.map_or(now_ms, |held| held.until_ms.saturating_sub(task.submit.lease_ms));
+            *load > STEAL_LOAD_PERMILLE || now_ms >= given_ms.saturating_add(STEAL_AFTER_MS)
+        };
+        let mut waiting = work.tasks().held_by(node).filter(|task| task.state == State::Assigned).filter(waits);
         let task =
             waiting.find(|task| !task.declined.contains(&idle.node) && exclude(&task.submit.needs, idle).is_none())?;
         Some((task.id(), *node))

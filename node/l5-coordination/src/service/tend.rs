@@ -90,6 +90,9 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             if step(&groups, &member, &replica, &mut redial).await {
                 return;
             }
+            if member.stop.is_cancelled() {
+                return;
+            }
             if let Some(why) = replica.status().failure {
                 tracing::error!(group = %member.id, why, "the replica of the group failed; it starts again from disk");
                 member.halt(why).await;

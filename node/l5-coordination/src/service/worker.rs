@@ -24,6 +24,8 @@ use crate::machine::work::State;
 
 /// Between two reports while there is work, and between two attempts to steal.
 const TICK: Duration = Duration::from_secs(1);
+/// Tasks that an idle member takes at once.
+const STEAL_MAX: u32 = 4;
 /// Leases are extended when this part of them has passed.
 const RENEW_AT: u32 = 3;
 
@@ -266,18 +268,24 @@ async fn tell(groups: &Groups, member: &Arc<Member>, report: Report) {
     }
 }
 
-/// Takes a task from a member that has too many and has not begun it.
+/// Takes tasks from members that have too many, or have not begun them in time.
 async fn steal(groups: &Groups, member: &Arc<Member>, outbox: &Outbox, report: &Report) {
     let here = groups.shared.here();
-    let found = member.look(|state| {
-        let counts = held_counts(state);
-        let slots = report.slots.max(1);
-        let load = |count: u32| u16::try_from(u64::from(count) * 1_000 / u64::from(slots)).unwrap_or(u16::MAX);
-        let loads: Vec<(PublicKey, u16)> =
-            counts.iter().filter(|(node, _)| **node != here).map(|(node, count)| (*node, load(*count))).collect();
-        assignment::steal(&candidate(here, report, 0, state, None), &loads, state.work())
-    });
-    let Ok(Some((task, from))) = found else { return };
-    let stolen = outbox.execute(Command::Steal(Steal { task, from })).await;
-    tracing::debug!(group = %member.id, %task, %from, ?stolen, "an idle member takes a task");
+    for running in 0..STEAL_MAX {
+        let found = member.look(|state| {
+            let counts = held_counts(state);
+            let slots = report.slots.max(1);
+            let load = |count: u32| u16::try_from(u64::from(count) * 1_000 / u64::from(slots)).unwrap_or(u16::MAX);
+            let loads: Vec<(PublicKey, u16)> =
+                counts.iter().filter(|(node, _)| **node != here).map(|(node, count)| (*node, load(*count))).collect();
+            let now_ms = groups.shared.clock.now_ms();
+            assignment::steal(&candidate(here, report, running, state, None), &loads, state.work(), now_ms)
+        });
+        let Ok(Some((task, from))) = found else { return };
+        let stolen = outbox.execute(Command::Steal(Steal { task, from })).await;
+        tracing::debug!(group = %member.id, %task, %from, ?stolen, "an idle member takes a task");
+        if stolen.is_err() {
+            return;
+        }
+    }
 }

@@ -176,7 +176,7 @@ fn an_idle_member_takes_the_oldest_task_that_it_can_do_of_the_most_loaded_one() 
     let group = loaded();
     let stolen = |idle: &Candidate, loads: &[(u8, u16)]| {
         let loads: Vec<_> = loads.iter().map(|(seed, load)| (node(*seed), *load)).collect();
-        steal(idle, &loads, &group.work).map(|(task, from)| (task.as_bytes()[0], from))
+        steal(idle, &loads, &group.work, 0).map(|(task, from)| (task.as_bytes()[0], from))
     };
     let idle = candidate(3);
     assert_eq!(stolen(&idle, &[(1, 900), (2, 850), (3, 0)]), Some((3, node(1))), "1 began, and 2 needs another one");
@@ -187,4 +187,14 @@ fn an_idle_member_takes_the_oldest_task_that_it_can_do_of_the_most_loaded_one() 
     assert_eq!(stolen(&payer, &[(1, 850), (2, 900)]), Some((2, node(1))), "the most loaded one has none for it");
     assert_eq!(stolen(&candidate(1), &[(1, 900)]), None, "nobody takes from itself");
     assert_eq!(stolen(&Candidate { healthy: false, ..candidate(3) }, &[(1, 900)]), None);
+}
+
+#[test]
+fn an_idle_member_takes_what_another_one_has_not_begun_in_time() {
+    let group = loaded();
+    let loads = [(node(1), 100), (node(2), 50)];
+    let stolen =
+        |now_ms| steal(&candidate(3), &loads, &group.work, now_ms).map(|(task, from)| (task.as_bytes()[0], from));
+    assert_eq!(stolen(STEAL_AFTER_MS - 1), None);
+    assert_eq!(stolen(STEAL_AFTER_MS), Some((3, node(1))), "the first one was begun");
 }
