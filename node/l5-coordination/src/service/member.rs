@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use althing_protocol::PublicKey;
@@ -10,9 +10,10 @@ use althing_protocol::group::GroupId;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::outbox::Outbox;
 use super::record::Record;
 use super::work::Report;
+use super::{Groups, Shared};
 use crate::consensus::serve::Arriving;
 use crate::consensus::wire::Unserved;
 use crate::consensus::{Replica, ReplicaError};
@@ -44,6 +45,7 @@ pub(crate) struct Member {
     was_named: AtomicBool,
     /// The group is being told where this node can be dialled.
     telling: AtomicBool,
+    outbox: OnceLock<Outbox>,
     pub stop: CancellationToken,
 }
 
@@ -64,8 +66,14 @@ impl Member {
             reported: tokio::sync::Notify::new(),
             was_named: AtomicBool::new(false),
             telling: AtomicBool::new(false),
+            outbox: OnceLock::new(),
             stop: CancellationToken::new(),
         })
+    }
+
+    /// What sends this node's commands.
+    pub fn outbox(self: &Arc<Member>, groups: &Groups) -> &Outbox {
+        self.outbox.get_or_init(|| Outbox::start(groups.clone(), self.clone()))
     }
 
     /// Starts the replica from what is on disk.

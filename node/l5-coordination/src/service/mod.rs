@@ -392,7 +392,11 @@ impl Groups {
     pub async fn command(&self, group: GroupId, command: Command) -> Result<Option<u64>, GroupError> {
         let owner = (self.shared.owner)();
         let (node, publisher) = (self.shared.here(), owner.log.publisher());
-        let as_owner = self.active(group)?.look(|state| is_for_owners(state, node, publisher, &command))?;
+        let member = self.active(group)?;
+        let as_owner = member.look(|state| is_for_owners(state, node, publisher, &command))?;
+        if !as_owner && outbox::is_small(&command) {
+            return member.outbox(self).execute(command).await;
+        }
         let (author, key) =
             if as_owner { (Author::Publisher(publisher), &owner.key) } else { (Author::Node(node), &self.shared.key) };
         only(self.submit(group, author, key, vec![command]).await?)

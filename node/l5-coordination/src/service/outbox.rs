@@ -1,36 +1,29 @@
-//! Commands of this node, several of them under one signature: those that wait while a batch is under way go into the next.
+//! Commands of this node, several of them under one signature: those that wait while batches are under way go into the next.
 
 use std::sync::Arc;
 
-use althing_protocol::group::{Author, Command, Content};
+use althing_protocol::group::{Author, Batch, Command, Content, GroupId, Submit};
+use althing_protocol::object::Statement as _;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::Groups;
 use super::member::Member;
-use crate::machine::outcome::{Outcome, Refusal};
+use crate::error::GroupError;
+use crate::machine::outcome::Outcome;
 
 /// Commands that wait.
 const QUEUE: usize = 1_024;
-/// Commands in one batch: well within the data items of one message.
+/// Commands in one batch.
 const BATCH: usize = 64;
-/// Bytes of results in one batch, plus one.
+/// Data items in one batch: well below those of one message.
+const ITEMS: usize = 3_000;
+/// Bytes of values, inputs and results in one batch, plus those of one.
 const BYTES: usize = 256 << 10;
 /// Batches under way.
 const UNDER_WAY: usize = 4;
 
-/// Why a command was not executed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum CommandError {
-    /// The group refused it.
-    #[error("{0}")]
-    Refused(Refusal),
-    /// Nobody said what became of it.
-    #[error("{0}")]
-    Unknown(String),
-}
-
 /// What became of a command; the number is that of [`Outcome::Done`].
-pub(super) type Executed = Result<Option<u64>, CommandError>;
+pub(super) type Executed = Result<Option<u64>, GroupError>;
 
 struct Waiting {
     command: Command,
@@ -39,47 +32,95 @@ struct Waiting {
 
 /// Sends commands.
 #[derive(Clone)]
-pub(super) struct Outbox(mpsc::Sender<Waiting>);
+pub(super) struct Outbox {
+    sender: mpsc::Sender<Waiting>,
+    group: GroupId,
+    here: althing_protocol::PublicKey,
+}
 
 impl Outbox {
-    /// Starts it. It ends when its last copy is dropped.
+    /// Starts it. It ends with the member's part in the group.
     pub fn start(groups: Groups, member: Arc<Member>) -> Outbox {
         let (sender, queue) = mpsc::channel(QUEUE);
+        let (group, here) = (member.id, groups.shared.here());
         tokio::spawn(run(groups, member, queue));
-        Outbox(sender)
+        Outbox { sender, group, here }
     }
 
     /// Executes a command.
     pub async fn execute(&self, command: Command) -> Executed {
+        // What is malformed must not spoil the batch for the others.
+        let alone = Batch::new(1, Author::Node(self.here), 1, 1, vec![command]);
+        alone.check()?;
+        let Some(command) = alone.commands.into_iter().next() else { return Err(GroupError::InDoubt) };
         let (done, executed) = oneshot::channel();
-        let ended = || CommandError::Unknown("the node is stopping".to_owned());
-        self.0.send(Waiting { command, done }).await.map_err(|_| ended())?;
+        let ended = || GroupError::Stopped { group: self.group, why: "the node is stopping".to_owned() };
+        self.sender.send(Waiting { command, done }).await.map_err(|_| ended())?;
         executed.await.map_err(|_| ended())?
     }
 }
 
-fn bytes(command: &Command) -> usize {
+/// Whether a command may share a batch: others are as large as a batch may be.
+pub(super) fn is_small(command: &Command) -> bool {
+    !matches!(
+        command,
+        Command::Found(_)
+            | Command::Join(_)
+            | Command::Amend(_)
+            | Command::Expel(_)
+            | Command::Dissolve(_)
+            | Command::Keys(_)
+            | Command::Leave
+            | Command::RunWorkflow(_)
+            | Command::Schedule(_)
+    )
+}
+
+/// Data items of a small command, at most, and its bytes.
+fn size(command: &Command) -> (usize, usize) {
+    let inline = |content: &Content| match content {
+        Content::Inline(bytes) => bytes.len(),
+        Content::Reference(_) => 0,
+    };
     match command {
-        Command::Complete(complete) => match &complete.result {
-            Content::Inline(bytes) => bytes.len(),
-            Content::Reference(_) => 0,
-        },
-        _ => 0,
+        Command::Set(set) => (12, set.value.len()),
+        Command::Complete(complete) => (24, inline(&complete.result)),
+        Command::Submit(submit) => {
+            let Submit { needs, dependencies, resources, input, .. } = submit.as_ref();
+            (56 + needs.labels.len() + dependencies.len() + resources.len(), inline(input))
+        }
+        _ => (16, 0),
     }
 }
 
 async fn run(groups: Groups, member: Arc<Member>, mut queue: mpsc::Receiver<Waiting>) {
     let room = Arc::new(Semaphore::new(UNDER_WAY));
-    while let Some(first) = queue.recv().await {
+    let mut next = None;
+    loop {
+        let first = match next.take() {
+            Some(first) => first,
+            None => tokio::select! {
+                first = queue.recv() => match first {
+                    Some(first) => first,
+                    None => return,
+                },
+                () = member.stop.cancelled() => return,
+            },
+        };
         let Ok(permit) = room.clone().acquire_owned().await else { return };
-        let mut total = bytes(&first.command);
+        let (mut items, mut bytes) = size(&first.command);
         let mut batch = vec![first];
         while batch.len() < BATCH
-            && total < BYTES
-            && let Ok(next) = queue.try_recv()
+            && bytes < BYTES
+            && let Ok(another) = queue.try_recv()
         {
-            total += bytes(&next.command);
-            batch.push(next);
+            let of_it = size(&another.command);
+            if items + of_it.0 > ITEMS {
+                next = Some(another);
+                break;
+            }
+            (items, bytes) = (items + of_it.0, bytes + of_it.1);
+            batch.push(another);
         }
         let (groups, member) = (groups.clone(), member.clone());
         tokio::spawn(async move {
@@ -92,12 +133,11 @@ async fn run(groups: Groups, member: Arc<Member>, mut queue: mpsc::Receiver<Wait
 async fn send(groups: &Groups, member: &Arc<Member>, batch: Vec<Waiting>) {
     let (commands, waiting): (Vec<Command>, Vec<_>) = batch.into_iter().map(|one| (one.command, one.done)).unzip();
     let author = Author::Node(groups.shared.here());
-    let outcomes = match groups.submit(member.id, author, &groups.shared.key, commands).await {
+    let outcomes: Vec<Executed> = match groups.submit(member.id, author, &groups.shared.key, commands).await {
         Ok(Some(outcomes)) => outcomes.into_iter().map(executed).collect(),
         // An earlier attempt was executed; only the state tells what became of the commands.
-        Ok(None) => vec![Err(CommandError::Unknown("the answer was lost".to_owned())); waiting.len()],
-        Err(crate::GroupError::Refused(refusal)) => vec![Err(CommandError::Refused(refusal)); waiting.len()],
-        Err(error) => vec![Err(CommandError::Unknown(error.to_string())); waiting.len()],
+        Ok(None) => waiting.iter().map(|_| Err(GroupError::InDoubt)).collect(),
+        Err(error) => waiting.iter().map(|_| Err(of_all(&error, member.id))).collect(),
     };
     for (done, outcome) in waiting.into_iter().zip(outcomes) {
         // Whoever waited may have gone.
@@ -108,6 +148,19 @@ async fn send(groups: &Groups, member: &Arc<Member>, batch: Vec<Waiting>) {
 fn executed(outcome: Outcome) -> Executed {
     match outcome {
         Outcome::Done(number) => Ok(number),
-        Outcome::Refused(refusal) => Err(CommandError::Refused(refusal)),
+        Outcome::Refused(refusal) => Err(refusal.into()),
+    }
+}
+
+/// The error of a batch, for one of its commands.
+fn of_all(error: &GroupError, group: GroupId) -> GroupError {
+    match error {
+        GroupError::Refused(refusal) => GroupError::Refused(refusal.clone()),
+        GroupError::NoAnswer { group, seconds, why } => {
+            GroupError::NoAnswer { group: *group, seconds: *seconds, why: why.clone() }
+        }
+        GroupError::NoSuchGroup(group) => GroupError::NoSuchGroup(*group),
+        GroupError::Dissolved(group) => GroupError::Dissolved(*group),
+        other => GroupError::Stopped { group, why: other.to_string() },
     }
 }

@@ -15,9 +15,10 @@ use super::Groups;
 use super::deploy::{self, Deployments};
 use super::lead::{candidate, held_counts};
 use super::member::Member;
-use super::outbox::{CommandError, Outbox};
+use super::outbox::Outbox;
 use super::work::{Assigned, Report, WorkFailure, Worker};
 use crate::consensus::wire::{ReportTo, Reported};
+use crate::error::GroupError;
 use crate::machine::assignment;
 use crate::machine::group::Group;
 use crate::machine::work::State;
@@ -43,7 +44,7 @@ impl Drop for Running {
 
 /// Runs until this node has no part in the group any more.
 pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>) {
-    let outbox = Outbox::start(groups.clone(), member.clone());
+    let outbox = member.outbox(&groups).clone();
     let mut running: BTreeMap<WorkId, Running> = BTreeMap::new();
     // The tasks that this node has, each with the token by which it was taken up here.
     let mut tokens: BTreeMap<WorkId, u64> = BTreeMap::new();
@@ -230,12 +231,12 @@ async fn attempt(outbox: Outbox, worker: Arc<dyn Worker>, task: Assigned, lease:
     loop {
         match outbox.execute(command.clone()).await {
             Ok(_) => return,
-            Err(CommandError::Refused(refusal)) => {
+            Err(refusal @ (GroupError::Refused(_) | GroupError::Object(_))) => {
                 tracing::info!(task = %id, %refusal, "the end of a task was not accepted");
                 return;
             }
-            Err(CommandError::Unknown(why)) => {
-                tracing::debug!(task = %id, why, "the end of a task is sent again");
+            Err(error) => {
+                tracing::debug!(task = %id, %error, "the end of a task is sent again");
                 tokio::time::sleep(TICK).await;
             }
         }
@@ -243,12 +244,12 @@ async fn attempt(outbox: Outbox, worker: Arc<dyn Worker>, task: Assigned, lease:
 }
 
 /// Extends a lease until the group refuses.
-async fn renew(outbox: &Outbox, claim: Claim, lease: Duration) -> CommandError {
+async fn renew(outbox: &Outbox, claim: Claim, lease: Duration) -> GroupError {
     loop {
         tokio::time::sleep(lease / RENEW_AT).await;
         match outbox.execute(Command::Renew(claim)).await {
-            Ok(_) | Err(CommandError::Unknown(_)) => {}
-            Err(error @ CommandError::Refused(_)) => return error,
+            Err(error @ GroupError::Refused(_)) => return error,
+            Ok(_) | Err(_) => {}
         }
     }
 }
