@@ -1,12 +1,13 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle|wasm|neighbour|hostile]`; without an argument all but `hostile`, which takes minutes.
+//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|hostile]`; without an argument all but `hostile`, which takes minutes.
 //! The other arguments are for its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
 mod calls;
 mod figures;
 mod find;
+mod groups;
 mod hostile;
 mod idle;
 mod link;
@@ -21,6 +22,8 @@ use althing_execution::realtime::{Level, RtPriorities};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
+    // Another provider that was installed before serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // As the node's own program.
     RtPriorities::none().apply(Level::Soft);
@@ -40,6 +43,8 @@ fn main() {
             "hostile" => as_wanted(hostile::run().await),
             "neighbour" => as_wanted(neighbour::run().await),
             "empty" => idle::empty().await,
+            "group-member" => groups::serve().await,
+            "groups" => as_wanted(groups::run().await),
             "calls" => calls::run().await,
             "find" => find::run(),
             "link" => link::run().await,
@@ -53,10 +58,11 @@ fn main() {
                 idle::run().await;
                 wasm::run().await;
                 as_wanted(neighbour::run().await);
+                as_wanted(groups::run().await);
             }
             other => {
                 eprintln!(
-                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour and hostile"
+                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups and hostile"
                 );
                 std::process::exit(2);
             }

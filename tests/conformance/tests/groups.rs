@@ -291,3 +291,28 @@ async fn an_owner_that_rotated_its_key_still_owns_the_group() {
     }
     joined.expect("it joins by the new key");
 }
+
+/// A member that cannot lead is not handed the lead, and one that dies meanwhile does not keep the group from going on.
+#[tokio::test(start_paused = true)]
+async fn a_transfer_that_fails_leaves_the_group_with_a_leader() {
+    let net = net();
+    let (mut nodes, id) = group_of(&net, 3).await;
+    let (at, _) = leader(&nodes, id).await;
+    let late = GroupNode::start(&net, &key(9), &Owner::new(101), store()).await;
+    nodes[0].admit(id, &late).await;
+    let refused = nodes[at].groups.transfer(id, late.id()).await.expect_err("it only learns");
+    assert!(matches!(refused, GroupError::Refused(_) | GroupError::Replica(_)), "{refused}");
+    nodes[at].set(id, "still", "led").await;
+    // The next one has everything, and is gone when it is asked.
+    settled(&nodes, id, 3).await;
+    let dead = nodes.remove((at + 1) % 3);
+    let to = dead.id();
+    let at = at - usize::from((at + 1) % 3 < at);
+    let _ = dead.crash(&net).await;
+    // The third voter may take over meanwhile.
+    let handed = nodes[at].groups.transfer(id, to).await;
+    assert!(matches!(handed, Ok(()) | Err(GroupError::Replica(_))), "{handed:?}");
+    leader(&nodes, id).await;
+    nodes[0].set(id, "after", "it").await;
+    assert_eq!(nodes[1].get(id, "after").await.as_deref(), Some("it"));
+}

@@ -59,6 +59,12 @@ pub enum ReplicaError {
     /// It stopped leading meanwhile: nobody knows yet whether the commands are executed.
     #[error("the group's leader changed meanwhile; ask again what became of the commands")]
     Unknown(Option<PublicKey>),
+    /// A member that cannot lead yet.
+    #[error("the member {0} cannot lead yet: it does not vote, or lacks entries; try again when it does")]
+    NotReady(PublicKey),
+    /// A member that did not take over.
+    #[error("the member {0} did not take the lead; the group elects a leader")]
+    NotTaken(PublicKey),
     /// A majority of the voters cannot be reached.
     #[error("a majority of the group's voters cannot be reached")]
     NoMajority,
@@ -85,6 +91,9 @@ pub enum Role {
     /// Does not vote.
     Learner,
 }
+
+/// How long a member may take to take over the lead.
+const TRANSFER: Duration = Duration::from_secs(2);
 
 /// A replica at a glance.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -234,9 +243,26 @@ impl Replica {
     /// At the leader: hands the lead to `node`.
     ///
     /// # Errors
-    /// [`ReplicaError::Stopped`].
+    /// [`ReplicaError::NotReady`]; [`ReplicaError::NotTaken`]: this replica accepts no commands any more, and must be started
+    /// again.
     pub async fn transfer(&self, node: PublicKey) -> Result<(), ReplicaError> {
-        Ok(self.raft.trigger().transfer_leader(NodeId(node)).await?)
+        let mut metrics = self.raft.metrics();
+        let (sets, _) = self.present_members();
+        let status = self.status();
+        let has = status.replicated.get(&node).copied().flatten();
+        if sets.len() != 1 || !sets[0].contains(&node) || has < status.last {
+            return Err(ReplicaError::NotReady(node));
+        }
+        self.raft.trigger().transfer_leader(NodeId(node)).await?;
+        // openraft's leader takes no commands from then on, whether the other one takes over or not.
+        let taken = async {
+            while metrics.borrow_watched().state == ServerState::Leader {
+                if metrics.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(TRANSFER, taken).await.map_err(|_| ReplicaError::NotTaken(node))
     }
 
     /// At the leader: one step that makes the members of the log those of the state. True when there is nothing to do.

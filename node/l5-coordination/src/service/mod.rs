@@ -27,7 +27,7 @@ use althing_protocol::{KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, ob
 use althing_store::Store;
 use minicbor::bytes::ByteVec;
 
-use crate::consensus::{ReplicaConfig, Role, Status};
+use crate::consensus::{ReplicaConfig, ReplicaError, Role, Status};
 use crate::error::GroupError;
 use crate::machine::group::Group;
 use crate::machine::outcome::{Outcome, Refusal};
@@ -416,7 +416,11 @@ impl Groups {
         if !member.look(|state| state.members().voters().contains(&node))? {
             return Err(Refusal::NotAMember(node).into());
         }
-        Ok(replica.transfer(node).await?)
+        let handed = replica.transfer(node).await;
+        if let Err(ReplicaError::NotTaken(_)) = handed {
+            member.halt("it gave up the lead".to_owned()).await;
+        }
+        Ok(handed?)
     }
 
     /// Looks at the state of a group, as far as it has arrived here; after [`Groups::catch_up`], everything that was

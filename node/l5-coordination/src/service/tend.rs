@@ -19,6 +19,8 @@ use crate::consensus::{Replica, Role};
 const TICK: Duration = Duration::from_secs(1);
 /// Before a change of the log's members that failed is tried again.
 const RETRY: Duration = Duration::from_millis(50);
+/// Between two steps in any case.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Before a replica that failed is started again, at first and at most.
 const RESTART: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// Before a member that could not be dialled is dialled again, at first and at most.
@@ -108,6 +110,10 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
                 Ok(Ok(true)) => TICK,
                 Ok(Ok(false) | Err(_)) | Err(_) => RETRY,
             };
+            if next == RETRY {
+                // What it waits for may be announced many times.
+                tokio::time::sleep(PAUSE).await;
+            }
             tokio::select! {
                 () = member.stop.cancelled() => return,
                 _ = changes.changed() => {}
