@@ -83,6 +83,8 @@ pub struct GroupHealth {
     pub voters: usize,
     /// Those to whom there is a connection, this node included.
     pub reached: usize,
+    /// Schedules whose last three runs failed.
+    pub alarms: Vec<String>,
 }
 
 fn fine(layer: &'static str, what: impl Into<String>) -> Finding {
@@ -108,6 +110,13 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
 fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
     for group in &status.groups {
         let GroupHealth { name, voters, reached, .. } = group;
+        findings.extend(group.alarms.iter().map(|schedule| {
+            wrong(
+                "L5",
+                format!("the last three runs of the schedule {schedule:?} of the group {name:?} failed"),
+                format!("`althing workflow list {name} --all` names the runs, `althing workflow show` says why"),
+            )
+        }));
         match &group.failure {
             Some(why) => findings.push(wrong(
                 "L5",
@@ -304,7 +313,8 @@ mod tests {
 
     fn group(reached: usize, failure: Option<&str>) -> GroupHealth {
         let failure = failure.map(str::to_owned);
-        GroupHealth { name: "team".to_owned(), failure, is_led: false, voters: 3, reached }
+        let alarms = Vec::new();
+        GroupHealth { name: "team".to_owned(), failure, is_led: false, voters: 3, reached, alarms }
     }
 
     fn well() -> NodeStatus {
@@ -350,6 +360,14 @@ mod tests {
             (NodeStatus { unwritable: Some("no space left".to_owned()), ..well() }, "L1", "no space left"),
             (NodeStatus { owner_keys: "outdated".to_owned(), ..well() }, "L2", "rotated away"),
             (NodeStatus { groups: vec![group(1, None)], ..well() }, "L5", "1 of 3 voters"),
+            (
+                NodeStatus {
+                    groups: vec![GroupHealth { alarms: vec!["nightly".to_owned()], ..group(3, None) }],
+                    ..well()
+                },
+                "L5",
+                "schedule \"nightly\" of the group \"team\" failed",
+            ),
             (NodeStatus { groups: vec![group(2, None)], ..well() }, "L5", "though 2 of 3"),
             (NodeStatus { groups: vec![group(3, Some("a damaged row"))], ..well() }, "L5", "a damaged row"),
             (NodeStatus { owner_keys: "revoked".to_owned(), ..well() }, "L2", "revoked"),

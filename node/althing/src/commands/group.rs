@@ -186,6 +186,24 @@ fn status(group: &Value) -> String {
             charter["values"]
         ));
     }
+    let work = &group["work"];
+    if work.is_object() {
+        lines.push(format!(
+            "work     {} waiting, {} under way, {} completed, {} failed; {} done again, {} handed over, {} stolen",
+            work["waiting"],
+            work["working"],
+            work["completed"],
+            work["failed"],
+            work["redone"],
+            work["handedOver"],
+            work["stolen"]
+        ));
+        lines.push(format!("runs     {} under way, {} ask somebody", work["runs"], work["asking"]));
+        let alarms: Vec<&str> = rows(work, "alarms").iter().filter_map(Value::as_str).collect();
+        if !alarms.is_empty() {
+            lines.push(format!("ALARM    the last three runs of a schedule failed: {}", alarms.join(" ")));
+        }
+    }
     let cells = |member: &Value| {
         let node = text(member, "node");
         let lag = group["lag"][&node].as_u64().map_or_else(String::new, |lag| lag.to_string());

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::commands::{rows, text};
+use crate::commands::{rows, short, text};
 
 /// The agents of one class.
 pub struct Pane {
@@ -29,6 +29,25 @@ const HARD: [&str; 14] = [
     "why",
 ];
 const TURNS: [&str; 9] = ["runtime", "state", "pid", "turns", "total", "first p50 us", "p99 us", "late", "why"];
+
+const GROUPS: [&str; 10] =
+    ["group", "role", "leader", "term", "lag", "waiting", "working", "done again", "asking", "alarms"];
+
+/// The pane of the groups that this node belongs to; none if it belongs to none.
+pub fn groups(list: &Value) -> Option<Pane> {
+    let row = |group: &Value| {
+        let work = &group["work"];
+        let alarms: Vec<&str> = rows(work, "alarms").iter().filter_map(Value::as_str).collect();
+        let leader = group["leader"].as_str().map_or_else(|| "none".to_owned(), short);
+        let mut row = vec![text(group, "name"), text(group, "role"), leader, text(group, "term"), text(group, "lag")];
+        row.extend(["waiting", "working", "redone", "asking"].map(|name| text(work, name)));
+        row.push(alarms.join(" "));
+        row
+    };
+    let rows: Vec<Vec<String>> =
+        rows(list, "groups").iter().filter(|group| group["standing"] == "member").map(row).collect();
+    (!rows.is_empty()).then(|| Pane { head: GROUPS.to_vec(), rows })
+}
 
 /// The panes of classes that have agents.
 pub fn panes(list: &Value) -> Vec<Pane> {

@@ -13,7 +13,7 @@ use ratatui::widgets::{Block, Paragraph, Row, Table};
 use serde_json::{Value, json};
 
 use crate::args::Top;
-use crate::commands::panes::{Pane, panes};
+use crate::commands::panes::{Pane, groups, panes};
 use crate::commands::{Out, plain, print_line, table, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
@@ -28,13 +28,17 @@ pub async fn run(at: &Paths, top: &Top, out: &Out) -> Result<(), Failure> {
     if out.json || !std::io::stdout().is_terminal() {
         for shown in 0..most {
             let (list, status) = (client.get("/ps").await?, client.get("/status").await?);
+            let of_groups = client.get("/groups").await?;
             if out.json {
-                print_line(
-                    &json!({ "agents": list["agents"], "execution": status["layers"]["l1Execution"] }).to_string(),
-                );
+                let execution = &status["layers"]["l1Execution"];
+                let shown = json!({ "agents": list["agents"], "execution": execution, "groups": of_groups["groups"] });
+                print_line(&shown.to_string());
             } else {
                 print_line(&title(&status));
-                panes(&list).iter().for_each(|pane| print_line(table(&pane.head, &pane.rows).trim_end()));
+                panes(&list)
+                    .iter()
+                    .chain(&groups(&of_groups))
+                    .for_each(|pane| print_line(table(&pane.head, &pane.rows).trim_end()));
             }
             if shown + 1 < most {
                 tokio::time::sleep(every).await;
@@ -57,7 +61,8 @@ async fn live(
     let failed = |error: std::io::Error| Failure::failed(format!("the terminal failed: {error}"));
     for _ in 0..most {
         let (list, status) = (client.get("/ps").await?, client.get("/status").await?);
-        let panes = panes(&list);
+        let mut panes = panes(&list);
+        panes.extend(groups(&client.get("/groups").await?));
         terminal.draw(|frame| draw(frame, &title(&status), &panes)).map_err(failed)?;
         let until = tokio::time::Instant::now() + every;
         while tokio::time::Instant::now() < until {
@@ -152,8 +157,13 @@ mod tests {
         ] });
         let status = json!({ "layers": { "l1Execution": { "agents": 3, "turns": 2, "promised": [0.11], "reserved": 0,
             "machine": { "grade": "A" } }, "l2Communication": { "peers": 4 } } });
+        let of_groups = json!({ "groups": [{ "name": "team", "standing": "member", "role": "leader", "term": 7,
+            "leader": "did:key:z6MkoggtPajZoh98cy8yo9nwNvXYaxJ1jbuotr5eNzW1JRd9", "lag": 0,
+            "work": { "waiting": 3, "working": 1, "redone": 2, "asking": 1, "alarms": ["nightly"] } }] });
+        let mut all = panes(&list);
+        all.extend(groups(&of_groups));
         let mut terminal = Terminal::new(TestBackend::new(110, 24)).expect("a terminal");
-        terminal.draw(|frame| draw(frame, &title(&status), &panes(&list))).expect("drawn");
+        terminal.draw(|frame| draw(frame, &title(&status), &all)).expect("drawn");
         let shown = terminal.backend().to_string();
         for wanted in [
             "grade A",
@@ -163,6 +173,8 @@ mod tests {
             "delay-tolerant",
             "1234",
             "clerk",
+            "team",
+            "nightly",
             "q ends",
         ] {
             assert!(shown.contains(wanted), "{wanted} in\n{shown}");

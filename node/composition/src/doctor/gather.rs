@@ -65,6 +65,12 @@ fn groups(node: &Node) -> Vec<GroupHealth> {
             voters: voters.len(),
             name: group.name,
             failure: group.failure,
+            alarms: node
+                .groups
+                .look(group.id, |state| {
+                    state.flows().schedules().alarms().map(|known| known.schedule.name.clone()).collect()
+                })
+                .unwrap_or_default(),
         }
     };
     groups.map(health).collect()

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::outcome::Refusal;
+use althing_coordination::machine::work::{State as TaskState, Task};
+use althing_coordination::machine::workflow::{RunState, StepState};
 use althing_coordination::{GroupError, Overview, Role, Ticket};
 use althing_node::Node;
 use althing_protocol::PublicKey;
@@ -53,7 +55,16 @@ fn node_of(text: &str) -> Result<PublicKey, Problem> {
 
 /// `GET /groups`
 pub async fn list(State(node): State<Arc<Node>>) -> Json<Value> {
-    let groups: Vec<Value> = node.groups.list().iter().map(about).collect();
+    let all = node.groups.list();
+    let told = |group: &Overview| {
+        let mut value = about(group);
+        value["work"] = node.groups.look(group.id, work_of).unwrap_or_default();
+        value["lag"] = json!(
+            group.replica.as_ref().map(|it| it.last.unwrap_or(0) - it.applied.unwrap_or(0).min(it.last.unwrap_or(0)))
+        );
+        value
+    };
+    let groups: Vec<Value> = all.iter().map(told).collect();
     Json(json!({ "groups": groups }))
 }
 
@@ -216,7 +227,28 @@ fn status(node: &Node, id: GroupId) -> Result<Value, Problem> {
     };
     value["members"] = json!(members);
     value["charter"] = charter;
+    value["work"] = node.groups.look(id, work_of).unwrap_or_default();
     Ok(value)
+}
+
+/// What a group does, and how often it had to do something again.
+fn work_of(state: &Group) -> Value {
+    let tasks = state.work().tasks();
+    let count = |states: &[TaskState]| tasks.iter().filter(|task| states.contains(&task.state)).count();
+    let runs = state.flows().runs();
+    let sum = |of: fn(&Task) -> u64| tasks.iter().map(of).sum::<u64>();
+    json!({
+        "waiting": count(&[TaskState::Blocked, TaskState::Ready]),
+        "working": count(&[TaskState::Assigned, TaskState::Working]),
+        "completed": count(&[TaskState::Completed]),
+        "failed": count(&[TaskState::Failed, TaskState::TimedOut]),
+        "redone": sum(|task| u64::from(task.attempt.saturating_sub(1))),
+        "handedOver": sum(|task| u64::from(task.handovers)),
+        "stolen": sum(|task| u64::from(task.steals)),
+        "runs": runs.iter().filter(|run| run.state == RunState::Running).count(),
+        "asking": runs.iter().filter(|run| run.steps.iter().any(|step| step.state == StepState::Asking)).count(),
+        "alarms": state.flows().schedules().alarms().map(|known| known.schedule.name.clone()).collect::<Vec<_>>(),
+    })
 }
 
 fn members(node: &Node, state: &Group) -> Vec<Value> {
