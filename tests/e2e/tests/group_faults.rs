@@ -1,0 +1,197 @@
+//! A group of real processes, each on a machine of its own, under real faults: nothing that was acknowledged is lost, and
+//! the group serves again when the fault is over.
+#![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
+
+mod support;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use support::world::{Multicast, World};
+use support::{Machine, Node, text, until};
+
+const SOON: Duration = Duration::from_secs(60);
+const COUNT: usize = 5;
+/// How long each fault lasts.
+const FAULT: Duration = Duration::from_secs(3);
+
+struct Team<'a> {
+    world: &'a World,
+    nodes: Vec<Option<Node>>,
+}
+
+impl Team<'_> {
+    fn form(world: &World) -> Team<'_> {
+        let nodes: Vec<Option<Node>> = world.machines.iter().map(|machine| Some(machine.up(&[]))).collect();
+        world.machines[0].json(&["group", "create", "team"]);
+        for at in 1..COUNT {
+            let did = nodes[at].as_ref().expect("it runs").did();
+            let ticket = text(&world.machines[0].json(&["group", "invite", "team", &did])["ticket"]);
+            world.machines[at].json(&["group", "join", &ticket]);
+        }
+        let team = Team { world, nodes };
+        until(SOON, "all vote", || team.world.machines.iter().all(|machine| role(machine) != "learner"));
+        team
+    }
+
+    fn leader(&self) -> usize {
+        let mut found = None;
+        until(SOON, "somebody leads", || {
+            let leads = |at: &usize| self.nodes[*at].is_some() && role(&self.world.machines[*at]) == "leader";
+            found = (0..COUNT).find(leads);
+            found.is_some()
+        });
+        found.expect("it was there")
+    }
+
+    fn signal(&self, at: usize, signal: Signal) {
+        self.nodes[at].as_ref().expect("it runs").running.signal(signal);
+    }
+
+    fn kill(&mut self, at: usize) {
+        self.nodes[at].take().expect("it runs").running.kill();
+    }
+
+    fn restart(&mut self, at: usize) {
+        self.nodes[at] = Some(self.world.machines[at].up(&[]));
+    }
+
+    /// After how long each member has written again.
+    fn serves(&self, after: &str) {
+        let begun = Instant::now();
+        for (at, machine) in self.world.machines.iter().enumerate() {
+            until(SOON, "the group serves", || {
+                machine.run(&["group", "set", "team", &format!("serves-{at}"), after]).code == 0
+            });
+        }
+        println!("after {after}: each member has written again after {:?}", begun.elapsed());
+    }
+}
+
+fn role(machine: &Machine) -> String {
+    let said = machine.run(&["--json", "group", "status", "team"]);
+    let status: serde_json::Value = serde_json::from_str(&said.stdout).unwrap_or_default();
+    status["role"].as_str().unwrap_or("learner").to_owned()
+}
+
+/// What the clients did.
+#[derive(Default)]
+struct History {
+    /// The keys whose writes were acknowledged.
+    written: Mutex<Vec<String>>,
+    /// Increments of the counter that were acknowledged, and those of which nobody said what became of them.
+    counted: AtomicU64,
+    unknown: AtomicU64,
+    over: AtomicBool,
+}
+
+/// Writes keys of its own through one member after the other.
+fn write(machines: &[Machine], client: usize, history: &History) {
+    for number in 0.. {
+        if history.over.load(Ordering::Relaxed) {
+            return;
+        }
+        let key = format!("key-{client}-{number}");
+        let machine = &machines[(client + number) % COUNT];
+        if machine.run(&["group", "set", "team", &key, &key]).code == 0 {
+            history.written.lock().expect("no panic").push(key);
+        }
+    }
+}
+
+/// Counts up, each step only if nobody else counted since it read.
+fn count(machines: &[Machine], client: usize, history: &History) {
+    for number in 0.. {
+        if history.over.load(Ordering::Relaxed) {
+            return;
+        }
+        let machine = &machines[(client + number) % COUNT];
+        let read = machine.run(&["--json", "group", "get", "team", "counter"]);
+        let Ok(read) = serde_json::from_str::<serde_json::Value>(&read.stdout) else { continue };
+        let (Some(value), Some(version)) = (read["value"].as_str(), read["version"].as_u64()) else { continue };
+        let next = (value.parse::<u64>().expect("a number") + 1).to_string();
+        let set = machine.run(&["group", "set", "team", "counter", &next, "--if-version", &version.to_string()]);
+        match set.code {
+            0 => history.counted.fetch_add(1, Ordering::Relaxed),
+            // Another version: it was not counted.
+            5 => 0,
+            _ => history.unknown.fetch_add(1, Ordering::Relaxed),
+        };
+    }
+}
+
+/// The faults, one after the other; the group serves again after each.
+fn faults(team: &mut Team<'_>) {
+    let leader = team.leader();
+    team.kill(leader);
+    std::thread::sleep(FAULT);
+    team.restart(leader);
+    team.serves("the leader was killed");
+    let leader = team.leader();
+    team.signal(leader, Signal::SIGSTOP);
+    std::thread::sleep(FAULT);
+    team.signal(leader, Signal::SIGCONT);
+    team.serves("the leader was stopped");
+    let leader = team.leader();
+    team.world.cut(leader);
+    std::thread::sleep(FAULT);
+    team.world.restore(leader);
+    team.serves("the leader was cut off");
+    let leader = team.leader();
+    for other in (0..COUNT).filter(|other| *other != leader) {
+        team.world.deafen(leader, other);
+    }
+    std::thread::sleep(FAULT);
+    team.world.mend(leader);
+    team.serves("the leader heard nobody");
+    let leader = team.leader();
+    let other = (leader + 1) % COUNT;
+    team.world.deafen(leader, other);
+    team.world.deafen(other, leader);
+    std::thread::sleep(FAULT);
+    team.world.mend(leader);
+    team.world.mend(other);
+    team.serves("two of them did not hear each other");
+    (0..COUNT).for_each(|at| team.world.lose(at, 0.5));
+    std::thread::sleep(FAULT);
+    (0..COUNT).for_each(|at| team.world.mend(at));
+    team.serves("half of all packets were lost");
+    (0..COUNT).for_each(|at| team.kill(at));
+    (0..COUNT).for_each(|at| team.restart(at));
+    team.serves("all were killed");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_and_the_group_serves_after_each_fault() {
+    let Some(world) = World::new(COUNT, Multicast::Carried) else { return };
+    let machines = &world.machines[..];
+    let mut team = Team::form(&world);
+    machines[0].json(&["group", "set", "team", "counter", "0"]);
+    let history = History::default();
+    std::thread::scope(|scope| {
+        for client in 0..2 {
+            let history = &history;
+            scope.spawn(move || write(machines, client, history));
+            scope.spawn(move || count(machines, client + 2, history));
+        }
+        // Whatever becomes of the faults, the clients end.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| faults(&mut team)));
+        history.over.store(true, Ordering::Relaxed);
+        if let Err(panic) = outcome {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    let written = history.written.into_inner().expect("no panic");
+    let kept = machines[1].json(&["group", "keys", "team", "key-"]);
+    let kept: Vec<&str> = kept["keys"].as_array().expect("a list").iter().filter_map(|key| key.as_str()).collect();
+    let lost: Vec<&String> = written.iter().filter(|key| !kept.contains(&key.as_str())).collect();
+    assert!(lost.is_empty(), "of {} acknowledged writes these are lost: {lost:?}", written.len());
+    let counter = machines[2].json(&["group", "get", "team", "counter"]);
+    let counter: u64 = text(&counter["value"]).parse().expect("a number");
+    let (counted, unknown) = (history.counted.into_inner(), history.unknown.into_inner());
+    println!("{} writes and {counted} increments were acknowledged, {unknown} are unknown", written.len());
+    assert!((counted..=counted + unknown).contains(&counter), "{counted} to {} are due: {counter}", counted + unknown);
+    assert!(written.len() > 20 && counted > 10, "the clients did something");
+}
