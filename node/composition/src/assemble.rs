@@ -25,7 +25,6 @@ use crate::agents::Agents;
 use crate::bindings::Bindings;
 use crate::config::NodeConfig;
 use crate::error::NodeError;
-use crate::group_agents;
 use crate::group_orders::GroupOrders;
 use crate::group_work::GroupWorker;
 use crate::identity::Identity;
@@ -143,11 +142,9 @@ impl Node {
         let network = config.communication.network.clone();
         let identity =
             Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
-        let (placing, placements) = group_agents::placements();
-        let worker = GroupWorker::new(&calls, &host, &identity, &config, placing);
+        let (worker, placements) = GroupWorker::new(&calls, &host, &identity, &config);
         let groups = open_groups(&communication, &identity, store.clone(), entropy.clone(), worker).await?;
         group_orders.connect(&groups, &identity, entropy.clone());
-        let trust = TrustedPeers::new(store.clone(), communication.clone(), trust);
         let bindings = Arc::new(Bindings {
             host: host.clone(),
             kernel: kernel.clone(),
@@ -156,10 +153,11 @@ impl Node {
             policies: config.policies.clone(),
             clock: clock.clone(),
         });
-        let agents = Agents::new(bindings.clone(), hosting.clone(), discovery.clone());
         let node = Node {
             key,
             config,
+            agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone()),
+            trust: TrustedPeers::new(store.clone(), communication.clone(), trust),
             communication,
             discovery,
             hosting,
@@ -171,9 +169,7 @@ impl Node {
             memories,
             store,
             identity,
-            agents,
             bindings,
-            trust,
             lan,
             gateway,
             notes: Vec::new(),

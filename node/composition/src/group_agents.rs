@@ -52,7 +52,7 @@ impl GroupHosting<'_> {
             let Some(group) = &agent.group else { return true };
             let Some(wanted) = group.parse().ok().and_then(|group| placements.get(&group)) else {
                 // What was brought up goes on until its group says otherwise.
-                return group.parse().is_ok_and(|group| self.groups.is_member(group));
+                return group.parse().is_ok_and(|group| belongs(self.groups, group));
             };
             wanted.iter().any(|one| one.agent == agent.file.name && is_same(agent, one))
         };
@@ -83,6 +83,11 @@ impl GroupHosting<'_> {
         let folder = PathBuf::from(&deployment.folder);
         self.agents.add_for_group(file, &folder, &group.to_string(), deployment.made_ms).await.map(drop)
     }
+}
+
+/// Whether this node belongs to a group now.
+fn belongs(groups: &Groups, group: GroupId) -> bool {
+    groups.overview(group).is_ok_and(|group| ["member", "joining"].contains(&group.standing))
 }
 
 /// Whether an agent runs as this deployment says.

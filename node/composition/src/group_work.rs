@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::config::NodeConfig;
-use crate::group_agents::Placements;
+use crate::group_agents::{self, Placements};
 use crate::identity::Identity;
 use crate::machine;
 
@@ -41,14 +41,15 @@ pub(crate) struct GroupWorker {
 }
 
 impl GroupWorker {
+    /// What runs tasks of groups, and the agents that groups place here.
     pub(crate) fn new(
         calls: &Calls,
         host: &Arc<Host>,
         identity: &Identity,
         config: &NodeConfig,
-        placements: watch::Sender<Placements>,
-    ) -> GroupWorker {
-        GroupWorker {
+    ) -> (GroupWorker, watch::Receiver<Placements>) {
+        let (placements, placed) = group_agents::placements();
+        let worker = GroupWorker {
             calls: calls.clone(),
             host: host.clone(),
             here: identity.key.public(),
@@ -56,7 +57,8 @@ impl GroupWorker {
             data: config.data.clone(),
             clock: identity.clock().clone(),
             placements,
-        }
+        };
+        (worker, placed)
     }
 
     /// The agents that are hosted here and do tasks. One that gives groups tasks gets none, so that no task goes in circles.

@@ -161,7 +161,7 @@ impl Node {
         let keys = async { tokio::join!(self.follow_owner(), persist_keys) };
         let introducing = self.lan.announce_introductions(&self.discovery);
         let hosting = GroupHosting { agents: &self.agents, groups: &self.groups, store: self.store.as_ref() };
-        let hosting = hosting.run(self.placements.clone());
+        let hosting = Box::pin(hosting.run(self.placements.clone()));
         tokio::join!(self.renew_when_due(), self.sweep_memory(), keys, introducing, hosting);
     }
 

@@ -52,6 +52,17 @@ fn a_deployment_built_by_hand_is_what_the_crate_builds() {
     assert_eq!(by_hand("althing/deployment/1", &least, &scope(), PUBLISHER), signed.bytes);
 }
 
+/// P-143
+#[test]
+fn what_no_agent_can_be_is_not_signed() {
+    let mut wrong = deployment();
+    wrong.agent = "Writer".to_owned();
+    assert!(object::sign(wrong, NETWORK, &scope(), &key(PUBLISHER)).is_err());
+    let cases = vectors();
+    let refused = cases.iter().filter(|case| case.error.is_some()).count();
+    assert!(refused >= 10, "{refused} of {} vectors are refused", cases.len());
+}
+
 fn of(name: &str, signed: &[u8], error: Option<&'static str>) -> Case {
     let input = json!({
         "kind": "deployment",

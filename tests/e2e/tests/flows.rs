@@ -1,5 +1,7 @@
 //! Workflows, schedules and applications of a group of real processes of one owner.
 
+#![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
+
 mod support;
 
 use std::process::Command;
@@ -81,8 +83,8 @@ fn runs_on(desk: &Desk, by: &str) -> Vec<String> {
 
 /// The place of the one that leads.
 fn leader(desk: &Desk) -> usize {
-    let leads = |name: &&str| desk.json(name, &["group", "status", "team"])["role"] == "leader";
-    NAMES.iter().position(|name| leads(&name)).expect("somebody leads")
+    let leads = |name: &str| desk.json(name, &["group", "status", "team"])["role"] == "leader";
+    NAMES.iter().position(|name| leads(name)).expect("somebody leads")
 }
 
 #[test]
@@ -101,8 +103,8 @@ fn an_app_is_brought_up_survives_a_member_and_is_removed() {
     assert!(changes.iter().all(|change| change["change"] == "same"), "{again}");
     // Its agents cannot be removed one by one.
     let host = NAMES.into_iter().zip(&nodes);
-    let host = host.filter(|(_, node)| first.contains(&node.as_ref().expect("it runs").did()));
-    let (name, _) = host.last().expect("a host");
+    let mut host = host.filter(|(_, node)| first.contains(&node.as_ref().expect("it runs").did()));
+    let (name, _) = host.next_back().expect("a host");
     let refused = desk.run(name, &["agent", "remove", "echo"]);
     assert!(refused.code != 0 && refused.stderr.contains("app remove"), "{refused:?}");
     // A host is killed: another member takes its agent. The caller is a member that lives.

@@ -26,8 +26,8 @@ impl Team<'_> {
     fn form(world: &World) -> Team<'_> {
         let nodes: Vec<Option<Node>> = world.machines.iter().map(|machine| Some(machine.up(&[]))).collect();
         world.machines[0].json(&["group", "create", "team"]);
-        for at in 1..COUNT {
-            let did = nodes[at].as_ref().expect("it runs").did();
+        for (at, node) in nodes.iter().enumerate().skip(1) {
+            let did = node.as_ref().expect("it runs").did();
             let ticket = text(&world.machines[0].json(&["group", "invite", "team", &did])["ticket"]);
             world.machines[at].json(&["group", "join", &ticket]);
         }

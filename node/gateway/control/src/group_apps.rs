@@ -66,27 +66,7 @@ pub async fn apps(State(node): State<Arc<Node>>, Json(request): Json<AppRequest>
 async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
     match request {
         AppRequest::Apply { file, files, folder, dry_run } => {
-            let app = read(&file, &files)?;
-            let group = match node.groups.resolve(&app.group) {
-                Err(GroupError::NotFound(_)) if dry_run => {
-                    let changes = Plan::of(&app, &folder, &Known::default())?.changes;
-                    let changes: Vec<Value> = changes.iter().map(Change::json).collect();
-                    return Ok(json!({ "app": app.name, "group": app.group, "forms": true, "changes": changes }));
-                }
-                Err(GroupError::NotFound(_)) => node.groups.create(&app.group, Policy::default()).await?,
-                other => other?,
-            };
-            node.groups.catch_up(group).await?;
-            let known = known(node, group, &app.name)?;
-            let plan = Plan::of(&app, &folder, &known)?;
-            let changes: Vec<Value> = plan.changes.iter().map(Change::json).collect();
-            let mut waiting = Vec::new();
-            if !dry_run {
-                plan.carry_out(node, group, &app).await?;
-                waiting = started(node, group, &app).await?;
-            }
-            let (forms, name) = (false, &app.name);
-            Ok(json!({ "app": name, "group": app.group, "forms": forms, "changes": changes, "waiting": waiting }))
+            apply(node, &read(&file, &files)?, &folder, dry_run).await
         }
         AppRequest::Remove { group, app } => {
             let id = node.groups.resolve(&group)?;
@@ -137,6 +117,30 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
             }))
         }
     }
+}
+
+/// Brings an application up, or changes what differs.
+async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool) -> Result<Value, Problem> {
+    let group = match node.groups.resolve(&app.group) {
+        Err(GroupError::NotFound(_)) if dry_run => {
+            let changes = Plan::of(app, folder, &Known::default())?.changes;
+            let changes: Vec<Value> = changes.iter().map(Change::json).collect();
+            return Ok(json!({ "app": app.name, "group": app.group, "forms": true, "changes": changes }));
+        }
+        Err(GroupError::NotFound(_)) => node.groups.create(&app.group, Policy::default()).await?,
+        other => other?,
+    };
+    node.groups.catch_up(group).await?;
+    let known = known(node, group, &app.name)?;
+    let plan = Plan::of(app, folder, &known)?;
+    let changes: Vec<Value> = plan.changes.iter().map(Change::json).collect();
+    let mut waiting = Vec::new();
+    if !dry_run {
+        plan.carry_out(node, group, app).await?;
+        waiting = started(node, group, app).await?;
+    }
+    let (forms, name) = (false, &app.name);
+    Ok(json!({ "app": name, "group": app.group, "forms": forms, "changes": changes, "waiting": waiting }))
 }
 
 /// Waits until the agents of an application run on as many members as they should; those that do not.

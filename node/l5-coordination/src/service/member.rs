@@ -72,8 +72,8 @@ impl Member {
     }
 
     /// What sends this node's commands.
-    pub fn outbox(self: &Arc<Member>, groups: &Groups) -> &Outbox {
-        self.outbox.get_or_init(|| Outbox::start(groups.clone(), self.clone()))
+    pub fn outbox(&self, groups: &Groups) -> &Outbox {
+        self.outbox.get_or_init(|| Outbox::start(groups.clone(), self.id, self.stop.clone()))
     }
 
     /// Starts the replica from what is on disk.

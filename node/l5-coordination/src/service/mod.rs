@@ -217,12 +217,6 @@ impl Groups {
         member.ok_or(GroupError::NoSuchGroup(group))
     }
 
-    /// Whether this node belongs to a group now.
-    #[must_use]
-    pub fn is_member(&self, group: GroupId) -> bool {
-        self.active(group).is_ok()
-    }
-
     /// A member of a group that this node belongs to now.
     fn active(&self, group: GroupId) -> Result<Arc<Member>, GroupError> {
         let member = self.member(group)?;
@@ -412,9 +406,6 @@ impl Groups {
         let status = replica.status();
         if status.role != Role::Leader {
             return Err(GroupError::NotLeading(status.leader));
-        }
-        if !member.look(|state| state.members().voters().contains(&node))? {
-            return Err(Refusal::NotAMember(node).into());
         }
         let handed = replica.transfer(node).await;
         if let Err(ReplicaError::NotTaken(_)) = handed {

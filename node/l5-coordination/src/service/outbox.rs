@@ -5,9 +5,9 @@ use std::sync::Arc;
 use althing_protocol::group::{Author, Batch, Command, Content, GroupId, Submit};
 use althing_protocol::object::Statement as _;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::Groups;
-use super::member::Member;
 use crate::error::GroupError;
 use crate::machine::outcome::Outcome;
 
@@ -40,10 +40,10 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// Starts it. It ends with the member's part in the group.
-    pub fn start(groups: Groups, member: Arc<Member>) -> Outbox {
+    pub fn start(groups: Groups, group: GroupId, stop: CancellationToken) -> Outbox {
         let (sender, queue) = mpsc::channel(QUEUE);
-        let (group, here) = (member.id, groups.shared.here());
-        tokio::spawn(run(groups, member, queue));
+        let here = groups.shared.here();
+        tokio::spawn(run(groups, group, stop, queue));
         Outbox { sender, group, here }
     }
 
@@ -93,7 +93,7 @@ fn size(command: &Command) -> (usize, usize) {
     }
 }
 
-async fn run(groups: Groups, member: Arc<Member>, mut queue: mpsc::Receiver<Waiting>) {
+async fn run(groups: Groups, group: GroupId, stop: CancellationToken, mut queue: mpsc::Receiver<Waiting>) {
     let room = Arc::new(Semaphore::new(UNDER_WAY));
     let mut next = None;
     loop {
@@ -104,7 +104,7 @@ async fn run(groups: Groups, member: Arc<Member>, mut queue: mpsc::Receiver<Wait
                     Some(first) => first,
                     None => return,
                 },
-                () = member.stop.cancelled() => return,
+                () = stop.cancelled() => return,
             },
         };
         let Ok(permit) = room.clone().acquire_owned().await else { return };
@@ -122,22 +122,22 @@ async fn run(groups: Groups, member: Arc<Member>, mut queue: mpsc::Receiver<Wait
             (items, bytes) = (items + of_it.0, bytes + of_it.1);
             batch.push(another);
         }
-        let (groups, member) = (groups.clone(), member.clone());
+        let groups = groups.clone();
         tokio::spawn(async move {
-            send(&groups, &member, batch).await;
+            send(&groups, group, batch).await;
             drop(permit);
         });
     }
 }
 
-async fn send(groups: &Groups, member: &Arc<Member>, batch: Vec<Waiting>) {
+async fn send(groups: &Groups, group: GroupId, batch: Vec<Waiting>) {
     let (commands, waiting): (Vec<Command>, Vec<_>) = batch.into_iter().map(|one| (one.command, one.done)).unzip();
     let author = Author::Node(groups.shared.here());
-    let outcomes: Vec<Executed> = match groups.submit(member.id, author, &groups.shared.key, commands).await {
+    let outcomes: Vec<Executed> = match groups.submit(group, author, &groups.shared.key, commands).await {
         Ok(Some(outcomes)) => outcomes.into_iter().map(executed).collect(),
         // An earlier attempt was executed; only the state tells what became of the commands.
         Ok(None) => waiting.iter().map(|_| Err(GroupError::InDoubt)).collect(),
-        Err(error) => waiting.iter().map(|_| Err(of_all(&error, member.id))).collect(),
+        Err(error) => waiting.iter().map(|_| Err(of_all(&error, group))).collect(),
     };
     for (done, outcome) in waiting.into_iter().zip(outcomes) {
         // Whoever waited may have gone.

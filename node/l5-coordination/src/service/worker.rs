@@ -76,19 +76,14 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         // What this node has no more is stopped.
         running.retain(|task, running| held.tokens.get(task) == Some(&running.token) && !running.handle.is_finished());
         tokens = held.tokens;
-        for claim in held.unreadable {
-            let reason = "its input is a reference, which this node cannot fetch".to_owned();
-            let (outbox, decline) = (outbox.clone(), Command::Decline(Decline { claim, reason }));
-            failing.spawn(async move { drop(outbox.execute(decline).await) });
-        }
+        held.unreadable.into_iter().for_each(|claim| refuse(&mut failing, &outbox, unreadable(claim)));
         for (task, state) in held.new {
             let (id, token) = (task.task, task.token);
             if state == State::Working {
                 // This node began it before it stopped; nobody knows how far it came.
                 let reason = "the node that worked on it started again".to_owned();
                 let fail = Command::Fail(Fail { claim: Claim { task: id, token }, reason, retry: true });
-                let outbox = outbox.clone();
-                failing.spawn(async move { drop(outbox.execute(fail).await) });
+                refuse(&mut failing, &outbox, fail);
                 continue;
             }
             let handle = tokio::spawn(attempt(outbox.clone(), worker.clone(), task, lease(&member, id)));
@@ -97,12 +92,12 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         let is_told = telling.as_ref().is_none_or(JoinHandle::is_finished);
         if is_work && is_told && reported.is_none_or(|at: Instant| at.elapsed() >= TICK) {
             reported = Some(Instant::now());
-            let (groups, member, outbox) = (groups.clone(), member.clone(), outbox.clone());
-            let (report, is_idle) = (worker.report(), running.is_empty());
+            let (groups, member, report) = (groups.clone(), member.clone(), worker.report());
+            let idle = running.is_empty().then(|| outbox.clone());
             // Neither keeps tasks from beginning here.
             telling = Some(tokio::spawn(async move {
                 tell(&groups, &member, report.clone()).await;
-                if is_idle {
+                if let Some(outbox) = idle {
                     steal(&groups, &member, &outbox, &report).await;
                 }
             }));
@@ -115,9 +110,20 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         }
         while failing.try_join_next().is_some() {}
     }
-    if !groups.is_member(member.id) {
+    if groups.active(member.id).is_err() {
         worker.host(member.id, Vec::new());
     }
+}
+
+/// Sends a command whose outcome the state will show.
+fn refuse(failing: &mut JoinSet<()>, outbox: &Outbox, command: Command) {
+    let outbox = outbox.clone();
+    failing.spawn(async move { drop(outbox.execute(command).await) });
+}
+
+fn unreadable(claim: Claim) -> Command {
+    let reason = "its input is a reference, which this node cannot fetch".to_owned();
+    Command::Decline(Decline { claim, reason })
 }
 
 /// The agents that this node hosts for the group.
@@ -247,9 +253,8 @@ async fn attempt(outbox: Outbox, worker: Arc<dyn Worker>, task: Assigned, lease:
 async fn renew(outbox: &Outbox, claim: Claim, lease: Duration) -> GroupError {
     loop {
         tokio::time::sleep(lease / RENEW_AT).await;
-        match outbox.execute(Command::Renew(claim)).await {
-            Err(error @ GroupError::Refused(_)) => return error,
-            Ok(_) | Err(_) => {}
+        if let Err(error @ GroupError::Refused(_)) = outbox.execute(Command::Renew(claim)).await {
+            return error;
         }
     }
 }
