@@ -12,12 +12,12 @@ use althing_store::Store;
 use openraft::async_runtime::WatchReceiver as _;
 use openraft::errors::{ClientWriteError, Fatal, LinearizableReadError, RaftError};
 use openraft::{ChangeMembers, Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
-use tokio::sync::watch;
 
 use super::log_store::LogStore;
 use super::network::{Links, OnUnserved};
 use super::state_store::{self, State, StateStore};
 use super::types::{NodeId, Proposal, Types};
+use super::watch;
 use crate::machine::group::Group;
 use crate::machine::outcome::Reply;
 use crate::machine::rows::RowError;
