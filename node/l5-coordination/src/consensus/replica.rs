@@ -403,6 +403,9 @@ fn raft_config(group: GroupId, config: &ReplicaConfig) -> Config {
         max_payload_entries: 256,
         install_snapshot_timeout: 60_000,
         enable_pre_vote: Some(true),
+        // How far the log is committed is on disk only with the next entries: a leader that went on after a restart would
+        // answer barriers with less than it had acknowledged. Elected anew, it begins its term with an entry of its own.
+        enable_leader_restore: Some(false),
         ..Config::default()
     }
 }
