@@ -59,6 +59,9 @@ pub enum ReplicaError {
     /// A majority of the voters cannot be reached.
     #[error("a majority of the group's voters cannot be reached")]
     NoMajority,
+    /// The log does not let that member vote, or not yet.
+    #[error("the member {0} does not vote yet, so that it cannot lead; try again when it does")]
+    NotAVoter(PublicKey),
     /// It ended.
     #[error("the replica of the group has stopped: {0}")]
     Stopped(String),
@@ -228,11 +231,18 @@ impl Replica {
         }
     }
 
-    /// At the leader: hands the lead to `node`.
+    /// At the leader: hands the lead to `node`. Nothing happens if that leads already.
     ///
     /// # Errors
-    /// [`ReplicaError::Stopped`].
+    /// [`ReplicaError::NotAVoter`], [`ReplicaError::Stopped`].
     pub async fn transfer(&self, node: PublicKey) -> Result<(), ReplicaError> {
+        // openraft takes no more commands from here on, until another one leads; it must be one that can.
+        if node == self.raft.node_id().0 {
+            return Ok(());
+        }
+        if !self.present_members().0.iter().any(|set| set.contains(&node)) {
+            return Err(ReplicaError::NotAVoter(node));
+        }
         Ok(self.raft.trigger().transfer_leader(NodeId(node)).await?)
     }
 
