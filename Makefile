@@ -2,6 +2,7 @@
 # make test     every test
 # make bench    benchmarks, in release
 # make soak     24 minutes of nodes that live long beside others that are disturbed (SOAK=seconds)
+# make sim-night  groups under faults, from 5,000 seeds; goes on where it was interrupted (NIGHT=seeds)
 # make install  the programs, in release, into ~/.cargo/bin
 # make audit    licences, bans, sources and advisories of dependencies
 SHELL := /bin/bash
@@ -11,7 +12,7 @@ ALTHING_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/althing
 export CARGO_TARGET_DIR ?= $(ALTHING_CACHE)/target
 CARGO := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; cargo
 
-.PHONY: demo test soak bench install audit lint fmt setup fuzz
+.PHONY: demo test soak sim-night bench install audit lint fmt setup fuzz
 
 setup:
 	@scripts/setup.sh
@@ -29,6 +30,11 @@ test: setup lint
 soak: setup
 	@$(CARGO) build --workspace
 	@export ALTHING_SOAK_SECS=$(or $(SOAK),1440); $(CARGO) test --workspace --test soak -- --nocapture
+
+# How far it is, is kept in a file; delete it to begin anew.
+sim-night: setup
+	@$(CARGO) build --workspace --bin althing-sim
+	@"$(CARGO_TARGET_DIR)/debug/althing-sim" groups --seeds $(or $(NIGHT),5000) --progress "$(CARGO_TARGET_DIR)/sim-night.json"
 
 lint: setup
 	@cargo fmt --all --check

@@ -7,6 +7,7 @@
 
 mod actor;
 pub mod adversary;
+pub mod groups;
 pub mod invariant;
 pub mod mesh;
 mod owner;

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use althing_simulations::groups::night::Progress;
+use althing_simulations::groups::{self, flaw};
 use althing_simulations::run::{Outcome, run};
 use althing_simulations::scenario::Scenario;
 use althing_simulations::swarm::{self, Kind, Measured, Size};
 use althing_store::file::read_text;
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use serde_json::json;
 
@@ -46,6 +49,24 @@ enum Command {
         /// Where to write the trace; without it, it is printed
         #[arg(long)]
         output: Option<PathBuf>,
+    },
+    /// Runs groups under faults, from many seeds; exits with 1 when an invariant is broken
+    Groups {
+        /// How many seeds
+        #[arg(long, default_value_t = 200)]
+        seeds: u64,
+        /// A file that keeps how far it is: the next time it goes on from there
+        #[arg(long)]
+        progress: Option<PathBuf>,
+        /// Only this seed, with its trace
+        #[arg(long, conflicts_with_all = ["seeds", "progress"])]
+        seed: Option<u64>,
+        /// The adversary among the members, or "none"; without it the seed decides
+        #[arg(long, requires = "seed", value_parser = adversaries())]
+        adversary: Option<String>,
+        /// A bug that is planted
+        #[arg(long, requires = "seed", value_parser = PossibleValuesParser::new(flaw::names()))]
+        flaw: Option<String>,
     },
     /// Runs real nodes over libp2p in one process, and as many bare libp2p nodes in another, and compares them
     Swarm {
@@ -123,6 +144,8 @@ fn execute(command: Command) -> Result<ExitCode, String> {
             eprintln!("{} lines, {}", trace.lines.len() + trace.more, trace.digest());
             Ok(ExitCode::SUCCESS)
         }
+        Command::Groups { seed: Some(seed), adversary, flaw, .. } => Ok(run_group(seed, adversary, flaw)),
+        Command::Groups { seeds, progress, .. } => run_groups(seeds, progress.as_deref()),
         Command::Swarm { nodes, rounds, output, plot, only } => {
             let size = Size { nodes: nodes.into(), rounds: rounds.into() };
             match only {
@@ -149,6 +172,38 @@ fn execute(command: Command) -> Result<ExitCode, String> {
             Ok(diff(kept, &run(&scenario, seed).trace.text()))
         }
     }
+}
+
+fn adversaries() -> PossibleValuesParser {
+    PossibleValuesParser::new(groups::adversary::NAMES.iter().chain([&groups::adversary::NONE]))
+}
+
+/// Runs one seed of a group, and prints its trace.
+fn run_group(seed: u64, adversary: Option<String>, flaw: Option<String>) -> ExitCode {
+    let known = groups::adversary::NAMES.iter().chain([&groups::adversary::NONE]);
+    let adversary = adversary.and_then(|name| known.copied().find(|known| *known == name));
+    let flaw = flaw.and_then(|name| flaw::named(&name)).unwrap_or_else(groups::as_it_is);
+    let outcome = groups::run(seed, adversary, flaw);
+    say!("{:#?}", outcome.plan);
+    say!("{}", outcome.trace.text().trim_end());
+    for violation in &outcome.violations {
+        say!("{}: {}", violation.invariant, violation.why);
+    }
+    if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs many seeds of groups, and prints a summary.
+fn run_groups(seeds: u64, file: Option<&Path>) -> Result<ExitCode, String> {
+    let progress = file.map_or_else(|| Ok(Progress { next: 1, ..Progress::default() }), Progress::read)?;
+    let done = progress.go_on(seeds, |progress| {
+        eprintln!("{} of {seeds} seeds, {} failed", progress.runs, progress.failed.len());
+        file.map_or(Ok(()), |file| progress.write(file))
+    })?;
+    say!("{} seeds: {:?}", done.runs, done.counts);
+    for failed in &done.failed {
+        say!("seed {} breaks {}: althing-sim groups --seed {}", failed.seed, failed.invariants.join(", "), failed.seed);
+    }
+    Ok(if done.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Bytes of a trace file: an hour of the largest scenario has a tenth of it.

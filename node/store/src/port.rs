@@ -66,6 +66,11 @@ impl Batch {
         self
     }
 
+    /// Its changes in their order: the family, the key, and the value, or `None` for a delete.
+    pub fn changes(&self) -> impl Iterator<Item = (Family, &[u8], Option<&[u8]>)> {
+        self.ops.iter().map(|op| (op.family, op.key.as_slice(), op.value.as_deref()))
+    }
+
     /// How many changes it holds.
     pub fn len(&self) -> usize {
         self.ops.len()

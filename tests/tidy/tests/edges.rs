@@ -36,6 +36,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "althing-calls",
             "althing-communication",
+            "althing-coordination",
             "althing-discovery",
             "althing-execution",
             "althing-libp2p",

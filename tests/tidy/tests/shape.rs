@@ -222,6 +222,8 @@ const ROOT: &[(&str, &[&str])] = &[
     ("node/composition/src/assemble.rs", &["Communication", "Discovery", "Hosting", "Calls"]),
     // Adversaries speak by L2 alone.
     ("simulations/src/adversary/mod.rs", &["Communication"]),
+    // Members of simulated groups have L2 and L5 alone, so that thousands of runs are possible.
+    ("simulations/src/groups/member.rs", &["Communication"]),
 ];
 
 #[test]

@@ -86,6 +86,7 @@ struct State {
     rng: StdRng,
     nodes: BTreeMap<PublicKey, Node>,
     connections: BTreeMap<(PublicKey, PublicKey), Connection>,
+    /// What is cut: from whom to whom.
     cut: BTreeSet<(PublicKey, PublicKey)>,
 }
 
@@ -204,28 +205,50 @@ impl SimNet {
         self.lock().nodes.remove(&node);
     }
 
+    /// How links behave now.
+    #[must_use]
+    pub fn link(&self) -> LinkConfig {
+        self.lock().link.clone()
+    }
+
+    /// Sets how links behave from now on.
+    pub fn set_link(&self, link: LinkConfig) {
+        self.lock().link = link;
+    }
+
     /// Cuts the link between two nodes.
     pub fn cut(&self, a: PublicKey, b: PublicKey) {
+        self.cut_one_way(a, b);
+        self.cut_one_way(b, a);
+    }
+
+    /// Cuts the link from one node to another, so that nothing of `from` arrives at `to`. Nobody can connect either, since
+    /// that takes an answer.
+    pub fn cut_one_way(&self, from: PublicKey, to: PublicKey) {
         let dead_after = {
             let mut state = self.lock();
-            state.cut.insert(pair(a, b));
+            state.cut.insert((from, to));
             state.link.dead_after
         };
         self.links_changed.notify_waiters();
         let net = self.clone();
         tokio::spawn(async move {
-            let healed = net.passable(a, b);
+            let healed = net.passable(from, to);
             tokio::select! {
                 biased;
                 () = healed => {}
-                () = sleep(dead_after) => net.disconnect(a, b),
+                () = sleep(dead_after) => net.disconnect(from, to),
             }
         });
     }
 
     /// Restores the link between two nodes.
     pub fn heal(&self, a: PublicKey, b: PublicKey) {
-        self.lock().cut.remove(&pair(a, b));
+        {
+            let mut state = self.lock();
+            state.cut.remove(&(a, b));
+            state.cut.remove(&(b, a));
+        }
         self.links_changed.notify_waiters();
     }
 
@@ -239,15 +262,15 @@ impl SimNet {
         self.state.lock().expect("no holder of the simulated network panics")
     }
 
-    fn is_cut(&self, a: PublicKey, b: PublicKey) -> bool {
-        self.lock().cut.contains(&pair(a, b))
+    fn is_cut(&self, from: PublicKey, to: PublicKey) -> bool {
+        self.lock().cut.contains(&(from, to))
     }
 
-    /// Waits until the link between two nodes is not cut.
-    async fn passable(&self, a: PublicKey, b: PublicKey) {
+    /// Waits until the link from one node to another is not cut.
+    async fn passable(&self, from: PublicKey, to: PublicKey) {
         loop {
             let changed = self.links_changed.notified();
-            if !self.is_cut(a, b) {
+            if !self.is_cut(from, to) {
                 return;
             }
             changed.await;
@@ -267,7 +290,8 @@ impl SimNet {
     fn connect(&self, dialler: PublicKey, to: PublicKey) -> Result<(), DialError> {
         let mut state = self.lock();
         let key = pair(dialler, to);
-        if !state.nodes.contains_key(&to) || state.cut.contains(&key) {
+        let is_cut = state.cut.contains(&(dialler, to)) || state.cut.contains(&(to, dialler));
+        if !state.nodes.contains_key(&to) || is_cut {
             return Err(DialError::Failed(format!("no answer from {to}")));
         }
         if state.connections.contains_key(&key) {

@@ -5,9 +5,11 @@ mod log_store;
 mod network;
 mod records;
 mod replica;
+mod runtime;
 pub(crate) mod serve;
 mod state_store;
 mod types;
+pub mod watch;
 pub mod wire;
 
 #[cfg(test)]
@@ -15,4 +17,5 @@ mod tests;
 
 pub use log_store::{RAFT_LOG, RAFT_STATE};
 pub use replica::{Moves, Replica, ReplicaConfig, ReplicaError, Role, Status, View};
+pub use runtime::seed_randomness;
 pub use state_store::RAFT_SNAPSHOTS;

@@ -12,12 +12,12 @@ use althing_store::Store;
 use openraft::async_runtime::WatchReceiver as _;
 use openraft::errors::{ClientWriteError, Fatal, LinearizableReadError, RaftError};
 use openraft::{ChangeMembers, Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
-use tokio::sync::watch;
 
 use super::log_store::LogStore;
 use super::network::{Links, OnUnserved};
 use super::state_store::{self, State, StateStore};
 use super::types::{NodeId, Proposal, Types};
+use super::watch;
 use crate::machine::group::Group;
 use crate::machine::outcome::Reply;
 use crate::machine::rows::RowError;
@@ -240,12 +240,15 @@ impl Replica {
         }
     }
 
-    /// At the leader: hands the lead to `node`.
+    /// At the leader: hands the lead to `node`. Nothing happens if that leads already.
     ///
     /// # Errors
     /// [`ReplicaError::NotReady`]; [`ReplicaError::NotTaken`]: this replica accepts no commands any more, and must be started
     /// again.
     pub async fn transfer(&self, node: PublicKey) -> Result<(), ReplicaError> {
+        if node == self.raft.node_id().0 {
+            return Ok(());
+        }
         let mut metrics = self.raft.metrics();
         let (sets, _) = self.present_members();
         let status = self.status();

@@ -11,10 +11,10 @@ use minicbor::{Decode, Encode};
 use openraft::entry::RaftEntry as _;
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
-use tokio::sync::watch;
 
 use super::records::{MembersRecord, Position, encode};
 use super::types::{Applied, LogId, SnapshotMeta, StoredMembership, Types};
+use super::watch;
 use crate::machine::group::Group;
 
 /// Snapshots: the group's 32 bytes, then `m` for the description of the last one, or `r`, its number and that of the row.

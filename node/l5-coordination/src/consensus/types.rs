@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use althing_protocol::PublicKey;
 
+use super::runtime::Runtime;
 use crate::machine::outcome::Reply;
 
 openraft::declare_raft_types!(
@@ -16,7 +17,7 @@ openraft::declare_raft_types!(
         Term = u64,
         // At most one leader in a term, as in the paper on Raft.
         LeaderId = openraft::impls::leader_id_std::LeaderId<u64, NodeId>,
-        AsyncRuntime = openraft_rt_tokio::TokioRuntime,
+        AsyncRuntime = Runtime,
 );
 
 pub type LogId = openraft::alias::LogIdOf<Types>;

@@ -1,0 +1,117 @@
+//! Values are linearizable registers: each read and each replacement saw what one order of all operations says, in which
+//! what returned before another began is before it.
+
+use std::collections::BTreeSet;
+
+use porcupine_rs::{Model, Operation};
+
+use super::super::clients::KEYS;
+use super::super::evidence::Deed;
+use super::search::{may_go_on, search};
+use super::{Invariant, Seen};
+
+pub(super) struct Register;
+
+/// A register of one value.
+#[derive(Debug, Clone)]
+struct One;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Read(Option<u64>),
+    Write(u64),
+    Replace { expected: Option<u64>, value: u64, done: Option<bool> },
+}
+
+impl Model for One {
+    type State = Option<u64>;
+    type Op = Step;
+    type Metadata = ();
+
+    fn init() -> Option<u64> {
+        None
+    }
+
+    fn step(state: &Option<u64>, step: &Step) -> (bool, Option<u64>) {
+        if !may_go_on() {
+            return (false, *state);
+        }
+        match *step {
+            Step::Read(value) => (value == *state, *state),
+            Step::Write(value) => (true, Some(value)),
+            Step::Replace { expected, value, done } => {
+                let holds = expected == *state;
+                (done.is_none_or(|done| done == holds), if holds { Some(value) } else { *state })
+            }
+        }
+    }
+}
+
+impl Invariant for Register {
+    fn name(&self) -> &'static str {
+        "values-are-linearizable"
+    }
+
+    fn check(&self, seen: &Seen) -> Result<(), String> {
+        (0..KEYS).try_for_each(|key| search(&format!("the values of key-{key}"), &history(seen, key)))
+    }
+}
+
+/// What was done to one key. What nobody answered and nobody saw may have happened after everything else, and is left out.
+fn history(seen: &Seen, key: u8) -> Vec<Operation<One>> {
+    let step = |deed: &Deed| match *deed {
+        Deed::Read { key: of, value } if of == key => Some(Step::Read(value)),
+        Deed::Write { key: of, value, .. } if of == key => Some(Step::Write(value)),
+        Deed::Replace { key: of, expected, value, done } if of == key => {
+            Some(Step::Replace { expected, value, done: done.map(|version| version.is_some()) })
+        }
+        _ => None,
+    };
+    let operations = &seen.evidence.history;
+    let known = operations.iter().filter(|operation| operation.returned.is_some());
+    let read: BTreeSet<u64> = known
+        .filter_map(|operation| match operation.deed {
+            Deed::Read { value, .. } | Deed::Replace { expected: value, .. } => value,
+            _ => None,
+        })
+        .collect();
+    let counts = |step: &Step| match step {
+        Step::Read(_) => true,
+        Step::Write(value) | Step::Replace { value, .. } => read.contains(value),
+    };
+    let operation = |one: &super::super::evidence::Operation| {
+        let op = step(&one.deed).filter(|step| one.returned.is_some() || counts(step))?;
+        let (call_time, return_time) = (one.called, one.returned.unwrap_or(i64::MAX));
+        Some(Operation { client_id: Some(one.client), call_time, return_time, op, metadata: None })
+    };
+    operations.iter().filter_map(operation).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use porcupine_rs::check_operations;
+
+    use super::*;
+
+    fn operation(call_time: i64, return_time: i64, op: Step) -> Operation<One> {
+        Operation { client_id: None, call_time, return_time, op, metadata: None }
+    }
+
+    #[test]
+    fn what_was_overwritten_is_not_read_again() {
+        let write = |at, value| operation(at, at + 1, Step::Write(value));
+        let read = |at, value| operation(at, at + 1, Step::Read(Some(value)));
+        assert!(check_operations(&[write(1, 1), write(3, 2), read(5, 2)]));
+        assert!(!check_operations(&[write(1, 1), write(3, 2), read(5, 1)]));
+        assert!(check_operations(&[write(1, 1), operation(3, 9, Step::Write(2)), read(5, 1)]));
+    }
+
+    #[test]
+    fn what_nobody_answered_may_have_happened_at_any_time_or_not_at_all() {
+        let unknown = |value| operation(3, i64::MAX, Step::Write(value));
+        let read = |at, value| operation(at, at + 1, Step::Read(value));
+        assert!(check_operations(&[unknown(7), read(5, None), read(7, Some(7))]));
+        assert!(check_operations(&[unknown(7), read(5, None)]));
+        assert!(!check_operations(&[unknown(7), read(5, Some(7)), read(7, None)]));
+    }
+}
