@@ -31,7 +31,7 @@ fn what_must_hold_holds_for_each_seed() {
 /// acknowledged. 215: a leader that was told to hand the lead to itself took no more commands.
 #[test]
 fn what_seeds_found_stays_mended() {
-    for seed in [181, 207, 215, 279, 390] {
+    for seed in [181, 182, 207, 215, 279, 390] {
         let violations = groups::run(seed, None, groups::as_it_is()).violations;
         assert!(violations.is_empty(), "althing-sim groups --seed {seed}\n{violations:#?}");
     }
@@ -87,11 +87,11 @@ macro_rules! planted {
 }
 
 planted! {
-    a_vote_that_is_forgotten: "vote-forgotten", 31, "none" breaks "one-vote-in-a-term";
+    a_vote_that_is_forgotten: "vote-forgotten", 145, "none" breaks "one-vote-in-a-term";
     entries_that_are_not_synced: "sync-skipped", 3, "none" breaks "the-committed-stays";
-    entries_that_are_not_truncated: "truncation-forgotten", 27, "none" breaks "logs-match";
+    entries_that_are_not_truncated: "truncation-forgotten", 59, "none" breaks "logs-match";
     an_entry_that_is_skipped: "entry-skipped", 8, "none" breaks "states-follow-the-log";
-    a_row_that_a_snapshot_lacks: "row-missing", 115, "none" breaks "states-follow-the-log";
+    a_row_that_a_snapshot_lacks: "row-missing", 118, "none" breaks "states-follow-the-log";
     a_value_that_is_acknowledged_early: "acknowledged-early", 1, "none" breaks "the-acknowledged-is-kept";
     a_read_that_is_stale: "stale-read", 4, "none" breaks "values-are-linearizable";
     a_token_that_is_reused: "token-reused", 1, "none" breaks "tokens-fence";

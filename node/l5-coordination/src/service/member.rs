@@ -130,9 +130,14 @@ impl Member {
         }
     }
 
-    /// Stops the replica, which will be started again.
+    /// Stops the replica, which failed and will be started again.
     pub async fn halt(&self, why: String) {
         *self.failure.lock().expect("no panic") = Some(why);
+        self.restart().await;
+    }
+
+    /// Stops the replica, which will be started again.
+    pub async fn restart(&self) {
         let replica = self.replica.write().expect("no panic").take();
         if let Some(replica) = replica {
             replica.stop().await;

@@ -409,7 +409,7 @@ impl Groups {
         }
         let handed = replica.transfer(node).await;
         if let Err(ReplicaError::NotTaken(_)) = handed {
-            member.halt("it gave up the lead".to_owned()).await;
+            member.restart().await;
         }
         Ok(handed?)
     }

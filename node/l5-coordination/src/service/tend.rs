@@ -95,6 +95,10 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             if member.stop.is_cancelled() {
                 return;
             }
+            if !member.replica().is_ok_and(|now| Arc::ptr_eq(&now, &replica)) {
+                // Somebody halted it: it starts again from disk.
+                break;
+            }
             if let Some(why) = replica.status().failure {
                 tracing::error!(group = %member.id, why, "the replica of the group failed; it starts again from disk");
                 member.halt(why).await;

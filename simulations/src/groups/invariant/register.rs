@@ -57,7 +57,8 @@ impl Invariant for Register {
     }
 }
 
-/// What was done to one key. What nobody answered and nobody saw may have happened after everything else, and is left out.
+/// What was done to one key. What nobody answered and nobody saw, by reading it or by finding another value than was expected,
+/// may have happened after everything else, and is left out.
 fn history(seen: &Seen, key: u8) -> Vec<Operation<One>> {
     let step = |deed: &Deed| match *deed {
         Deed::Read { key: of, value } if of == key => Some(Step::Read(value)),
@@ -75,12 +76,17 @@ fn history(seen: &Seen, key: u8) -> Vec<Operation<One>> {
             _ => None,
         })
         .collect();
-    let counts = |step: &Step| match step {
+    let refused = operations.iter().filter_map(|operation| match operation.deed {
+        Deed::Replace { key: of, done: Some(None), .. } if of == key => operation.returned,
+        _ => None,
+    });
+    let refused_at = refused.max().unwrap_or(i64::MIN);
+    let counts = |step: &Step, called: i64| match step {
         Step::Read(_) => true,
-        Step::Write(value) | Step::Replace { value, .. } => read.contains(value),
+        Step::Write(value) | Step::Replace { value, .. } => read.contains(value) || called < refused_at,
     };
     let operation = |one: &super::super::evidence::Operation| {
-        let op = step(&one.deed).filter(|step| one.returned.is_some() || counts(step))?;
+        let op = step(&one.deed).filter(|step| one.returned.is_some() || counts(step, one.called))?;
         let (call_time, return_time) = (one.called, one.returned.unwrap_or(i64::MAX));
         Some(Operation { client_id: Some(one.client), call_time, return_time, op, metadata: None })
     };
