@@ -130,7 +130,7 @@ impl Cluster {
                 let put = [key, field(2, &[7; VALUE])].concat();
                 let at = first.load(Ordering::Relaxed);
                 // As long as a leader that is there takes; one that is gone refuses the connection.
-                if call(&http, ports[at], "KV/Put", &put, Duration::from_secs(1)).await.is_some() {
+                if call(&http, ports[at], "KV/Put", &put, Duration::from_millis(500)).await.is_some() {
                     return true;
                 }
                 first.store((at + 1) % MEMBERS, Ordering::Relaxed);

@@ -17,11 +17,11 @@ pub use member::serve;
 /// Bytes of a value.
 const VALUE: usize = 256;
 /// How long one measurement takes.
-const MEASURE: Duration = Duration::from_secs(3);
+const MEASURE: Duration = Duration::from_secs(2);
 /// Alternating measurements of each kind.
 const ROUNDS: usize = 5;
 /// Leaders that are killed.
-const KILLS: usize = 20;
+const KILLS: usize = 10;
 
 /// Writes a value; false if it was not acknowledged.
 type Write = Arc<dyn Fn(u64) -> BoxFuture<'static, bool> + Send + Sync>;
