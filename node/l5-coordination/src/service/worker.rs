@@ -49,8 +49,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
     // The tasks that this node has, each with the token by which it was taken up here.
     let mut tokens: BTreeMap<WorkId, u64> = BTreeMap::new();
     let (mut reported, mut telling) = (None, None);
-    let mut failing = JoinSet::new();
-    let (mut deployments, mut hosted) = (Deployments::default(), Vec::new());
+    let (mut failing, mut deployments, mut hosted) = (JoinSet::new(), Deployments::default(), Vec::new());
     while !member.stop.is_cancelled() {
         let Ok(replica) = member.replica() else {
             // It starts again from disk.
