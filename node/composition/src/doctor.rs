@@ -362,7 +362,7 @@ mod tests {
             (NodeStatus { groups: vec![group(1, None)], ..well() }, "L5", "1 of 3 voters"),
             (
                 NodeStatus {
-                    groups: vec![GroupHealth { alarms: vec!["nightly".to_owned()], ..group(3, None) }],
+                    groups: vec![GroupHealth { alarms: vec!["nightly".to_owned()], is_led: true, ..group(3, None) }],
                     ..well()
                 },
                 "L5",
