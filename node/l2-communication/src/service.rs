@@ -6,7 +6,7 @@ use std::time::Duration;
 use althing_protocol::keyring::Origin;
 use althing_protocol::{OwnerProof, PublicKey, PublisherId, SecretKey};
 use tokio::sync::{broadcast, watch};
-use tokio::time::interval;
+use tokio::time::{Instant, interval_at};
 
 use crate::config::CommunicationConfig;
 use crate::error::CallError;
@@ -162,7 +162,7 @@ impl Communication {
 
 /// Sets the trust level of peers that connect, and drops the state of those that disconnect, and unused streams.
 async fn follow_peers(shared: std::sync::Weak<Shared>, mut events: broadcast::Receiver<PeerEvent>) {
-    let mut sweep = interval(SWEEP);
+    let mut sweep = interval_at(Instant::now() + SWEEP, SWEEP);
     loop {
         let event = tokio::select! {
             biased;

@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     refused: AtomicU64,
     /// The owners that peers proved.
     owners: Mutex<BTreeMap<PublicKey, VerifiedOwner>>,
+    /// Those of them that were not connected at the last sweep.
+    absent: Mutex<BTreeSet<PublicKey>>,
     /// The publishers' keys.
     pub keys: Keys,
     /// How others can reach this node.
@@ -81,6 +83,7 @@ impl Shared {
             in_use: Arc::default(),
             refused: AtomicU64::new(0),
             owners: Mutex::default(),
+            absent: Mutex::default(),
             keys: Keys::default(),
             reach: ReachState::default(),
             lanes: Mutex::default(),
@@ -192,12 +195,9 @@ impl Shared {
     pub fn note_owner(&self, peer: PublicKey, hello: &Hello) -> Option<VerifiedOwner> {
         let shown = keys::note_owner(self, peer, hello)?;
         self.owners().insert(peer, shown.clone());
-        // A peer that has disconnected meanwhile was dropped already, and must not be added again.
+        // A stream may come before its connection is reported, or be read after its end: sweeps drop what stays behind.
         if self.network.is_connected(peer) {
             self.update_trust(peer);
-        } else {
-            self.owners().remove(&peer);
-            self.keys.forget_peer(peer);
         }
         Some(shown)
     }
@@ -274,9 +274,20 @@ impl Shared {
         self.in_use.sweep();
         self.rate_limits().sweep(self.begun.elapsed());
         let here: BTreeSet<PublicKey> = self.network.connected().into_iter().collect();
-        self.owners().retain(|peer, _| here.contains(peer));
+        self.sweep_owners(&here);
         self.lanes().retain(|peer, lanes| here.contains(peer) || Arc::strong_count(lanes) > 1);
         // Trust levels change over time.
         here.into_iter().for_each(|peer| self.update_trust(peer));
+    }
+    /// Drops what peers showed that are not connected, at the second sweep that finds it so: the connection of a peer that has just
+    /// come may not be among the reported ones yet.
+    fn sweep_owners(&self, here: &BTreeSet<PublicKey>) {
+        let absent = self.owners().keys().filter(|peer| !here.contains(peer)).copied().collect();
+        let mut before = self.absent.lock().expect("no holder of the absent peers panics");
+        for peer in before.intersection(&absent) {
+            self.owners().remove(peer);
+            self.keys.forget_peer(*peer);
+        }
+        *before = absent;
     }
 }

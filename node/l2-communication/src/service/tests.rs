@@ -74,11 +74,9 @@ async fn a_peer_whose_agent_is_called_is_in_use_and_no_stranger() {
     assert_eq!(trust_level(), TrustLevel::InUse);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_a_peer_shows_is_not_kept_once_it_has_left() {
-    let net = SimNet::new(1, LinkConfig::default());
-    let node = start(&net, 1, CommunicationConfig::default());
-    let (owner, peer) = (SecretKey::from_seed(&[50; 32]), SecretKey::from_seed(&[2; 32]).public());
+/// What a peer of its own owner shows.
+fn shows(net: &SimNet, seed: u8) -> (PublicKey, Hello) {
+    let (owner, peer) = (SecretKey::from_seed(&[50; 32]), SecretKey::from_seed(&[seed; 32]).public());
     let next = [51, 52].map(|seed| SecretKey::from_seed(&[seed; 32]).public());
     let log = KeyLog::verify(&[keylog::inception(&owner, next, net.now_ms()).bytes]).expect("an inception");
     let body = Membership::new(log.publisher(), peer, net.now_ms(), net.now_ms() + 3_600_000);
@@ -89,6 +87,14 @@ async fn what_a_peer_shows_is_not_kept_once_it_has_left() {
         network: "althing".to_owned(),
         owner: Some(OwnerProof::new(membership, &log)),
     };
+    (peer, hello)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_peer_shows_is_not_kept_once_it_has_left() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let node = start(&net, 1, CommunicationConfig::default());
+    let (peer, hello) = shows(&net, 2);
     let there = net.join(peer);
     there.dial(Some(node.network().local()), node.network().listening()).await.expect("a connection");
     assert!(node.shared.note_owner(peer, &hello).is_some());
@@ -97,5 +103,19 @@ async fn what_a_peer_shows_is_not_kept_once_it_has_left() {
     sleep(Duration::from_millis(10)).await;
     // Read of a stream that was being opened when its connection ended.
     assert!(node.shared.note_owner(peer, &hello).is_some());
+    sleep(3 * SWEEP).await;
     assert_eq!(kept(&node)[0], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_peer_shows_before_its_connection_is_reported_is_kept() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let node = start(&net, 1, CommunicationConfig::default());
+    let (peer, hello) = shows(&net, 2);
+    assert!(node.shared.note_owner(peer, &hello).is_some());
+    node.shared.sweep();
+    let there = net.join(peer);
+    there.dial(Some(node.network().local()), node.network().listening()).await.expect("a connection");
+    sleep(3 * SWEEP).await;
+    assert!(node.owner(peer).is_some());
 }
