@@ -255,7 +255,13 @@ impl Stage {
         wait(Duration::from_secs(3), is_even).await;
         sleep(SAMPLE).await;
         self.sample();
-        self.ground.books.note(format_args!("the run ends with {:?} applied", applied().collect::<Vec<_>>()));
+        let memberships: Vec<_> = self.ground.books.open().memberships().collect();
+        for (index, members) in memberships {
+            self.ground.books.note(format_args!("the entry {index} makes {members:?} the members of the log"));
+        }
+        for member in self.honest() {
+            self.ground.books.note(format_args!("{} ends with {:?}", member.id(), member.status(self.group)));
+        }
     }
 }
 

@@ -43,8 +43,14 @@ impl Owner {
     /// The same owner with its next key, after a rotation without overlap.
     #[must_use]
     pub fn rotated(&self, now_ms: u64) -> Owner {
+        self.rotated_over(now_ms, 0)
+    }
+
+    /// The same owner with its next key; the former one is accepted for so many milliseconds more.
+    #[must_use]
+    pub fn rotated_over(&self, now_ms: u64, overlap_ms: u64) -> Owner {
         let seed = |offset: u8| SecretKey::from_seed(&[self.key.seed()[0].wrapping_add(offset); 32]);
-        let log = self.log.rotate(&seed(64), seed(192).public(), now_ms, 0).expect("the next key");
+        let log = self.log.rotate(&seed(64), seed(192).public(), now_ms, overlap_ms).expect("the next key");
         Owner { key: seed(64), log }
     }
 

@@ -100,3 +100,33 @@ async fn nobody_hosts_what_its_own_owner_did_not_sign_for_this_group() {
     }
     assert!(!other.worker.hosted.lock().expect("no panic").contains(&"real".to_owned()), "another owner's");
 }
+
+/// P-144: what an owner deployed goes on after its key was rotated with an overlap, since its members sign it again
+/// meanwhile. After a rotation without one, what the former key signed ends until the owner deploys it again.
+#[tokio::test(start_paused = true)]
+async fn a_rotation_with_overlap_ends_no_deployment_and_one_without_does() {
+    const OVERLAP_MS: u64 = 120_000;
+    let net = net();
+    let (nodes, id) = group_of(&net, 1).await;
+    deploy(&nodes[0], id, "one", 0, &[]).await;
+    until("it runs", || hosts(&nodes, "one") == [0]).await;
+    let again = async |node: GroupNode, owner: &Owner| {
+        let (secret, kept) = node.crash(&net).await;
+        vec![GroupNode::start(&net, &secret, owner, kept).await]
+    };
+    let is_signed =
+        |node: &GroupNode| GroupAgents::of(&node.groups, id).list().expect("it is here").iter().all(|it| it.is_signed);
+    let second = Owner::new(101).rotated_over(net.now_ms(), OVERLAP_MS);
+    let nodes = again(nodes.into_iter().next().expect("one"), &second).await;
+    until("it runs during the overlap", || hosts(&nodes, "one") == [0]).await;
+    tokio::time::sleep(Duration::from_millis(2 * OVERLAP_MS)).await;
+    assert_eq!((hosts(&nodes, "one"), is_signed(&nodes[0])), (vec![0], true), "after the overlap");
+    let third = second.rotated(net.now_ms());
+    let nodes = again(nodes.into_iter().next().expect("one"), &third).await;
+    leader(&nodes, id).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((hosts(&nodes, "one"), is_signed(&nodes[0])), (Vec::new(), false), "without an overlap");
+    deploy(&nodes[0], id, "one", 0, &[]).await;
+    until("it runs again", || hosts(&nodes, "one") == [0]).await;
+    assert!(is_signed(&nodes[0]));
+}

@@ -85,7 +85,12 @@ fn shown(app: &Value) -> String {
             Some(0) => "each member".to_owned(),
             other => other.unwrap_or_default().to_string(),
         };
-        vec![text(agent, "agent"), instances, list(agent, "placed"), list(agent, "runs")]
+        let runs = if agent["signed"] == false {
+            "nowhere: signed with an earlier key, apply it again".to_owned()
+        } else {
+            list(agent, "runs")
+        };
+        vec![text(agent, "agent"), instances, list(agent, "placed"), runs]
     };
     let agents: Vec<Vec<String>> = rows(app, "agents").iter().map(cells).collect();
     let names = |key: &str| rows(app, key).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::placement::Placed;
-use althing_coordination::{GroupAgents, GroupError};
+use althing_coordination::{Deployed, GroupAgents, GroupError};
 use althing_discovery::Query;
 use althing_node::Node;
 use althing_protocol::PublicKey;
@@ -106,8 +106,8 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
             let agents: Vec<Value> = known
                 .agents
                 .values()
-                .filter(|it| known.record.agents.contains(&it.deployment.agent))
-                .map(|it| placed(node, it))
+                .filter(|it| known.record.agents.contains(&it.placed.deployment.agent))
+                .map(|it| deployed(node, it))
                 .collect();
             Ok(json!({
                 "app": app,
@@ -148,7 +148,8 @@ async fn started(node: &Node, group: GroupId, app: &App) -> Result<Vec<String>, 
     let until = tokio::time::Instant::now() + STARTED_MAX;
     loop {
         let agents = GroupAgents::of(&node.groups, group).list()?;
-        let of_app = agents.iter().filter(|it| it.deployment.app.as_deref() == Some(app.name.as_str()));
+        let of_app =
+            agents.iter().map(|it| &it.placed).filter(|it| it.deployment.app.as_deref() == Some(app.name.as_str()));
         let few = |it: &&Placed| runs(node, it).len() < usize::from(it.deployment.instances.max(1));
         let waiting: Vec<String> = of_app.filter(few).map(|it| it.deployment.agent.clone()).collect();
         if waiting.is_empty() || tokio::time::Instant::now() >= until {
@@ -184,7 +185,7 @@ fn read(file: &str, files: &BTreeMap<String, String>) -> Result<App, Problem> {
 #[derive(Default)]
 struct Known {
     record: Record,
-    agents: BTreeMap<String, Placed>,
+    agents: BTreeMap<String, Deployed>,
     workflows: BTreeMap<String, Vec<u8>>,
     schedules: BTreeMap<String, Schedule>,
     /// Which application each agent, workflow and schedule belongs to.
@@ -192,12 +193,12 @@ struct Known {
 }
 
 fn known(node: &Node, group: GroupId, app: &str) -> Result<Known, Problem> {
-    let agents =
-        GroupAgents::of(&node.groups, group).list()?.into_iter().map(|it| (it.deployment.agent.clone(), it)).collect();
+    let agents = GroupAgents::of(&node.groups, group).list()?;
+    let agents = agents.into_iter().map(|it| (it.placed.deployment.agent.clone(), it)).collect();
     Ok(node.groups.look(group, |state| looked(state, app, agents))?)
 }
 
-fn looked(state: &Group, app: &str, agents: BTreeMap<String, Placed>) -> Known {
+fn looked(state: &Group, app: &str, agents: BTreeMap<String, Deployed>) -> Known {
     let bytes = |key: &str| state.values().get(key).map(|value| value.bytes.clone()).unwrap_or_default();
     let record = |name: &str| serde_json::from_slice::<Record>(&bytes(&format!("{APPS}{name}"))).unwrap_or_default();
     let mut others = BTreeMap::new();
@@ -313,10 +314,11 @@ impl Plan {
     }
 }
 
-fn is_same(placed: &Placed, agent: &AppAgent, app: &str, folder: &str) -> bool {
-    let it = &placed.deployment;
+fn is_same(deployed: &Deployed, agent: &AppAgent, app: &str, folder: &str) -> bool {
+    let it = &deployed.placed.deployment;
     let file = serde_json::to_vec(&agent.file).unwrap_or_default();
-    it.file.as_slice() == file
+    deployed.is_signed
+        && it.file.as_slice() == file
         && it.folder == folder
         && it.instances == agent.instances
         && it.labels == agent.labels
@@ -346,8 +348,9 @@ fn runs(node: &Node, placed: &Placed) -> BTreeSet<String> {
     found.iter().filter(is_it).map(|found| found.node.did()).collect()
 }
 
-/// An agent, where it was placed, and where it runs.
-fn placed(node: &Node, placed: &Placed) -> Value {
+/// An agent, where it was placed, where it runs, and why it cannot.
+fn deployed(node: &Node, deployed: &Deployed) -> Value {
+    let placed = &deployed.placed;
     let (name, runs) = (&placed.deployment.agent, runs(node, placed));
     json!({
         "agent": name,
@@ -355,6 +358,7 @@ fn placed(node: &Node, placed: &Placed) -> Value {
         "placed": placed.hosts.iter().map(PublicKey::did).collect::<Vec<_>>(),
         "runs": runs,
         "app": placed.deployment.app,
+        "signed": deployed.is_signed,
     })
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use althing_protocol::group::{Command, Deployment, GroupId, Remove, Set};
 use althing_protocol::{Authored, PublicKey, object};
 
-use super::Groups;
 use super::work::Report;
+use super::{Groups, OwnerNow};
 use crate::error::GroupError;
 use crate::machine::group::Group;
 use crate::machine::placement::{self, AGENTS, HOSTS, Host, Placed};
@@ -99,6 +99,26 @@ impl Deployments {
         let wanted = self.signed().filter(is_own).filter(|signed| hosts(state, &signed.body.agent).contains(&here));
         wanted.map(|signed| signed.body.clone()).collect()
     }
+
+    /// What the owner signed with the key before a rotation, signed again with the present one while the former is still
+    /// accepted. What is accepted no more stays as it is: a key that was replaced without overlap may have been stolen.
+    pub(super) fn renewed(&self, state: &Group, network: &str, owner: &OwnerNow, now_ms: u64) -> Vec<Command> {
+        if owner.key.public() != owner.log.current() {
+            return Vec::new();
+        }
+        let is_former = |signed: &&Authored<Deployment>| {
+            signed.body.owner == owner.log.publisher()
+                && signed.signer != owner.log.current()
+                && owner.log.accepts(signed.signer, now_ms).is_ok()
+        };
+        let again = |signed: &Authored<Deployment>| {
+            let key = format!("{AGENTS}{}", signed.body.agent);
+            let if_version = state.values().get(&key).map(|value| value.version);
+            let signed = object::sign(signed.body.clone(), network, &state.id().to_string(), &owner.key).ok()?;
+            Some(Command::Set(Set { key, value: signed.bytes.into(), if_version }))
+        };
+        self.signed().filter(is_former).filter_map(again).collect()
+    }
 }
 
 /// Whether a group has agents of its own.
@@ -157,15 +177,30 @@ impl GroupAgents {
     ///
     /// # Errors
     /// The group is not here.
-    pub fn list(&self) -> Result<Vec<Placed>, GroupError> {
+    pub fn list(&self) -> Result<Vec<Deployed>, GroupError> {
+        let shared = &self.groups.shared;
+        let (owner, now_ms) = ((shared.owner)().log, shared.clock.now_ms());
         self.groups.look(self.group, |state| {
             let mut all = Deployments::default();
-            all.read(state, &self.groups.shared.config.network);
-            let placed = |signed: &Authored<Deployment>| {
-                let deployment = signed.body.clone();
-                Placed { hosts: hosts(state, &deployment.agent), deployment }
+            all.read(state, &shared.config.network);
+            let deployed = |signed: &Authored<Deployment>| {
+                let publisher = signed.body.owner;
+                let known = state.logs.get(&publisher).map(AsRef::as_ref);
+                let log = if publisher == owner.publisher() { Some(&owner) } else { known };
+                let is_signed = log.is_some_and(|log| log.accepts(signed.signer, now_ms).is_ok());
+                let placed = Placed { hosts: hosts(state, &signed.body.agent), deployment: signed.body.clone() };
+                Deployed { placed, is_signed }
             };
-            all.signed().map(placed).collect()
+            all.signed().map(deployed).collect()
         })
     }
+}
+
+/// An agent that an owner deployed.
+#[derive(Debug, Clone)]
+pub struct Deployed {
+    /// What was deployed, and where it was placed.
+    pub placed: Placed,
+    /// Whether the key that signed it is still accepted. Otherwise no member hosts it, until its owner deploys it again.
+    pub is_signed: bool,
 }

@@ -50,6 +50,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
     let mut tokens: BTreeMap<WorkId, u64> = BTreeMap::new();
     let (mut reported, mut telling) = (None, None);
     let (mut failing, mut deployments, mut hosted) = (JoinSet::new(), Deployments::default(), Vec::new());
+    let mut signing: Option<JoinHandle<()>> = None;
     while !member.stop.is_cancelled() {
         let Ok(replica) = member.replica() else {
             // It starts again from disk.
@@ -64,13 +65,16 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
             let is_work = state.work().tasks().unfinished() > 0 || deploy::has_agents(state);
             (held(state, here, known), is_work, hosted_here(&groups, state, &mut deployments))
         });
-        let Ok((held, is_work, wanted)) = looked else {
+        let Ok((held, is_work, (wanted, renewed))) = looked else {
             tokio::time::sleep(TICK).await;
             continue;
         };
         if wanted != hosted {
             worker.host(member.id, wanted.clone());
             hosted = wanted;
+        }
+        if !renewed.is_empty() && signing.as_ref().is_none_or(JoinHandle::is_finished) {
+            signing = Some(tokio::spawn(execute_all(outbox.clone(), renewed)));
         }
         // What this node has no more is stopped.
         running.retain(|task, running| held.tokens.get(task) == Some(&running.token) && !running.handle.is_finished());
@@ -120,19 +124,29 @@ fn refuse(failing: &mut JoinSet<()>, outbox: &Outbox, command: Command) {
     failing.spawn(async move { drop(outbox.execute(command).await) });
 }
 
+/// Executes commands of which another member may be the first to execute the same.
+async fn execute_all(outbox: Outbox, commands: Vec<Command>) {
+    for command in commands {
+        if let Err(error) = outbox.execute(command).await {
+            tracing::debug!(%error, "a deployment was not signed again by this node");
+        }
+    }
+}
+
 fn unreadable(claim: Claim) -> Command {
     let reason = "its input is a reference, which this node cannot fetch".to_owned();
     Command::Decline(Decline { claim, reason })
 }
 
-/// The agents that this node hosts for the group.
-fn hosted_here(groups: &Groups, state: &Group, deployments: &mut Deployments) -> Vec<Deployment> {
+/// The agents that this node hosts for the group, and the deployments of its owner that are to be signed again.
+fn hosted_here(groups: &Groups, state: &Group, deployments: &mut Deployments) -> (Vec<Deployment>, Vec<Command>) {
     if !deploy::has_agents(state) {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     }
     let shared = &groups.shared;
-    let owner = (shared.owner)();
-    deployments.here(state, &shared.config.network, shared.here(), &owner.log, shared.clock.now_ms())
+    let (owner, network, now_ms) = ((shared.owner)(), &shared.config.network, shared.clock.now_ms());
+    let hosted = deployments.here(state, network, shared.here(), &owner.log, now_ms);
+    (hosted, deployments.renewed(state, network, &owner, now_ms))
 }
 
 /// The tasks that a member has.

@@ -33,8 +33,9 @@ pub(super) fn start(target: Target) -> BoxFuture<'static, ()> {
             let last = Some(Position { term: number, index: 10_000 });
             let elect = Elect { group, candidate: ballot(number, false), last, is_transfer: true };
             target.send(target.victim(&mut rng), "vote", wire::write(&elect)).await;
+            // Of a later term a member that does not know yet that it was expelled might believe it.
             let append =
-                Append { group, leader: ballot(number, true), previous: None, committed: None, entries: Vec::new() };
+                Append { group, leader: ballot(0, true), previous: None, committed: None, entries: Vec::new() };
             target.send(target.victim(&mut rng), "append", wire::write(&append)).await;
             for epoch in [1, 2, 3, u64::from(target.honest.len() as u32) + 1] {
                 let set = Set { key: "expelled".to_owned(), value: Vec::new().into(), if_version: None };
