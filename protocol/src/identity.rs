@@ -7,6 +7,7 @@ use std::str::FromStr;
 use ed25519_dalek::Signer as _;
 
 use crate::limits::AGENT_NAME_MAX;
+use crate::points;
 
 /// Multicodec prefix of an ed25519 public key in `did:key` (varint 0xed).
 const DID_PREFIX: [u8; 2] = [0xed, 0x01];
@@ -58,10 +59,7 @@ impl PublicKey {
     /// # Errors
     /// [`IdentityError::NotAPoint`].
     pub fn from_bytes(bytes: [u8; 32]) -> Result<PublicKey, IdentityError> {
-        let key = ed25519_dalek::VerifyingKey::from_bytes(&bytes).map_err(|_| IdentityError::NotAPoint)?;
-        // Only the canonical encoding of a point is accepted (RFC 8032 §5.1.3), or one key would have two names. Small-order
-        // keys are refused, since signatures "by" them need no secret.
-        if is_canonical(&bytes) && !key.is_weak() { Ok(PublicKey(bytes)) } else { Err(IdentityError::NotAPoint) }
+        points::point(&bytes).map(|_| PublicKey(bytes)).ok_or(IdentityError::NotAPoint)
     }
 
     /// The 32 bytes.
@@ -134,14 +132,8 @@ impl PublicKey {
     #[must_use]
     pub fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         let signature = ed25519_dalek::Signature::from_bytes(signature);
-        ed25519_dalek::VerifyingKey::from_bytes(&self.0).is_ok_and(|key| key.verify_strict(message, &signature).is_ok())
+        points::point(&self.0).is_some_and(|key| key.verify_strict(message, &signature).is_ok())
     }
-}
-
-/// Whether the 255 bits of y are below p = 2^255 - 19. (The other non-canonical encoding, x = 0 with its sign bit set, exists
-/// only for two points of small order.)
-fn is_canonical(bytes: &[u8; 32]) -> bool {
-    bytes[0] < 0xed || bytes[31] & 0x7f != 0x7f || bytes[1..31].iter().any(|byte| *byte != 0xff)
 }
 
 fn from_multibase(text: &str) -> Option<[u8; 32]> {

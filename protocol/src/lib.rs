@@ -21,6 +21,7 @@ pub mod keyring;
 pub mod limits;
 pub mod network_key;
 pub mod object;
+mod points;
 pub mod record;
 pub mod sign1;
 pub mod stream;

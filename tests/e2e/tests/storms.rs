@@ -129,30 +129,6 @@ fn a_slow_link_is_slow_and_nothing_else() {
     }
 }
 
-/// A small disk of its own, mounted where a machine's node keeps its data.
-struct Disk<'a>(&'a Path);
-
-impl<'a> Disk<'a> {
-    fn mount(at: &'a Path) -> Option<Disk<'a>> {
-        std::fs::create_dir_all(at).expect("a folder");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=96m", "tmpfs"]).arg(at).output();
-        let mounted = mounted.expect("mount can be run");
-        if mounted.status.success() {
-            return Some(Disk(at));
-        }
-        let why = String::from_utf8_lossy(&mounted.stderr);
-        althing_testing::lacking(&format!("a disk of its own needs root: {}", why.trim()));
-        None
-    }
-}
-
-impl Drop for Disk<'_> {
-    fn drop(&mut self) {
-        // What cannot be taken away now goes when nobody uses it any more.
-        let _ = Command::new("umount").arg("-l").arg(self.0).output();
-    }
-}
-
 #[test]
 fn a_full_disk_acknowledges_nothing_and_loses_nothing() {
     let machine = Machine::new();

@@ -21,6 +21,8 @@ const TICK: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(50);
 /// Between two steps in any case.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Between an entry and the step that it causes.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Before a replica that failed is started again, at first and at most.
 const RESTART: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// Before a member that could not be dialled is dialled again, at first and at most.
@@ -120,7 +122,8 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             }
             tokio::select! {
                 () = member.stop.cancelled() => return,
-                _ = changes.changed() => {}
+                // Each entry wakes this: under load it need not look at all members each time.
+                _ = changes.changed() => tokio::time::sleep(LOOK_PAUSE).await,
                 is_alive = moves.changed() => if !is_alive {
                     member.halt("it ended by itself".to_owned()).await;
                     break;

@@ -41,19 +41,15 @@ async fn start(folder: &Path, number: u8) -> (Groups, Communication) {
     let config = Libp2pConfig { listen, ..Libp2pConfig::new(NETWORK, clock.clone()) };
     let network = Arc::new(Libp2pNetwork::start(&key, config).await.expect("a network"));
     let owner = Owner::new(101);
-    let membership = watch::channel(Some(owner.proof(key.public(), now_ms()))).1;
+    let proof = owner.proof(key.public(), now_ms());
+    let membership = watch::channel(Some(proof.clone())).1;
     let entropy = Entropy::new(|bytes| rand::rng().fill(bytes));
     let config = CommunicationConfig { network: NETWORK.to_owned(), ..CommunicationConfig::default() };
     let communication = Communication::start(network, key.clone(), membership, config, clock.clone(), entropy.clone());
     communication.trusts(|_| true);
     let families = [GROUPS, RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS];
     let store = Arc::new(RocksStore::open(folder, &families, StoreConfig::default()).expect("a store"));
-    let node = key.public();
-    let of = Box::new(move || OwnerNow {
-        key: owner.key.clone(),
-        log: owner.log.clone(),
-        proof: Some(owner.proof(node, now_ms())),
-    });
+    let of = Box::new(move || OwnerNow { key: owner.key.clone(), log: owner.log.clone(), proof: Some(proof.clone()) });
     let ports = Ports { communication: communication.clone(), key, owner: of, store, clock, entropy, worker: None };
     let groups = Groups::open(ports, GroupsConfig::new(NETWORK)).await.expect("its groups");
     communication.serve(RAFT, RAFT_LIMITS, Arc::new(RaftService(groups.clone()))).expect("nobody else serves it");
