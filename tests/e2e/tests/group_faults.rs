@@ -4,15 +4,18 @@
 
 mod support;
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use support::disk::Disk;
 use support::world::{Multicast, World};
-use support::{Machine, Node, text, until};
+use support::{Machine, Node, Running, text, until};
 
 const SOON: Duration = Duration::from_secs(60);
+/// Members of the group that the clients use.
 const COUNT: usize = 5;
 /// How long each fault lasts.
 const FAULT: Duration = Duration::from_secs(3);
@@ -40,7 +43,7 @@ impl Team<'_> {
         let mut found = None;
         until(SOON, "somebody leads", || {
             let leads = |at: &usize| self.nodes[*at].is_some() && role(&self.world.machines[*at]) == "leader";
-            found = (0..COUNT).find(leads);
+            found = (0..self.nodes.len()).find(leads);
             found.is_some()
         });
         found.expect("it was there")
@@ -194,4 +197,72 @@ fn nothing_acknowledged_is_lost_and_the_group_serves_after_each_fault() {
     println!("{} writes and {counted} increments were acknowledged, {unknown} are unknown", written.len());
     assert!((counted..=counted + unknown).contains(&counter), "{counted} to {} are due: {counter}", counted + unknown);
     assert!(written.len() > 20 && counted > 10, "the clients did something");
+}
+
+/// The leader's disk is full: another one leads, and the member goes on when there is room.
+#[test]
+fn a_group_goes_on_while_its_leaders_disk_is_full() {
+    let Some(world) = World::new(3, Multicast::Carried) else { return };
+    let data = world.machines[0].data();
+    let Some(disk) = Disk::mount(&data) else { return };
+    let team = Team::form(&world);
+    let first = team.nodes[0].as_ref().expect("it runs").did();
+    until(SOON, "the first one leads", || {
+        role(&world.machines[0]) == "leader" || {
+            world.machines[0].run(&["group", "transfer", "team", &first]);
+            false
+        }
+    });
+    let fill = disk.fill();
+    let written: Vec<String> = (0..20).map(|number| format!("key-{number}")).collect();
+    for key in &written {
+        let set = || world.machines[1].run(&["group", "set", "team", key, &"v".repeat(8_192)]).code == 0;
+        until(SOON, "a majority has room", set);
+    }
+    assert_ne!(role(&world.machines[0]), "leader", "it could write nothing down");
+    std::fs::remove_file(fill).expect("there is room again");
+    team.serves("the disk was full");
+    let kept = world.machines[0].json(&["group", "keys", "team", "key-"]);
+    assert_eq!(kept["keys"].as_array().map(Vec::len), Some(written.len()), "{kept}");
+}
+
+/// A member's log is damaged: its node refuses to start and says why, the others go on, and with an empty store the member is
+/// admitted anew and gets everything.
+#[test]
+fn a_member_with_a_damaged_log_refuses_to_start_and_comes_back_empty() {
+    let Some(world) = World::new(3, Multicast::Carried) else { return };
+    let mut team = Team::form(&world);
+    let (others, machine) = (&world.machines[0], &world.machines[2]);
+    for number in 0..8 {
+        others.json(&["group", "set", "team", &format!("key-{number}"), &"v".repeat(2_000)]);
+    }
+    let did = team.nodes[2].as_ref().expect("it runs").did();
+    let kept = || machine.json(&["group", "keys", "team", "key-"])["keys"].as_array().map(Vec::len);
+    assert_eq!(kept(), Some(8));
+    team.kill(2);
+    let store = machine.data().join("store");
+    damage(&store.join("db"));
+    let refused = Running::start(&mut machine.althing(&["up"])).end(SOON);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("damaged") && refused.stderr.contains("move it away"), "{refused:?}");
+    others.json(&["group", "set", "team", "key-8", "meanwhile"]);
+    std::fs::rename(&store, store.with_extension("damaged")).expect("it is moved away");
+    team.restart(2);
+    assert_eq!(machine.run(&["group", "status", "team"]).code, 4, "it knows no group");
+    others.json(&["group", "expel", "team", &did]);
+    let ticket = text(&others.json(&["group", "invite", "team", &did])["ticket"]);
+    machine.json(&["group", "join", &ticket]);
+    until(SOON, "it votes again", || role(machine) != "learner");
+    assert_eq!(kept(), Some(9));
+}
+
+/// Changes bytes in the middle of the newest log of a store.
+fn damage(db: &Path) {
+    let files = std::fs::read_dir(db).expect("a store").map(|file| file.expect("a file").path());
+    let logs = files.filter(|file| file.extension().is_some_and(|name| name == "log"));
+    let log = logs.max_by_key(|file| file.metadata().expect("its size").len()).expect("a log");
+    let mut bytes = std::fs::read(&log).expect("it can be read");
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 64].iter_mut().for_each(|byte| *byte ^= 0xff);
+    std::fs::write(&log, bytes).expect("it can be written");
 }

@@ -4,12 +4,11 @@
 
 mod support;
 
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use support::disk::Disk;
 use support::world::{Multicast, World};
 use support::{Machine, Node, cast, http, until};
 
@@ -133,14 +132,11 @@ fn a_slow_link_is_slow_and_nothing_else() {
 fn a_full_disk_acknowledges_nothing_and_loses_nothing() {
     let machine = Machine::new();
     let data = machine.data();
-    let Some(_disk) = Disk::mount(&data) else { return };
+    let Some(disk) = Disk::mount(&data) else { return };
     let node = machine.up_alone(&[]);
     machine.add(&name(0), &cast::echo(&name(0), "anyone"));
     let before = task(&machine, 0, "before");
-    let fill = data.join("fill");
-    // Until nothing more fits.
-    let filled = std::fs::write(&fill, vec![0; 96 << 20]);
-    assert!(filled.is_err(), "the disk is larger than it should be");
+    let fill = disk.fill();
     for _ in 0..5 {
         let refused = machine.run(&["call", &name(0), "while it is full"]);
         assert_eq!(refused.code, 1, "{refused:?}");

@@ -13,7 +13,8 @@ impl<'a> Disk<'a> {
     /// Mounts 96 MiB; none where that may not be done.
     pub fn mount(at: &'a Path) -> Option<Disk<'a>> {
         std::fs::create_dir_all(at).expect("a folder");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={DISK_MIB}m"), "tmpfs"]).arg(at).output();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={DISK_MIB}m"), "tmpfs"]).arg(at).output();
         let mounted = mounted.expect("mount can be run");
         if mounted.status.success() {
             return Some(Disk(at));
@@ -38,4 +39,3 @@ impl Drop for Disk<'_> {
         let _ = Command::new("umount").arg("-l").arg(self.0).output();
     }
 }
-

@@ -4,6 +4,7 @@
 
 pub mod cast;
 pub mod delay;
+pub mod disk;
 pub mod guests;
 pub mod http;
 pub mod python;
