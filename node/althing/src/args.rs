@@ -45,6 +45,8 @@ pub enum Command {
     /// Run agents on this node.
     #[command(subcommand)]
     Agent(Agent),
+    /// Let an A2A agent or an MCP server that exists already join: by its address, or by the command that starts it.
+    Adopt(Adopt),
     /// Run an agent until Ctrl-C: an agent file, or a WebAssembly module and its contract.
     Run(Run),
     /// Find agents by what they can do.
@@ -443,6 +445,27 @@ pub struct Run {
     // An id of its own: the global `--name` would take the value.
     #[arg(long = "as", id = "as", value_name = "NAME")]
     pub agent: Option<String>,
+}
+
+/// `althing adopt`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Adopt {
+    /// The address (http://…), or a program that speaks MCP on its standard input and output, with its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "URL | COMMAND")]
+    pub what: Vec<String>,
+    /// The agent's name here [default: its own].
+    // An id of its own: the global `--name` would take the value.
+    #[arg(long = "as", id = "as", value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Who may call it and sees it: this-node, own, trusted or anyone.
+    #[arg(long, default_value = "this-node", value_parser = ["this-node", "own", "trusted", "anyone"])]
+    pub callers: String,
+    /// The node's secret that is sent to the address as a bearer token.
+    #[arg(long, value_name = "NAME")]
+    pub secret: Option<String>,
+    /// Only show what was found and what would be published.
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// `althing find`

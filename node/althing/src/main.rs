@@ -85,6 +85,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::App(app) => commands::app::run(&at, &app, &out).await,
         Command::Status => commands::show::status(&at, &out).await,
         Command::Doctor => commands::doctor::run(&at, &out).await,
+        Command::Adopt(adopt) => commands::adopt::run(&at, &adopt, &out).await,
         Command::Run(run) => commands::agent::hold(&at, &run, &out).await,
         Command::Ps => commands::show::ps(&at, &out).await,
         Command::Top(top) => commands::top::run(&at, &top, &out).await,

@@ -10,6 +10,7 @@ use althing_calls::AgentCaller;
 use althing_communication::{CommunicationConfig, Entropy, Network, WallClock};
 use althing_discovery::DiscoveryConfig;
 use althing_discovery::lan::{Lan, LanConfig};
+use althing_execution::ToolAgent;
 use althing_execution::groups::GroupAgent;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::Memories;
@@ -186,6 +187,7 @@ fn builtins() -> Builtins {
     let mut builtins = Builtins::new();
     builtins.insert("echo", |_, _, _| Ok(Arc::new(Echo)));
     builtins.insert("group", GroupAgent::build);
+    builtins.insert("tools", ToolAgent::build);
     builtins.insert("knowledge", |config, folder, _| Knowledge::build(config, folder));
     builtins
 }

@@ -340,10 +340,11 @@ fn priority(file: &AgentFile) -> Priority {
     }
 }
 
-/// Whether a new message interrupts a turn. A program has tasks of its own, which end when they are cancelled.
+/// Whether a new message interrupts a turn. A program or server has tasks of its own, which end when they are cancelled.
 fn takes_interruptions(file: &AgentFile) -> bool {
     let wanted = |contract: &Contract| matches!(&contract.class, Class::Srt(srt) if srt.barge_in);
-    !matches!(file.runtime, RuntimeSpec::Process { .. }) && file.contract.as_ref().is_some_and(wanted)
+    !matches!(file.runtime, RuntimeSpec::Process { .. } | RuntimeSpec::Remote { .. })
+        && file.contract.as_ref().is_some_and(wanted)
 }
 
 #[cfg(test)]

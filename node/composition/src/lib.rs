@@ -10,6 +10,7 @@
 //!
 //! **Never knows**: HTTP, the command line, the configuration file, exit codes.
 
+mod adopt;
 mod agents;
 mod assemble;
 mod bindings;
@@ -31,6 +32,7 @@ pub mod publish;
 mod secrets;
 mod trust;
 
+pub use adopt::{AdoptError, Adoption, Draft};
 pub use agents::Agents;
 pub use assemble::{Execution, LanPort, Ports};
 pub use bindings::Bindings;

@@ -29,10 +29,12 @@ pub mod model;
 mod ports;
 pub mod process;
 pub mod realtime;
+mod recognise;
 pub mod secrets;
 mod sse;
 mod start_error;
 mod syscalls;
+mod tool_agent;
 pub mod tools;
 
 pub use agent::{Agent, AgentError, AgentState, Output, Outputs, Turn};
@@ -42,4 +44,6 @@ pub use hard::HardStatus;
 pub use host::{
     AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, StartError, TurnStatus,
 };
+pub use recognise::{Found, Unrecognised, recognise};
 pub use syscalls::SystemCalls;
+pub use tool_agent::ToolAgent;

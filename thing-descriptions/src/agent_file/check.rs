@@ -78,6 +78,13 @@ pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
         RuntimeSpec::Process { .. } => check.process(&file.runtime),
         RuntimeSpec::Model { prompt, endpoints, temperature } => check.model(prompt, endpoints, *temperature),
         RuntimeSpec::Wasm { module } => check.passed_on("runtime.wasm.module".to_owned(), &module.to_string_lossy()),
+        RuntimeSpec::Remote { url, secret } => {
+            let field = "runtime.remote.url".to_owned();
+            check.line(field.clone(), url, TEXT_BYTES_MAX);
+            check.address(field.clone(), url, "http://127.0.0.1:9000");
+            check.secret("runtime.remote.secret".to_owned(), secret.as_deref());
+            check.bearer(field, url, secret.as_deref());
+        }
     }
     check.tools(&file.tools);
     check.contract(file);
@@ -257,7 +264,7 @@ impl Check {
         }
         let Class::Dt(Dt { cost: Some(cost) }) = &contract.class else { return };
         let is_model = matches!(file.runtime, RuntimeSpec::Model { .. });
-        let is_program = matches!(file.runtime, RuntimeSpec::Process { .. });
+        let is_program = matches!(file.runtime, RuntimeSpec::Process { .. } | RuntimeSpec::Remote { .. });
         let held = [
             ("cpu_ms", cost.cpu_ms.is_some() && is_program, "a program runs outside the node, which does not count it"),
             ("tokens", cost.tokens.is_some() && !is_model, "only model agents are charged tokens"),

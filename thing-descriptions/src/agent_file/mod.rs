@@ -157,6 +157,14 @@ pub enum RuntimeSpec {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<ProgramPort>,
     },
+    /// A server elsewhere that speaks A2A over HTTP; the node passes messages on.
+    Remote {
+        /// Where its agent card is: the base address, without `/.well-known/agent-card.json`.
+        url: String,
+        /// The node's secret that is sent as a bearer token.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        secret: Option<String>,
+    },
 }
 
 /// The port of a program.

@@ -33,13 +33,14 @@ const FILE_KEYS: [&str; 15] = [
     "output_modes",
 ];
 const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
-const RUNTIME_KEYS: [&str; 4] = ["native", "process", "wasm", "model"];
+const RUNTIME_KEYS: [&str; 5] = ["native", "process", "wasm", "model", "remote"];
 const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
 const TOOLS_KEYS: [&str; 5] = ["command", "cwd", "env", "url", "secret"];
 const ENDPOINT_KEYS: [&str; 10] =
     ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost", "clearance"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
+const REMOTE_KEYS: [&str; 2] = ["url", "secret"];
 const PROCESS_KEYS: [&str; 5] = ["command", "cwd", "env", "startup_timeout_ms", "port"];
 
 /// The file as far as its shape is right, and the problems. A file with problems is returned only so that its values can be
@@ -130,10 +131,15 @@ fn runtime(reader: &mut Reader, fields: &Fields<'_>) -> Option<RuntimeSpec> {
             let fields = reader.fields(at, "runtime.wasm", &WASM_KEYS)?;
             Some(RuntimeSpec::Wasm { module: reader.needed(&fields, "module")?.into() })
         }
+        [("remote", at)] => {
+            let fields = reader.fields(at, "runtime.remote", &REMOTE_KEYS)?;
+            let secret = reader.text(&fields, "secret");
+            Some(RuntimeSpec::Remote { url: reader.needed(&fields, "url")?, secret })
+        }
         given => {
             let found = if given.is_empty() { "none is given" } else { "more than one is given" };
             let fix = "Write exactly one of native (an agent of the node's own), process (a program), wasm (a \
-                       WebAssembly module) and model (a prompt and a model)";
+                       WebAssembly module), model (a prompt and a model) and remote (a server that speaks A2A)";
             reader.problem("runtime".to_owned(), at.line, "runtime-choice", found.to_owned(), fix.to_owned());
             None
         }

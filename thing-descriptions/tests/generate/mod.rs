@@ -42,7 +42,9 @@ fn runtime() -> impl Strategy<Value = RuntimeSpec> {
         startup_timeout_ms,
         port,
     });
-    prop_oneof![native, process]
+    let remote = ("https://[a-z]{1,10}(:[1-9][0-9]{0,3})?(/[a-z]{0,5})?", option::of("[A-Za-z0-9_.-]{1,20}"))
+        .prop_map(|(url, secret)| RuntimeSpec::Remote { url, secret });
+    prop_oneof![native, process, remote]
 }
 
 fn callers() -> impl Strategy<Value = Callers> {

@@ -1,5 +1,6 @@
 //! The commands: each asks the node and prints the result.
 
+pub mod adopt;
 pub mod agent;
 pub mod app;
 pub mod bind;

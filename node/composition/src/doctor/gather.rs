@@ -82,7 +82,9 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
     let mut failed: Vec<(String, String)> =
         node.agents.failed().iter().map(|(name, why)| (name.clone(), why.clone())).collect();
     failed.extend(node.host.status().into_iter().filter_map(|agent| match agent.state {
-        AgentState::Restarting { why, .. } | AgentState::Suspended { why } => Some((agent.name, why)),
+        AgentState::Restarting { why, .. } | AgentState::Suspended { why } | AgentState::Unreachable { why } => {
+            Some((agent.name, why))
+        }
         AgentState::Ready | AgentState::Starting | AgentState::Degraded { .. } => None,
     }));
     let refused =

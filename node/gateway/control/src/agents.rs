@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use althing_execution::realtime::{HardwareProfile, Privilege};
 use althing_execution::{AgentState, AgentStatus};
-use althing_node::Node;
 use althing_node::doctor::refused_tools;
+use althing_node::{AdoptError, Adoption, Node};
 use althing_protocol::AgentId;
 use axum::Json;
 use axum::extract::State;
@@ -14,7 +14,7 @@ use axum::response::Response;
 use futures::stream;
 use serde_json::{Value, json};
 
-use crate::{AddRequest, Problem, RunLine, ndjson};
+use crate::{AddRequest, AdoptRequest, Problem, RunLine, ndjson};
 
 /// Between two status lines of `althing run`.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -50,6 +50,7 @@ fn row(agent: &AgentStatus) -> Value {
         AgentState::Ready => ("ready", (!agent.unfit.is_empty()).then(|| refused_tools(agent).join("; "))),
         AgentState::Starting => ("starting", None),
         AgentState::Restarting { why, restarts } => ("restarting", Some(format!("{why} (restarts: {restarts})"))),
+        AgentState::Unreachable { why } => ("unreachable", Some(why.clone())),
         AgentState::Degraded { why } => ("degraded", Some(why.clone())),
         AgentState::Suspended { why } => ("suspended", Some(why.clone())),
     };
@@ -97,6 +98,30 @@ pub async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
     let failed = node.agents.failed();
     let failed = failed.iter().map(|(name, why)| json!({ "name": name, "state": "failed", "why": why }));
     Json(json!({ "agents": agents.iter().map(row).chain(failed).collect::<Vec<_>>() }))
+}
+
+/// `POST /adopt`: shows what is at an address or behind a command, and adds it as an agent.
+pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptRequest>) -> Result<Json<Value>, Problem> {
+    // In a task of its own: it is completed even if the command line hangs up.
+    let adopting = tokio::spawn(async move {
+        let AdoptRequest { at, folder, name, callers, dry_run } = request;
+        let draft = Adoption { at, name, callers }.draft(&node.host, &folder).await.map_err(|error| match error {
+            AdoptError::Unrecognised(why) => Problem::failed(why.to_string()),
+            AdoptError::Unfit(_) => Problem::invalid(error.to_string()),
+        })?;
+        let left_out = draft.left_out.iter().map(|(what, why)| json!({ "what": what, "why": why }));
+        let mut answer = json!({
+            "kind": draft.kind,
+            "file": draft.file,
+            "leftOut": left_out.collect::<Vec<_>>(),
+        });
+        if !dry_run {
+            let id = node.agents.add(draft.file, &folder, None, true).await?;
+            answer["added"] = added(&node, &id);
+        }
+        Ok(Json(answer))
+    });
+    adopting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
 /// Ends an agent when its client disconnects.

@@ -30,9 +30,9 @@ use serde_json::{Value, json};
 
 pub use agents::machine;
 pub use requests::{
-    AddRequest, AppRequest, CallLine, CallRequest, CreateGroup, GroupRequest, JoinGroup, Kind, MemoryRequest, Problem,
-    ReserveRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask, TaskRequest, TrustRequest,
-    WorkflowRequest,
+    AddRequest, AdoptRequest, AppRequest, CallLine, CallRequest, CreateGroup, GroupRequest, JoinGroup, Kind,
+    MemoryRequest, Problem, ReserveRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask,
+    TaskRequest, TrustRequest, WorkflowRequest,
 };
 
 type Answer = Result<Json<Value>, Problem>;
@@ -55,6 +55,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/describe/{agent}", get(describe))
         .route("/agents", get(listed).post(add))
         .route("/agents/{name}", delete(remove))
+        .route("/adopt", post(agents::adopt))
         .route("/run", post(agents::run))
         .route("/bind", post(bound))
         .route("/bind/{name}", get(binding))

@@ -55,6 +55,22 @@ pub struct AddRequest {
     pub reservation: Option<String>,
 }
 
+/// Adopts what exists already.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AdoptRequest {
+    /// Where it is, or how it is started.
+    pub at: althing_td::ToolServerSpec,
+    /// Where its program starts, and relative paths in its command.
+    pub folder: std::path::PathBuf,
+    /// The agent's name here; by default its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Who may call it.
+    pub callers: althing_td::Callers,
+    /// Whether only to show what would be published.
+    pub dry_run: bool,
+}
+
 /// Reserves what a contract needs on another node.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ReserveRequest {

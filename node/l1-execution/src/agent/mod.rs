@@ -59,6 +59,11 @@ pub enum AgentState {
         /// How often it was restarted.
         restarts: u32,
     },
+    /// Its server does not answer.
+    Unreachable {
+        /// Why.
+        why: String,
+    },
     /// It runs on without a deadline guarantee.
     Degraded {
         /// Why.

@@ -120,6 +120,7 @@ fn runtime(file: &AgentFile, folder: &Path) -> Result<Runtime, StartError> {
     let (kind, digest) = match &file.runtime {
         RuntimeSpec::Native { .. } => ("native", named(&file.runtime)),
         RuntimeSpec::Process { .. } => ("process", named(&file.runtime)),
+        RuntimeSpec::Remote { .. } => ("remote", named(&file.runtime)),
         // The endpoints are among the candidates.
         RuntimeSpec::Model { prompt, temperature, .. } => {
             let said = BTreeMap::from([

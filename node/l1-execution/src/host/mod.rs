@@ -20,6 +20,7 @@ use crate::hard::HardStatus;
 use crate::hrt::Histogram;
 use crate::kernel::HardAgent;
 use crate::kernel::slots::BandwidthServer;
+use crate::process::remote::RemoteAgent;
 use crate::process::{ProcessAgent, ProcessConfig};
 use crate::syscalls::SystemCalls;
 
@@ -39,7 +40,7 @@ pub type Builtins = BTreeMap<&'static str, Builder>;
 pub struct Host {
     builtins: Builtins,
     process: ProcessConfig,
-    ports: Ports,
+    pub(crate) ports: Ports,
     /// None in simulations: turns run on the caller's task there, without hard real-time.
     scheduling: Option<Scheduling>,
     running: Mutex<BTreeMap<String, Arc<RunningAgent>>>,
@@ -77,6 +78,7 @@ struct RunningAgent {
 enum Runtime {
     Native(Arc<dyn Agent>),
     Process(Arc<ProcessAgent>),
+    Remote(Arc<RemoteAgent>),
     Wasm(Arc<dyn Agent>),
     Model(Arc<dyn Agent>),
     Hard(Arc<HardAgent>),
@@ -207,7 +209,7 @@ impl Host {
                     scheduling.kernel.stop_hard(hard).await;
                 }
             }
-            Some(Runtime::Native(_) | Runtime::Wasm(_) | Runtime::Model(_)) | None => {}
+            Some(Runtime::Native(_) | Runtime::Remote(_) | Runtime::Wasm(_) | Runtime::Model(_)) | None => {}
         }
         if let Some(agent) = &stopped {
             agent.calls.tools.stop().await;
@@ -238,7 +240,7 @@ impl Host {
     pub fn turns_max(&self, name: &str) -> Option<usize> {
         match &self.lock().get(name)?.runtime {
             Runtime::Native(agent) | Runtime::Model(agent) | Runtime::Wasm(agent) => agent.turns_max(),
-            Runtime::Process(_) | Runtime::Hard(_) => None,
+            Runtime::Process(_) | Runtime::Remote(_) | Runtime::Hard(_) => None,
         }
     }
 

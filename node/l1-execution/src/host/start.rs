@@ -18,6 +18,7 @@ use crate::kernel::AdmitError;
 use crate::memory::{self, Embedder, EmbedderError, Memory, MemoryServer};
 use crate::model::Model;
 use crate::process::ProcessAgent;
+use crate::process::remote::RemoteAgent;
 use crate::secrets::granted;
 use crate::syscalls::SystemCalls;
 use crate::tools::{ToolServer, Tools};
@@ -102,7 +103,12 @@ impl Host {
         let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
         let is_hard = matches!(contract.class, Class::Hrt(_));
         match &file.runtime {
-            RuntimeSpec::Native { .. } | RuntimeSpec::Process { .. } | RuntimeSpec::Model { .. } if is_hard => {
+            RuntimeSpec::Native { .. }
+            | RuntimeSpec::Process { .. }
+            | RuntimeSpec::Model { .. }
+            | RuntimeSpec::Remote { .. }
+                if is_hard =>
+            {
                 Err(class("only a WebAssembly module (runtime.wasm) can be stopped in time"))
             }
             RuntimeSpec::Native { builtin, config } => {
@@ -115,6 +121,12 @@ impl Host {
             }
             RuntimeSpec::Process { .. } => {
                 Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, contract, &self.process)?)))
+            }
+            RuntimeSpec::Remote { url, secret } => {
+                let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
+                let secret = secret.as_deref().map(|secret| granted(contract, &self.ports.secrets, secret));
+                let secret = secret.transpose().map_err(failed)?;
+                Ok(Runtime::Remote(Arc::new(RemoteAgent::start(&file.name, url, secret))))
             }
             RuntimeSpec::Model { .. } => {
                 let failed = |reason| StartError::Model { name: file.name.clone(), reason };

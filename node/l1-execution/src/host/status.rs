@@ -13,7 +13,7 @@ pub struct AgentStatus {
     pub name: String,
     /// `hrt`, `srt` or `dt`.
     pub class: &'static str,
-    /// `native`, `process`, `model` or `wasm`.
+    /// `native`, `process`, `remote`, `model` or `wasm`.
     pub runtime: &'static str,
     /// Its state.
     pub state: AgentState,
@@ -50,6 +50,7 @@ impl RunningAgent {
         let (runtime, state, pid) = match &self.runtime {
             Runtime::Native(_) => ("native", AgentState::Ready, None),
             Runtime::Process(process) => ("process", process.state(), process.pid()),
+            Runtime::Remote(remote) => ("remote", remote.state(), None),
             Runtime::Wasm(_) => ("wasm", AgentState::Ready, None),
             Runtime::Model(_) => ("model", AgentState::Ready, None),
             Runtime::Hard(hard) => ("wasm", run_state(hard), None),

@@ -82,11 +82,7 @@ impl Host {
     /// What runs an agent's turns; none for hard real-time control loops.
     #[must_use]
     pub fn agent(&self, name: &str) -> Option<Arc<dyn Agent>> {
-        match &self.lock().get(name)?.runtime {
-            Runtime::Native(agent) | Runtime::Model(agent) | Runtime::Wasm(agent) => Some(agent.clone()),
-            Runtime::Process(process) => Some(process.clone()),
-            Runtime::Hard(_) => None,
-        }
+        self.lock().get(name)?.runtime.agent()
     }
 
     async fn run(&self, name: &str, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
@@ -117,16 +113,24 @@ impl Host {
     async fn run_as(&self, name: &str, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
         let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
         match (&agent.runtime, &self.scheduling) {
-            (Runtime::Native(agent) | Runtime::Model(agent), None) => agent.turn(turn, out).await,
-            (Runtime::Process(process), None) => process.turn(turn, out).await,
-            (Runtime::Native(inner) | Runtime::Model(inner) | Runtime::Wasm(inner), Some(scheduling)) => {
-                scheduled(scheduling, agent, inner.clone(), turn, out).await
-            }
-            (Runtime::Process(process), Some(scheduling)) => {
-                scheduled(scheduling, agent, process.clone(), turn, out).await
-            }
             (Runtime::Hard(hard), Some(scheduling)) => crate::hard::turn(&scheduling.kernel, hard, &turn, &out).await,
             (Runtime::Wasm(_) | Runtime::Hard(_), None) => Err(down()),
+            (runtime, scheduling) => match (runtime.agent().ok_or_else(down)?, scheduling) {
+                (inner, Some(scheduling)) => scheduled(scheduling, agent, inner, turn, out).await,
+                (inner, None) => inner.turn(turn, out).await,
+            },
+        }
+    }
+}
+
+impl Runtime {
+    /// What runs turns; none for hard real-time control loops.
+    fn agent(&self) -> Option<Arc<dyn Agent>> {
+        match self {
+            Runtime::Native(agent) | Runtime::Model(agent) | Runtime::Wasm(agent) => Some(agent.clone()),
+            Runtime::Process(process) => Some(process.clone()),
+            Runtime::Remote(remote) => Some(remote.clone()),
+            Runtime::Hard(_) => None,
         }
     }
 }

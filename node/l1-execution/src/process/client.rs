@@ -1,4 +1,4 @@
-//! The A2A client of an agent's program, over JSON-RPC on its socket or on loopback.
+//! The A2A client of an agent's program or server, over JSON-RPC: on a socket, on loopback, or at an address.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use a2a::{AgentCard, Message, SendMessageResponse, StreamResponse, Task, TaskSta
 use althing_protocol::limits::EXTENSIONS_MAX;
 use althing_td::MODES_MAX;
 use futures::StreamExt as _;
+use reqwest::header::{AUTHORIZATION, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -44,6 +45,8 @@ pub(crate) enum ProgramAddress {
     Socket(PathBuf),
     /// A port on loopback.
     Port(u16),
+    /// A server elsewhere: the address below which its card is.
+    Url(String),
 }
 
 impl ProgramAddress {
@@ -52,7 +55,15 @@ impl ProgramAddress {
         match self {
             ProgramAddress::Socket(_) => "http://localhost".to_owned(),
             ProgramAddress::Port(port) => format!("http://127.0.0.1:{port}"),
+            ProgramAddress::Url(url) => url.trim_end_matches('/').to_owned(),
         }
+    }
+
+    /// Scheme, host and port.
+    fn origin(&self) -> String {
+        let base = self.base();
+        let parsed = reqwest::Url::parse(&base).map(|url| url.origin().ascii_serialization());
+        parsed.unwrap_or(base)
     }
 }
 
@@ -64,6 +75,7 @@ impl fmt::Display for ProgramAddress {
                  that can only listen on a port says `port: tcp` in its agent file)",
             ),
             ProgramAddress::Port(port) => write!(f, "http://127.0.0.1:{port} ($PORT)"),
+            ProgramAddress::Url(url) => f.write_str(url),
         }
     }
 }
@@ -88,14 +100,7 @@ struct RemoteTask {
 impl Client {
     /// Requests the card until the program shows one.
     pub async fn connect(address: &ProgramAddress) -> Client {
-        let mut builder = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(5));
-        if let ProgramAddress::Socket(path) = address {
-            builder = builder.unix_socket(path.as_path());
-        }
-        let http = builder.build().expect("a client of these options always builds");
+        let http = Client::http(address, None);
         let mut patience = CARD_PATIENCE_MIN;
         loop {
             match Client::card(&http, address, patience).await {
@@ -107,6 +112,39 @@ impl Client {
         }
     }
 
+    /// A client of HTTP for this address; `secret` is sent as a bearer token with each request.
+    pub fn http(address: &ProgramAddress, secret: Option<&str>) -> reqwest::Client {
+        let mut builder = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(5));
+        if let ProgramAddress::Socket(path) = address {
+            builder = builder.unix_socket(path.as_path());
+        }
+        let bearer = secret.and_then(|secret| HeaderValue::try_from(format!("Bearer {secret}")).ok());
+        if let Some(mut bearer) = bearer {
+            bearer.set_sensitive(true);
+            builder = builder.default_headers([(AUTHORIZATION, bearer)].into_iter().collect());
+        }
+        builder.build().expect("a client of these options always builds")
+    }
+
+    /// Requests the card once; the client, and the card.
+    ///
+    /// # Errors
+    /// It does not answer, or not with a card that names JSON-RPC.
+    pub async fn of_card(
+        http: &reqwest::Client,
+        address: &ProgramAddress,
+        patience: Duration,
+    ) -> Result<(Client, AgentCard), AgentError> {
+        let card = Client::card(http, address, patience).await?;
+        if !card.supported_interfaces.iter().any(|face| face.protocol_binding == "JSONRPC") {
+            return Err(AgentError::NotA2a("a card without the JSON-RPC binding".to_owned()));
+        }
+        Ok((Client::of(http.clone(), address, &card), card))
+    }
+
     async fn card(
         http: &reqwest::Client,
         address: &ProgramAddress,
@@ -114,10 +152,13 @@ impl Client {
     ) -> Result<AgentCard, AgentError> {
         let url = format!("{}/.well-known/agent-card.json", address.base());
         let response = http.get(url).timeout(patience).send().await.map_err(not_a2a)?;
+        if !response.status().is_success() {
+            return Err(not_a2a(response.status()));
+        }
         serde_json::from_slice(&whole(response).await?).map_err(not_a2a)
     }
 
-    /// Only the path of the card's URL is used: the program is reached where it was started.
+    /// Only the path of the card's URL is used: the program is reached where it was started, and a server where its card is.
     fn of(http: reqwest::Client, address: &ProgramAddress, card: &AgentCard) -> Client {
         let json_rpc = card.supported_interfaces.iter().find(|face| face.protocol_binding == "JSONRPC");
         let path = json_rpc
@@ -125,7 +166,7 @@ impl Client {
             .map_or("/".to_owned(), |url| url.path().to_owned());
         let streams = card.capabilities.streaming.unwrap_or(false);
         let own_card = Arc::new(own_card(card));
-        Client { http, url: format!("{}{path}", address.base()), streams, own_card }
+        Client { http, url: format!("{}{path}", address.origin()), streams, own_card }
     }
 
     /// The own card of the program.

@@ -5,6 +5,7 @@
 
 mod client;
 mod environment;
+pub(crate) mod remote;
 mod seen;
 mod socket;
 

@@ -44,13 +44,12 @@ impl Drop for Running {
 
 /// Runs until this node has no part in the group any more.
 pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>) {
-    let outbox = member.outbox(&groups).clone();
+    let (outbox, here) = (member.outbox(&groups).clone(), groups.shared.here());
     let mut running: BTreeMap<WorkId, Running> = BTreeMap::new();
     // The tasks that this node has, each with the token by which it was taken up here.
     let mut tokens: BTreeMap<WorkId, u64> = BTreeMap::new();
-    let (mut reported, mut telling) = (None, None);
+    let (mut reported, mut telling, mut signing) = (None, None, None);
     let (mut failing, mut deployments, mut hosted) = (JoinSet::new(), Deployments::default(), Vec::new());
-    let mut signing: Option<JoinHandle<()>> = None;
     while !member.stop.is_cancelled() {
         let Ok(replica) = member.replica() else {
             // It starts again from disk.
@@ -59,7 +58,6 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         };
         let mut changes = replica.changes();
         drop(replica);
-        let here = groups.shared.here();
         let known = |task: &WorkId, token| tokens.get(task) == Some(&token);
         let looked = member.look(|state| {
             let is_work = state.work().tasks().unfinished() > 0 || deploy::has_agents(state);
@@ -73,9 +71,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
             worker.host(member.id, wanted.clone());
             hosted = wanted;
         }
-        if !renewed.is_empty() && signing.as_ref().is_none_or(JoinHandle::is_finished) {
-            signing = Some(tokio::spawn(execute_all(outbox.clone(), renewed)));
-        }
+        sign_again(&mut signing, &outbox, renewed);
         // What this node has no more is stopped.
         running.retain(|task, running| held.tokens.get(task) == Some(&running.token) && !running.handle.is_finished());
         tokens = held.tokens;
@@ -124,13 +120,20 @@ fn refuse(failing: &mut JoinSet<()>, outbox: &Outbox, command: Command) {
     failing.spawn(async move { drop(outbox.execute(command).await) });
 }
 
-/// Executes commands of which another member may be the first to execute the same.
-async fn execute_all(outbox: Outbox, commands: Vec<Command>) {
-    for command in commands {
-        if let Err(error) = outbox.execute(command).await {
-            tracing::debug!(%error, "a deployment was not signed again by this node");
-        }
+/// Replaces deployments by those that the present key signed, unless that is under way; another member of the owner may be
+/// the first to do so.
+fn sign_again(signing: &mut Option<JoinHandle<()>>, outbox: &Outbox, renewed: Vec<Command>) {
+    if renewed.is_empty() || signing.as_ref().is_some_and(|signing| !signing.is_finished()) {
+        return;
     }
+    let outbox = outbox.clone();
+    *signing = Some(tokio::spawn(async move {
+        for command in renewed {
+            if let Err(error) = outbox.execute(command).await {
+                tracing::debug!(%error, "a deployment was not signed again by this node");
+            }
+        }
+    }));
 }
 
 fn unreadable(claim: Claim) -> Command {

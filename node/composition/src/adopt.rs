@@ -1,0 +1,284 @@
+//! Agent files for what exists already: an A2A agent elsewhere, or the tools of an MCP server.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use a2a::{AgentCard, AgentSkill};
+use althing_execution::definition::Definition;
+use althing_execution::{Found, Host, Unrecognised, recognise};
+use althing_protocol::Contract;
+use althing_td::{
+    AgentFile, Callers, DESCRIPTION_CHARS_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, Exposure, MODES_MAX, NAME_CHARS_MAX,
+    RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Skill, TAG_CHARS_MAX, TAGS_MAX, TITLE_CHARS_MAX, ToolServerSpec,
+    VERSION_DEFAULT, is_hidden,
+};
+use serde_json::{Map, Value, json};
+
+/// The server of tools in the agent file of an MCP server.
+const SERVER: &str = "server";
+
+/// What to adopt, and how.
+#[derive(Debug, Clone)]
+pub struct Adoption {
+    /// Where it is, or how it is started.
+    pub at: ToolServerSpec,
+    /// Its name here; by default its own.
+    pub name: Option<String>,
+    /// Who may call it, and so see it.
+    pub callers: Callers,
+}
+
+/// What was found, and the agent file for it.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// `A2A agent` or `MCP server`.
+    pub kind: &'static str,
+    /// The agent file.
+    pub file: AgentFile,
+    /// What of it is left out, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Why something cannot be adopted.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    /// Nothing was found that can be.
+    #[error(transparent)]
+    Unrecognised(#[from] Unrecognised),
+    /// Its own description makes no agent file.
+    #[error("what it says of itself makes no agent file: {0}")]
+    Unfit(String),
+}
+
+impl Adoption {
+    /// Looks what is there, and writes an agent file for it.
+    ///
+    /// # Errors
+    /// See [`AdoptError`].
+    pub async fn draft(&self, host: &Host, folder: &Path) -> Result<Draft, AdoptError> {
+        let mut at = self.at.clone();
+        if let ToolServerSpec::Url { url, .. } = &mut at {
+            *url = url.trim_end_matches("/.well-known/agent-card.json").to_owned();
+        }
+        let found = recognise(host, &at, folder).await?;
+        let draft = self.write(&at, found)?;
+        draft.file.check().map_err(|error| AdoptError::Unfit(error.to_string()))?;
+        Ok(draft)
+    }
+
+    fn write(&self, at: &ToolServerSpec, found: Found) -> Result<Draft, AdoptError> {
+        match (found, at) {
+            (Found::Agent(card), ToolServerSpec::Url { url, secret }) => self.of_agent(url, secret.as_deref(), &card),
+            (Found::Agent(_), ToolServerSpec::Command { .. }) => {
+                Err(AdoptError::Unfit("a card comes from an address".to_owned()))
+            }
+            (Found::Tools(tools, unfit), _) => self.of_tools(at, tools, unfit),
+        }
+    }
+
+    fn of_agent(&self, url: &str, secret: Option<&str>, card: &AgentCard) -> Result<Draft, AdoptError> {
+        let mut left_out = Vec::new();
+        let skills = unique(card.skills.iter().map(of_skill), &mut left_out);
+        let runtime = RuntimeSpec::Remote { url: url.to_owned(), secret: secret.map(str::to_owned) };
+        let contract = contract(secret, &[])?;
+        let mut file = self.file(&card.name, &card.description, skills, runtime, contract);
+        if semver::Version::parse(&card.version).is_ok() {
+            file.version.clone_from(&card.version);
+        }
+        let modes = |modes: &[String], fallback: Vec<String>| {
+            let fit: Vec<String> = modes.iter().filter(|mode| mode.contains('/')).take(MODES_MAX).cloned().collect();
+            if fit.is_empty() { fallback } else { fit }
+        };
+        file.input_modes = modes(&card.default_input_modes, file.input_modes);
+        file.output_modes = modes(&card.default_output_modes, file.output_modes);
+        Ok(Draft { kind: "A2A agent", file, left_out })
+    }
+
+    fn of_tools(
+        &self,
+        at: &ToolServerSpec,
+        tools: Vec<Definition>,
+        mut left_out: Vec<(String, String)>,
+    ) -> Result<Draft, AdoptError> {
+        let (tools, unnamed): (Vec<Definition>, Vec<_>) =
+            tools.into_iter().partition(|tool| contract(None, &[format!("{SERVER}/{}", tool.name)]).is_ok());
+        left_out.extend(unnamed.into_iter().map(|tool| (tool.name, "a contract cannot name it".to_owned())));
+        if tools.is_empty() {
+            return Err(AdoptError::Unfit("a contract can name none of its tools".to_owned()));
+        }
+        let skills = unique(tools.iter().map(of_tool), &mut left_out);
+        let secret = match at {
+            ToolServerSpec::Url { secret, .. } => secret.as_deref(),
+            ToolServerSpec::Command { .. } => None,
+        };
+        // By name: what the server offers later was not agreed to.
+        let capabilities: Vec<String> = tools.iter().map(|tool| format!("{SERVER}/{}", tool.name)).collect();
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).take(8).collect();
+        let description = format!("The tools of an MCP server: {}", names.join(", "));
+        let runtime = RuntimeSpec::Native { builtin: "tools".to_owned(), config: Value::Null };
+        let mut file = self.file(&source(at), &description, skills, runtime, contract(secret, &capabilities)?);
+        file.tools.insert(SERVER.to_owned(), at.clone());
+        file.input_modes = vec!["application/json".to_owned(), "text/plain".to_owned()];
+        file.output_modes.clone_from(&file.input_modes);
+        Ok(Draft { kind: "MCP server", file, left_out })
+    }
+
+    fn file(
+        &self,
+        title: &str,
+        description: &str,
+        skills: Vec<Skill>,
+        runtime: RuntimeSpec,
+        contract: Contract,
+    ) -> AgentFile {
+        let title = line(title, TITLE_CHARS_MAX);
+        let exposure = match &self.callers {
+            Callers::ThisNode | Callers::Own => Exposure::Hidden,
+            Callers::Trusted | Callers::Listed(_) => Exposure::Trusted,
+            Callers::Anyone => Exposure::Public,
+        };
+        AgentFile {
+            name: self.name.clone().unwrap_or_else(|| slug(&title)),
+            description: text(description, &title, DESCRIPTION_CHARS_MAX),
+            title,
+            version: VERSION_DEFAULT.to_owned(),
+            skills,
+            runtime,
+            tools: std::collections::BTreeMap::new(),
+            embeddings: None,
+            role: None,
+            requested: serde_json::to_value(&contract).ok(),
+            contract: Some(contract),
+            contract_file: None,
+            callers: self.callers.clone(),
+            exposure,
+            asks_as: althing_td::AsksAs::default(),
+            input_modes: vec!["text/plain".to_owned()],
+            output_modes: vec!["text/plain".to_owned()],
+        }
+    }
+}
+
+/// Soft real-time, with no other rights than these tools and this secret.
+fn contract(secret: Option<&str>, capabilities: &[String]) -> Result<Contract, AdoptError> {
+    let written = json!({
+        "class": { "latency": "srt" },
+        "capabilities": capabilities,
+        "security": { "secrets": secret.into_iter().collect::<Vec<_>>() },
+    });
+    Contract::from_value(&written)
+        .map_err(|problems| AdoptError::Unfit(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))
+}
+
+/// The skills, without those that have the id of another, or are too many.
+fn unique(skills: impl Iterator<Item = Skill>, left_out: &mut Vec<(String, String)>) -> Vec<Skill> {
+    let (mut ids, mut kept) = (BTreeSet::new(), Vec::new());
+    for skill in skills {
+        if kept.len() == SKILLS_MAX {
+            left_out
+                .push((skill.name, format!("an agent has at most {SKILLS_MAX} skills; it can be called all the same")));
+        } else if skill.id.is_empty() || !ids.insert(skill.id.clone()) {
+            left_out.push((skill.name, "its id is that of another skill, or none".to_owned()));
+        } else {
+            kept.push(skill);
+        }
+    }
+    kept
+}
+
+fn of_skill(skill: &AgentSkill) -> Skill {
+    let name = line(&skill.name, TITLE_CHARS_MAX);
+    let examples = skill.examples.iter().flatten().map(|it| text(it, "", EXAMPLE_CHARS_MAX));
+    Skill {
+        id: id(&skill.id),
+        description: text(&skill.description, &name, DESCRIPTION_CHARS_MAX),
+        tags: skill
+            .tags
+            .iter()
+            .map(|tag| line(tag, TAG_CHARS_MAX))
+            .filter(|tag| !tag.is_empty())
+            .take(TAGS_MAX)
+            .collect(),
+        examples: examples.filter(|example| !example.is_empty()).take(EXAMPLES_MAX).collect(),
+        name,
+        ..Skill::default()
+    }
+}
+
+fn of_tool(tool: &Definition) -> Skill {
+    let title = tool.rest.get("title").and_then(Value::as_str).unwrap_or(&tool.name);
+    let name = line(title, TITLE_CHARS_MAX);
+    let example = json!({ "tool": tool.name, "arguments": example(&tool.input_schema) }).to_string();
+    Skill {
+        id: id(&tool.name),
+        description: text(&tool.description, &name, DESCRIPTION_CHARS_MAX),
+        tags: vec!["mcp".to_owned()],
+        examples: Some(example).filter(|it| it.chars().count() <= EXAMPLE_CHARS_MAX).into_iter().collect(),
+        name,
+        ..Skill::default()
+    }
+}
+
+/// Arguments of the right types for what a schema requires.
+fn example(schema: &Value) -> Map<String, Value> {
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let value = |name: &str| {
+        let of = &schema["properties"][name];
+        let first = of["enum"].get(0).or_else(|| of["examples"].get(0)).or_else(|| of.get("default"));
+        first.cloned().unwrap_or_else(|| match of["type"].as_str() {
+            Some("integer" | "number") => json!(1),
+            Some("boolean") => json!(true),
+            Some("array") => json!([]),
+            Some("object") => json!({}),
+            _ => json!("text"),
+        })
+    };
+    required.map(|name| (name.to_owned(), value(name))).collect()
+}
+
+/// The name of what is adopted, from its address or its command.
+fn source(at: &ToolServerSpec) -> String {
+    match at {
+        ToolServerSpec::Url { url, .. } => {
+            let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+            rest.split(['/', ':']).next().unwrap_or(rest).to_owned()
+        }
+        ToolServerSpec::Command { command, .. } => {
+            // `python3 tools/weather.py --flag`, `npx -y @scope/weather`: the last that is no flag and no interpreter.
+            let words = command.iter().filter(|word| !word.starts_with('-'));
+            let named = words.clone().nth(1).or(words.clone().next()).map_or("", String::as_str);
+            let file = named.rsplit('/').next().unwrap_or(named);
+            file.split('.').next().unwrap_or(file).to_owned()
+        }
+    }
+}
+
+/// A name of an agent: `[a-z0-9-]`.
+fn slug(title: &str) -> String {
+    let words = title.to_lowercase();
+    let words = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let joined = words.collect::<Vec<_>>().join("-");
+    let cut: String = joined.chars().take(NAME_CHARS_MAX).collect();
+    let cut = cut.trim_matches('-');
+    if cut.is_empty() { "adopted".to_owned() } else { cut.to_owned() }
+}
+
+/// An id of a skill: `[a-z0-9._:-]`.
+fn id(name: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "._:-".contains(c) { c } else { '-' };
+    name.to_ascii_lowercase().chars().map(allowed).take(SKILL_ID_CHARS_MAX).collect()
+}
+
+/// One line without hidden characters, cut at the limit.
+fn line(words: &str, chars_max: usize) -> String {
+    text(words, "", usize::MAX).split_whitespace().collect::<Vec<_>>().join(" ").chars().take(chars_max).collect()
+}
+
+/// A text without hidden characters, cut at the limit; the other one if nothing is left.
+fn text(words: &str, otherwise: &str, chars_max: usize) -> String {
+    let shown: String = words.chars().filter(|c| !is_hidden(*c)).take(chars_max).collect();
+    if shown.trim().is_empty() { otherwise.to_owned() } else { shown.trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+use super::*;
+
+fn command(words: &[&str]) -> ToolServerSpec {
+    let command = words.iter().map(|word| (*word).to_owned()).collect();
+    ToolServerSpec::Command { command, cwd: None, env: std::collections::BTreeMap::new() }
+}
+
+fn url(url: &str) -> ToolServerSpec {
+    ToolServerSpec::Url { url: url.to_owned(), secret: Some("KEY".to_owned()) }
+}
+
+fn adoption(at: &ToolServerSpec, callers: Callers) -> Adoption {
+    Adoption { at: at.clone(), name: None, callers }
+}
+
+fn tool(name: &str, description: &str, schema: Value) -> Definition {
+    Definition::new(name, description, schema)
+}
+
+#[test]
+fn an_mcp_server_becomes_an_agent_with_a_skill_for_each_tool() {
+    let at = command(&["python3", "tools/weather_box.py", "--units", "metric"]);
+    let schema = json!({
+        "type": "object",
+        "properties": { "city": { "type": "string" }, "days": { "type": "integer" }, "kind": { "enum": ["rain", "sun"] } },
+        "required": ["city", "days", "kind"],
+    });
+    let tools = vec![
+        tool("Get-Forecast", "The weather\u{200B} of a city", schema),
+        tool("ping", "", json!({})),
+        tool("a b", "", json!({})),
+    ];
+    let draft = adoption(&at, Callers::ThisNode).write(&at, Found::Tools(tools, Vec::new())).expect("a draft");
+    draft.file.check().expect("an agent file");
+    assert_eq!(draft.left_out.iter().map(|(tool, _)| tool.as_str()).collect::<Vec<_>>(), ["a b"]);
+    let file = draft.file;
+    assert_eq!((file.name.as_str(), &file.exposure), ("weather-box", &Exposure::Hidden));
+    assert_eq!(file.skills[0].id, "get-forecast");
+    assert_eq!(file.skills[0].description, "The weather of a city");
+    let example: Value = serde_json::from_str(&file.skills[0].examples[0]).expect("JSON");
+    assert_eq!(example["arguments"], json!({ "city": "text", "days": 1, "kind": "rain" }));
+    assert_eq!(file.skills[1].description, "ping");
+    let contract = file.contract.expect("a contract");
+    assert_eq!(contract.capabilities, ["server/Get-Forecast", "server/ping"]);
+    assert_eq!(file.tools[SERVER], at);
+}
+
+#[test]
+fn an_agent_is_passed_on_to_with_what_its_card_says() {
+    let card = json!({
+        "name": "Seat Booker 3000!",
+        "description": "Books seats",
+        "version": "2.1.0",
+        "supportedInterfaces": [{ "url": "http://0.0.0.0:9/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }],
+        "capabilities": { "streaming": true },
+        "defaultInputModes": ["text/plain", "application/json"],
+        "defaultOutputModes": [],
+        "skills": [
+            { "id": "Book.Seat", "name": "Book\na seat", "description": "Books one", "tags": ["seat", ""], "examples": ["one"] },
+            { "id": "book.seat", "name": "Again", "description": "x", "tags": [] },
+        ],
+    });
+    let card: AgentCard = serde_json::from_value(card).expect("a card");
+    let at = url("https://example.org/booker");
+    let draft = adoption(&at, Callers::Anyone).write(&at, Found::Agent(Box::new(card))).expect("a draft");
+    draft.file.check().expect("an agent file");
+    assert_eq!(draft.left_out.len(), 1, "two ids that are the same here");
+    let file = draft.file;
+    assert_eq!((file.name.as_str(), file.version.as_str()), ("seat-booker-3000", "2.1.0"));
+    assert_eq!((file.skills[0].id.as_str(), file.skills[0].name.as_str()), ("book.seat", "Book a seat"));
+    assert_eq!(file.input_modes, ["text/plain", "application/json"]);
+    assert_eq!(file.output_modes, ["text/plain"]);
+    assert_eq!(file.exposure, Exposure::Public);
+    let remote = RuntimeSpec::Remote { url: "https://example.org/booker".to_owned(), secret: Some("KEY".to_owned()) };
+    assert_eq!(file.runtime, remote);
+    assert_eq!(file.contract.expect("a contract").security.secrets, ["KEY"]);
+}
+
+#[test]
+fn what_has_no_usable_name_gets_one() {
+    for (words, name) in [
+        (&["npx", "-y", "@scope/file-box"][..], "file-box"),
+        (&["/usr/bin/thing"][..], "thing"),
+        (&["Ünïcode"][..], "n-code"),
+        (&["---"][..], "adopted"),
+    ] {
+        let at = command(words);
+        let draft = adoption(&at, Callers::Own)
+            .write(&at, Found::Tools(vec![tool("a", "b", json!({}))], Vec::new()))
+            .expect("a draft");
+        assert_eq!(draft.file.name, name, "{words:?}");
+    }
+    assert_eq!(source(&url("http://127.0.0.1:9000/mcp")), "127.0.0.1");
+}
+
+#[test]
+fn more_skills_than_an_agent_may_have_are_named() {
+    let tools: Vec<Definition> = (0..70).map(|number| tool(&format!("t{number}"), "", json!({}))).collect();
+    let at = command(&["box"]);
+    let draft = adoption(&at, Callers::Own).write(&at, Found::Tools(tools, Vec::new())).expect("a draft");
+    assert_eq!((draft.file.skills.len(), draft.left_out.len()), (SKILLS_MAX, 70 - SKILLS_MAX));
+    assert_eq!(draft.file.contract.expect("a contract").capabilities.len(), 70, "all can be called");
+}

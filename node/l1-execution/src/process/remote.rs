@@ -1,0 +1,134 @@
+//! The `remote` runtime: a server elsewhere that speaks A2A over HTTP. The node passes messages on, and asks for the server's
+//! card again and again, so that it says when the server is gone or has become another one.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use a2a::{AgentCard, Message};
+use futures::future::BoxFuture;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::client::{Client, ProgramAddress};
+use crate::agent::{Agent, AgentError, AgentState, Output, OwnCard, Parameters, Turn};
+
+/// How long a server may take to show its card.
+const CARD_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two requests for the card of a server that answers.
+const CHECK: Duration = Duration::from_secs(30);
+/// Before one that did not answer is asked again, at first and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+
+/// An agent that is a server elsewhere.
+pub(crate) struct RemoteAgent {
+    name: String,
+    now: Arc<Mutex<Seen>>,
+    watching: JoinHandle<()>,
+}
+
+/// What was seen of the server last.
+struct Seen {
+    state: AgentState,
+    client: Option<Client>,
+}
+
+impl RemoteAgent {
+    /// Begins to ask for the card below `url`; `secret` is sent as a bearer token with each request.
+    pub fn start(name: &str, url: &str, secret: Option<String>) -> RemoteAgent {
+        let now = Arc::new(Mutex::new(Seen { state: AgentState::Starting, client: None }));
+        let watching = tokio::spawn(watch(name.to_owned(), ProgramAddress::Url(url.to_owned()), secret, now.clone()));
+        RemoteAgent { name: name.to_owned(), now, watching }
+    }
+
+    pub fn state(&self) -> AgentState {
+        self.seen().state.clone()
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.now.lock().expect("no holder of what was seen panics")
+    }
+}
+
+impl Drop for RemoteAgent {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+impl Agent for RemoteAgent {
+    fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
+        Box::pin(async move {
+            // Also where it did not answer the last time: it may answer now.
+            let client = self.seen().client.clone();
+            // The reason names an address, which only the operator may see.
+            let why = "its server does not answer, and `ps` on its node says why".to_owned();
+            let down = || AgentError::Down { agent: self.name.clone(), why };
+            client.ok_or_else(down)?.turn(turn, out).await
+        })
+    }
+
+    fn may_reply(&self) -> bool {
+        true
+    }
+
+    fn own_card(&self) -> Option<OwnCard> {
+        self.seen().client.as_ref().map(Client::own_card)
+    }
+
+    fn cancel<'a>(
+        &'a self,
+        remembered: &'a str,
+        parameters: &'a Parameters,
+    ) -> BoxFuture<'a, Result<Option<Message>, AgentError>> {
+        let client = self.seen().client.clone();
+        Box::pin(async move {
+            match client {
+                Some(client) => client.cancel(remembered, parameters).await,
+                // Nothing was sent there.
+                None => Ok(None),
+            }
+        })
+    }
+}
+
+/// The card below `url`.
+///
+/// # Errors
+/// It does not answer, or not with a card of A2A 1.0 that names JSON-RPC.
+pub(crate) async fn card(url: &str, secret: Option<&str>) -> Result<AgentCard, AgentError> {
+    let address = ProgramAddress::Url(url.to_owned());
+    let (_, card) = Client::of_card(&Client::http(&address, secret), &address, CARD_PATIENCE).await?;
+    Ok(card)
+}
+
+async fn watch(name: String, address: ProgramAddress, secret: Option<String>, now: Arc<Mutex<Seen>>) {
+    let http = Client::http(&address, secret.as_deref());
+    let (mut pause, mut first) = (RETRY.0, None);
+    loop {
+        let asked = Client::of_card(&http, &address, CARD_PATIENCE).await;
+        let is_up = asked.is_ok();
+        {
+            let mut seen = now.lock().expect("no holder of what was seen panics");
+            match asked {
+                Ok((client, card)) => {
+                    if *first.get_or_insert_with(|| card.skills.clone()) != card.skills {
+                        tracing::warn!(
+                            agent = name,
+                            "the server's skills changed: remove the agent and adopt it again"
+                        );
+                        first = Some(card.skills);
+                    }
+                    *seen = Seen { state: AgentState::Ready, client: Some(client) };
+                }
+                Err(error) => {
+                    if seen.state == AgentState::Ready {
+                        tracing::warn!(agent = name, %address, %error, "the agent's server does not answer");
+                    }
+                    seen.state = AgentState::Unreachable { why: format!("{address}: {error}") };
+                }
+            }
+        }
+        pause = if is_up { RETRY.0 } else { (pause * 2).min(RETRY.1) };
+        sleep(if is_up { CHECK } else { pause }).await;
+    }
+}

@@ -1,0 +1,204 @@
+//! `tools`: tools as an agent. Each message calls one tool; the answer is its result.
+//!
+//! A message names the tool in a data part, `{"tool": "add", "arguments": {"a": 1, "b": 2}}`, or in a text that is such JSON.
+//! Where the agent has one tool only, with one argument only, which is a text, any other text is that argument.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use a2a::{Artifact, Part, PartContent};
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::agent::Made;
+use crate::definition::Definition;
+use crate::syscalls::SystemCalls;
+use crate::tools::Tools;
+use crate::{Agent, AgentError, Output, Turn};
+
+/// Tools that a refusal names.
+const NAMED_MAX: usize = 20;
+
+/// Tools as an agent.
+pub struct ToolAgent {
+    tools: Arc<Tools>,
+}
+
+/// What a message asks for.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    tool: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+}
+
+impl ToolAgent {
+    /// The agent of these system calls; it takes no configuration.
+    ///
+    /// # Errors
+    /// There is a configuration, or there are no tools.
+    pub fn build(config: &Value, _folder: &Path, calls: &SystemCalls) -> Result<Arc<dyn Agent>, String> {
+        if !config.is_null() {
+            return Err("`tools` takes no config; its tools are those of the agent file's tools".to_owned());
+        }
+        if calls.tools.is_empty() {
+            return Err("name a server of tools under tools, and its tools in the contract's capabilities".to_owned());
+        }
+        Ok(Arc::new(ToolAgent { tools: calls.tools.clone() }))
+    }
+}
+
+impl Agent for ToolAgent {
+    fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
+        Box::pin(async move {
+            let listed = self.tools.listed().await;
+            let asked = asked(&turn.message.parts, &listed).map_err(AgentError::Rejected)?;
+            let arguments = Value::Object(asked.arguments).to_string();
+            let name = listed.iter().find(|(_, tool)| tool.name == asked.tool).map(|(name, _)| name);
+            let (outcome, _) = self.tools.invoke(name.unwrap_or(&asked.tool), &arguments).await;
+            let result = outcome.map_err(|error| AgentError::Failed(error.to_string()))?;
+            if result["isError"] == true {
+                let why = texts(&result).join("\n");
+                return Err(AgentError::Failed(if why.is_empty() { "the tool failed".to_owned() } else { why }));
+            }
+            let artifact = Artifact {
+                artifact_id: "result".to_owned(),
+                name: Some(asked.tool),
+                description: None,
+                parts: parts(&result),
+                metadata: None,
+                extensions: None,
+            };
+            out.put(Made::Artifact { artifact, append: false, last: true }).await
+        })
+    }
+}
+
+/// The tool that a message calls; or what it should have said.
+fn asked(parts: &[Part], listed: &BTreeMap<String, Definition>) -> Result<Asked, String> {
+    let data = parts.iter().find_map(|part| match &part.content {
+        PartContent::Data(value) => Some(value.clone()),
+        _ => None,
+    });
+    let text: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
+    let text = text.join("\n");
+    let written = data.or_else(|| serde_json::from_str(&text).ok().filter(Value::is_object));
+    let names = || {
+        let names: Vec<&str> = listed.values().map(|tool| tool.name.as_str()).take(NAMED_MAX).collect();
+        format!("write {{\"tool\": NAME, \"arguments\": {{...}}}}; its tools are {}", names.join(", "))
+    };
+    if let Some(written) = written {
+        let asked = Asked::deserialize(written).map_err(|error| format!("{error}; {}", names()))?;
+        let is_known = listed.values().any(|tool| tool.name == asked.tool);
+        return is_known.then_some(asked).ok_or_else(names);
+    }
+    let mut all = listed.values();
+    let only = all.next().filter(|_| all.next().is_none()).and_then(|tool| Some((tool, only_text(tool)?)));
+    let (tool, argument) = only.filter(|_| !text.is_empty()).ok_or_else(names)?;
+    Ok(Asked { tool: tool.name.clone(), arguments: Map::from_iter([(argument, json!(text))]) })
+}
+
+/// The argument of a tool that takes one text only.
+fn only_text(tool: &Definition) -> Option<String> {
+    let properties = tool.input_schema.get("properties")?.as_object()?;
+    let mut all = properties.iter();
+    let (name, schema) = all.next()?;
+    (all.next().is_none() && schema["type"] == "string").then(|| name.clone())
+}
+
+fn texts(result: &Value) -> Vec<&str> {
+    let content = result["content"].as_array().into_iter().flatten();
+    content.filter_map(|block| block["text"].as_str()).collect()
+}
+
+/// The parts of a result: its structured content, and each block of its content.
+fn parts(result: &Value) -> Vec<Part> {
+    let block = |block: &Value| match (block["type"].as_str(), block["data"].as_str()) {
+        (Some("text"), _) => Part::text(block["text"].as_str().unwrap_or_default()),
+        // Base64 in both protocols.
+        (Some("image" | "audio"), Some(data)) => {
+            let file = json!({ "raw": data, "mediaType": block["mimeType"].as_str().unwrap_or_default() });
+            serde_json::from_value(file).unwrap_or_else(|_| Part::data(block.clone()))
+        }
+        _ => Part::data(block.clone()),
+    };
+    let structured = result.get("structuredContent").filter(|it| !it.is_null()).cloned().map(Part::data);
+    let content = result["content"].as_array().into_iter().flatten().map(block);
+    let all: Vec<Part> = structured.into_iter().chain(content).collect();
+    // An artifact has at least one part.
+    if all.is_empty() { vec![Part::text("")] } else { all }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str, schema: Value) -> (String, Definition) {
+        let tool = json!({ "name": name, "inputSchema": schema });
+        (format!("box__{name}"), serde_json::from_value(tool).expect("a definition"))
+    }
+
+    fn one_text() -> BTreeMap<String, Definition> {
+        BTreeMap::from([tool("say", json!({ "type": "object", "properties": { "words": { "type": "string" } } }))])
+    }
+
+    #[test]
+    fn a_message_names_a_tool_in_data_or_text() {
+        let listed = one_text();
+        let call = json!({ "tool": "say", "arguments": { "words": "hi" } });
+        for part in [Part::data(call.clone()), Part::text(call.to_string())] {
+            let asked = asked(&[part], &listed).expect("a call");
+            assert_eq!((asked.tool.as_str(), &asked.arguments["words"]), ("say", &json!("hi")));
+        }
+        let bare = asked(&[Part::data(json!({ "tool": "say" }))], &listed).expect("without arguments");
+        assert!(bare.arguments.is_empty());
+    }
+
+    #[test]
+    fn a_text_is_the_only_argument_of_the_only_tool() {
+        let listed = one_text();
+        let said = asked(&[Part::text("hello there")], &listed).expect("a call");
+        assert_eq!(said.arguments["words"], "hello there");
+        let mut two = listed;
+        two.extend([tool("shout", json!({ "type": "object" }))]);
+        let refused = asked(&[Part::text("hello there")], &two).expect_err("which one?");
+        assert!(refused.contains("say, shout"), "{refused}");
+    }
+
+    #[test]
+    fn what_is_no_call_is_refused_with_the_tools() {
+        let listed = one_text();
+        for part in [
+            Part::data(json!({ "tool": "cry" })),
+            Part::data(json!({ "tool": "say", "arguments": 7 })),
+            Part::data(json!({ "arguments": {} })),
+            Part::data(json!([1])),
+            Part::text(""),
+        ] {
+            let refused = asked(std::slice::from_ref(&part), &listed).expect_err("no call");
+            assert!(refused.contains("its tools are say"), "{part:?}: {refused}");
+        }
+    }
+
+    #[test]
+    fn each_block_of_a_result_becomes_a_part() {
+        let result = json!({
+            "structuredContent": { "sum": 3 },
+            "content": [
+                { "type": "text", "text": "3" },
+                { "type": "image", "data": "AAEC", "mimeType": "image/png" },
+                { "type": "image", "data": "no base64", "mimeType": "image/png" },
+                { "type": "resource_link", "uri": "file:///x" },
+            ],
+        });
+        let made = parts(&result);
+        assert_eq!(made[0], Part::data(json!({ "sum": 3 })));
+        assert_eq!(made[1], Part::text("3"));
+        assert_eq!(made[2], Part::raw(vec![0, 1, 2]).with_media_type("image/png"));
+        assert!(made[3..].iter().all(|part| matches!(part.content, PartContent::Data(_))), "{made:?}");
+        assert_eq!(parts(&json!({})), [Part::text("")]);
+    }
+}

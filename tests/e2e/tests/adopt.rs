@@ -1,0 +1,143 @@
+//! `althing adopt`: servers made with the official SDKs join as they are, with one command, and are called from another node.
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use support::python::python;
+use support::{Machine, Node, Running, until};
+
+const TOOLS: &str = include_str!("../python/tools.py");
+const AGENT: &str = include_str!("../../../examples/python-agent/agent.py");
+/// Python programs start slowly on a busy machine.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Two owners' nodes on loopback, of which the second adopts.
+struct Pair {
+    one: Machine,
+    two: Machine,
+    _nodes: [Node; 2],
+}
+
+impl Pair {
+    fn start() -> Pair {
+        let (one, two) = (Machine::new(), Machine::new());
+        let caller = one.up_alone(&[]);
+        let host = two.up_alone(&["--peer", &caller.address("/ip4/127.0.0.1/")]);
+        two.json(&["trust", &caller.owner()]);
+        one.json(&["trust", &host.owner()]);
+        Pair { one, two, _nodes: [caller, host] }
+    }
+
+    fn adopt(&self, words: &[&str]) -> Value {
+        let words: Vec<&str> = [&["adopt", "--callers", "trusted"], words].concat();
+        self.two.json(&words)
+    }
+
+    /// The state of the only agent, and why.
+    fn state(&self) -> (String, String) {
+        let list = self.two.json(&["ps"]);
+        let text = |key: &str| list["agents"][0][key].as_str().unwrap_or_default().to_owned();
+        (text("state"), text("why"))
+    }
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
+}
+
+fn listens(port: u16) -> bool {
+    std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+}
+
+fn agents(machine: &Machine) -> usize {
+    machine.json(&["agent", "list"])["agents"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn the_tools_of_an_mcp_server_are_called_from_another_node() {
+    let Some(python) = python() else { return };
+    let pair = Pair::start();
+    pair.two.write("tools.py", TOOLS);
+    let python = python.to_string_lossy();
+    let shown = pair.adopt(&["--dry-run", "--as", "box", &python, "tools.py"]);
+    assert_eq!((&shown["kind"], agents(&pair.two)), (&Value::from("MCP server"), 0), "{shown}");
+    let adopted = pair.adopt(&["--as", "box", &python, "tools.py"]);
+    assert_eq!(adopted["file"], shown["file"], "what was shown is what is published");
+    until(SOON, "it is found", || pair.one.finds("box"));
+    let found = pair.one.json(&["find", "--cap", "add"]);
+    assert_eq!(found["agents"][0]["name"], "box", "{found}");
+    let call = |words: &str| pair.one.run(&["call", "box", words]);
+    let sum = call(r#"{"tool": "add", "arguments": {"a": 2, "b": 40}}"#);
+    assert!(sum.code == 0 && sum.stdout.contains("42"), "{sum:?}");
+    let fails = call(r#"{"tool": "fails"}"#);
+    assert!(fails.code == 1 && fails.stderr.contains("executing tool fails"), "{fails:?}");
+    let unclear = call("add two and forty");
+    assert!(unclear.code != 0 && unclear.stderr.contains("its tools are add, fails, forbidden"), "{unclear:?}");
+    pair.two.json(&["agent", "remove", "box"]);
+
+    // The same server at an address.
+    let port = free_port();
+    let _server = Running::start(pair.two.command(Path::new(&*python)).args(["tools.py", &port.to_string()]));
+    until(SOON, "the server listens", || listens(port));
+    let adopted = pair.adopt(&["--as", "box-there", &format!("http://127.0.0.1:{port}/mcp")]);
+    assert_eq!(adopted["kind"], "MCP server");
+    until(SOON, "it is found", || pair.one.finds("box-there"));
+    let sum = pair.one.run(&["call", "box-there", r#"{"tool": "add", "arguments": {"a": 1, "b": 1}}"#]);
+    assert!(sum.code == 0 && sum.stdout.contains('2'), "{sum:?}");
+}
+
+#[test]
+fn a_stock_agent_elsewhere_is_called_from_another_node_and_watched() {
+    let Some(python) = python() else { return };
+    let pair = Pair::start();
+    let port = free_port();
+    let listening = format!(r#"host="127.0.0.1", port={port}"#);
+    pair.two.write("agent.py", &AGENT.replace("fd=3", &listening));
+    let serve = || {
+        let server = Running::start(pair.two.command(python).arg("agent.py"));
+        until(SOON, "the server listens", || listens(port));
+        server
+    };
+    let server = serve();
+    let adopted = pair.adopt(&[&format!("http://127.0.0.1:{port}/.well-known/agent-card.json")]);
+    assert_eq!((adopted["kind"].as_str(), adopted["file"]["name"].as_str()), (Some("A2A agent"), Some("counter")));
+    until(SOON, "it is found", || pair.one.finds("counter"));
+    let found = pair.one.json(&["find", "--cap", "words.count"]);
+    assert_eq!(found["agents"][0]["name"], "counter", "{found}");
+    until(SOON, "it answers", || pair.state().0 == "ready");
+    let answered = pair.one.run(&["call", "counter", "0.01", "one", "two"]);
+    assert_eq!((answered.code, answered.stdout.as_str()), (0, "one two \n2 words\n"), "{answered:?}");
+    assert!(answered.stderr.contains("counting the words"), "{answered:?}");
+
+    server.kill();
+    until(SOON, "nobody listens", || !listens(port));
+    let failed = pair.one.run(&["call", "counter", "0.01", "one"]);
+    assert_ne!(failed.code, 0, "{failed:?}");
+    // The card is asked for each 30 s.
+    until(2 * SOON, "it is noticed", || pair.state().0 == "unreachable");
+    assert!(pair.state().1.contains(&port.to_string()), "{:?}", pair.state());
+    let _server = serve();
+    until(SOON, "it answers again", || pair.state().0 == "ready");
+    let answered = pair.one.run(&["call", "counter", "0.01", "three"]);
+    assert_eq!((answered.code, answered.stdout.as_str()), (0, "three \n1 words\n"), "{answered:?}");
+}
+
+#[test]
+fn what_is_neither_is_refused_with_what_was_tried() {
+    let machine = Machine::new();
+    let _node = machine.up_alone(&[]);
+    let nowhere = format!("http://127.0.0.1:{}", free_port());
+    let refused = machine.run(&["adopt", &nowhere]);
+    assert!(refused.code == 1 && refused.stderr.contains("neither an A2A agent nor an MCP server"), "{refused:?}");
+    let refused = machine.run(&["adopt", "true"]);
+    assert!(refused.code == 1 && refused.stderr.contains("does not answer as an MCP server"), "{refused:?}");
+    let refused = machine.run(&["adopt", "no-such-program"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    for usage in [&["adopt"][..], &["adopt", "--secret", "KEY", "true"], &["adopt", &nowhere, "more"]] {
+        assert_eq!(machine.run(usage).code, 2, "{usage:?}");
+    }
+    assert_eq!(agents(&machine), 0);
+}
