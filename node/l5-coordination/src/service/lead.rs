@@ -127,6 +127,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             lead.since = lead.since.filter(|_| leads).or_else(|| leads.then(Instant::now));
             let pause = if leads { lead.give_out(&groups, &member).await } else { IDLE };
             tokio::select! {
+                biased;
                 () = member.stop.cancelled() => return,
                 _ = changes.changed(), if leads => {}
                 is_alive = moves.changed(), if !leads => if !is_alive { break },

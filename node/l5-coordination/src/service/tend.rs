@@ -121,6 +121,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
                 tokio::time::sleep(PAUSE).await;
             }
             tokio::select! {
+                biased;
                 () = member.stop.cancelled() => return,
                 // Each entry wakes this: under load it need not look at all members each time.
                 _ = changes.changed() => tokio::time::sleep(LOOK_PAUSE).await,

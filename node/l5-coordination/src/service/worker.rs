@@ -103,6 +103,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         }
         let idle = if is_work { TICK } else { TICK * 10 };
         tokio::select! {
+            biased;
             () = member.stop.cancelled() => break,
             _ = changes.changed() => {}
             () = tokio::time::sleep(idle) => {}
@@ -234,6 +235,7 @@ async fn attempt(outbox: Outbox, worker: Arc<dyn Worker>, task: Assigned, lease:
     }
     let id = task.task;
     let ended = tokio::select! {
+        biased;
         ended = worker.run(task) => ended,
         lost = renew(&outbox, claim, lease) => {
             tracing::info!(task = %id, %lost, "a task was taken from this node; its run here ends");
