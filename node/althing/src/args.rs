@@ -53,6 +53,8 @@ pub enum Command {
     Find(Find),
     /// Ask an agent, wherever it runs; the answer streams in.
     Call(Call),
+    /// Serve MCP on standard input and output, for clients that start their servers: the agents of the mesh are tools.
+    Mcp(Mcp),
     /// Print an agent's description (W3C Thing Description).
     Describe {
         /// Name or id.
@@ -111,6 +113,20 @@ pub enum Command {
     /// Check what can be promised.
     #[command(subcommand)]
     Contract(Contract),
+}
+
+/// `althing mcp`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Mcp {
+    /// List the agents of all nodes, not only of this one.
+    #[arg(long)]
+    pub mesh: bool,
+    /// List only agents with this capability, such as billing.view or billing.*.
+    #[arg(long, value_name = "ID")]
+    pub capability: Option<String>,
+    /// List only agents that this text finds.
+    #[arg(long)]
+    pub text: Option<String>,
 }
 
 /// `althing key`

@@ -70,6 +70,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Find(find) => commands::find::run(&at, &find, &out).await,
         Command::Call(call) => commands::call::run(&at, &call, &out).await,
         Command::Describe { agent, anyone } => commands::show::describe(&at, &agent, anyone, &out).await,
+        Command::Mcp(mcp) => commands::mcp::run(&at, &mcp).await,
         Command::Peers => commands::show::peers(&at, &out).await,
         Command::Trust(trust) => commands::trust::run(&at, &trust, &out).await,
         Command::Secret(secret) => commands::secret::run(&at, &secret, &out),

@@ -31,9 +31,10 @@ impl Exporting {
 /// Starts logs and traces for the node `name`.
 pub fn start(config: &Telemetry, name: &str) -> Result<Exporting, Failure> {
     let filter = std::env::var("ALTHING_LOG").unwrap_or_else(|_| config.log.clone());
-    // A node without peers, and a member of a group that cannot be reached, are in the status; the libraries' warnings,
-    // one for each attempt, are not shown.
-    let filter = if filter == "warn" { "warn,libp2p_kad::behaviour=error,openraft=error".to_owned() } else { filter };
+    // A node without peers, and a member of a group that cannot be reached, are in the status, and an MCP client is told
+    // of its mistakes; the libraries' warnings, one for each attempt, are not shown.
+    let quiet = "warn,libp2p_kad::behaviour=error,openraft=error,rmcp=error";
+    let filter = if filter == "warn" { quiet.to_owned() } else { filter };
     let filter = EnvFilter::try_new(&filter).map_err(|error| Failure::usage(format!("`telemetry.log`: {error}")))?;
     let resource = Resource::builder()
         .with_service_name("althing")

@@ -107,11 +107,15 @@ impl Calls {
         AgentId::new(self.shared.me.owner?, name).ok()
     }
 
-    pub(crate) fn relation(&self, publisher: PublisherId) -> TrustRelation {
+    /// What a publisher is to this node's owner.
+    #[must_use]
+    pub fn relation(&self, publisher: PublisherId) -> TrustRelation {
         self.shared.hosting.relation(publisher)
     }
 
-    pub(crate) fn new_id(&self) -> String {
+    /// A new id of a message.
+    #[must_use]
+    pub fn new_id(&self) -> String {
         self.shared.hosting.new_id()
     }
 

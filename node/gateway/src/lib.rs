@@ -1,4 +1,4 @@
-//! The HTTP faces of a node, each a thin translation to `calls`: A2A over JSON-RPC, agent cards, health.
+//! The HTTP faces of a node, each a thin translation to `calls`: A2A over JSON-RPC, agent cards, MCP, health.
 //!
 //! **Inputs**: HTTP requests. **Outputs**: A2A's JSON, server-sent events, agent cards signed by the node.
 //!
@@ -54,6 +54,7 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
         .route("/a2a/{agent}/", post(jsonrpc::call))
         .route("/a2a/{agent}/.well-known/agent-card.json", get(card::show))
         .route("/agents", get(agents))
+        .merge(althing_mcp_server::routes(gateway.calls.clone(), gateway.principal()))
         .layer(middleware::from_fn_with_state(access.clone(), token));
     Router::new()
         .route("/healthz", get(health))

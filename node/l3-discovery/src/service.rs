@@ -146,6 +146,15 @@ impl Discovery {
         public.map(candidate).collect()
     }
 
+    /// The agents of this node, by id.
+    #[must_use]
+    pub fn local(&self) -> Vec<Candidate> {
+        let state = self.shared.lock();
+        let candidate =
+            |local: &LocalAgent| Candidate { verified: local.verified.clone(), description: local.description.clone() };
+        state.local.values().map(candidate).collect()
+    }
+
     /// What `query` finds, and why not more.
     #[must_use]
     pub fn find(&self, query: &Query) -> (Vec<Found>, Explanation) {

@@ -55,7 +55,9 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-coordination",
             "althing-discovery",
             "althing-execution",
+            "althing-gateway",
             "althing-libp2p",
+            "althing-mcp-server",
             "althing-protocol",
             "althing-simnet",
             "althing-simulations",
@@ -90,7 +92,8 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("althing-edge", &["althing-protocol"]),
-    ("althing-gateway", &["althing-calls", "althing-edge", "althing-protocol", "althing-td"]),
+    ("althing-mcp-server", &["althing-calls", "althing-discovery", "althing-edge", "althing-protocol", "althing-td"]),
+    ("althing-gateway", &["althing-calls", "althing-edge", "althing-mcp-server", "althing-protocol", "althing-td"]),
     ("althing-client", &["althing-control", "althing-protocol", "althing-store", "althing-td"]),
     (
         "althing-demo",
@@ -130,6 +133,7 @@ const ROOTS: &[&str] = &["althing", "althing-bench", "althing-e2e"];
 const TEST_EDGES: &[(&str, &[&str])] = &[
     ("althing-execution", &["althing-testing"]),
     ("althing-gateway", &["althing-communication", "althing-simnet", "althing-simulations"]),
+    ("althing-mcp-server", &["althing-simulations"]),
     ("althing-node", &["althing-simnet"]),
     ("althing-store", &["althing-testing"]),
     ("althing-td", &["althing-testing"]),

@@ -1,0 +1,267 @@
+//! The MCP server: lists tools, calls them, tells of changed lists.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_calls::{Among, Calls, Principal};
+use althing_protocol::{Digest, digest};
+use axum::extract::Query;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rmcp::ErrorData;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, Extensions, Implementation, JsonObject, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+    ToolAnnotations,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::call::{self, Arguments, Caller, Failed};
+use crate::describe::{self, Filter};
+use crate::result::{failure, refused, value};
+use crate::tools::{self, GENERAL};
+use crate::view::View;
+
+/// The versions of MCP that are served. The newest is stateless; the others have sessions.
+const VERSIONS: [ProtocolVersion; 4] = [
+    ProtocolVersion::V_2025_03_26,
+    ProtocolVersion::V_2025_06_18,
+    ProtocolVersion::V_2025_11_25,
+    ProtocolVersion::V_2026_07_28,
+];
+/// A changed list is announced after this time, and so at most once in it.
+const ANNOUNCE_EVERY: Duration = Duration::from_secs(5);
+const INSTRUCTIONS: &str = "The agents of a peer-to-peer mesh. Each skill of an agent on this node is a tool. find_agents \
+searches all agents that can be reached, describe_agent shows one of them, and call_agent sends a message to it, wherever it \
+runs. An agent that needs more input says so: answer it with call_agent and its task_id.";
+
+/// One server for all clients.
+#[derive(Clone)]
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    calls: Calls,
+    principal: Principal,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    agent: String,
+}
+
+impl Server {
+    pub fn new(calls: Calls, principal: Principal) -> Server {
+        Server { shared: Arc::new(Shared { calls, principal }) }
+    }
+
+    fn calls(&self) -> &Calls {
+        &self.shared.calls
+    }
+
+    /// Calls the agent of a skill, or the one that the arguments name.
+    async fn ask(
+        &self,
+        skill: Option<althing_protocol::AgentId>,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, Failed> {
+        let arguments: Arguments = read(arguments).map_err(Failed::Arguments)?;
+        let agent = match (skill, &arguments.agent) {
+            (Some(agent), None) => agent,
+            (Some(_), Some(_)) => {
+                return Err(Failed::Arguments("this tool has its agent; call_agent takes `agent`".to_owned()));
+            }
+            (None, Some(name)) => self.calls().resolve(name, Among::Near).await?,
+            (None, None) => return Err(Failed::Arguments("`agent` is missing".to_owned())),
+        };
+        let caller = Caller { calls: self.calls(), principal: &self.shared.principal, context, agent };
+        caller.call(arguments).await
+    }
+
+    /// The page of a list, the general tools first.
+    fn page(&self, view: &View, after: Option<&str>) -> ListToolsResult {
+        let page = tools::page(self.calls().discovery(), view, after);
+        let general = if after.is_none() { general() } else { Vec::new() };
+        let skills = page.tools.iter().map(|(name, skill)| {
+            let tool = Tool::new(name.clone(), tools::about(skill), object(skill_schema()))
+                .with_raw_output_schema(object(call::output()))
+                .with_annotations(ToolAnnotations::new().open_world(true));
+            match skill.capability() {
+                Some(capability) if !capability.name.is_empty() => tool.with_title(capability.name.clone()),
+                _ => tool,
+            }
+        });
+        let mut list = ListToolsResult::with_all_items(general.into_iter().chain(skills).collect());
+        list.next_cursor = page.more_after.map(|place| URL_SAFE_NO_PAD.encode(place));
+        list
+    }
+
+    /// What tells one list from another.
+    fn fingerprint(&self, view: &View) -> Digest {
+        let all = tools::all(self.calls().discovery(), view);
+        let lines = all.iter().map(|(name, skill)| format!("{name} {}\n", tools::about(skill)));
+        digest(lines.collect::<String>().as_bytes())
+    }
+
+    /// Calls `announce` after each change of a list, until it fails.
+    async fn announce<F: Future<Output = bool>>(self, view: View, announce: impl Fn() -> F) {
+        let mut known = self.fingerprint(&view);
+        loop {
+            tokio::time::sleep(ANNOUNCE_EVERY).await;
+            let now = self.fingerprint(&view);
+            let changed = std::mem::replace(&mut known, now) != now;
+            if changed && !announce().await {
+                return;
+            }
+        }
+    }
+}
+
+/// Arguments of the right shape.
+fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, String> {
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| error.to_string())
+}
+
+fn object(value: Value) -> Arc<JsonObject> {
+    match value {
+        Value::Object(object) => Arc::new(object),
+        _ => Arc::default(),
+    }
+}
+
+fn skill_schema() -> Value {
+    json!({ "type": "object", "properties": call::properties(), "additionalProperties": false })
+}
+
+fn general() -> Vec<Tool> {
+    let named = json!({ "type": "string", "description": "The agent's name, or its id as find_agents shows it." });
+    let mut call = skill_schema();
+    call["properties"]["agent"] = named.clone();
+    call["required"] = json!(["agent"]);
+    let described = json!({
+        "type": "object",
+        "properties": { "agent": named },
+        "required": ["agent"],
+        "additionalProperties": false,
+    });
+    let reads = || ToolAnnotations::new().read_only(true).open_world(true);
+    let [find_name, describe_name, call_name] = GENERAL;
+    let find = "Finds agents of the mesh by free text, or by what they can do. They may run on any node.";
+    let describe = "Shows what an agent can do, whose it is, and where it runs.";
+    let ask = "Sends a message to an agent of the mesh, on whatever node, and waits for its answer. With a task_id it \
+               continues a task, or waits for one that goes on.";
+    vec![
+        Tool::new(find_name, find, object(describe::filter_schema()))
+            .with_raw_output_schema(object(describe::found_schema()))
+            .with_annotations(reads()),
+        Tool::new(describe_name, describe, object(described)).with_annotations(reads()),
+        Tool::new(call_name, ask, object(call))
+            .with_raw_output_schema(object(call::output()))
+            .with_annotations(ToolAnnotations::new().open_world(true)),
+    ]
+}
+
+/// The view of the URL that a request was sent to.
+fn view(extensions: &Extensions) -> Result<View, ErrorData> {
+    let Some(parts) = extensions.get::<axum::http::request::Parts>() else { return Ok(View::default()) };
+    let read = Query::<View>::try_from_uri(&parts.uri).map(|Query(view)| view);
+    read.map_err(|error| {
+        let message = format!("the query of the URL has agents=local|mesh, text, capability, action, target: {error}");
+        ErrorData::invalid_params(message, None)
+    })
+}
+
+fn place(cursor: &str) -> Result<String, ErrorData> {
+    let wrong = || ErrorData::invalid_params("this cursor is of no list here; begin without one", None);
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| wrong())?;
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        let implementation = Implementation::new("althing", env!("CARGO_PKG_VERSION")).with_title("Althing");
+        ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(INSTRUCTIONS)
+    }
+
+    fn supported_protocol_versions(&self) -> std::borrow::Cow<'static, [ProtocolVersion]> {
+        std::borrow::Cow::Borrowed(&VERSIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let view = view(&context.extensions)?;
+        let after = request.and_then(|request| request.cursor).map(|cursor| place(&cursor)).transpose()?;
+        Ok(self.page(&view, after.as_deref()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let result = match request.name.as_ref() {
+            "find_agents" => match read::<Filter>(arguments) {
+                Ok(filter) => describe::find(self.calls(), filter).await.map(value),
+                Err(why) => Err(why),
+            }
+            .unwrap_or_else(|why| Failed::Arguments(why).into_result()),
+            "describe_agent" => match read::<Named>(arguments) {
+                Ok(named) => match describe::describe(self.calls(), &named.agent).await {
+                    Ok(known) => value(known),
+                    Err(error) => refused(&error),
+                },
+                Err(why) => failure("INVALID_ARGUMENTS", &why),
+            },
+            "call_agent" => self.ask(None, arguments, &context).await.unwrap_or_else(Failed::into_result),
+            name => {
+                let Some(skill) = tools::named(self.calls().discovery(), name) else {
+                    let name: String = name.chars().take(64).collect();
+                    let message = format!("there is no tool {name:?} any more, or here; list the tools again");
+                    return Err(ErrorData::invalid_params(message, None));
+                };
+                let agent = skill.agent().clone();
+                self.ask(Some(agent), arguments, &context).await.unwrap_or_else(Failed::into_result)
+            }
+        };
+        Ok(result.into())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let (server, peer) = (self.clone(), context.peer.clone());
+        let view = view(&context.extensions).unwrap_or_default();
+        tokio::spawn(async move {
+            let over = peer.clone();
+            let announcing = server.announce(view, || async { peer.notify_tool_list_changed().await.is_ok() });
+            let closed = async {
+                while !over.is_transport_closed() {
+                    tokio::time::sleep(ANNOUNCE_EVERY).await;
+                }
+            };
+            tokio::select! { () = announcing => {}, () = closed => {} }
+        });
+    }
+
+    fn accepted_subscription_filter(&self, _requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let view = view(&context.request_context().extensions)?;
+        let announcing =
+            self.clone().announce(view, || async { context.sink().notify_tool_list_changed().await.is_ok() });
+        tokio::select! { () = announcing => {}, () = context.cancelled() => {} }
+        Ok(())
+    }
+}
