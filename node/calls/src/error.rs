@@ -351,8 +351,13 @@ impl OperationError {
     /// The JSON-RPC error object; also the body of an error frame.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let data = if self.details.is_empty() { vec![self.info()] } else { self.details.clone() };
-        json!({ "code": self.code(), "message": self.message, "data": data })
+        json!({ "code": self.code(), "message": self.message, "data": self.all_details() })
+    }
+
+    /// Its details as A2A tells them: the `ErrorInfo` with reason and domain, then the agent's own.
+    #[must_use]
+    pub fn all_details(&self) -> Vec<Value> {
+        if self.details.is_empty() { vec![self.info()] } else { self.details.clone() }
     }
 
     /// Reads the body of a peer's error frame. Anything else than an error object is an invalid agent response.

@@ -20,6 +20,7 @@ mod params;
 mod remote;
 mod request;
 pub mod reserve;
+mod rpc_code;
 mod tasks;
 mod trace;
 
@@ -37,6 +38,7 @@ pub use outgoing::{Calls, KnownAgent};
 pub use remote::{REMOTE_TASKS, STALE};
 pub use request::{CallMetadata, CallRequest, Callee, OperationRequest, Reply};
 pub use reserve::{RESERVE, Reservation, ReservationError, ReservationService};
+pub use rpc_code::RpcCode;
 pub use tasks::{HostedAgent, TASK_SUMMARIES, TASKS, TaskStoreError};
 pub use trace::Trace;
 

@@ -1,4 +1,5 @@
-//! The HTTP faces of a node, each a thin translation to `calls`: A2A over JSON-RPC, agent cards, MCP, health.
+//! The HTTP faces of a node, each a thin translation to `calls`: A2A over JSON-RPC and HTTP+JSON, agent cards, MCP,
+//! health.
 //!
 //! **Inputs**: HTTP requests. **Outputs**: A2A's JSON, server-sent events, agent cards signed by the node.
 //!
@@ -12,7 +13,7 @@ mod wot;
 
 use std::sync::Arc;
 
-use a2a::{card, jsonrpc};
+use a2a::{card, jsonrpc, rest};
 use althing_calls::{Calls, Principal};
 use althing_edge::{host, host_and_origin, problem, token};
 use althing_protocol::SecretKey;
@@ -20,7 +21,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use serde_json::json;
 
 pub use althing_edge::{Access, Limits, serve};
@@ -53,6 +54,7 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
         .route("/a2a/{agent}", post(jsonrpc::call))
         .route("/a2a/{agent}/", post(jsonrpc::call))
         .route("/a2a/{agent}/.well-known/agent-card.json", get(card::show))
+        .route("/a2a/{agent}/{*path}", any(rest::call))
         .route("/agents", get(agents))
         .merge(althing_mcp_server::routes(gateway.calls.clone(), gateway.principal()))
         .layer(middleware::from_fn_with_state(access.clone(), token));

@@ -1,5 +1,6 @@
-"""The official A2A client against a gateway: interop.py GATEWAY AGENT. The agent is examples/python-agent, which says
-words at the pace that its first word names. Prints what it did; any surprise ends it with a traceback."""
+"""The official A2A client against a gateway: interop.py GATEWAY AGENT BINDING…. The agent is examples/python-agent, which
+says words at the pace that its first word names. It has the same conversation over each binding. Prints what it did; any
+surprise ends it with a traceback."""
 import asyncio
 import sys
 import time
@@ -19,7 +20,7 @@ from a2a.types import (
 )
 from a2a.utils.errors import A2AError, TaskNotCancelableError, TaskNotFoundError, UnsupportedOperationError
 
-GATEWAY, AGENT = sys.argv[1:]
+GATEWAY, AGENT, *BINDINGS = sys.argv[1:]
 BASE = f"{GATEWAY}/a2a/{AGENT}"
 PATIENCE = 20
 COMPLETED, CANCELED = TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_CANCELED
@@ -55,6 +56,8 @@ async def card(http):
     found = await A2ACardResolver(http, BASE).get_agent_card()
     assert found.capabilities.streaming and found.skills[0].id == "words.count", found
     assert found.supported_interfaces[0].protocol_binding == "JSONRPC", found
+    named = {interface.protocol_binding for interface in found.supported_interfaces}
+    assert BINDINGS and named.issuperset(BINDINGS), found
     await refused(AgentCardResolutionError, A2ACardResolver(http, f"{GATEWAY}/a2a/nobody").get_agent_card())
     return found
 
@@ -143,22 +146,36 @@ async def follow_up_is_refused(client, done):
     await refused(A2AError, collected(client.send_message(request)))
 
 
+def clients(http, found, binding):
+    """A client that streams, and one that waits."""
+
+    def client(streaming):
+        config = ClientConfig(httpx_client=http, streaming=streaming, supported_protocol_bindings=[binding])
+        return ClientFactory(config).create(found)
+
+    return client(True), client(False)
+
+
+async def conversation(http, found, binding):
+    streaming, waiting = clients(http, found, binding)
+    done = await asyncio.wait_for(send(waiting), PATIENCE)
+    steps = {
+        "stream": stream(streaming),
+        "get, list": get_and_list(streaming, done),
+        "cancel": cancel(streaming, done),
+        "subscribe": subscribe(streaming, done),
+        "follow-up": follow_up_is_refused(waiting, done),
+    }
+    for name, step in steps.items():
+        await asyncio.wait_for(step, PATIENCE)
+        print(f"{binding}: {name}: as it must be")
+
+
 async def main():
     async with httpx.AsyncClient(timeout=PATIENCE) as http:
         found = await card(http)
-        streaming = ClientFactory(ClientConfig(httpx_client=http)).create(found)
-        waiting = ClientFactory(ClientConfig(httpx_client=http, streaming=False)).create(found)
-        done = await asyncio.wait_for(send(waiting), PATIENCE)
-        steps = {
-            "stream": stream(streaming),
-            "get, list": get_and_list(streaming, done),
-            "cancel": cancel(streaming, done),
-            "subscribe": subscribe(streaming, done),
-            "follow-up": follow_up_is_refused(waiting, done),
-        }
-        for name, step in steps.items():
-            await asyncio.wait_for(step, PATIENCE)
-            print(f"{name}: as it must be")
+        for binding in BINDINGS:
+            await conversation(http, found, binding)
         print("INTEROP OK")
 
 

@@ -1,5 +1,5 @@
-//! The official A2A SDK for Python on both ends: its client drives an agent on another node through the gateway, and
-//! the agent itself is made with its server.
+//! The official A2A SDK for Python on both ends: its client drives an agent through the gateway of its own node and of
+//! another, over each binding, and the agent itself is made with its server.
 
 mod support;
 
@@ -13,6 +13,8 @@ use support::{COMMAND_MAX, Machine, Node, Running, family, http, runs, until};
 const INTEROP: &str = include_str!("../python/interop.py");
 const AGENT: &str = include_str!("../../../examples/python-agent/agent.py");
 const AGENT_FILE: &str = include_str!("../../../examples/python-agent/agent.yaml");
+/// The bindings over which the client has its conversation.
+const BINDINGS: [&str; 2] = ["JSONRPC", "HTTP+JSON"];
 /// Python programs start slowly on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
@@ -60,16 +62,18 @@ impl Pair {
 }
 
 #[test]
-fn the_official_client_drives_an_agent_on_another_node() {
+fn the_official_client_drives_an_agent_here_and_on_another_node() {
     let Some(python) = python() else { return };
     let pair = Pair::start(python);
     pair.one.write("interop.py", INTEROP);
-    let mut client = pair.one.command(python);
-    client.args(["interop.py", &pair.caller.gateway(), "counter"]);
-    let outcome = Running::start(&mut client).end(Duration::from_secs(120));
-    println!("{}", outcome.stdout);
-    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
-    assert!(outcome.stdout.ends_with("INTEROP OK\n"), "{outcome:?}");
+    for gateway in [pair.caller.gateway(), pair.host.gateway()] {
+        let mut client = pair.one.command(python);
+        client.args(["interop.py", &gateway, "counter"]).args(BINDINGS);
+        let outcome = Running::start(&mut client).end(Duration::from_secs(180));
+        println!("{}", outcome.stdout);
+        assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stdout.ends_with("INTEROP OK\n"), "{outcome:?}");
+    }
     until(SOON, "no task is left", || {
         pair.two.json(&["status"])["layers"]["calls"]["liveTasks"] == 0
             && pair.row().is_some_and(|row| row["turns"] == 0)

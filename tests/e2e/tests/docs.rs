@@ -10,8 +10,9 @@ use support::world::World;
 use support::{COMMAND_MAX, Machine, Node, Running, binary};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "README.md",
+    "docs/a2a.md",
     "docs/getting-started.md",
     "docs/agents.md",
     "docs/groups.md",

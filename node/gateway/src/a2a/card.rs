@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use althing_calls::{Among, BINDING, OperationError, OwnCard, Refusal};
+use althing_calls::{Among, BINDING, OperationError, OwnCard};
 use althing_edge::{host, problem};
 use althing_protocol::{SecretKey, VerifiedAgent, digest};
 use althing_td::{CardContext, Description, Interface, card, sign_card};
@@ -14,6 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
+use super::rest::status;
 use crate::Gateway;
 
 /// The extension with the evidence that peers verify: key log, description and hosting grant, as signed.
@@ -47,19 +48,6 @@ pub(crate) async fn show(
             (caching, body).into_response()
         }
         Err(error) => problem(status(&error.refusal), &error.message),
-    }
-}
-
-/// The HTTP status of a refusal.
-fn status(refusal: &Refusal) -> StatusCode {
-    match refusal {
-        Refusal::AgentUnknown | Refusal::AgentNotHere => StatusCode::NOT_FOUND,
-        Refusal::CallerNotAllowed => StatusCode::FORBIDDEN,
-        Refusal::AgentUnreachable => StatusCode::SERVICE_UNAVAILABLE,
-        Refusal::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
-        Refusal::Overloaded => StatusCode::TOO_MANY_REQUESTS,
-        Refusal::InvalidParams => StatusCode::BAD_REQUEST,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -97,11 +85,12 @@ pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, Opera
         protocol_binding: binding.to_owned(),
         protocol_version: "1.0".to_owned(),
     };
-    let http = shown.gateway.map(|base| interface(format!("{base}/a2a/{id}"), "JSONRPC"));
+    let http = shown.gateway.map(|base| format!("{base}/a2a/{id}"));
+    let http = http.iter().flat_map(|url| ["JSONRPC", "HTTP+JSON"].map(|binding| interface(url.clone(), binding)));
     let own = shown.own.extensions.iter().map(|extension| json!(extension));
     let extensions = [evidence(shown.verified)].into_iter().chain(own).collect();
     let context = CardContext {
-        interfaces: http.into_iter().chain([interface(format!("althing://{id}"), BINDING)]).collect(),
+        interfaces: http.chain([interface(format!("althing://{id}"), BINDING)]).collect(),
         provider: None,
         streaming: true,
         input_modes: with_own(shown.description.input_modes(), &shown.own.input_modes),

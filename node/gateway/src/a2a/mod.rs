@@ -1,4 +1,7 @@
-//! A2A over HTTP: JSON-RPC with server-sent events, and agent cards.
+//! A2A over HTTP: JSON-RPC and HTTP+JSON, both with server-sent events, and agent cards.
 
+mod ask;
 pub(crate) mod card;
 pub(crate) mod jsonrpc;
+mod parameters;
+pub(crate) mod rest;

@@ -1,0 +1,158 @@
+//! A2A's HTTP+JSON binding, with server-sent events for streams (A2A 1.0.1 §11). Each agent's base URL is its own path,
+//! `/a2a/{agent}`.
+
+mod query;
+mod route;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use althing_calls::{CallRequest, Operation, OperationError, OperationRequest, Refusal, Reply, RpcCode};
+use althing_edge::read_body;
+use axum::body::Bytes;
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::sse::Event;
+use axum::response::{IntoResponse, Json, Response};
+use futures::StreamExt as _;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::ask::{Events, ask, event_stream};
+use super::parameters::{call_request, check_content_type, check_version};
+use crate::{BODY_BYTES_MAX, Gateway};
+use route::{NoRoute, Route, route};
+
+/// The media type of results.
+const MEDIA_TYPE: &str = "application/a2a+json";
+
+/// Any method at `/a2a/{agent}/…`.
+pub(crate) async fn call(
+    State(gateway): State<Arc<Gateway>>,
+    method: Method,
+    uri: Uri,
+    Query(pairs): Query<Vec<(String, String)>>,
+    headers: HeaderMap,
+    request: Request,
+) -> Response {
+    let (agent, route) = match route(&method, uri.path()) {
+        Ok(found) => found,
+        Err(NoRoute::Path) => return crate::missing(uri).await,
+        Err(NoRoute::Method(allowed)) => return method_not_allowed(&method, allowed),
+        Err(NoRoute::Refused(error)) => {
+            return failed(&check_version(&headers, query::version(&pairs)).err().unwrap_or(error));
+        }
+    };
+    let asked = read(&headers, &pairs, route, request).await;
+    let request = asked.and_then(|request| call_request(agent, request, &headers, gateway.principal()));
+    match answered(&gateway, request).await {
+        Ok(Reply::One(result)) => ([(header::CONTENT_TYPE, MEDIA_TYPE)], result).into_response(),
+        Ok(Reply::Events(events)) => stream(events),
+        Err(error) => failed(&error),
+    }
+}
+
+async fn answered(gateway: &Gateway, request: Result<CallRequest, OperationError>) -> Result<Reply, OperationError> {
+    ask(gateway.calls.clone(), request?).await
+}
+
+/// The operation with its parameters: those of the path, the query and the body.
+async fn read(
+    headers: &HeaderMap,
+    pairs: &[(String, String)],
+    route: Route,
+    request: Request,
+) -> Result<OperationRequest, OperationError> {
+    check_version(headers, query::version(pairs))?;
+    match route {
+        Route::Operation(operation @ (Operation::SendMessage | Operation::SendStreamingMessage)) => {
+            query::read(operation, pairs)?;
+            check_content_type(headers)?;
+            let body = body(request).await?;
+            check_json(&body)?;
+            OperationRequest::parse(operation, body.to_vec())
+        }
+        Route::Operation(operation) => parse(operation, query::read(operation, pairs)?),
+        Route::OnTask(operation, task) => {
+            let mut params = query::read(operation, pairs)?;
+            if request.method() == Method::POST {
+                params = optional(headers, body(request).await?)?;
+                if params.get("id").is_some_and(|id| !id.is_null() && *id != "" && *id != task.as_str()) {
+                    return Err(OperationError::invalid_params("`id` in the body is not the task in the path"));
+                }
+            }
+            params.insert("id".to_owned(), Value::String(task));
+            parse(operation, params)
+        }
+    }
+}
+
+fn parse(operation: Operation, params: Map<String, Value>) -> Result<OperationRequest, OperationError> {
+    OperationRequest::parse(operation, Value::Object(params).to_string().into_bytes())
+}
+
+async fn body(request: Request) -> Result<Bytes, OperationError> {
+    read_body(request, BODY_BYTES_MAX).await.map_err(|error| OperationError::invalid_request(error.to_string()))
+}
+
+/// The parameters in a body that may be left out.
+fn optional(headers: &HeaderMap, body: Bytes) -> Result<Map<String, Value>, OperationError> {
+    if body.is_empty() {
+        return Ok(Map::new());
+    }
+    check_content_type(headers)?;
+    check_json(&body)?;
+    let object: Result<Map<String, Value>, _> = serde_json::from_slice(&body);
+    object.map_err(|error| OperationError::invalid_request(format!("the body is no JSON object: {error}")))
+}
+
+fn check_json(body: &[u8]) -> Result<(), OperationError> {
+    let refused = |error| OperationError::invalid_request(format!("the body is not JSON: {error}"));
+    serde_json::from_slice::<&RawValue>(body).map(drop).map_err(refused)
+}
+
+fn stream(events: Events) -> Response {
+    event_stream(events.map(|event| match event {
+        Ok(result) => Event::default().data(String::from_utf8_lossy(&result)),
+        Err(error) => Event::default().event("error").data(refusal(&error, status(&error.refusal)).to_string()),
+    }))
+}
+
+fn failed(error: &OperationError) -> Response {
+    let status = status(&error.refusal);
+    (status, Json(refusal(error, status))).into_response()
+}
+
+fn method_not_allowed(method: &Method, allowed: &'static str) -> Response {
+    let message = format!("{method} is not for this path; it takes {allowed}");
+    let error = OperationError { refusal: Refusal::MethodNotFound, message, details: Vec::new() };
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    (status, [(header::ALLOW, allowed)], Json(refusal(&error, status))).into_response()
+}
+
+/// An error as google.rpc.Status (A2A 1.0.1 §11.6).
+fn refusal(error: &OperationError, status: StatusCode) -> Value {
+    json!({
+        "error": {
+            "code": status.as_u16(),
+            "status": error.refusal.rpc_code().name(),
+            "message": error.message,
+            "details": error.all_details(),
+        }
+    })
+}
+
+/// The HTTP status of a refusal.
+pub(super) fn status(refusal: &Refusal) -> StatusCode {
+    match refusal.rpc_code() {
+        RpcCode::InvalidArgument | RpcCode::FailedPrecondition => StatusCode::BAD_REQUEST,
+        RpcCode::NotFound => StatusCode::NOT_FOUND,
+        RpcCode::PermissionDenied => StatusCode::FORBIDDEN,
+        RpcCode::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        RpcCode::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+        RpcCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        RpcCode::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+        RpcCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
