@@ -55,6 +55,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-coordination",
             "althing-discovery",
             "althing-execution",
+            "althing-gateway",
             "althing-libp2p",
             "althing-protocol",
             "althing-simnet",
