@@ -34,7 +34,7 @@ pub use hosting::Hosting;
 pub use incoming::Incoming;
 pub use machine::chain::Principal;
 pub use operation::Operation;
-pub use outgoing::{Calls, KnownAgent};
+pub use outgoing::{Calls, Figures, KnownAgent};
 pub use remote::{REMOTE_TASKS, STALE};
 pub use request::{CallMetadata, CallRequest, Callee, OperationRequest, Reply};
 pub use reserve::{RESERVE, Reservation, ReservationError, ReservationService};

@@ -113,10 +113,17 @@ impl Calls {
         self.shared.hosting.relation(publisher)
     }
 
-    /// A new id of a message.
+    /// A new id for a message, by the node's clock and randomness.
     #[must_use]
     pub fn new_id(&self) -> String {
         self.shared.hosting.new_id()
+    }
+
+    /// The time of day as A2A writes it (RFC 3339, in UTC).
+    #[must_use]
+    pub fn now(&self) -> String {
+        let now = i64::try_from(self.shared.clock.now_ms()).ok().and_then(chrono::DateTime::from_timestamp_millis);
+        now.unwrap_or_default().to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
     }
 
     /// The agent card that an agent hosted here serves itself, if any.
@@ -124,6 +131,17 @@ impl Calls {
     pub fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
         let hosting = &self.shared.hosting;
         hosting.hosts(agent).then(|| hosting.own_card(agent)).flatten()
+    }
+
+    /// What is counted below the faces.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let (communication, hosting) = (&self.shared.communication, &self.shared.hosting);
+        Figures {
+            peers: communication.network().peers().len(),
+            streams_refused: communication.refused(),
+            live_tasks: hosting.live_tasks(),
+        }
     }
 
     /// L3, for faces that describe and find.
@@ -352,6 +370,17 @@ fn refusal(error: CallError) -> OperationError {
         error @ CallError::Request(_) => OperationError::invalid_params(error.to_string()),
         error => OperationError::agent_unreachable(error.to_string()),
     }
+}
+
+/// What a node counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures {
+    /// Nodes with a connection.
+    pub peers: usize,
+    /// Streams that were closed because something on them was refused, since the start.
+    pub streams_refused: u64,
+    /// Turns that run.
+    pub live_tasks: usize,
 }
 
 /// A known agent, for listings.

@@ -1,7 +1,8 @@
-//! The HTTP faces of a node, each a thin translation to `calls`: A2A over JSON-RPC and HTTP+JSON, agent cards, MCP,
-//! health.
+//! The HTTP faces of a node, each a thin translation to `calls`: A2A over JSON-RPC and HTTP+JSON, agent cards, MCP, the
+//! Web of Things, and what the gateway tells about itself.
 //!
-//! **Inputs**: HTTP requests. **Outputs**: A2A's JSON, server-sent events, agent cards signed by the node.
+//! **Inputs**: HTTP requests. **Outputs**: A2A's JSON, server-sent events, agent cards signed by the node, Thing
+//! Descriptions with forms that work, LMOS messages over WebSocket, OpenAPI, figures.
 //!
 //! **Invariants**: Host, Origin, content type, version and token are checked before a body is parsed; every body,
 //! connection and wait is bounded.
@@ -9,10 +10,13 @@
 //! **Never knows**: where agents are, frames, keys other than the node's own, which signs cards.
 
 mod a2a;
+mod about;
+mod routes;
 mod wot;
 
 use std::sync::Arc;
 
+pub(crate) use a2a::parameters::trace;
 use a2a::{card, jsonrpc, rest};
 use althing_calls::{Calls, Principal};
 use althing_edge::{host, host_and_origin, problem, token};
@@ -21,7 +25,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
-use axum::routing::{any, get, post};
+use routes::{Answer, Route, Routes, Served, Tag};
 use serde_json::json;
 
 pub use althing_edge::{Access, Limits, serve};
@@ -31,12 +35,22 @@ pub use wot::{introductions, paths};
 const BODY_BYTES_MAX: usize = althing_protocol::limits::BODY_BYTES_MAX + 4_096;
 /// Agents in one listing.
 const AGENTS_MAX: usize = 1_000;
+/// The media type of most answers.
+const JSON: &str = "application/json";
+/// A2A in the table of routes.
+const A2A: &Tag = &Tag { name: "A2A", about: "Agent2Agent 1.0", refusals: JSON };
+
+/// MCP in the table of routes.
+const MCP: &Tag = &Tag { name: "MCP", about: "Model Context Protocol", refusals: JSON };
 
 /// What the faces share.
 pub(crate) struct Gateway {
     calls: Calls,
     key: SecretKey,
     access: Arc<Access>,
+    wot: wot::Wot,
+    /// What is served.
+    table: Vec<Served>,
 }
 
 impl Gateway {
@@ -46,37 +60,56 @@ impl Gateway {
     }
 }
 
+/// The routes that need the token, if one is set. A face adds its own here.
+fn guarded() -> Routes {
+    a2a().merge(rest::routes()).merge(wot::routes()).merge(about::guarded()).describe(MCP_ROUTES)
+}
+
+fn a2a() -> Routes {
+    const CALLED: &[Answer] =
+        &[Answer::ok("The answer of JSON-RPC; operations that stream answer text/event-stream", JSON)];
+    Routes::default()
+        .route(
+            Route::post("/a2a/{agent}", A2A, "Calls an agent by JSON-RPC 2.0").request(about::object).answers(CALLED),
+            jsonrpc::call,
+        )
+        .route(Route::post("/a2a/{agent}/", A2A, "The same").request(about::object).answers(CALLED), jsonrpc::call)
+        .route(
+            Route::get("/a2a/{agent}/.well-known/agent-card.json", A2A, "Shows an agent's card, signed by this node")
+                .answers(const { &[Answer::ok("An agent card", JSON)] }),
+            card::show,
+        )
+        .route(
+            Route::get("/agents", A2A, "Lists the agents that this node knows")
+                .answers(const { &[Answer::ok("The agents, with the addresses of their cards", JSON)] }),
+            agents,
+        )
+}
+
+/// What another crate serves at `/mcp`.
+const MCP_ROUTES: &[Route] = &[Route::post("/mcp", MCP, "Takes a message of MCP (streamable HTTP)")
+    .answers(const { &[Answer::ok("The answer, as JSON or as events", JSON)] })];
+
+/// The table of all routes.
+fn table() -> Vec<Served> {
+    let of = |routes: Routes, guarded: bool| routes.split().1.into_iter().map(move |route| Served { route, guarded });
+    of(about::open(), false).chain(of(guarded(), true)).collect()
+}
+
 /// All routes. `key` is the node's and signs agent cards.
 pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
     let access = Arc::new(access);
-    let gateway = Arc::new(Gateway { calls, key, access: access.clone() });
-    let a2a = Router::new()
-        .route("/a2a/{agent}", post(jsonrpc::call))
-        .route("/a2a/{agent}/", post(jsonrpc::call))
-        .route("/a2a/{agent}/.well-known/agent-card.json", get(card::show))
-        .route("/a2a/{agent}/{*path}", any(rest::call))
-        .route("/agents", get(agents))
-        .merge(althing_mcp_server::routes(gateway.calls.clone(), gateway.principal()))
-        .layer(middleware::from_fn_with_state(access.clone(), token));
+    let wot = wot::Wot::default();
+    let gateway = Arc::new(Gateway { calls, key, access: access.clone(), wot, table: table() });
+    let mcp = althing_mcp_server::routes(gateway.calls.clone(), gateway.principal());
+    let guarded = guarded().split().0.merge(mcp).layer(middleware::from_fn_with_state(access.clone(), token));
     Router::new()
-        .route("/healthz", get(health))
-        .merge(a2a)
+        .merge(about::open().split().0)
+        .merge(guarded)
         .fallback(missing)
         .layer(middleware::from_fn_with_state(access, host_and_origin))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(gateway)
-}
-
-async fn health(State(gateway): State<Arc<Gateway>>) -> Response {
-    let status = gateway.calls.discovery().status();
-    let body = json!({
-        "status": "ok",
-        "node": gateway.key.public().did(),
-        "version": env!("CARGO_PKG_VERSION"),
-        "nodes": status.nodes,
-        "agents": status.agents,
-    });
-    Json(body).into_response()
 }
 
 /// Every agent of the mesh that this node knows, with the address of its card.
@@ -97,7 +130,9 @@ async fn agents(State(gateway): State<Arc<Gateway>>, headers: axum::http::Header
 }
 
 async fn missing(uri: axum::http::Uri) -> Response {
-    let message =
-        format!("there is nothing at {}; agents answer at /a2a/<name or id>, and /agents lists them", uri.path());
+    let message = format!(
+        "there is nothing at {}; agents answer at /a2a/<name or id>, /agents lists them, and /openapi.json all routes",
+        uri.path()
+    );
     problem(axum::http::StatusCode::NOT_FOUND, &message)
 }

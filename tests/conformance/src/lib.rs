@@ -1,6 +1,7 @@
 //! One suite for every implementation of a port (see `tests/`), and its helpers.
 
 pub mod disk;
+pub mod gateway;
 pub mod groups;
 pub mod hostile;
 pub mod origins;

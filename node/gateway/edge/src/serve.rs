@@ -99,7 +99,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
                 () = stop.cancelled() => return,
             };
             let Ok(Ok(stream)) = begun else { return };
-            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
             tokio::pin!(connection);
             let ended = tokio::select! {
                 ended = connection.as_mut() => ended,

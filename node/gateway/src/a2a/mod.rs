@@ -3,5 +3,5 @@
 mod ask;
 pub(crate) mod card;
 pub(crate) mod jsonrpc;
-mod parameters;
+pub(crate) mod parameters;
 pub(crate) mod rest;

@@ -66,7 +66,7 @@ fn extensions(headers: &HeaderMap) -> Result<Vec<String>, OperationError> {
     Ok(all)
 }
 
-fn trace(headers: &HeaderMap) -> Trace {
+pub(crate) fn trace(headers: &HeaderMap) -> Trace {
     let header =
         |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| value.len() <= 512);
     Trace { traceparent: header("traceparent").map(str::to_owned), tracestate: header("tracestate").map(str::to_owned) }

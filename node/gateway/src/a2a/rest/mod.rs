@@ -21,14 +21,33 @@ use serde_json::{Map, Value, json};
 
 use super::ask::{Events, ask, event_stream};
 use super::parameters::{call_request, check_content_type, check_version};
-use crate::{BODY_BYTES_MAX, Gateway};
+use crate::about::object;
+use crate::routes::{Answer, Route as Entry, Routes};
+use crate::{A2A, BODY_BYTES_MAX, Gateway};
 use route::{NoRoute, Route, route};
 
 /// The media type of results.
 const MEDIA_TYPE: &str = "application/a2a+json";
 
+/// The operations, below an agent's own path.
+pub(crate) fn routes() -> Routes {
+    const ONE: &[Answer] = &[Answer::ok("The result", MEDIA_TYPE)];
+    const EVENTS: &[Answer] = &[Answer::ok("The events", "text/event-stream")];
+    const TABLE: &[Entry] = &[
+        Entry::post("/a2a/{agent}/message:send", A2A, "Sends a message").request(object).answers(ONE),
+        Entry::post("/a2a/{agent}/message:stream", A2A, "Sends a message and streams what becomes of it")
+            .request(object)
+            .answers(EVENTS),
+        Entry::get("/a2a/{agent}/tasks", A2A, "Lists tasks").answers(ONE),
+        Entry::get("/a2a/{agent}/tasks/{task}", A2A, "Shows a task").answers(ONE),
+        Entry::post("/a2a/{agent}/tasks/{task}:cancel", A2A, "Cancels a task").request(object).answers(ONE),
+        Entry::post("/a2a/{agent}/tasks/{task}:subscribe", A2A, "Follows a task").answers(EVENTS),
+    ];
+    Routes::default().any("/a2a/{agent}/{*path}", TABLE, call)
+}
+
 /// Any method at `/a2a/{agent}/…`.
-pub(crate) async fn call(
+async fn call(
     State(gateway): State<Arc<Gateway>>,
     method: Method,
     uri: Uri,

@@ -1,0 +1,108 @@
+//! What the gateway tells about itself: a page for people, a description of its routes for programs, a summary for language
+//! models, and figures for Prometheus.
+
+mod metrics;
+mod openapi;
+mod page;
+
+use std::sync::Arc;
+
+use althing_edge::host;
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Json, Response};
+use serde_json::{Value, json};
+
+use crate::routes::{Answer, Route, Routes, Tag};
+use crate::{Gateway, JSON};
+
+/// The name of this face in the table of routes.
+const TAG: &Tag = &Tag { name: "About", about: "What this gateway is", refusals: JSON };
+/// Agents that a page or a summary names.
+const NAMED_MAX: usize = 100;
+
+/// The routes that anyone who may connect reads; agents are named only where no token is asked for.
+pub(crate) fn open() -> Routes {
+    const HEALTH: &[Answer] = &[Answer::ok("That it is well, with its version", JSON)];
+    Routes::default()
+        .route(Route::get("/healthz", TAG, "Tells that the gateway is well").answers(HEALTH), health)
+        .route(
+            Route::get("/", TAG, "Shows people what is here").answers(const { &[Answer::ok("A page", "text/html")] }),
+            page::page,
+        )
+        .route(
+            Route::get("/llms.txt", TAG, "Tells language models what is here")
+                .answers(const { &[Answer::ok("Markdown, as llmstxt.org has it", "text/plain")] }),
+            page::llms,
+        )
+        .route(
+            Route::get("/openapi.json", TAG, "Describes the routes of this gateway")
+                .answers(const { &[Answer::ok("OpenAPI 3.1", JSON)] }),
+            openapi::show,
+        )
+}
+
+/// The routes that need the token, if one is set.
+pub(crate) fn guarded() -> Routes {
+    Routes::default().route(
+        Route::get("/metrics", TAG, "Counts what the node does")
+            .answers(const { &[Answer::ok("The text format of Prometheus", "text/plain")] }),
+        metrics::show,
+    )
+}
+
+async fn health(State(gateway): State<Arc<Gateway>>) -> Response {
+    let status = gateway.calls.discovery().status();
+    let body = json!({
+        "status": "ok",
+        "node": gateway.key.public().did(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "nodes": status.nodes,
+        "agents": status.agents,
+    });
+    Json(body).into_response()
+}
+
+/// An agent, as a list names it.
+struct Named {
+    id: String,
+    name: String,
+    title: String,
+    description: String,
+}
+
+/// The agents that may be named to anyone, each once, and whether there are more.
+fn named(gateway: &Gateway) -> (Vec<Named>, bool) {
+    if gateway.access.token.is_some() {
+        return (Vec::new(), false);
+    }
+    let mut known = gateway.calls.known(crate::AGENTS_MAX);
+    known.sort_by(|a, b| a.agent.cmp(&b.agent));
+    known.dedup_by(|a, b| a.agent == b.agent);
+    let more = known.len() > NAMED_MAX;
+    let described = known.into_iter().take(NAMED_MAX).map(|known| {
+        let candidate = gateway.calls.discovery().describe(&known.agent);
+        let description = candidate.and_then(|candidate| candidate.description.description().map(str::to_owned));
+        Named {
+            id: known.agent.to_string(),
+            name: known.agent.name().to_owned(),
+            title: known.title,
+            description: description.unwrap_or_default(),
+        }
+    });
+    (described.collect(), more)
+}
+
+/// The base of the addresses that the reader can use.
+fn base(headers: &HeaderMap) -> String {
+    format!("http://{}", host(headers).unwrap_or_default())
+}
+
+fn text(body: String, media: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, media)], body).into_response()
+}
+
+/// The JSON Schema of any object.
+pub(crate) fn object() -> Value {
+    json!({ "type": "object" })
+}

@@ -1,0 +1,134 @@
+//! `/openapi.json`: the table of routes as OpenAPI 3.1.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Json, Response};
+use serde_json::{Map, Value, json};
+
+use super::base;
+use crate::routes::{Answer, Route, Served};
+use crate::wot::schemas;
+use crate::{Gateway, JSON};
+
+/// `GET /openapi.json`.
+pub(super) async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
+    Json(document(&gateway.table, &base(&headers), gateway.access.token.is_some())).into_response()
+}
+
+fn document(table: &[Served], server: &str, token_required: bool) -> Value {
+    let mut paths = Map::new();
+    let mut tags: Vec<Value> = Vec::new();
+    for Served { route, guarded } in table {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = operation(route, *guarded && token_required);
+        let tag = json!({ "name": route.tag.name, "description": route.tag.about });
+        if !tags.contains(&tag) {
+            tags.push(tag);
+        }
+    }
+    let mut document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Althing gateway",
+            "summary": "Every agent of the mesh that this node may call, by A2A and by the Web of Things",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": env!("CARGO_PKG_LICENSE"), "identifier": env!("CARGO_PKG_LICENSE") },
+        },
+        "servers": [{ "url": server }],
+        "tags": tags,
+        "paths": paths,
+    });
+    if token_required {
+        document["components"] = json!({ "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } } });
+    }
+    document
+}
+
+fn operation(route: &Route, guarded: bool) -> Value {
+    let mut operation = json!({
+        "operationId": name(route),
+        "tags": [route.tag.name],
+        "summary": route.summary,
+        "responses": responses(route),
+    });
+    let variables = route.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = variables.map(|name| {
+        let about = if name == "agent" { "The agent's id, or its name" } else { "The task's id" };
+        parameter(name, about, "path")
+    });
+    let in_query = route.query.iter().map(|(name, about)| parameter(name, about, "query"));
+    let parameters: Vec<Value> = in_path.chain(in_query).collect();
+    if !parameters.is_empty() {
+        operation["parameters"] = json!(parameters);
+    }
+    if let Some(schema) = route.request {
+        operation["requestBody"] = json!({ "required": true, "content": { JSON: { "schema": schema() } } });
+    }
+    if guarded {
+        operation["security"] = json!([{ "token": [] }]);
+    }
+    operation
+}
+
+fn parameter(name: &str, about: &str, place: &str) -> Value {
+    let in_path = place == "path";
+    json!({ "name": name, "in": place, "required": in_path, "description": about, "schema": { "type": "string" } })
+}
+
+fn responses(route: &Route) -> Value {
+    let mut responses = Map::new();
+    for Answer { status, about, media, schema } in route.answers {
+        let mut response = json!({ "description": about });
+        if !media.is_empty() {
+            let content = schema.map_or_else(|| json!({}), |schema| json!({ "schema": schema() }));
+            response["content"] = json!({ *media: content });
+        }
+        responses.insert(status.to_string(), response);
+    }
+    let refusal = if route.tag.refusals == JSON { json!({}) } else { json!({ "schema": schemas::problem() }) };
+    let refused =
+        json!({ "description": "It is refused, with the reason", "content": { route.tag.refusals: refusal } });
+    responses.insert("default".to_owned(), refused);
+    Value::Object(responses)
+}
+
+/// The name of an operation: its method and the words of its path, as a generated client would call it.
+fn name(route: &Route) -> String {
+    let words = route.path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut name = route.method.as_str().to_ascii_lowercase();
+    for word in words {
+        name.extend(word.chars().take(1).map(|first| first.to_ascii_uppercase()));
+        name.push_str(&word[1..]);
+    }
+    // `/a2a/{agent}/` has the words of `/a2a/{agent}`.
+    if route.path.ends_with("}/") {
+        name.push_str("Slash");
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_operation_has_a_name_of_its_own_and_all_variables_of_its_path() {
+        let table = crate::table();
+        let document = document(&table, "http://localhost", true);
+        let mut names = BTreeSet::new();
+        for Served { route, guarded } in &table {
+            let operation = &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
+            assert!(names.insert(operation["operationId"].to_string()), "{}", route.path);
+            assert_eq!(operation.get("security").is_some(), *guarded, "{}", route.path);
+            let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+            let in_path = parameters.iter().filter(|parameter| parameter["in"] == "path").count();
+            assert_eq!(in_path, route.path.matches('{').count(), "{}", route.path);
+            assert!(!route.answers.is_empty(), "{} answers nothing", route.path);
+        }
+        assert_eq!(names.len(), table.len());
+    }
+}

@@ -1,0 +1,119 @@
+//! The page at `/`, and `/llms.txt`.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+
+use super::{base, named, text};
+use crate::Gateway;
+
+/// Nothing is loaded or run: the page is text.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
+const STYLE: &str = "body{font-family:system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;line-height:1.5}\
+    code{font-size:.9em}li{margin:.5rem 0}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8cf}}";
+
+/// The documents that every reader may want: address and what it is.
+const DOCUMENTS: [(&str, &str); 5] = [
+    ("/.well-known/wot", "Thing Description of the node, or of its only agent"),
+    ("/agents", "the agents as JSON, with their A2A agent cards"),
+    ("/openapi.json", "the routes of this gateway"),
+    ("/llms.txt", "this page for language models"),
+    ("/metrics", "figures for Prometheus"),
+];
+
+/// `GET /`.
+pub(super) async fn page(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
+    let (agents, more) = named(&gateway);
+    let mut list = String::new();
+    for agent in &agents {
+        let (id, name, title) = (escape(&agent.id), escape(&agent.name), escape(&agent.title));
+        let about = escape(&agent.description);
+        // Text takes text.
+        let _ = write!(
+            list,
+            "<li><strong>{title}</strong> (<code>{name}</code>): {about}<br><a href=\"/things/{id}\">Thing Description</a> · \
+             <a href=\"/a2a/{id}/.well-known/agent-card.json\">agent card</a></li>"
+        );
+    }
+    let agents = match (agents.is_empty(), gateway.access.token.is_some()) {
+        (_, true) => "<p>A token is needed to see the agents: <code>Authorization: Bearer …</code></p>".to_owned(),
+        (true, false) => "<p>No agent is known yet.</p>".to_owned(),
+        (false, false) => format!(
+            "<ul>{list}</ul>{}",
+            if more { "<p>… and more, at <a href=\"/agents\">/agents</a></p>" } else { "" }
+        ),
+    };
+    let documents = DOCUMENTS.iter().fold(String::new(), |mut list, (path, about)| {
+        let _ = write!(list, "<li><a href=\"{path}\"><code>{path}</code></a>: {about}</li>");
+        list
+    });
+    let (node, base) = (gateway.key.public().did(), escape(&base(&headers)));
+    let body = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Althing node</title>\
+         <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\
+         <h1>Althing node</h1><p>This is the gateway of a node of an agent mesh. Programs call the agents below at \
+         <code>{base}</code> by A2A and as Things of the Web of Things.</p><p>Node <code>{node}</code></p>\
+         <h2>Agents</h2>{agents}<h2>For programs</h2><ul>{documents}</ul></body></html>"
+    );
+    let guarded = [(header::CONTENT_SECURITY_POLICY, POLICY), (header::CONTENT_TYPE, "text/html; charset=utf-8")];
+    (guarded, body).into_response()
+}
+
+/// `GET /llms.txt`.
+pub(super) async fn llms(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
+    let (agents, base) = (named(&gateway).0, base(&headers));
+    let mut body = String::from(
+        "# Althing node\n\n> The gateway of a node of an agent mesh. Each agent is called by A2A 1.0 (JSON-RPC at /a2a/ID) \
+         or as a Thing of the Web of Things (the action chat at /things/ID/actions/chat).\n\n",
+    );
+    if gateway.access.token.is_some() {
+        body.push_str("Requests need the header `Authorization: Bearer …`; the agents are listed at /agents.\n\n");
+    }
+    body.push_str("## Agents\n\n");
+    for agent in &agents {
+        let (title, about) = (line(&agent.title), line(&agent.description));
+        // Text takes text.
+        let _ = writeln!(body, "- [{title}]({base}/things/{}): {about}", agent.id);
+    }
+    body.push_str("\n## Documents\n\n");
+    for (path, about) in DOCUMENTS {
+        let _ = writeln!(body, "- [{path}]({base}{path}): {about}");
+    }
+    text(body, "text/plain; charset=utf-8")
+}
+
+/// What publishers wrote, as text of HTML.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// What publishers wrote, on one line and without the marks of a link: it cannot pretend to be another entry.
+fn line(text: &str) -> String {
+    let plain = text.chars().map(|c| if c.is_control() || althing_td::is_hidden(c) { ' ' } else { c });
+    plain.filter(|c| !matches!(c, '[' | ']')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_publishers_wrote_is_text() {
+        assert_eq!(escape("<a href=\"x\">'&"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;");
+        assert_eq!(line("a](http://evil)\n- [b"), "a(http://evil) - b");
+    }
+}

@@ -1,0 +1,203 @@
+//! The `chat` action over HTTP.
+//!
+//! It waits for the answer, since that is what a stock consumer reads the output from, at most [`PATIENCE`]. An invocation
+//! that takes longer, or that the client does not want to wait for (`Prefer: respond-async`, RFC 7240), is answered by
+//! 201 with the address of its status, as the WoT Profile has it for asynchronous actions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_calls::{Among, Operation, OperationError};
+use althing_edge::{is_json, read_body};
+use althing_protocol::AgentId;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+use serde_json::{Value, json};
+
+use super::chat::{Answer, Chat};
+use super::invocation::{Failed, Invocation};
+use super::{problem, properties};
+use crate::{BODY_BYTES_MAX, Gateway, trace};
+
+/// How long an answer is waited for, unless the client says otherwise: below the 60 s after which many proxies give up.
+pub(super) const PATIENCE: Duration = Duration::from_secs(50);
+/// The longest wait that a client can ask for.
+const PATIENCE_MAX_SECS: u64 = 600;
+
+/// `POST /things/{agent}/actions/chat`.
+pub(super) async fn invoke(
+    State(gateway): State<Arc<Gateway>>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    request: Request,
+) -> Response {
+    if !is_json(&headers, &[]) {
+        let error = OperationError::content_type("the input is application/json");
+        return problem::of(&error);
+    }
+    let body = match read_body(request, BODY_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return problem::of(&OperationError::invalid_request(error.to_string())),
+    };
+    let chat = serde_json::from_slice(&body).map_err(|error| format!("the body is not JSON: {error}"));
+    let chat = match chat.and_then(Chat::parse) {
+        Ok(chat) => chat,
+        Err(error) => return problem::of(&OperationError::invalid_params(error)),
+    };
+    match answered(&gateway, &agent, chat, &headers).await {
+        Ok(response) => response,
+        Err(failed) => {
+            let (status, reason, detail) = failed.told();
+            problem::refuse(status, &reason, &detail)
+        }
+    }
+}
+
+async fn answered(gateway: &Arc<Gateway>, agent: &str, chat: Chat, headers: &HeaderMap) -> Result<Response, Failed> {
+    let id = gateway.calls.resolve(agent, Among::Near).await?;
+    let patience = patience(headers);
+    let mut invocation = Invocation::begin(gateway, &id, chat, trace(headers)).await?;
+    if !patience.is_zero()
+        && let Some(output) = invocation.output(patience).await
+    {
+        return Ok(Json(output?).into_response());
+    }
+    match invocation.task().await {
+        Some(task) => created(gateway, &id, &task).await,
+        // Without a task there is nothing to ask for later: the answer is there, or comes.
+        None => match invocation.output(Duration::from_secs(PATIENCE_MAX_SECS)).await {
+            Some(output) => Ok(Json(output?).into_response()),
+            None => Err(OperationError::deadline("the agent did not answer").into()),
+        },
+    }
+}
+
+async fn created(gateway: &Gateway, id: &AgentId, task: &str) -> Result<Response, Failed> {
+    let status = read(gateway, id, task).await?;
+    let location = [(header::LOCATION, href(id, task))];
+    Ok((StatusCode::CREATED, location, Json(status)).into_response())
+}
+
+/// How long the client waits: `Prefer: respond-async` and `Prefer: wait=SECONDS`.
+fn patience(headers: &HeaderMap) -> Duration {
+    let lines = headers.get_all("prefer").iter().filter_map(|line| line.to_str().ok());
+    let mut all = lines.flat_map(|line| line.split(',')).map(str::trim);
+    let mut is_async = false;
+    let wait = all.by_ref().fold(None, |wait, preference| {
+        is_async |= preference.eq_ignore_ascii_case("respond-async");
+        let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
+        let seconds = value.trim().parse().ok().filter(|_| name.trim().eq_ignore_ascii_case("wait"));
+        wait.or(seconds)
+    });
+    match wait {
+        Some(seconds) => Duration::from_secs(u64::min(seconds, PATIENCE_MAX_SECS)),
+        None if is_async => Duration::ZERO,
+        None => PATIENCE,
+    }
+}
+
+fn href(id: &AgentId, task: &str) -> String {
+    // Ids of tasks are chosen by nodes, which may be anyone's.
+    let mut encoded = String::new();
+    for byte in task.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    format!("/things/{id}/actions/chat/{encoded}")
+}
+
+/// `GET /things/{agent}/actions/chat/{task}`.
+pub(super) async fn query(
+    State(gateway): State<Arc<Gateway>>,
+    Path((agent, task)): Path<(String, String)>,
+) -> Response {
+    let asked = async {
+        let id = gateway.calls.resolve(&agent, Among::Near).await?;
+        read(&gateway, &id, &task).await
+    };
+    match asked.await {
+        Ok(status) => Json(status).into_response(),
+        Err(error) => problem::of(&error),
+    }
+}
+
+/// `DELETE /things/{agent}/actions/chat/{task}`.
+pub(super) async fn cancel(
+    State(gateway): State<Arc<Gateway>>,
+    Path((agent, task)): Path<(String, String)>,
+) -> Response {
+    let asked = async {
+        let id = gateway.calls.resolve(&agent, Among::Near).await?;
+        properties::one(&gateway, &id, Operation::CancelTask, &json!({ "id": task })).await
+    };
+    match asked.await {
+        Ok(_) => StatusCode::NO_CONTENT.into_response(),
+        Err(error) => problem::of(&error),
+    }
+}
+
+/// The status of an invocation, by its task.
+pub(super) async fn read(gateway: &Gateway, id: &AgentId, task: &str) -> Result<Value, OperationError> {
+    let task = properties::one(gateway, id, Operation::GetTask, &json!({ "id": task, "historyLength": 0 })).await?;
+    let mut answer = Answer::default();
+    answer.take_task(&task);
+    Ok(status(id, &answer, task["status"]["timestamp"].as_str()))
+}
+
+/// WoT Profile: `pending`, `running`, `completed` or `failed`. A question of the agent ends an invocation: the next one
+/// answers it.
+pub(super) fn status(id: &AgentId, answer: &Answer, changed: Option<&str>) -> Value {
+    let word = match answer.state.as_str() {
+        "TASK_STATE_SUBMITTED" | "" => "pending",
+        "TASK_STATE_WORKING" => "running",
+        _ if answer.failure().is_some() => "failed",
+        _ => "completed",
+    };
+    let mut status = json!({ "status": word, "href": href(id, answer.task.as_deref().unwrap_or_default()) });
+    match Failed::check(answer) {
+        Err(failed) => {
+            let (code, reason, detail) = failed.told();
+            status["error"] = problem::details(code, &reason, &detail);
+        }
+        Ok(()) if word == "completed" => status["output"] = answer.output(None, -1.0),
+        Ok(()) => {}
+    }
+    if let Some(changed) = changed {
+        let name = if answer.is_running() { "timeRequested" } else { "timeEnded" };
+        status[name] = json!(changed);
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn preferring(values: &[&'static str]) -> Duration {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append("prefer", header::HeaderValue::from_static(value));
+        }
+        patience(&headers)
+    }
+
+    #[test]
+    fn clients_say_how_long_they_wait() {
+        assert_eq!(preferring(&[]), PATIENCE);
+        assert_eq!(preferring(&["respond-async"]), Duration::ZERO);
+        assert_eq!(preferring(&["Respond-Async, wait=5"]), Duration::from_secs(5));
+        assert_eq!(preferring(&["return=minimal", "wait = 7"]), Duration::from_secs(7));
+        assert_eq!(preferring(&["wait=999999"]), Duration::from_secs(PATIENCE_MAX_SECS));
+        assert_eq!(preferring(&["wait=soon"]), PATIENCE);
+    }
+
+    #[test]
+    fn a_tasks_id_stays_one_segment_of_a_path() {
+        let id = "urn:althing:zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw:echo".parse().expect("an id");
+        assert!(href(&id, "a/../b?c#d e").ends_with(":echo/actions/chat/a%2F..%2Fb%3Fc%23d%20e"));
+    }
+}

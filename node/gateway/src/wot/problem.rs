@@ -1,0 +1,58 @@
+//! Refusals as problem details (RFC 9457), which the WoT Profile asks of an HTTP binding.
+
+use althing_calls::{OperationError, Refusal};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+/// The media type of problem details.
+pub(crate) const PROBLEM: &str = "application/problem+json";
+
+/// The problem details of a status: title, detail, and the reason that machines compare.
+pub(super) fn details(status: StatusCode, reason: &str, detail: &str) -> Value {
+    json!({
+        "type": "about:blank",
+        "title": status.canonical_reason().unwrap_or("Error"),
+        "status": status.as_u16(),
+        "detail": detail,
+        "reason": reason,
+    })
+}
+
+/// A refusal of this face's own.
+pub(super) fn refuse(status: StatusCode, reason: &str, detail: &str) -> Response {
+    (status, [(header::CONTENT_TYPE, PROBLEM)], details(status, reason, detail).to_string()).into_response()
+}
+
+/// Why a call failed, as an answer.
+pub(super) fn of(error: &OperationError) -> Response {
+    refuse(status(&error.refusal), error.reason(), &error.message)
+}
+
+/// The HTTP status of a refusal.
+pub(super) fn status(refusal: &Refusal) -> StatusCode {
+    match refusal {
+        Refusal::TaskNotFound | Refusal::AgentUnknown | Refusal::AgentNotHere | Refusal::MethodNotFound => {
+            StatusCode::NOT_FOUND
+        }
+        Refusal::TaskNotCancelable | Refusal::Unsupported | Refusal::MessageIdReused => StatusCode::CONFLICT,
+        Refusal::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Refusal::InvalidAgentResponse => StatusCode::BAD_GATEWAY,
+        Refusal::Parse | Refusal::InvalidRequest | Refusal::InvalidParams | Refusal::VersionNotSupported => {
+            StatusCode::BAD_REQUEST
+        }
+        Refusal::CallerNotAllowed => StatusCode::FORBIDDEN,
+        Refusal::AgentUnreachable => StatusCode::SERVICE_UNAVAILABLE,
+        Refusal::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+        Refusal::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::PushNotSupported | Refusal::Internal | Refusal::OfAgent(_) | Refusal::OfNewerNode(_) => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    }
+}
+
+/// Answers a method that a path does not serve.
+pub(super) async fn wrong_method(method: axum::http::Method, uri: axum::http::Uri) -> Response {
+    let detail = format!("{method} is not served at {}; the header Allow says what is", uri.path());
+    refuse(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", &detail)
+}

@@ -1,0 +1,96 @@
+//! The properties of an agent's Thing.
+
+use std::sync::Arc;
+
+use althing_calls::{CallRequest, Operation, OperationError, OperationRequest, Reply};
+use althing_protocol::AgentId;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Json, Response};
+use serde_json::{Value, json};
+
+use super::{problem, thing};
+use crate::Gateway;
+
+/// `GET /things/{agent}/properties`.
+pub(super) async fn all(State(gateway): State<Arc<Gateway>>, Path(agent): Path<String>) -> Response {
+    let read = async {
+        let (id, _) = thing::find(&gateway, &agent).await?;
+        let tasks = counts(&gateway, &id).await?;
+        Ok(json!({ "status": state(&gateway, &id), "tasks": tasks }))
+    };
+    shown(read.await)
+}
+
+/// `GET /things/{agent}/properties/status`.
+pub(super) async fn status(State(gateway): State<Arc<Gateway>>, Path(agent): Path<String>) -> Response {
+    shown(thing::find(&gateway, &agent).await.map(|(id, _)| state(&gateway, &id)))
+}
+
+/// `GET /things/{agent}/properties/tasks`.
+pub(super) async fn tasks(State(gateway): State<Arc<Gateway>>, Path(agent): Path<String>) -> Response {
+    let read = async {
+        let (id, _) = thing::find(&gateway, &agent).await?;
+        counts(&gateway, &id).await
+    };
+    shown(read.await)
+}
+
+/// A property by its name, for the WebSocket; none if there is no such property.
+pub(super) async fn read(gateway: &Gateway, id: &AgentId, name: &str) -> Option<Result<Value, OperationError>> {
+    match name {
+        "status" => Some(Ok(state(gateway, id))),
+        "tasks" => Some(counts(gateway, id).await),
+        _ => None,
+    }
+}
+
+/// The names of all properties.
+pub(super) const NAMES: [&str; 2] = ["status", "tasks"];
+
+fn shown(read: Result<Value, OperationError>) -> Response {
+    match read {
+        Ok(value) => Json(value).into_response(),
+        Err(error) => problem::of(&error),
+    }
+}
+
+fn state(gateway: &Gateway, id: &AgentId) -> Value {
+    let hosts = gateway.calls.discovery().hosts(id);
+    let local = hosts.contains(&gateway.key.public());
+    let nodes: Vec<String> = hosts.iter().map(|node| node.did()).collect();
+    json!({ "available": !nodes.is_empty(), "local": local, "nodes": nodes })
+}
+
+async fn counts(gateway: &Gateway, id: &AgentId) -> Result<Value, OperationError> {
+    let states = ["", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED"];
+    let counting = states.map(|state| count(gateway, id, state));
+    let [total, submitted, working, waiting] = counting;
+    let (total, submitted, working, waiting) = futures::try_join!(total, submitted, working, waiting)?;
+    Ok(json!({ "total": total, "submitted": submitted, "working": working, "inputRequired": waiting }))
+}
+
+/// The number of the reader's tasks in a state, or in any.
+async fn count(gateway: &Gateway, id: &AgentId, state: &str) -> Result<u64, OperationError> {
+    let mut params = json!({ "pageSize": 1, "historyLength": 0 });
+    if !state.is_empty() {
+        params["status"] = json!(state);
+    }
+    let listed = one(gateway, id, Operation::ListTasks, &params).await?;
+    Ok(listed["totalSize"].as_u64().unwrap_or_default())
+}
+
+/// One operation with one answer.
+pub(super) async fn one(
+    gateway: &Gateway,
+    id: &AgentId,
+    operation: Operation,
+    params: &Value,
+) -> Result<Value, OperationError> {
+    let request = OperationRequest::parse(operation, params.to_string().into_bytes())?;
+    let request = CallRequest::new(id.clone(), request, vec![gateway.principal()]);
+    match gateway.calls.ask(request).await? {
+        Reply::One(body) => serde_json::from_slice(&body)
+            .map_err(|error| OperationError::invalid_agent_response(format!("{id} answered without JSON: {error}"))),
+        Reply::Events(_) => Err(OperationError::internal("one answer was asked for, and a stream came")),
+    }
+}

@@ -1,0 +1,356 @@
+//! The WebSocket sub-protocol of Eclipse LMOS: actions, properties and events of one agent on one connection.
+//!
+//! Its specification and its SDK differ in names: `thingID` or `thingId`, `name` and `value` or `property` and `data` of
+//! properties. Both are read, and a request is answered in the names that it used. A client that sends no `correlationID`
+//! finds the `messageID` of its request there.
+
+mod message;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use althing_calls::{Operation, OperationError, Trace};
+use althing_protocol::AgentId;
+use althing_protocol::limits::TRACE_BYTES_MAX;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use futures::{SinkExt as _, StreamExt as _};
+use message::Asked;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+
+use super::chat::Chat;
+use super::invocation::{Failed, Invocation};
+use super::{actions, events, problem, properties, thing};
+use crate::{BODY_BYTES_MAX, Gateway};
+
+/// The name of the sub-protocol.
+pub(super) const SUBPROTOCOL: &str = "lmosprotocol";
+/// WebSockets that are open at one time.
+const SOCKETS_MAX: usize = 128;
+/// Requests of one WebSocket that are worked on at one time, subscriptions among them.
+const REQUESTS_MAX: usize = 32;
+/// Messages that wait to be sent.
+const WAITING_MAX: usize = 64;
+/// A ping is sent this often.
+const PING_EVERY: Duration = Duration::from_secs(20);
+/// A connection on which nothing came for this long, not even the answer to a ping, is closed.
+const SILENT_MAX: Duration = Duration::from_secs(60);
+/// A client that does not take a message for this long is disconnected.
+const SENDING_MAX: Duration = Duration::from_secs(10);
+/// How long the output of an action is awaited.
+const ANSWER_MAX: Duration = Duration::from_secs(3_600);
+/// The only action, and the event that has a message of this sub-protocol.
+const CHAT: &str = "chat";
+const AGENT_EVENT: &str = "agentEvent";
+
+/// The places of open WebSockets.
+pub(super) struct Sockets(Arc<Semaphore>);
+
+impl Default for Sockets {
+    fn default() -> Sockets {
+        Sockets(Arc::new(Semaphore::new(SOCKETS_MAX)))
+    }
+}
+
+impl Sockets {
+    /// How many there are.
+    pub fn open(&self) -> usize {
+        SOCKETS_MAX - self.0.available_permits()
+    }
+}
+
+/// `GET /things/{agent}/ws`.
+pub(super) async fn open(
+    State(gateway): State<Arc<Gateway>>,
+    Path(agent): Path<String>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Response {
+    let (id, known) = match thing::find(&gateway, &agent).await {
+        Ok(found) => found,
+        Err(error) => return problem::of(&error),
+    };
+    let upgrade = match upgrade {
+        Ok(upgrade) => upgrade,
+        Err(refused) => {
+            let status = refused.into_response().status();
+            return problem::refuse(status, "NO_WEBSOCKET", "a WebSocket is opened here (RFC 6455)");
+        }
+    };
+    let Ok(place) = gateway.wot.sockets.0.clone().try_acquire_owned() else {
+        return problem::of(&OperationError::busy(format!("{SOCKETS_MAX} WebSockets are open; try again")));
+    };
+    let thing = known.description.id().map_or_else(|| id.to_string(), str::to_owned);
+    let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX);
+    upgrade.on_upgrade(move |socket| run(socket, gateway, id, thing, place))
+}
+
+/// What the requests of a connection share.
+struct Session {
+    gateway: Arc<Gateway>,
+    agent: AgentId,
+    /// The id of the Thing.
+    thing: String,
+    out: mpsc::Sender<Value>,
+    /// The task of the last invocation, which `queryAction` and `cancelAction` are about.
+    last: Mutex<Option<String>>,
+    /// The subscriptions, by event.
+    subscribed: Mutex<BTreeMap<String, AbortHandle>>,
+}
+
+async fn run(socket: WebSocket, gateway: Arc<Gateway>, agent: AgentId, thing: String, place: OwnedSemaphorePermit) {
+    let (out, mut waiting) = mpsc::channel(WAITING_MAX);
+    let session =
+        Arc::new(Session { gateway, agent, thing, out, last: Mutex::default(), subscribed: Mutex::default() });
+    let (mut sender, mut receiver) = socket.split();
+    // Whoever leaves takes its subscriptions along.
+    let mut requests = JoinSet::new();
+    let mut ping = tokio::time::interval(PING_EVERY);
+    let mut heard = Instant::now();
+    loop {
+        let next = tokio::select! {
+            came = receiver.next() => match came {
+                Some(Ok(message)) => Next::Came(message),
+                Some(Err(_)) | None => break,
+            },
+            Some(message) = waiting.recv() => Next::Send(Message::text(message.to_string())),
+            _ = requests.join_next(), if !requests.is_empty() => continue,
+            _ = ping.tick() => Next::Send(Message::Ping(Vec::new().into())),
+        };
+        match next {
+            Next::Came(message) => {
+                heard = Instant::now();
+                if session.take(message, &mut requests).await.is_break() {
+                    break;
+                }
+            }
+            Next::Send(message) => {
+                let sent = tokio::time::timeout(SENDING_MAX, sender.send(message)).await;
+                if !matches!(sent, Ok(Ok(()))) || heard.elapsed() > SILENT_MAX {
+                    break;
+                }
+            }
+        }
+    }
+    drop(place);
+}
+
+/// What a connection does next.
+enum Next {
+    Came(Message),
+    Send(Message),
+}
+
+impl Session {
+    /// Begins to serve a message.
+    async fn take(self: &Arc<Self>, message: Message, requests: &mut JoinSet<()>) -> ControlFlow<()> {
+        let asked = match &message {
+            Message::Text(text) => Asked::parse(text.as_str()),
+            Message::Close(_) => return ControlFlow::Break(()),
+            Message::Ping(_) | Message::Pong(_) => return ControlFlow::Continue(()),
+            Message::Binary(_) => Err("messages are text, JSON".to_owned()),
+        };
+        let refused = match asked {
+            Err(error) => Some(Asked::unreadable(&self.thing).error(
+                StatusCode::BAD_REQUEST,
+                &error,
+                &self.gateway.calls.new_id(),
+            )),
+            Ok(asked) if requests.len() >= REQUESTS_MAX => {
+                let error = format!("{REQUESTS_MAX} requests of this connection are running");
+                Some(asked.error(StatusCode::TOO_MANY_REQUESTS, &error, &self.gateway.calls.new_id()))
+            }
+            Ok(asked) if asked.kind == "subscribeevent" || asked.kind == "subscribeallevents" => {
+                self.subscribe(asked, requests)
+            }
+            Ok(asked) => {
+                let session = self.clone();
+                requests.spawn(async move {
+                    let answer = session.answer(&asked).await;
+                    // It fails if the connection is gone.
+                    let _ = session.out.send(answer).await;
+                });
+                None
+            }
+        };
+        // A full queue ends the connection: its client sends and does not read.
+        match refused.map(|refused| self.out.try_send(refused)) {
+            Some(Err(_)) => ControlFlow::Break(()),
+            Some(Ok(())) | None => ControlFlow::Continue(()),
+        }
+    }
+
+    async fn answer(&self, asked: &Asked) -> Value {
+        let answered = if asked.thing == self.thing { self.serve(asked).await } else { Err(self.no_such(asked)) };
+        let message = self.gateway.calls.new_id();
+        match answered {
+            Ok((kind, members)) => asked.reply(kind, members, &message),
+            Err(failed) => {
+                let (status, _, detail) = failed.told();
+                asked.error(status, &detail, &message)
+            }
+        }
+    }
+
+    fn no_such(&self, asked: &Asked) -> Failed {
+        let thing: String = asked.thing.chars().take(200).collect();
+        OperationError::agent_unknown(format!("{thing:?} is not this Thing, which is {}", self.thing)).into()
+    }
+
+    /// The type and the members of the answer.
+    async fn serve(&self, asked: &Asked) -> Result<(&'static str, Value), Failed> {
+        match asked.kind.as_str() {
+            "invokeaction" => Ok(("actionStatus", self.invoke(asked).await?)),
+            "queryaction" => Ok(("actionStatus", self.query(asked).await?)),
+            "cancelaction" => Ok(("actionStatus", self.cancel(asked).await?)),
+            "readproperty" => self.read(asked).await,
+            "readallproperties" => Ok(("propertyReadings", self.readings(&properties::NAMES).await?)),
+            "readmultipleproperties" => {
+                let names = asked.member("properties").and_then(Value::as_array).cloned().unwrap_or_default();
+                let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+                Ok(("propertyReadings", self.readings(&names).await?))
+            }
+            "unsubscribeevent" | "unsubscribeallevents" => {
+                let gone = self.subscriptions().remove(AGENT_EVENT);
+                let done = if gone.is_some_and(|task| {
+                    task.abort();
+                    true
+                }) {
+                    "unsubscribed"
+                } else {
+                    "nothing was subscribed"
+                };
+                Ok(("acknowledgement", json!({ "message": done })))
+            }
+            "writeproperty" | "writemultipleproperties" | "writeallproperties" => {
+                Err(OperationError::unsupported("the properties of an agent are read only").into())
+            }
+            "observeproperty" | "unobserveproperty" => {
+                Err(OperationError::unsupported("no property of an agent can be observed; agentEvent can").into())
+            }
+            kind => {
+                let kind: String = kind.chars().take(64).collect();
+                Err(OperationError::invalid_params(format!("there is no message of type {kind:?}")).into())
+            }
+        }
+    }
+
+    async fn invoke(&self, asked: &Asked) -> Result<Value, Failed> {
+        Self::check_action(asked)?;
+        let input = asked.member("input").cloned().unwrap_or_default();
+        let chat = Chat::parse(input).map_err(OperationError::invalid_params)?;
+        let mut invocation = Invocation::begin(&self.gateway, &self.agent, chat, trace(asked)).await?;
+        let task = invocation.task().await;
+        *self.last.lock().expect("no holder of the last task panics") = task;
+        let late = || Failed::Call(OperationError::deadline("the agent did not answer"));
+        let output = invocation.output(ANSWER_MAX).await.ok_or_else(late)??;
+        Ok(json!({ "action": CHAT, "status": "completed", "output": output }))
+    }
+
+    fn check_action(asked: &Asked) -> Result<(), Failed> {
+        let action = asked.member("action").and_then(Value::as_str).unwrap_or_default();
+        let shown: String = action.chars().take(64).collect();
+        let refuse = || Failed::Call(OperationError::method_not_found(&shown));
+        (action == CHAT).then_some(()).ok_or_else(refuse)
+    }
+
+    fn last(&self) -> Result<String, Failed> {
+        let last = self.last.lock().expect("no holder of the last task panics").clone();
+        let none = || OperationError::task_not_found("of an action on this connection");
+        Ok(last.ok_or_else(none)?)
+    }
+
+    async fn query(&self, asked: &Asked) -> Result<Value, Failed> {
+        Self::check_action(asked)?;
+        let status = actions::read(&self.gateway, &self.agent, &self.last()?).await?;
+        // This sub-protocol knows three states.
+        let word = if status["status"] == "running" { json!("pending") } else { status["status"].clone() };
+        let mut members = json!({ "action": CHAT, "status": word });
+        if let Some(output) = status.get("output") {
+            members["output"] = output.clone();
+        }
+        Ok(members)
+    }
+
+    async fn cancel(&self, asked: &Asked) -> Result<Value, Failed> {
+        Self::check_action(asked)?;
+        let params = json!({ "id": self.last()? });
+        properties::one(&self.gateway, &self.agent, Operation::CancelTask, &params).await?;
+        Ok(json!({ "action": CHAT, "status": "failed" }))
+    }
+
+    async fn read(&self, asked: &Asked) -> Result<(&'static str, Value), Failed> {
+        let (name, names) = asked.property();
+        let value = self.value(&name).await?;
+        let mut members = json!({ "timestamp": self.gateway.calls.now() });
+        members[names.0] = json!(name);
+        members[names.1] = value;
+        Ok(("propertyReading", members))
+    }
+
+    async fn readings(&self, names: &[&str]) -> Result<Value, Failed> {
+        let mut data = json!({});
+        // A name that comes twice is read once.
+        for name in properties::NAMES.into_iter().filter(|name| names.contains(name)) {
+            data[name] = self.value(name).await?;
+        }
+        if let Some(unknown) = names.iter().find(|name| !properties::NAMES.contains(name)) {
+            self.value(unknown).await?;
+        }
+        Ok(json!({ "data": data, "timestamp": self.gateway.calls.now() }))
+    }
+
+    async fn value(&self, name: &str) -> Result<Value, Failed> {
+        let shown: String = name.chars().take(64).collect();
+        let unknown = || Failed::Call(OperationError::method_not_found(&shown));
+        Ok(properties::read(&self.gateway, &self.agent, name).await.ok_or_else(unknown)??)
+    }
+
+    /// Sends events from now on; gives the acknowledgement, which comes before the first event.
+    fn subscribe(self: &Arc<Self>, asked: Asked, requests: &mut JoinSet<()>) -> Option<Value> {
+        let message = self.gateway.calls.new_id();
+        let event = asked.member("event").and_then(Value::as_str);
+        let is_known = asked.kind == "subscribeallevents" || event == Some(AGENT_EVENT);
+        if asked.thing != self.thing || !is_known {
+            let error = format!("there is no event of that name here, but {AGENT_EVENT} of {}", self.thing);
+            return Some(asked.error(StatusCode::NOT_FOUND, &error, &message));
+        }
+        let acknowledgement = asked.reply("acknowledgement", json!({ "message": "subscribed" }), &message);
+        let observed = self.gateway.wot.bus.observe(&self.agent);
+        let session = self.clone();
+        let task = requests.spawn(async move {
+            let mut events = std::pin::pin!(events::observed(observed));
+            while let Some(event) = events.next().await {
+                let data: Value = serde_json::from_str(&event).unwrap_or_default();
+                let calls = &session.gateway.calls;
+                let members = json!({ "event": AGENT_EVENT, "data": data, "timestamp": calls.now() });
+                if session.out.send(asked.reply("event", members, &calls.new_id())).await.is_err() {
+                    return;
+                }
+            }
+        });
+        if let Some(before) = self.subscriptions().insert(AGENT_EVENT.to_owned(), task) {
+            before.abort();
+        }
+        Some(acknowledgement)
+    }
+
+    fn subscriptions(&self) -> MutexGuard<'_, BTreeMap<String, AbortHandle>> {
+        self.subscribed.lock().expect("no holder of the subscriptions panics")
+    }
+}
+
+fn trace(asked: &Asked) -> Trace {
+    let text = |name: &str| {
+        let text = asked.member(name).and_then(Value::as_str).filter(|text| text.len() <= TRACE_BYTES_MAX);
+        text.map(str::to_owned)
+    };
+    Trace { traceparent: text("traceparent"), tracestate: text("tracestate") }
+}

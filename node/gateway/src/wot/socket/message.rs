@@ -1,0 +1,136 @@
+//! Messages of the sub-protocol, as they are asked and answered. Pure.
+
+use axum::http::StatusCode;
+use serde_json::{Map, Value, json};
+
+/// Bytes of an id that a client chooses.
+const ID_BYTES_MAX: usize = 256;
+
+/// A request.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Its type in lower case, since clients differ in that too.
+    pub kind: String,
+    /// The Thing that it is for.
+    pub thing: String,
+    /// What the answer shares with it.
+    correlation: String,
+    /// How it ends the names of ids: `ID` or `Id`.
+    ending: &'static str,
+    members: Map<String, Value>,
+}
+
+impl Asked {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn parse(text: &str) -> Result<Asked, String> {
+        let read: Result<Value, _> = serde_json::from_str(text);
+        let Value::Object(members) = read.map_err(|error| format!("the message is not JSON: {error}"))? else {
+            return Err("a message is an object".to_owned());
+        };
+        let ending = if members.contains_key("thingId") || members.contains_key("messageId") { "Id" } else { "ID" };
+        let id = |name: &str| {
+            let either = ["ID", "Id"].iter().find_map(|ending| members.get(&format!("{name}{ending}"))?.as_str());
+            either.filter(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX).map(str::to_owned)
+        };
+        let missing = |name: &str| format!("`{name}{ending}` is missing, or longer than {ID_BYTES_MAX} bytes");
+        let message = id("message").ok_or_else(|| missing("message"))?;
+        let thing = id("thing").ok_or_else(|| missing("thing"))?;
+        let kind = members.get("messageType").and_then(Value::as_str).ok_or("`messageType` is missing")?;
+        let (kind, correlation) = (kind.to_ascii_lowercase(), id("correlation").unwrap_or(message));
+        Ok(Asked { kind, thing, correlation, ending, members })
+    }
+
+    /// What an error answers that nobody could read.
+    pub fn unreadable(thing: &str) -> Asked {
+        let (kind, correlation) = (String::new(), String::new());
+        Asked { kind, thing: thing.to_owned(), correlation, ending: "ID", members: Map::new() }
+    }
+
+    /// A member.
+    pub fn member(&self, name: &str) -> Option<&Value> {
+        self.members.get(name)
+    }
+
+    /// The name of a property, and the members in which name and value are answered.
+    pub fn property(&self) -> (String, (&'static str, &'static str)) {
+        let text = |name: &str| self.member(name).and_then(Value::as_str).map(str::to_owned);
+        match text("property") {
+            Some(name) => (name, ("property", "data")),
+            None => (text("name").unwrap_or_default(), ("name", "value")),
+        }
+    }
+
+    /// An answer with an id of its own.
+    pub fn reply(&self, kind: &str, members: Value, message: &str) -> Value {
+        let mut reply = Map::new();
+        let named = |name: &str| format!("{name}{}", self.ending);
+        reply.insert(named("thing"), json!(self.thing));
+        reply.insert(named("message"), json!(message));
+        reply.insert("messageType".to_owned(), json!(kind));
+        if !self.correlation.is_empty() {
+            reply.insert(named("correlation"), json!(self.correlation));
+        }
+        if let Value::Object(members) = members {
+            reply.extend(members);
+        }
+        Value::Object(reply)
+    }
+
+    /// An error: problem details, with the status as text.
+    pub fn error(&self, status: StatusCode, detail: &str, message: &str) -> Value {
+        let members = json!({
+            "type": "about:blank",
+            "title": status.canonical_reason().unwrap_or("Error"),
+            "status": status.as_str(),
+            "detail": detail,
+            "instance": format!("urn:uuid:{message}"),
+        });
+        self.reply("error", members, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_answered_in_its_own_names() {
+        let asked = json!({ "thingID": "urn:x", "messageID": "m1", "messageType": "readProperty", "name": "status",
+            "correlationID": "c1" });
+        let asked = Asked::parse(&asked.to_string()).expect("a message");
+        assert_eq!((asked.kind.as_str(), asked.property()), ("readproperty", ("status".to_owned(), ("name", "value"))));
+        let wanted = json!({ "thingID": "urn:x", "messageID": "m2", "messageType": "propertyReading",
+            "correlationID": "c1", "value": 1 });
+        assert_eq!(asked.reply("propertyReading", json!({ "value": 1 }), "m2"), wanted);
+        let asked =
+            json!({ "thingId": "urn:x", "messageId": "m1", "messageType": "readProperty", "property": "status" });
+        let asked = Asked::parse(&asked.to_string()).expect("a message");
+        assert_eq!(asked.property().1, ("property", "data"));
+        let error = asked.error(StatusCode::NOT_FOUND, "nothing", "m2");
+        assert_eq!(
+            (&error["correlationId"], &error["status"], &error["thingId"]),
+            (&json!("m1"), &json!("404"), &json!("urn:x"))
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let long = "x".repeat(ID_BYTES_MAX + 1);
+        for text in [
+            "",
+            "7",
+            "[]",
+            "{}",
+            "{\"thingID\":\"t\",\"messageType\":\"x\"}",
+            "{\"messageID\":\"m\",\"messageType\":\"x\"}",
+            "{\"thingID\":\"t\",\"messageID\":\"m\"}",
+            "{\"thingID\":\"t\",\"messageID\":7,\"messageType\":\"x\"}",
+            &format!("{{\"thingID\":\"t\",\"messageID\":\"{long}\",\"messageType\":\"x\"}}"),
+        ] {
+            assert!(Asked::parse(text).is_err(), "{text}");
+        }
+    }
+}
