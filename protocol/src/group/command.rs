@@ -5,7 +5,7 @@ use std::fmt;
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use super::proposal::{Endorse, Propose, Replace};
+use super::proposal::{Amendment, Endorse, Propose, Replace};
 use super::work::{Assign, Choice, Claim, Complete, Decline, Define, Depend, Fail, Steal, Submit};
 use super::workflow::{Approve, Fire, RunWorkflow, Schedule};
 use super::{Endorsed, GroupId, WorkId, workflow};
@@ -74,18 +74,6 @@ pub struct Join {
     /// Where it can be dialled.
     #[n(3)]
     pub addresses: Vec<String>,
-}
-
-/// A later charter takes effect.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct Amendment {
-    /// The charter, signed by the owners that the present one names.
-    #[n(0)]
-    pub charter: Endorsed,
-    /// The events of the key log of each owner that it adds.
-    #[n(1)]
-    pub logs: Vec<Vec<ByteVec>>,
 }
 
 /// One command.

@@ -17,10 +17,10 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use charter::{Charter, Follows, Policy, REPLACE_AFTER_MS, Rule};
-pub use command::{Amendment, Author, Batch, Command, Founding, Join, Remove, Set};
+pub use command::{Author, Batch, Command, Founding, Join, Remove, Set};
 pub use deployment::Deployment;
 pub use endorsed::{Dissolution, Endorsed, EndorsementError, Expulsion, Invitation, KeyLogs};
-pub use proposal::{Endorse, Motion, Propose, Replace};
+pub use proposal::{Amendment, Endorse, Motion, Propose, Replace};
 pub use template::{Part, TemplateError, parts};
 pub use work::{
     Assign, Choice, Claim, Complete, ConflictRule, Content, Decline, Define, Depend, Fail, Needs, Priority, Reference,

@@ -3,10 +3,22 @@
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use super::{Amendment, Endorsed};
+use super::Endorsed;
 use crate::Digest;
 use crate::identity::PublicKey;
 use crate::limits::GROUP_OWNERS_MAX;
+
+/// A later charter takes effect.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Amendment {
+    /// The charter, signed by the owners that the present one names.
+    #[n(0)]
+    pub charter: Endorsed,
+    /// The events of the key log of each owner that it adds.
+    #[n(1)]
+    pub logs: Vec<Vec<ByteVec>>,
+}
 
 /// A statement that waits for signatures.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]

@@ -81,13 +81,11 @@ fn good() -> Vec<Case> {
     let gone = endorsed(&signed(&expulsion(), &scope(), &[PUBLISHER]));
     let ended = endorsed(&signed(&dissolution(), &scope(), &[PUBLISHER]));
     let invited = endorsed(&signed(&invitation(1), &scope(), &[PUBLISHER]));
-    let most = amending(&vec![array(&[bstr(&[0])]); 16]);
     vec![
         of("proposing a charter", proposing(amending(&[log]))),
         of("proposing an expulsion", proposing(motion(1, gone))),
         of("proposing a dissolution", proposing(motion(2, ended))),
         of("proposing an invitation", proposing(motion(3, invited))),
-        of("proposing a charter with 16 key logs", proposing(most)),
         of("endorsing a proposal", endorsing(&second().digest())),
         of("a voter that is silent", command_by_hand(33, &[node()])),
         of("replacing a voter", replacing(&[(0, node()), (1, bstr(public(OPENER).as_bytes()))])),
