@@ -62,6 +62,16 @@ pub const GROUP_VOTERS_MAX: usize = 7;
 pub const GROUP_MEMBERS_MAX: usize = 256;
 /// Longest life of an invitation, milliseconds (7 days).
 pub const INVITATION_LIFE_MAX_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
+/// Shortest time after which a silent voter may be replaced, milliseconds: many heartbeats and elections.
+pub const REPLACE_AFTER_MIN_MS: u64 = 10_000;
+/// Longest such time, milliseconds (7 days).
+pub const REPLACE_AFTER_MAX_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
+/// Longest life of a proposal, milliseconds (7 days, as that of an invitation).
+pub const PROPOSAL_LIFE_MAX_MS: u64 = INVITATION_LIFE_MAX_MS;
+/// Proposals of one owner that wait at one time.
+pub const PROPOSALS_OF_OWNER_MAX: usize = 8;
+/// Bytes of one owner's proposals: 16 owners fill 4 MiB.
+pub const PROPOSALS_OF_OWNER_BYTES_MAX: usize = 256 << 10;
 /// Commands under one signature: stays below [`CBOR_ITEMS_MAX`].
 pub const GROUP_BATCH_COMMANDS_MAX: usize = 256;
 /// Addresses that a member of a group gives.

@@ -5,8 +5,11 @@ use minicbor::{Decode, Encode};
 use super::GroupId;
 use crate::Digest;
 use crate::identity::{PublicKey, PublisherId};
-use crate::limits::{AGENT_NAME_MAX, GROUP_OWNERS_MAX, GROUP_VOTERS_MAX};
+use crate::limits::{AGENT_NAME_MAX, GROUP_OWNERS_MAX, GROUP_VOTERS_MAX, REPLACE_AFTER_MAX_MS, REPLACE_AFTER_MIN_MS};
 use crate::object::{Kind, ObjectError, Statement};
+
+/// After how long a silent voter may be replaced where a charter does not say it, milliseconds (10 min).
+pub const REPLACE_AFTER_MS: u64 = 10 * 60 * 1_000;
 
 /// Who may do something in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -30,11 +33,22 @@ pub struct Policy {
     /// Members that vote; the others are learners. 1 to 7.
     #[n(1)]
     pub voters_max: u8,
+    /// After how long a silent voter may be replaced, milliseconds; 0: never. [`REPLACE_AFTER_MS`] if absent.
+    #[n(2)]
+    pub replace_after_ms: Option<u64>,
+}
+
+impl Policy {
+    /// After how many milliseconds of silence a voter may be replaced; none: never.
+    #[must_use]
+    pub fn replaces_after_ms(&self) -> Option<u64> {
+        Some(self.replace_after_ms.unwrap_or(REPLACE_AFTER_MS)).filter(|ms| *ms > 0)
+    }
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy { write: Rule::Members, voters_max: 5 }
+        Policy { write: Rule::Members, voters_max: 5, replace_after_ms: None }
     }
 }
 
@@ -159,6 +173,10 @@ impl Statement for Charter {
         }
         if !(1..=GROUP_VOTERS_MAX).contains(&usize::from(self.policy.voters_max)) {
             return wrong("a group has 1 to 7 voters");
+        }
+        let replaces = REPLACE_AFTER_MIN_MS..=REPLACE_AFTER_MAX_MS;
+        if self.policy.replaces_after_ms().is_some_and(|ms| !replaces.contains(&ms)) {
+            return wrong("a silent voter is replaced after 10 seconds to 7 days, or never");
         }
         if (self.sequence == 0) != self.follows.is_none() {
             return wrong("the first charter follows none, and each other one follows one");

@@ -5,6 +5,7 @@ use std::fmt;
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
+use super::proposal::{Amendment, Endorse, Propose, Replace};
 use super::work::{Assign, Choice, Claim, Complete, Decline, Define, Depend, Fail, Steal, Submit};
 use super::workflow::{Approve, Fire, RunWorkflow, Schedule};
 use super::{Endorsed, GroupId, WorkId, workflow};
@@ -73,18 +74,6 @@ pub struct Join {
     /// Where it can be dialled.
     #[n(3)]
     pub addresses: Vec<String>,
-}
-
-/// A later charter takes effect.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct Amendment {
-    /// The charter, signed by the owners that the present one names.
-    #[n(0)]
-    pub charter: Endorsed,
-    /// The events of the key log of each owner that it adds.
-    #[n(1)]
-    pub logs: Vec<Vec<ByteVec>>,
 }
 
 /// One command.
@@ -183,6 +172,18 @@ pub enum Command {
     /// A time of a schedule has come, says the author, a member.
     #[n(30)]
     Fire(#[n(0)] Fire),
+    /// Owners are asked to sign something.
+    #[n(31)]
+    Propose(#[n(0)] Box<Propose>),
+    /// An owner signs what was proposed.
+    #[n(32)]
+    Endorse(#[n(0)] Endorse),
+    /// The author, a voter, does not hear this one.
+    #[n(33)]
+    Silent(#[n(0)] PublicKey),
+    /// The author, a voter, says that a learner votes instead of a voter that is silent.
+    #[n(34)]
+    Replace(#[n(0)] Replace),
 }
 
 /// Writes a value.
@@ -291,6 +292,7 @@ impl Command {
             }
             Command::Found(founding) if !fit(&founding.logs) => too_long(),
             Command::Amend(amendment) if !fit(&amendment.logs) => too_long(),
+            Command::Propose(proposal) if !fit(proposal.motion.logs()) => too_long(),
             Command::Join(join) if !fit(std::slice::from_ref(&join.log)) => too_long(),
             Command::Keys(events) if !fit(std::slice::from_ref(events)) => too_long(),
             Command::Found(founding) if !reachable(&founding.addresses) => unreachable(),
@@ -319,6 +321,10 @@ impl Command {
             Command::Amend(amendment) => {
                 let events: usize = amendment.logs.iter().map(|log| 1 + log.len()).sum();
                 8 + amendment.charter.objects().count() + events
+            }
+            Command::Propose(proposal) => {
+                let events: usize = proposal.motion.logs().iter().map(|log| 1 + log.len()).sum();
+                16 + proposal.motion.signed().objects().count() + events
             }
             Command::Addresses(addresses) => 4 + addresses.len(),
             Command::Keys(events) => 4 + events.len(),

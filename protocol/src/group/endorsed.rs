@@ -120,6 +120,23 @@ impl Endorsed {
         })
     }
 
+    /// The statement, and the owners of `charter` that signed it, though they may be fewer than its threshold says.
+    ///
+    /// # Errors
+    /// [`EndorsementError`], but not [`EndorsementError::TooFew`].
+    pub fn signed_by<T: Statement + PartialEq>(
+        &self,
+        network: &str,
+        scope: &str,
+        charter: &Charter,
+        logs: &KeyLogs,
+        now_ms: u64,
+    ) -> Result<(T, BTreeSet<PublisherId>), EndorsementError> {
+        self.signed_by_keys(network, scope, charter, |owner, signer| {
+            logs.get(&owner).is_some_and(|log| log.accepts(signer, now_ms).is_ok())
+        })
+    }
+
     fn verify_by<T: Statement + PartialEq>(
         &self,
         network: &str,
@@ -127,16 +144,27 @@ impl Endorsed {
         charter: &Charter,
         is_key_of: impl Fn(PublisherId, PublicKey) -> bool,
     ) -> Result<T, EndorsementError> {
+        let (body, owners) = self.signed_by_keys(network, scope, charter, is_key_of)?;
+        if owners.len() < usize::from(charter.threshold) {
+            return Err(EndorsementError::TooFew { signed: owners.len(), threshold: charter.threshold });
+        }
+        Ok(body)
+    }
+
+    fn signed_by_keys<T: Statement + PartialEq>(
+        &self,
+        network: &str,
+        scope: &str,
+        charter: &Charter,
+        is_key_of: impl Fn(PublisherId, PublicKey) -> bool,
+    ) -> Result<(T, BTreeSet<PublisherId>), EndorsementError> {
         let (body, signers) = self.open(network, scope)?;
         let mut owners = BTreeSet::new();
         for signer in signers {
             let is_of = |owner: &&PublisherId| is_key_of(**owner, signer);
             owners.insert(*charter.owners.iter().find(is_of).ok_or(EndorsementError::NotAnOwner(signer))?);
         }
-        if owners.len() < usize::from(charter.threshold) {
-            return Err(EndorsementError::TooFew { signed: owners.len(), threshold: charter.threshold });
-        }
-        Ok(body)
+        Ok((body, owners))
     }
 }
 

@@ -7,6 +7,7 @@ mod charter;
 mod command;
 mod deployment;
 mod endorsed;
+mod proposal;
 mod template;
 mod work;
 mod work_id;
@@ -15,10 +16,11 @@ mod workflow;
 use std::fmt;
 use std::str::FromStr;
 
-pub use charter::{Charter, Follows, Policy, Rule};
-pub use command::{Amendment, Author, Batch, Command, Founding, Join, Remove, Set};
+pub use charter::{Charter, Follows, Policy, REPLACE_AFTER_MS, Rule};
+pub use command::{Author, Batch, Command, Founding, Join, Remove, Set};
 pub use deployment::Deployment;
 pub use endorsed::{Dissolution, Endorsed, EndorsementError, Expulsion, Invitation, KeyLogs};
+pub use proposal::{Amendment, Endorse, Motion, Propose, Replace};
 pub use template::{Part, TemplateError, parts};
 pub use work::{
     Assign, Choice, Claim, Complete, ConflictRule, Content, Decline, Define, Depend, Fail, Needs, Priority, Reference,

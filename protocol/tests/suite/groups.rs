@@ -43,7 +43,7 @@ pub fn scope() -> String {
 }
 
 /// Owned by the first owner alone.
-fn second() -> Charter {
+pub fn second() -> Charter {
     but(first().next(group(), NOW_MS), |it| (it.owners, it.threshold) = (vec![publisher()], 1))
 }
 
@@ -52,19 +52,19 @@ fn but(mut charter: Charter, change: impl FnOnce(&mut Charter)) -> Charter {
     charter
 }
 
-fn invitation(nonce: u8) -> Invitation {
+pub fn invitation(nonce: u8) -> Invitation {
     Invitation::new(group(), first().digest(), public(JOINER), NOW_MS - HOUR_MS, NOW_MS + HOUR_MS, [nonce; 16], 3)
 }
 
-fn expulsion() -> Expulsion {
+pub fn expulsion() -> Expulsion {
     Expulsion::new(group(), public(JOINER), 4)
 }
 
-fn dissolution() -> Dissolution {
+pub fn dissolution() -> Dissolution {
     Dissolution::new(group(), first().digest())
 }
 
-fn signed<T: Statement + Clone>(body: &T, scope: &str, signers: &[u8]) -> Vec<Vec<u8>> {
+pub fn signed<T: Statement + Clone>(body: &T, scope: &str, signers: &[u8]) -> Vec<Vec<u8>> {
     signers.iter().map(|seed| object::sign(body.clone(), NETWORK, scope, &key(*seed)).expect("good").bytes).collect()
 }
 
@@ -264,6 +264,7 @@ pub fn vectors() -> Vec<Case> {
         .into_iter()
         .chain(crate::group_tasks::vectors())
         .chain(crate::group_workflows::vectors())
+        .chain(crate::group_proposals::vectors())
         .chain([crate::group_deployments::vectors()])
         .flatten()
         .collect()
@@ -275,7 +276,7 @@ const SIGNATURE: Option<&str> = Some("EndorsementError::Object(ObjectError::Enve
 fn charters() -> Vec<Case> {
     // P-78, P-79
     let alone = Charter::first("solo", [publisher()], 1, public(FOUNDER), Policy::default(), NOW_MS, [8; 16]);
-    let strict = Policy { write: Rule::Owners, voters_max: 7 };
+    let strict = Policy { write: Rule::Owners, voters_max: 7, ..Policy::default() };
     let strict = but(first(), |it| it.policy = strict);
     let of = |name: &str, signed: &[Vec<u8>], error| statement_case(name, "charter", &reader(None), signed, error);
     let both = [PUBLISHER, THIRD];
@@ -292,6 +293,7 @@ fn charters() -> Vec<Case> {
     unasked.insert(3, (3, follows));
     let unasked = both.map(|signer| by_hand("althing/charter/1", &unasked, "", signer));
     let policy = |voters: u64, write: u64| with(6, (7, map(&[(0, uint(write)), (1, uint(voters))])));
+    let silence = |ms: u64| with(6, (7, map(&[(0, uint(2)), (1, uint(5)), (2, uint(ms))])));
     let mut unknown = charter_members();
     unknown.push((10, uint(0)));
     let unknown = both.map(|signer| by_hand("althing/charter/1", &unknown, "", signer));
@@ -311,6 +313,11 @@ fn charters() -> Vec<Case> {
         of("no owner", &owned(&[]), SHAPE),
         of("a threshold of 0", &with(4, (5, uint(0))), SHAPE),
         of("a threshold above the number of owners", &with(4, (5, uint(4))), SHAPE),
+        of("a silent voter is replaced after 10,000 ms", &silence(10_000), None),
+        of("a silent voter is replaced after 7 days", &silence(604_800_000), None),
+        of("a silent voter is never replaced", &silence(0), None),
+        of("a silent voter is replaced after 9,999 ms", &silence(9_999), SHAPE),
+        of("a silent voter is replaced after more than 7 days", &silence(604_800_001), SHAPE),
         of("no voters", &policy(0, 2), SHAPE),
         of("8 voters", &policy(8, 2), SHAPE),
         of("a rule that does not exist", &policy(5, 3), SHAPE),
@@ -602,10 +609,18 @@ fn charter(input: &Value) -> Outcome {
         "owners": charter.owners.iter().map(PublisherId::to_string).collect::<Vec<_>>(),
         "threshold": charter.threshold,
         "founder": hex(charter.founder.as_bytes()),
-        "policy": { "write": charter.policy.write as u8 + 1, "voters_max": charter.policy.voters_max },
+        "policy": policy(&charter.policy),
         "issued_at_ms": charter.issued_at_ms,
         "nonce": hex(&charter.nonce),
     }))
+}
+
+fn policy(policy: &Policy) -> Value {
+    let mut shown = json!({ "write": policy.write as u8 + 1, "voters_max": policy.voters_max });
+    if let Some(ms) = policy.replace_after_ms {
+        shown["replace_after_ms"] = json!(ms);
+    }
+    shown
 }
 
 fn command(command: &Command) -> Value {
@@ -631,6 +646,9 @@ fn command(command: &Command) -> Value {
         }
         Command::Remove(it) => json!({ "command": "remove", "key": it.key, "if_version": it.if_version }),
         Command::Addresses(it) => json!({ "command": "addresses", "addresses": it }),
+        Command::Propose(_) | Command::Endorse(_) | Command::Silent(_) | Command::Replace(_) => {
+            crate::group_proposals::command(command)
+        }
         work => crate::group_tasks::command(work),
     }
 }

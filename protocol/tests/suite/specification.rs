@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Rules that a transport or an A2A face obeys, not this crate: the tests of those crates cite them.
 const OBEYED_ELSEWHERE: [u32; 18] = [19, 20, 33, 34, 42, 53, 55, 56, 57, 59, 60, 61, 70, 71, 72, 75, 76, 77];
 /// How a group executes its log, and `/althing/raft/1`: the same, by the crate of groups.
-const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 4] = [85..=109, 111..=121, 125..=142, 144..=144];
+const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 4] = [85..=109, 111..=121, 125..=142, 144..=149];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -96,6 +96,8 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         GROUP_VOTERS_MAX,
         GROUP_MEMBERS_MAX,
         GROUP_BATCH_COMMANDS_MAX,
+        PROPOSALS_OF_OWNER_MAX,
+        PROPOSALS_OF_OWNER_BYTES_MAX,
         GROUP_ADDRESSES_MAX,
         GROUP_ADDRESS_BYTES_MAX,
         GROUP_KEY_BYTES_MAX,
@@ -116,6 +118,7 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
     .map(|value| value as u64)
     .into_iter()
     .chain([PLACEMENT_TTL_MAX_MS, GRANT_LIFE_MAX_MS, CLOCK_SKEW_MAX_MS, INVITATION_LIFE_MAX_MS])
+    .chain([PROPOSAL_LIFE_MAX_MS, REPLACE_AFTER_MIN_MS, REPLACE_AFTER_MAX_MS])
     .chain([WORK_LEASE_MIN_MS, WORK_LEASE_MAX_MS, WORKFLOW_TIMEOUT_MIN_MS, WORKFLOW_TIMEOUT_MAX_MS])
     {
         let words: BTreeSet<&str> = limits.split(|c: char| !c.is_ascii_digit()).collect();

@@ -90,7 +90,7 @@ pub async fn create(State(node): State<Arc<Node>>, Json(request): Json<CreateGro
         "members" => Rule::Members,
         other => return Err(Problem::invalid(format!("who may write is `owners` or `members`, not {other:?}"))),
     };
-    let policy = Policy { write, voters_max: request.voters_max };
+    let policy = Policy { write, voters_max: request.voters_max, ..Policy::default() };
     // In a task of its own: it is completed even if the command line hangs up.
     let creating = tokio::spawn(async move {
         let id = node.groups.create(&request.name, policy).await?;

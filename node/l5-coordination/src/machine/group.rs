@@ -1,11 +1,12 @@
 //! A group: executes the batches of its log, in their order.
 
+pub(crate) mod owners;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use althing_protocol::group::{
-    Amendment, Author, Batch, Charter, Command, Dissolution, Endorsed, Expulsion, Founding, GroupId, Invitation, Join,
-    KeyLogs, Rule,
+    Author, Batch, Charter, Command, Endorsed, Founding, GroupId, Invitation, Join, KeyLogs, Rule,
 };
 use althing_protocol::object::{Membership, Statement};
 use althing_protocol::{Authored, KeyLog, ObjectError, PublicKey, PublisherId};
@@ -13,6 +14,7 @@ use minicbor::bytes::ByteVec;
 
 use super::members::{Admission, Members};
 use super::outcome::{Outcome, Refusal, Reply};
+use super::proposals::Proposals;
 use super::sessions::{Sessions, Turn};
 use super::values::Values;
 use super::work::{Asker, Work};
@@ -48,6 +50,8 @@ pub struct Group {
     pub(crate) used: BTreeMap<[u8; 16], u64>,
     /// The nodes that were expelled last, each with the epoch that this ended.
     pub(crate) expelled: BTreeMap<PublicKey, u64>,
+    /// What owners are asked to sign.
+    pub(crate) proposals: Proposals,
 }
 
 impl Group {
@@ -70,6 +74,7 @@ impl Group {
             flows: Flows::default(),
             used: BTreeMap::new(),
             expelled: BTreeMap::new(),
+            proposals: Proposals::default(),
         }
     }
 
@@ -116,6 +121,12 @@ impl Group {
         &self.members
     }
 
+    /// What its owners are asked to sign.
+    #[must_use]
+    pub fn proposals(&self) -> &Proposals {
+        &self.proposals
+    }
+
     /// Its values.
     #[must_use]
     pub fn values(&self) -> &Values {
@@ -139,6 +150,9 @@ impl Group {
         self.advance(at_ms);
         match self.admit(batch) {
             Ok(Some(batch)) => {
+                if let Author::Node(node) = batch.author {
+                    self.members.hear(&node);
+                }
                 let outcomes = batch.commands.iter().map(|command| Outcome::of(self.execute(batch.author, command)));
                 Reply::Executed(outcomes.collect())
             }
@@ -152,6 +166,7 @@ impl Group {
         self.now_ms = self.now_ms.max(at_ms);
         let now_ms = self.now_ms;
         self.used.retain(|_, until_ms| *until_ms >= now_ms);
+        self.proposals.expire(now_ms);
         self.flows.advance(&mut self.work, now_ms);
     }
 
@@ -223,10 +238,14 @@ impl Group {
             (Command::Found(_) | Command::Join(_) | Command::Leave | Command::Addresses(_), Author::Publisher(_)) => {
                 Err(Refusal::Author("only the node itself can found, join, leave or move".to_owned()))
             }
-            (Command::Expel(endorsed), _) => self.expel(endorsed),
-            (Command::Amend(amendment), _) => self.amend(amendment),
-            (Command::Dissolve(endorsed), _) => self.dissolve(endorsed),
-            (Command::Keys(events), _) => self.keys(events),
+            (Command::Expel(endorsed), _) => owners::expel(self, endorsed),
+            (Command::Amend(amendment), _) => owners::amend(self, amendment),
+            (Command::Dissolve(endorsed), _) => owners::dissolve(self, endorsed),
+            (Command::Keys(events), _) => owners::keys(self, events),
+            (Command::Propose(propose), _) => owners::propose(self, author, propose),
+            (Command::Endorse(endorse), _) => owners::endorse(self, author, endorse),
+            (Command::Silent(voter), _) => owners::silent(self, author, *voter),
+            (Command::Replace(replace), _) => owners::replace(self, author, replace.voter, replace.learner),
             (Command::Set(set), _) => {
                 self.may_write(author)?;
                 self.values.set(set).map(Some)
@@ -302,29 +321,18 @@ impl Group {
         let admission = Admission { invitation: join.invitation.clone(), at_ms: self.now_ms };
         self.members.join(node, owner, join.addresses.clone(), Some(admission), voters_max)?;
         self.used.insert(invitation.nonce, invitation.not_after_ms);
+        self.proposals.remove(&owners::name_of(&invitation));
         self.logs.insert(owner, log);
         Ok(None)
     }
 
     /// The invitation by which `node` may join now.
     fn invited(&self, join: &Join, node: PublicKey) -> Result<Invitation, Refusal> {
-        let present = self.founded()?.digest();
         let invitation: Invitation = self.verify(&join.invitation)?;
-        let refused = |why: &str| Err(Refusal::Invitation(why.to_owned()));
         if invitation.node != node {
-            return refused("it is for another node");
+            return Err(Refusal::Invitation("it is for another node".to_owned()));
         }
-        if invitation.group != self.id || invitation.charter != present {
-            return refused("it was made for another group, or under an earlier charter");
-        }
-        invitation.in_force(self.now_ms).map_err(|error| Refusal::Invitation(error.to_string()))?;
-        if self.used.contains_key(&invitation.nonce) {
-            return refused("it was used before");
-        }
-        match self.expelled.get(&node) {
-            Some(at) if invitation.epoch <= *at => refused("the node was expelled after it was made"),
-            _ => Ok(invitation),
-        }
+        owners::check_invitation(self, &invitation).map(|()| invitation)
     }
 
     /// A node is no member any more.
@@ -335,59 +343,10 @@ impl Group {
         Ok(Some(self.next_epoch()))
     }
 
-    fn expel(&mut self, endorsed: &Endorsed) -> Result<Option<u64>, Refusal> {
-        let expulsion: Expulsion = self.verify(endorsed)?;
-        if expulsion.group != self.id {
-            return Err(Refusal::Endorsement("it is of another group".to_owned()));
-        }
-        if expulsion.epoch != self.epoch {
-            return Err(Refusal::Epoch { signed: expulsion.epoch, current: self.epoch });
-        }
-        let done = self.remove(expulsion.node)?;
-        // Invitations that it holds yet are not worth anything any more.
-        self.expelled.insert(expulsion.node, expulsion.epoch);
-        forget_oldest(&mut self.expelled);
-        Ok(done)
-    }
-
-    fn amend(&mut self, amendment: &Amendment) -> Result<Option<u64>, Refusal> {
-        let charter: Charter = self.verify(&amendment.charter)?;
-        if !charter.continues(self.id, self.founded()?) {
-            return Err(Refusal::Charter);
-        }
-        if self.charters.len() == CHARTERS_MAX {
-            return Err(Refusal::Full(format!("it had {CHARTERS_MAX} charters")));
-        }
-        self.logs = with_new_owners(&self.logs, amendment, &charter)?;
-        self.members.choose_voters(charter.policy.voters_max);
-        self.charters.push((amendment.charter.clone(), self.now_ms));
-        self.charter = Some(charter);
-        Ok(Some(self.next_epoch()))
-    }
-
-    fn dissolve(&mut self, endorsed: &Endorsed) -> Result<Option<u64>, Refusal> {
-        let dissolution: Dissolution = self.verify(endorsed)?;
-        if dissolution.group != self.id || dissolution.charter != self.founded()?.digest() {
-            return Err(Refusal::Charter);
-        }
-        self.dissolution = Some(endorsed.clone());
-        (self.values, self.work, self.flows) = Default::default();
-        Ok(Some(self.next_epoch()))
-    }
-
-    fn keys(&mut self, events: &[ByteVec]) -> Result<Option<u64>, Refusal> {
-        let log = read_log(None, events)?;
-        let Some(known) = self.logs.get(&log.publisher()) else {
-            return Err(Refusal::KeyLog(format!("the group does not know the publisher {}", log.publisher())));
-        };
-        let log = read_log(Some(known.as_ref()), events)?;
-        self.logs.insert(log.publisher(), Arc::new(log));
-        Ok(None)
-    }
-
     /// Begins the next epoch: forgets who is not needed any more.
     fn next_epoch(&mut self) -> u64 {
         self.epoch += 1;
+        self.proposals.end_expulsions();
         let known = publishers(&self.network, self.id, &self.charters, &self.members);
         self.logs.retain(|publisher, _| known.contains(publisher));
         let (logs, members) = (&self.logs, &self.members);
@@ -452,19 +411,6 @@ fn publishers(network: &str, id: GroupId, charters: &[(Endorsed, u64)], members:
         .enumerate()
         .filter_map(|(at, (endorsed, _))| endorsed.read::<Charter>(network, if at == 0 { "" } else { &id }).ok());
     read.flat_map(|charter| charter.owners).chain(members.iter().map(|(_, member)| member.owner)).collect()
-}
-
-/// The logs with those of the owners that a later charter adds. What is known is extended by `Command::Keys` only.
-fn with_new_owners(known: &KeyLogs, amendment: &Amendment, charter: &Charter) -> Result<KeyLogs, Refusal> {
-    let mut logs = known.clone();
-    for events in &amendment.logs {
-        let log = read_log(None, events)?;
-        logs.entry(log.publisher()).or_insert_with(|| Arc::new(log));
-    }
-    match charter.owners.iter().find(|owner| !logs.contains_key(owner)) {
-        Some(owner) => Err(Refusal::KeyLog(format!("the group knows none of the new owner {owner}"))),
-        None => Ok(logs),
-    }
 }
 
 /// Forgets the nodes that were expelled first, when there are too many.

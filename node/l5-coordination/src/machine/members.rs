@@ -50,6 +50,8 @@ pub struct Members {
     /// Earlier sets of voters, the newest last.
     recent: VecDeque<BTreeSet<PublicKey>>,
     joined: u64,
+    /// Members that another one did not hear when they voted, and that said nothing since; since when, Unix milliseconds.
+    silent: BTreeMap<PublicKey, u64>,
 }
 
 impl Members {
@@ -139,19 +141,56 @@ impl Members {
             return Err(Refusal::LastMember);
         }
         self.by_node.remove(&node);
+        self.silent.remove(&node);
         self.choose_voters(voters_max);
         Ok(())
     }
 
+    /// Since when a member is silent, if it is.
+    #[must_use]
+    pub fn silent_since(&self, node: &PublicKey) -> Option<u64> {
+        self.silent.get(node).copied()
+    }
+
+    /// All members that are silent, and since when.
+    pub fn silent(&self) -> impl Iterator<Item = (&PublicKey, &u64)> {
+        self.silent.iter()
+    }
+
+    /// A voter is not heard any more; if it is silent already, since then.
+    pub(crate) fn mark(&mut self, node: PublicKey, now_ms: u64) {
+        self.silent.entry(node).or_insert(now_ms);
+    }
+
+    /// A member said something.
+    pub(crate) fn hear(&mut self, node: &PublicKey) {
+        self.silent.remove(node);
+    }
+
+    /// A learner votes instead of a voter.
+    pub(crate) fn replace(&mut self, voter: PublicKey, learner: PublicKey) {
+        let mut voters = self.voters.clone();
+        voters.remove(&voter);
+        voters.insert(learner);
+        self.set_voters(voters);
+    }
+
     /// An odd number of voters: another one more would make a majority larger and no failure more tolerable. Those that
-    /// vote stay, so that a change moves as few votes as possible; otherwise who joined first goes before.
+    /// vote stay, so that a change moves as few votes as possible; of the others those that are not silent go before, then
+    /// those that joined first.
     pub(crate) fn choose_voters(&mut self, voters_max: u8) {
         let possible = usize::from(voters_max).min(self.by_node.len());
         let count = if possible % 2 == 0 { possible.saturating_sub(1) } else { possible };
-        let mut ranked: Vec<(bool, u64, PublicKey)> =
-            self.by_node.iter().map(|(node, member)| (!self.voters.contains(node), member.order, *node)).collect();
+        let rank = |(node, member): (&PublicKey, &Member)| {
+            let (learns, is_silent) = (!self.voters.contains(node), self.silent.contains_key(node));
+            (learns, learns && is_silent, member.order, *node)
+        };
+        let mut ranked: Vec<_> = self.by_node.iter().map(rank).collect();
         ranked.sort_unstable();
-        let voters = ranked.into_iter().take(count).map(|(.., node)| node).collect();
+        self.set_voters(ranked.into_iter().take(count).map(|(.., node)| node).collect());
+    }
+
+    fn set_voters(&mut self, voters: BTreeSet<PublicKey>) {
         let before = std::mem::replace(&mut self.voters, voters);
         if before != self.voters && !before.is_empty() {
             self.recent.push_back(before);
@@ -175,8 +214,9 @@ impl Members {
         voters: BTreeSet<PublicKey>,
         recent: VecDeque<BTreeSet<PublicKey>>,
         joined: u64,
+        silent: BTreeMap<PublicKey, u64>,
     ) -> Members {
-        Members { by_node: members.into_iter().collect(), voters, recent, joined }
+        Members { by_node: members.into_iter().collect(), voters, recent, joined, silent }
     }
 }
 

@@ -5,6 +5,7 @@ pub mod group;
 pub mod members;
 pub mod outcome;
 pub mod placement;
+pub mod proposals;
 pub mod rows;
 pub mod sessions;
 pub mod values;

@@ -1,7 +1,7 @@
 //! What became of a batch of commands.
 
-use althing_protocol::PublicKey;
 use althing_protocol::group::WorkId;
+use althing_protocol::{Digest, PublicKey};
 use minicbor::{Decode, Encode};
 
 use super::work::State;
@@ -203,4 +203,12 @@ pub enum Refusal {
         #[n(0)]
         last_ms: u64,
     },
+    /// A proposal that the group does not have.
+    #[n(29)]
+    #[error("the group has no proposal {}; it was executed, expired, or ended with its charter or epoch", althing_protocol::hex(.0))]
+    UnknownProposal(#[cbor(n(0), with = "minicbor::bytes")] Digest),
+    /// Who is to be replaced is no voter that may be, or who is to vote instead cannot.
+    #[n(30)]
+    #[error("the voters stay as they are: {0}")]
+    Voter(#[n(0)] String),
 }

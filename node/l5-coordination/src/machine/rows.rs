@@ -9,8 +9,9 @@ use althing_protocol::{KeyLog, PublicKey, cbor};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use super::group::Group;
+use super::group::{Group, owners};
 use super::members::{Member, Members, RECENT_VOTERS};
+use super::proposals::Proposal;
 use super::sessions::{AuthorSessions, SESSIONS_MAX, Sessions, Window};
 use super::values::{Value, Values};
 use super::work::WorkRow;
@@ -44,6 +45,12 @@ enum Row {
     Work(#[n(0)] WorkRow),
     #[n(10)]
     Flow(#[n(0)] FlowRow),
+    /// What owners are asked to sign.
+    #[n(11)]
+    Proposal(#[n(0)] Proposal),
+    /// A member that is silent, and since when.
+    #[n(12)]
+    Silent(#[n(0)] PublicKey, #[n(1)] u64),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -103,6 +110,9 @@ impl Group {
             std::iter::once(head).chain(logs).chain(charters).chain(members).chain(sessions).chain(values).chain(used);
         let expelled = self.expelled.iter().map(|(node, epoch)| Row::Expelled(*node, *epoch));
         let rows = rows.chain(expelled).chain(self.work.rows().map(Row::Work)).chain(self.flows.rows().map(Row::Flow));
+        let proposals = self.proposals.iter().map(|(_, proposal)| Row::Proposal(proposal.clone()));
+        let silent = self.members.silent().map(|(node, since_ms)| Row::Silent(*node, *since_ms));
+        let rows = rows.chain(proposals).chain(silent);
         rows.map(|row| minicbor::to_vec(row).expect("writing to a vector cannot fail")).collect()
     }
 
@@ -142,6 +152,7 @@ struct Restoring {
     voters: BTreeSet<PublicKey>,
     recent: VecDeque<BTreeSet<PublicKey>>,
     joined: u64,
+    silent: BTreeMap<PublicKey, u64>,
     sessions: BTreeMap<Author, AuthorSessions>,
     values: Vec<(String, Value)>,
     last_version: u64,
@@ -157,6 +168,7 @@ impl Restoring {
             voters: BTreeSet::new(),
             recent: VecDeque::new(),
             joined: 0,
+            silent: BTreeMap::new(),
             sessions: BTreeMap::new(),
             values: Vec::new(),
             last_version: 0,
@@ -200,10 +212,23 @@ impl Restoring {
                 self.group.used.insert(nonce, until_ms);
             }
             Row::Expelled(node, epoch) => drop(self.group.expelled.insert(node, epoch)),
+            Row::Proposal(proposal) => self.proposal(proposal)?,
+            Row::Silent(node, since_ms) => drop(self.silent.insert(node, since_ms)),
             Row::Work(row) => self.group.work.take(row)?,
             Row::Flow(row) => self.flows.take(row)?,
         }
         Ok(())
+    }
+
+    /// A proposal with signatures that are valid, though of whom is not decided before it is executed.
+    fn proposal(&mut self, proposal: Proposal) -> Result<(), String> {
+        let (network, scope) = (&self.group.network, self.group.id.to_string());
+        let id = owners::name_of_motion(network, &scope, &proposal.motion);
+        let id = id.map_err(|error| format!("is no proposal: {error}"))?;
+        if !self.chain.last().is_some_and(|charter| charter.owners.contains(&proposal.proposer)) {
+            return Err("is a proposal of nobody who owns the group".to_owned());
+        }
+        self.group.proposals.put(id, proposal).map_err(|refusal| refusal.to_string())
     }
 
     /// The next charter of the chain, with as many signatures as the one before it demands.
@@ -273,7 +298,10 @@ impl Restoring {
         self.group.flows = self.flows.finish(&mut self.group.work)?;
         let mut sessions = Sessions::default();
         self.sessions.into_iter().for_each(|(author, of)| sessions.insert(author, of));
-        let members = Members::restore(self.members, self.voters, self.recent, self.joined);
+        if !self.silent.keys().all(|node| self.members.contains_key(node)) {
+            return Err("names a silent member that is none".to_owned());
+        }
+        let members = Members::restore(self.members, self.voters, self.recent, self.joined, self.silent);
         let values = Values::restore(self.values, self.last_version);
         Ok(Group { members, sessions, values, ..self.group })
     }

@@ -1,8 +1,11 @@
-use althing_protocol::group::{Amendment, Policy, Remove, Set};
+use althing_protocol::group::{Amendment, Dissolution, Expulsion, Policy, Remove, Set};
 use althing_protocol::{OwnerProof, SecretKey, keylog, object};
 
 use super::*;
 use crate::machine::outcome::Outcome;
+
+mod owners;
+mod voters;
 
 const NETWORK: &str = "test";
 const NOW_MS: u64 = 1_700_000_000_000;

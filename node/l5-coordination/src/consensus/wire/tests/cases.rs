@@ -284,8 +284,10 @@ fn refusals() -> Vec<Vec<u8>> {
         vec![first.clone()],
         vec![first, uint(3)],
         vec![text.clone()],
-        vec![text],
+        vec![text.clone()],
         vec![uint(1_700_000_000_000)],
+        vec![bstr(&[9; 32])],
+        vec![text],
     ];
     (0..).zip(of).map(|(number, members)| choice(number, &members)).collect()
 }
@@ -307,7 +309,7 @@ fn submits() -> Vec<Case> {
         good("submitted", "no member leads", choice(1, &[null(), array(&[])])),
         good("submitted", "nobody knows yet", choice(2, &[])),
         bad("submitted", "a number as null", executed(&[choice(0, &[null()])])),
-        bad("submitted", "a refusal that this version does not know", choice(0, &[choice(2, &[choice(29, &[])])])),
+        bad("submitted", "a refusal that this version does not know", choice(0, &[choice(2, &[choice(31, &[])])])),
         bad("submitted", "a leader without addresses", choice(1, &[bstr(key(2).as_bytes())])),
     ]
 }
