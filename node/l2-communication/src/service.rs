@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_protocol::keyring::Origin;
-use althing_protocol::{OwnerProof, PublicKey, PublisherId, SecretKey};
+use althing_protocol::{KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey};
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, interval_at};
 
@@ -110,6 +110,17 @@ impl Communication {
     #[must_use]
     pub fn owner(&self, peer: PublicKey) -> Option<PublisherId> {
         self.shared.owner(peer)
+    }
+
+    /// The key log of a publisher: the one that is known here, or else what a connected node of its own showed.
+    #[must_use]
+    pub fn key_log(&self, publisher: PublisherId) -> Option<Arc<KeyLog>> {
+        let shown = || {
+            let owners = self.shared.owners();
+            let of_it = owners.values().find(|shown| shown.membership.body.owner == publisher);
+            of_it.map(|shown| shown.inception.clone())
+        };
+        self.shared.keys.log(publisher).or_else(shown)
     }
 
     /// The origin of what this peer sends, by which strangers share limits.

@@ -92,6 +92,12 @@ pub enum GroupError {
     /// Membership of this node's owner cannot be shown.
     #[error("this node shows no membership of its owner: {0}")]
     NoOwner(&'static str),
+    /// A charter that cannot be.
+    #[error("the charter cannot be changed so: {0}")]
+    Charter(String),
+    /// No proposal begins so, or several do.
+    #[error("{0:?} names {1} proposals of the group; `althing group proposals` shows what waits")]
+    Proposal(String, usize),
     /// One owner alone cannot do it.
     #[error("{threshold} owners of the group must sign, and this node's owner is one of them at most")]
     Alone {

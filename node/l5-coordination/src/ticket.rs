@@ -1,8 +1,8 @@
 //! Tickets: an invitation, with what the invited node needs to find the group. A text, so that it can be sent by any means.
 
 use althing_protocol::group::{Endorsed, GroupId, Invitation};
-use althing_protocol::limits::AGENT_NAME_MAX;
-use althing_protocol::{PublicKey, cbor};
+use althing_protocol::limits::{AGENT_NAME_MAX, GROUP_OWNERS_MAX};
+use althing_protocol::{PublicKey, PublisherId, cbor};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use minicbor::{Decode, Encode};
@@ -37,6 +37,9 @@ pub struct Ticket {
     /// Members, of whom one is asked.
     #[n(4)]
     pub contacts: Vec<Contact>,
+    /// Owners of the group, of whom one must sign it still: the joining node does, if it is one's.
+    #[n(5)]
+    pub asked: Vec<PublisherId>,
 }
 
 /// A member, and where it was last seen.
@@ -66,12 +69,14 @@ impl Ticket {
     pub fn read(text: &str) -> Result<Ticket, GroupError> {
         let wrong = |why: &dyn std::fmt::Display| GroupError::Ticket(why.to_string());
         let begins = || wrong(&format!("it does not begin with {PREFIX}"));
-        let text = text.trim().strip_prefix(PREFIX).ok_or_else(begins)?;
+        // What is written below it is for people.
+        let text = text.trim().lines().next().unwrap_or_default().trim().strip_prefix(PREFIX).ok_or_else(begins)?;
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong(&"it is cut off or changed"))?;
         cbor::check(&bytes, TICKET_BYTES_MAX).map_err(|error| wrong(&error))?;
         let ticket: Ticket = minicbor::decode(&bytes).map_err(|error| wrong(&error))?;
         let crowded = |contact: &Contact| contact.addresses.len() > ADDRESSES_MAX;
         if ticket.name.len() > AGENT_NAME_MAX
+            || ticket.asked.len() > GROUP_OWNERS_MAX
             || ticket.contacts.len() > CONTACTS_MAX
             || ticket.contacts.iter().any(crowded)
         {

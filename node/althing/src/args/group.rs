@@ -19,6 +19,29 @@ pub enum Group {
         /// How many of its members vote, at most.
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=7))]
         voters: u8,
+        /// A further owner (urn:althing:zQm…), or a node of its own that this node is connected to (did:key:z6Mk…).
+        #[arg(long = "owner", value_name = "ID", value_parser = owner)]
+        owners: Vec<String>,
+        /// How many of the owners must sign who joins, who goes, and the next charter; at first at most 2.
+        #[arg(long = "k", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+        threshold: u8,
+        /// After how many minutes another member votes instead of one that is silent; 0: never [default: 10].
+        #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(0..=10_080))]
+        replace_after: Option<u64>,
+    },
+    /// Change who owns a group, how many of its owners must sign, and what its members may do.
+    Amend(AmendArgs),
+    /// List what waits for the signatures of owners.
+    Proposals {
+        /// The group's name or id.
+        group: String,
+    },
+    /// Sign a proposal in the name of this node's owner; prints the ticket of an invitation that enough owners signed.
+    Endorse {
+        /// The group's name or id.
+        group: String,
+        /// How the proposal's id begins.
+        proposal: String,
     },
     /// Invite a node: prints a ticket for it.
     Invite {
@@ -120,6 +143,39 @@ pub enum Group {
         #[arg(long)]
         stale: bool,
     },
+}
+
+/// `althing group amend`
+#[derive(Debug, Clone, clap::Args)]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true)
+    .args(["add_owner", "remove_owner", "threshold", "write", "voters", "replace_after"])))]
+pub struct AmendArgs {
+    /// The group's name or id.
+    pub group: String,
+    /// A further owner (urn:althing:zQm…), or a node of its own (did:key:z6Mk…).
+    #[arg(long, value_name = "ID", value_parser = owner)]
+    pub add_owner: Vec<String>,
+    /// An owner that is to be none any more, or a node of its own.
+    #[arg(long, value_name = "ID", value_parser = owner)]
+    pub remove_owner: Vec<String>,
+    /// How many of the owners must sign. Each needs a node in the group for that.
+    #[arg(long = "k", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub threshold: Option<u8>,
+    /// Who may write values.
+    #[arg(long, value_enum)]
+    pub write: Option<Writers>,
+    /// How many of its members vote, at most.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=7))]
+    pub voters: Option<u8>,
+    /// After how many minutes another member votes instead of one that is silent; 0: never.
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(0..=10_080))]
+    pub replace_after: Option<u64>,
+}
+
+/// A publisher or a node, checked before the node is asked.
+fn owner(text: &str) -> Result<String, String> {
+    let id = text.parse::<althing_protocol::CallerId>();
+    id.map(|id| id.to_string()).map_err(|error| error.to_string())
 }
 
 /// `althing group serve`

@@ -1,11 +1,11 @@
 //! `althing group`
 
 use althing_client::Client;
-use althing_control::{CreateGroup, GroupRequest, JoinGroup, ServeGroup};
+use althing_control::{AmendGroup, CreateGroup, GroupRequest, JoinGroup, ServeGroup};
 use althing_td::AgentFile;
 use serde_json::{Value, json};
 
-use crate::args::{CallersName, Group, ServeArgs};
+use crate::args::{AmendArgs, CallersName, Group, ServeArgs};
 use crate::commands::agent::escape;
 use crate::commands::{Out, rows, short, table, text};
 use crate::exit::Failure;
@@ -27,8 +27,15 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
             out.show(&client.get("/groups").await?, listed);
             return Ok(());
         }
-        Group::Create { group, write, voters } => {
-            let request = CreateGroup { name: group.clone(), write: write.name().to_owned(), voters_max: *voters };
+        Group::Create { group, write, voters, owners, threshold, replace_after } => {
+            let request = CreateGroup {
+                name: group.clone(),
+                write: write.name().to_owned(),
+                voters_max: *voters,
+                owners: owners.clone(),
+                threshold: *threshold,
+                replace_after_s: replace_after.map(|minutes| minutes * 60),
+            };
             out.show(&client.post("/groups", &request).await?, |done| {
                 format!(
                     "{} is formed: {}\nnext: althing group invite {} NODE",
@@ -115,6 +122,9 @@ fn request(group: &Group) -> (String, GroupRequest) {
         Group::Leave { group, forget } => (group, GroupRequest::Leave { forget }),
         Group::Expel { group, node } => (group, GroupRequest::Expel { node: node.did() }),
         Group::Dissolve { group, .. } => (group, GroupRequest::Dissolve),
+        Group::Amend(change) => (change.group.clone(), GroupRequest::Amend(amendment(change))),
+        Group::Proposals { group } => (group, GroupRequest::Proposals),
+        Group::Endorse { group, proposal } => (group, GroupRequest::Endorse { proposal }),
         Group::Transfer { group, node } => (group, GroupRequest::Transfer { node: node.did() }),
         Group::Status { group } => (group, GroupRequest::Status),
         Group::Set { group, key, value, if_version } => (group, GroupRequest::Set { key, value, if_version }),
@@ -128,7 +138,48 @@ fn request(group: &Group) -> (String, GroupRequest) {
     (name, request)
 }
 
+/// The change of a charter.
+fn amendment(change: AmendArgs) -> AmendGroup {
+    AmendGroup {
+        add: change.add_owner,
+        remove: change.remove_owner,
+        threshold: change.threshold,
+        write: change.write.map(|write| write.name().to_owned()),
+        voters_max: change.voters,
+        replace_after_s: change.replace_after.map(|minutes| minutes * 60),
+    }
+}
+
+/// What other owners must sign before it is done.
+fn proposed(name: &str, proposal: &str) -> String {
+    let short = proposal.get(..12).unwrap_or(proposal);
+    format!("other owners must sign this first; on a node of each: althing group endorse {name} {short}")
+}
+
+/// What waits for signatures.
+fn proposals(done: &Value) -> String {
+    let cells = |proposal: &Value| {
+        let id: String = text(proposal, "id").chars().take(12).collect();
+        let signed = format!("{} of {}", rows(proposal, "signers").len(), proposal["threshold"]);
+        vec![id, signed, short(&text(proposal, "proposer")), text(proposal, "about")]
+    };
+    let all: Vec<Vec<String>> = rows(done, "proposals").iter().map(cells).collect();
+    if all.is_empty() {
+        "nothing waits for a signature".to_owned()
+    } else {
+        table(&["proposal", "signed", "by", ""], &all)
+    }
+}
+
 fn shown(request: &GroupRequest, name: &str, done: &Value) -> String {
+    match (request, done["proposal"].as_str()) {
+        // Below the ticket, which a node of an owner that has not signed can use.
+        (GroupRequest::Invite { .. }, Some(proposal)) => {
+            return format!("{}\n{}", text(done, "ticket"), proposed(name, proposal));
+        }
+        (_, Some(proposal)) => return proposed(name, proposal),
+        (_, None) => {}
+    }
     let stale = |done: &Value| match (done["stale"] == true, done["staleMs"].as_u64()) {
         (false, _) => String::new(),
         (true, Some(ms)) => format!("\na leader was heard {ms} ms ago; newer writes may be missing"),
@@ -140,6 +191,9 @@ fn shown(request: &GroupRequest, name: &str, done: &Value) -> String {
         GroupRequest::Leave { forget: false } => format!("this node left {name}"),
         GroupRequest::Expel { .. } => format!("{} is no member of {name} any more", text(done, "expelled")),
         GroupRequest::Dissolve => format!("{name} is dissolved"),
+        GroupRequest::Amend(_) => format!("{name} has its next charter"),
+        GroupRequest::Proposals => proposals(done),
+        GroupRequest::Endorse { .. } => done["ticket"].as_str().unwrap_or("signed, and done").to_owned(),
         GroupRequest::Transfer { .. } => {
             format!("{} was asked to lead; `althing group status {name}` shows who does", text(done, "asked"))
         }
@@ -185,6 +239,9 @@ fn status(group: &Value) -> String {
             charter["epoch"],
             charter["values"]
         ));
+        if charter["proposals"] != 0 {
+            lines.push(format!("waiting  {} proposals for the signatures of owners", charter["proposals"]));
+        }
     }
     let work = &group["work"];
     if work.is_object() {
@@ -207,7 +264,12 @@ fn status(group: &Value) -> String {
     let cells = |member: &Value| {
         let node = text(member, "node");
         let lag = group["lag"][&node].as_u64().map_or_else(String::new, |lag| lag.to_string());
-        let votes = if member["votes"] == true { "votes" } else { "learns" };
+        let votes = match (member["votes"] == true, member["silentSinceMs"].is_null()) {
+            (true, true) => "votes",
+            (true, false) => "votes, silent",
+            (false, true) => "learns",
+            (false, false) => "learns, silent",
+        };
         let connected = if member["connected"] == true { "yes" } else { "no" };
         vec![node, votes.to_owned(), connected.to_owned(), lag, short(&text(member, "owner"))]
     };

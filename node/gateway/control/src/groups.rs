@@ -10,12 +10,12 @@ use althing_coordination::machine::workflow::{RunState, StepState};
 use althing_coordination::{GroupError, Overview, Role, Ticket};
 use althing_node::Node;
 use althing_protocol::PublicKey;
-use althing_protocol::group::{Command, GroupId, Policy, Remove, Rule, Set};
+use althing_protocol::group::{Command, GroupId, Remove, Set};
 use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{CreateGroup, GroupRequest, JoinGroup, Kind, Problem};
+use crate::{CreateGroup, GroupRequest, JoinGroup, Kind, Problem, group_owners};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -26,7 +26,10 @@ impl From<GroupError> for Problem {
     fn from(error: GroupError) -> Problem {
         let kind = match &error {
             GroupError::NoSuchGroup(_) | GroupError::NotFound(_) => Kind::NotFound,
-            GroupError::Ticket(_) | GroupError::Ambiguous(_) | GroupError::Object(_) => Kind::Invalid,
+            GroupError::Ticket(_) | GroupError::Ambiguous(_) | GroupError::Object(_) | GroupError::Charter(_) => {
+                Kind::Invalid
+            }
+            GroupError::Proposal(..) => Kind::NotFound,
             GroupError::NoAnswer { .. } | GroupError::InDoubt => Kind::Unreachable,
             GroupError::Refused(Refusal::NotAMember(_)) => Kind::NotFound,
             GroupError::Refused(_)
@@ -85,17 +88,8 @@ pub fn totals(node: &Node) -> Value {
 
 /// `POST /groups`
 pub async fn create(State(node): State<Arc<Node>>, Json(request): Json<CreateGroup>) -> Answer {
-    let write = match request.write.as_str() {
-        "owners" => Rule::Owners,
-        "members" => Rule::Members,
-        other => return Err(Problem::invalid(format!("who may write is `owners` or `members`, not {other:?}"))),
-    };
-    let policy = Policy { write, voters_max: request.voters_max, ..Policy::default() };
     // In a task of its own: it is completed even if the command line hangs up.
-    let creating = tokio::spawn(async move {
-        let id = node.groups.create(&request.name, policy).await?;
-        Ok(Json(json!({ "id": id.to_string(), "name": request.name })))
-    });
+    let creating = tokio::spawn(async move { group_owners::create(&node, request).await.map(Json) });
     creating.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
@@ -123,9 +117,8 @@ pub async fn work(
 async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Value, Problem> {
     let groups = &node.groups;
     Ok(match request {
-        GroupRequest::Invite { node, life_s } => {
-            let ticket = groups.invite(id, node_of(&node)?, life_s.saturating_mul(1_000))?;
-            json!({ "group": ticket.name, "node": node, "ticket": ticket.to_text(), "validForS": life_s })
+        GroupRequest::Invite { node: invited, life_s } => {
+            group_owners::invite(node, id, node_of(&invited)?, life_s).await?
         }
         GroupRequest::Leave { forget: true } => {
             groups.forget(id).await?;
@@ -136,13 +129,16 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
             json!({ "left": id.to_string() })
         }
         GroupRequest::Expel { node } => {
-            groups.expel(id, node_of(&node)?).await?;
-            json!({ "expelled": node })
+            let signed = groups.expel(id, node_of(&node)?).await?;
+            group_owners::with(json!({ "expelled": node }), signed)
         }
         GroupRequest::Dissolve => {
-            groups.dissolve(id).await?;
-            json!({ "dissolved": id.to_string() })
+            let signed = groups.dissolve(id).await?;
+            group_owners::with(json!({ "dissolved": id.to_string() }), signed)
         }
+        GroupRequest::Amend(request) => group_owners::amend(node, id, request).await?,
+        GroupRequest::Proposals => group_owners::proposals(node, id).await?,
+        GroupRequest::Endorse { proposal } => group_owners::endorse(node, id, &proposal).await?,
         GroupRequest::Transfer { node } => {
             groups.transfer(id, node_of(&node)?).await?;
             json!({ "asked": node })
@@ -258,6 +254,7 @@ fn members(node: &Node, state: &Group) -> Vec<Value> {
             "node": key.did(),
             "owner": member.owner.to_string(),
             "votes": state.members().voters().contains(key),
+            "silentSinceMs": state.members().silent_since(key),
             "connected": *key == network.local() || network.is_connected(*key),
         })
     };
@@ -271,6 +268,9 @@ fn charter(state: &Group) -> Value {
         "sequence": charter.sequence,
         "owners": charter.owners.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "threshold": charter.threshold,
+        "votersMax": charter.policy.voters_max,
+        "replaceAfterMs": charter.policy.replaces_after_ms(),
+        "proposals": state.proposals().len(),
         "epoch": state.epoch(),
         "values": state.values().len(),
     })

@@ -8,6 +8,7 @@
 mod agents;
 mod group_apps;
 mod group_flows;
+mod group_owners;
 mod group_tasks;
 mod groups;
 mod memory;
@@ -30,8 +31,8 @@ use serde_json::{Value, json};
 
 pub use agents::machine;
 pub use requests::{
-    AddRequest, AdoptRequest, AppRequest, CallLine, CallRequest, CreateGroup, GroupRequest, JoinGroup, Kind,
-    MemoryRequest, Problem, ReserveRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask,
+    AddRequest, AdoptRequest, AmendGroup, AppRequest, CallLine, CallRequest, CreateGroup, GroupRequest, JoinGroup,
+    Kind, MemoryRequest, Problem, ReserveRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask,
     TaskRequest, TrustRequest, WorkflowRequest,
 };
 

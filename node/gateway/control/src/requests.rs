@@ -11,8 +11,8 @@ use serde_json::Value;
 mod groups;
 
 pub use groups::{
-    AppRequest, CreateGroup, GroupRequest, JoinGroup, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask,
-    TaskRequest, WorkflowRequest,
+    AmendGroup, AppRequest, CreateGroup, GroupRequest, JoinGroup, ScheduleRequest, ScheduledWork, ServeGroup,
+    SubmitTask, TaskRequest, WorkflowRequest,
 };
 
 /// Calls an agent.

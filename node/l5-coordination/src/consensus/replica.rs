@@ -11,7 +11,7 @@ use althing_protocol::{Authored, PublicKey};
 use althing_store::Store;
 use openraft::async_runtime::WatchReceiver as _;
 use openraft::errors::{ClientWriteError, Fatal, LinearizableReadError, RaftError};
-use openraft::{ChangeMembers, Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
+use openraft::{ChangeMembers, Config, Instant as _, Raft, ReadPolicy, ServerState, SnapshotPolicy};
 
 use super::log_store::LogStore;
 use super::network::{Links, OnUnserved};
@@ -20,6 +20,7 @@ use super::types::{NodeId, Proposal, Types};
 use super::watch;
 use crate::machine::group::Group;
 use crate::machine::outcome::Reply;
+use crate::machine::replacement::Seen;
 use crate::machine::rows::RowError;
 
 /// How a replica behaves.
@@ -343,6 +344,22 @@ impl Replica {
             replicated: replicated.collect(),
             failure: metrics.running_state.err().map(|error| error.to_string()),
         }
+    }
+
+    /// At the leader: for how long each other member has not been heard, and whether it has almost the whole log. Those that
+    /// were never heard are left out.
+    #[must_use]
+    pub fn seen(&self) -> BTreeMap<PublicKey, Seen> {
+        let metrics = self.raft.metrics().borrow_watched().clone();
+        let (last, replication) = (metrics.last_log_index.unwrap_or(0), metrics.replication.unwrap_or_default());
+        let has = |node: &NodeId| replication.get(node).and_then(|at| at.as_ref().map(|id| id.index));
+        let heard = metrics.heartbeat.unwrap_or_default();
+        let seen = heard.into_iter().filter_map(|(node, at)| {
+            let silence_ms = u64::try_from(at?.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let is_current = has(&node).is_some_and(|index| index + READY_BEHIND >= last);
+            Some((node.0, Seen { silence_ms, is_current }))
+        });
+        seen.collect()
     }
 
     /// Whether this node votes by the log's members.

@@ -6,6 +6,7 @@ pub mod members;
 pub mod outcome;
 pub mod placement;
 pub mod proposals;
+pub mod replacement;
 pub mod rows;
 pub mod sessions;
 pub mod values;

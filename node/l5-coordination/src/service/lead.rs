@@ -18,6 +18,7 @@ use crate::consensus::Role;
 use crate::machine::assignment::{self, Candidate, Verdict};
 use crate::machine::group::Group;
 use crate::machine::outcome::Outcome;
+use crate::machine::replacement::{self, Seen};
 use crate::machine::work::{State, Task, Why};
 use crate::machine::workflow::{ALARM_FAILURES, Schedules};
 
@@ -252,14 +253,28 @@ impl Lead {
         let network = &groups.shared.config.network;
         // Who did not report since this node leads may yet do so.
         let may_move = self.since.is_some_and(|since| since.elapsed() > REPORT_AGE * 2);
+        let seen = self.seen(member);
         let decided = member.look(|state| {
             let hosts = self.deployments.changes(state, network, &reports, may_move);
             let mut due = self.look(state, &reports, now_ms);
+            due.commands.extend(replacement::next(state, groups.shared.here(), &seen, now_ms));
             due.is_work |= deploy::has_agents(state);
             due.placements = hosts;
             due
         });
         decided.unwrap_or_default()
+    }
+
+    /// When each member was heard last; who was not heard since this node leads may yet be.
+    fn seen(&self, member: &Member) -> BTreeMap<PublicKey, Seen> {
+        let mut seen = member.replica().map(|replica| replica.seen()).unwrap_or_default();
+        let led_ms = self.since.map_or(0, |since| u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let voters = member.look(|state| state.members().voters().clone()).unwrap_or_default();
+        for voter in voters {
+            let known = seen.entry(voter).or_insert(Seen { silence_ms: u64::MAX, is_current: false });
+            known.silence_ms = known.silence_ms.min(led_ms);
+        }
+        seen
     }
 
     fn look(&mut self, state: &Group, reports: &BTreeMap<PublicKey, Report>, now_ms: u64) -> Due {

@@ -5,6 +5,7 @@ pub mod deploy;
 mod lead;
 mod member;
 mod outbox;
+pub mod owners;
 mod record;
 mod serve;
 mod submit;
@@ -17,11 +18,7 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use althing_communication::{Communication, Entropy, StreamLimits, WallClock};
-use althing_protocol::group::{
-    Author, Charter, Command, Dissolution, Endorsed, Expulsion, Founding, GroupId, Invitation, Join, Policy, Rule,
-    WorkId,
-};
-use althing_protocol::limits::INVITATION_LIFE_MAX_MS;
+use althing_protocol::group::{Author, Charter, Command, Endorsed, Founding, GroupId, Join, Policy, Rule, WorkId};
 use althing_protocol::object::Statement;
 use althing_protocol::{KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, object};
 use althing_store::Store;
@@ -33,6 +30,7 @@ use crate::machine::group::Group;
 use crate::machine::outcome::{Outcome, Refusal};
 use crate::ticket::{ADDRESSES_MAX, CONTACTS_MAX, Contact, Ticket};
 use member::Member;
+use owners::{Owners, Signed};
 pub use record::GROUPS;
 use record::{GROUPS_MAX, Record, Standing};
 pub use serve::RaftService;
@@ -270,19 +268,9 @@ impl Groups {
     /// Invites `node`: a ticket for it, valid for `life_ms`.
     ///
     /// # Errors
-    /// [`GroupError::Alone`] if more than one owner must sign.
+    /// [`GroupError::Alone`] if more than one owner must sign: [`Owners::invite`] asks them.
     pub fn invite(&self, group: GroupId, node: PublicKey, life_ms: u64) -> Result<Ticket, GroupError> {
-        let shared = &self.shared;
-        let member = self.active(group)?;
-        let looked = |state: &Group| (state.charter().cloned(), contacts(state), state.epoch());
-        let (charter, contacts, epoch) = member.look(looked)?;
-        let charter = alone(&self.shared, charter)?;
-        let now_ms = shared.clock.now_ms();
-        let life_ms = life_ms.min(INVITATION_LIFE_MAX_MS - BACKDATE_MS);
-        let (from, to) = (now_ms.saturating_sub(BACKDATE_MS), now_ms + life_ms);
-        let body = Invitation::new(group, charter.digest(), node, from, to, shared.entropy.bytes(), epoch);
-        let invitation = shared.endorse(body, &group.to_string())?;
-        Ok(Ticket { network: shared.config.network.clone(), group, name: charter.name, invitation, contacts })
+        owners::invite_alone(self, group, node, life_ms)
     }
 
     /// Joins the group of a ticket.
@@ -303,9 +291,10 @@ impl Groups {
         let owner = (shared.owner)();
         let proof = owner.proof.clone().ok_or(GroupError::NoOwner("it was withdrawn"))?;
         let sponsors = ticket.contacts.iter().map(|contact| contact.node).filter(|node| *node != here).collect();
+        let signed = owners::countersigned(self, ticket)?;
         let member = self.enter(id, Record::new(&ticket.name, sponsors, invitation.epoch)).await?;
         let (log, addresses) = (events(&owner.log), shared.addresses());
-        let join = Join { invitation: ticket.invitation.clone(), owner: proof.as_ref().clone(), log, addresses };
+        let join = Join { invitation: signed, owner: proof.as_ref().clone(), log, addresses };
         match ask_to_join(self, &member, &ticket.contacts, join).await {
             Ok(()) => Ok(id),
             // It may have been executed: the replica waits for the leader to send it the state.
@@ -358,25 +347,20 @@ impl Groups {
         record::delete_data(self.shared.store.as_ref(), member.id).await
     }
 
-    /// Removes `node` from a group, by the signature of this node's owner.
+    /// Removes `node` from a group, or proposes it where more than one owner must sign.
     ///
     /// # Errors
-    /// [`GroupError::Alone`] if more than one owner must sign.
-    pub async fn expel(&self, group: GroupId, node: PublicKey) -> Result<(), GroupError> {
-        let (charter, epoch) = self.active(group)?.look(|state| (state.charter().cloned(), state.epoch()))?;
-        alone(&self.shared, charter)?;
-        let endorsed = self.shared.endorse(Expulsion::new(group, node, epoch), &group.to_string())?;
-        self.command(group, Command::Expel(endorsed)).await.map(drop)
+    /// See [`GroupError`].
+    pub async fn expel(&self, group: GroupId, node: PublicKey) -> Result<Signed, GroupError> {
+        Owners::of(self, group).expel(node).await
     }
 
-    /// Ends a group, by the signature of this node's owner.
+    /// Ends a group, or proposes it where more than one owner must sign.
     ///
     /// # Errors
-    /// [`GroupError::Alone`] if more than one owner must sign.
-    pub async fn dissolve(&self, group: GroupId) -> Result<(), GroupError> {
-        let charter = alone(&self.shared, self.active(group)?.look(|state| state.charter().cloned())?)?;
-        let endorsed = self.shared.endorse(Dissolution::new(group, charter.digest()), &group.to_string())?;
-        self.command(group, Command::Dissolve(endorsed)).await.map(drop)
+    /// See [`GroupError`].
+    pub async fn dissolve(&self, group: GroupId) -> Result<Signed, GroupError> {
+        Owners::of(self, group).dissolve().await
     }
 
     /// Executes one command in this node's name; in its owner's where only owners may do it.
@@ -474,19 +458,6 @@ async fn leave_when_possible(groups: &Groups, member: &Arc<Member>) -> Result<()
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Ok(())
-}
-
-/// The charter, if this node's owner alone may act under it.
-fn alone(shared: &Shared, charter: Option<Charter>) -> Result<Charter, GroupError> {
-    let charter = charter.ok_or(Refusal::NotFounded)?;
-    let owner = (shared.owner)().log.publisher();
-    if charter.threshold > 1 {
-        return Err(GroupError::Alone { threshold: charter.threshold });
-    }
-    if !charter.owners.contains(&owner) {
-        return Err(Refusal::NotPermitted(owner.to_string()).into());
-    }
-    Ok(charter)
 }
 
 /// Asks members to admit this node, one after the other.

@@ -70,6 +70,7 @@ pub(super) fn is_small(command: &Command) -> bool {
             | Command::Expel(_)
             | Command::Dissolve(_)
             | Command::Keys(_)
+            | Command::Propose(_)
             | Command::Leave
             | Command::RunWorkflow(_)
             | Command::Schedule(_)

@@ -217,7 +217,7 @@ fn connect(shared: &Arc<Shared>, replica: &Arc<Replica>, redial: &mut BTreeMap<P
     }
 }
 
-/// Tells the group where this node can be dialled, and of later keys of its owner, once that has changed.
+/// Tells the group where this node can be dialled, and of later keys of its owner, once that has changed; and that it is there.
 fn tell(groups: &Groups, member: &Arc<Member>, replica: &Arc<Replica>) {
     let shared = &groups.shared;
     let (here, addresses, owner) = (shared.here(), shared.addresses(), (shared.owner)().log);
@@ -230,6 +230,9 @@ fn tell(groups: &Groups, member: &Arc<Member>, replica: &Arc<Replica>) {
             Command::Keys(super::events(&owner))
         } else if known.addresses != addresses {
             Command::Addresses(addresses)
+        } else if state.members().silent_since(&here).is_some() {
+            // Another one did not hear it: any word shows that it is there.
+            Command::Tick
         } else {
             return;
         }

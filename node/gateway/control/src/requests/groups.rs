@@ -12,10 +12,41 @@ use serde::{Deserialize, Serialize};
 pub struct CreateGroup {
     /// Its name.
     pub name: String,
-    /// Who may write: `owners`, `members` or `anyone`.
+    /// Who may write: `owners` or `members`.
     pub write: String,
     /// Members that vote, at most.
     pub voters_max: u8,
+    /// Owners beside this node's: publishers, or nodes of theirs.
+    #[serde(default)]
+    pub owners: Vec<String>,
+    /// How many of the owners must sign.
+    #[serde(default = "one")]
+    pub threshold: u8,
+    /// After how many seconds a silent voter is replaced; 0: never.
+    #[serde(default)]
+    pub replace_after_s: Option<u64>,
+}
+
+fn one() -> u8 {
+    1
+}
+
+/// Changes the charter of a group. What is absent stays.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AmendGroup {
+    /// Further owners: publishers, or nodes of theirs.
+    pub add: Vec<String>,
+    /// Owners that are none any more.
+    pub remove: Vec<String>,
+    /// How many of the owners must sign.
+    pub threshold: Option<u8>,
+    /// Who may write: `owners` or `members`.
+    pub write: Option<String>,
+    /// Members that vote, at most.
+    pub voters_max: Option<u8>,
+    /// After how many seconds a silent voter is replaced; 0: never.
+    pub replace_after_s: Option<u64>,
 }
 
 /// Joins a group.
@@ -48,6 +79,15 @@ pub enum GroupRequest {
     },
     /// Ends the group.
     Dissolve,
+    /// Changes the charter.
+    Amend(AmendGroup),
+    /// Lists what waits for the signatures of owners.
+    Proposals,
+    /// Signs what was proposed.
+    Endorse {
+        /// How its name begins, in hexadecimal.
+        proposal: String,
+    },
     /// Hands over the lead.
     Transfer {
         /// To this node, a DID.

@@ -50,6 +50,12 @@ pub(crate) fn name_of_motion(network: &str, scope: &str, motion: &Motion) -> Res
     name.map_err(|error| error.to_string())
 }
 
+/// The owners whose signatures of a motion count now.
+pub(crate) fn signers(group: &Group, motion: &Motion) -> BTreeSet<PublisherId> {
+    let alone = |object: &[u8]| open(group, &motion.with(Endorsed::new([object.to_vec()])));
+    motion.signed().objects().filter_map(|object| alone(object).ok()).flat_map(|opened| opened.signers).collect()
+}
+
 fn open(group: &Group, motion: &Motion) -> Result<Opened, Refusal> {
     fn of<T: Statement + PartialEq>(
         group: &Group,

@@ -145,3 +145,54 @@ proptest! {
         }
     }
 }
+
+fn seen(silence_ms: [u64; 5]) -> std::collections::BTreeMap<PublicKey, crate::machine::replacement::Seen> {
+    let of =
+        |(seed, silence_ms)| (key(seed).public(), crate::machine::replacement::Seen { silence_ms, is_current: true });
+    (1..).zip(silence_ms).map(of).collect()
+}
+
+/// P-149
+#[test]
+fn the_leader_replaces_who_it_does_not_hear_by_a_learner_that_is_ready() {
+    use crate::machine::replacement::{SILENT_MS, next};
+    let mut world = world();
+    let leader = world.founder.clone();
+    let decide = |world: &World, seen: &_, now_ms| next(&world.group, key(1).public(), seen, now_ms);
+    let (alive, gone) = (seen([0; 5]), seen([0, 0, SILENT_MS, 0, 0]));
+    assert_eq!(decide(&world, &alive, NOW_MS), None);
+    assert_eq!(decide(&world, &gone, NOW_MS), Some(silent(3)));
+    assert_eq!(decide(&world, &seen([0, 0, SILENT_MS, 9_000, 9_000]), NOW_MS), None, "no learner is there");
+    assert_eq!(world.one(&leader, silent(3)), Ok(None));
+    let due_ms = world.group.now_ms + REPLACE_AFTER_MS;
+    assert_eq!(decide(&world, &gone, due_ms - 1), None);
+    assert_eq!(decide(&world, &gone, due_ms), Some(replace(3, 4)), "who joined first");
+    assert_eq!(decide(&world, &alive, due_ms), None, "it is heard again");
+    let mut behind = gone.clone();
+    behind.get_mut(&key(4).public()).expect("a member").is_current = false;
+    assert_eq!(decide(&world, &behind, due_ms), Some(replace(3, 5)));
+    lower(&mut world, Some(0));
+    assert_eq!(decide(&world, &gone, due_ms), None, "the owners forbid it");
+}
+
+/// P-149
+#[test]
+fn a_learner_of_the_same_owner_goes_before() {
+    let mut world = World::new();
+    let join = |world: &mut World, seed: u8, owner: usize| {
+        let node = key(seed);
+        let invitation = world.endorsed(world.invitation(&node, seed), &world.scope(), &[0, 1]);
+        let owner = &world.owners[owner];
+        let join = Join { invitation, owner: owner.proof(&node), log: owner.events(), addresses: Vec::new() };
+        assert_eq!(world.one(&node, Command::Join(Box::new(join))), Ok(None));
+    };
+    for (seed, owner) in [(2, 1), (3, 2), (4, 1), (5, 2)] {
+        join(&mut world, seed, owner);
+    }
+    lower(&mut world, None);
+    let leader = world.founder.clone();
+    assert_eq!(world.one(&leader, silent(3)), Ok(None));
+    let now_ms = world.group.now_ms + REPLACE_AFTER_MS;
+    let decided = crate::machine::replacement::next(&world.group, leader.public(), &seen([0, 0, 60_000, 0, 0]), now_ms);
+    assert_eq!(decided, Some(replace(3, 5)));
+}

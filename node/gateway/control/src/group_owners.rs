@@ -1,0 +1,106 @@
+//! What the owners of groups decide, in the control API.
+
+use althing_coordination::{Change, Invited, Owners, Signed, Waiting, owners};
+use althing_node::Node;
+use althing_protocol::group::{GroupId, Policy, Rule};
+use althing_protocol::{CallerId, IdentityError, PublicKey, PublisherId, hex};
+use serde_json::{Value, json};
+
+use crate::{AmendGroup, CreateGroup, Problem};
+
+/// Who may write.
+fn rule(text: &str) -> Result<Rule, Problem> {
+    match text {
+        "owners" => Ok(Rule::Owners),
+        "members" => Ok(Rule::Members),
+        other => Err(Problem::invalid(format!("who may write is `owners` or `members`, not {other:?}"))),
+    }
+}
+
+/// The owners that these texts name: publishers, or nodes whose owner is known here.
+fn publishers(node: &Node, group: Option<GroupId>, texts: &[String]) -> Result<Vec<PublisherId>, Problem> {
+    let of = |text: &String| {
+        let id: CallerId = text.parse().map_err(|error: IdentityError| Problem::invalid(error.to_string()))?;
+        match id {
+            CallerId::Publisher(publisher) => Ok(publisher),
+            CallerId::Node(key) => owner_of(node, group, key).ok_or_else(|| {
+                let why = format!("the owner of {text} is not known here: connect to that node, or name its owner");
+                Problem::invalid(why)
+            }),
+        }
+    };
+    texts.iter().map(of).collect()
+}
+
+fn owner_of(node: &Node, group: Option<GroupId>, key: PublicKey) -> Option<PublisherId> {
+    let member = |id| node.groups.look(id, |state| state.members().get(&key).map(|member| member.owner)).ok().flatten();
+    group.and_then(member).or_else(|| node.communication.owner(key))
+}
+
+/// Forms a group.
+pub async fn create(node: &Node, request: CreateGroup) -> Result<Value, Problem> {
+    let replace_after_ms = request.replace_after_s.map(|seconds| seconds.saturating_mul(1_000));
+    let policy = Policy { write: rule(&request.write)?, voters_max: request.voters_max, replace_after_ms };
+    let others = publishers(node, None, &request.owners)?;
+    let id = owners::create(&node.groups, &request.name, policy, &others, request.threshold).await?;
+    Ok(json!({ "id": id.to_string(), "name": request.name }))
+}
+
+/// Changes the charter.
+pub async fn amend(node: &Node, id: GroupId, request: AmendGroup) -> Result<Value, Problem> {
+    let change = Change {
+        add: publishers(node, Some(id), &request.add)?,
+        remove: publishers(node, Some(id), &request.remove)?,
+        threshold: request.threshold,
+        write: request.write.as_deref().map(rule).transpose()?,
+        voters_max: request.voters_max,
+        replace_after_ms: request.replace_after_s.map(|seconds| seconds.saturating_mul(1_000)),
+    };
+    let signed = Owners::of(&node.groups, id).amend(&change).await?;
+    Ok(with(json!({ "amended": id.to_string() }), signed))
+}
+
+/// Makes a ticket for a node.
+pub async fn invite(node: &Node, id: GroupId, key: PublicKey, life_s: u64) -> Result<Value, Problem> {
+    let invited = Owners::of(&node.groups, id).invite(key, life_s.saturating_mul(1_000)).await?;
+    let (ticket, waits) = match invited {
+        Invited::Ticket(ticket) => (ticket, None),
+        Invited::Waits(name, ticket) => (ticket, Some(hex(&name))),
+    };
+    Ok(json!({ "group": ticket.name, "node": key.did(), "ticket": ticket.to_text(), "validForS": life_s,
+        "proposal": waits }))
+}
+
+/// An answer, and the proposal by which it is still to be signed.
+pub fn with(mut answer: Value, signed: Signed) -> Value {
+    if let Signed::Waits(name) = signed {
+        answer["proposal"] = json!(hex(&name));
+    }
+    answer
+}
+
+/// What waits for signatures.
+pub async fn proposals(node: &Node, id: GroupId) -> Result<Value, Problem> {
+    node.groups.catch_up(id).await?;
+    let waiting = Owners::of(&node.groups, id).waiting()?;
+    Ok(json!({ "proposals": waiting.iter().map(shown).collect::<Vec<_>>() }))
+}
+
+fn shown(waiting: &Waiting) -> Value {
+    json!({
+        "id": hex(&waiting.id),
+        "about": waiting.about,
+        "proposer": waiting.proposal.proposer.to_string(),
+        "signers": waiting.signers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "threshold": waiting.threshold,
+        "expiresMs": waiting.proposal.expires_ms,
+    })
+}
+
+/// Signs a proposal.
+pub async fn endorse(node: &Node, id: GroupId, name: &str) -> Result<Value, Problem> {
+    node.groups.catch_up(id).await?;
+    let (signed, ticket) = Owners::of(&node.groups, id).endorse(name).await?;
+    let answer = json!({ "endorsed": name, "ticket": ticket.map(|ticket| ticket.to_text()) });
+    Ok(with(answer, signed))
+}

@@ -1,0 +1,192 @@
+//! Groups of several owners over the simulated network, in virtual time: what they sign together, and who votes instead of a
+//! member that is gone.
+
+use std::time::Duration;
+
+use althing_communication::Request;
+use althing_conformance::groups::{GroupNode, Owner, leader, settled, store};
+use althing_conformance::world::{connect, until};
+use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_coordination::machine::outcome::Refusal;
+use althing_coordination::{Change, GroupError, Invited, Owners, RAFT, Signed, Ticket, owners};
+use althing_protocol::group::{GroupId, Policy};
+use althing_protocol::hex;
+use althing_simnet::{LinkConfig, SimNet};
+
+fn net() -> SimNet {
+    SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS)
+}
+
+/// One node asks another one, so that both know their owners.
+async fn meet(one: &GroupNode, other: &GroupNode) {
+    connect(one.communication.network(), other.communication.network()).await;
+    let _ = one.communication.call(other.id(), RAFT, Request::new("nothing", Vec::new())).await;
+}
+
+/// The nodes 1 and 3 of one owner, 2 and 4 of another one, and a group of the first two that both own and must sign for.
+async fn group_of_two(net: &SimNet, policy: Policy) -> (Vec<GroupNode>, GroupId) {
+    let (first, second) = (Owner::new(101), Owner::new(102));
+    let mut nodes = Vec::new();
+    for (number, owner) in [(1, &first), (2, &second), (3, &first), (4, &second)] {
+        nodes.push(GroupNode::start(net, &key(number), owner, store()).await);
+    }
+    let others = [second.log.publisher()];
+    let unknown = owners::create(&nodes[0].groups, "team", policy.clone(), &others, 2).await;
+    assert!(matches!(unknown, Err(GroupError::Charter(_))), "its keys are not known: {unknown:?}");
+    meet(&nodes[1], &nodes[0]).await;
+    for threshold in [0, 3] {
+        let refused = owners::create(&nodes[0].groups, "team", policy.clone(), &others, threshold).await;
+        assert!(matches!(refused, Err(GroupError::Charter(_))), "{threshold} of 2: {refused:?}");
+    }
+    assert!(nodes[0].groups.list().is_empty(), "nothing was formed");
+    let id = owners::create(&nodes[0].groups, "team", policy, &others, 2).await.expect("a group");
+    // The second owner signs by joining.
+    let Invited::Waits(_, ticket) = invite(&nodes[0], id, &nodes[1]).await else { panic!("two must sign") };
+    nodes[1].groups.join(&ticket).await.expect("both signed");
+    (nodes, id)
+}
+
+async fn invite(by: &GroupNode, id: GroupId, node: &GroupNode) -> Invited {
+    Owners::of(&by.groups, id).invite(node.id(), 60_000).await.expect("an invitation")
+}
+
+/// One owner's node invites a node, the other one's signs, and it joins.
+async fn admit(nodes: &[GroupNode], id: GroupId, node: usize) {
+    let Invited::Waits(name, _) = invite(&nodes[0], id, &nodes[node]).await else { panic!("two must sign") };
+    let ticket = endorse(&nodes[1], id, name).await.1.expect("a ticket");
+    nodes[node].groups.join(&ticket).await.expect("both signed");
+}
+
+async fn endorse(by: &GroupNode, id: GroupId, name: [u8; 32]) -> (Signed, Option<Ticket>) {
+    by.groups.catch_up(id).await.expect("the group answers");
+    Owners::of(&by.groups, id).endorse(&hex(&name)[..16]).await.expect("it waits")
+}
+
+/// P-145 to P-147
+#[tokio::test(start_paused = true)]
+async fn what_one_owner_proposes_is_done_when_the_other_one_has_signed_it() {
+    let net = net();
+    let (nodes, id) = group_of_two(&net, Policy::default()).await;
+    // The first owner's other node, with a ticket that only the first owner has signed.
+    let alone = nodes[0].groups.invite(id, nodes[2].id(), 60_000).expect_err("two must sign");
+    assert!(matches!(alone, GroupError::Alone { threshold: 2 }), "{alone}");
+    let Invited::Waits(name, early) = invite(&nodes[0], id, &nodes[2]).await else { panic!("two must sign") };
+    let refused = nodes[2].groups.join(&early).await.expect_err("one of two signed");
+    assert!(matches!(refused, GroupError::Refused(Refusal::Endorsement(_))), "{refused}");
+    let (signed, ticket) = endorse(&nodes[1], id, name).await;
+    assert_eq!(signed, Signed::Done);
+    nodes[2].groups.join(&ticket.expect("a ticket")).await.expect("both signed");
+    settled(&nodes[..3], id, 3).await;
+    // An expulsion.
+    let signed = nodes[1].groups.expel(id, nodes[2].id()).await.expect("it is proposed");
+    let Signed::Waits(name) = signed else { panic!("two must sign") };
+    nodes[0].groups.catch_up(id).await.expect("the group answers");
+    let waiting = Owners::of(&nodes[0].groups, id).waiting().expect("the group");
+    assert_eq!((waiting.len(), waiting[0].id, waiting[0].threshold), (1, name, 2));
+    assert_eq!(waiting[0].signers, [Owner::new(102).log.publisher()].into());
+    assert_eq!(waiting[0].about, format!("expel {}", nodes[2].id().did()));
+    assert_eq!(nodes[2].groups.overview(id).expect("the group").standing, "member");
+    let unknown = Owners::of(&nodes[0].groups, id).endorse("no such name").await.expect_err("there is none");
+    assert!(matches!(unknown, GroupError::Proposal(_, 0)), "{unknown}");
+    assert_eq!(endorse(&nodes[0], id, name).await, (Signed::Done, None));
+    until("it learns it", || nodes[2].groups.overview(id).is_ok_and(|group| group.standing == "gone")).await;
+    assert!(Owners::of(&nodes[0].groups, id).waiting().expect("the group").is_empty());
+}
+
+/// P-93, P-145, P-146: the group goes on across a later charter.
+#[tokio::test(start_paused = true)]
+async fn owners_change_who_owns_the_group_and_how_many_must_sign() {
+    let net = net();
+    let (nodes, id) = group_of_two(&net, Policy::default()).await;
+    admit(&nodes, id, 2).await;
+    settled(&nodes[..3], id, 3).await;
+    nodes[2].set(id, "before", "1").await;
+    let [first, second] = [0, 1].map(|at| Owners::of(&nodes[at].groups, id));
+    let others = Owner::new(102).log.publisher();
+    let wrong = [
+        Change { remove: vec![Owner::new(77).log.publisher()], ..Change::default() },
+        Change { remove: vec![others], ..Change::default() },
+        Change { threshold: Some(3), ..Change::default() },
+    ];
+    for change in wrong {
+        let refused = first.amend(&change).await.expect_err("no such charter");
+        assert!(matches!(refused, GroupError::Charter(_)), "{change:?}: {refused}");
+    }
+    let change = Change { threshold: Some(1), voters_max: Some(1), ..Change::default() };
+    let Ok(Signed::Waits(name)) = first.amend(&change).await else { panic!("two must sign") };
+    let rival = Change { threshold: Some(1), ..Change::default() };
+    let Ok(Signed::Waits(ended)) = first.amend(&rival).await else { panic!("two must sign") };
+    assert_eq!(endorse(&nodes[1], id, name).await, (Signed::Done, None));
+    // The other one would have followed the charter before.
+    let refused = second.endorse(&hex(&ended)).await.expect_err("it ended");
+    assert!(matches!(refused, GroupError::Proposal(_, 0)), "{refused}");
+    settled(&nodes[..3], id, 1).await;
+    nodes[1].set(id, "after", "2").await;
+    assert_eq!(nodes[2].get(id, "before").await.as_deref(), Some("1"));
+    // Now one owner is enough, also to be the only one.
+    let change = Change { remove: vec![others], ..Change::default() };
+    assert_eq!(first.amend(&change).await.expect("it is the owner"), Signed::Done);
+    nodes[1].groups.catch_up(id).await.expect("the group answers");
+    let refused = second.amend(&change).await.expect_err("it owns it no more");
+    assert!(matches!(refused, GroupError::Refused(Refusal::NotPermitted(_))), "{refused}");
+    nodes[1].set(id, "still", "a member").await;
+    let charters = nodes[0].groups.look(id, |state| state.charter().expect("it is founded").sequence);
+    assert_eq!(charters.expect("the group"), 3);
+}
+
+/// The voters, by their places among these nodes.
+fn voters(nodes: &[GroupNode], by: &GroupNode, id: GroupId) -> Vec<u8> {
+    let voters = by.groups.look(id, |state| state.members().voters().clone()).expect("the group");
+    let number = |node: &GroupNode| node.key.seed()[0];
+    nodes.iter().filter(|node| voters.contains(&node.id())).map(number).collect()
+}
+
+/// P-148, P-149
+#[tokio::test(start_paused = true)]
+async fn a_learner_takes_the_place_of_a_voter_that_is_gone() {
+    let net = net();
+    let policy = Policy { replace_after_ms: Some(60_000), ..Policy::default() };
+    let (mut nodes, id) = group_of_two(&net, policy).await;
+    for node in [2, 3] {
+        admit(&nodes, id, node).await;
+    }
+    settled(&nodes, id, 3).await;
+    assert_eq!(voters(&nodes, &nodes[0], id), [key(1), key(2), key(3)].map(|key| key.seed()[0]));
+    // One that comes back in time stays.
+    let (at, _) = leader(&nodes, id).await;
+    let away = usize::from(at == 1) + 1;
+    let is_silent = |by: &GroupNode, node: &GroupNode| {
+        by.groups.look(id, |state| state.members().silent_since(&node.id()).is_some()).expect("the group")
+    };
+    nodes.iter().filter(|node| node.id() != nodes[away].id()).for_each(|node| net.cut(node.id(), nodes[away].id()));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(is_silent(&nodes[at], &nodes[away]), "it is missed");
+    net.heal_all();
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    until("it is heard", || !is_silent(&nodes[at], &nodes[away])).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(voters(&nodes, &nodes[0], id).len(), 3);
+    assert!(voters(&nodes, &nodes[0], id).contains(&nodes[away].key.seed()[0]));
+    // One that does not is replaced by the learner, and nobody else changes.
+    let gone = nodes.remove(away);
+    let number = gone.key.seed()[0];
+    let (secret, kept) = gone.crash(&net).await;
+    tokio::time::sleep(Duration::from_secs(55)).await;
+    let (at, _) = leader(&nodes, id).await;
+    assert!(!voters(&nodes, &nodes[at], id).contains(&key(4).seed()[0]), "not yet");
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    let expected: Vec<u8> = [1, 2, 3, 4].map(|at| key(at).seed()[0]).into_iter().filter(|at| *at != number).collect();
+    assert_eq!(voters(&nodes, &nodes[at], id), expected);
+    settled(&nodes, id, 3).await;
+    // So that it bears the loss of another one.
+    let other = (at + 1) % 3;
+    let _ = nodes.remove(other).crash(&net).await;
+    leader(&nodes, id).await;
+    nodes[0].set(id, "still", "there").await;
+    // Who comes back learns.
+    let owner = Owner::new(if number == key(2).seed()[0] { 102 } else { 101 });
+    let returned = GroupNode::start(&net, &secret, &owner, kept).await;
+    assert_eq!(returned.get(id, "still").await.as_deref(), Some("there"));
+    until("it is heard", || !is_silent(&nodes[0], &returned)).await;
+    assert!(!voters(&[returned], &nodes[0], id).contains(&number));
+}
