@@ -110,7 +110,7 @@ impl Target {
         let node = self.key.public();
         let expelled = owner.down.run_until_cancelled(owner.groups.expel(self.group, node)).await;
         // An earlier attempt may have been executed.
-        matches!(expelled, Some(Ok(()) | Err(GroupError::Refused(Refusal::NotAMember(_)))))
+        matches!(expelled, Some(Ok(_) | Err(GroupError::Refused(Refusal::NotAMember(_)))))
     }
 
     /// Connects again to those that it lost, also when it is no member any more.
