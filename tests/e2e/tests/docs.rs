@@ -10,10 +10,11 @@ use support::world::World;
 use support::{COMMAND_MAX, Machine, Node, Running, binary};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "README.md",
     "docs/getting-started.md",
     "docs/agents.md",
+    "docs/mcp.md",
     "docs/groups.md",
     "docs/workflows.md",
     "docs/contracts.md",
@@ -113,6 +114,7 @@ impl Reader {
             "althing doctor" => "L3",
             command if command.starts_with("curl") => "TASK_STATE_COMPLETED",
             "althing call echo Hello" => "Hello",
+            command if command.ends_with("| althing mcp") => "\"text\":\"Hello\"",
             "althing find --cap echo.say" => "echo",
             _ => "",
         };
