@@ -15,6 +15,7 @@ const DOCUMENTS: [&str; 12] = [
     "docs/a2a.md",
     "docs/getting-started.md",
     "docs/agents.md",
+    "docs/mcp.md",
     "docs/groups.md",
     "docs/workflows.md",
     "docs/contracts.md",
@@ -114,6 +115,7 @@ impl Reader {
             "althing doctor" => "L3",
             command if command.starts_with("curl") => "TASK_STATE_COMPLETED",
             "althing call echo Hello" => "Hello",
+            command if command.ends_with("| althing mcp") => "\"text\":\"Hello\"",
             "althing find --cap echo.say" => "echo",
             _ => "",
         };

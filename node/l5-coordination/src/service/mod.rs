@@ -71,6 +71,9 @@ pub struct OwnerNow {
     pub proof: Option<Arc<OwnerProof>>,
 }
 
+/// How long the next leader may take to get everything.
+const READY: Duration = Duration::from_secs(2);
+
 /// How groups behave.
 #[derive(Debug, Clone)]
 pub struct GroupsConfig {
@@ -391,7 +394,14 @@ impl Groups {
         if status.role != Role::Leader {
             return Err(GroupError::NotLeading(status.leader));
         }
-        let handed = replica.transfer(node).await;
+        // One that has just joined has not everything yet.
+        let until = Instant::now() + READY;
+        let handed = loop {
+            match replica.transfer(node).await {
+                Err(ReplicaError::NotReady(_)) if Instant::now() < until => tokio::time::sleep(READY / 40).await,
+                handed => break handed,
+            }
+        };
         if let Err(ReplicaError::NotTaken(_)) = handed {
             member.restart().await;
         }
