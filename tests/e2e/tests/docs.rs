@@ -10,9 +10,10 @@ use support::world::World;
 use support::{COMMAND_MAX, Machine, Node, Running, binary};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "README.md",
     "docs/getting-started.md",
+    "docs/wot.md",
     "docs/agents.md",
     "docs/groups.md",
     "docs/workflows.md",
@@ -111,7 +112,11 @@ impl Reader {
         assert_eq!(outcome.code, wanted, "{command}: {outcome:?}");
         let expected = match command {
             "althing doctor" => "L3",
-            command if command.starts_with("curl") => "TASK_STATE_COMPLETED",
+            command if command.starts_with("curl") && command.contains("/a2a/") => "TASK_STATE_COMPLETED",
+            command if command.contains("respond-async") => "href",
+            command if command.contains("/actions/chat") => "Hello",
+            "curl -sf http://127.0.0.1:7420/things/echo" => "\"actions\"",
+            "curl -sf http://127.0.0.1:7420/metrics" => "althing_agents",
             "althing call echo Hello" => "Hello",
             "althing find --cap echo.say" => "echo",
             _ => "",
