@@ -6,6 +6,7 @@ pub mod cast;
 pub mod delay;
 pub mod guests;
 pub mod http;
+pub mod node;
 pub mod python;
 pub mod world;
 
