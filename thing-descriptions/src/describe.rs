@@ -19,8 +19,8 @@ pub const ALTHING: &str = "https://althing.dev/ns/v1";
 /// happens, since both sides of every stream prove their keys and each call is signed. `nosec` would be false, and a
 /// scheme of our own would be unreadable to others.
 ///
-/// It has no action, property or event: a consumer of the Web of Things could not use an affordance, since nothing here serves
-/// one. The capabilities tell what the agent can do, and the card how it is called over HTTP.
+/// It has no action, property or event, since their forms need an address: each gateway serves a description of its own
+/// with affordances and forms, derived from this one. The capabilities tell what the agent can do.
 ///
 /// For a file that [`AgentFile::check`] accepts, the result is valid with no findings.
 pub fn describe(file: &AgentFile, agent_urn: &str) -> Description {

@@ -14,6 +14,7 @@ const DOCUMENTS: [&str; 12] = [
     "README.md",
     "docs/a2a.md",
     "docs/getting-started.md",
+    "docs/wot.md",
     "docs/agents.md",
     "docs/mcp.md",
     "docs/groups.md",
@@ -113,7 +114,11 @@ impl Reader {
         assert_eq!(outcome.code, wanted, "{command}: {outcome:?}");
         let expected = match command {
             "althing doctor" => "L3",
-            command if command.starts_with("curl") => "TASK_STATE_COMPLETED",
+            command if command.starts_with("curl") && command.contains("/a2a/") => "TASK_STATE_COMPLETED",
+            command if command.contains("respond-async") => "href",
+            command if command.contains("/actions/chat") => "Hello",
+            "curl -sf http://127.0.0.1:7420/things/echo" => "\"actions\"",
+            "curl -sf http://127.0.0.1:7420/metrics" => "althing_agents",
             "althing call echo Hello" => "Hello",
             command if command.ends_with("| althing mcp") => "\"text\":\"Hello\"",
             "althing find --cap echo.say" => "echo",

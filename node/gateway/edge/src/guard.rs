@@ -17,7 +17,8 @@ pub struct Access {
     pub hosts: Vec<String>,
     /// Whether requests may use any IP address as host: DNS rebinding needs a name.
     pub by_address: bool,
-    /// A bearer token that every request but `/healthz` must carry; none: loopback acts as `local` without one.
+    /// A bearer token that requests must carry, but for those that tell nothing of agents, such as `/healthz`; none: loopback
+    /// acts as `local` without one.
     pub token: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Events of agents, from where they arrive to those who observe them here.
+//! Events of agents, from where they arrive to those who observe them here. All who may use a gateway are one principal, and
+//! see each other's tasks by every face; once there are several, an observer may be told only of its own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};

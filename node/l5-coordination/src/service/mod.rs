@@ -395,10 +395,12 @@ impl Groups {
             return Err(GroupError::NotLeading(status.leader));
         }
         // One that has just joined has not everything yet.
-        let until = Instant::now() + READY;
+        let until = tokio::time::Instant::now() + READY;
         let handed = loop {
             match replica.transfer(node).await {
-                Err(ReplicaError::NotReady(_)) if Instant::now() < until => tokio::time::sleep(READY / 40).await,
+                Err(ReplicaError::NotReady(_)) if tokio::time::Instant::now() < until => {
+                    tokio::time::sleep(READY / 40).await
+                }
                 handed => break handed,
             }
         };

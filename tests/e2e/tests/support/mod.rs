@@ -7,6 +7,7 @@ pub mod delay;
 pub mod disk;
 pub mod guests;
 pub mod http;
+pub mod node;
 pub mod python;
 pub mod world;
 
