@@ -1,5 +1,5 @@
-//! The HTTP faces of a node, each a thin translation to `calls`: A2A over JSON-RPC and HTTP+JSON, agent cards,
-//! health.
+//! The HTTP faces of a node, each a thin translation to `calls`: A2A over JSON-RPC, HTTP+JSON and gRPC, agent
+//! cards, health.
 //!
 //! **Inputs**: HTTP requests. **Outputs**: A2A's JSON, server-sent events, agent cards signed by the node.
 //!
@@ -56,6 +56,7 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
         .route("/a2a/{agent}/.well-known/agent-card.json", get(card::show))
         .route("/a2a/{agent}/{*path}", any(rest::call))
         .route("/agents", get(agents))
+        .merge(althing_grpc::routes(gateway.clone()))
         .layer(middleware::from_fn_with_state(access.clone(), token));
     Router::new()
         .route("/healthz", get(health))

@@ -90,7 +90,8 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("althing-edge", &["althing-protocol"]),
-    ("althing-gateway", &["althing-calls", "althing-edge", "althing-protocol", "althing-td"]),
+    ("althing-grpc", &["althing-calls", "althing-edge"]),
+    ("althing-gateway", &["althing-calls", "althing-edge", "althing-grpc", "althing-protocol", "althing-td"]),
     ("althing-client", &["althing-control", "althing-protocol", "althing-store", "althing-td"]),
     (
         "althing-demo",
