@@ -22,7 +22,8 @@ fn urn(file: &AgentFile) -> String {
 
 fn context() -> CardContext {
     let url = "http://127.0.0.1:8080/a2a".to_owned();
-    let interface = Interface { url, protocol_binding: "JSONRPC".to_owned(), protocol_version: "1.0".to_owned() };
+    let (protocol_binding, protocol_version) = ("JSONRPC".to_owned(), "1.0".to_owned());
+    let interface = Interface { url, protocol_binding, protocol_version, tenant: "one".to_owned() };
     CardContext { interfaces: vec![interface], streaming: true, token_required: true, ..CardContext::default() }
 }
 

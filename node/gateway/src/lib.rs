@@ -1,5 +1,5 @@
-//! The HTTP faces of a node, each a thin translation to `calls`: A2A over JSON-RPC and HTTP+JSON, agent cards, MCP, the
-//! Web of Things, and what the gateway tells about itself.
+//! The HTTP faces of a node, each a thin translation to `calls`: A2A over JSON-RPC, HTTP+JSON and gRPC, agent cards, MCP,
+//! the Web of Things, and what the gateway tells about itself.
 //!
 //! **Inputs**: HTTP requests. **Outputs**: A2A's JSON, server-sent events, agent cards signed by the node, Thing
 //! Descriptions with forms that work, LMOS messages over WebSocket, OpenAPI, figures.
@@ -101,8 +101,9 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
     let access = Arc::new(access);
     let wot = wot::Wot::default();
     let gateway = Arc::new(Gateway { calls, key, access: access.clone(), wot, table: table() });
-    let mcp = althing_mcp_server::routes(gateway.calls.clone(), gateway.principal());
-    let guarded = guarded().split().0.merge(mcp).layer(middleware::from_fn_with_state(access.clone(), token));
+    let others = althing_mcp_server::routes(gateway.calls.clone(), gateway.principal())
+        .merge(althing_grpc::routes(gateway.clone()));
+    let guarded = guarded().split().0.merge(others).layer(middleware::from_fn_with_state(access.clone(), token));
     Router::new()
         .merge(about::open().split().0)
         .merge(guarded)

@@ -5,6 +5,7 @@ import asyncio
 import sys
 import time
 
+import grpc
 import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.client.errors import AgentCardResolutionError
@@ -146,11 +147,21 @@ async def follow_up_is_refused(client, done):
     await refused(A2AError, collected(client.send_message(request)))
 
 
+def channel(url):
+    """gRPC's own client takes no scheme."""
+    return grpc.aio.insecure_channel(url.removeprefix("http://"), options=[("grpc.enable_http_proxy", 0)])
+
+
 def clients(http, found, binding):
     """A client that streams, and one that waits."""
 
     def client(streaming):
-        config = ClientConfig(httpx_client=http, streaming=streaming, supported_protocol_bindings=[binding])
+        config = ClientConfig(
+            httpx_client=http,
+            grpc_channel_factory=channel,
+            streaming=streaming,
+            supported_protocol_bindings=[binding],
+        )
         return ClientFactory(config).create(found)
 
     return client(True), client(False)

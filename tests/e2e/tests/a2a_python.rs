@@ -14,7 +14,7 @@ const INTEROP: &str = include_str!("../python/interop.py");
 const AGENT: &str = include_str!("../../../examples/python-agent/agent.py");
 const AGENT_FILE: &str = include_str!("../../../examples/python-agent/agent.yaml");
 /// The bindings over which the client has its conversation.
-const BINDINGS: [&str; 2] = ["JSONRPC", "HTTP+JSON"];
+const BINDINGS: [&str; 3] = ["JSONRPC", "HTTP+JSON", "GRPC"];
 /// Python programs start slowly on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 

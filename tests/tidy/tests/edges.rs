@@ -93,7 +93,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("althing-edge", &["althing-protocol"]),
     ("althing-mcp-server", &["althing-calls", "althing-discovery", "althing-edge", "althing-protocol", "althing-td"]),
-    ("althing-gateway", &["althing-calls", "althing-edge", "althing-mcp-server", "althing-protocol", "althing-td"]),
+    ("althing-grpc", &["althing-calls", "althing-edge"]),
+    (
+        "althing-gateway",
+        &["althing-calls", "althing-edge", "althing-grpc", "althing-mcp-server", "althing-protocol", "althing-td"],
+    ),
     ("althing-client", &["althing-control", "althing-protocol", "althing-store", "althing-td"]),
     (
         "althing-demo",

@@ -24,6 +24,8 @@ pub struct Interface {
     pub url: String,
     /// `JSONRPC`, `HTTP+JSON`, `GRPC`, or the URI of a custom binding.
     pub protocol_binding: String,
+    /// What clients send as `tenant` with each request; none if empty.
+    pub tenant: String,
     /// `1.0`; the patch number is never negotiated.
     pub protocol_version: String,
 }
@@ -74,7 +76,12 @@ pub fn card(desc: &Description, context: &CardContext) -> Value {
 }
 
 fn interface(of: &Interface) -> Value {
-    json!({ "url": of.url, "protocolBinding": of.protocol_binding, "protocolVersion": of.protocol_version })
+    let mut out = json!({ "url": of.url, "protocolBinding": of.protocol_binding });
+    if !of.tenant.is_empty() {
+        out["tenant"] = json!(of.tenant);
+    }
+    out["protocolVersion"] = json!(of.protocol_version);
+    out
 }
 
 fn capabilities(context: &CardContext) -> Value {

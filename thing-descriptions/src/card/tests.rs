@@ -31,6 +31,7 @@ fn context() -> CardContext {
             url: "http://127.0.0.1:8080/a2a/x".to_owned(),
             protocol_binding: "JSONRPC".to_owned(),
             protocol_version: "1.0".to_owned(),
+            ..Interface::default()
         }],
         provider: Some(("Example".to_owned(), "https://example.com".to_owned())),
         streaming: true,

@@ -80,17 +80,10 @@ pub(crate) struct Shown<'a> {
 /// The card, signed with the node's key.
 pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, OperationError> {
     let id = &shown.verified.agent;
-    let interface = |url: String, binding: &str| Interface {
-        url,
-        protocol_binding: binding.to_owned(),
-        protocol_version: "1.0".to_owned(),
-    };
-    let http = shown.gateway.map(|base| format!("{base}/a2a/{id}"));
-    let http = http.iter().flat_map(|url| ["JSONRPC", "HTTP+JSON"].map(|binding| interface(url.clone(), binding)));
     let own = shown.own.extensions.iter().map(|extension| json!(extension));
     let extensions = [evidence(shown.verified)].into_iter().chain(own).collect();
     let context = CardContext {
-        interfaces: http.chain([interface(format!("althing://{id}"), BINDING)]).collect(),
+        interfaces: interfaces(&id.to_string(), shown.gateway),
         provider: None,
         streaming: true,
         input_modes: with_own(shown.description.input_modes(), &shown.own.input_modes),
@@ -104,6 +97,24 @@ pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, Opera
     sign_card(&mut card, key.signing_key(), &kid)
         .map_err(|error| OperationError::internal(format!("the card could not be signed: {error}")))?;
     Ok(card.to_string())
+}
+
+/// Where an agent can be called: over each binding of the gateway at that base URL, if there is one, and over libp2p.
+fn interfaces(id: &str, gateway: Option<&str>) -> Vec<Interface> {
+    let interface = |url: String, binding: &str| Interface {
+        url,
+        protocol_binding: binding.to_owned(),
+        protocol_version: "1.0".to_owned(),
+        ..Interface::default()
+    };
+    let mut all = Vec::new();
+    if let Some(base) = gateway {
+        all.extend(["JSONRPC", "HTTP+JSON"].map(|binding| interface(format!("{base}/a2a/{id}"), binding)));
+        // gRPC has no path below its service: the tenant leads to the agent.
+        all.push(Interface { tenant: id.to_owned(), ..interface(base.to_owned(), "GRPC") });
+    }
+    all.push(interface(format!("althing://{id}"), BINDING));
+    all
 }
 
 /// The description's values first, then those that only the agent's own card has.

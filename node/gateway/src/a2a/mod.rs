@@ -1,7 +1,8 @@
-//! A2A over HTTP: JSON-RPC and HTTP+JSON, both with server-sent events, and agent cards.
+//! A2A over HTTP: JSON-RPC and HTTP+JSON, both with server-sent events, gRPC, and agent cards.
 
 mod ask;
 pub(crate) mod card;
+mod grpc;
 pub(crate) mod jsonrpc;
 pub(crate) mod parameters;
 pub(crate) mod rest;

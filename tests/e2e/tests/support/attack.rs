@@ -38,6 +38,7 @@ impl Attack {
         attack.wrong_parameters();
         attack.wrong_headers();
         attack.broken_http();
+        attack.other_bindings();
         attack.huge_bodies();
         attack
     }
@@ -319,6 +320,37 @@ impl Attack {
                 honest("SendMessage", says("x")).as_bytes(),
             );
             self.raw("no such agent", bytes, code(-32000));
+        }
+    }
+
+    /// HTTP+JSON and gRPC, whose refusals have HTTP statuses.
+    fn other_bindings(&mut self) {
+        let cases = [
+            ("GET", "/a2a/echo/tasks/..%2f..%2fetc%2fpasswd", 404),
+            ("GET", "/a2a/echo/tasks/../../../etc/passwd", 404),
+            ("GET", "/a2a/echo/tasks/%ff", 400),
+            ("GET", "/a2a/%ff/tasks", 400),
+            ("GET", "/a2a/echo/other/tasks", 404),
+            ("GET", "/a2a/echo/tasks?pageSize=1000000000", 400),
+            ("GET", "/a2a/echo/tasks?pageSize=-1", 400),
+            ("GET", "/a2a/echo/tasks?pageToken=%00%ff", 400),
+            ("GET", "/a2a/echo/tasks?unknown=1", 400),
+            ("DELETE", "/a2a/echo/tasks/7", 405),
+            ("PUT", "/a2a/echo/message:send", 405),
+            ("POST", "/a2a/echo/message:sends", 404),
+            ("GET", "/lf.a2a.v1.A2AService/GetTask", 405),
+            ("POST", "/lf.a2a.v1.A2AService/GetTask", 415),
+            ("POST", "/lf.a2a.v1.A2AService/a/b", 404),
+        ];
+        for (method, path, status) in cases {
+            let bytes = request(&self.gateway, method, path, &HONEST, b"");
+            self.raw(&format!("{method} {path}"), bytes, Expect::Status(status));
+        }
+        let honest = says("hello").to_string();
+        for end in (0..honest.len()).step_by(3) {
+            let cut = &honest.as_bytes()[..end];
+            let bytes = request(&self.gateway, "POST", "/a2a/echo/message:send", &HONEST, cut);
+            self.raw("cut off", bytes, Expect::Status(400));
         }
     }
 

@@ -4,7 +4,7 @@
 mod query;
 mod route;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::sync::Arc;
 

@@ -12,11 +12,11 @@ use super::*;
 use crate::{Access, Limits, router, serve};
 
 /// A gateway, and the nodes behind it.
-struct World {
-    address: std::net::SocketAddr,
-    http: reqwest::Client,
+pub struct World {
+    pub address: std::net::SocketAddr,
+    pub http: reqwest::Client,
     /// An agent of the gateway's node, and one of the other's.
-    agents: [AgentId; 2],
+    pub agents: [AgentId; 2],
     _nodes: [Node; 2],
     stop: CancellationToken,
 }
@@ -28,7 +28,7 @@ impl Drop for World {
 }
 
 impl World {
-    async fn start() -> World {
+    pub async fn start() -> World {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let net = SimNet::new(1, LinkConfig::default());
         let here = Node::start(&net, 1, 100, &[], mesh::store()).await;
