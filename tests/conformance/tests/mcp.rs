@@ -325,6 +325,8 @@ async fn only_who_has_the_token_is_served_and_no_other_sites_page() {
     assert_eq!(status(post().header("origin", "https://evil.example")).await, 403);
     assert_eq!(status(http.get(&scene.url).header("accept", "text/event-stream")).await, 401);
     assert_eq!(status(post()).await, 400, "a session is needed");
+    let end = || http.delete(&scene.url).bearer_auth("secret").header("mcp-session-id", "none");
+    assert_eq!(status(end()).await, 204, "there is no such session any more");
 }
 
 /// A client that speaks over pipes, as one does that started `althing mcp`.

@@ -36,6 +36,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(calls: Calls, principal: Princip
 }
 
 async fn serve(State(service): State<Arc<Service>>, request: Request) -> Response {
+    let ends = request.method() == Method::DELETE;
     let request = if request.method() == Method::POST {
         let (parts, body) = request.into_parts();
         match read_body(Request::from_parts(parts.clone(), body), REQUEST_BYTES_MAX).await {
@@ -45,7 +46,12 @@ async fn serve(State(service): State<Arc<Service>>, request: Request) -> Respons
     } else {
         request
     };
-    service.handle(request).await.map(Body::new)
+    let mut response = service.handle(request).await.map(Body::new);
+    if ends && response.status() == StatusCode::ACCEPTED {
+        // The session has ended already; some clients warn of anything but 200 and 204.
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
+    response
 }
 
 fn status(error: BodyError) -> StatusCode {

@@ -25,6 +25,8 @@ use crate::machine::work::State;
 
 /// Between two reports while there is work, and between two attempts to steal.
 const TICK: Duration = Duration::from_secs(1);
+/// Between two looks where nothing changes and there is no work.
+const IDLE: Duration = Duration::from_secs(10);
 /// Tasks that an idle member takes at once.
 const STEAL_MAX: u32 = 4;
 /// Leases are extended when this part of them has passed.
@@ -101,12 +103,11 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
                 }
             }));
         }
-        let idle = if is_work { TICK } else { TICK * 10 };
         tokio::select! {
             biased;
             () = member.stop.cancelled() => break,
             _ = changes.changed() => {}
-            () = tokio::time::sleep(idle) => {}
+            () = tokio::time::sleep(if is_work { TICK } else { IDLE }) => {}
         }
         while failing.try_join_next().is_some() {}
     }
