@@ -63,7 +63,7 @@ fn state(gateway: &Gateway, id: &AgentId) -> Value {
 
 async fn counts(gateway: &Gateway, id: &AgentId) -> Result<Value, OperationError> {
     let states = ["", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED"];
-    let counting = states.map(|state| count(gateway, id, state));
+    let counting = states.map(|state| Box::pin(count(gateway, id, state)));
     let [total, submitted, working, waiting] = counting;
     let (total, submitted, working, waiting) = futures::try_join!(total, submitted, working, waiting)?;
     Ok(json!({ "total": total, "submitted": submitted, "working": working, "inputRequired": waiting }))
