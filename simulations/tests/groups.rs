@@ -89,7 +89,7 @@ macro_rules! planted {
 planted! {
     a_vote_that_is_forgotten: "vote-forgotten", 145, "none" breaks "one-vote-in-a-term";
     entries_that_are_not_synced: "sync-skipped", 3, "none" breaks "the-committed-stays";
-    entries_that_are_not_truncated: "truncation-forgotten", 59, "none" breaks "logs-match";
+    entries_that_are_not_truncated: "truncation-forgotten", 20, "none" breaks "logs-match";
     an_entry_that_is_skipped: "entry-skipped", 8, "none" breaks "states-follow-the-log";
     a_row_that_a_snapshot_lacks: "row-missing", 118, "none" breaks "states-follow-the-log";
     a_value_that_is_acknowledged_early: "acknowledged-early", 1, "none" breaks "the-acknowledged-is-kept";

@@ -17,6 +17,9 @@ use serde_json::{Map, Value, json};
 /// The server of tools in the agent file of an MCP server.
 const SERVER: &str = "server";
 
+/// Programs whose first argument names what they run.
+const INTERPRETERS: [&str; 8] = ["python", "node", "npx", "uvx", "deno", "bun", "ruby", "sh"];
+
 /// What to adopt, and how.
 #[derive(Debug, Clone)]
 pub struct Adoption {
@@ -244,13 +247,20 @@ fn source(at: &ToolServerSpec) -> String {
             rest.split(['/', ':']).next().unwrap_or(rest).to_owned()
         }
         ToolServerSpec::Command { command, .. } => {
-            // `python3 tools/weather.py --flag`, `npx -y @scope/weather`: the last that is no flag and no interpreter.
-            let words = command.iter().filter(|word| !word.starts_with('-'));
-            let named = words.clone().nth(1).or(words.clone().next()).map_or("", String::as_str);
-            let file = named.rsplit('/').next().unwrap_or(named);
-            file.split('.').next().unwrap_or(file).to_owned()
+            // `python3 tools/weather.py`, `npx -y @scope/weather`: what an interpreter runs. No other argument, which may be a
+            // secret.
+            let mut words = command.iter().filter(|word| !word.starts_with('-')).map(|word| stem(word));
+            let program = words.next().unwrap_or_default();
+            let is_interpreter = INTERPRETERS.contains(&program.trim_end_matches(|c: char| c.is_ascii_digit()));
+            words.next().filter(|_| is_interpreter).unwrap_or(program).to_owned()
         }
     }
+}
+
+/// The name of a file without its folder and its endings.
+fn stem(path: &str) -> &str {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    file.split('.').next().unwrap_or(file)
 }
 
 /// A name of an agent: `[a-z0-9-]`.

@@ -45,6 +45,27 @@ impl Scene {
     }
 }
 
+/// Browsers let any page open a WebSocket, and read what comes.
+#[tokio::test]
+async fn pages_of_other_servers_on_this_machine_open_no_socket() {
+    let scene = Scene::start().await;
+    let open = async |origin: Option<String>| {
+        let address = format!("ws://{}/things/near/ws", scene.gateway.host);
+        let mut request = address.into_client_request().expect("an address");
+        request.headers_mut().insert("Sec-WebSocket-Protocol", "lmosprotocol".parse().expect("a header"));
+        if let Some(origin) = origin {
+            request.headers_mut().insert("Origin", origin.parse().expect("a header"));
+        }
+        let stream = TcpStream::connect(&scene.gateway.host).await.expect("it listens");
+        tokio_tungstenite::client_async(request, stream).await.is_ok()
+    };
+    for origin in ["http://localhost:3000", "http://127.0.0.1", "null", "https://evil.example"] {
+        assert!(!open(Some(origin.to_owned())).await, "{origin}");
+    }
+    assert!(open(None).await, "a program");
+    assert!(open(Some(format!("http://{}", scene.gateway.host))).await, "a page of this gateway");
+}
+
 struct Client {
     socket: WebSocketStream<TcpStream>,
     thing: String,

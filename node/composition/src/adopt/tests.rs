@@ -81,6 +81,8 @@ fn what_has_no_usable_name_gets_one() {
     for (words, name) in [
         (&["npx", "-y", "@scope/file-box"][..], "file-box"),
         (&["/usr/bin/thing"][..], "thing"),
+        (&["slack-mcp", "xoxb-secret"][..], "slack-mcp"),
+        (&["env", "KEY=secret", "server"][..], "env"),
         (&["Ünïcode"][..], "n-code"),
         (&["---"][..], "adopted"),
     ] {

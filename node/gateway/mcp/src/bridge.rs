@@ -49,7 +49,12 @@ pub async fn bridge(
     input: impl AsyncRead + Send + Sync + Unpin + 'static,
     output: impl AsyncWrite + Send + Sync + Unpin + 'static,
 ) -> Result<(), BridgeError> {
-    let http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT).build()?;
+    let http = reqwest::Client::builder()
+        .no_proxy()
+        // The token is for this gateway only.
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT)
+        .build()?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_sse_event_size(MESSAGE_BYTES_MAX)
         .reinit_on_expired_session(true);
@@ -59,8 +64,8 @@ pub async fn bridge(
     let mut gateway = StreamableHttpClientTransport::with_client(http, config);
     let mut client = AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(MESSAGE_BYTES_MAX);
     let outcome = pass(&mut client, &mut gateway).await;
-    // An error means that the session is gone already.
-    let _ = gateway.close().await;
+    // An error means that the session is gone already. One that was never begun whole is not ended in order.
+    let _ = tokio::time::timeout(GRACE, gateway.close()).await;
     outcome
 }
 

@@ -31,7 +31,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(calls: Calls, principal: Princip
         .with_json_response(true)
         .with_max_request_body_bytes(REQUEST_BYTES_MAX);
     let sessions = Arc::new(Sessions::new(SESSIONS_MAX));
-    let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, config);
+    let service = StreamableHttpService::new(move || Ok(server.of_session()), sessions, config);
     Router::new().route("/mcp", any(serve)).route("/mcp/", any(serve)).with_state(Arc::new(service))
 }
 

@@ -1,6 +1,7 @@
 //! The MCP server: lists tools, calls them, tells of changed lists.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use althing_calls::{Among, Calls, Principal};
@@ -19,6 +20,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer, Subscriptio
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::call::{self, Arguments, Caller, Failed};
 use crate::describe::{self, Filter};
@@ -35,19 +37,25 @@ const VERSIONS: [ProtocolVersion; 4] = [
 ];
 /// A changed list is announced after this time, and so at most once in it.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(5);
+/// Clients that listen for changed lists without a session.
+const LISTENING_MAX: usize = 256;
 const INSTRUCTIONS: &str = "The agents of a peer-to-peer mesh. Each skill of an agent on this node is a tool. find_agents \
 searches all agents that can be reached, describe_agent shows one of them, and call_agent sends a message to it, wherever it \
 runs. An agent that needs more input says so: answer it with call_agent and its task_id.";
 
-/// One server for all clients.
+/// The server of a session; what all share is shared.
 #[derive(Clone)]
 pub(crate) struct Server {
     shared: Arc<Shared>,
+    /// Whether changed lists are announced in this session, which a client may ask for again and again.
+    announces: Arc<AtomicBool>,
 }
 
 struct Shared {
     calls: Calls,
     principal: Principal,
+    /// Room for subscriptions.
+    listening: Semaphore,
 }
 
 #[derive(Deserialize)]
@@ -58,7 +66,13 @@ struct Named {
 
 impl Server {
     pub fn new(calls: Calls, principal: Principal) -> Server {
-        Server { shared: Arc::new(Shared { calls, principal }) }
+        let listening = Semaphore::new(LISTENING_MAX);
+        Server { shared: Arc::new(Shared { calls, principal, listening }), announces: Arc::default() }
+    }
+
+    /// The same for another session.
+    pub fn of_session(&self) -> Server {
+        Server { shared: self.shared.clone(), announces: Arc::default() }
     }
 
     fn calls(&self) -> &Calls {
@@ -239,6 +253,9 @@ impl ServerHandler for Server {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if self.announces.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let (server, peer) = (self.clone(), context.peer.clone());
         let view = view(&context.extensions).unwrap_or_default();
         tokio::spawn(async move {
@@ -259,6 +276,8 @@ impl ServerHandler for Server {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let view = view(&context.request_context().extensions)?;
+        let busy = |_| ErrorData::internal_error(format!("{LISTENING_MAX} clients listen already"), None);
+        let _place = self.shared.listening.try_acquire().map_err(busy)?;
         let announcing =
             self.clone().announce(view, || async { context.sink().notify_tool_list_changed().await.is_ok() });
         tokio::select! { () = announcing => {}, () = context.cancelled() => {} }

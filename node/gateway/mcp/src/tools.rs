@@ -12,7 +12,7 @@ use crate::{AGENTS_MAX, PAGE};
 /// Characters of a tool's name: what every client and model accepts.
 const NAME_MAX: usize = 64;
 /// Characters of a suffix, the underscore not counted.
-const SUFFIX: usize = 8;
+const SUFFIX: usize = 24;
 /// The tools that are not skills.
 pub(crate) const GENERAL: [&str; 3] = ["find_agents", "describe_agent", "call_agent"];
 

@@ -53,7 +53,8 @@ fn operation(route: &Route, guarded: bool) -> Value {
         "summary": route.summary,
         "responses": responses(route),
     });
-    let variables = route.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
+    // A variable may be a part of its segment: `{task}:cancel`.
+    let variables = route.path.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
     let in_path = variables.map(|name| {
         let about = if name == "agent" { "The agent's id, or its name" } else { "The task's id" };
         parameter(name, about, "path")

@@ -55,7 +55,8 @@ pub(super) async fn page(State(gateway): State<Arc<Gateway>>, headers: HeaderMap
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Althing node</title>\
          <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\
          <h1>Althing node</h1><p>This is the gateway of a node of an agent mesh. Programs call the agents below at \
-         <code>{base}</code> by A2A and as Things of the Web of Things.</p><p>Node <code>{node}</code></p>\
+         <code>{base}</code> by A2A (JSON-RPC, HTTP+JSON, gRPC), as tools of MCP at <code>/mcp</code>, and as Things of the Web of \
+         Things.</p><p>Node <code>{node}</code></p>\
          <h2>Agents</h2>{agents}<h2>For programs</h2><ul>{documents}</ul></body></html>"
     );
     let guarded = [(header::CONTENT_SECURITY_POLICY, POLICY), (header::CONTENT_TYPE, "text/html; charset=utf-8")];
@@ -66,8 +67,8 @@ pub(super) async fn page(State(gateway): State<Arc<Gateway>>, headers: HeaderMap
 pub(super) async fn llms(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
     let (agents, base) = (named(&gateway).0, base(&headers));
     let mut body = String::from(
-        "# Althing node\n\n> The gateway of a node of an agent mesh. Each agent is called by A2A 1.0 (JSON-RPC at /a2a/ID) \
-         or as a Thing of the Web of Things (the action chat at /things/ID/actions/chat).\n\n",
+        "# Althing node\n\n> The gateway of a node of an agent mesh. Each agent is called by A2A 1.0 (JSON-RPC at \
+         /a2a/ID, HTTP+JSON below it, gRPC with the tenant ID), as a tool of MCP (/mcp), or as a Thing of the Web of Things (the action chat at /things/ID/actions/chat).\n\n",
     );
     if gateway.access.token.is_some() {
         body.push_str("Requests need the header `Authorization: Bearer …`; the agents are listed at /agents.\n\n");

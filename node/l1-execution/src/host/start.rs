@@ -126,7 +126,9 @@ impl Host {
                 let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
                 let secret = secret.as_deref().map(|secret| granted(contract, &self.ports.secrets, secret));
                 let secret = secret.transpose().map_err(failed)?;
-                Ok(Runtime::Remote(Arc::new(RemoteAgent::start(&file.name, url, secret))))
+                let refused = |reason| StartError::Config { name: file.name.clone(), reason };
+                let remote = RemoteAgent::start(&file.name, url, secret.as_deref()).map_err(refused)?;
+                Ok(Runtime::Remote(Arc::new(remote)))
             }
             RuntimeSpec::Model { .. } => {
                 let failed = |reason| StartError::Model { name: file.name.clone(), reason };

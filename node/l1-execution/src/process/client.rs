@@ -9,13 +9,14 @@ use a2a::{AgentCard, Message, SendMessageResponse, StreamResponse, Task, TaskSta
 use althing_protocol::limits::EXTENSIONS_MAX;
 use althing_td::MODES_MAX;
 use futures::StreamExt as _;
-use reqwest::header::{AUTHORIZATION, HeaderValue};
+use reqwest::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{AgentError, Made, Metadata, Output, OwnCard, Parameters, Turn};
+use crate::http::bearer;
 use crate::process::seen::SeenMessages;
 use crate::sse::Events;
 
@@ -35,6 +36,8 @@ const MODE_BYTES_MAX: usize = 128;
 const OURS: &str = "https://althing.dev/";
 /// Characters of a program's error that are kept.
 const ERROR_CHARS_MAX: usize = 1_000;
+/// How long a server elsewhere may say nothing while it answers.
+const SILENT_MAX: Duration = Duration::from_secs(300);
 /// How long a program may take to answer a cancellation.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -100,7 +103,7 @@ struct RemoteTask {
 impl Client {
     /// Requests the card until the program shows one.
     pub async fn connect(address: &ProgramAddress) -> Client {
-        let http = Client::http(address, None);
+        let http = Client::http(address, None).expect("a client without a secret");
         let mut patience = CARD_PATIENCE_MIN;
         loop {
             match Client::card(&http, address, patience).await {
@@ -113,7 +116,10 @@ impl Client {
     }
 
     /// A client of HTTP for this address; `secret` is sent as a bearer token with each request.
-    pub fn http(address: &ProgramAddress, secret: Option<&str>) -> reqwest::Client {
+    ///
+    /// # Errors
+    /// The connection would not protect the secret, or the secret cannot be sent; nothing was sent.
+    pub fn http(address: &ProgramAddress, secret: Option<&str>) -> Result<reqwest::Client, String> {
         let mut builder = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -121,12 +127,14 @@ impl Client {
         if let ProgramAddress::Socket(path) = address {
             builder = builder.unix_socket(path.as_path());
         }
-        let bearer = secret.and_then(|secret| HeaderValue::try_from(format!("Bearer {secret}")).ok());
-        if let Some(mut bearer) = bearer {
-            bearer.set_sensitive(true);
+        if let ProgramAddress::Url(_) = address {
+            builder = builder.read_timeout(SILENT_MAX);
+        }
+        if let Some(secret) = secret {
+            let bearer = bearer(&address.base(), secret)?;
             builder = builder.default_headers([(AUTHORIZATION, bearer)].into_iter().collect());
         }
-        builder.build().expect("a client of these options always builds")
+        builder.build().map_err(|error| error.to_string())
     }
 
     /// Requests the card once; the client, and the card.

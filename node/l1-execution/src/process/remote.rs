@@ -34,10 +34,15 @@ struct Seen {
 
 impl RemoteAgent {
     /// Begins to ask for the card below `url`; `secret` is sent as a bearer token with each request.
-    pub fn start(name: &str, url: &str, secret: Option<String>) -> RemoteAgent {
+    ///
+    /// # Errors
+    /// The secret cannot be sent there.
+    pub fn start(name: &str, url: &str, secret: Option<&str>) -> Result<RemoteAgent, String> {
+        let address = ProgramAddress::Url(url.to_owned());
+        let http = Client::http(&address, secret)?;
         let now = Arc::new(Mutex::new(Seen { state: AgentState::Starting, client: None }));
-        let watching = tokio::spawn(watch(name.to_owned(), ProgramAddress::Url(url.to_owned()), secret, now.clone()));
-        RemoteAgent { name: name.to_owned(), now, watching }
+        let watching = tokio::spawn(watch(name.to_owned(), address, http, now.clone()));
+        Ok(RemoteAgent { name: name.to_owned(), now, watching })
     }
 
     pub fn state(&self) -> AgentState {
@@ -97,12 +102,12 @@ impl Agent for RemoteAgent {
 /// It does not answer, or not with a card of A2A 1.0 that names JSON-RPC.
 pub(crate) async fn card(url: &str, secret: Option<&str>) -> Result<AgentCard, AgentError> {
     let address = ProgramAddress::Url(url.to_owned());
-    let (_, card) = Client::of_card(&Client::http(&address, secret), &address, CARD_PATIENCE).await?;
+    let http = Client::http(&address, secret).map_err(AgentError::Failed)?;
+    let (_, card) = Client::of_card(&http, &address, CARD_PATIENCE).await?;
     Ok(card)
 }
 
-async fn watch(name: String, address: ProgramAddress, secret: Option<String>, now: Arc<Mutex<Seen>>) {
-    let http = Client::http(&address, secret.as_deref());
+async fn watch(name: String, address: ProgramAddress, http: reqwest::Client, now: Arc<Mutex<Seen>>) {
     let (mut pause, mut first) = (RETRY.0, None);
     loop {
         let asked = Client::of_card(&http, &address, CARD_PATIENCE).await;
@@ -130,5 +135,17 @@ async fn watch(name: String, address: ProgramAddress, secret: Option<String>, no
         }
         pause = if is_up { RETRY.0 } else { (pause * 2).min(RETRY.1) };
         sleep(if is_up { CHECK } else { pause }).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_sent_over_https_or_on_this_machine_only() {
+        let client = |url: &str, secret: &str| Client::http(&ProgramAddress::Url(url.to_owned()), Some(secret));
+        assert!(client("http://agents.example.org/billing", "key").is_err());
+        assert!(client("http://127.0.0.1:9000", "two\nlines").is_err(), "not sent without it");
     }
 }

@@ -6,6 +6,7 @@ use althing_protocol::PublicKey;
 use althing_protocol::group::{Command, Replace};
 
 use super::group::Group;
+use super::group::owners::may_take_the_place;
 
 /// After how long without a word the leader says that a voter is silent.
 pub const SILENT_MS: u64 = 10_000;
@@ -41,14 +42,15 @@ pub fn next(state: &Group, leader: PublicKey, seen: &BTreeMap<PublicKey, Seen>, 
     None
 }
 
-/// The learner that votes in the place of `voter`: one of the same owner first, so that the votes of owners stay, then the one
-/// that joined first.
+/// The learner that votes in the place of `voter`: one of the same owner first, so that the votes of owners stay (and no other
+/// where several owners must sign), then the one that joined first.
 fn successor(state: &Group, voter: PublicKey, seen: &BTreeMap<PublicKey, Seen>) -> Option<PublicKey> {
     let members = state.members();
     let owner = members.get(&voter).map(|member| member.owner);
     let is_ready = |node: &PublicKey| {
         let is_there = seen.get(node).is_some_and(|seen| seen.silence_ms < HEARD_MS && seen.is_current);
-        is_there && !members.voters().contains(node) && members.silent_since(node).is_none()
+        let learns = !members.voters().contains(node) && members.silent_since(node).is_none();
+        is_there && learns && may_take_the_place(state, &voter, node)
     };
     let ready = members.iter().filter(|(node, _)| is_ready(node));
     ready.min_by_key(|(_, member)| (Some(member.owner) != owner, member.order)).map(|(node, _)| *node)

@@ -300,8 +300,18 @@ pub(super) fn replace(
     if group.members.voters().contains(&learner) || group.members.silent_since(&learner).is_some() {
         return wrong("who is to vote instead votes already, or is silent too");
     }
+    if !may_take_the_place(group, &voter, &learner) {
+        return wrong("where several owners must sign, only a node of the voter's own owner takes its place");
+    }
     group.members.replace(voter, learner);
     Ok(None)
+}
+
+/// Whether `learner` may vote instead of `voter`. Who leads may keep a voter from being heard in the log; where several owners
+/// must sign, that must not move a vote from one owner to another.
+pub(in crate::machine) fn may_take_the_place(group: &Group, voter: &PublicKey, learner: &PublicKey) -> bool {
+    let owner = |node| group.members.get(node).map(|member| member.owner);
+    group.charter().is_some_and(|charter| charter.threshold == 1) || owner(voter) == owner(learner)
 }
 
 /// Whether `author` is a member that votes, and `voter` another one.

@@ -195,4 +195,10 @@ fn a_learner_of_the_same_owner_goes_before() {
     let now_ms = world.group.now_ms + REPLACE_AFTER_MS;
     let decided = crate::machine::replacement::next(&world.group, leader.public(), &seen([0, 0, 60_000, 0, 0]), now_ms);
     assert_eq!(decided, Some(replace(3, 5)));
+    // A vote does not pass from one owner to another where several must sign, whoever leads.
+    world.group.advance(now_ms);
+    assert!(matches!(world.one(&leader, replace(3, 4)), Err(Refusal::Voter(_))));
+    assert!(world.one(&key(5), Command::Leave).is_ok());
+    let decided = crate::machine::replacement::next(&world.group, leader.public(), &seen([0, 0, 60_000, 0, 0]), now_ms);
+    assert_eq!(decided, None, "no learner of that owner is left");
 }
