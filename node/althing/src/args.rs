@@ -469,7 +469,7 @@ pub struct Adopt {
     /// The address (http://…), or a program that speaks MCP on its standard input and output, with its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "URL | COMMAND")]
     pub what: Vec<String>,
-    /// The agent's name here [default: its own].
+    /// The agent's name here [default: from its card, its address or its program].
     // An id of its own: the global `--name` would take the value.
     #[arg(long = "as", id = "as", value_name = "NAME")]
     pub agent: Option<String>,

@@ -3,8 +3,8 @@
 //!
 //! **Inputs**: MCP requests that passed the gateway's guard. **Outputs**: lists of tools, and answers of agents.
 //!
-//! **Invariants**: each call is a `CallRequest` of the gateway's principal, as those of every other face; a tool's name
-//! leads to one agent and skill or to none, never to another; sessions, bodies, lists and waits are bounded.
+//! **Invariants**: each call is a `CallRequest` of the gateway's principal, as those of every other face; at any time
+//! a tool's name leads to one agent and skill or to none; sessions, bodies, lists and waits are bounded.
 //!
 //! **Never knows**: frames, tokens, how an agent runs.
 
