@@ -45,6 +45,11 @@ pub enum EndorsementError {
     },
 }
 
+/// Whether a key of an owner is accepted at `now_ms`, by the owner's log.
+fn accepted(logs: &KeyLogs, now_ms: u64) -> impl Fn(PublisherId, PublicKey) -> bool {
+    move |owner, signer| logs.get(&owner).is_some_and(|log| log.accepts(signer, now_ms).is_ok())
+}
+
 impl Endorsed {
     /// The statement with these signatures.
     #[must_use]
@@ -98,9 +103,7 @@ impl Endorsed {
         logs: &KeyLogs,
         now_ms: u64,
     ) -> Result<T, EndorsementError> {
-        self.verify_by(network, scope, charter, |owner, signer| {
-            logs.get(&owner).is_some_and(|log| log.accepts(signer, now_ms).is_ok())
-        })
+        self.verify_by(network, scope, charter, accepted(logs, now_ms))
     }
 
     /// As [`Endorsed::verify`], for what took effect in the past: each key counts that an owner's log ever named, since the
@@ -132,9 +135,7 @@ impl Endorsed {
         logs: &KeyLogs,
         now_ms: u64,
     ) -> Result<(T, BTreeSet<PublisherId>), EndorsementError> {
-        self.signed_by_keys(network, scope, charter, |owner, signer| {
-            logs.get(&owner).is_some_and(|log| log.accepts(signer, now_ms).is_ok())
-        })
+        self.signed_by_keys(network, scope, charter, accepted(logs, now_ms))
     }
 
     fn verify_by<T: Statement + PartialEq>(

@@ -133,8 +133,8 @@ async fn watch(name: String, address: ProgramAddress, http: reqwest::Client, now
                 }
             }
         }
-        pause = if is_up { RETRY.0 } else { (pause * 2).min(RETRY.1) };
         sleep(if is_up { CHECK } else { pause }).await;
+        pause = if is_up { RETRY.0 } else { (pause * 2).min(RETRY.1) };
     }
 }
 
