@@ -56,7 +56,8 @@ pub use app_file::{
     AppAgentFile, AppFile, AppFileError, AppSchedule, ZONE_DEFAULT, parse_app,
 };
 pub use card::{
-    CARD_BYTES_MAX, CardContext, CardError, Interface, SIGNATURES_MAX, VERSION_UNKNOWN, card, sign_card, verify_card,
+    CARD_BYTES_MAX, CardContext, CardError, Interface, SIGNATURES_MAX, VERSION_UNKNOWN, card, lint_card, sign_card,
+    verify_card,
 };
 pub use describe::{ALTHING, describe};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError};

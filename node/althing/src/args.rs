@@ -100,8 +100,8 @@ pub enum Command {
     App(App),
     /// How this node is, layer by layer.
     Status,
-    /// Find out what is wrong, and why others do not see this node: asks peers to dial it back.
-    Doctor,
+    /// Find out what is wrong, layer by layer, and why others do not see this node: asks peers to dial it back.
+    Doctor(Doctor),
     /// The agents of this node and what they do.
     Ps,
     /// The agents of this node and what they do, live, a pane for each class; q ends.
@@ -113,6 +113,12 @@ pub enum Command {
     /// Check what can be promised.
     #[command(subcommand)]
     Contract(Contract),
+    /// Check Thing Descriptions that were written elsewhere.
+    #[command(subcommand)]
+    Td(Td),
+    /// Check A2A agent cards that were written elsewhere.
+    #[command(subcommand)]
+    Card(Card),
 }
 
 /// `althing mcp`
@@ -388,6 +394,38 @@ pub struct Reserve {
     /// Give this one back instead.
     #[arg(long, value_name = "ID", conflicts_with = "file")]
     pub cancel: Option<String>,
+}
+
+/// `althing td`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Td {
+    /// Check W3C Thing Descriptions (TD 1.1 or 1.0); needs no node.
+    Lint(Lint),
+}
+
+/// `althing card`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Card {
+    /// Check A2A agent cards (1.0), and their signatures; needs no node.
+    Lint(Lint),
+}
+
+/// What is checked.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Lint {
+    /// JSON files; `-` is the standard input.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+}
+
+/// `althing doctor`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Doctor {
+    /// An agent that cannot be called: find out why, without giving it work.
+    pub agent: Option<String>,
+    /// A stranger's agent of that name will do, where nobody near has one.
+    #[arg(long, requires = "agent")]
+    pub anyone: bool,
 }
 
 /// `althing top`

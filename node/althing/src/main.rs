@@ -85,7 +85,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Schedule(schedule) => commands::schedule::run(&at, &schedule, &out).await,
         Command::App(app) => commands::app::run(&at, &app, &out).await,
         Command::Status => commands::show::status(&at, &out).await,
-        Command::Doctor => commands::doctor::run(&at, &out).await,
+        Command::Doctor(asked) => commands::doctor::run(&at, &asked, &out).await,
         Command::Adopt(adopt) => commands::adopt::run(&at, &adopt, &out).await,
         Command::Run(run) => commands::agent::hold(&at, &run, &out).await,
         Command::Ps => commands::show::ps(&at, &out).await,
@@ -93,6 +93,8 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Id => commands::show::id(&at, &out),
         Command::Bench(bench) => Ok(althing_contract_bench::run(&bench, &out, &bench_ports()?).await?),
         Command::Contract(contract) => commands::contract::run(&contract, &out),
+        Command::Td(td) => commands::lint::td(&td, &out),
+        Command::Card(card) => commands::lint::card(&card, &out),
     }
 }
 

@@ -1,11 +1,16 @@
 //! Diagnoses why something does not work, by layer (the seven of the Agent OSI model). The status is gathered from the node
 //! ([`gather`]) and judged without one ([`diagnose`]).
 
+mod call;
 mod gather;
 
+pub use call::{CallPath, diagnose_call, examine_call};
 pub use gather::{examine, refused_tools, short};
 use serde::Serialize;
 use serde_json::{Value, json};
+
+/// What to do about tasks of a group that want the same resource.
+const DECIDE: &str = "members vote on it, or an owner decides, by the resource's rule (docs/groups.md)";
 
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -38,6 +43,8 @@ pub struct NodeStatus {
     pub failed: Vec<(String, String)>,
     /// Agents, and tools that are withheld from them, and why.
     pub tools: Vec<(String, String)>,
+    /// Agents, and services that did not accept their credentials.
+    pub unauthorised: Vec<(String, String)>,
     /// Agents whose programs listen on a port.
     pub open_ports: Vec<String>,
     /// Agents that run, and who may find them: `public`, `trusted` or `hidden`.
@@ -85,6 +92,11 @@ pub struct GroupHealth {
     pub reached: usize,
     /// Schedules whose last three runs failed.
     pub alarms: Vec<String>,
+    /// Resources that several tasks want, which nobody was given yet since members or a person must decide, and how many
+    /// tasks wait.
+    pub undecided: Vec<(String, usize)>,
+    /// The last decisions between tasks that wanted the same resource, newest first, each in words.
+    pub conflicts: Vec<String>,
 }
 
 fn fine(layer: &'static str, what: impl Into<String>) -> Finding {
@@ -117,6 +129,17 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
                 format!("`althing workflow list {name} --all` names the runs, `althing workflow show` says why"),
             )
         }));
+        findings.extend(group.undecided.iter().map(|(resource, tasks)| {
+            wrong(
+                "L5",
+                format!(
+                    "{tasks} tasks of the group {name:?} want {resource:?}, and it is not decided which one gets it"
+                ),
+                DECIDE,
+            )
+        }));
+        findings
+            .extend(group.conflicts.iter().map(|conflict| fine("L5", format!("in the group {name:?}, {conflict}"))));
         match &group.failure {
             Some(why) => findings.push(wrong(
                 "L5",
@@ -194,6 +217,14 @@ fn identity(status: &NodeStatus, findings: &mut Vec<Finding>) {
             "this is final; move the files owner* in the configuration directory away to start over with a new identity",
         )),
         state => findings.push(fine("L2", format!("the owner's keys are {state}"))),
+    }
+    for (agent, service) in &status.unauthorised {
+        findings.push(wrong(
+            "L2",
+            format!("agent {agent:?} cannot authenticate: {service}"),
+            "`althing secret set NAME` with a key that the service accepts, where NAME is the `secret` of the agent's \
+             endpoint; then `althing agent add FILE` again. This goes away with the next request that succeeds",
+        ));
     }
     for (peer, why) in &status.refused_by {
         let clock = why.contains("clock") || why.contains("expired");
@@ -313,8 +344,7 @@ mod tests {
 
     fn group(reached: usize, failure: Option<&str>) -> GroupHealth {
         let failure = failure.map(str::to_owned);
-        let alarms = Vec::new();
-        GroupHealth { name: "team".to_owned(), failure, is_led: false, voters: 3, reached, alarms }
+        GroupHealth { name: "team".to_owned(), failure, voters: 3, reached, ..GroupHealth::default() }
     }
 
     fn well() -> NodeStatus {
@@ -368,6 +398,19 @@ mod tests {
                 "L5",
                 "schedule \"nightly\" of the group \"team\" failed",
             ),
+            (
+                NodeStatus {
+                    groups: vec![GroupHealth {
+                        undecided: vec![("report.txt".to_owned(), 2)],
+                        is_led: true,
+                        ..group(3, None)
+                    }],
+                    ..well()
+                },
+                "L5",
+                "2 tasks of the group \"team\" want \"report.txt\"",
+            ),
+            (NodeStatus { unauthorised: named("m at http://m answered 401"), ..well() }, "L2", "answered 401"),
             (NodeStatus { groups: vec![group(2, None)], ..well() }, "L5", "though 2 of 3"),
             (NodeStatus { groups: vec![group(3, Some("a damaged row"))], ..well() }, "L5", "a damaged row"),
             (NodeStatus { owner_keys: "revoked".to_owned(), ..well() }, "L2", "revoked"),

@@ -1,11 +1,13 @@
 """An endpoint without a model: `call NAME ARGUMENTS` has it want that tool called, `cite` has it cite the first passage
 that it was handed, else it says again what it heard. Its embeddings are counts of letters.
 
-It prints its port, and appends what it is asked to the file `asked`, headers included.
+It prints its port, and appends what it is asked to the file `asked`, headers included. With an argument it answers only
+those who send that bearer token.
 """
 
 import json
 import re
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -14,6 +16,8 @@ class Endpoint(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         with open("asked", "a") as log:
             log.write(json.dumps({"headers": dict(self.headers), "body": asked}) + "\n")
+        if sys.argv[1:] and self.headers.get("authorization") != f"Bearer {sys.argv[1]}":
+            return self.send_error(401)
         if self.path.endswith("/embeddings"):
             return self.embed(asked["input"])
         last = asked["messages"][-1]

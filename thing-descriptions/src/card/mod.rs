@@ -1,6 +1,7 @@
 //! The A2A agent card (specification 1.0.1, §4.4.1 and §8) that is made from a description, for one serving gateway.
 
 mod defaults;
+mod lint;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -9,6 +10,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+pub use lint::lint_card;
 pub use signature::{CARD_BYTES_MAX, CardError, SIGNATURES_MAX, sign_card, verify_card};
 
 use crate::agent_file::MODE_DEFAULT;

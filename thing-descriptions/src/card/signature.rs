@@ -247,8 +247,16 @@ fn signing_input(protected: &str, card: &Map<String, Value>) -> Result<Vec<u8>, 
     Ok(input.into_bytes())
 }
 
+/// The ed25519 key that a `kid` of the form `did:key:z…#z…` is.
+pub(super) fn key_of(kid: &str) -> Option<VerifyingKey> {
+    let (_, multibase) = kid.split_once('#')?;
+    let bytes = bs58::decode(multibase.strip_prefix('z')?).into_vec().ok()?;
+    let key = VerifyingKey::from_bytes(bytes.strip_prefix(&[0xed, 0x01])?.try_into().ok()?).ok()?;
+    (kid_of(&key) == kid).then_some(key)
+}
+
 /// `did:key:z…#z…` of a key: multibase base58btc of the multicodec prefix and the 32 bytes.
-fn kid_of(key: &VerifyingKey) -> String {
+pub(super) fn kid_of(key: &VerifyingKey) -> String {
     let mut bytes = vec![0xed, 0x01];
     bytes.extend_from_slice(key.as_bytes());
     let multibase = format!("z{}", bs58::encode(bytes).into_string());

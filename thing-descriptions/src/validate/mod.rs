@@ -14,7 +14,7 @@ pub(crate) use lmos::LMOS;
 pub use report::{FINDINGS_MAX, Finding, Report, Severity};
 pub(crate) use schema::CONTEXT_1_1;
 
-use report::Findings;
+pub(crate) use report::Findings;
 
 use crate::hidden::{is_hidden, joins};
 use crate::json::{self, JsonError, Scanned, TD_BYTES_MAX, join};

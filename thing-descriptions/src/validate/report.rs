@@ -37,7 +37,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn error(
+    pub(crate) fn error(
         pointer: impl Into<String>,
         rule: &'static str,
         message: String,
@@ -46,7 +46,7 @@ impl Finding {
         Finding { pointer: pointer.into(), rule, severity: Severity::Error, message, remedy: remedy.into() }
     }
 
-    pub(super) fn warning(
+    pub(crate) fn warning(
         pointer: impl Into<String>,
         rule: &'static str,
         message: String,
@@ -102,7 +102,7 @@ impl fmt::Display for Report {
 /// Collects findings. A text of 1 MiB from a stranger can break a rule a hundred thousand times: findings beyond the limit are
 /// only counted.
 #[derive(Default)]
-pub(super) struct Findings {
+pub(crate) struct Findings {
     errors: Vec<Finding>,
     warnings: Vec<Finding>,
     left_out: usize,
@@ -110,7 +110,7 @@ pub(super) struct Findings {
 
 impl Findings {
     /// Adds the result of `finding`, which is called only if there is space.
-    pub(super) fn add(&mut self, severity: Severity, finding: impl FnOnce() -> Finding) {
+    pub(crate) fn add(&mut self, severity: Severity, finding: impl FnOnce() -> Finding) {
         let group = match severity {
             Severity::Error => &mut self.errors,
             Severity::Warning => &mut self.warnings,
@@ -122,28 +122,28 @@ impl Findings {
         }
     }
 
-    pub(super) fn error(&mut self, finding: impl FnOnce() -> Finding) {
+    pub(crate) fn error(&mut self, finding: impl FnOnce() -> Finding) {
         self.add(Severity::Error, finding);
     }
 
-    pub(super) fn warning(&mut self, finding: impl FnOnce() -> Finding) {
+    pub(crate) fn warning(&mut self, finding: impl FnOnce() -> Finding) {
         self.add(Severity::Warning, finding);
     }
 
-    pub(super) fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
+    pub(crate) fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
         for finding in findings {
             self.add(finding.severity, || finding);
         }
     }
 
     /// Whether an error is about the value at `pointer` or about one that holds it.
-    pub(super) fn explain(&self, pointer: &str) -> bool {
+    pub(crate) fn explain(&self, pointer: &str) -> bool {
         self.errors.iter().any(|known| {
             pointer.strip_prefix(known.pointer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     }
 
-    pub(super) fn report(mut self) -> Report {
+    pub(crate) fn report(mut self) -> Report {
         let mut findings = self.errors;
         findings.append(&mut self.warnings);
         let left_out = self.left_out + findings.len().saturating_sub(FINDINGS_MAX);

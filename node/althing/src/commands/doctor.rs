@@ -2,13 +2,14 @@
 
 use serde_json::json;
 
+use crate::args::Doctor;
 use crate::commands::{Out, rows, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
-/// Diagnoses the node. Exits with 1 if something is wrong.
-pub async fn run(at: &Paths, out: &Out) -> Result<(), Failure> {
-    let report = at.connect().await?.post("/doctor", &json!({})).await?;
+/// Diagnoses the node, or the way from it to an agent. Exits with 1 if something is wrong.
+pub async fn run(at: &Paths, asked: &Doctor, out: &Out) -> Result<(), Failure> {
+    let report = at.connect().await?.post("/doctor", &json!({ "agent": asked.agent, "anyone": asked.anyone })).await?;
     out.show(&report, |report| {
         let mut lines = Vec::new();
         for finding in rows(report, "findings") {

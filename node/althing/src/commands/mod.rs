@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod find;
 pub mod group;
 pub mod key;
+pub mod lint;
 pub mod mcp;
 pub mod memory;
 pub mod network_key;

@@ -9,9 +9,13 @@ use serde_json::Value;
 use super::{DialBack, GroupHealth, NodeStatus, diagnose, report};
 use crate::node::Node;
 use crate::publish::{self, StoredAgent};
+use althing_coordination::machine::group::Group;
+use althing_coordination::machine::work::Conflict;
 
 /// Peers that are asked to dial back.
 const ASKED: usize = 3;
+/// Decisions, and undecided resources, of one group that are described.
+const CONFLICTS_SHOWN: usize = 3;
 /// Refused tools of one agent that are described.
 const REFUSED_TOOLS_MAX: usize = 16;
 
@@ -71,9 +75,35 @@ fn groups(node: &Node) -> Vec<GroupHealth> {
                     state.flows().schedules().alarms().map(|known| known.schedule.name.clone()).collect()
                 })
                 .unwrap_or_default(),
+            undecided: node.groups.look(group.id, undecided).unwrap_or_default(),
+            conflicts: node.groups.look(group.id, conflicts).unwrap_or_default(),
         }
     };
     groups.map(health).collect()
+}
+
+/// The resources that several tasks want and that nobody was given, and how many want each.
+fn undecided(group: &Group) -> Vec<(String, usize)> {
+    let work = group.work();
+    let free = work.resources().iter().filter(|(name, _)| work.tasks().user_of(name).is_none());
+    let wanted = free.map(|(name, _)| (name.to_owned(), work.tasks().wanting(name).count()));
+    wanted.filter(|(_, tasks)| *tasks > 1).take(CONFLICTS_SHOWN).collect()
+}
+
+/// The last decisions between tasks that wanted the same resource, newest first.
+fn conflicts(group: &Group) -> Vec<String> {
+    let told = |conflict: &Conflict| {
+        format!(
+            "the task {} was given {:?}, which {} more wanted (rule `{}`, {} dissented); they wait, and keep their input",
+            conflict.winner,
+            conflict.resource,
+            conflict.losers_count,
+            format!("{:?}", conflict.rule).to_lowercase(),
+            conflict.dissent_count
+        )
+    };
+    let all: Vec<&Conflict> = group.work().resources().conflicts().collect();
+    all.into_iter().rev().take(CONFLICTS_SHOWN).map(told).collect()
 }
 
 async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
@@ -91,6 +121,9 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         |agent: &AgentStatus| refused_tools(agent).into_iter().map(|why| (agent.name.clone(), why)).collect::<Vec<_>>();
     let running = node.host.status();
     let tools = running.iter().flat_map(refused).collect();
+    let unauthorised =
+        running.iter().flat_map(|agent| agent.unauthorised.iter().map(|service| (agent.name.clone(), service.clone())));
+    let unauthorised = unauthorised.collect();
     // All agents that run, also those of `althing run`.
     let mut agents = publish::all(node.store.as_ref()).unwrap_or_default();
     agents.retain(|added| running.iter().any(|agent| agent.name == added.file.name));
@@ -103,6 +136,7 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         agents: agents.map(|added| (added.file.name, format!("{:?}", added.file.exposure).to_lowercase())).collect(),
         failed,
         tools,
+        unauthorised,
         open_ports,
         unwritable: unwritable(node).await,
         owner_keys: text(&node.identity.key_state()["state"]),

@@ -130,9 +130,20 @@ fn reach(node: &Node) -> Value {
     })
 }
 
+/// The body of `POST /doctor`: the agent whose calls fail, if it is one.
+#[derive(serde::Deserialize)]
+struct DoctorRequest {
+    agent: Option<String>,
+    #[serde(default)]
+    anyone: bool,
+}
+
 /// `POST /doctor`
-async fn examine(State(node): State<Arc<Node>>) -> Json<Value> {
-    Json(doctor::examine(&node).await)
+async fn examine(State(node): State<Arc<Node>>, Json(request): Json<DoctorRequest>) -> Json<Value> {
+    Json(match &request.agent {
+        Some(agent) => doctor::examine_call(&node, agent, among(request.anyone)).await,
+        None => doctor::examine(&node).await,
+    })
 }
 
 async fn peers(State(node): State<Arc<Node>>) -> Json<Value> {

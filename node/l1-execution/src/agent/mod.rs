@@ -34,6 +34,11 @@ pub trait Agent: Send + Sync + 'static {
         None
     }
 
+    /// The services that did not accept its credentials (HTTP 401 or 403) when it asked them last, each in words.
+    fn unauthorised(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Cancels a task that waits for its next message; gives the agent's message, if any. `remembered` is the state that the
     /// agent stored for the task.
     fn cancel<'a>(

@@ -27,6 +27,8 @@ pub struct AgentStatus {
     pub gives_tasks: bool,
     /// Unfit tools that its contract names, by `server/tool`.
     pub unfit: BTreeMap<String, Unfit>,
+    /// The services that did not accept its credentials when it asked them last.
+    pub unauthorised: Vec<String>,
 }
 
 /// Turns of an agent.
@@ -75,6 +77,10 @@ impl RunningAgent {
             hard,
             gives_tasks: crate::groups::gives_tasks(&self.contract),
             unfit: self.calls.tools.unfit(),
+            unauthorised: match &self.runtime {
+                Runtime::Model(agent) => agent.unauthorised(),
+                _ => Vec::new(),
+            },
         }
     }
 }

@@ -40,6 +40,14 @@ pub(super) enum EndpointError {
 }
 
 impl EndpointError {
+    /// The status by which the endpoint refused the credentials that it was sent, if it did.
+    pub fn refused(&self) -> Option<u16> {
+        match self {
+            EndpointError::Status { status: status @ (401 | 403), .. } => Some(*status),
+            _ => None,
+        }
+    }
+
     /// The text for callers, without what the endpoint sent, which may be private to its owner.
     pub fn brief(&self) -> String {
         match self {

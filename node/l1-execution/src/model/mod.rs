@@ -9,6 +9,7 @@ mod endpoint;
 mod machine;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -88,6 +89,8 @@ struct EndpointState {
     cost: Option<u64>,
     slots: Arc<tokio::sync::Semaphore>,
     latency: Mutex<LatencyEstimate>,
+    /// The status by which it refused this agent's credentials at the last request, or 0.
+    refused: AtomicU16,
 }
 
 impl Model {
@@ -116,7 +119,7 @@ impl Model {
             let secret = named.secret.as_deref().map(|name| granted(contract, secrets, name)).transpose()?;
             let client = Endpoint::new(&named.url, &named.model, secret).map_err(ModelError::Client)?;
             let slots = Arc::new(tokio::sync::Semaphore::new(SLOTS));
-            Ok(EndpointState { client, cost: named.cost, slots, latency: Mutex::default() })
+            Ok(EndpointState { client, cost: named.cost, slots, latency: Mutex::default(), refused: AtomicU16::new(0) })
         };
         Ok(Model {
             prompt: prompt.clone(),
@@ -336,6 +339,14 @@ impl Agent for Model {
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
         Box::pin(async move { self.answer(&turn, &out).await })
     }
+
+    fn unauthorised(&self) -> Vec<String> {
+        let refusal = |endpoint: &EndpointState| match endpoint.refused.load(Ordering::Relaxed) {
+            0 => None,
+            status => Some(format!("{} at {} answered {status}", endpoint.client.model(), endpoint.client.url())),
+        };
+        self.endpoints.iter().filter_map(refusal).collect()
+    }
 }
 
 /// The output that an answer is streamed to.
@@ -367,6 +378,7 @@ impl EndpointState {
         let begun = Instant::now();
         let (mut first, mut text) = (None, String::new());
         let asked = self.client.ask(request).await;
+        self.refused.store(asked.as_ref().err().and_then(EndpointError::refused).unwrap_or(0), Ordering::Relaxed);
         let mut stream = asked.map_err(|error| RequestFailed { error, partial: false })?;
         loop {
             let partial = !text.is_empty();
