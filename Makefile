@@ -45,6 +45,7 @@ fmt:
 
 bench: setup
 	@$(CARGO) build --release --workspace
+	@cargo build --release --locked --manifest-path tests/bench/peer/Cargo.toml
 	@"$(CARGO_TARGET_DIR)/release/althing-bench" $(BENCH)
 	@$(if $(BENCH),,outcome=0; for class in hrt srt dt; do "$(CARGO_TARGET_DIR)/release/althing" bench $$class || outcome=$$?; done; exit $$outcome)
 

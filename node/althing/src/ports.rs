@@ -185,7 +185,7 @@ fn execute(
 
 fn builtins() -> Builtins {
     let mut builtins = Builtins::new();
-    builtins.insert("echo", |_, _, _| Ok(Arc::new(Echo)));
+    builtins.insert("echo", Echo::build);
     builtins.insert("group", GroupAgent::build);
     builtins.insert("tools", ToolAgent::build);
     builtins.insert("knowledge", |config, folder, _| Knowledge::build(config, folder));

@@ -47,7 +47,7 @@ impl SoftRuntime for NoModules {
 }
 
 fn echo(_: &Value, _: &Path, _: &SystemCalls) -> Result<Arc<dyn Agent>, String> {
-    Ok(Arc::new(Echo))
+    Ok(Arc::new(Echo::default()))
 }
 
 type Builder = fn(&Value, &Path, &SystemCalls) -> Result<Arc<dyn Agent>, String>;

@@ -111,9 +111,14 @@ async fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 pub async fn child(word: &str) -> (Child, String, String) {
-    let program = std::env::current_exe().expect("this program");
-    let mut child =
-        Command::new(program).arg(word).stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("a child process");
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.arg(word);
+    started(command).await
+}
+
+/// A child that prints its key and its address in one line.
+pub async fn started(mut command: Command) -> (Child, String, String) {
+    let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("a child process");
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
     let line = lines.next_line().await.expect("a line").expect("an address");
     let (key, address) = line.split_once(' ').expect("two words");
@@ -157,6 +162,16 @@ async fn libp2p_one(communication: &Communication, peer: PublicKey) -> Vec<Durat
         times.push(begun.elapsed());
     }
     times
+}
+
+/// The median time of a signed call between two processes.
+pub async fn signed_call() -> Duration {
+    let (_child, did, address) = child("peer-libp2p").await;
+    let peer = PublicKey::from_did(&did).expect("a DID");
+    let (communication, _) = communication().await;
+    communication.network().dial(Some(peer), vec![address]).await.expect("a connection");
+    libp2p_one(&communication, peer).await; // warming up
+    percentile(&mut libp2p_one(&communication, peer).await, 0.5)
 }
 
 /// Calls a second with many in flight.

@@ -41,17 +41,18 @@ async fn first_line(child: &mut Child) -> String {
 
 /// A node, and the time until its gateway answered.
 async fn node(program: &Path, folder: &Path) -> (Child, Duration) {
-    let (child, took, _) = node_saying(program, folder).await;
+    let (child, took, _) = node_saying(program, folder, &[]).await;
     (child, took)
 }
 
-/// The same, with what it printed when it started.
-pub async fn node_saying(program: &Path, folder: &Path) -> (Child, Duration, serde_json::Value) {
+/// The same with these flags, and with what it printed when it started.
+pub async fn node_saying(program: &Path, folder: &Path, flags: &[&str]) -> (Child, Duration, serde_json::Value) {
     let begun = Instant::now();
     let mut child = Command::new(program)
         .args(["--json", "--data"])
         .arg(folder.join("data"))
         .args(["up", "--gateway", "127.0.0.1:0", "--listen", "/ip4/127.0.0.1/tcp/0"])
+        .args(flags)
         .env("XDG_CONFIG_HOME", folder)
         .stdout(Stdio::piped())
         .kill_on_drop(true)

@@ -1,10 +1,11 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|hostile]`; without an argument all but `hostile`, which takes minutes.
+//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|faces|hostile]`; without an argument all but `hostile`, which takes minutes.
 //! The other arguments are for its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
 mod calls;
+mod faces;
 mod figures;
 mod find;
 mod groups;
@@ -45,6 +46,7 @@ fn main() {
             "empty" => idle::empty().await,
             "group-member" => groups::serve().await,
             "groups" => as_wanted(groups::run().await),
+            "faces" => as_wanted(faces::run().await),
             "calls" => calls::run().await,
             "find" => find::run(),
             "link" => link::run().await,
@@ -59,10 +61,11 @@ fn main() {
                 wasm::run().await;
                 as_wanted(neighbour::run().await);
                 as_wanted(groups::run().await);
+                as_wanted(faces::run().await);
             }
             other => {
                 eprintln!(
-                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups and hostile"
+                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups, faces and hostile"
                 );
                 std::process::exit(2);
             }

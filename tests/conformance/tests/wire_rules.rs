@@ -144,7 +144,7 @@ async fn a_cancel_and_an_end_stop_the_call() {
 
 async fn hosting() -> (Incoming, AgentId) {
     let mut builtins = Builtins::new();
-    builtins.insert("echo", |_, _, _| Ok(Arc::new(Echo)));
+    builtins.insert("echo", Echo::build);
     let host = Arc::new(Host::new(builtins, ProcessConfig::default()));
     let file = "name: echo\ndescription: Says it again.\nskills: [{id: echo.say, name: Say, description: Repeats.}]\n\
                 runtime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\n";

@@ -234,7 +234,7 @@ async fn turns(folder: &Path, rounds: usize) -> Result<Vec<Row>, BenchError> {
     let kernel = Kernel::start(KernelConfig::default(), althing_wasm::make_hard).map_err(|error| failed(&error))?;
     let scheduling = Scheduling { kernel, soft: Arc::new(althing_wasm::Soft::default()) };
     let mut builtins = Builtins::new();
-    builtins.insert("echo", |_, _, _| Ok(Arc::new(Echo)));
+    builtins.insert("echo", Echo::build);
     let host = Arc::new(Host::scheduled(builtins, ProcessConfig::default(), scheduling, Ports::none()));
     std::fs::write(folder.join("add.wat"), ADD).map_err(|error| failed(&error))?;
     let mut rows = Vec::new();

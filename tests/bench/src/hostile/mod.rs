@@ -197,7 +197,7 @@ pub async fn run() -> bool {
     let mut program: PathBuf = std::env::current_exe().expect("this program");
     program.set_file_name("althing");
     let folder = tempfile::tempdir().expect("a folder");
-    let (node, _, said) = idle::node_saying(&program, folder.path()).await;
+    let (node, _, said) = idle::node_saying(&program, folder.path(), &[]).await;
     let did = PublicKey::from_did(said["node"].as_str().expect("a DID")).expect("a DID");
     let address = said["listening"][0].as_str().expect("an address").to_owned();
     let (communication, _) = communication().await;
