@@ -110,6 +110,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-libp2p",
             "althing-node",
             "althing-protocol",
+            "althing-td",
         ],
     ),
     (

@@ -4,6 +4,7 @@
 
 mod assembly;
 mod error;
+mod faces;
 mod groups;
 mod intruder;
 mod kernel;
@@ -20,7 +21,7 @@ pub use error::DemoError;
 #[derive(Debug, Clone, clap::Args)]
 pub struct Demo {
     /// Which chapter; all, when none is named.
-    #[arg(value_parser = ["assembly", "kernel", "groups"])]
+    #[arg(value_parser = ["assembly", "kernel", "groups", "faces"])]
     pub chapter: Option<String>,
     /// The folder of text files that the knowledge agent is given.
     #[arg(long)]
@@ -50,6 +51,7 @@ pub async fn run(demo: &Demo, out: &Out, ports: &Ports) -> Result<(), DemoError>
         Some("assembly") => assembly::play(&mut stage, demo, ports).await,
         Some("kernel") => kernel::play(&mut stage, &ports.program).await,
         Some("groups") => groups::play(&mut stage, &ports.program).await,
+        Some("faces") => faces::play(&mut stage, &ports.program).await,
         Some(other) => Err(DemoError::NoChapter(other.to_owned())),
         None => all(&mut stage, demo, ports).await,
     };
@@ -59,5 +61,6 @@ pub async fn run(demo: &Demo, out: &Out, ports: &Ports) -> Result<(), DemoError>
 async fn all(stage: &mut stage::Stage, demo: &Demo, ports: &Ports) -> Result<(), DemoError> {
     assembly::play(stage, demo, ports).await?;
     kernel::play(stage, &ports.program).await?;
-    groups::play(stage, &ports.program).await
+    groups::play(stage, &ports.program).await?;
+    faces::play(stage, &ports.program).await
 }
