@@ -505,8 +505,16 @@ pub struct Run {
 #[derive(Debug, Clone, clap::Args)]
 pub struct Adopt {
     /// The address (http://…), or a program that speaks MCP on its standard input and output, with its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "URL | COMMAND")]
+    #[arg(
+        required_unless_present = "accept",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "URL | COMMAND"
+    )]
     pub what: Vec<String>,
+    /// Adopt this agent again as it is now: its card or tools changed, and you looked at the change.
+    #[arg(long, value_name = "AGENT", conflicts_with_all = ["what", "as", "callers", "secret", "dry_run"])]
+    pub accept: Option<String>,
     /// The agent's name here [default: from its card, its address or its program].
     // An id of its own: the global `--name` would take the value.
     #[arg(long = "as", id = "as", value_name = "NAME")]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use a2a::{AgentCard, AgentSkill};
 use althing_execution::definition::Definition;
-use althing_execution::{Found, Host, Unrecognised, recognise};
+use althing_execution::{Found, Host, Unrecognised, agreed_digest, recognise};
 use althing_protocol::Contract;
 use althing_td::{
     AgentFile, Callers, DESCRIPTION_CHARS_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, Exposure, MODES_MAX, NAME_CHARS_MAX,
@@ -40,6 +40,17 @@ pub struct Draft {
     pub file: AgentFile,
     /// What of it is left out, and why.
     pub left_out: Vec<(String, String)>,
+}
+
+/// What an adopted agent is, as its agent file says; nothing for other agents.
+#[must_use]
+pub fn adopted(file: &AgentFile) -> Option<Adoption> {
+    let at = match &file.runtime {
+        RuntimeSpec::Remote { url, secret, .. } => ToolServerSpec::Url { url: url.clone(), secret: secret.clone() },
+        RuntimeSpec::Native { builtin, .. } if builtin == "tools" => file.tools.get(SERVER)?.clone(),
+        _ => return None,
+    };
+    Some(Adoption { at, name: Some(file.name.clone()), callers: file.callers.clone() })
 }
 
 /// Why something cannot be adopted.
@@ -82,7 +93,11 @@ impl Adoption {
     fn of_agent(&self, url: &str, secret: Option<&str>, card: &AgentCard) -> Result<Draft, AdoptError> {
         let mut left_out = Vec::new();
         let skills = unique(card.skills.iter().map(of_skill), &mut left_out);
-        let runtime = RuntimeSpec::Remote { url: url.to_owned(), secret: secret.map(str::to_owned) };
+        let runtime = RuntimeSpec::Remote {
+            url: url.to_owned(),
+            secret: secret.map(str::to_owned),
+            card: Some(agreed_digest(card)),
+        };
         let contract = contract(secret, &[])?;
         let mut file = self.file(&card.name, &card.description, skills, runtime, contract);
         if semver::Version::parse(&card.version).is_ok() {

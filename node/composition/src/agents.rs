@@ -170,15 +170,7 @@ impl Agents {
         if known.len() >= publish::AGENTS_MAX {
             return Err(NodeError::TooManyAgents(publish::AGENTS_MAX));
         }
-        let now_ms = self.clock.now_ms();
-        let mut file = file;
-        if let Some(normalised) = self.bindings.normalise(&file)? {
-            file.contract = Some(normalised.contract);
-        }
-        // The same check as `althing contract lint`, with the role and the policy filled in.
-        file.check()?;
-        let mut added =
-            StoredAgent::new(file, folder.to_owned(), stay, &self.identity.owner(), self.identity.network(), now_ms)?;
+        let mut added = self.signed(file, folder, stay)?;
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
             self.kernel.as_ref().ok_or(LeaseError::Unknown)?.promises.claim(id, &added.file.name, contract)?;
         }
@@ -195,6 +187,65 @@ impl Agents {
             return Err(failure);
         }
         publish::agent_id(&self.identity.owner(), &added.file)
+    }
+
+    /// Puts another agent file in the place of an agent's: with the definitions that its tools have now. If the new one does
+    /// not start, the old one runs on.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub async fn replace(&self, file: AgentFile) -> Result<AgentId, NodeError> {
+        self.identity.check_authority()?;
+        self.probed().await;
+        let _changing = self.changing.lock().await;
+        let before = self.stored(&file.name)?;
+        let mut after = self.signed(file, &before.folder, Stay::UntilRemoved)?;
+        let name = after.file.name.clone();
+        self.stop(&name).await?;
+        let mut replaced = self.start(&after, None).await;
+        if replaced.is_ok() {
+            after.pins = self.host.pins(&name);
+            replaced = publish::write(self.store.as_ref(), &after).await;
+        }
+        if let Err(failure) = replaced {
+            self.stop(&name).await?;
+            if let Err(error) = self.restart(&before).await {
+                self.failed().insert(name, error.to_string());
+            }
+            return Err(failure);
+        }
+        self.failed().remove(&name);
+        publish::agent_id(&self.identity.owner(), &after.file)
+    }
+
+    /// The file of an agent that its user added, to stay.
+    ///
+    /// # Errors
+    /// [`NodeError::NoAgent`], [`NodeError::OfGroup`], and those of the store.
+    pub fn file(&self, name: &str) -> Result<(AgentFile, std::path::PathBuf), NodeError> {
+        self.stored(name).map(|added| (added.file, added.folder))
+    }
+
+    fn stored(&self, name: &str) -> Result<StoredAgent, NodeError> {
+        let stored = publish::permanent(self.store.as_ref())?;
+        let Some(added) = stored.into_iter().find(|added| added.file.name == name) else {
+            return Err(NodeError::NoAgent(name.to_owned()));
+        };
+        match &added.group {
+            Some(group) => Err(NodeError::OfGroup { agent: name.to_owned(), group: group.clone() }),
+            None => Ok(added),
+        }
+    }
+
+    /// What is stored of an agent that is added now.
+    fn signed(&self, mut file: AgentFile, folder: &Path, stay: Stay<'_>) -> Result<StoredAgent, NodeError> {
+        if let Some(normalised) = self.bindings.normalise(&file)? {
+            file.contract = Some(normalised.contract);
+        }
+        // The same check as `althing contract lint`, with the role and the policy filled in.
+        file.check()?;
+        let (owner, network) = (self.identity.owner(), self.identity.network());
+        StoredAgent::new(file, folder.to_owned(), stay, &owner, network, self.clock.now_ms())
     }
 
     /// Starts an agent that was added before, with the tool definitions of then.
@@ -259,13 +310,7 @@ impl Agents {
     /// See [`NodeError`].
     pub async fn remove(&self, name: &str) -> Result<(), NodeError> {
         let _changing = self.changing.lock().await;
-        let stored = publish::permanent(self.store.as_ref())?;
-        let Some(added) = stored.iter().find(|added| added.file.name == name) else {
-            return Err(NodeError::NoAgent(name.to_owned()));
-        };
-        if let Some(group) = &added.group {
-            return Err(NodeError::OfGroup { agent: name.to_owned(), group: group.clone() });
-        }
+        self.stored(name)?;
         self.forget(name).await
     }
 

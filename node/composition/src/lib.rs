@@ -32,7 +32,7 @@ pub mod publish;
 mod secrets;
 mod trust;
 
-pub use adopt::{AdoptError, Adoption, Draft};
+pub use adopt::{AdoptError, Adoption, Draft, adopted};
 pub use agents::Agents;
 pub use assemble::{Execution, LanPort, Ports};
 pub use bindings::Bindings;

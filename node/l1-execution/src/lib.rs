@@ -44,6 +44,7 @@ pub use hard::HardStatus;
 pub use host::{
     AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, StartError, TurnStatus,
 };
+pub use process::remote::agreed_digest;
 pub use recognise::{Found, Unrecognised, recognise};
 pub use syscalls::SystemCalls;
 pub use tool_agent::ToolAgent;

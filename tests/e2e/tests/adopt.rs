@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(30);
 struct Pair {
     one: Machine,
     two: Machine,
-    _nodes: [Node; 2],
+    nodes: Vec<Node>,
 }
 
 impl Pair {
@@ -28,7 +28,7 @@ impl Pair {
         let host = two.up_alone(&["--peer", &caller.address("/ip4/127.0.0.1/")]);
         two.json(&["trust", &caller.owner()]);
         one.json(&["trust", &host.owner()]);
-        Pair { one, two, _nodes: [caller, host] }
+        Pair { one, two, nodes: vec![caller, host] }
     }
 
     fn adopt(&self, words: &[&str]) -> Value {
@@ -123,6 +123,48 @@ fn a_stock_agent_elsewhere_is_called_from_another_node_and_watched() {
     until(SOON, "it answers again", || pair.state().0 == "ready");
     let answered = pair.one.run(&["call", "counter", "0.01", "three"]);
     assert_eq!((answered.code, answered.stdout.as_str()), (0, "three \n1 words\n"), "{answered:?}");
+}
+
+#[test]
+fn an_agent_whose_card_changes_is_suspended_until_that_is_accepted() {
+    let Some(python) = python() else { return };
+    let mut pair = Pair::start();
+    let port = free_port();
+    let listening = format!(r#"host="127.0.0.1", port={port}"#);
+    let serve = |pair: &Pair, words: &str| {
+        pair.two.write("agent.py", &AGENT.replace("fd=3", &listening).replace("Counts words", words));
+        let server = Running::start(pair.two.command(python).arg("agent.py"));
+        until(SOON, "the server listens", || listens(port));
+        server
+    };
+    let url = format!("http://127.0.0.1:{port}");
+    let server = serve(&pair, "Counts words");
+    pair.adopt(&[&url]);
+    until(SOON, "it answers", || pair.state().0 == "ready");
+    let shown = pair.adopt(&["--dry-run", &url]);
+    assert!(shown["taken"] == true && shown.get("added").is_none(), "{shown}");
+
+    server.kill();
+    until(SOON, "nobody listens", || !listens(port));
+    let _server = serve(&pair, "Sends words to its author");
+    // What was agreed to outlives the node.
+    let peer = pair.nodes[0].address("/ip4/127.0.0.1/");
+    pair.nodes.remove(1).running.kill();
+    pair.nodes.push(pair.two.up_alone(&["--peer", &peer]));
+    until(SOON, "the change is seen", || pair.state().0 == "suspended");
+    let why = pair.state().1;
+    assert!(why.contains("althing adopt --accept counter") && why.contains("words.count"), "{why}");
+    until(SOON, "it is found", || pair.one.finds("counter"));
+    let refused = pair.one.run(&["call", "counter", "0", "one"]);
+    assert!(refused.code != 0 && refused.stderr.contains("another agent card"), "{refused:?}");
+
+    let accepted = pair.two.json(&["adopt", "--accept", "counter"]);
+    assert_eq!(accepted["file"]["skills"][0]["description"], "Sends words to its author", "{accepted}");
+    assert_eq!(accepted["file"]["callers"], "trusted", "{accepted}");
+    until(SOON, "it answers", || pair.state().0 == "ready");
+    until(SOON, "it is called again", || pair.one.run(&["call", "counter", "0", "one"]).code == 0);
+    let unknown = pair.two.run(&["adopt", "--accept", "nobody"]);
+    assert!(unknown.code != 0 && unknown.stderr.contains("nobody"), "{unknown:?}");
 }
 
 #[test]

@@ -78,12 +78,17 @@ pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
         RuntimeSpec::Process { .. } => check.process(&file.runtime),
         RuntimeSpec::Model { prompt, endpoints, temperature } => check.model(prompt, endpoints, *temperature),
         RuntimeSpec::Wasm { module } => check.passed_on("runtime.wasm.module".to_owned(), &module.to_string_lossy()),
-        RuntimeSpec::Remote { url, secret } => {
+        RuntimeSpec::Remote { url, secret, card } => {
             let field = "runtime.remote.url".to_owned();
             check.line(field.clone(), url, TEXT_BYTES_MAX);
             check.address(field.clone(), url, "http://127.0.0.1:9000");
             check.secret("runtime.remote.secret".to_owned(), secret.as_deref());
             check.bearer(field, url, secret.as_deref());
+            let is_digest = |card: &String| card.len() == 64 && card.bytes().all(|c| c.is_ascii_hexdigit());
+            if card.as_ref().is_some_and(|card| !is_digest(card)) {
+                let message = "this is not a digest".to_owned();
+                check.refuse("runtime.remote.card", "digest-form", message, "Leave it out; `althing adopt` writes it");
+            }
         }
     }
     check.tools(&file.tools);

@@ -164,6 +164,10 @@ pub enum RuntimeSpec {
         /// The node's secret that is sent as a bearer token.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         secret: Option<String>,
+        /// The digest of the card that was agreed to, 64 hexadecimal digits; while the server shows another one, nothing is
+        /// passed on. Without it any card will do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        card: Option<String>,
     },
 }
 

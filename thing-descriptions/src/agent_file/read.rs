@@ -40,7 +40,7 @@ const ENDPOINT_KEYS: [&str; 10] =
     ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost", "clearance"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
-const REMOTE_KEYS: [&str; 2] = ["url", "secret"];
+const REMOTE_KEYS: [&str; 3] = ["url", "secret", "card"];
 const PROCESS_KEYS: [&str; 5] = ["command", "cwd", "env", "startup_timeout_ms", "port"];
 
 /// The file as far as its shape is right, and the problems. A file with problems is returned only so that its values can be
@@ -133,8 +133,8 @@ fn runtime(reader: &mut Reader, fields: &Fields<'_>) -> Option<RuntimeSpec> {
         }
         [("remote", at)] => {
             let fields = reader.fields(at, "runtime.remote", &REMOTE_KEYS)?;
-            let secret = reader.text(&fields, "secret");
-            Some(RuntimeSpec::Remote { url: reader.needed(&fields, "url")?, secret })
+            let (secret, card) = (reader.text(&fields, "secret"), reader.text(&fields, "card"));
+            Some(RuntimeSpec::Remote { url: reader.needed(&fields, "url")?, secret, card })
         }
         given => {
             let found = if given.is_empty() { "none is given" } else { "more than one is given" };

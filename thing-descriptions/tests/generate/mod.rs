@@ -42,8 +42,12 @@ fn runtime() -> impl Strategy<Value = RuntimeSpec> {
         startup_timeout_ms,
         port,
     });
-    let remote = ("https://[a-z]{1,10}(:[1-9][0-9]{0,3})?(/[a-z]{0,5})?", option::of("[A-Za-z0-9_.-]{1,20}"))
-        .prop_map(|(url, secret)| RuntimeSpec::Remote { url, secret });
+    let remote = (
+        "https://[a-z]{1,10}(:[1-9][0-9]{0,3})?(/[a-z]{0,5})?",
+        option::of("[A-Za-z0-9_.-]{1,20}"),
+        option::of("[0-9a-f]{64}"),
+    )
+        .prop_map(|(url, secret, card)| RuntimeSpec::Remote { url, secret, card });
     prop_oneof![native, process, remote]
 }
 

@@ -1,6 +1,6 @@
 //! `althing adopt`.
 
-use althing_control::AdoptRequest;
+use althing_control::{AcceptRequest, AdoptRequest};
 use althing_td::{Callers, ToolServerSpec};
 use serde_json::Value;
 
@@ -11,6 +11,11 @@ use crate::paths::Paths;
 
 /// Shows what is at an address or behind a command, and adds it as an agent.
 pub async fn run(at: &Paths, adopt: &Adopt, out: &Out) -> Result<(), Failure> {
+    if let Some(name) = &adopt.accept {
+        let accepted = at.connect().await?.post("/adopt/accept", &AcceptRequest { name: name.clone() }).await?;
+        out.show(&accepted, shown);
+        return Ok(());
+    }
     let folder = std::env::current_dir().map_err(|error| Failure::failed(format!("the current folder: {error}")))?;
     let request = AdoptRequest {
         at: source(adopt)?,
@@ -57,6 +62,10 @@ fn shown(adopted: &Value) -> String {
     let left_out: String =
         left_out.iter().map(|one| format!("\nleft out: {}: {}", text(one, "what"), text(one, "why"))).collect();
     let outcome = match adopted.get("added") {
+        None if adopted["taken"] == true => {
+            "nothing was published. Its name is taken here: --as gives it another; --accept adopts that agent again"
+                .to_owned()
+        }
         None => "nothing was published: without --dry-run it would be".to_owned(),
         Some(added) => format!("{} runs as {}", text(added, "name"), text(added, "id")),
     };

@@ -31,9 +31,9 @@ use serde_json::{Value, json};
 
 pub use agents::machine;
 pub use requests::{
-    AddRequest, AdoptRequest, AmendGroup, AppRequest, CallLine, CallRequest, CreateGroup, GroupRequest, JoinGroup,
-    Kind, MemoryRequest, Problem, ReserveRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask,
-    TaskRequest, TrustRequest, WorkflowRequest,
+    AcceptRequest, AddRequest, AdoptRequest, AmendGroup, AppRequest, CallLine, CallRequest, CreateGroup, GroupRequest,
+    JoinGroup, Kind, MemoryRequest, Problem, ReserveRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup,
+    SubmitTask, TaskRequest, TrustRequest, WorkflowRequest,
 };
 
 type Answer = Result<Json<Value>, Problem>;
@@ -57,6 +57,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/agents", get(listed).post(add))
         .route("/agents/{name}", delete(remove))
         .route("/adopt", post(agents::adopt))
+        .route("/adopt/accept", post(agents::accept))
         .route("/run", post(agents::run))
         .route("/bind", post(bound))
         .route("/bind/{name}", get(binding))

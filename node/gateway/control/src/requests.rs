@@ -71,6 +71,13 @@ pub struct AdoptRequest {
     pub dry_run: bool,
 }
 
+/// Accepts an adopted agent as it is now.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AcceptRequest {
+    /// Its name.
+    pub name: String,
+}
+
 /// Reserves what a contract needs on another node.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ReserveRequest {

@@ -74,7 +74,7 @@ pub enum AgentState {
         /// Why.
         why: String,
     },
-    /// It does not run until it is removed and added again.
+    /// It does not run until it is removed and added again, or, where its server shows another card, until that is accepted.
     Suspended {
         /// Why.
         why: String,

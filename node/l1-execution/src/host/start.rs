@@ -122,12 +122,12 @@ impl Host {
             RuntimeSpec::Process { .. } => {
                 Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, contract, &self.process)?)))
             }
-            RuntimeSpec::Remote { url, secret } => {
+            RuntimeSpec::Remote { url, secret, card } => {
                 let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
                 let secret = secret.as_deref().map(|secret| granted(contract, &self.ports.secrets, secret));
                 let secret = secret.transpose().map_err(failed)?;
                 let refused = |reason| StartError::Config { name: file.name.clone(), reason };
-                let remote = RemoteAgent::start(&file.name, url, secret.as_deref()).map_err(refused)?;
+                let remote = RemoteAgent::start(&file.name, url, secret.as_deref(), card.clone()).map_err(refused)?;
                 Ok(Runtime::Remote(Arc::new(remote)))
             }
             RuntimeSpec::Model { .. } => {

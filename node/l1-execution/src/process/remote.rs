@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2a::{AgentCard, Message};
+use althing_protocol::{digest, hex};
 use futures::future::BoxFuture;
+use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -33,15 +35,16 @@ struct Seen {
 }
 
 impl RemoteAgent {
-    /// Begins to ask for the card below `url`; `secret` is sent as a bearer token with each request.
+    /// Begins to ask for the card below `url`; `secret` is sent as a bearer token with each request. While the server shows
+    /// another card than the one with the digest `agreed`, nothing is passed on.
     ///
     /// # Errors
     /// The secret cannot be sent there.
-    pub fn start(name: &str, url: &str, secret: Option<&str>) -> Result<RemoteAgent, String> {
+    pub fn start(name: &str, url: &str, secret: Option<&str>, agreed: Option<String>) -> Result<RemoteAgent, String> {
         let address = ProgramAddress::Url(url.to_owned());
         let http = Client::http(&address, secret)?;
         let now = Arc::new(Mutex::new(Seen { state: AgentState::Starting, client: None }));
-        let watching = tokio::spawn(watch(name.to_owned(), address, http, now.clone()));
+        let watching = tokio::spawn(watch(name.to_owned(), address, http, agreed, now.clone()));
         Ok(RemoteAgent { name: name.to_owned(), now, watching })
     }
 
@@ -64,9 +67,16 @@ impl Agent for RemoteAgent {
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
         Box::pin(async move {
             // Also where it did not answer the last time: it may answer now.
-            let client = self.seen().client.clone();
+            let (client, state) = {
+                let seen = self.seen();
+                (seen.client.clone(), seen.state.clone())
+            };
             // The reason names an address, which only the operator may see.
-            let why = "its server does not answer, and `ps` on its node says why".to_owned();
+            let why = match state {
+                AgentState::Suspended { .. } => "its server shows another agent card than the one that was adopted",
+                _ => "its server does not answer",
+            };
+            let why = format!("{why}, and `ps` on its node says more");
             let down = || AgentError::Down { agent: self.name.clone(), why };
             client.ok_or_else(down)?.turn(turn, out).await
         })
@@ -107,35 +117,70 @@ pub(crate) async fn card(url: &str, secret: Option<&str>) -> Result<AgentCard, A
     Ok(card)
 }
 
-async fn watch(name: String, address: ProgramAddress, http: reqwest::Client, now: Arc<Mutex<Seen>>) {
-    let (mut pause, mut first) = (RETRY.0, None);
+/// The digest, 64 hexadecimal digits, of what is agreed to when an agent is adopted: who it says it is, what it offers, where it is called, and with
+/// which credentials. A new version or documentation link changes nothing.
+#[must_use]
+pub fn agreed_digest(card: &AgentCard) -> String {
+    let whole = serde_json::to_value(card).unwrap_or_default();
+    let kept =
+        ["name", "description", "provider", "skills", "supportedInterfaces", "securitySchemes", "securityRequirements"];
+    let kept: Map<String, Value> =
+        kept.into_iter().filter_map(|member| Some((member.to_owned(), whole.get(member)?.clone()))).collect();
+    hex(&digest(&serde_json_canonicalizer::to_vec(&kept).unwrap_or_default()))
+}
+
+async fn watch(
+    name: String,
+    address: ProgramAddress,
+    http: reqwest::Client,
+    agreed: Option<String>,
+    now: Arc<Mutex<Seen>>,
+) {
+    let mut pause = RETRY.0;
     loop {
         let asked = Client::of_card(&http, &address, CARD_PATIENCE).await;
         let is_up = asked.is_ok();
         {
             let mut seen = now.lock().expect("no holder of what was seen panics");
-            match asked {
-                Ok((client, card)) => {
-                    if *first.get_or_insert_with(|| card.skills.clone()) != card.skills {
-                        tracing::warn!(
-                            agent = name,
-                            "the server's skills changed: remove the agent and adopt it again"
-                        );
-                        first = Some(card.skills);
-                    }
-                    *seen = Seen { state: AgentState::Ready, client: Some(client) };
+            let before = std::mem::discriminant(&seen.state);
+            *seen = match asked {
+                Ok((_, card)) if agreed.as_ref().is_some_and(|agreed| *agreed != agreed_digest(&card)) => {
+                    let state = AgentState::Suspended { why: changed(&name, &address, &card) };
+                    Seen { state, client: None }
                 }
+                Ok((client, _)) => Seen { state: AgentState::Ready, client: Some(client) },
                 Err(error) => {
-                    if seen.state == AgentState::Ready {
-                        tracing::warn!(agent = name, %address, %error, "the agent's server does not answer");
-                    }
-                    seen.state = AgentState::Unreachable { why: format!("{address}: {error}") };
+                    // A suspended agent stays without a client.
+                    let state = AgentState::Unreachable { why: format!("{address}: {error}") };
+                    Seen { state, client: seen.client.take() }
                 }
+            };
+            if before != std::mem::discriminant(&seen.state) {
+                report(&name, &seen.state);
             }
         }
         sleep(if is_up { CHECK } else { pause }).await;
         pause = if is_up { RETRY.0 } else { (pause * 2).min(RETRY.1) };
     }
+}
+
+fn report(agent: &str, state: &AgentState) {
+    match state {
+        AgentState::Suspended { why } => tracing::warn!(agent, why, "an adopted agent is suspended"),
+        AgentState::Unreachable { why } => tracing::warn!(agent, why, "the agent's server does not answer"),
+        _ => tracing::info!(agent, "the agent's server answers"),
+    }
+}
+
+/// Why the agent is suspended, and what to do.
+fn changed(name: &str, address: &ProgramAddress, card: &AgentCard) -> String {
+    let cut = |text: &str| text.chars().take(64).collect::<String>();
+    let skills: Vec<String> = card.skills.iter().take(8).map(|skill| cut(&skill.id)).collect();
+    format!(
+        "{address} shows another agent card than the one that was adopted: {:?}, with the skills {skills:?}. Look at it with \
+         `althing adopt --dry-run {address}`, and accept it with `althing adopt --accept {name}`",
+        cut(&card.name)
+    )
 }
 
 #[cfg(test)]
