@@ -11,7 +11,7 @@ use althing_calls::{
     AgentCaller, CallRequest, HostedAgent, Operation, OperationError, OperationRequest, Principal, Reply,
 };
 use althing_communication::{CallerRule, CommunicationConfig, Inbound, Network, Priority, WallClock};
-use althing_discovery::{DiscoveryConfig, LocalAgent};
+use althing_discovery::{DiscoveryConfig, LocalAgent, Net};
 use althing_execution::admission::Policy;
 use althing_execution::kernel::Promises;
 use althing_execution::memory::Memories;
@@ -136,6 +136,8 @@ pub struct Setup {
     pub load_permille: Arc<AtomicU16>,
     /// Where the owner's other nodes reserve capacity.
     pub promises: Option<Arc<Promises>>,
+    /// The nets that its push notifications may lead into; none are sent without it.
+    pub push: Option<Vec<Net>>,
 }
 
 impl Setup {
@@ -153,6 +155,7 @@ impl Setup {
             ip: None,
             load_permille: Arc::default(),
             promises: None,
+            push: None,
         }
     }
 }
@@ -213,7 +216,8 @@ impl Node {
 
     /// The same, on another network.
     pub async fn assemble_on(network: Arc<dyn Network>, setup: Setup, store: Arc<dyn Store>) -> Node {
-        let Setup { number, key, owner, trusted, serves, discovery, clock, ip: _, load_permille, promises } = setup;
+        let Setup { number, key, owner, trusted, serves, discovery, clock, ip: _, load_permille, promises, push } =
+            setup;
         let mut batch = Batch::new();
         for id in trusted {
             batch.put(TRUSTED, id.to_string(), Vec::new());
@@ -233,7 +237,7 @@ impl Node {
             introductions: Introductions::default(),
         };
         let communication = CommunicationConfig { network: NETWORK.to_owned(), ..CommunicationConfig::default() };
-        let config = NodeConfig { communication, discovery, ..NodeConfig::default() };
+        let config = NodeConfig { communication, discovery, push, ..NodeConfig::default() };
         let started = Box::pin(althing_node::Node::assemble(key, config, ports)).await;
         let node = Arc::new(started.expect("it starts"));
         let keeps = node.clone();

@@ -45,6 +45,8 @@ pub struct Config {
     pub introduce: Introduce,
     /// Finding other people's Things.
     pub things: Things,
+    /// Push notifications of tasks.
+    pub push: Push,
     /// The HTTP gateway.
     pub gateway: Gateway,
     /// Scheduling agents.
@@ -147,6 +149,21 @@ impl Things {
     }
 }
 
+/// `[push]`
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Push {
+    /// Nets (192.168.7.0/24) that push notifications may be sent into, besides what the internet routes.
+    pub nets: Vec<String>,
+}
+
+impl Push {
+    /// Its networks; invalid ones were refused when the configuration was read.
+    pub fn nets(&self) -> Vec<Net> {
+        self.nets.iter().filter_map(|net| net.parse().ok()).collect()
+    }
+}
+
 /// `[gateway]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -184,6 +201,7 @@ impl Default for Config {
             lan: Lan::default(),
             introduce: Introduce::default(),
             things: Things::default(),
+            push: Push::default(),
             gateway: Gateway::default(),
             execution: Execution::default(),
             binding: Binding::default(),
@@ -347,6 +365,9 @@ impl Config {
         }
         if let Some(wrong) = self.things.nets.iter().find_map(|net| net.parse::<Net>().err()) {
             return Err(format!("`things.nets`: {wrong}"));
+        }
+        if let Some(wrong) = self.push.nets.iter().find_map(|net| net.parse::<Net>().err()) {
+            return Err(format!("`push.nets`: {wrong}"));
         }
         if self.introduce.listen.parse::<std::net::SocketAddr>().is_err() {
             let listen = &self.introduce.listen;

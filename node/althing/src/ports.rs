@@ -98,6 +98,7 @@ fn described(at: &Paths, config: &Config) -> NodeConfig {
         announce: config.node.announce.clone(),
         labels: config.node.labels.clone(),
         things: Things { lan: config.things.lan, urls: config.things.urls.clone(), nets: config.things.nets() },
+        push: Some(config.push.nets()),
         policies: Policies { tenant: named(&config.binding.tenant), roles: named(&config.binding.roles) },
         data: Some(at.data.clone()),
     }

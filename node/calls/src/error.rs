@@ -195,6 +195,13 @@ impl OperationError {
         OperationError::new(Refusal::TaskNotFound, format!("there is no task {:?}", shorten(id, 100)))
     }
 
+    /// The task has no such push notification configuration.
+    #[must_use]
+    pub fn push_config_not_found(id: &str) -> OperationError {
+        let message = format!("the task has no push notification configuration {:?}", shorten(id, 100));
+        OperationError::new(Refusal::TaskNotFound, message)
+    }
+
     /// The task is over.
     #[must_use]
     pub fn task_not_cancelable(id: &str) -> OperationError {
@@ -204,7 +211,7 @@ impl OperationError {
     /// Push notifications are not served.
     #[must_use]
     pub fn push_not_supported() -> OperationError {
-        let message = "push notifications are not supported; use SendStreamingMessage or SubscribeToTask";
+        let message = "push notifications are not supported here; use SendStreamingMessage or SubscribeToTask";
         OperationError::new(Refusal::PushNotSupported, message)
     }
 

@@ -11,7 +11,6 @@ use althing_execution::{AgentError, Host};
 use althing_protocol::{AgentId, CallerId, PublisherId};
 use althing_store::Store;
 use futures::StreamExt as _;
-use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
 use crate::error::OperationError;
@@ -21,6 +20,8 @@ use crate::machine::record::{RECORD_BYTES_MAX, Scope};
 use crate::machine::relation;
 use crate::machine::task::{self, ANSWER_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
 use crate::params::Params;
+use crate::push::Postman;
+use crate::push_configs;
 use crate::request::{CallMetadata, OperationRequest, Reply};
 use crate::tasks::first_response::{FirstResponse, Outcome};
 use crate::tasks::live::{LiveTask, too_many_listeners};
@@ -131,6 +132,9 @@ impl Hosting {
             Params::List(request) => self.list(&hosted, scope, &request),
             Params::Cancel(request) => self.cancel(&hosted, scope, &request, metadata).await,
             Params::Subscribe(request) => self.subscribe(&hosted, scope, &request),
+            Params::CreatePush(_) | Params::GetPush(_) | Params::ListPush(_) | Params::DeletePush(_) => {
+                push_configs::handle(self.tasks(), &hosted, scope, request.params).await
+            }
         }
     }
 
@@ -141,6 +145,16 @@ impl Hosting {
 
     pub(crate) fn new_id(&self) -> String {
         self.tasks().new_id()
+    }
+
+    /// Sends push notifications through `postman`; without one, none are served.
+    pub fn notify_through(&self, postman: Arc<dyn Postman>) {
+        self.tasks().notify_through(postman);
+    }
+
+    /// Whether push notifications are sent.
+    pub(crate) fn notifies(&self) -> bool {
+        self.tasks().store().push().is_served()
     }
 
     fn tasks(&self) -> &TaskRunner {
@@ -183,7 +197,7 @@ impl Hosting {
             // The sender lives in `live`, which is held here: waiting cannot fail.
             let _ = state.wait_for(task::is_idle).await;
             match live.answer.outcome() {
-                Some(Outcome::Reply(message)) => return json(&SendMessageResponse::Message(message)),
+                Some(Outcome::Reply(message)) => return Reply::json(&SendMessageResponse::Message(message)),
                 Some(Outcome::Refused(error)) => return Err(error),
                 None => {}
             }
@@ -275,7 +289,8 @@ impl Hosting {
             encoded = Encoded::of(&record).map_err(internal)?;
             cancelled = record;
         }
-        self.tasks().store().write(encoded).await.map_err(internal)?;
+        let notes = self.tasks().store().push().plan(&request.id, Some(&event), self.tasks().now_ms());
+        self.tasks().store().write_telling(encoded, notes).await.map_err(internal)?;
         let waiting = self.tasks().live().take_waiting(&request.id);
         futures::future::join_all(waiting.iter().map(|listener| listener.tell(event.clone()))).await;
         shown(cancelled.task, None)
@@ -350,23 +365,19 @@ impl Hosting {
             last = Some(place);
         }
         let total_size = i32::try_from(page.total).unwrap_or(i32::MAX);
-        json(&a2a::ListTasksResponse { tasks, next_page_token, page_size: size, total_size })
+        Reply::json(&a2a::ListTasksResponse { tasks, next_page_token, page_size: size, total_size })
     }
 }
 
 /// An answer to SendMessage that is a task.
 fn sent(task: Task, history_length: Option<i32>) -> Result<Reply, OperationError> {
     let task = task::view(task, history_length, true);
-    json(&SendMessageResponse::Task(task::fit(task, ANSWER_BYTES_MAX - WRAPPING)))
+    Reply::json(&SendMessageResponse::Task(task::fit(task, ANSWER_BYTES_MAX - WRAPPING)))
 }
 
 /// A task with as much of its history as was requested and fits.
 fn shown(task: Task, history_length: Option<i32>) -> Result<Reply, OperationError> {
-    json(&task::fit(task::view(task, history_length, true), ANSWER_BYTES_MAX))
-}
-
-fn json(value: &impl Serialize) -> Result<Reply, OperationError> {
-    serde_json::to_vec(value).map(Reply::One).map_err(|error| OperationError::internal(error.to_string()))
+    Reply::json(&task::fit(task::view(task, history_length, true), ANSWER_BYTES_MAX))
 }
 
 /// A stream of the task as it is, then its events.

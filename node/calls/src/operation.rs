@@ -17,6 +17,14 @@ pub enum Operation {
     CancelTask,
     /// Streams the further events of a task.
     SubscribeToTask,
+    /// Has the events of a task sent to a URL.
+    CreatePushConfig,
+    /// Reads who is told about a task.
+    GetPushConfig,
+    /// Lists who is told about a task.
+    ListPushConfigs,
+    /// Tells somebody about a task no more.
+    DeletePushConfig,
 }
 
 impl Operation {
@@ -32,8 +40,11 @@ impl Operation {
             a2a::methods::LIST_TASKS => Ok(Operation::ListTasks),
             a2a::methods::CANCEL_TASK => Ok(Operation::CancelTask),
             a2a::methods::SUBSCRIBE_TO_TASK => Ok(Operation::SubscribeToTask),
+            a2a::methods::CREATE_PUSH_CONFIG => Ok(Operation::CreatePushConfig),
+            a2a::methods::GET_PUSH_CONFIG => Ok(Operation::GetPushConfig),
+            a2a::methods::LIST_PUSH_CONFIGS => Ok(Operation::ListPushConfigs),
+            a2a::methods::DELETE_PUSH_CONFIG => Ok(Operation::DeletePushConfig),
             a2a::methods::GET_EXTENDED_AGENT_CARD => Err(OperationError::no_extended_card()),
-            name if a2a::methods::is_valid(name) => Err(OperationError::push_not_supported()),
             name => Err(OperationError::method_not_found(name)),
         }
     }
@@ -48,6 +59,10 @@ impl Operation {
             Operation::ListTasks => a2a::methods::LIST_TASKS,
             Operation::CancelTask => a2a::methods::CANCEL_TASK,
             Operation::SubscribeToTask => a2a::methods::SUBSCRIBE_TO_TASK,
+            Operation::CreatePushConfig => a2a::methods::CREATE_PUSH_CONFIG,
+            Operation::GetPushConfig => a2a::methods::GET_PUSH_CONFIG,
+            Operation::ListPushConfigs => a2a::methods::LIST_PUSH_CONFIGS,
+            Operation::DeletePushConfig => a2a::methods::DELETE_PUSH_CONFIG,
         }
     }
 

@@ -133,6 +133,12 @@ impl Calls {
         hosting.hosts(agent).then(|| hosting.own_card(agent)).flatten()
     }
 
+    /// Whether push notifications are sent.
+    #[must_use]
+    pub fn notifies(&self) -> bool {
+        self.shared.hosting.notifies()
+    }
+
     /// What is counted below the faces.
     #[must_use]
     pub fn figures(&self) -> Figures {
@@ -308,6 +314,18 @@ impl Calls {
             },
             Operation::ListTasks => {
                 serde_json::from_slice::<a2a::ListTasksResponse>(&body).map_err(wrong)?;
+                None
+            }
+            Operation::CreatePushConfig | Operation::GetPushConfig => {
+                serde_json::from_slice::<a2a::TaskPushNotificationConfig>(&body).map_err(wrong)?;
+                None
+            }
+            Operation::ListPushConfigs => {
+                serde_json::from_slice::<a2a::ListTaskPushNotificationConfigsResponse>(&body).map_err(wrong)?;
+                None
+            }
+            Operation::DeletePushConfig => {
+                serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&body).map_err(wrong)?;
                 None
             }
             _ => Some(serde_json::from_slice(&body).map_err(wrong)?),

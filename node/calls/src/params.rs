@@ -62,6 +62,14 @@ pub(crate) enum Params {
     Cancel(a2a::CancelTaskRequest),
     /// Of SubscribeToTask.
     Subscribe(a2a::SubscribeToTaskRequest),
+    /// Of CreateTaskPushNotificationConfig.
+    CreatePush(Box<a2a::TaskPushNotificationConfig>),
+    /// Of GetTaskPushNotificationConfig.
+    GetPush(a2a::GetTaskPushNotificationConfigRequest),
+    /// Of ListTaskPushNotificationConfigs.
+    ListPush(a2a::ListTaskPushNotificationConfigsRequest),
+    /// Of DeleteTaskPushNotificationConfig.
+    DeletePush(a2a::DeleteTaskPushNotificationConfigRequest),
 }
 
 impl Params {
@@ -74,6 +82,10 @@ impl Params {
             Operation::ListTasks => list(bytes).map(Params::List),
             Operation::CancelTask => task(bytes).map(Params::Cancel),
             Operation::SubscribeToTask => task(bytes).map(Params::Subscribe),
+            Operation::CreatePushConfig => push(bytes, &["taskId", "url"]).map(|c| Params::CreatePush(Box::new(c))),
+            Operation::GetPushConfig => push(bytes, &["taskId", "id"]).map(Params::GetPush),
+            Operation::ListPushConfigs => push(bytes, &["taskId"]).map(Params::ListPush),
+            Operation::DeletePushConfig => push(bytes, &["taskId", "id"]).map(Params::DeletePush),
         }
     }
 
@@ -85,6 +97,10 @@ impl Params {
             Params::List(_) => None,
             Params::Cancel(request) => Some(&request.id),
             Params::Subscribe(request) => Some(&request.id),
+            Params::CreatePush(config) => Some(&config.task_id),
+            Params::GetPush(request) => Some(&request.task_id),
+            Params::ListPush(request) => Some(&request.task_id),
+            Params::DeletePush(request) => Some(&request.task_id),
         }
     }
 }
@@ -96,6 +112,9 @@ fn send(bytes: &[u8]) -> Result<a2a::SendMessageRequest, OperationError> {
     if let Some(configuration) = member(&mut request, "configuration") {
         respell(configuration);
         integers(configuration, &["historyLength"])?;
+        if let Some(push) = member(configuration, "taskPushNotificationConfig") {
+            respell(push);
+        }
     }
     typed(Value::Object(request))
 }
@@ -105,6 +124,21 @@ fn task<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, OperationError> {
     let mut request = object(bytes)?;
     id(&request, "id")?;
     integers(&mut request, &["historyLength"])?;
+    typed(Value::Object(request))
+}
+
+/// Parameters of push notifications, with what they must name. A URL has a limit of its own.
+fn push<T: DeserializeOwned>(bytes: &[u8], required: &[&str]) -> Result<T, OperationError> {
+    let mut request = object(bytes)?;
+    for name in required {
+        if *name == "url" {
+            let url = request.get("url").and_then(Value::as_str).unwrap_or_default();
+            (!url.is_empty()).then_some(()).ok_or_else(|| wrong("`url` is missing"))?;
+        } else {
+            id(&request, name)?;
+        }
+    }
+    integers(&mut request, &["pageSize"])?;
     typed(Value::Object(request))
 }
 

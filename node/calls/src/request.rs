@@ -4,6 +4,7 @@ use althing_communication::{Holder, Priority};
 use althing_discovery::Among;
 use althing_protocol::AgentId;
 use futures::stream::BoxStream;
+use serde::Serialize;
 
 use crate::error::OperationError;
 use crate::machine::chain::Principal;
@@ -123,4 +124,11 @@ pub enum Reply {
     One(Vec<u8>),
     /// A stream of `StreamResponse`s as JSON; the first error ends it.
     Events(BoxStream<'static, Result<Vec<u8>, OperationError>>),
+}
+
+impl Reply {
+    /// A result as JSON.
+    pub(crate) fn json(value: &impl Serialize) -> Result<Reply, OperationError> {
+        serde_json::to_vec(value).map(Reply::One).map_err(|error| OperationError::internal(error.to_string()))
+    }
 }

@@ -11,7 +11,7 @@ use althing_communication::{
 };
 use althing_coordination::{Groups, GroupsConfig, OwnerNow, Ports as GroupPorts, RAFT, RAFT_LIMITS, RaftService};
 use althing_discovery::lan::{Lan, Sighting};
-use althing_discovery::{Discovery, DiscoveryConfig, NodeLoad, Relations, TrustRelation};
+use althing_discovery::{Discovery, DiscoveryConfig, Net, NodeLoad, Relations, TrustRelation};
 use althing_execution::Host;
 use althing_execution::kernel::{Kernel, Promises};
 use althing_execution::memory::Memories;
@@ -34,6 +34,7 @@ use crate::machine;
 use crate::node::Node;
 use crate::owner::Owner;
 use crate::publish;
+use crate::push::Post;
 use crate::trust::{TrustedPeers, read_trusted};
 
 /// Turns at which a node reports full load.
@@ -183,6 +184,7 @@ impl Node {
     /// Watches keys, reads Things, and starts the agents that were added before.
     async fn start(mut self) -> Result<Node, NodeError> {
         self.notes.extend(self.lan.failure.iter().map(|why| format!("not on the LAN: {why}")));
+        send_notifications(&self.hosting, self.config.push.clone(), &self.key, &self.clock);
         self.trust.watch_keys();
         self.notes.extend(self.lan.read_things(&self.discovery, &self.config.things));
         self.notes.extend(self.agents.start_stored().await?);
@@ -238,6 +240,15 @@ fn serve_reservations(
         communication.serve(RESERVE, RESERVE_LIMITS, Arc::new(service))?;
     }
     Ok(())
+}
+
+/// Sends push notifications, if they are configured.
+fn send_notifications(hosting: &Hosting, nets: Option<Vec<Net>>, key: &SecretKey, clock: &WallClock) {
+    let Some(nets) = nets else { return };
+    match Post::new(nets, key.clone(), clock.clone()) {
+        Ok(post) => hosting.notify_through(Arc::new(post)),
+        Err(error) => tracing::error!(%error, "push notifications are not served: no HTTP client can be made"),
+    }
 }
 
 /// Exempts trusted peers from the request rate limit.

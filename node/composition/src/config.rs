@@ -20,6 +20,8 @@ pub struct NodeConfig {
     pub labels: Vec<String>,
     /// Other people's Things that are read.
     pub things: Things,
+    /// Private networks that push notifications may lead into, besides the internet; without it, none are sent.
+    pub push: Option<Vec<Net>>,
     /// What contracts are merged with.
     pub policies: Policies,
     /// The folder in which the node keeps its data, if it has one.

@@ -29,6 +29,7 @@ pub mod network_key;
 mod node;
 pub mod owner;
 pub mod publish;
+mod push;
 mod secrets;
 mod trust;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{Calls, Hosting, REMOTE_TASKS, TASK_SUMMARIES, TASKS};
+use althing_calls::{Calls, Hosting, PUSH_CONFIGS, PUSH_OUTBOX, REMOTE_TASKS, TASK_SUMMARIES, TASKS};
 use althing_communication::{Communication, Entropy, WallClock};
 use althing_coordination::{GROUPS, Groups, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE};
 use althing_discovery::Discovery;
@@ -30,10 +30,12 @@ use crate::publish::{self, AGENTS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// All that a node's store keeps.
-pub const FAMILIES: [Family; 12] = [
+pub const FAMILIES: [Family; 14] = [
     TASKS,
     TASK_SUMMARIES,
     REMOTE_TASKS,
+    PUSH_CONFIGS,
+    PUSH_OUTBOX,
     AGENTS,
     TRUSTED,
     MEMORY,

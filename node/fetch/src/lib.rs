@@ -1,6 +1,6 @@
 //! The one guarded fetch: every request to an address from outside goes through it.
 //!
-//! **Input**: a URL, its source, and limits of size and time. **Output**: the body, or an error.
+//! **Input**: a URL, its source, and limits of size and time. **Output**: the body, or an error. A body can also be posted.
 //!
 //! **Invariants**
 //! - A URL from a stranger connects only to addresses that are routed on the internet and to the operator's exceptions. The
@@ -16,6 +16,7 @@ mod error;
 mod nets;
 mod resolve;
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,12 +60,19 @@ pub struct Limits {
 }
 
 /// Fetches; cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Fetch {
     guarded: Client,
     /// The client for URLs of the operator.
     free: Client,
     exceptions: Arc<[Net]>,
+    resolver: Arc<dyn Resolve>,
+}
+
+impl fmt::Debug for Fetch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetch").field("exceptions", &self.exceptions).finish_non_exhaustive()
+    }
 }
 
 impl Fetch {
@@ -86,7 +94,7 @@ impl Fetch {
                 .build()
                 .map_err(|error| FetchError::Transport(error.to_string()))
         };
-        Ok(Fetch { guarded: client(Some(exceptions.clone()))?, free: client(None)?, exceptions })
+        Ok(Fetch { guarded: client(Some(exceptions.clone()))?, free: client(None)?, exceptions, resolver })
     }
 
     /// Gets what is at `url`.
@@ -96,6 +104,43 @@ impl Fetch {
     pub async fn get(&self, url: &Url, given: Given, accept: &str, limits: Limits) -> Result<Vec<u8>, FetchError> {
         let late = |_| Err(FetchError::TooLate(limits.time.as_millis()));
         tokio::time::timeout(limits.time, self.follow(url, given, accept, limits.bytes)).await.unwrap_or_else(late)
+    }
+
+    /// Posts a body to `url`; gives the status of the answer, whose body is not read. Redirects are not followed: the body is
+    /// for whoever was named.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub async fn post(
+        &self,
+        url: &Url,
+        given: Given,
+        headers: &[(&'static str, String)],
+        body: Vec<u8>,
+        time: Duration,
+    ) -> Result<u16, FetchError> {
+        self.check(url, given)?;
+        let client = if given == Given::Operator { &self.free } else { &self.guarded };
+        let mut request = client.post(url.clone()).timeout(time).body(body);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let late = |_| Err(FetchError::TooLate(time.as_millis()));
+        let sent = async { request.send().await.map_err(|error| why(&error)) };
+        let response = tokio::time::timeout(time, sent).await.unwrap_or_else(late)?;
+        Ok(response.status().as_u16())
+    }
+
+    /// Whether a stranger's URL may lead anywhere: checks the addresses of its name too, as far as it has any now.
+    ///
+    /// # Errors
+    /// [`FetchError::Url`] and [`FetchError::Blocked`].
+    pub async fn permits(&self, url: &Url) -> Result<(), FetchError> {
+        self.check(url, Given::Stranger)?;
+        let Host::Name(name) = host_of(url)? else { return Ok(()) };
+        // A name without an address now may have one when it is needed; it is checked again then.
+        let found = self.resolver.resolve(&name).await.unwrap_or_default();
+        found.into_iter().try_for_each(|address| permitted(address, &self.exceptions))
     }
 
     async fn follow(&self, url: &Url, given: Given, accept: &str, bytes: usize) -> Result<Vec<u8>, FetchError> {

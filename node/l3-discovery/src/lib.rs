@@ -28,7 +28,7 @@ mod state;
 mod subscriptions;
 pub mod things;
 
-pub use althing_fetch::Net;
+pub use althing_fetch::{Fetch, FetchError, Given, Net, SystemResolver, Url};
 pub use config::DiscoveryConfig;
 pub use error::FindError;
 pub use machine::catalogue::{Candidate, Learned};

@@ -21,6 +21,7 @@ pub struct Disk {
     /// Unsynced writes.
     buffered: Arc<Mutex<Vec<Batch>>>,
     failure: Arc<Mutex<Option<Failure>>>,
+    sync: Duration,
 }
 
 #[derive(Clone)]
@@ -36,15 +37,22 @@ impl Default for Disk {
             synced: MemoryStore::new(&FAMILIES),
             buffered: Arc::default(),
             failure: Arc::default(),
+            sync: SYNC,
         }
     }
 }
 
 impl Disk {
+    /// A disk for tests in real time, whose synced writes take no longer than others.
+    #[must_use]
+    pub fn prompt() -> Disk {
+        Disk { sync: Duration::ZERO, ..Disk::default() }
+    }
+
     /// The disk after a power cut now.
     #[must_use]
     pub fn after_power_cut(&self) -> Arc<Disk> {
-        let disk = Disk::default();
+        let disk = Disk { sync: self.sync, ..Disk::default() };
         for family in FAMILIES {
             let rows = self.synced.scan(family, Range::all(usize::MAX)).expect("a family of ours");
             let mut batch = Batch::new();
@@ -77,7 +85,7 @@ impl Disk {
             self.buffered.lock().expect("nobody panics with it").push(batch.clone());
             return self.seen.write(batch, Durability::Buffered).await;
         }
-        tokio::time::sleep(SYNC).await;
+        tokio::time::sleep(self.sync).await;
         self.check(&batch)?;
         self.seen.write(batch.clone(), Durability::Buffered).await?;
         let earlier = std::mem::take(&mut *self.buffered.lock().expect("nobody panics with it"));

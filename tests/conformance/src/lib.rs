@@ -6,6 +6,7 @@ pub mod groups;
 pub mod hostile;
 pub mod origins;
 pub mod probe;
+pub mod receiver;
 pub mod world;
 
 pub use althing_simulations::{NETWORK, NOW_MS, entropy, mesh, program};

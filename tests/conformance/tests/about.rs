@@ -20,7 +20,7 @@ async fn every_route_that_the_document_names_is_served() {
     let mut tried = 0;
     for (path, methods) in document["paths"].as_object().expect("paths") {
         for (method, operation) in methods.as_object().expect("methods") {
-            let address = path.replace("{agent}", "near").replace("{task}", "none");
+            let address = path.replace("{agent}", "near").replace("{task}", "none").replace("{config}", "none");
             let mut request = gateway.request(&method.to_ascii_uppercase(), &address);
             if operation.get("requestBody").is_some() {
                 request = request.json(&json!({}));

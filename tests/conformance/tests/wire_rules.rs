@@ -156,7 +156,7 @@ async fn hosting() -> (Incoming, AgentId) {
         trusted: BTreeSet::from([CallerId::Node(key(2).public())]),
         private: false,
     };
-    let store = Arc::new(MemoryStore::new(&[althing_calls::TASKS, althing_calls::TASK_SUMMARIES]));
+    let store = Arc::new(MemoryStore::new(&althing_conformance::mesh::FAMILIES));
     let entropy = std::sync::atomic::AtomicU8::new(0);
     let entropy = Entropy::new(move |bytes| bytes.fill(entropy.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
     let hosting = Hosting::open(store, host, watch::channel(trust).1, WallClock::new(|| 1_700_000_000_000), entropy);
@@ -212,7 +212,7 @@ async fn operations_and_errors_are_those_of_the_binding() {
             who,
             "CreateTaskPushNotificationConfig",
             agent(),
-            "{}",
+            r#"{"taskId":"x","url":"https://hooks.example/"}"#,
             -32_003,
             "a2a-protocol.org",
             "PUSH_NOTIFICATION_NOT_SUPPORTED",

@@ -41,6 +41,8 @@ pub struct CardContext {
     pub provider: Option<(String, String)>,
     /// Whether it streams.
     pub streaming: bool,
+    /// Whether push notifications are sent.
+    pub push_notifications: bool,
     /// The media types that it reads; where empty those of the description, or else `text/plain`.
     pub input_modes: Vec<String>,
     /// The media types that it writes; where empty those of the description, or else `text/plain`.
@@ -90,6 +92,9 @@ fn capabilities(context: &CardContext) -> Value {
     let mut out = Map::new();
     if context.streaming {
         out.insert("streaming".to_owned(), Value::Bool(true));
+    }
+    if context.push_notifications {
+        out.insert("pushNotifications".to_owned(), Value::Bool(true));
     }
     let extensions: Vec<Value> = context.extensions.iter().map(extension).collect();
     if !extensions.is_empty() {

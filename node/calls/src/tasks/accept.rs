@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
+use althing_store::Durability;
 
 use crate::error::OperationError;
 use crate::machine::record::{Record, Scope, WORKING_BYTES_MAX};
@@ -11,7 +12,7 @@ use crate::machine::shares::{Claim, ShareOwner};
 use crate::machine::task::{self, HISTORY_BYTES_MAX};
 use crate::request::CallMetadata;
 use crate::tasks::live::{LiveTask, TurnRequest};
-use crate::tasks::runner::{HostedAgent, TaskRunner, internal};
+use crate::tasks::runner::{HostedAgent, TaskRunner, internal, unkept};
 use crate::tasks::store::Encoded;
 use crate::tasks::turn;
 
@@ -64,10 +65,13 @@ impl TaskRunner {
         let mut asked = TurnRequest::new(&request, metadata, self.may_reply(agent));
         let message = request.message;
         check_modes(agent, &message, || self.own_card(&agent.id))?;
-        if request.configuration.is_some_and(|c| c.task_push_notification_config.is_some()) {
-            return Err(OperationError::push_not_supported());
-        }
         let continues = message.task_id.clone();
+        let new_id = continues.clone().unwrap_or_else(|| self.new_id());
+        let push = match request.configuration.and_then(|c| c.task_push_notification_config) {
+            // Before any lock: its name has to be resolved.
+            Some(config) => Some(self.store().push().checked(config, &new_id).await?),
+            None => None,
+        };
         let _lock = match &continues {
             Some(id) => Some(self.live().write_lock(id).await),
             None => None,
@@ -81,7 +85,7 @@ impl TaskRunner {
         let record = match continues {
             None => {
                 let context_id = message.context_id.clone().unwrap_or_else(|| self.new_id());
-                let task = task::submitted(self.new_id(), context_id, message, self.now());
+                let task = task::submitted(new_id, context_id, message, self.now());
                 Record { task, agent: agent.id.name().to_owned(), scope, remembered: None }
             }
             Some(id) => {
@@ -117,11 +121,30 @@ impl TaskRunner {
         }
         let claim = self.claim(&record, asked.call.holder);
         let live = self.live().begin(&record, claim, encoded.len(), asked)?;
-        if let Err(error) = self.store().write(encoded).await {
+        if let Err(error) = self.keep(&record, encoded, push).await {
             self.live().finish(&record.task.id, Vec::new);
-            return Err(internal(error));
+            return Err(error);
         }
         Ok(Accepted::New(live, ()))
+    }
+
+    /// Writes a task that a message began or continued, and whom it wants to be told.
+    async fn keep(
+        &self,
+        record: &Record,
+        encoded: Encoded,
+        push: Option<a2a::TaskPushNotificationConfig>,
+    ) -> Result<(), OperationError> {
+        let Some(config) = push else { return self.store().write(encoded).await.map_err(internal) };
+        let id = config.id.clone().unwrap_or_default();
+        // On disk with the task, whose write is synced.
+        self.store().push().set(record.scope, config, Durability::Buffered).await.map_err(unkept)?;
+        if let Err(error) = self.store().write(encoded).await {
+            // What it replaced is lost too: the disk is full, or broken.
+            let _ = self.store().push().remove(&record.task.id, &id).await;
+            return Err(internal(error));
+        }
+        Ok(())
     }
 
     /// The claim of a turn on the capacity, and whose share it counts against.

@@ -322,19 +322,23 @@ impl LiveTask {
         self.now.lock().expect("no holder of the task panics")
     }
 
-    /// Changes the task under its lock; then sends the event to every listener.
-    pub(super) async fn change(&self, change: impl FnOnce(&mut LiveState) -> Option<StreamResponse>) {
+    /// Changes the task under its lock; then sends the event to every listener, and gives it.
+    pub(super) async fn change(
+        &self,
+        change: impl FnOnce(&mut LiveState) -> Option<StreamResponse>,
+    ) -> Option<StreamResponse> {
         let (event, listeners) = {
             let mut now = self.lock();
             let event = change(&mut now);
             (event, now.listeners.clone())
         };
-        let Some(event) = event else { return };
+        let event = event?;
         for listener in &listeners {
             if !listener.tell(event.clone()).await {
                 self.lock().listeners.retain(|held| !held.sender.same_channel(&listener.sender));
             }
         }
+        Some(event)
     }
 }
 

@@ -11,5 +11,5 @@ mod turn;
 
 pub(crate) use accept::Accepted;
 pub use runner::HostedAgent;
-pub(crate) use runner::{TaskRunner, internal};
+pub(crate) use runner::{TaskRunner, internal, unkept};
 pub use store::{TASK_SUMMARIES, TASKS, TaskStoreError};

@@ -12,6 +12,7 @@ use chrono::{DateTime, Utc};
 
 use crate::error::OperationError;
 use crate::machine::record::{Record, Scope};
+use crate::push::{KeepError, Postman};
 use crate::tasks::in_flight::InFlightMessages;
 use crate::tasks::live_tasks::LiveTasks;
 use crate::tasks::store::{TaskStore, TaskStoreError};
@@ -64,6 +65,21 @@ impl TaskRunner {
     pub(crate) fn now(&self) -> DateTime<Utc> {
         let now_ms = i64::try_from(self.context.clock.now_ms()).unwrap_or(i64::MAX);
         DateTime::from_timestamp_millis(now_ms).unwrap_or(DateTime::UNIX_EPOCH)
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.context.clock.now_ms()
+    }
+
+    /// Sends push notifications through `postman`.
+    pub(crate) fn notify_through(&self, postman: Arc<dyn Postman>) {
+        let (clock, context) = (self.context.clock.clone(), Arc::downgrade(&self.context));
+        let look = move |id: &str| {
+            let runner = TaskRunner { context: context.upgrade()? };
+            let record = runner.live().record(id).or_else(|| runner.store().read(id).ok().flatten());
+            record.map(|record| record.task)
+        };
+        self.store().push().serve(postman, move || clock.now_ms(), look);
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -132,4 +148,12 @@ pub(crate) fn internal(error: TaskStoreError) -> OperationError {
         return OperationError::disk_full();
     }
     OperationError::internal(error.to_string())
+}
+
+/// Why a push notification configuration was not kept, as the caller is told.
+pub(crate) fn unkept(error: KeepError) -> OperationError {
+    match error {
+        KeepError::Full(full) => OperationError::busy(full.to_string()),
+        KeepError::Write(error) => internal(error.into()),
+    }
 }

@@ -12,6 +12,7 @@ use chrono::DateTime;
 use crate::machine::listing::{Filter, Listing, NotedFailure, Page, Summary};
 use crate::machine::record::{Record, Scope};
 use crate::machine::task;
+use crate::push::{Notes, Push};
 
 /// Tasks of the agents that this node hosts, by task id.
 pub const TASKS: Family = Family("calls.tasks");
@@ -69,6 +70,7 @@ impl Encoded {
 pub(crate) struct TaskStore {
     store: Arc<dyn Store>,
     listing: Mutex<Listing>,
+    push: Push,
 }
 
 impl TaskStore {
@@ -86,9 +88,14 @@ impl TaskStore {
         } else {
             make_summaries(store.as_ref(), &mut add).await?;
         }
-        let tasks = TaskStore { store, listing: Mutex::new(listing) };
+        let over = |id: &str| listing.summary(id).map(|summary| summary.state.is_terminal());
+        let push = Push::open(store.clone(), over).await?;
+        let tasks = TaskStore { store, listing: Mutex::new(listing), push };
         for ids in interrupted.chunks(NOTED_AT_ONCE) {
             tasks.note_failures(ids, NotedFailure::NodeEnded, now_ms).await;
+            for id in ids {
+                tasks.push.note(id, None, u64::try_from(now_ms).unwrap_or(0)).await;
+            }
         }
         Ok(tasks)
     }
@@ -116,20 +123,34 @@ impl TaskStore {
         self.lock().began_by(agent, scope, message_id).map(str::to_owned)
     }
 
+    /// Who is told about tasks.
+    pub fn push(&self) -> &Push {
+        &self.push
+    }
+
     /// Writes a task; it survives a power cut once this completes.
     pub async fn write(&self, encoded: Encoded) -> Result<(), TaskStoreError> {
+        self.write_telling(encoded, Notes::default()).await
+    }
+
+    /// The same, with whom is told about it: they are told if it is on disk, and only then.
+    pub async fn write_telling(&self, encoded: Encoded, mut notes: Notes) -> Result<(), TaskStoreError> {
         let Encoded { id, bytes, summary } = encoded;
-        let mut batch = Batch::new();
+        let mut batch = std::mem::take(&mut notes.rows);
         batch.put(TASKS, id.as_bytes(), bytes).put(TASK_SUMMARIES, id.as_bytes(), encode(&summary));
         let old = self.lock().surplus(&id, &summary);
         for id in &old {
             batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes());
         }
         self.store.write(batch, Durability::Synced).await?;
-        // Only now: a task that is not on disk is not listed.
-        let mut listing = self.lock();
-        old.iter().for_each(|id| listing.forget(id));
-        listing.note(&id, &summary);
+        {
+            // Only now: a task that is not on disk is not listed.
+            let mut listing = self.lock();
+            old.iter().for_each(|id| listing.forget(id));
+            listing.note(&id, &summary);
+        }
+        self.push.commit(notes);
+        self.push.forget(&old).await;
         Ok(())
     }
 
@@ -157,6 +178,7 @@ impl TaskStore {
         batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes());
         self.store.write(batch, Durability::Synced).await?;
         self.lock().forget(id);
+        self.push.forget([id]).await;
         Ok(())
     }
 

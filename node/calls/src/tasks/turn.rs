@@ -11,6 +11,7 @@ use crate::machine::chain;
 use crate::machine::listing::NotedFailure;
 use crate::machine::record::{Record, WORKING_BYTES_MAX};
 use crate::machine::task;
+use crate::push::Notes;
 use crate::tasks::first_response::Outcome;
 use crate::tasks::live::{Ending, LiveState, LiveTask, TurnRequest};
 use crate::tasks::runner::TaskRunner;
@@ -22,12 +23,12 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     let record = live.record();
     let (agent, id) = (record.agent.clone(), record.task.id.clone());
     let turn = turn_of(record, &live.request);
-    live.change(|now| {
+    let event = live.change(|now| {
         let event = task::set_status(&mut now.record.task, TaskState::Working, None, runner.now());
         // An agent that creates tasks itself sends that event itself.
         now.begun.then_some(event)
-    })
-    .await;
+    });
+    push(runner, live, event.await).await;
     let (output, mut outputs) = Output::channel();
     let working = runner.host().turn(&agent, turn, output);
     tokio::pin!(working);
@@ -85,6 +86,13 @@ fn turn_of(record: Record, asked: &TurnRequest) -> Turn {
     Turn { task_id, context_id, message, history, artifacts, remembered: record.remembered, parameters }
 }
 
+/// Tells those who asked for push notifications.
+async fn push(runner: &TaskRunner, live: &LiveTask, event: Option<StreamResponse>) {
+    if let Some(event) = event {
+        runner.store().push().note(&live.id, Some(&event), runner.now_ms()).await;
+    }
+}
+
 /// Applies one output; an error ends the turn.
 async fn apply(runner: &TaskRunner, live: &LiveTask, made: Made) -> Result<(), AgentError> {
     let size = task::size(&made);
@@ -98,7 +106,7 @@ async fn apply(runner: &TaskRunner, live: &LiveTask, made: Made) -> Result<(), A
         grown.map_err(|crowded| AgentError::Failed(crowded.to_string()))?;
     }
     let mut failed = None;
-    live.change(|now| {
+    let event = live.change(|now| {
         if let Made::Remember(kept) = &made {
             now.record.remembered = Some(kept.clone());
             return None;
@@ -136,8 +144,8 @@ async fn apply(runner: &TaskRunner, live: &LiveTask, made: Made) -> Result<(), A
                 })
             }
         }
-    })
-    .await;
+    });
+    push(runner, live, event.await).await;
     match failed {
         Some(reason) => Err(AgentError::Failed(reason)),
         None => Ok(()),
@@ -194,7 +202,8 @@ async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<TaskState>, 
         Err(error) => (TaskState::Failed, Some(status_message(error.to_string()))),
     };
     let event = task::with_metadata(task::set_status(&mut record.task, state, message, runner.now()), metadata);
-    if let Err(error) = write(runner, &record).await {
+    let notes = runner.store().push().plan(&live.id, Some(&event), runner.now_ms());
+    if let Err(error) = write(runner, &record, notes).await {
         // It is not on disk, so it must not be acknowledged.
         tracing::error!(task = record.task.id, %error, "a task's final state could not be written");
         fail_unwritten(live, runner).await;
@@ -210,8 +219,8 @@ async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<TaskState>, 
     end_turn(runner, live, over);
 }
 
-async fn write(runner: &TaskRunner, record: &Record) -> Result<(), TaskStoreError> {
-    runner.store().write(Encoded::of(record)?).await
+async fn write(runner: &TaskRunner, record: &Record, notes: Notes) -> Result<(), TaskStoreError> {
+    runner.store().write_telling(Encoded::of(record)?, notes).await
 }
 
 /// Why a turn ended, as the task's status message; a reason that is too long is cut.
@@ -239,7 +248,7 @@ async fn finish_without_task(runner: &TaskRunner, live: &LiveTask, outcome: Outc
         None => runner.store().forget(&live.id).await,
         Some(before) => {
             task::undo_continue(&mut record.task, before);
-            write(runner, &record).await
+            write(runner, &record, Notes::default()).await
         }
     };
     let mut event = match &outcome {
@@ -291,13 +300,13 @@ async fn fail_unwritten(live: &LiveTask, runner: &TaskRunner) {
     let failure = NotedFailure::ResultNotKept;
     let now_ms = runner.now().timestamp_millis();
     runner.store().note_failures(std::slice::from_ref(&live.id), failure, now_ms).await;
-    live.change(|now| {
+    let event = live.change(|now| {
         now.record.task.artifacts = None;
         let event = store::fail(&mut now.record.task, failure, now_ms);
         now.close(live.answer.outcome());
         Some(event)
-    })
-    .await;
+    });
+    push(runner, live, event.await).await;
     end_turn(runner, live, TaskState::Failed);
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use althing_calls::{Among, BINDING, OperationError, OwnCard};
 use althing_edge::{host, problem};
 use althing_protocol::{SecretKey, VerifiedAgent, digest};
-use althing_td::{CardContext, Description, Interface, card, sign_card};
+use althing_td::{CardContext, Description, Interface, card, kid, sign_card};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -61,6 +61,7 @@ async fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64
         description: &known.description,
         gateway: Some(&format!("http://{host}")),
         token_required: gateway.access.token.is_some(),
+        push_notifications: gateway.calls.notifies(),
         own: gateway.calls.own_card(&id).unwrap_or_default(),
     };
     Ok((signed(&shown, &gateway.key)?, known.verified.description.body.issued_at_ms))
@@ -73,6 +74,8 @@ pub(crate) struct Shown<'a> {
     /// The base URL of a gateway where the reader can call the agent over HTTP, if any.
     pub gateway: Option<&'a str>,
     pub token_required: bool,
+    /// Whether push notifications are sent.
+    pub push_notifications: bool,
     /// The card that the agent serves itself, if it runs here.
     pub own: OwnCard,
 }
@@ -86,15 +89,14 @@ pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, Opera
         interfaces: interfaces(&id.to_string(), shown.gateway),
         provider: None,
         streaming: true,
+        push_notifications: shown.push_notifications,
         input_modes: with_own(shown.description.input_modes(), &shown.own.input_modes),
         output_modes: with_own(shown.description.output_modes(), &shown.own.output_modes),
         extensions,
         token_required: shown.token_required,
     };
     let mut card = card(shown.description, &context);
-    let public = key.public();
-    let kid = format!("{}#{}", public.did(), public.multibase());
-    sign_card(&mut card, key.signing_key(), &kid)
+    sign_card(&mut card, key.signing_key(), &kid(key.public()))
         .map_err(|error| OperationError::internal(format!("the card could not be signed: {error}")))?;
     Ok(card.to_string())
 }

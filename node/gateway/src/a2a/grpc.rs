@@ -89,6 +89,8 @@ mod tests {
         let world = World::start().await;
         let tenant = world.agents[1].to_string();
         let task = [field(1, tenant.as_bytes()), field(2, b"../nobody")].concat();
+        let named = [field(1, tenant.as_bytes()), field(3, b"../nobody")].concat();
+        let push = [named, field(4, b"https://hooks.example/")].concat();
         let cases = [
             ("GetTask", task.clone(), "1.0", "5"),
             ("CancelTask", task.clone(), "1.0.1", "5"),
@@ -100,7 +102,8 @@ mod tests {
             ("SendMessage", field(1, tenant.as_bytes()), "1.0", "3"),
             ("SendMessage", vec![0x0a, 0x7f, 0x00], "1.0", "3"),
             ("GetExtendedAgentCard", field(1, tenant.as_bytes()), "1.0", "9"),
-            ("CreateTaskPushNotificationConfig", field(1, tenant.as_bytes()), "1.0", "9"),
+            ("CreateTaskPushNotificationConfig", field(1, tenant.as_bytes()), "1.0", "3"),
+            ("CreateTaskPushNotificationConfig", push, "1.0", "9"),
             ("NoSuchMethod", Vec::new(), "1.0", "12"),
         ];
         for (method, message, version, status) in cases {

@@ -8,6 +8,8 @@ mod page;
 use std::sync::Arc;
 
 use althing_edge::host;
+use althing_protocol::PublicKey;
+use althing_td::jwk;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Json, Response};
@@ -40,6 +42,11 @@ pub(crate) fn open() -> Routes {
                 .answers(const { &[Answer::ok("OpenAPI 3.1", JSON)] }),
             openapi::show,
         )
+        .route(
+            Route::get("/.well-known/jwks.json", TAG, "Shows the keys that sign push notifications")
+                .answers(const { &[Answer::ok("JSON Web Keys (RFC 7517)", "application/jwk-set+json")] }),
+            jwks,
+        )
 }
 
 /// The routes that need the token, if one is set.
@@ -61,6 +68,19 @@ async fn health(State(gateway): State<Arc<Gateway>>) -> Response {
         "agents": status.agents,
     });
     Json(body).into_response()
+}
+
+/// The keys that sign push notifications: this node's, and those of the nodes whose agents may be named to anyone, since a
+/// task's own node sends them.
+async fn jwks(State(gateway): State<Arc<Gateway>>) -> Response {
+    let own = gateway.key.public();
+    let known = if gateway.access.token.is_some() { Vec::new() } else { gateway.calls.known(crate::AGENTS_MAX) };
+    let mut others: Vec<PublicKey> = known.into_iter().map(|known| known.node).filter(|node| *node != own).collect();
+    others.sort_unstable();
+    others.dedup();
+    let keys: Vec<Value> = std::iter::once(own).chain(others).map(jwk).collect();
+    let caching = [(header::CONTENT_TYPE, "application/jwk-set+json"), (header::CACHE_CONTROL, "max-age=60")];
+    (caching, json!({ "keys": keys }).to_string()).into_response()
 }
 
 /// An agent, as a list names it.

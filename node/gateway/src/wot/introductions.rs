@@ -90,6 +90,7 @@ async fn agent_card(State(all): State<Arc<Introductions>>, Path(name): Path<Stri
         description: &agent.description,
         gateway: all.gateway.as_deref(),
         token_required: all.token_required,
+        push_notifications: all.calls.notifies(),
         own: all.calls.own_card(&agent.verified.agent).unwrap_or_default(),
     };
     match card::signed(&shown, &all.key) {

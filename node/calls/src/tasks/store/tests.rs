@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::machine::record::{RECORD_BYTES_MAX, WORKING_BYTES_MAX};
 use crate::machine::size::stored_bytes;
+use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 
@@ -15,7 +16,7 @@ fn scope() -> Scope {
 }
 
 fn store() -> Arc<MemoryStore> {
-    Arc::new(MemoryStore::new(&[TASKS, TASK_SUMMARIES]))
+    Arc::new(MemoryStore::new(&[TASKS, TASK_SUMMARIES, PUSH_CONFIGS, PUSH_OUTBOX]))
 }
 
 fn record(id: &str, parts: Vec<Part>) -> Record {

@@ -33,6 +33,8 @@ const MEDIA_TYPE: &str = "application/a2a+json";
 pub(crate) fn routes() -> Routes {
     const ONE: &[Answer] = &[Answer::ok("The result", MEDIA_TYPE)];
     const EVENTS: &[Answer] = &[Answer::ok("The events", "text/event-stream")];
+    const PUSH: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs";
+    const ONE_PUSH: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs/{config}";
     const TABLE: &[Entry] = &[
         Entry::post("/a2a/{agent}/message:send", A2A, "Sends a message").request(object).answers(ONE),
         Entry::post("/a2a/{agent}/message:stream", A2A, "Sends a message and streams what becomes of it")
@@ -42,6 +44,10 @@ pub(crate) fn routes() -> Routes {
         Entry::get("/a2a/{agent}/tasks/{task}", A2A, "Shows a task").answers(ONE),
         Entry::post("/a2a/{agent}/tasks/{task}:cancel", A2A, "Cancels a task").request(object).answers(ONE),
         Entry::post("/a2a/{agent}/tasks/{task}:subscribe", A2A, "Follows a task").answers(EVENTS),
+        Entry::post(PUSH, A2A, "Has the events of a task sent to a URL").request(object).answers(ONE),
+        Entry::get(PUSH, A2A, "Lists who is told about a task").answers(ONE),
+        Entry::get(ONE_PUSH, A2A, "Shows who is told about a task").answers(ONE),
+        Entry::delete(ONE_PUSH, A2A, "Tells somebody about a task no more").answers(ONE),
     ];
     Routes::default().any("/a2a/{agent}/{*path}", TABLE, call)
 }
@@ -97,14 +103,31 @@ async fn read(
             let mut params = query::read(operation, pairs)?;
             if request.method() == Method::POST {
                 params = optional(headers, body(request).await?)?;
-                if params.get("id").is_some_and(|id| !id.is_null() && *id != "" && *id != task.as_str()) {
-                    return Err(OperationError::invalid_params("`id` in the body is not the task in the path"));
-                }
             }
-            params.insert("id".to_owned(), Value::String(task));
+            named_by_path(&mut params, "id", task)?;
+            parse(operation, params)
+        }
+        Route::OnPush(operation, task, config) => {
+            let mut params = query::read(operation, pairs)?;
+            if request.method() == Method::POST {
+                params = optional(headers, body(request).await?)?;
+            }
+            named_by_path(&mut params, "taskId", task)?;
+            if let Some(config) = config {
+                params.insert("id".to_owned(), Value::String(config));
+            }
             parse(operation, params)
         }
     }
+}
+
+/// Sets a member to what the path names; the body may repeat it.
+fn named_by_path(params: &mut Map<String, Value>, member: &str, id: String) -> Result<(), OperationError> {
+    if params.get(member).is_some_and(|said| !said.is_null() && *said != "" && *said != id.as_str()) {
+        return Err(OperationError::invalid_params(format!("`{member}` in the body is not the task in the path")));
+    }
+    params.insert(member.to_owned(), Value::String(id));
+    Ok(())
 }
 
 fn parse(operation: Operation, params: Map<String, Value>) -> Result<OperationRequest, OperationError> {

@@ -30,6 +30,7 @@ fn known(operation: Operation) -> &'static [(&'static str, Kind)] {
             ("statusTimestampAfter", Kind::Text),
             ("includeArtifacts", Kind::Flag),
         ],
+        Operation::ListPushConfigs => &[("pageSize", Kind::Number), ("pageToken", Kind::Text)],
         _ => &[],
     }
 }

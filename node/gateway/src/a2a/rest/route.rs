@@ -11,6 +11,8 @@ pub(super) enum Route {
     Operation(Operation),
     /// An operation on the task of that id.
     OnTask(Operation, String),
+    /// An operation on who is told about the task of that id, or on the configuration of the second id.
+    OnPush(Operation, String, Option<String>),
 }
 
 /// Why there is no route.
@@ -31,8 +33,8 @@ enum Resource<'a> {
     Task(&'a str),
     Cancel(&'a str),
     Subscribe(&'a str),
-    PushConfigs,
-    PushConfig,
+    PushConfigs(&'a str),
+    PushConfig(&'a str, &'a str),
     ExtendedCard,
 }
 
@@ -68,8 +70,8 @@ fn resource<'a>(segments: &[&'a str]) -> Option<Resource<'a>> {
             Some((task, "subscribe")) => Resource::Subscribe(task),
             _ => Resource::Task(task),
         },
-        ["tasks", _, "pushNotificationConfigs"] => Resource::PushConfigs,
-        ["tasks", _, "pushNotificationConfigs", _] => Resource::PushConfig,
+        ["tasks", task, "pushNotificationConfigs"] => Resource::PushConfigs(task),
+        ["tasks", task, "pushNotificationConfigs", config] => Resource::PushConfig(task, config),
         ["extendedAgentCard"] => Resource::ExtendedCard,
         _ => return None,
     })
@@ -77,6 +79,9 @@ fn resource<'a>(segments: &[&'a str]) -> Option<Resource<'a>> {
 
 fn operation(method: &Method, resource: &Resource<'_>) -> Result<Route, NoRoute> {
     let on_task = |operation, task| Ok(Route::OnTask(operation, decoded(task)?));
+    let on_push = |operation, task, config: Option<&str>| {
+        Ok(Route::OnPush(operation, decoded(task)?, config.map(decoded).transpose()?))
+    };
     match (resource, method.as_str()) {
         (Resource::Message(operation), "POST") => Ok(Route::Operation(*operation)),
         (Resource::Tasks, "GET") => Ok(Route::Operation(Operation::ListTasks)),
@@ -84,14 +89,15 @@ fn operation(method: &Method, resource: &Resource<'_>) -> Result<Route, NoRoute>
         (Resource::Cancel(task), "POST") => on_task(Operation::CancelTask, task),
         // The specification says POST, its proto GET.
         (Resource::Subscribe(task), "GET" | "POST") => on_task(Operation::SubscribeToTask, task),
-        (Resource::PushConfigs, "GET" | "POST") | (Resource::PushConfig, "GET" | "DELETE") => {
-            Err(NoRoute::Refused(OperationError::push_not_supported()))
-        }
+        (Resource::PushConfigs(task), "POST") => on_push(Operation::CreatePushConfig, task, None),
+        (Resource::PushConfigs(task), "GET") => on_push(Operation::ListPushConfigs, task, None),
+        (Resource::PushConfig(task, config), "GET") => on_push(Operation::GetPushConfig, task, Some(config)),
+        (Resource::PushConfig(task, config), "DELETE") => on_push(Operation::DeletePushConfig, task, Some(config)),
         (Resource::ExtendedCard, "GET") => Err(NoRoute::Refused(OperationError::no_extended_card())),
         (Resource::Message(_) | Resource::Cancel(_), _) => Err(NoRoute::Method("POST")),
         (Resource::Tasks | Resource::Task(_) | Resource::ExtendedCard, _) => Err(NoRoute::Method("GET")),
-        (Resource::Subscribe(_) | Resource::PushConfigs, _) => Err(NoRoute::Method("GET, POST")),
-        (Resource::PushConfig, _) => Err(NoRoute::Method("GET, DELETE")),
+        (Resource::Subscribe(_) | Resource::PushConfigs(_), _) => Err(NoRoute::Method("GET, POST")),
+        (Resource::PushConfig(..), _) => Err(NoRoute::Method("GET, DELETE")),
     }
 }
 
@@ -113,6 +119,8 @@ mod tests {
     #[test]
     fn each_operation_has_its_method_and_path() {
         let on = |operation, task: &str| Route::OnTask(operation, task.to_owned());
+        let push =
+            |operation, config: Option<&str>| Route::OnPush(operation, "7".to_owned(), config.map(str::to_owned));
         let cases = [
             ("POST", "message:send", Route::Operation(Operation::SendMessage)),
             ("POST", "message:stream", Route::Operation(Operation::SendStreamingMessage)),
@@ -129,12 +137,17 @@ mod tests {
             ("GET", "tasks/%252e", on(Operation::GetTask, "%2e")),
             ("GET", "tasks/%zz", on(Operation::GetTask, "%zz")),
             ("GET", "tasks/", on(Operation::GetTask, "")),
+            ("POST", "tasks/7/pushNotificationConfigs", push(Operation::CreatePushConfig, None)),
+            ("GET", "tasks/7/pushNotificationConfigs", push(Operation::ListPushConfigs, None)),
+            ("GET", "tasks/7/pushNotificationConfigs/a%2Fb", push(Operation::GetPushConfig, Some("a/b"))),
+            ("DELETE", "tasks/7/pushNotificationConfigs/1", push(Operation::DeletePushConfig, Some("1"))),
         ];
         for (method, path, expected) in cases {
             for agent in ["echo", "urn:althing:z:echo"] {
                 let expected = match &expected {
                     Route::Operation(operation) => Route::Operation(*operation),
                     Route::OnTask(operation, task) => on(*operation, task),
+                    Route::OnPush(operation, task, config) => Route::OnPush(*operation, task.clone(), config.clone()),
                 };
                 let route = found(method, &format!("/a2a/{agent}/{path}"));
                 assert_eq!(route, Ok((agent.to_owned(), expected)), "{method} {path}");
@@ -173,10 +186,6 @@ mod tests {
             Err(NoRoute::Refused(error)) => error.reason().to_owned(),
             other => panic!("{method} {path}: {other:?}"),
         };
-        for (method, path) in [("POST", ""), ("GET", ""), ("GET", "/1"), ("DELETE", "/1")] {
-            let path = format!("/a2a/echo/tasks/7/pushNotificationConfigs{path}");
-            assert_eq!(refused(method, &path), "PUSH_NOTIFICATION_NOT_SUPPORTED");
-        }
         assert_eq!(refused("GET", "/a2a/echo/extendedAgentCard"), "UNSUPPORTED_OPERATION");
         assert_eq!(refused("GET", "/a2a/echo/other/tasks"), "AGENT_UNKNOWN");
         for path in ["/a2a/%ff/tasks", "/a2a/echo/tasks/%c3%28", "/a2a/echo/%ff/tasks"] {

@@ -210,6 +210,7 @@ async fn errors_are_those_of_the_specification() {
             [("POST", "/tasks/7/pushNotificationConfigs"), ("DELETE", "/tasks/7/pushNotificationConfigs/1")]
         {
             let push = world.request(method, &agent.to_string(), path);
+            let push = push.json(&json!({ "url": "https://hooks.example/" }));
             assert_eq!(refused(push).await, is(400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"));
         }
         let card = world.get(agent, "/extendedAgentCard");

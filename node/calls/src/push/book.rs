@@ -1,0 +1,235 @@
+//! The configurations and what is to be sent to each, in memory: numbers and sizes, not the events.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use a2a::TaskPushNotificationConfig;
+use tokio::sync::Semaphore;
+
+use crate::machine::record::Scope;
+
+/// Configurations of one task, of one caller, and of all.
+pub(super) const PER_TASK_MAX: usize = 16;
+const PER_SCOPE_MAX: usize = 512;
+const ALL_MAX: usize = 2_048;
+/// Events that wait for one receiver; beyond that they are replaced by the task as it is.
+const QUEUE_MAX: usize = 256;
+/// Bytes of all events that wait.
+const BYTES_MAX: usize = 64 << 20;
+/// Notifications that are sent at once for one caller.
+const PER_SCOPE_AT_ONCE: usize = 4;
+
+/// There is no room for another configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a node keeps at most {max} push notification configurations of {of}; delete some")]
+pub(crate) struct Full {
+    max: usize,
+    of: &'static str,
+}
+
+/// One event that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Its place among all, and its key on disk.
+    pub seq: u64,
+    /// When it happened.
+    pub made_ms: u64,
+    /// Its bytes; none: the task as it is when this is sent.
+    pub size: Option<usize>,
+    /// Whether the task is over with it.
+    pub over: bool,
+}
+
+/// An event that is to be written for one configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Planned {
+    pub config: String,
+    pub entry: Entry,
+    /// The earlier events that it replaces.
+    pub replaced: Vec<u64>,
+}
+
+struct Held {
+    config: Arc<TaskPushNotificationConfig>,
+    scope: Scope,
+    queue: VecDeque<Entry>,
+    /// Whether a courier is on its way.
+    sending: bool,
+    /// Whether its task is over and all was said.
+    over: bool,
+}
+
+/// What one courier needs for its next delivery.
+pub(super) struct Next {
+    pub config: Arc<TaskPushNotificationConfig>,
+    pub entry: Entry,
+    /// Bounds what is sent at once for the same caller.
+    pub lane: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+pub(super) struct Book {
+    tasks: BTreeMap<String, BTreeMap<String, Held>>,
+    scopes: BTreeMap<Scope, (usize, Arc<Semaphore>)>,
+    configs: usize,
+    bytes: usize,
+    next: u64,
+}
+
+impl Book {
+    /// A configuration that is on disk.
+    pub fn load(&mut self, scope: Scope, config: TaskPushNotificationConfig, over: bool) {
+        self.insert(scope, config, over);
+    }
+
+    /// An event that is on disk; false if nobody is to be told.
+    pub fn load_note(&mut self, task: &str, config: &str, entry: Entry) -> bool {
+        self.next = self.next.max(entry.seq + 1);
+        let Some(held) = self.tasks.get_mut(task).and_then(|of| of.get_mut(config)) else { return false };
+        self.bytes += entry.size.unwrap_or(0);
+        held.queue.push_back(entry);
+        true
+    }
+
+    /// Adds a configuration, or replaces the one of its id; gives those that had to go, whose tasks are over.
+    pub fn set(&mut self, scope: Scope, config: TaskPushNotificationConfig) -> Result<Vec<(String, String)>, Full> {
+        let id = config.id.clone().unwrap_or_default();
+        let of_task = self.tasks.get(&config.task_id);
+        let known = of_task.is_some_and(|of| of.contains_key(&id));
+        let mut gone = Vec::new();
+        if !known {
+            if of_task.is_some_and(|of| of.len() >= PER_TASK_MAX) {
+                return Err(Full { max: PER_TASK_MAX, of: "a task" });
+            }
+            if self.scopes.get(&scope).is_some_and(|(count, _)| *count >= PER_SCOPE_MAX) {
+                gone.push(self.push_out(Some(scope)).ok_or(Full { max: PER_SCOPE_MAX, of: "a caller" })?);
+            }
+            if self.configs >= ALL_MAX {
+                gone.push(self.push_out(None).ok_or(Full { max: ALL_MAX, of: "all callers" })?);
+            }
+        }
+        self.insert(scope, config, false);
+        Ok(gone)
+    }
+
+    fn insert(&mut self, scope: Scope, config: TaskPushNotificationConfig, over: bool) {
+        let id = config.id.clone().unwrap_or_default();
+        let of_task = self.tasks.entry(config.task_id.clone()).or_default();
+        if let Some(held) = of_task.get_mut(&id) {
+            held.config = Arc::new(config);
+            return;
+        }
+        let held = Held { config: Arc::new(config), scope, queue: VecDeque::new(), sending: false, over };
+        of_task.insert(id, held);
+        self.configs += 1;
+        let lane = || (0, Arc::new(Semaphore::new(PER_SCOPE_AT_ONCE)));
+        self.scopes.entry(scope).or_insert_with(lane).0 += 1;
+    }
+
+    /// Removes the first configuration whose task is over and to which all was said.
+    fn push_out(&mut self, scope: Option<Scope>) -> Option<(String, String)> {
+        let said = |held: &Held| held.over && held.queue.is_empty() && scope.is_none_or(|scope| held.scope == scope);
+        let mut all = self.tasks.iter().flat_map(|(task, of)| of.iter().map(move |(id, held)| (task, id, held)));
+        let (task, id) = all.find(|(.., held)| said(held)).map(|(task, id, _)| (task.clone(), id.clone()))?;
+        self.remove(&task, &id);
+        Some((task, id))
+    }
+
+    pub fn has(&self, task: &str) -> bool {
+        self.tasks.contains_key(task)
+    }
+
+    pub fn of_task(&self, task: &str) -> Vec<Arc<TaskPushNotificationConfig>> {
+        self.tasks.get(task).into_iter().flat_map(|of| of.values().map(|held| held.config.clone())).collect()
+    }
+
+    /// Removes a configuration; gives the events that waited for it.
+    pub fn remove(&mut self, task: &str, config: &str) -> Vec<u64> {
+        let Some(of_task) = self.tasks.get_mut(task) else { return Vec::new() };
+        let Some(held) = of_task.remove(config) else { return Vec::new() };
+        if of_task.is_empty() {
+            self.tasks.remove(task);
+        }
+        self.configs -= 1;
+        if let Some((count, _)) = self.scopes.get_mut(&held.scope) {
+            *count -= 1;
+            if *count == 0 {
+                self.scopes.remove(&held.scope);
+            }
+        }
+        self.bytes -= held.queue.iter().filter_map(|entry| entry.size).sum::<usize>();
+        held.queue.iter().map(|entry| entry.seq).collect()
+    }
+
+    /// Removes the configurations of a task; gives their ids, and the events that waited.
+    pub fn forget(&mut self, task: &str) -> (Vec<String>, Vec<u64>) {
+        let ids: Vec<String> = self.tasks.get(task).into_iter().flat_map(|of| of.keys().cloned()).collect();
+        let seqs = ids.iter().flat_map(|id| self.remove(task, id)).collect();
+        (ids, seqs)
+    }
+
+    /// What is to be written for an event of `size` bytes, or of none if it is not kept as it is.
+    pub fn plan(&mut self, task: &str, size: Option<usize>, made_ms: u64, over: bool) -> Vec<Planned> {
+        let Book { tasks, bytes, next, .. } = self;
+        let Some(of_task) = tasks.get(task) else { return Vec::new() };
+        let full = *bytes + size.unwrap_or(0) * of_task.len() > BYTES_MAX;
+        let plan = |(config, held): (&String, &Held)| {
+            let crowded = full || held.queue.len() >= QUEUE_MAX;
+            // What is being sent stays.
+            let waiting = held.queue.iter().skip(usize::from(held.sending));
+            let replaced = if crowded { waiting.map(|entry| entry.seq).collect() } else { Vec::new() };
+            let seq = *next;
+            *next += 1;
+            let entry = Entry { seq, made_ms, size: size.filter(|_| !crowded), over };
+            Planned { config: config.clone(), entry, replaced }
+        };
+        of_task.iter().map(plan).collect()
+    }
+
+    /// Adds an event that is on disk; true if a courier must be sent.
+    pub fn commit(&mut self, task: &str, planned: Planned) -> bool {
+        let Planned { config, entry, replaced } = planned;
+        let Book { tasks, bytes, .. } = self;
+        let Some(held) = tasks.get_mut(task).and_then(|of| of.get_mut(&config)) else { return false };
+        held.queue.retain(|entry| {
+            let stays = !replaced.contains(&entry.seq);
+            *bytes -= entry.size.filter(|_| !stays).unwrap_or(0);
+            stays
+        });
+        *bytes += entry.size.unwrap_or(0);
+        held.queue.push_back(entry);
+        !held.sending
+    }
+
+    /// The configurations for which something waits.
+    pub fn waiting(&self) -> Vec<(String, String)> {
+        let all = self.tasks.iter().flat_map(|(task, of)| of.iter().map(move |(id, held)| (task, id, held)));
+        all.filter(|(.., held)| !held.queue.is_empty()).map(|(task, id, _)| (task.clone(), id.clone())).collect()
+    }
+
+    /// Begins to send to a configuration; false if a courier is on its way.
+    pub fn begin(&mut self, task: &str, config: &str) -> bool {
+        let held = self.tasks.get_mut(task).and_then(|of| of.get_mut(config));
+        held.is_some_and(|held| !std::mem::replace(&mut held.sending, true))
+    }
+
+    /// The next event; without one the courier is done.
+    pub fn next(&mut self, task: &str, config: &str) -> Option<Next> {
+        let held = self.tasks.get_mut(task)?.get_mut(config)?;
+        let Some(entry) = held.queue.front().copied() else {
+            held.sending = false;
+            return None;
+        };
+        let lane = self.scopes.get(&held.scope)?.1.clone();
+        Some(Next { config: held.config.clone(), entry, lane })
+    }
+
+    /// The event was delivered, or is given up.
+    pub fn done(&mut self, task: &str, config: &str, seq: u64) {
+        let Some(held) = self.tasks.get_mut(task).and_then(|of| of.get_mut(config)) else { return };
+        if let Some(entry) = held.queue.pop_front_if(|entry| entry.seq == seq) {
+            self.bytes -= entry.size.unwrap_or(0);
+            held.over |= entry.over;
+        }
+    }
+}

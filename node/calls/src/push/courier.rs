@@ -1,0 +1,124 @@
+//! Delivers to one receiver what waits for it, in order: a later event is not sent before the earlier one was taken.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::StreamResponse;
+
+use super::book::Next;
+use super::port::{Notification, PostError};
+use super::{Delivery, NoteRow, PUSH_OUTBOX, Shared};
+use crate::machine::task::{self, ANSWER_BYTES_MAX};
+use althing_store::{Batch, Durability};
+
+/// The wait after the first failure; each further one waits twice as long, up to the last.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LAST_WAIT: Duration = Duration::from_secs(600);
+/// An event that nobody took for this long is given up.
+const GIVEN_UP_AFTER_MS: u64 = 24 * 3_600 * 1_000;
+
+/// Sends a courier, unless one is on its way or nobody may be told.
+pub(super) fn start(shared: &Arc<Shared>, task: String, config: String) {
+    if shared.delivery.get().is_none() || !shared.book().begin(&task, &config) {
+        return;
+    }
+    let (shared, stop) = (shared.clone(), shared.stop.clone());
+    // What was not delivered when the node ends is on disk.
+    tokio::spawn(async move { stop.run_until_cancelled(run(&shared, &task, &config)).await });
+}
+
+async fn run(shared: &Shared, task: &str, config: &str) {
+    let Some(delivery) = shared.delivery.get() else { return };
+    let mut failures = 0;
+    loop {
+        let Some(next) = shared.book().next(task, config) else { return };
+        let sent = send(shared, delivery, task, &next).await;
+        match sent {
+            Ok(()) => failures = 0,
+            Err(PostError::Gone) => {
+                tracing::info!(
+                    task,
+                    config,
+                    "the receiver of push notifications is gone; its configuration is deleted"
+                );
+                if let Err(error) = shared.remove(task, config).await {
+                    tracing::warn!(task, %error, "the configuration of a receiver that is gone cannot be deleted");
+                }
+                return;
+            }
+            Err(error) => {
+                let age = (delivery.now_ms)().saturating_sub(next.entry.made_ms);
+                if age < GIVEN_UP_AFTER_MS {
+                    tracing::debug!(task, config, failures, %error, "a push notification is sent again later");
+                    tokio::time::sleep(wait(failures, next.entry.seq)).await;
+                    failures += 1;
+                    continue;
+                }
+                tracing::warn!(task, config, %error, "a push notification that nobody took for a day is given up");
+            }
+        }
+        done(shared, task, config, next.entry.seq).await;
+    }
+}
+
+async fn done(shared: &Shared, task: &str, config: &str, seq: u64) {
+    let mut batch = Batch::new();
+    batch.delete(PUSH_OUTBOX, seq.to_be_bytes());
+    // If this is lost, the event is sent once more: at least once.
+    if let Err(error) = shared.store.write(batch, Durability::Buffered).await {
+        tracing::warn!(task, %error, "a push notification that was taken cannot be deleted; it is sent again after a restart");
+    }
+    shared.book().done(task, config, seq);
+}
+
+/// The wait after so many failures, with up to a quarter more, by which receivers are not all asked at one time.
+fn wait(failures: u32, seq: u64) -> Duration {
+    let wait = FIRST_WAIT.saturating_mul(1 << failures.min(16)).min(LAST_WAIT);
+    wait + wait.mul_f64(f64::from(u32::try_from(seq % 8).unwrap_or(0)) / 32.0)
+}
+
+async fn send(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> Result<(), PostError> {
+    let _lane = next.lane.acquire().await;
+    let _slot = shared.slots.acquire().await;
+    let Some(body) = body(shared, delivery, task, next) else { return Ok(()) };
+    let config = &next.config;
+    let authorization = config.authentication.as_ref().map(|authentication| {
+        let credentials = authentication.credentials.as_deref().unwrap_or_default();
+        format!("{} {credentials}", authentication.scheme).trim_end().to_owned()
+    });
+    let notification = Notification {
+        url: config.url.clone(),
+        token: config.token.clone(),
+        authorization,
+        id: format!("{task}-{}", next.entry.seq),
+        task: task.to_owned(),
+        body,
+    };
+    delivery.postman.post(notification).await
+}
+
+/// What is sent; nothing if the task is gone, or the event cannot be read.
+fn body(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> Option<Vec<u8>> {
+    if next.entry.size.is_some() {
+        let row = shared.store.read(PUSH_OUTBOX, &next.entry.seq.to_be_bytes());
+        let row = row.inspect_err(|error| tracing::error!(task, %error, "a push notification cannot be read")).ok()?;
+        let row: NoteRow = ciborium::from_reader(&row?[..]).ok()?;
+        return row.event.map(String::into_bytes);
+    }
+    let now = task::fit((delivery.look)(task)?, ANSWER_BYTES_MAX);
+    serde_json::to_vec(&StreamResponse::Task(now)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_and_are_bounded() {
+        assert_eq!(wait(0, 0), FIRST_WAIT);
+        assert_eq!(wait(1, 0), FIRST_WAIT * 2);
+        for failures in 0..100 {
+            assert!(wait(failures, 7) <= LAST_WAIT.mul_f64(1.25), "{failures}");
+        }
+    }
+}

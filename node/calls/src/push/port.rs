@@ -1,0 +1,43 @@
+//! What sends notifications.
+
+use futures::future::BoxFuture;
+
+/// One notification, ready to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notification {
+    /// Where to.
+    pub url: String,
+    /// The client's own token, by which it knows its task.
+    pub token: Option<String>,
+    /// The `Authorization` that the receiver asks for.
+    pub authorization: Option<String>,
+    /// The same at each attempt to deliver it.
+    pub id: String,
+    /// The task.
+    pub task: String,
+    /// A `StreamResponse` as JSON.
+    pub body: Vec<u8>,
+}
+
+/// Why a notification was not taken. It is for the log: it may tell what is in this node's private nets.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PostError {
+    /// No notification may be sent there.
+    #[error("no notification is sent there: {0}")]
+    Refused(String),
+    /// The receiver does not exist any more (HTTP 410).
+    #[error("the receiver says that it is gone")]
+    Gone,
+    /// It was not taken; a later attempt may succeed.
+    #[error("it was not taken: {0}")]
+    Failed(String),
+}
+
+/// Sends notifications.
+pub trait Postman: Send + Sync {
+    /// Whether notifications may be sent to a URL.
+    fn permits<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PostError>>;
+
+    /// Sends one; it is taken once this completes.
+    fn post(&self, notification: Notification) -> BoxFuture<'_, Result<(), PostError>>;
+}
