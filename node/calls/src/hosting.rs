@@ -59,7 +59,7 @@ impl Hosting {
         clock: WallClock,
         entropy: Entropy,
     ) -> Result<Hosting, TaskStoreError> {
-        let owner = Scope(CallerId::Publisher(trust.borrow().owner));
+        let owner = Scope::of(CallerId::Publisher(trust.borrow().owner));
         let tasks = TaskRunner::open(store, host, owner, clock, entropy).await?;
         Ok(Hosting { shared: Arc::new(Shared { tasks, trust, agents: Mutex::default() }) })
     }
@@ -124,7 +124,7 @@ impl Hosting {
         let hosted = hosted.ok_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))?;
         let may = chain::check(&self.shared.trust.borrow(), &hosted.callers, caller, &metadata.principals);
         may.map_err(|refused| OperationError::caller_not_allowed(refused.to_string()))?;
-        let (scope, streams) = (Scope(caller.id()), request.operation().streams());
+        let (scope, streams) = (Scope::of_call(caller.id(), &metadata.principals), request.operation().streams());
         match request.params {
             Params::Send(request) if streams => self.send_streaming(&hosted, scope, *request, metadata).await,
             Params::Send(request) => self.send(&hosted, scope, *request, metadata).await,
@@ -335,7 +335,7 @@ impl Hosting {
         }
         let filter = Filter {
             agent: agent.id.name(),
-            scope: scope.0,
+            scope,
             context_id: request.context_id.as_deref().filter(|id| !id.is_empty()),
             state: request.status.as_ref().filter(|state| **state != TaskState::Unspecified),
             after_ms: request.status_timestamp_after.map(|at| at.timestamp_millis()),

@@ -34,7 +34,7 @@ pub use althing_execution::agent::OwnCard;
 pub use error::{OperationError, Refusal};
 pub use hosting::Hosting;
 pub use incoming::Incoming;
-pub use machine::chain::Principal;
+pub use machine::chain::{Principal, is_user_name};
 pub use operation::Operation;
 pub use outgoing::{Calls, Figures, KnownAgent};
 pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};

@@ -40,6 +40,10 @@ pub enum ChainRefused {
 /// Prefix of the first principal of a chain that an agent restarted; the number of principals that were left out follows,
 /// including those of earlier restarts.
 const BEGUN_ANEW: &str = "anew:";
+/// Prefix of a user's name.
+const USER: &str = "token:";
+/// Bytes of a user's name.
+const USER_BYTES_MAX: usize = 64;
 /// Characters of a principal in a message.
 const SHOWN_CHARS_MAX: usize = 100;
 
@@ -50,6 +54,8 @@ pub enum Principal {
     Local,
     /// The holder of that node's gateway token.
     Token,
+    /// A user of that node's gateway, by name.
+    User(String),
     /// An agent.
     Agent(AgentId),
     /// A publisher, or a node.
@@ -70,6 +76,9 @@ impl Principal {
         let read = match text {
             "local" => Some(Principal::Local),
             "token" => Some(Principal::Token),
+            _ if text.strip_prefix(USER).is_some_and(is_user_name) => {
+                Some(Principal::User(text[USER.len()..].to_owned()))
+            }
             _ => {
                 AgentId::from_str(text).map(Principal::Agent).ok().or_else(|| text.parse().map(Principal::Caller).ok())
             }
@@ -85,12 +94,17 @@ impl Principal {
         if let Principal::Agent(agent) = self { Some(agent) } else { None }
     }
 
+    /// The name of the user that it is.
+    pub(crate) fn user(&self) -> Option<&str> {
+        if let Principal::User(name) = self { Some(name) } else { None }
+    }
+
     /// The node or owner that a caller rule knows it by; an agent is known by its publisher.
     fn known(&self) -> Option<CallerId> {
         match self {
             Principal::Agent(agent) => Some(CallerId::Publisher(agent.publisher())),
             Principal::Caller(caller) => Some(*caller),
-            Principal::Local | Principal::Token | Principal::Anew(_) | Principal::Other(_) => None,
+            Principal::Local | Principal::Token | Principal::User(_) | Principal::Anew(_) | Principal::Other(_) => None,
         }
     }
 }
@@ -100,11 +114,19 @@ impl fmt::Display for Principal {
         match self {
             Principal::Local => f.write_str("local"),
             Principal::Token => f.write_str("token"),
+            Principal::User(name) => write!(f, "{USER}{name}"),
             Principal::Agent(agent) => agent.fmt(f),
             Principal::Caller(caller) => caller.fmt(f),
             Principal::Anew(text) | Principal::Other(text) => f.write_str(text),
         }
     }
+}
+
+/// Whether a gateway's user may have that name (SPEC P-161).
+#[must_use]
+pub fn is_user_name(name: &str) -> bool {
+    let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._@-".contains(&byte);
+    (1..=USER_BYTES_MAX).contains(&name.len()) && name.bytes().all(word)
 }
 
 /// Writes a chain.
@@ -180,7 +202,7 @@ fn behind(principals: &[Principal], caller: &Caller) -> Vec<Option<CallerId>> {
         .iter()
         .rev()
         .map(|principal| {
-            if matches!(principal, Principal::Local | Principal::Token | Principal::Anew(_)) {
+            if matches!(principal, Principal::Local | Principal::Token | Principal::User(_) | Principal::Anew(_)) {
                 return Some(writer);
             }
             let known = principal.known()?;

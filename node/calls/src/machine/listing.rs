@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use a2a::TaskState;
-use althing_protocol::CallerId;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::record::{Record, Scope};
@@ -127,7 +126,7 @@ pub(crate) struct Page {
 /// The filter of a page.
 pub(crate) struct Filter<'a> {
     pub agent: &'a str,
-    pub scope: CallerId,
+    pub scope: Scope,
     pub context_id: Option<&'a str>,
     pub state: Option<&'a TaskState>,
     pub after_ms: Option<i64>,
@@ -233,7 +232,7 @@ impl Listing {
             failure: summary.failure,
         };
         self.orders.entry(list.clone()).or_default().insert((Reverse(meta.changed_ms), id.clone()));
-        self.scopes.entry(summary.scope).or_default().add(meta.age(&id), meta.bytes);
+        self.scopes.entry(summary.scope.payer()).or_default().add(meta.age(&id), meta.bytes);
         self.lists.entry(list.clone()).or_default().add(meta.age(&id), meta.bytes);
         self.began.insert((list, meta.message_id.clone()), id.clone());
         self.all = self.all.and(Amount { tasks: 1, bytes: meta.bytes });
@@ -276,7 +275,7 @@ impl Listing {
             all: Amount::default(),
         };
 
-        let own = self.scopes.get(&wanted.scope);
+        let own = self.scopes.get(&wanted.scope.payer());
         let too_much = more(own.map_or(Amount::default(), |own| own.amount));
         room.make(too_much, self.limits.of_scope, own.into_iter(), &wanted.agent);
 
@@ -301,7 +300,7 @@ impl Listing {
     /// Removes a task.
     pub fn forget(&mut self, id: &str) {
         let Some((id, meta)) = self.metas.remove_entry(id) else { return };
-        let (scope, age) = (meta.list.1, meta.age(&id));
+        let (scope, age) = (meta.list.1.payer(), meta.age(&id));
         self.all = self.all.without(Amount { tasks: 1, bytes: meta.bytes });
         if self.scopes.get_mut(&scope).is_some_and(|aged| aged.remove(&age, meta.bytes)) {
             self.scopes.remove(&scope);
@@ -324,7 +323,7 @@ impl Listing {
     /// The page behind a token; `None` if the token is invalid.
     pub fn page(&self, filter: &Filter<'_>, token: Option<&str>, size: usize) -> Option<Page> {
         let none = BTreeSet::new();
-        let order = self.orders.get(&(filter.agent.to_owned(), Scope(filter.scope))).unwrap_or(&none);
+        let order = self.orders.get(&(filter.agent.to_owned(), filter.scope)).unwrap_or(&none);
         let from = match token {
             None => None,
             Some(token) => Some(read_token(token)?),

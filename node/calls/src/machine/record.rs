@@ -1,10 +1,13 @@
 //! A task as it is stored, and its size limits.
 
 use a2a::Task;
-use althing_protocol::CallerId;
+use althing_protocol::{CallerId, Digest, digest};
 use althing_store::BATCH_BYTES_MAX;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
+use super::chain::Principal;
 use super::task;
 
 /// Bytes of a stored task: what a batch holds beside the summary (2 KiB at most) and the keys of the tasks that are
@@ -34,17 +37,99 @@ pub(crate) struct Record {
 /// Whose task it is, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub(crate) struct Scope(pub CallerId);
+pub(crate) struct Scope {
+    /// Who proved to call.
+    pub caller: CallerId,
+    /// Which user of the caller's gateway it was, by the digest of the name, if it has several.
+    pub user: Option<Digest>,
+}
 
-impl From<Scope> for String {
-    fn from(scope: Scope) -> String {
-        scope.0.to_string()
+/// What stands between caller and user.
+const OF_USER: &str = " user:";
+
+impl Scope {
+    /// A caller without users.
+    pub fn of(caller: CallerId) -> Scope {
+        Scope { caller, user: None }
+    }
+
+    /// The scope of a call: its user is the one directly before the authenticated caller. What an agent asks for itself or
+    /// for somebody is the agent's task.
+    pub fn of_call(caller: CallerId, principals: &[Principal]) -> Scope {
+        let said = match principals {
+            [.., said, Principal::Caller(last)] if *last == caller => Some(said),
+            [said] => Some(said),
+            _ => None,
+        };
+        let user = said.and_then(Principal::user).map(|name| digest(name.as_bytes()));
+        Scope { caller, user }
+    }
+
+    /// Whose room a task takes: users of one caller share it, since a caller can name as many as it likes.
+    pub fn payer(self) -> Scope {
+        Scope::of(self.caller)
     }
 }
 
+impl From<Scope> for String {
+    fn from(scope: Scope) -> String {
+        let user = scope.user.map(|user| format!("{OF_USER}{}", URL_SAFE_NO_PAD.encode(user)));
+        format!("{}{}", scope.caller, user.unwrap_or_default())
+    }
+}
+
+/// Why stored text is no scope.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ScopeError {
+    /// The caller is none.
+    #[error(transparent)]
+    Caller(#[from] althing_protocol::IdentityError),
+    /// The user is no digest.
+    #[error("the user is no digest")]
+    User,
+}
+
 impl TryFrom<String> for Scope {
-    type Error = althing_protocol::IdentityError;
-    fn try_from(id: String) -> Result<Self, Self::Error> {
-        id.parse().map(Scope)
+    type Error = ScopeError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let Some((caller, user)) = text.split_once(OF_USER) else { return Ok(Scope::of(text.parse()?)) };
+        let user = URL_SAFE_NO_PAD.decode(user).ok().and_then(|user| user.try_into().ok()).ok_or(ScopeError::User)?;
+        Ok(Scope { caller: caller.parse()?, user: Some(user) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::SecretKey;
+
+    use super::*;
+
+    #[test]
+    fn a_task_belongs_to_the_user_who_asked_for_it() {
+        let caller = CallerId::Node(SecretKey::from_seed(&[1; 32]).public());
+        let chain = |said: &[&str]| said.iter().map(|said| Principal::parse(said)).collect::<Vec<_>>();
+        let by = |said: &[&str]| Scope::of_call(caller, &[chain(said), vec![Principal::Caller(caller)]].concat());
+        let agent = "urn:althing:zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw:a";
+        // P-161
+        assert_ne!(by(&["token:alice"]), by(&["token:bob"]));
+        assert_ne!(by(&["token:alice"]), by(&["token"]));
+        assert_eq!(by(&["token"]), by(&["local"]));
+        assert_eq!(by(&["token:alice"]), Scope::of_call(caller, &chain(&["token:alice"])));
+        assert_eq!(by(&["token:alice", agent]), by(&["token:bob", agent]), "it is the agent's");
+        assert_eq!(by(&["token:alice"]).payer(), by(&["token:bob"]).payer());
+        for said in ["token:", "token:Alice", "token:a b", "alice"] {
+            assert_eq!(by(&[said]).user, None, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_scope_is_stored_and_read() {
+        let caller = CallerId::Node(SecretKey::from_seed(&[1; 32]).public());
+        for scope in [Scope::of(caller), Scope::of_call(caller, &[Principal::parse("token:alice")])] {
+            let stored = String::from(scope);
+            assert_eq!(Scope::try_from(stored.clone()).expect("a scope"), scope, "{stored}");
+        }
+        assert_eq!(String::from(Scope::of(caller)), caller.to_string(), "as before there were users");
+        assert!(Scope::try_from(format!("{caller}{OF_USER}AAAA")).is_err());
     }
 }

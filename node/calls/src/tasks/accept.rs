@@ -158,7 +158,7 @@ impl TaskRunner {
             owner: match holder {
                 // Keys are free: untrusted peers of one origin share one part.
                 Some(holder) if trust == TrustLevel::Stranger => ShareOwner::Crowd(holder.quota_group()),
-                _ => ShareOwner::Scope(record.scope),
+                _ => ShareOwner::Scope(record.scope.payer()),
             },
             trust,
             agent: record.agent.clone(),

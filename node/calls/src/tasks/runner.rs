@@ -103,7 +103,7 @@ impl TaskRunner {
 
     /// Whether that is the scope of this node's own owner.
     pub(crate) fn is_own(&self, scope: Scope) -> bool {
-        scope == self.context.owner
+        scope.payer() == self.context.owner
     }
 
     pub(crate) fn may_reply(&self, agent: &HostedAgent) -> bool {

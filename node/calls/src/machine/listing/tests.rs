@@ -1,10 +1,10 @@
-use althing_protocol::SecretKey;
+use althing_protocol::{CallerId, SecretKey};
 use proptest::prelude::*;
 
 use super::*;
 
 fn scope(owner: u8) -> Scope {
-    Scope(CallerId::Node(SecretKey::from_seed(&[owner; 32]).public()))
+    Scope::of(CallerId::Node(SecretKey::from_seed(&[owner; 32]).public()))
 }
 
 fn summary(number: u32, owner: u8, bytes: u64) -> Summary {
@@ -173,7 +173,7 @@ fn tasks_that_changed_at_one_time_are_all_listed_page_after_page() {
         let changed_ms = i64::from(number / 3);
         listing.note(&number.to_string(), &Summary { changed_ms, ..summary(number, 1, 10) });
     }
-    let Scope(scope) = scope(1);
+    let scope = scope(1);
     let filter = Filter { agent: "echo", scope, context_id: None, state: None, after_ms: None };
     for size in 1..=9 {
         let (mut listed, mut token) = (Vec::new(), String::new());

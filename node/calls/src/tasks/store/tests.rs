@@ -12,7 +12,7 @@ use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
 const NOW_MS: i64 = 1_700_000_000_000;
 
 fn scope() -> Scope {
-    Scope(CallerId::Node(SecretKey::from_seed(&[1; 32]).public()))
+    Scope::of(CallerId::Node(SecretKey::from_seed(&[1; 32]).public()))
 }
 
 fn store() -> Arc<MemoryStore> {
