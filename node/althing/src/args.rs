@@ -70,6 +70,9 @@ pub enum Command {
     /// Keep secrets that are used for agents, and shown to none.
     #[command(subcommand)]
     Secret(Secret),
+    /// Tokens of the gateway: users with names, and what each may do.
+    #[command(subcommand)]
+    Token(Token),
     /// The owner's keys: show, change, end, keep a copy, bring it back.
     #[command(subcommand)]
     Key(Key),
@@ -355,6 +358,32 @@ pub enum Secret {
         /// Its name.
         #[arg(id = "secret", value_name = "NAME")]
         secret: String,
+    },
+}
+
+/// `althing token`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Token {
+    /// Make a token, and show it this once.
+    Add {
+        /// Whose it is: tasks belong to that name.
+        // An id of its own: the global `--name` would take the value.
+        #[arg(id = "holder", value_name = "NAME")]
+        holder: String,
+        /// What its holder may do: read, call or admin; may be given more than once.
+        #[arg(long, value_delimiter = ',', default_values = ["read", "call"])]
+        scope: Vec<althing_gateway::Scope>,
+        /// An agent that its holder may call, by name or id; may be given more than once. Without one, all.
+        #[arg(long)]
+        agent: Vec<String>,
+    },
+    /// List the holders of tokens, and what each may do.
+    List,
+    /// Take a token back.
+    Remove {
+        /// Whose it is.
+        #[arg(id = "holder", value_name = "NAME")]
+        holder: String,
     },
 }
 

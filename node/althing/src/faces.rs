@@ -2,15 +2,18 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use althing_discovery::lan::{self, LanConfig};
-use althing_gateway::Access;
+use althing_gateway::{Access, Users};
 use althing_node::{Introductions, Node};
 use tokio::net::TcpListener;
 
 use crate::config::Config;
 use crate::exit::Failure;
+use crate::tokens::Tokens;
 
 /// Limits of the listener for introductions.
 const LIMITS: althing_gateway::Limits = althing_gateway::Limits {
@@ -75,8 +78,10 @@ impl Faces {
     }
 
     /// Serves on all of them until the node stops.
-    pub fn serve(self, node: &Node, config: &Config) {
-        let router = althing_gateway::router(node.calls.clone(), node.key.clone(), access(config, self.gateway));
+    pub fn serve(self, node: &Node, config: &Config, data: &Path) {
+        let access = access(config, self.gateway, data);
+        let is_guarded = access.is_guarded();
+        let router = althing_gateway::router(node.calls.clone(), node.key.clone(), access);
         let limits = althing_gateway::Limits::default();
         tokio::spawn(althing_gateway::serve(self.listener, router, limits, node.stop.clone()));
         for (address, listener) in self.introducing {
@@ -84,7 +89,7 @@ impl Faces {
                 node.calls.clone(),
                 node.key.clone(),
                 callable(self.gateway, address.ip()),
-                !config.gateway.token.is_empty(),
+                is_guarded,
             );
             tokio::spawn(althing_gateway::serve(listener, router, LIMITS, node.stop.clone()));
         }
@@ -92,11 +97,12 @@ impl Faces {
 }
 
 /// Who may use the gateway.
-fn access(config: &Config, gateway: SocketAddr) -> Access {
+fn access(config: &Config, gateway: SocketAddr, data: &Path) -> Access {
     let token = (!config.gateway.token.is_empty()).then(|| config.gateway.token.clone());
     let mut hosts = config.gateway.hosts.clone();
     hosts.push(gateway.ip().to_string());
-    Access { hosts, by_address: !gateway.ip().is_loopback(), token }
+    let users: Vec<Arc<dyn Users>> = vec![Arc::new(Tokens::of(data))];
+    Access { hosts, by_address: !gateway.ip().is_loopback(), token, users, tls: false }
 }
 
 /// Binds the gateway; if its port is taken, a free one, unless the port was set explicitly.

@@ -11,6 +11,8 @@
 
 mod a2a;
 mod about;
+mod client;
+mod kept;
 mod routes;
 mod wot;
 
@@ -18,17 +20,19 @@ use std::sync::Arc;
 
 pub(crate) use a2a::parameters::trace;
 use a2a::{card, jsonrpc, rest};
-use althing_calls::{Calls, Principal};
-use althing_edge::{host, host_and_origin, problem, token};
+use althing_calls::Calls;
+use althing_edge::{Guard, authenticate, host, host_and_origin, problem};
 use althing_protocol::SecretKey;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
+use axum::http::Method;
 use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
 use routes::{Answer, Route, Routes, Served, Tag};
 use serde_json::json;
 
-pub use althing_edge::{Access, Limits, serve};
+pub use althing_calls::is_user_name;
+pub use althing_edge::{Access, Limits, NoScope, Scope, User, Users, serve};
 pub use wot::{introductions, paths};
 
 /// Bytes of a request's body: the largest body of an operation, and its envelope.
@@ -49,15 +53,10 @@ pub(crate) struct Gateway {
     key: SecretKey,
     access: Arc<Access>,
     wot: wot::Wot,
+    /// What is kept for clients.
+    kept: Arc<kept::Kept>,
     /// What is served.
     table: Vec<Served>,
-}
-
-impl Gateway {
-    /// The principal of a request that passed the guard.
-    pub(crate) fn principal(&self) -> Principal {
-        if self.access.token.is_some() { Principal::Token } else { Principal::Local }
-    }
 }
 
 /// The routes that need the token, if one is set. A face adds its own here.
@@ -88,7 +87,34 @@ fn a2a() -> Routes {
 
 /// What another crate serves at `/mcp`.
 const MCP_ROUTES: &[Route] = &[Route::post("/mcp", MCP, "Takes a message of MCP (streamable HTTP)")
+    .needs(Scope::Read)
     .answers(const { &[Answer::ok("The answer, as JSON or as events", JSON)] })];
+
+/// What decides on a request: each route needs what the table says, and one that is not in the table what calls need.
+fn guard(access: Arc<Access>) -> Guard {
+    let table = table();
+    let needs = move |method: &Method, path: &str| {
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        let found = table.iter().find(|of| of.route.method == *method && fits(of.route.path, path));
+        match (found, path) {
+            (Some(found), _) => found.route.scope,
+            // The list of tools is read; their calls are checked there.
+            (None, "/mcp" | "/mcp/") => Scope::Read,
+            (None, _) => Scope::Call,
+        }
+    };
+    Guard { access, needs: Arc::new(needs) }
+}
+
+/// Whether a path is one of a route's, as the router compares them.
+fn fits(route: &str, path: &str) -> bool {
+    let variable = |part: &str| part.starts_with('{') && part.ends_with('}');
+    let (mut of_route, mut of_path) = (route.split('/'), path.split('/'));
+    let fit = of_route
+        .by_ref()
+        .all(|part| of_path.next().is_some_and(|given| part == given || variable(part) && !given.is_empty()));
+    fit && of_path.next().is_none()
+}
 
 /// The table of all routes.
 fn table() -> Vec<Served> {
@@ -100,10 +126,11 @@ fn table() -> Vec<Served> {
 pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
     let access = Arc::new(access);
     let wot = wot::Wot::default();
-    let gateway = Arc::new(Gateway { calls, key, access: access.clone(), wot, table: table() });
-    let others = althing_mcp_server::routes(gateway.calls.clone(), gateway.principal())
+    let gateway = Arc::new(Gateway { calls, key, access: access.clone(), wot, kept: Arc::default(), table: table() });
+    let others = althing_mcp_server::routes(gateway.calls.clone(), client::principal)
         .merge(althing_grpc::routes(gateway.clone()));
-    let guarded = guarded().split().0.merge(others).layer(middleware::from_fn_with_state(access.clone(), token));
+    let guarded =
+        guarded().split().0.merge(others).layer(middleware::from_fn_with_state(guard(access.clone()), authenticate));
     Router::new()
         .merge(about::open().split().0)
         .merge(guarded)
@@ -136,4 +163,41 @@ async fn missing(uri: axum::http::Uri) -> Response {
         uri.path()
     );
     problem(axum::http::StatusCode::NOT_FOUND, &message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_needs_what_the_table_says_and_an_unknown_one_what_calls_do() {
+        let guard = guard(Arc::default());
+        for (method, path, scope) in [
+            (Method::GET, "/agents", Scope::Read),
+            (Method::HEAD, "/agents", Scope::Read),
+            (Method::GET, "/a2a/echo/.well-known/agent-card.json", Scope::Read),
+            (Method::GET, "/things/echo", Scope::Read),
+            (Method::GET, "/things/echo/properties/status", Scope::Read),
+            (Method::GET, "/things/echo/properties/tasks", Scope::Call),
+            (Method::GET, "/things/echo/properties", Scope::Call),
+            (Method::GET, "/things/echo/ws", Scope::Call),
+            (Method::GET, "/things/echo/events/agentEvent", Scope::Call),
+            (Method::GET, "/things/echo/actions/chat/7", Scope::Call),
+            (Method::POST, "/things/echo/actions/chat", Scope::Call),
+            (Method::POST, "/a2a/echo", Scope::Call),
+            (Method::GET, "/a2a/echo/tasks", Scope::Call),
+            (Method::GET, "/a2a/echo/tasks/7", Scope::Call),
+            (Method::GET, "/a2a/echo/tasks/7:subscribe", Scope::Call),
+            (Method::POST, "/a2a/echo/message:send", Scope::Call),
+            (Method::POST, "/lf.a2a.v1.A2AService/GetTask", Scope::Call),
+            (Method::POST, "/mcp", Scope::Read),
+            (Method::GET, "/mcp", Scope::Read),
+            (Method::GET, "/metrics", Scope::Admin),
+            (Method::GET, "/metrics/", Scope::Call),
+            (Method::POST, "/things/echo", Scope::Call),
+            (Method::GET, "/things//", Scope::Call),
+        ] {
+            assert_eq!((guard.needs)(&method, path), scope, "{method} {path}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_edge::Scope;
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
@@ -43,6 +44,8 @@ pub(crate) struct Route {
     pub request: Option<fn() -> Value>,
     /// The answers that do not refuse.
     pub answers: &'static [Answer],
+    /// What its user needs.
+    pub scope: Scope,
 }
 
 /// One answer of a route.
@@ -75,23 +78,29 @@ impl Answer {
 }
 
 impl Route {
-    const fn new(method: Method, path: &'static str, tag: &'static Tag, summary: &'static str) -> Route {
-        Route { method, path, tag, summary, query: &[], request: None, answers: &[] }
+    const fn new(method: Method, path: &'static str, tag: &'static Tag, summary: &'static str, scope: Scope) -> Route {
+        Route { method, path, tag, summary, query: &[], request: None, answers: &[], scope }
     }
 
-    /// A route that reads.
+    /// A route that reads what describes agents.
     pub const fn get(path: &'static str, tag: &'static Tag, summary: &'static str) -> Route {
-        Route::new(Method::GET, path, tag, summary)
+        Route::new(Method::GET, path, tag, summary, Scope::Read)
     }
 
     /// A route that is sent a body.
     pub const fn post(path: &'static str, tag: &'static Tag, summary: &'static str) -> Route {
-        Route::new(Method::POST, path, tag, summary)
+        Route::new(Method::POST, path, tag, summary, Scope::Call)
     }
 
     /// A route that deletes.
     pub const fn delete(path: &'static str, tag: &'static Tag, summary: &'static str) -> Route {
-        Route::new(Method::DELETE, path, tag, summary)
+        Route::new(Method::DELETE, path, tag, summary, Scope::Call)
+    }
+
+    /// With another scope than most of its method.
+    pub const fn needs(mut self, scope: Scope) -> Route {
+        self.scope = scope;
+        self
     }
 
     /// With query parameters.

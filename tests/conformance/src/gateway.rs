@@ -46,9 +46,13 @@ impl Answer {
 impl Gateway {
     /// Serves the faces of a node.
     pub async fn start(node: &Node, token: Option<&str>) -> Gateway {
+        Gateway::with(node, Access { token: token.map(str::to_owned), ..Access::default() }).await
+    }
+
+    /// The same, for whoever may use it.
+    pub async fn with(node: &Node, access: Access) -> Gateway {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let host = listener.local_addr().expect("it listens").to_string();
-        let access = Access { token: token.map(str::to_owned), ..Access::default() };
         let router = router(node.calls.clone(), node.key.clone(), access);
         let stop = CancellationToken::new();
         tokio::spawn(serve(listener, router, Limits::default(), stop.clone()));

@@ -8,6 +8,9 @@ use crate::config::Config;
 use crate::exit::Failure;
 use crate::paths::Paths;
 
+/// The environment variable with the token of a user of the gateway; without it that of the configuration is used.
+const TOKEN_VARIABLE: &str = "ALTHING_GATEWAY_TOKEN";
+
 /// Serves MCP on standard input and output until the client closes its end. Standard output carries nothing else.
 pub async fn run(at: &Paths, mcp: &Mcp) -> Result<(), Failure> {
     let status = at.connect().await?.get("/status").await?;
@@ -15,7 +18,10 @@ pub async fn run(at: &Paths, mcp: &Mcp) -> Result<(), Failure> {
     let gateway: SocketAddr = gateway.and_then(|address| address.parse().ok()).ok_or_else(|| {
         Failure::failed("this node has no gateway, which serves MCP; `gateway.listen` in althing.toml sets one")
     })?;
-    let token = Config::read(&at.config, at.config_named)?.gateway.token;
+    let token = match std::env::var(TOKEN_VARIABLE) {
+        Ok(token) => token,
+        Err(_) => Config::read(&at.config, at.config_named)?.gateway.token,
+    };
     let url = format!("http://{}/mcp{}", reached(gateway), query(mcp));
     let token = (!token.is_empty()).then_some(token.as_str());
     let bridging = althing_mcp_server::bridge(&url, token, tokio::io::stdin(), tokio::io::stdout());

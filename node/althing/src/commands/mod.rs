@@ -21,6 +21,7 @@ pub mod secret;
 pub mod show;
 pub mod task;
 mod task_sets;
+pub mod token;
 pub mod top;
 pub mod trust;
 pub mod up;

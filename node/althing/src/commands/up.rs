@@ -21,7 +21,7 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     let exporting = telemetry::start(&config.telemetry, &at.name)?;
     let Opened { node, owner_changes, faces } = ports::open(at, &config).await?;
     let node = Arc::new(node);
-    faces.serve(&node, &config);
+    faces.serve(&node, &config, &at.data);
     let listener = control_socket::bind(&at.socket())?;
     tokio::spawn(control_socket::serve(listener, node.clone()));
     // The stamp of when the keys were read: they may have changed while the node started.

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use althing_protocol::digest;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
+
+use crate::users::{Identity, Scope, Users};
 
 /// Who may use the gateway.
 #[derive(Debug, Clone, Default)]
@@ -20,17 +22,35 @@ pub struct Access {
     /// A bearer token that requests must carry, but for those that tell nothing of agents, such as `/healthz`; none: loopback
     /// acts as `local` without one.
     pub token: Option<String>,
+    /// Users with names, who show tokens of their own.
+    pub users: Vec<Arc<dyn Users>>,
+    /// Whether connections are encrypted, so that addresses begin with https.
+    pub tls: bool,
 }
 
+/// Bytes of a token; that of an issuer has many claims.
+const TOKEN_BYTES_MAX: usize = 8_192;
+
 impl Access {
-    /// Whether a request carries the token, if one is set.
-    fn admits(&self, headers: &HeaderMap) -> bool {
-        let Some(token) = &self.token else { return true };
-        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given =
-            given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    /// Whether requests must show who sends them.
+    #[must_use]
+    pub fn is_guarded(&self) -> bool {
+        self.token.is_some() || self.users.iter().any(|users| users.is_used())
+    }
+
+    /// Who sends a request; none if its token is unknown or missing.
+    async fn identify(&self, headers: &HeaderMap) -> Option<Identity> {
+        let Some(given) = bearer(headers) else { return (!self.is_guarded()).then_some(Identity::Local) };
         // Digests are compared, so that the time taken reveals nothing of the token.
-        given.is_some_and(|(_, given)| digest(given.trim().as_bytes()) == digest(token.as_bytes()))
+        if self.token.as_ref().is_some_and(|token| digest(given.as_bytes()) == digest(token.as_bytes())) {
+            return Some(Identity::Token);
+        }
+        for users in &self.users {
+            if let Some(user) = users.of_token(given).await {
+                return Some(Identity::User(user));
+            }
+        }
+        (!self.is_guarded()).then_some(Identity::Local)
     }
 
     fn knows(&self, authority: &str) -> bool {
@@ -79,14 +99,72 @@ pub async fn host_and_origin(State(access): State<Arc<Access>>, mut request: Req
     next.run(request).await
 }
 
-/// Refuses requests without the token, if one is set.
-pub async fn token(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
-    if !access.admits(request.headers()) {
-        let mut refused = problem(StatusCode::UNAUTHORIZED, "a bearer token is required: Authorization: Bearer …");
-        refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
-        return refused;
+/// The bearer token of a request.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (_, token) = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))?;
+    Some(token.trim()).filter(|token| !token.is_empty() && token.len() <= TOKEN_BYTES_MAX)
+}
+
+/// What [`authenticate`] goes by.
+#[derive(Clone)]
+pub struct Guard {
+    /// Who may use the gateway.
+    pub access: Arc<Access>,
+    /// What a request needs, by its method and path.
+    pub needs: Arc<dyn Fn(&Method, &str) -> Scope + Send + Sync>,
+}
+
+/// Refuses requests of nobody known with 401, and those of users who may not do that with 403 (RFC 6750). The others have an
+/// [`Identity`] among their extensions.
+pub async fn authenticate(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    let Some(identity) = guard.access.identify(request.headers()).await else {
+        return unknown(&guard.access, request.headers());
+    };
+    let needed = (guard.needs)(request.method(), request.uri().path());
+    if !identity.may(needed) {
+        return lacking(needed);
     }
+    request.extensions_mut().insert(identity);
     next.run(request).await
+}
+
+fn unknown(access: &Access, headers: &HeaderMap) -> Response {
+    let given = headers.contains_key(header::AUTHORIZATION);
+    let message = if given {
+        "this bearer token is unknown, or over: ask whoever runs this node for one (althing token add NAME)"
+    } else {
+        "a bearer token is required: Authorization: Bearer …"
+    };
+    let mut members = Vec::new();
+    if given {
+        members.push("error=\"invalid_token\"".to_owned());
+    }
+    if let Some(path) = access.users.iter().find_map(|users| users.metadata()) {
+        let scheme = if access.tls { "https" } else { "http" };
+        members.push(format!("resource_metadata=\"{scheme}://{}{path}\"", host(headers).unwrap_or_default()));
+    }
+    refuse(StatusCode::UNAUTHORIZED, message, &members)
+}
+
+/// Says which scope a user lacks.
+#[must_use]
+pub fn lacking(scope: Scope) -> Response {
+    let members = ["error=\"insufficient_scope\"".to_owned(), format!("scope=\"{scope}\"")];
+    refuse(
+        StatusCode::FORBIDDEN,
+        &format!("this needs the scope {scope:?}, which the token lacks", scope = scope.name()),
+        &members,
+    )
+}
+
+fn refuse(status: StatusCode, message: &str, members: &[String]) -> Response {
+    let mut refused = problem(status, message);
+    let challenge = format!("Bearer {}", members.join(", "));
+    // The host was checked: it has no quote.
+    let challenge = HeaderValue::from_str(challenge.trim()).unwrap_or(HeaderValue::from_static("Bearer"));
+    refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    refused
 }
 
 /// An error in the shape of A2A's REST errors.
@@ -100,9 +178,10 @@ pub fn problem(status: StatusCode, message: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::users::User;
 
-    #[test]
-    fn only_the_token_itself_is_admitted() {
+    #[tokio::test]
+    async fn only_the_token_itself_is_admitted() {
         let access = Access { token: Some("secret".to_owned()), ..Access::default() };
         let with = |values: &[&'static str]| {
             let mut headers = HeaderMap::new();
@@ -112,7 +191,7 @@ mod tests {
             headers
         };
         for value in ["Bearer secret", "bearer secret", "Bearer  secret "] {
-            assert!(access.admits(&with(&[value])), "{value}");
+            assert_eq!(access.identify(&with(&[value])).await, Some(Identity::Token), "{value}");
         }
         for value in [
             "Bearer secretly",
@@ -128,11 +207,70 @@ mod tests {
             "secret",
             "",
         ] {
-            assert!(!access.admits(&with(&[value])), "{value}");
+            assert_eq!(access.identify(&with(&[value])).await, None, "{value}");
         }
-        assert!(!access.admits(&HeaderMap::new()));
-        assert!(!access.admits(&with(&["Bearer other", "Bearer secret"])), "the first counts");
-        assert!(Access::default().admits(&HeaderMap::new()), "without a token loopback needs none");
+        assert_eq!(access.identify(&HeaderMap::new()).await, None);
+        assert_eq!(access.identify(&with(&["Bearer other", "Bearer secret"])).await, None, "the first counts");
+        let open = Access::default().identify(&HeaderMap::new()).await;
+        assert_eq!(open, Some(Identity::Local), "without a token loopback needs none");
+    }
+
+    #[derive(Debug)]
+    struct Alice;
+
+    impl Users for Alice {
+        fn is_used(&self) -> bool {
+            true
+        }
+
+        fn of_token<'a>(&'a self, token: &'a str) -> futures::future::BoxFuture<'a, Option<User>> {
+            let user = User { name: "alice".to_owned(), scopes: [Scope::Read].into(), agents: [].into() };
+            Box::pin(std::future::ready((token == "hers").then_some(user)))
+        }
+    }
+
+    async fn asked(access: Access, method: Method, token: Option<&str>) -> (StatusCode, String) {
+        let needs = |method: &Method, path: &str| match (method, path) {
+            (&Method::GET, "/x") => Scope::Read,
+            _ => Scope::Call,
+        };
+        let guard = Guard { access: Arc::new(access), needs: Arc::new(needs) };
+        let router = axum::Router::new()
+            .route("/{thing}", axum::routing::any(|| async {}))
+            .layer(axum::middleware::from_fn_with_state(guard, authenticate));
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let url = format!("http://{}/x", listener.local_addr().expect("it listens"));
+        let stop = tokio_util::sync::CancellationToken::new();
+        let serving = tokio::spawn(crate::serve(listener, router, crate::Limits::default(), stop.clone()));
+        // Another test may have installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut request = reqwest::Client::new().request(method, url);
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        let answer = request.send().await.expect("an answer");
+        let challenge = answer.headers().get(header::WWW_AUTHENTICATE).map(|it| it.to_str().expect("text").to_owned());
+        stop.cancel();
+        serving.await.expect("it ends");
+        (answer.status(), challenge.unwrap_or_default())
+    }
+
+    #[tokio::test]
+    async fn users_do_what_their_scopes_say_and_are_told_what_is_missing() {
+        let access = || Access { users: vec![Arc::new(Alice)], token: Some("all".to_owned()), ..Access::default() };
+        assert_eq!(asked(access(), Method::GET, Some("hers")).await, (StatusCode::OK, String::new()));
+        assert_eq!(asked(access(), Method::POST, Some("all")).await, (StatusCode::OK, String::new()));
+        let (status, challenge) = asked(access(), Method::POST, Some("hers")).await;
+        assert_eq!(
+            (status, challenge.as_str()),
+            (StatusCode::FORBIDDEN, "Bearer error=\"insufficient_scope\", scope=\"call\"")
+        );
+        let (status, challenge) = asked(access(), Method::GET, Some("his")).await;
+        assert_eq!((status, challenge.as_str()), (StatusCode::UNAUTHORIZED, "Bearer error=\"invalid_token\""));
+        assert_eq!(asked(access(), Method::GET, None).await, (StatusCode::UNAUTHORIZED, "Bearer".to_owned()));
+        let named = Access { token: None, ..access() };
+        assert_eq!(asked(named, Method::GET, None).await.0, StatusCode::UNAUTHORIZED, "loopback too");
+        assert_eq!(asked(Access::default(), Method::POST, None).await.0, StatusCode::OK);
     }
 
     #[test]

@@ -10,8 +10,12 @@
 mod activity;
 mod body;
 mod guard;
+mod peer;
 mod serve;
+mod users;
 
 pub use body::{BodyError, is_json, read_body};
-pub use guard::{Access, host, host_and_origin, problem, token};
+pub use guard::{Access, Guard, authenticate, host, host_and_origin, lacking, problem};
+pub use peer::Peer;
 pub use serve::{Limits, serve};
+pub use users::{Identity, NoScope, Scope, User, Users};

@@ -1,11 +1,12 @@
 //! The server loop: limits the number of connections, the time for request headers, and idle connections, on which no
 //! request comes or no answer is read.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::activity::{Activity, count};
+use crate::peer::Peer;
 
 /// Limits of the server.
 #[derive(Debug, Clone)]
@@ -60,10 +62,10 @@ async fn begin(stream: TcpStream) -> std::io::Result<impl AsyncRead + AsyncWrite
 
 /// Accepts a connection, with TCP_NODELAY: events are small, and would wait 40 ms for the acknowledgement of the one
 /// before.
-async fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
-    let (stream, _) = listener.accept().await?;
+async fn accept(listener: &TcpListener) -> std::io::Result<(TcpStream, SocketAddr)> {
+    let (stream, from) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok(stream)
+    Ok((stream, from))
 }
 
 /// Serves until `stop`, then lets running requests end.
@@ -76,8 +78,8 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
             accepted = accept(&listener) => accepted,
             () = stop.cancelled() => break,
         };
-        let stream = match accepted {
-            Ok(stream) => stream,
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Probably out of file descriptors, until connections end.
                 tracing::warn!(%error, "gateway cannot accept a connection");
@@ -86,7 +88,8 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
             }
         };
         let activity = Arc::<Activity>::default();
-        let counted = router.clone().layer(from_fn_with_state(activity.clone(), count));
+        let counted =
+            router.clone().layer(Extension(Peer(from.ip()))).layer(from_fn_with_state(activity.clone(), count));
         let service = TowerToHyperService::new(counted);
         let (header_timeout, idle, stop) = (limits.header_timeout, limits.idle, stop.clone());
         connections.spawn(async move {
@@ -138,7 +141,7 @@ mod tests {
         let address = listener.local_addr().expect("it listens");
         let (accepted, client) = tokio::join!(accept(&listener), TcpStream::connect(address));
         client.expect("it accepts");
-        assert!(accepted.expect("a connection").nodelay().expect("an option"));
+        assert!(accepted.expect("a connection").0.nodelay().expect("an option"));
     }
 
     /// Requests that are worked on at one time, and the most that there were.

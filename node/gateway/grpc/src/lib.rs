@@ -18,7 +18,7 @@ mod tests;
 use std::sync::Arc;
 
 use althing_calls::{Operation, OperationError, Reply};
-use althing_edge::{problem, read_body};
+use althing_edge::{Identity, problem, read_body};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -42,10 +42,11 @@ pub trait Answers: Send + Sync + 'static {
     /// The most bytes of a request.
     fn request_bytes_max(&self) -> usize;
 
-    /// The reply of `agent`, an id or a name, to an operation with its parameters as JSON.
+    /// The reply of `agent`, an id or a name, to an operation with its parameters as JSON, for whoever that is.
     fn ask(
         &self,
         headers: &HeaderMap,
+        identity: Identity,
         agent: String,
         operation: Result<Operation, OperationError>,
         params: Vec<u8>,
@@ -98,10 +99,11 @@ struct Service {
 
 impl Service {
     fn ask(&self, request: tonic::Request<Parameters>) -> BoxFuture<'static, Result<Reply, Status>> {
-        let (metadata, _, request) = request.into_parts();
+        let (metadata, mut extensions, request) = request.into_parts();
+        let identity = extensions.remove().unwrap_or_default();
         let (headers, operation) = (metadata.into_headers(), Operation::parse(self.method.name()));
         let replied = match request {
-            Ok((agent, params)) => self.answers.ask(&headers, agent, operation, params),
+            Ok((agent, params)) => self.answers.ask(&headers, identity, agent, operation, params),
             Err(error) => futures::future::ready(Err(error)).boxed(),
         };
         replied.map(|replied| replied.map_err(|error| status::of(&error))).boxed()

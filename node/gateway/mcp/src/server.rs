@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use althing_calls::{Among, Calls, Principal};
+use althing_calls::{Among, Calls, OperationError, Principal};
+use althing_edge::Identity;
 use althing_protocol::{Digest, digest};
 use axum::extract::Query;
 use base64::Engine as _;
@@ -53,7 +54,7 @@ pub(crate) struct Server {
 
 struct Shared {
     calls: Calls,
-    principal: Principal,
+    principal: fn(&Identity) -> Principal,
     /// Room for subscriptions.
     listening: Semaphore,
 }
@@ -65,7 +66,7 @@ struct Named {
 }
 
 impl Server {
-    pub fn new(calls: Calls, principal: Principal) -> Server {
+    pub fn new(calls: Calls, principal: fn(&Identity) -> Principal) -> Server {
         let listening = Semaphore::new(LISTENING_MAX);
         Server { shared: Arc::new(Shared { calls, principal, listening }), announces: Arc::default() }
     }
@@ -95,7 +96,11 @@ impl Server {
             (None, Some(name)) => self.calls().resolve(name, Among::Near).await?,
             (None, None) => return Err(Failed::Arguments("`agent` is missing".to_owned())),
         };
-        let caller = Caller { calls: self.calls(), principal: &self.shared.principal, context, agent };
+        let identity = identity(&context.extensions);
+        let may = identity.check_agent(&agent.to_string(), agent.name());
+        may.map_err(OperationError::caller_not_allowed)?;
+        let principal = (self.shared.principal)(&identity);
+        let caller = Caller { calls: self.calls(), principal: &principal, context, agent };
         caller.call(arguments).await
     }
 
@@ -180,6 +185,12 @@ fn general() -> Vec<Tool> {
             .with_raw_output_schema(object(call::output()))
             .with_annotations(ToolAnnotations::new().open_world(true)),
     ]
+}
+
+/// Whoever sent a request.
+fn identity(extensions: &Extensions) -> Identity {
+    let parts = extensions.get::<axum::http::request::Parts>();
+    parts.and_then(|parts| parts.extensions.get::<Identity>()).cloned().unwrap_or_default()
 }
 
 /// The view of the URL that a request was sent to.

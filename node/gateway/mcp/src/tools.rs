@@ -15,6 +15,8 @@ const NAME_MAX: usize = 64;
 const SUFFIX: usize = 24;
 /// The tools that are not skills.
 pub(crate) const GENERAL: [&str; 3] = ["find_agents", "describe_agent", "call_agent"];
+/// Those of them that call no agent.
+pub(crate) const READING: [&str; 2] = ["find_agents", "describe_agent"];
 
 /// A skill of an agent; an agent without skills counts as one.
 #[derive(Debug, Clone)]

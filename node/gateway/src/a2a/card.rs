@@ -60,7 +60,7 @@ async fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64
         verified: &known.verified,
         description: &known.description,
         gateway: Some(&format!("http://{host}")),
-        token_required: gateway.access.token.is_some(),
+        token_required: gateway.access.is_guarded(),
         push_notifications: gateway.calls.notifies(),
         own: gateway.calls.own_card(&id).unwrap_or_default(),
     };

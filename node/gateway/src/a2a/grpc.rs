@@ -1,6 +1,7 @@
 //! What the gRPC binding asks of the gateway.
 
 use althing_calls::{Operation, OperationError, OperationRequest, Reply};
+use althing_edge::Identity;
 use althing_grpc::Answers;
 use axum::http::HeaderMap;
 use futures::FutureExt as _;
@@ -8,6 +9,7 @@ use futures::future::BoxFuture;
 
 use super::ask::ask;
 use super::parameters::{call_request, check_version};
+use crate::client::{callee, principal};
 use crate::{BODY_BYTES_MAX, Gateway};
 
 impl Answers for Gateway {
@@ -18,17 +20,22 @@ impl Answers for Gateway {
     fn ask(
         &self,
         headers: &HeaderMap,
+        identity: Identity,
         agent: String,
         operation: Result<Operation, OperationError>,
         params: Vec<u8>,
     ) -> BoxFuture<'static, Result<Reply, OperationError>> {
         let request = || {
             check_version(headers, None)?;
-            let request = OperationRequest::parse(operation?, params)?;
-            call_request(agent, request, headers, self.principal())
+            OperationRequest::parse(operation?, params)
         };
-        let (request, calls) = (request(), self.calls.clone());
-        async move { ask(calls, request?).await }.boxed()
+        let (request, calls, headers) = (request(), self.calls.clone(), headers.clone());
+        async move {
+            let request = request?;
+            let callee = callee(&identity, &calls, agent).await?;
+            ask(calls, call_request(callee, request, &headers, principal(&identity))?).await
+        }
+        .boxed()
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::ask::{Events, ask, event_stream};
 use super::parameters::{Parameters, call_request, check_content_type, check_version};
+use crate::client::Client;
 use crate::{BODY_BYTES_MAX, Gateway};
 
 #[derive(Deserialize)]
@@ -32,6 +33,7 @@ pub(crate) async fn call(
     State(gateway): State<Arc<Gateway>>,
     Path(agent): Path<String>,
     Query(parameters): Query<Parameters>,
+    client: Client,
     headers: HeaderMap,
     request: Request,
 ) -> Response {
@@ -43,16 +45,14 @@ pub(crate) async fn call(
         Err(error) => return failed(&Value::Null, &OperationError::invalid_request(error.to_string())),
     };
     let (id, read) = read(&body);
-    let asked = || {
+    let asked = async {
         check_version(&headers, parameters.version.as_deref())?;
         let (operation, params) = read?;
-        call_request(agent, OperationRequest::parse(operation, params)?, &headers, gateway.principal())
+        let request = OperationRequest::parse(operation, params)?;
+        let callee = client.callee(&gateway.calls, agent).await?;
+        ask(gateway.calls.clone(), call_request(callee, request, &headers, client.principal)?).await
     };
-    let replied = match asked() {
-        Ok(request) => ask(gateway.calls.clone(), request).await,
-        Err(error) => Err(error),
-    };
-    match replied {
+    match asked.await {
         Ok(Reply::One(result)) => answer(&id, &result),
         Ok(Reply::Events(events)) => stream(id, events),
         Err(error) => failed(&id, &error),

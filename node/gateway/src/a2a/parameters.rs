@@ -1,6 +1,6 @@
 //! What every HTTP binding of A2A reads beside an operation's own parameters: content type, version, extensions and trace.
 
-use althing_calls::{Among, CallRequest, Callee, OperationError, OperationRequest, Principal, Trace};
+use althing_calls::{CallRequest, Callee, OperationError, OperationRequest, Principal, Trace};
 use althing_edge::is_json;
 use althing_protocol::limits::{EXTENSIONS_MAX, PRINCIPAL_BYTES_MAX};
 use axum::http::HeaderMap;
@@ -17,14 +17,14 @@ pub(crate) struct Parameters {
     pub version: Option<String>,
 }
 
-/// The call of an operation of the agent with that id or name.
+/// The call of an operation of an agent.
 pub(crate) fn call_request(
-    agent: String,
+    callee: Callee,
     request: OperationRequest,
     headers: &HeaderMap,
     principal: Principal,
 ) -> Result<CallRequest, OperationError> {
-    let request = CallRequest::new(Callee::Named(agent, Among::Near), request, vec![principal]);
+    let request = CallRequest::new(callee, request, vec![principal]);
     Ok(request.in_trace(trace(headers)).with_extensions(extensions(headers)?))
 }
 

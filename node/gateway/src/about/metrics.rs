@@ -20,7 +20,7 @@ pub(super) async fn show(State(gateway): State<Arc<Gateway>>) -> Response {
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let (discovery, work) = (gateway.calls.discovery().status(), gateway.calls.figures());
     let (invocations, sockets) = gateway.wot.running();
-    let figures: [Figure; 9] = [
+    let figures: [Figure; 10] = [
         ("althing_nodes", "gauge", "Nodes believed to be there, this one included.", number(discovery.nodes)),
         (
             "althing_agents",
@@ -40,6 +40,12 @@ pub(super) async fn show(State(gateway): State<Arc<Gateway>>) -> Response {
             number(invocations),
         ),
         ("althing_websockets", "gauge", "WebSockets that are open.", number(sockets)),
+        (
+            "althing_kept_bytes",
+            "gauge",
+            "Bytes of answers and events that wait for clients of the Web of Things.",
+            number(gateway.kept.bytes()),
+        ),
     ];
     let mut body = format!(
         "# HELP althing_info The node and its version.\n# TYPE althing_info gauge\n\

@@ -7,7 +7,7 @@ mod page;
 
 use std::sync::Arc;
 
-use althing_edge::host;
+use althing_edge::{Scope, host};
 use althing_protocol::PublicKey;
 use althing_td::jwk;
 use axum::extract::State;
@@ -53,6 +53,7 @@ pub(crate) fn open() -> Routes {
 pub(crate) fn guarded() -> Routes {
     Routes::default().route(
         Route::get("/metrics", TAG, "Counts what the node does")
+            .needs(Scope::Admin)
             .answers(const { &[Answer::ok("The text format of Prometheus", "text/plain")] }),
         metrics::show,
     )
@@ -93,7 +94,7 @@ struct Named {
 
 /// The agents that may be named to anyone, each once, and whether there are more.
 fn named(gateway: &Gateway) -> (Vec<Named>, bool) {
-    if gateway.access.token.is_some() {
+    if gateway.access.is_guarded() {
         return (Vec::new(), false);
     }
     let mut known = gateway.calls.known(crate::AGENTS_MAX);

@@ -14,7 +14,7 @@ use crate::{Gateway, JSON};
 
 /// `GET /openapi.json`.
 pub(super) async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
-    Json(document(&gateway.table, &base(&headers), gateway.access.token.is_some())).into_response()
+    Json(document(&gateway.table, &base(&headers), gateway.access.is_guarded())).into_response()
 }
 
 fn document(table: &[Served], server: &str, token_required: bool) -> Value {

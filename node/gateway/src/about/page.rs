@@ -38,7 +38,7 @@ pub(super) async fn page(State(gateway): State<Arc<Gateway>>, headers: HeaderMap
              <a href=\"/a2a/{id}/.well-known/agent-card.json\">agent card</a></li>"
         );
     }
-    let agents = match (agents.is_empty(), gateway.access.token.is_some()) {
+    let agents = match (agents.is_empty(), gateway.access.is_guarded()) {
         (_, true) => "<p>A token is needed to see the agents: <code>Authorization: Bearer …</code></p>".to_owned(),
         (true, false) => "<p>No agent is known yet.</p>".to_owned(),
         (false, false) => format!(
@@ -70,7 +70,7 @@ pub(super) async fn llms(State(gateway): State<Arc<Gateway>>, headers: HeaderMap
         "# Althing node\n\n> The gateway of a node of an agent mesh. Each agent is called by A2A 1.0 (JSON-RPC at \
          /a2a/ID, HTTP+JSON below it, gRPC with the tenant ID), as a tool of MCP (/mcp), or as a Thing of the Web of Things (the action chat at /things/ID/actions/chat).\n\n",
     );
-    if gateway.access.token.is_some() {
+    if gateway.access.is_guarded() {
         body.push_str("Requests need the header `Authorization: Bearer …`; the agents are listed at /agents.\n\n");
     }
     body.push_str("## Agents\n\n");

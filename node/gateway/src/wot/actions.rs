@@ -12,12 +12,15 @@ use althing_edge::{is_json, read_body};
 use althing_protocol::AgentId;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Json, Response};
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::chat::{Answer, Chat};
-use super::invocation::{Failed, Invocation};
+use super::answer::Answer;
+use super::chat::Chat;
+use super::invocation::{Failed, Invocation, Message};
 use super::{problem, properties};
+use crate::client::Client;
+use crate::kept;
 use crate::{BODY_BYTES_MAX, Gateway, trace};
 
 /// How long an answer is waited for, unless the client says otherwise: below the 60 s after which many proxies give up.
@@ -29,6 +32,7 @@ const PATIENCE_MAX_SECS: u64 = 600;
 pub(super) async fn invoke(
     State(gateway): State<Arc<Gateway>>,
     Path(agent): Path<String>,
+    client: Client,
     headers: HeaderMap,
     request: Request,
 ) -> Response {
@@ -45,7 +49,13 @@ pub(super) async fn invoke(
         Ok(chat) => chat,
         Err(error) => return problem::of(&OperationError::invalid_params(error)),
     };
-    match answered(&gateway, &agent, chat, &headers).await {
+    let message = Message::new(&gateway, &chat, &client.account);
+    drop(chat);
+    let answered = match message {
+        Ok(message) => answered(&gateway, &agent, message, &client, &headers).await,
+        Err(error) => Err(error.into()),
+    };
+    match answered {
         Ok(response) => response,
         Err(failed) => {
             let (status, reason, detail) = failed.told();
@@ -54,29 +64,35 @@ pub(super) async fn invoke(
     }
 }
 
-async fn answered(gateway: &Arc<Gateway>, agent: &str, chat: Chat, headers: &HeaderMap) -> Result<Response, Failed> {
+async fn answered(
+    gateway: &Arc<Gateway>,
+    agent: &str,
+    message: Message,
+    client: &Client,
+    headers: &HeaderMap,
+) -> Result<Response, Failed> {
     let id = gateway.calls.resolve(agent, Among::Near).await?;
     let patience = patience(headers);
-    let mut invocation = Invocation::begin(gateway, &id, chat, trace(headers)).await?;
+    let mut invocation = Invocation::begin(gateway, &id, message, client, trace(headers)).await?;
     if !patience.is_zero()
         && let Some(output) = invocation.output(patience).await
     {
-        return Ok(Json(output?).into_response());
+        return Ok(kept::json(&client.account, &output?)?);
     }
     match invocation.task().await {
-        Some(task) => created(gateway, &id, &task).await,
+        Some(task) => created(gateway, &id, &task, client).await,
         // Without a task there is nothing to ask for later: the answer is there, or comes.
         None => match invocation.output(Duration::from_secs(PATIENCE_MAX_SECS)).await {
-            Some(output) => Ok(Json(output?).into_response()),
+            Some(output) => Ok(kept::json(&client.account, &output?)?),
             None => Err(OperationError::deadline("the agent did not answer").into()),
         },
     }
 }
 
-async fn created(gateway: &Gateway, id: &AgentId, task: &str) -> Result<Response, Failed> {
-    let status = read(gateway, id, task).await?;
+async fn created(gateway: &Gateway, id: &AgentId, task: &str, client: &Client) -> Result<Response, Failed> {
+    let status = read(gateway, id, task, client).await?;
     let location = [(header::LOCATION, href(id, task))];
-    Ok((StatusCode::CREATED, location, Json(status)).into_response())
+    Ok((StatusCode::CREATED, location, kept::json(&client.account, &status)?).into_response())
 }
 
 /// How long the client waits: `Prefer: respond-async` and `Prefer: wait=SECONDS`.
@@ -114,25 +130,25 @@ fn href(id: &AgentId, task: &str) -> String {
 pub(super) async fn query(
     State(gateway): State<Arc<Gateway>>,
     Path((agent, task)): Path<(String, String)>,
+    client: Client,
 ) -> Response {
     let asked = async {
         let id = gateway.calls.resolve(&agent, Among::Near).await?;
-        read(&gateway, &id, &task).await
+        let status = read(&gateway, &id, &task, &client).await?;
+        Ok(kept::json(&client.account, &status)?)
     };
-    match asked.await {
-        Ok(status) => Json(status).into_response(),
-        Err(error) => problem::of(&error),
-    }
+    asked.await.unwrap_or_else(|error: OperationError| problem::of(&error))
 }
 
 /// `DELETE /things/{agent}/actions/chat/{task}`.
 pub(super) async fn cancel(
     State(gateway): State<Arc<Gateway>>,
     Path((agent, task)): Path<(String, String)>,
+    client: Client,
 ) -> Response {
     let asked = async {
         let id = gateway.calls.resolve(&agent, Among::Near).await?;
-        properties::one(&gateway, &id, Operation::CancelTask, &json!({ "id": task })).await
+        properties::one(&gateway, &id, Operation::CancelTask, &json!({ "id": task }), &client).await
     };
     match asked.await {
         Ok(_) => StatusCode::NO_CONTENT.into_response(),
@@ -141,11 +157,17 @@ pub(super) async fn cancel(
 }
 
 /// The status of an invocation, by its task.
-pub(super) async fn read(gateway: &Gateway, id: &AgentId, task: &str) -> Result<Value, OperationError> {
-    let task = properties::one(gateway, id, Operation::GetTask, &json!({ "id": task, "historyLength": 0 })).await?;
-    let mut answer = Answer::default();
-    answer.take_task(&task);
-    Ok(status(id, &answer, task["status"]["timestamp"].as_str()))
+pub(super) async fn read(
+    gateway: &Gateway,
+    id: &AgentId,
+    task: &str,
+    client: &Client,
+) -> Result<Value, OperationError> {
+    let params = json!({ "id": task, "historyLength": 0 });
+    let task = properties::bytes(gateway, id, Operation::GetTask, &params, client).await?;
+    let odd = |error| OperationError::invalid_agent_response(format!("{id} answered oddly: {error}"));
+    let answer = Answer::of_task(&task).map_err(odd)?;
+    Ok(status(id, &answer, answer.changed.as_deref()))
 }
 
 /// WoT Profile: `pending`, `running`, `completed` or `failed`. A question of the agent ends an invocation: the next one

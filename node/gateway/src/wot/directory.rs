@@ -49,7 +49,7 @@ fn node(gateway: &Gateway, headers: &HeaderMap, agents: &BTreeMap<AgentId, Candi
         ("base", json!(format!("http://{}/", host(headers).unwrap_or_default()))),
     ];
     description.extend(members.into_iter().map(|(name, value)| (name.to_owned(), value)));
-    td::security(&mut description, gateway.access.token.is_some());
+    td::security(&mut description, gateway.access.is_guarded());
     let things = json!({
         "title": "Things",
         "description": "The Thing Descriptions of these agents, by pages",

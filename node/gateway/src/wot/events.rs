@@ -11,34 +11,38 @@ use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt as _};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
 
+use super::bus::{Observer, Told};
 use super::{problem, thing};
 use crate::Gateway;
+use crate::client::Client;
 
 /// A comment is sent on a silent stream this often, so that proxies keep it open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// `GET /things/{agent}/events/agentEvent`.
-pub(super) async fn agent_event(State(gateway): State<Arc<Gateway>>, Path(agent): Path<String>) -> Response {
-    match thing::find(&gateway, &agent).await {
-        Ok((id, _)) => sse(observed(gateway.wot.bus.observe(&id))),
+pub(super) async fn agent_event(
+    State(gateway): State<Arc<Gateway>>,
+    Path(agent): Path<String>,
+    client: Client,
+) -> Response {
+    let observing = async {
+        let (id, _) = thing::find(&gateway, &agent).await?;
+        client.check(&id)?;
+        Ok(gateway.wot.bus.observe(&id, &client)?)
+    };
+    match observing.await {
+        Ok(observer) => sse(observed(observer)),
         Err(error) => problem::of(&error),
     }
 }
 
-/// All events from now on.
-pub(super) fn observed(events: broadcast::Receiver<Arc<str>>) -> impl Stream<Item = Arc<str>> + Send + 'static {
-    futures::stream::unfold(events, |mut events| async {
-        loop {
-            match events.recv().await {
-                Ok(event) => return Some((event, events)),
-                // Who reads slowly misses some, and goes on with the next.
-                Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return None,
-            }
-        }
+/// All events from now on. One counts as kept until the next is asked for, since the client has it by then.
+fn observed(observer: Observer) -> impl Stream<Item = Arc<str>> + Send + 'static {
+    let read: Option<Told> = None;
+    futures::stream::unfold((observer, read), |(observer, _)| async {
+        let told = observer.next().await;
+        Some((told.text.clone(), (observer, Some(told))))
     })
 }
 
@@ -52,8 +56,9 @@ pub(super) async fn task_update(
     State(gateway): State<Arc<Gateway>>,
     Path(agent): Path<String>,
     Query(of): Query<Of>,
+    client: Client,
 ) -> Response {
-    match subscribe(&gateway, &agent, of.task).await {
+    match subscribe(&gateway, &agent, of.task, client).await {
         Ok(Reply::Events(events)) => {
             // An error ends the stream: the consumer connects again, and is told why by the status.
             let events = events.take_while(|event| futures::future::ready(event.is_ok())).filter_map(|event| async {
@@ -69,12 +74,18 @@ pub(super) async fn task_update(
     }
 }
 
-async fn subscribe(gateway: &Gateway, agent: &str, task: Option<String>) -> Result<Reply, OperationError> {
+async fn subscribe(
+    gateway: &Gateway,
+    agent: &str,
+    task: Option<String>,
+    client: Client,
+) -> Result<Reply, OperationError> {
     let task = task.ok_or_else(|| OperationError::invalid_params("`task` is missing: the id of the task"))?;
     let id = gateway.calls.resolve(agent, Among::Near).await?;
+    client.check(&id)?;
     let params = json!({ "id": task }).to_string().into_bytes();
     let request = OperationRequest::parse(Operation::SubscribeToTask, params)?;
-    gateway.calls.ask(CallRequest::new(id, request, vec![gateway.principal()])).await
+    gateway.calls.ask(CallRequest::new(id, request, vec![client.principal])).await
 }
 
 fn sse(events: impl Stream<Item = Arc<str>> + Send + 'static) -> Response {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{CallRequest, Operation, OperationError, OperationRequest, Refusal, Reply, Trace};
+use althing_calls::{CallRequest, Operation, OperationError, OperationRequest, Principal, Refusal, Reply, Trace};
 use althing_protocol::AgentId;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
@@ -12,9 +12,12 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
-use super::chat::{Answer, Chat};
+use super::answer::Answer;
+use super::chat::Chat;
 use super::problem;
 use crate::Gateway;
+use crate::client::Client;
+use crate::kept::{Account, Full, Share};
 
 /// Invocations that are followed at one time; each holds the answer that it has so far.
 const INVOCATIONS_MAX: usize = 512;
@@ -36,12 +39,13 @@ impl Invocations {
 }
 
 /// How far an invocation is.
-#[derive(Debug, Clone, Default)]
 pub(super) struct Progress {
     /// What the agent answered so far; complete once `ended`.
     pub answer: Answer,
     /// Whether no more comes, and why if something failed.
     pub ended: Option<Result<(), OperationError>>,
+    /// The room that the answer takes.
+    share: Share,
 }
 
 /// An invocation that runs. The agent goes on working if this is dropped once its task has an id; before, it gives up.
@@ -49,6 +53,25 @@ pub(super) struct Invocation {
     progress: watch::Receiver<Progress>,
     begun: Instant,
     turn: Option<String>,
+}
+
+/// A message that can be sent: its bytes alone are kept while the agent is looked for.
+pub(super) struct Message {
+    params: Vec<u8>,
+    turn: Option<String>,
+    share: Share,
+}
+
+impl Message {
+    /// The message of an action's input.
+    ///
+    /// # Errors
+    /// When the client has no room for it.
+    pub fn new(gateway: &Gateway, chat: &Chat, account: &Account) -> Result<Message, OperationError> {
+        let params = chat.params(&gateway.calls.new_id()).to_string().into_bytes();
+        let share = account.hold(params.len())?;
+        Ok(Message { params, turn: chat.turn.clone(), share })
+    }
 }
 
 type Events = BoxStream<'static, Result<Vec<u8>, OperationError>>;
@@ -61,24 +84,34 @@ impl Invocation {
     pub async fn begin(
         gateway: &Arc<Gateway>,
         agent: &AgentId,
-        chat: Chat,
+        message: Message,
+        client: &Client,
         trace: Trace,
     ) -> Result<Invocation, OperationError> {
+        client.check(agent)?;
         let places = gateway.wot.invocations.0.clone();
         let busy = |_| OperationError::busy(format!("{INVOCATIONS_MAX} invocations are running; try again"));
         let place = places.try_acquire_owned().map_err(busy)?;
         let begun = Instant::now();
-        let params = chat.params(&gateway.calls.new_id()).to_string().into_bytes();
+        let Message { params, turn, mut share } = message;
         let request = OperationRequest::parse(Operation::SendStreamingMessage, params)?;
-        let request = CallRequest::new(agent.clone(), request, vec![gateway.principal()]).in_trace(trace);
+        let request = CallRequest::new(agent.clone(), request, vec![client.principal.clone()]).in_trace(trace);
         let events = match gateway.calls.ask(request).await? {
             Reply::Events(events) => events,
             Reply::One(event) => futures::stream::iter([Ok(event)]).boxed(),
         };
-        let (tell, progress) = watch::channel(Progress::default());
-        let follow = Follow { gateway: gateway.clone(), agent: agent.clone(), turn: chat.turn.clone(), tell, place };
+        share.resize(0)?;
+        let (tell, progress) = watch::channel(Progress { answer: Answer::default(), ended: None, share });
+        let follow = Follow {
+            gateway: gateway.clone(),
+            agent: agent.clone(),
+            of: client.principal.clone(),
+            turn: turn.clone(),
+            tell,
+            place,
+        };
         tokio::spawn(follow.run(events));
-        Ok(Invocation { progress, begun, turn: chat.turn })
+        Ok(Invocation { progress, begun, turn })
     }
 
     /// The id of its task, once it is known; none if there is no task.
@@ -141,9 +174,36 @@ impl Failed {
     }
 }
 
+impl From<Full> for Failed {
+    fn from(full: Full) -> Failed {
+        Failed::Call(full.into())
+    }
+}
+
 impl From<OperationError> for Failed {
     fn from(error: OperationError) -> Failed {
         Failed::Call(error)
+    }
+}
+
+/// Why an event was not taken.
+enum Untaken {
+    Odd(String),
+    Full(Full),
+}
+
+impl Progress {
+    /// Takes an event, and keeps of the answer what somebody may read.
+    fn take(&mut self, event: &[u8], turn: Option<&str>, unread: bool) -> Result<Value, Untaken> {
+        let told = self.answer.take(event, turn).map_err(Untaken::Odd)?;
+        if unread {
+            self.answer.forget();
+        }
+        if let Err(full) = self.share.resize(self.answer.bytes()) {
+            self.answer.forget();
+            return Err(Untaken::Full(full));
+        }
+        Ok(told)
     }
 }
 
@@ -151,6 +211,8 @@ impl From<OperationError> for Failed {
 struct Follow {
     gateway: Arc<Gateway>,
     agent: AgentId,
+    /// Whose task it is.
+    of: Principal,
     turn: Option<String>,
     tell: watch::Sender<Progress>,
     place: OwnedSemaphorePermit,
@@ -158,7 +220,7 @@ struct Follow {
 
 impl Follow {
     async fn run(self, mut events: Events) {
-        let Follow { gateway, agent, turn, tell, place } = self;
+        let Follow { gateway, agent, of, turn, tell, place } = self;
         let ended = loop {
             let event = tokio::select! {
                 event = events.next() => event,
@@ -170,11 +232,13 @@ impl Follow {
                 Some(Err(error)) => break Err(error),
                 None => break Ok(()),
             };
-            let mut taken = Err(String::new());
-            tell.send_modify(|progress| taken = progress.answer.take(&event, turn.as_deref()));
+            let mut taken = Err(Untaken::Odd(String::new()));
+            let unread = tell.is_closed();
+            tell.send_modify(|progress| taken = progress.take(&event, turn.as_deref(), unread));
             match taken {
-                Ok(told) => gateway.wot.bus.tell(&agent, &told),
-                Err(error) => {
+                Ok(told) => gateway.wot.bus.tell(&agent, &of, &told),
+                Err(Untaken::Full(full)) => break Err(full.into()),
+                Err(Untaken::Odd(error)) => {
                     break Err(OperationError::invalid_agent_response(format!("{agent} answered oddly: {error}")));
                 }
             }

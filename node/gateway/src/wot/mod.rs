@@ -2,6 +2,7 @@
 //! node's public agents.
 
 mod actions;
+mod answer;
 mod bus;
 mod chat;
 mod directory;
@@ -16,6 +17,8 @@ mod td;
 mod thing;
 
 pub use introductions::{introductions, paths};
+
+use althing_edge::Scope;
 
 use crate::JSON;
 use crate::routes::{Answer, Route, Routes, Tag};
@@ -87,6 +90,7 @@ fn affordances() -> Routes {
     Routes::default()
         .route(
             Route::get("/things/{agent}/properties", TAG, "Reads all properties of an agent")
+                .needs(Scope::Call)
                 .answers(const { &[Answer::ok("Their values by name", JSON)] }),
             properties::all,
         )
@@ -97,6 +101,7 @@ fn affordances() -> Routes {
         )
         .route(
             Route::get("/things/{agent}/properties/tasks", TAG, "Counts the reader's tasks with an agent")
+                .needs(Scope::Call)
                 .answers(const { &[Answer::ok("The counts", JSON).schema(schemas::tasks)] }),
             properties::tasks,
         )
@@ -108,6 +113,7 @@ fn affordances() -> Routes {
         )
         .route(
             Route::get("/things/{agent}/actions/chat/{task}", TAG, "Reads the status of an invocation")
+                .needs(Scope::Call)
                 .answers(const { &[STATUS] }),
             actions::query,
         )
@@ -118,17 +124,20 @@ fn affordances() -> Routes {
         )
         .route(
             Route::get("/things/{agent}/events/agentEvent", TAG, "Tells what happens to tasks that were invoked here")
+                .needs(Scope::Call)
                 .answers(const { &[Answer::ok("Events of LMOS", SSE)] }),
             events::agent_event,
         )
         .route(
             Route::get("/things/{agent}/events/taskUpdate", TAG, "Tells the events of one task")
+                .needs(Scope::Call)
                 .query(&[("task", "The task's id")])
                 .answers(const { &[Answer::ok("Events of A2A", SSE)] }),
             events::task_update,
         )
         .route(
             Route::get("/things/{agent}/ws", TAG, "Opens a WebSocket with the LMOS sub-protocol")
+                .needs(Scope::Call)
                 .answers(const { &[Answer::ok("The connection speaks WebSocket from here on", "").status(101)] }),
             socket::open,
         )

@@ -10,12 +10,13 @@ use serde_json::{Value, json};
 
 use super::{problem, thing};
 use crate::Gateway;
+use crate::client::Client;
 
 /// `GET /things/{agent}/properties`.
-pub(super) async fn all(State(gateway): State<Arc<Gateway>>, Path(agent): Path<String>) -> Response {
+pub(super) async fn all(State(gateway): State<Arc<Gateway>>, Path(agent): Path<String>, client: Client) -> Response {
     let read = async {
         let (id, _) = thing::find(&gateway, &agent).await?;
-        let tasks = counts(&gateway, &id).await?;
+        let tasks = counts(&gateway, &id, &client).await?;
         Ok(json!({ "status": state(&gateway, &id), "tasks": tasks }))
     };
     shown(read.await)
@@ -27,19 +28,24 @@ pub(super) async fn status(State(gateway): State<Arc<Gateway>>, Path(agent): Pat
 }
 
 /// `GET /things/{agent}/properties/tasks`.
-pub(super) async fn tasks(State(gateway): State<Arc<Gateway>>, Path(agent): Path<String>) -> Response {
+pub(super) async fn tasks(State(gateway): State<Arc<Gateway>>, Path(agent): Path<String>, client: Client) -> Response {
     let read = async {
         let (id, _) = thing::find(&gateway, &agent).await?;
-        counts(&gateway, &id).await
+        counts(&gateway, &id, &client).await
     };
     shown(read.await)
 }
 
 /// A property by its name, for the WebSocket; none if there is no such property.
-pub(super) async fn read(gateway: &Gateway, id: &AgentId, name: &str) -> Option<Result<Value, OperationError>> {
+pub(super) async fn read(
+    gateway: &Gateway,
+    id: &AgentId,
+    name: &str,
+    client: &Client,
+) -> Option<Result<Value, OperationError>> {
     match name {
         "status" => Some(Ok(state(gateway, id))),
-        "tasks" => Some(counts(gateway, id).await),
+        "tasks" => Some(counts(gateway, id, client).await),
         _ => None,
     }
 }
@@ -61,21 +67,21 @@ fn state(gateway: &Gateway, id: &AgentId) -> Value {
     json!({ "available": !nodes.is_empty(), "local": local, "nodes": nodes })
 }
 
-async fn counts(gateway: &Gateway, id: &AgentId) -> Result<Value, OperationError> {
+async fn counts(gateway: &Gateway, id: &AgentId, client: &Client) -> Result<Value, OperationError> {
     let states = ["", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED"];
-    let counting = states.map(|state| Box::pin(count(gateway, id, state)));
+    let counting = states.map(|state| Box::pin(count(gateway, id, state, client)));
     let [total, submitted, working, waiting] = counting;
     let (total, submitted, working, waiting) = futures::try_join!(total, submitted, working, waiting)?;
     Ok(json!({ "total": total, "submitted": submitted, "working": working, "inputRequired": waiting }))
 }
 
 /// The number of the reader's tasks in a state, or in any.
-async fn count(gateway: &Gateway, id: &AgentId, state: &str) -> Result<u64, OperationError> {
+async fn count(gateway: &Gateway, id: &AgentId, state: &str, client: &Client) -> Result<u64, OperationError> {
     let mut params = json!({ "pageSize": 1, "historyLength": 0 });
     if !state.is_empty() {
         params["status"] = json!(state);
     }
-    let listed = one(gateway, id, Operation::ListTasks, &params).await?;
+    let listed = one(gateway, id, Operation::ListTasks, &params, client).await?;
     Ok(listed["totalSize"].as_u64().unwrap_or_default())
 }
 
@@ -85,12 +91,26 @@ pub(super) async fn one(
     id: &AgentId,
     operation: Operation,
     params: &Value,
+    client: &Client,
 ) -> Result<Value, OperationError> {
+    let body = bytes(gateway, id, operation, params, client).await?;
+    serde_json::from_slice(&body)
+        .map_err(|error| OperationError::invalid_agent_response(format!("{id} answered without JSON: {error}")))
+}
+
+/// The same, as the agent wrote it.
+pub(super) async fn bytes(
+    gateway: &Gateway,
+    id: &AgentId,
+    operation: Operation,
+    params: &Value,
+    client: &Client,
+) -> Result<Vec<u8>, OperationError> {
+    client.check(id)?;
     let request = OperationRequest::parse(operation, params.to_string().into_bytes())?;
-    let request = CallRequest::new(id.clone(), request, vec![gateway.principal()]);
+    let request = CallRequest::new(id.clone(), request, vec![client.principal.clone()]);
     match gateway.calls.ask(request).await? {
-        Reply::One(body) => serde_json::from_slice(&body)
-            .map_err(|error| OperationError::invalid_agent_response(format!("{id} answered without JSON: {error}"))),
+        Reply::One(body) => Ok(body),
         Reply::Events(_) => Err(OperationError::internal("one answer was asked for, and a stream came")),
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn chat_input() -> Value {
         "type": "object",
         "properties": {
             "userId": { "type": "string" },
-            "userToken": { "type": "string" },
+            "userToken": { "type": "string", "description": "Not passed on to the agent" },
             "profile": pairs("What is known of the user"),
         },
     });

@@ -15,7 +15,7 @@ use althing_calls::{Operation, OperationError, Trace};
 use althing_protocol::AgentId;
 use althing_protocol::limits::TRACE_BYTES_MAX;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -27,8 +27,10 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::chat::Chat;
-use super::invocation::{Failed, Invocation};
-use super::{actions, events, problem, properties, thing};
+use super::invocation::{self, Failed, Invocation};
+use super::{actions, problem, properties, thing};
+use crate::client::Client;
+use crate::kept::Full;
 use crate::{BODY_BYTES_MAX, Gateway};
 
 /// The name of the sub-protocol.
@@ -71,6 +73,7 @@ impl Sockets {
 pub(super) async fn open(
     State(gateway): State<Arc<Gateway>>,
     Path(agent): Path<String>,
+    client: Client,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
@@ -85,6 +88,9 @@ pub(super) async fn open(
         Ok(found) => found,
         Err(error) => return problem::of(&error),
     };
+    if let Err(error) = client.check(&id) {
+        return problem::of(&error);
+    }
     let upgrade = match upgrade {
         Ok(upgrade) => upgrade,
         Err(refused) => {
@@ -97,7 +103,7 @@ pub(super) async fn open(
     };
     let thing = known.description.id().map_or_else(|| id.to_string(), str::to_owned);
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX);
-    upgrade.on_upgrade(move |socket| run(socket, gateway, id, thing, place))
+    upgrade.on_upgrade(move |socket| run(socket, Whom { gateway, client, agent: id, thing }, place))
 }
 
 /// Whether a request comes from no page, or from one of this very gateway. Browsers let any page open WebSockets and read what
@@ -108,23 +114,28 @@ fn is_own_page(headers: &HeaderMap) -> bool {
     authority.is_some() && authority == althing_edge::host(headers)
 }
 
-/// What the requests of a connection share.
-struct Session {
+/// Who speaks with whom on a connection.
+struct Whom {
     gateway: Arc<Gateway>,
+    client: Client,
     agent: AgentId,
     /// The id of the Thing.
     thing: String,
-    out: mpsc::Sender<Value>,
+}
+
+/// What the requests of a connection share.
+struct Session {
+    whom: Whom,
+    out: mpsc::Sender<Message>,
     /// The task of the last invocation, which `queryAction` and `cancelAction` are about.
     last: Mutex<Option<String>>,
     /// The subscriptions, by event.
     subscribed: Mutex<BTreeMap<String, AbortHandle>>,
 }
 
-async fn run(socket: WebSocket, gateway: Arc<Gateway>, agent: AgentId, thing: String, place: OwnedSemaphorePermit) {
+async fn run(socket: WebSocket, whom: Whom, place: OwnedSemaphorePermit) {
     let (out, mut waiting) = mpsc::channel(WAITING_MAX);
-    let session =
-        Arc::new(Session { gateway, agent, thing, out, last: Mutex::default(), subscribed: Mutex::default() });
+    let session = Arc::new(Session { whom, out, last: Mutex::default(), subscribed: Mutex::default() });
     let (mut sender, mut receiver) = socket.split();
     // Whoever leaves takes its subscriptions along.
     let mut requests = JoinSet::new();
@@ -136,7 +147,7 @@ async fn run(socket: WebSocket, gateway: Arc<Gateway>, agent: AgentId, thing: St
                 Some(Ok(message)) => Next::Came(message),
                 Some(Err(_)) | None => break,
             },
-            Some(message) = waiting.recv() => Next::Send(Message::text(message.to_string())),
+            Some(message) = waiting.recv() => Next::Send(message),
             _ = requests.join_next(), if !requests.is_empty() => continue,
             _ = ping.tick() => Next::Send(Message::Ping(Vec::new().into())),
         };
@@ -158,6 +169,9 @@ async fn run(socket: WebSocket, gateway: Arc<Gateway>, agent: AgentId, thing: St
     drop(place);
 }
 
+/// What an action is to be sent, or why it cannot.
+type Input = Result<invocation::Message, OperationError>;
+
 /// What a connection does next.
 enum Next {
     Came(Message),
@@ -174,22 +188,25 @@ impl Session {
             Message::Binary(_) => Err("messages are text, JSON".to_owned()),
         };
         let refused = match asked {
-            Err(error) => Some(Asked::unreadable(&self.thing).error(
+            Err(error) => Some(Asked::unreadable(&self.whom.thing).error(
                 StatusCode::BAD_REQUEST,
                 &error,
-                &self.gateway.calls.new_id(),
+                &self.whom.gateway.calls.new_id(),
             )),
             Ok(asked) if requests.len() >= REQUESTS_MAX => {
                 let error = format!("{REQUESTS_MAX} requests of this connection are running");
-                Some(asked.error(StatusCode::TOO_MANY_REQUESTS, &error, &self.gateway.calls.new_id()))
+                Some(asked.error(StatusCode::TOO_MANY_REQUESTS, &error, &self.whom.gateway.calls.new_id()))
             }
             Ok(asked) if asked.kind == "subscribeevent" || asked.kind == "subscribeallevents" => {
                 self.subscribe(asked, requests)
             }
-            Ok(asked) => {
+            Ok(mut asked) => {
+                let input = asked.take_input();
+                let input = (asked.kind == "invokeaction").then(|| self.input(input));
                 let session = self.clone();
                 requests.spawn(async move {
-                    let answer = session.answer(&asked).await;
+                    let answer = session.answer(&asked, input).await;
+                    let answer = session.said(&answer).unwrap_or_else(|full| session.full(&asked, full));
                     // It fails if the connection is gone.
                     let _ = session.out.send(answer).await;
                 });
@@ -197,15 +214,36 @@ impl Session {
             }
         };
         // A full queue ends the connection: its client sends and does not read.
-        match refused.map(|refused| self.out.try_send(refused)) {
+        match refused.map(|refused| self.out.try_send(Message::text(refused.to_string()))) {
             Some(Err(_)) => ControlFlow::Break(()),
             Some(Ok(())) | None => ControlFlow::Continue(()),
         }
     }
 
-    async fn answer(&self, asked: &Asked) -> Value {
-        let answered = if asked.thing == self.thing { self.serve(asked).await } else { Err(self.no_such(asked)) };
-        let message = self.gateway.calls.new_id();
+    /// A message that counts as kept until it was sent.
+    fn said(&self, message: &Value) -> Result<Message, Full> {
+        let text = message.to_string();
+        let bytes = self.whom.client.account.hold(text.len())?.into_bytes(text)?;
+        // Text stays text.
+        Ok(Utf8Bytes::try_from(bytes).map_or_else(|_| Message::text(""), Message::Text))
+    }
+
+    /// Says that there was no room for an answer.
+    fn full(&self, asked: &Asked, full: Full) -> Message {
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        Message::text(asked.error(status, &full.to_string(), &self.whom.gateway.calls.new_id()).to_string())
+    }
+
+    /// The message of an action's input.
+    fn input(&self, input: Value) -> Result<invocation::Message, OperationError> {
+        let chat = Chat::parse(input).map_err(OperationError::invalid_params)?;
+        invocation::Message::new(&self.whom.gateway, &chat, &self.whom.client.account)
+    }
+
+    async fn answer(&self, asked: &Asked, input: Option<Input>) -> Value {
+        let answered =
+            if asked.thing == self.whom.thing { self.serve(asked, input).await } else { Err(self.no_such(asked)) };
+        let message = self.whom.gateway.calls.new_id();
         match answered {
             Ok((kind, members)) => asked.reply(kind, members, &message),
             Err(failed) => {
@@ -217,13 +255,15 @@ impl Session {
 
     fn no_such(&self, asked: &Asked) -> Failed {
         let thing: String = asked.thing.chars().take(200).collect();
-        OperationError::agent_unknown(format!("{thing:?} is not this Thing, which is {}", self.thing)).into()
+        OperationError::agent_unknown(format!("{thing:?} is not this Thing, which is {}", self.whom.thing)).into()
     }
 
     /// The type and the members of the answer.
-    async fn serve(&self, asked: &Asked) -> Result<(&'static str, Value), Failed> {
+    async fn serve(&self, asked: &Asked, input: Option<Input>) -> Result<(&'static str, Value), Failed> {
+        if let Some(input) = input {
+            return Ok(("actionStatus", self.invoke(asked, input).await?));
+        }
         match asked.kind.as_str() {
-            "invokeaction" => Ok(("actionStatus", self.invoke(asked).await?)),
             "queryaction" => Ok(("actionStatus", self.query(asked).await?)),
             "cancelaction" => Ok(("actionStatus", self.cancel(asked).await?)),
             "readproperty" => self.read(asked).await,
@@ -258,11 +298,10 @@ impl Session {
         }
     }
 
-    async fn invoke(&self, asked: &Asked) -> Result<Value, Failed> {
+    async fn invoke(&self, asked: &Asked, input: Input) -> Result<Value, Failed> {
         Self::check_action(asked)?;
-        let input = asked.member("input").cloned().unwrap_or_default();
-        let chat = Chat::parse(input).map_err(OperationError::invalid_params)?;
-        let mut invocation = Invocation::begin(&self.gateway, &self.agent, chat, trace(asked)).await?;
+        let Whom { gateway, client, agent, .. } = &self.whom;
+        let mut invocation = Invocation::begin(gateway, agent, input?, client, trace(asked)).await?;
         let task = invocation.task().await;
         *self.last.lock().expect("no holder of the last task panics") = task;
         let late = || Failed::Call(OperationError::deadline("the agent did not answer"));
@@ -285,7 +324,7 @@ impl Session {
 
     async fn query(&self, asked: &Asked) -> Result<Value, Failed> {
         Self::check_action(asked)?;
-        let status = actions::read(&self.gateway, &self.agent, &self.last()?).await?;
+        let status = actions::read(&self.whom.gateway, &self.whom.agent, &self.last()?, &self.whom.client).await?;
         // This sub-protocol knows three states.
         let word = if status["status"] == "running" { json!("pending") } else { status["status"].clone() };
         let mut members = json!({ "action": CHAT, "status": word });
@@ -298,14 +337,15 @@ impl Session {
     async fn cancel(&self, asked: &Asked) -> Result<Value, Failed> {
         Self::check_action(asked)?;
         let params = json!({ "id": self.last()? });
-        properties::one(&self.gateway, &self.agent, Operation::CancelTask, &params).await?;
+        properties::one(&self.whom.gateway, &self.whom.agent, Operation::CancelTask, &params, &self.whom.client)
+            .await?;
         Ok(json!({ "action": CHAT, "status": "failed" }))
     }
 
     async fn read(&self, asked: &Asked) -> Result<(&'static str, Value), Failed> {
         let (name, names) = asked.property();
         let value = self.value(&name).await?;
-        let mut members = json!({ "timestamp": self.gateway.calls.now() });
+        let mut members = json!({ "timestamp": self.whom.gateway.calls.now() });
         members[names.0] = json!(name);
         members[names.1] = value;
         Ok(("propertyReading", members))
@@ -320,34 +360,42 @@ impl Session {
         if let Some(unknown) = names.iter().find(|name| !properties::NAMES.contains(name)) {
             self.value(unknown).await?;
         }
-        Ok(json!({ "data": data, "timestamp": self.gateway.calls.now() }))
+        Ok(json!({ "data": data, "timestamp": self.whom.gateway.calls.now() }))
     }
 
     async fn value(&self, name: &str) -> Result<Value, Failed> {
         let shown: String = name.chars().take(64).collect();
         let unknown = || Failed::Call(OperationError::method_not_found(&shown));
-        Ok(properties::read(&self.gateway, &self.agent, name).await.ok_or_else(unknown)??)
+        Ok(properties::read(&self.whom.gateway, &self.whom.agent, name, &self.whom.client)
+            .await
+            .ok_or_else(unknown)??)
     }
 
     /// Sends events from now on; gives the acknowledgement, which comes before the first event.
     fn subscribe(self: &Arc<Self>, asked: Asked, requests: &mut JoinSet<()>) -> Option<Value> {
-        let message = self.gateway.calls.new_id();
+        let message = self.whom.gateway.calls.new_id();
         let event = asked.member("event").and_then(Value::as_str);
         let is_known = asked.kind == "subscribeallevents" || event == Some(AGENT_EVENT);
-        if asked.thing != self.thing || !is_known {
-            let error = format!("there is no event of that name here, but {AGENT_EVENT} of {}", self.thing);
+        if asked.thing != self.whom.thing || !is_known {
+            let error = format!("there is no event of that name here, but {AGENT_EVENT} of {}", self.whom.thing);
             return Some(asked.error(StatusCode::NOT_FOUND, &error, &message));
         }
         let acknowledgement = asked.reply("acknowledgement", json!({ "message": "subscribed" }), &message);
-        let observed = self.gateway.wot.bus.observe(&self.agent);
+        let observed = match self.whom.gateway.wot.bus.observe(&self.whom.agent, &self.whom.client) {
+            Ok(observed) => observed,
+            Err(full) => return Some(asked.error(StatusCode::TOO_MANY_REQUESTS, &full.to_string(), &message)),
+        };
         let session = self.clone();
         let task = requests.spawn(async move {
-            let mut events = std::pin::pin!(events::observed(observed));
-            while let Some(event) = events.next().await {
-                let data: Value = serde_json::from_str(&event).unwrap_or_default();
-                let calls = &session.gateway.calls;
+            loop {
+                let told = observed.next().await;
+                let data: Value = serde_json::from_str(&told.text).unwrap_or_default();
+                let calls = &session.whom.gateway.calls;
                 let members = json!({ "event": AGENT_EVENT, "data": data, "timestamp": calls.now() });
-                if session.out.send(asked.reply("event", members, &calls.new_id())).await.is_err() {
+                // What waits and what is sent are not both there.
+                drop(told);
+                let Ok(event) = session.said(&asked.reply("event", members, &calls.new_id())) else { continue };
+                if session.out.send(event).await.is_err() {
                     return;
                 }
             }

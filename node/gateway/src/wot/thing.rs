@@ -69,7 +69,7 @@ pub(super) fn served(gateway: &Gateway, headers: &HeaderMap, id: &AgentId, known
         description: &known.description,
         host: host(headers).unwrap_or_default(),
         scheme: "http",
-        token_required: gateway.access.token.is_some(),
+        token_required: gateway.access.is_guarded(),
         node: gateway.key.public().did(),
     };
     served.td().to_string()

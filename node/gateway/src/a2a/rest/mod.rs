@@ -8,8 +8,8 @@ pub(super) mod tests;
 
 use std::sync::Arc;
 
-use althing_calls::{CallRequest, Operation, OperationError, OperationRequest, Refusal, Reply, RpcCode};
-use althing_edge::read_body;
+use althing_calls::{Operation, OperationError, OperationRequest, Refusal, Reply, RpcCode};
+use althing_edge::{Scope, read_body};
 use axum::body::Bytes;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -22,6 +22,7 @@ use serde_json::{Map, Value, json};
 use super::ask::{Events, ask, event_stream};
 use super::parameters::{call_request, check_content_type, check_version};
 use crate::about::object;
+use crate::client::Client;
 use crate::routes::{Answer, Route as Entry, Routes};
 use crate::{A2A, BODY_BYTES_MAX, Gateway};
 use route::{NoRoute, Route, route};
@@ -40,8 +41,8 @@ pub(crate) fn routes() -> Routes {
         Entry::post("/a2a/{agent}/message:stream", A2A, "Sends a message and streams what becomes of it")
             .request(object)
             .answers(EVENTS),
-        Entry::get("/a2a/{agent}/tasks", A2A, "Lists tasks").answers(ONE),
-        Entry::get("/a2a/{agent}/tasks/{task}", A2A, "Shows a task").answers(ONE),
+        Entry::get("/a2a/{agent}/tasks", A2A, "Lists tasks").needs(Scope::Call).answers(ONE),
+        Entry::get("/a2a/{agent}/tasks/{task}", A2A, "Shows a task").needs(Scope::Call).answers(ONE),
         Entry::post("/a2a/{agent}/tasks/{task}:cancel", A2A, "Cancels a task").request(object).answers(ONE),
         Entry::post("/a2a/{agent}/tasks/{task}:subscribe", A2A, "Follows a task").answers(EVENTS),
         Entry::post(PUSH, A2A, "Has the events of a task sent to a URL").request(object).answers(ONE),
@@ -58,6 +59,7 @@ async fn call(
     method: Method,
     uri: Uri,
     Query(pairs): Query<Vec<(String, String)>>,
+    client: Client,
     headers: HeaderMap,
     request: Request,
 ) -> Response {
@@ -69,17 +71,16 @@ async fn call(
             return failed(&check_version(&headers, query::version(&pairs)).err().unwrap_or(error));
         }
     };
-    let asked = read(&headers, &pairs, route, request).await;
-    let request = asked.and_then(|request| call_request(agent, request, &headers, gateway.principal()));
-    match answered(&gateway, request).await {
+    let asked = async {
+        let asked = read(&headers, &pairs, route, request).await?;
+        let callee = client.callee(&gateway.calls, agent).await?;
+        ask(gateway.calls.clone(), call_request(callee, asked, &headers, client.principal)?).await
+    };
+    match asked.await {
         Ok(Reply::One(result)) => ([(header::CONTENT_TYPE, MEDIA_TYPE)], result).into_response(),
         Ok(Reply::Events(events)) => stream(events),
         Err(error) => failed(&error),
     }
-}
-
-async fn answered(gateway: &Gateway, request: Result<CallRequest, OperationError>) -> Result<Reply, OperationError> {
-    ask(gateway.calls.clone(), request?).await
 }
 
 /// The operation with its parameters: those of the path, the query and the body.

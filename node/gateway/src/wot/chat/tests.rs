@@ -1,8 +1,8 @@
-//! Input and output of the `chat` action.
+//! Input of the `chat` action.
 
 use serde_json::{Value, json};
 
-use super::{ANSWER_BYTES_MAX, Answer, Chat, LMOS};
+use super::{Chat, LMOS};
 
 fn said(text: &str) -> Value {
     json!({ "messages": [{ "role": "user", "content": text }] })
@@ -94,79 +94,21 @@ fn what_cannot_be_sent_is_refused_with_its_place() {
     }
 }
 
-fn after(events: &[Value]) -> (Answer, Vec<Value>) {
-    let mut answer = Answer::default();
-    let told = events.iter().map(|event| answer.take(event.to_string().as_bytes(), None).expect("an event"));
-    let told = told.collect();
-    (answer, told)
-}
-
+/// A token of the client's user is for the client's own services, and agents may be anyone's.
 #[test]
-fn artifacts_come_in_the_order_of_their_beginning_and_pieces_are_joined() {
-    let piece = |id: &str, text: &str, append: bool| {
-        json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "append": append,
-            "artifact": { "artifactId": id, "parts": [{ "text": text }] } } })
-    };
-    let (answer, told) = after(&[
-        json!({ "task": { "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_WORKING" } } }),
-        piece("b", "one ", false),
-        piece("a", "other", false),
-        piece("b", "two", true),
-        json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": { "state": "TASK_STATE_COMPLETED" } } }),
-    ]);
-    assert!(!answer.is_running() && answer.failure().is_none());
-    let output = answer.output(Some("mine"), 0.5);
-    let contents: Vec<&Value> = output["messages"].as_array().expect("a list").iter().map(|m| &m["content"]).collect();
-    assert_eq!(contents, [&json!("one two"), &json!("other")]);
-    assert_eq!((&output["status"], &output["messages"][0]["turnId"]), (&json!("completed"), &json!("mine")));
-    let kinds: Vec<&Value> = told.iter().map(|event| &event["type"]).collect();
-    assert_eq!(kinds, ["task", "artifactUpdate", "artifactUpdate", "artifactUpdate", "statusUpdate"]);
-    let payload: Value = serde_json::from_str(told[4]["payload"].as_str().expect("text")).expect("JSON");
-    assert_eq!(payload["status"]["state"], "TASK_STATE_COMPLETED");
-    assert_eq!((&told[4]["conversationId"], &told[4]["turnId"]), (&json!("c"), &json!("t")));
-}
-
-#[test]
-fn a_question_names_the_task_that_waits() {
-    let message = json!({ "parts": [{ "text": "which?" }] });
-    let status = json!({ "state": "TASK_STATE_INPUT_REQUIRED", "message": message });
-    let (answer, _) = after(&[json!({ "task": { "id": "t", "contextId": "c", "status": status } })]);
-    let output = answer.output(Some("mine"), 0.0);
-    assert_eq!(output["status"], "input-required");
+fn tokens_of_users_are_not_passed_on() {
+    let input = json!({
+        "messages": [
+            { "role": "user", "content": "one", "userToken": "secret" },
+            { "role": "user", "content": "two" },
+        ],
+        "userContext": { "userId": "u", "userToken": "secret", "profile": [{ "key": "k", "value": "v", "user_token": "secret" }] },
+        "userToken": "secret",
+    });
+    let message = Chat::parse(input).expect("a request").params("m")["message"].clone();
+    assert!(!message.to_string().contains("secret"), "{message}");
     assert_eq!(
-        (&output["messages"][0]["content"], &output["messages"][0]["turnId"]),
-        (&json!("which?"), &json!("task:t"))
+        message["metadata"][LMOS]["userContext"],
+        json!({ "userId": "u", "profile": [{ "key": "k", "value": "v" }] })
     );
-}
-
-#[test]
-fn data_and_files_of_an_answer_are_kept() {
-    let parts = json!([{ "text": "see" }, { "data": { "a": 1 } }, { "raw": "AA==", "mediaType": "image/png" }]);
-    let (answer, _) = after(&[json!({ "message": { "contextId": "c", "parts": parts } })]);
-    let output = answer.output(None, 0.0);
-    assert_eq!(output["messages"][0]["binaryData"][0], json!({ "mimeType": "image/png", "dataAsBase64": "AA==" }));
-    assert_eq!(
-        (&output["messages"][1]["content"], &output["messages"][1]["format"]),
-        (&json!("{\"a\":1}"), &json!("json"))
-    );
-    assert_eq!(answer.task, None);
-}
-
-#[test]
-fn failures_are_told_apart_from_answers() {
-    for (state, wanted) in [("FAILED", "failed"), ("REJECTED", "rejected"), ("CANCELED", "canceled")] {
-        let status = json!({ "state": format!("TASK_STATE_{state}"), "message": { "parts": [{ "text": "why" }] } });
-        let (answer, _) = after(&[json!({ "statusUpdate": { "taskId": "t", "status": status } })]);
-        assert_eq!((answer.failure(), answer.last_words().as_str()), (Some(wanted), "why"));
-    }
-}
-
-#[test]
-fn what_is_no_event_is_refused_and_so_is_too_much() {
-    let mut answer = Answer::default();
-    for event in ["", "[]", "{}", "{\"other\":{}}", "{\"task\":{},\"message\":{}}"] {
-        assert!(answer.take(event.as_bytes(), None).is_err(), "{event}");
-    }
-    let long = vec![b' '; ANSWER_BYTES_MAX];
-    assert!(answer.take(&long, None).expect_err("too much").contains("bytes"));
 }

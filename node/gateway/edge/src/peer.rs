@@ -1,0 +1,32 @@
+//! Where a request comes from.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// The address that a request's connection came from: an extension of each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub IpAddr);
+
+impl Peer {
+    /// The net that it counts as where clients are told apart: one subscriber has all addresses of an IPv6 net of 64 bits.
+    #[must_use]
+    pub fn net(self) -> String {
+        match self.0.to_canonical() {
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).to_string(),
+            address => address.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_subscriber_are_one_client() {
+        let of = |text: &str| Peer(text.parse().expect("an address")).net();
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.2"), of("192.0.2.1"));
+    }
+}
