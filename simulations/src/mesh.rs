@@ -235,6 +235,7 @@ impl Node {
             answers: serves,
             gateway: None,
             introductions: Introductions::default(),
+            spans: Arc::default(),
         };
         let communication = CommunicationConfig { network: NETWORK.to_owned(), ..CommunicationConfig::default() };
         let config = NodeConfig { communication, discovery, push, ..NodeConfig::default() };

@@ -109,6 +109,8 @@ pub enum Command {
     Ps,
     /// The agents of this node and what they do, live, a pane for each class; q ends.
     Top(Top),
+    /// Recent calls: which took how long; one of them over all nodes that it passed, as a tree.
+    Trace(Trace),
     /// Print who this node and its owner are.
     Id,
     /// Measure what contracts are worth on this machine; needs no node.
@@ -122,6 +124,19 @@ pub enum Command {
     /// Check A2A agent cards that were written elsewhere.
     #[command(subcommand)]
     Card(Card),
+}
+
+/// `althing trace`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Trace {
+    /// The trace, or the beginning of its id [default: list recent traces].
+    pub id: Option<String>,
+    /// How many are listed.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub limit: u64,
+    /// Print all attributes of each span.
+    #[arg(long)]
+    pub all: bool,
 }
 
 /// `althing mcp`

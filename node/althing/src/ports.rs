@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use althing_calls::AgentCaller;
+use althing_calls::spans::SpanRing;
 use althing_communication::{CommunicationConfig, Entropy, Network, WallClock};
 use althing_discovery::DiscoveryConfig;
 use althing_discovery::lan::{Lan, LanConfig};
@@ -53,8 +54,8 @@ pub struct Opened {
     pub faces: Faces,
 }
 
-/// Opens the ports of a node and assembles it.
-pub async fn open(at: &Paths, config: &Config) -> Result<Opened, Failure> {
+/// Opens the ports of a node and assembles it. `spans` are kept by the process's subscriber.
+pub async fn open(at: &Paths, config: &Config, spans: Arc<SpanRing>) -> Result<Opened, Failure> {
     let (clock, entropy) = (clock(), entropy());
     let (owner_changes, owner) = watch::channel(Owner::open(&at.owner, &clock, &entropy)?);
     let store = open_store(at)?;
@@ -77,6 +78,7 @@ pub async fn open(at: &Paths, config: &Config) -> Result<Opened, Failure> {
         answers: None,
         gateway: Some(faces.gateway),
         introductions: faces.introductions(),
+        spans,
     };
     let mut node = Node::assemble(key, described(at, config), ports).await?;
     notes.append(&mut node.notes);

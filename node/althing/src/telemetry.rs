@@ -1,7 +1,10 @@
-//! Logs to standard error, traces to an OTLP collector when one is configured. Trace ids exist in any case, so that a
-//! call is one trace across nodes even when only one of them exports.
+//! Logs to standard error, traces to a ring in memory, and to an OTLP collector when one is configured. Trace ids exist in
+//! any case, so that a call is one trace across nodes even when only one of them exports.
 
 use std::io::IsTerminal as _;
+use std::sync::Arc;
+
+use althing_calls::spans::{Keeping, SpanRing};
 
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
@@ -28,8 +31,8 @@ impl Exporting {
     }
 }
 
-/// Starts logs and traces for the node `name`.
-pub fn start(config: &Telemetry, name: &str) -> Result<Exporting, Failure> {
+/// Starts logs and traces for the node `name`; gives the ring that keeps its recent spans.
+pub fn start(config: &Telemetry, name: &str) -> Result<(Exporting, Arc<SpanRing>), Failure> {
     let filter = std::env::var("ALTHING_LOG").unwrap_or_else(|_| config.log.clone());
     // A node without peers, and a member of a group that cannot be reached, are in the status, and an MCP client is told
     // of its mistakes; the libraries' warnings, one for each attempt, are not shown.
@@ -39,7 +42,9 @@ pub fn start(config: &Telemetry, name: &str) -> Result<Exporting, Failure> {
     let resource = Resource::builder()
         .with_service_name("althing")
         .with_attribute(opentelemetry::KeyValue::new("service.instance.id", name.to_owned()));
-    let mut provider = SdkTracerProvider::builder().with_resource(resource.build());
+    let ring = Arc::<SpanRing>::default();
+    let mut provider =
+        SdkTracerProvider::builder().with_resource(resource.build()).with_span_processor(Keeping(ring.clone()));
     if !config.otlp_endpoint.is_empty() {
         let endpoint = format!("{}/v1/traces", config.otlp_endpoint.trim_end_matches('/'));
         let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).build();
@@ -47,7 +52,13 @@ pub fn start(config: &Telemetry, name: &str) -> Result<Exporting, Failure> {
         provider = provider.with_batch_exporter(exporter);
     }
     let provider = provider.build();
-    let traces = tracing_opentelemetry::layer().with_tracer(provider.tracer("althing"));
+    // Where in the source, and on which thread: what reads traces has no use for that, and each span would pay for it.
+    let traces = tracing_opentelemetry::layer()
+        .with_location(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false)
+        .with_target(false)
+        .with_tracer(provider.tracer("althing"));
     let spans = tracing_subscriber::filter::filter_fn(|meta| {
         meta.is_span() && meta.target().starts_with("althing") && *meta.level() <= tracing::Level::INFO
     });
@@ -58,5 +69,5 @@ pub fn start(config: &Telemetry, name: &str) -> Result<Exporting, Failure> {
         .with(traces.with_filter(spans))
         .try_init()
         .map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(Exporting(provider))
+    Ok((Exporting(provider), ring))
 }

@@ -81,6 +81,11 @@ impl Hosting {
         self.agents().contains_key(agent)
     }
 
+    /// The hash of the manifest that the agent is bound to, if it runs here.
+    pub(crate) fn binding_hash(&self, agent: &AgentId) -> Option<Arc<str>> {
+        self.hosts(agent).then(|| self.tasks().host().binding(agent.name()))?.map(|binding| binding.hash.clone())
+    }
+
     /// The priority of the agent's answers.
     pub(crate) fn priority(&self, agent: &AgentId) -> Priority {
         self.agents().get(agent).map_or(Priority::default(), |hosted| hosted.priority)

@@ -20,10 +20,15 @@ impl Inbound for Incoming {
         let span = tracing::info_span!(
             "a2a.server",
             otel.kind = "server",
-            rpc.method = request.operation,
+            // Not what a peer wrote, which may be anything.
+            rpc.method = Operation::parse(&request.operation).map_or("_OTHER", Operation::name),
             agent = request.agent.as_ref().map(tracing::field::display),
             caller = %caller.node,
+            althing.binding.hash = tracing::field::Empty,
         );
+        if let Some(hash) = request.agent.as_ref().and_then(|agent| self.0.binding_hash(agent)) {
+            span.record("althing.binding.hash", &*hash);
+        }
         let trace = Trace { traceparent: request.traceparent.clone(), tracestate: request.tracestate.clone() };
         trace.continue_in(&span);
         walk(self.0.clone(), caller, request).instrument(span).boxed()

@@ -23,6 +23,7 @@ mod remote;
 mod request;
 pub mod reserve;
 mod rpc_code;
+pub mod spans;
 mod tasks;
 mod trace;
 

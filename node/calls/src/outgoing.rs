@@ -166,6 +166,7 @@ impl Calls {
             otel.kind = "client",
             rpc.method = request.operation().name(),
             agent = tracing::field::Empty,
+            peer = tracing::field::Empty,
         );
         request.trace.continue_in(&span);
         self.walk(request).instrument(span).await
@@ -259,6 +260,7 @@ impl Calls {
     }
 
     async fn send_once(&self, node: PublicKey, call: &Call) -> Result<Reply, SendError> {
+        tracing::Span::current().record("peer", tracing::field::display(&node));
         let trace = Trace::of(&tracing::Span::current());
         let (asked, metadata, operation) = (&call.request, &call.request.metadata, call.request.operation());
         let is_message = matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage);

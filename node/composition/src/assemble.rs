@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use althing_calls::machine::relation;
+use althing_calls::spans::{SpanRing, TRACE, TraceService, Traces};
 use althing_calls::{AgentCaller, CALL, Calls, Hosting, Incoming, RESERVE, ReservationService};
 use althing_communication::{
     Caller, CallerRule, Communication, Entropy, Inbound, Network, StreamLimits, Trust, WallClock,
@@ -62,6 +63,8 @@ pub struct Ports {
     pub gateway: Option<SocketAddr>,
     /// Where strangers read of its public agents; the caller serves that.
     pub introductions: Introductions,
+    /// Its recent spans; the caller's subscriber fills it.
+    pub spans: Arc<SpanRing>,
 }
 
 /// The LAN.
@@ -111,7 +114,8 @@ impl Node {
     /// # Errors
     /// See [`NodeError`].
     pub async fn assemble(key: SecretKey, config: NodeConfig, ports: Ports) -> Result<Node, NodeError> {
-        let Ports { network, store, clock, entropy, lan, execution, owner, answers, gateway, introductions } = ports;
+        let Ports { network, store, clock, entropy, lan, execution, owner, answers, gateway, introductions, spans } =
+            ports;
         let Execution { host, kernel, promises, memories, agent_caller, group_orders, busy_permille } = execution;
         let now = owner.borrow().clone();
         let membership = publish::membership(&now, key.public(), &config.communication.network, clock.now_ms())?;
@@ -122,7 +126,6 @@ impl Node {
         let near = trust.borrow().publishers().chain([now.id()]).collect();
         keys::load(store.as_ref(), communication.keys(), &now, near, clock.now_ms())?;
         exempt_trusted(&communication, trust.subscribe());
-        communication.check_reachability(config.announce.clone());
         let (lan, sightings) = lan.into_presence(introductions);
         let discovery = Discovery::start(
             communication.clone(),
@@ -155,6 +158,7 @@ impl Node {
             clock: clock.clone(),
         });
         let node = Node {
+            traces: serve_traces(&communication, &discovery, spans, trust.subscribe())?,
             key,
             config,
             agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone()),
@@ -185,6 +189,7 @@ impl Node {
     async fn start(mut self) -> Result<Node, NodeError> {
         self.notes.extend(self.lan.failure.iter().map(|why| format!("not on the LAN: {why}")));
         send_notifications(&self.hosting, self.config.push.clone(), &self.key, &self.clock);
+        self.communication.check_reachability(self.config.announce.clone());
         self.trust.watch_keys();
         self.notes.extend(self.lan.read_things(&self.discovery, &self.config.things));
         self.notes.extend(self.agents.start_stored().await?);
@@ -249,6 +254,21 @@ fn send_notifications(hosting: &Hosting, nets: Option<Vec<Net>>, key: &SecretKey
         Ok(post) => hosting.notify_through(Arc::new(post)),
         Err(error) => tracing::error!(%error, "push notifications are not served: no HTTP client can be made"),
     }
+}
+
+/// Few nodes of one owner ask for traces at one time.
+const TRACE_LIMITS: StreamLimits = StreamLimits { per_peer_max: 4, total_max: 64, idle_max: 1 };
+
+/// Lets the owner's other nodes ask for spans, and this one ask them.
+fn serve_traces(
+    communication: &Communication,
+    discovery: &Discovery,
+    ring: Arc<SpanRing>,
+    trust: watch::Receiver<Trust>,
+) -> Result<Traces, NodeError> {
+    let service = TraceService { ring: ring.clone(), trust: trust.clone() };
+    communication.serve(TRACE, TRACE_LIMITS, Arc::new(service))?;
+    Ok(Traces { ring, communication: communication.clone(), discovery: discovery.clone(), trust })
 }
 
 /// Exempts trusted peers from the request rate limit.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use althing_calls::spans::Traces;
 use althing_calls::{Calls, Hosting, PUSH_CONFIGS, PUSH_OUTBOX, REMOTE_TASKS, TASK_SUMMARIES, TASKS};
 use althing_communication::{Communication, Entropy, WallClock};
 use althing_coordination::{GROUPS, Groups, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE};
@@ -73,6 +74,8 @@ pub struct Node {
     pub hosting: Hosting,
     /// The calling side.
     pub calls: Calls,
+    /// Recent traces, of this node and of its owner's others.
+    pub traces: Traces,
     /// L5.
     pub groups: Groups,
     /// The agents that groups place here.

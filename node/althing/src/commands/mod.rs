@@ -23,6 +23,7 @@ pub mod task;
 mod task_sets;
 pub mod token;
 pub mod top;
+pub mod trace;
 pub mod trust;
 pub mod up;
 pub mod workflow;

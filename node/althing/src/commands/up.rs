@@ -18,8 +18,8 @@ use crate::telemetry;
 /// Runs a node until it is told to stop.
 pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     let config = configure(at, up)?;
-    let exporting = telemetry::start(&config.telemetry, &at.name)?;
-    let Opened { node, owner_changes, faces } = ports::open(at, &config).await?;
+    let (exporting, spans) = telemetry::start(&config.telemetry, &at.name)?;
+    let Opened { node, owner_changes, faces } = ports::open(at, &config, spans).await?;
     let node = Arc::new(node);
     faces.serve(&node, &config, &at.data);
     let listener = control_socket::bind(&at.socket())?;

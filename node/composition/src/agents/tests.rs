@@ -63,6 +63,7 @@ pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
         answers: None,
         gateway: None,
         introductions: Introductions::default(),
+        spans: Arc::default(),
     };
     let config = NodeConfig { data: Some(folder.to_owned()), ..NodeConfig::default() };
     (Node::assemble(key, config, ports).await.expect("it starts"), sender)

@@ -14,6 +14,7 @@ mod groups;
 mod memory;
 mod requests;
 mod reserve;
+mod traces;
 
 use std::sync::Arc;
 
@@ -66,6 +67,8 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/memory/{namespace}", post(memory::work).delete(memory::remove))
         .route("/doctor", post(examine))
         .route("/trust", get(trusted).post(trust))
+        .route("/traces", get(traces::list))
+        .route("/traces/{trace}", get(traces::show))
         .route("/call", post(call))
         .route("/cancel", post(cancel))
         .with_state(node)

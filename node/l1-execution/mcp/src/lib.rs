@@ -23,8 +23,10 @@ use althing_td::ToolServerSpec;
 use futures::future::BoxFuture;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use opentelemetry::trace::TraceContextExt as _;
 use rmcp::model::{
-    CallToolRequestParams, ClientConfig, ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult,
+    CallToolRequestParams, ClientConfig, ClientRequest, ListToolsRequest, PaginatedRequestParams, RequestMetaObject,
+    ServerResult,
 };
 use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -33,6 +35,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use watched::Watched;
 
 /// How long a server may take to initialise.
@@ -229,6 +232,7 @@ impl Server {
     async fn invoke(&self, tool: &str, arguments: Value, epoch: u64) -> Result<Value, Fault> {
         let client = self.listed_on(epoch).await?;
         let mut params = CallToolRequestParams::new(tool.to_owned());
+        params.meta = trace_context();
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments);
         }
@@ -240,6 +244,20 @@ impl Server {
             value
         })
     }
+}
+
+/// The trace of the call, as MCP passes it on (SEP-414): `traceparent` and `tracestate` in `_meta`.
+fn trace_context() -> Option<RequestMetaObject> {
+    let context = tracing::Span::current().context();
+    let span = context.span();
+    let at = span.span_context();
+    let mut meta = RequestMetaObject::new();
+    meta.set_traceparent(format!("00-{}-{}-{:02x}", at.trace_id(), at.span_id(), at.trace_flags().to_u8()));
+    let state = at.trace_state().header();
+    if !state.is_empty() {
+        meta.set_tracestate(state);
+    }
+    at.is_valid().then_some(meta)
 }
 
 /// Lists all pages, up to the limits. Not through the client's `list_tools`, which may answer from a cache as long as the

@@ -81,6 +81,16 @@ impl Machine {
         Machine::at(None)
     }
 
+    /// Another machine of the same owner: it has a copy of the owner's keys and configuration.
+    pub fn of_same_owner(&self) -> Machine {
+        let machine = Machine::new();
+        for entry in std::fs::read_dir(self.config()).expect("the owner's keys") {
+            let entry = entry.expect("an entry");
+            std::fs::copy(entry.path(), machine.config().join(entry.file_name())).expect("copied");
+        }
+        machine
+    }
+
     /// In a network namespace.
     pub fn within(namespace: &str) -> Machine {
         Machine::at(Some(namespace.to_owned()))
