@@ -9,9 +9,12 @@ use althing_execution::agents::{AgentCalls, AgentReply, Question};
 use althing_protocol::AgentId;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
+use serde::Deserialize as _;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::finding;
 use crate::machine::chain;
 use crate::machine::task::is_idle;
 use crate::operation::Operation;
@@ -59,6 +62,26 @@ impl AgentCalls for AgentCaller {
         Box::pin(async move {
             let calls = self.calls().ok_or("this node is starting, or stopping")?;
             ask(&calls, question).await
+        })
+    }
+
+    fn find(&self, filter: Value) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async move {
+            let calls = self.calls().ok_or("this node is starting, or stopping")?;
+            let filter = finding::Filter::deserialize(filter).map_err(|error| error.to_string())?;
+            // Agents do not call agents of untrusted publishers, and read nothing that these wrote.
+            finding::find(&calls, filter, Among::Near).await
+        })
+    }
+
+    fn describe(&self, agent: String) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async move {
+            let calls = self.calls().ok_or("this node is starting, or stopping")?;
+            let id = calls.resolve(&agent, Among::Near).await.map_err(|error| error.message)?;
+            if calls.relation(id.publisher()) == TrustRelation::Stranger {
+                return Err(format!("{agent:?} is a stranger's, of which agents here are told nothing"));
+            }
+            finding::describe(&calls, &id.to_string()).await.map_err(|error| error.message)
         })
     }
 }

@@ -10,6 +10,7 @@
 
 mod agent_caller;
 mod error;
+pub mod finding;
 mod hosting;
 mod incoming;
 mod listing;

@@ -25,6 +25,12 @@ pub trait AgentCalls: Send + Sync + 'static {
 
     /// Sends a message to one. Dropping the future abandons the task.
     fn ask(&self, question: Question) -> BoxFuture<'_, Result<AgentReply, String>>;
+
+    /// The agents that match a filter ([`crate::mesh::filter_schema`]), of this node's owner and of those it trusts.
+    fn find(&self, filter: Value) -> BoxFuture<'_, Result<Value, String>>;
+
+    /// What is known of one of them, by its name or id.
+    fn describe(&self, agent: String) -> BoxFuture<'_, Result<Value, String>>;
 }
 
 /// The state of a task that waits for input of its caller.

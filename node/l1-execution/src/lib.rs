@@ -25,6 +25,7 @@ pub mod http;
 pub mod kernel;
 mod known;
 pub mod memory;
+pub mod mesh;
 pub mod model;
 mod ports;
 pub mod process;

@@ -13,6 +13,7 @@ use crate::groups::{self, GroupServer, GroupTasks};
 use crate::hrt::Template;
 use crate::kernel::Kernel;
 use crate::memory::Memories;
+use crate::mesh::{self, MeshServer};
 use crate::secrets::SecretLookup;
 use crate::syscalls::SystemCalls;
 use crate::tools::{Definition, Fault, MakeGate, ToolServer, contract_gates};
@@ -104,12 +105,15 @@ impl Ports {
         }
     }
 
-    /// The tool servers of the node itself, as far as the contract names them: other agents, and groups.
+    /// The tool servers of the node itself, as far as the contract names them: other agents, finding
+    /// them, and groups.
     pub(crate) fn own_servers(&self, file: &AgentFile, contract: &Contract) -> Vec<(String, Arc<dyn ToolServer>)> {
         let agents = AgentServer::of(file, contract, self.agents.as_ref());
         let groups = GroupServer::of(file, contract, self.groups.as_ref());
         let agents = agents.map(|server| (agents::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
         let groups = groups.map(|server| (groups::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
-        agents.into_iter().chain(groups).collect()
+        let mesh = MeshServer::of(contract, self.agents.as_ref());
+        let mesh = mesh.map(|server| (mesh::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
+        agents.into_iter().chain(groups).chain(mesh).collect()
     }
 }

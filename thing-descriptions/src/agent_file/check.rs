@@ -12,6 +12,8 @@ use crate::hidden::is_hidden;
 use crate::json::excerpt;
 use crate::reader::{FileProblem, is_name, is_word};
 
+/// What an agent may learn of the mesh, as `mesh/…` in its capabilities.
+const MESH_TOOLS: [&str; 3] = ["find_agents", "describe_agent", "*"];
 /// The longest name, in characters (a DNS label, so that it can be announced by mDNS).
 pub const NAME_CHARS_MAX: usize = 63;
 /// The longest title, and name of a skill, in characters.
@@ -249,7 +251,8 @@ impl Check {
     /// Members of the contract that do not apply to this agent.
     fn contract(&mut self, file: &AgentFile) {
         let Some(contract) = &file.contract else { return };
-        let known: Vec<&str> = file.tools.keys().map(String::as_str).chain(["agents", "groups", "memory"]).collect();
+        let known: Vec<&str> =
+            file.tools.keys().map(String::as_str).chain(["agents", "groups", "memory", "mesh"]).collect();
         for (place, capability) in contract.capabilities.iter().enumerate() {
             let Some((server, tool)) = capability.split_once('/') else { continue };
             let at = format!("contract.capabilities[{place}]");
@@ -260,6 +263,9 @@ impl Check {
                 let message = format!("{tool:?} is the name of no agent");
                 let fix = "Use 1 to 63 of a-z, 0-9 and -, no - at either end, or * for all";
                 self.refuse(at.as_str(), "name-form", message, fix);
+            } else if server == "mesh" && !MESH_TOOLS.contains(&tool) {
+                let message = format!("{tool:?} is nothing that an agent may learn of the mesh");
+                self.refuse(at.as_str(), "no-tool", message, did_you_mean(tool, &MESH_TOOLS));
             }
         }
         if matches!(contract.class, Class::Hrt(_)) && !matches!(file.runtime, RuntimeSpec::Wasm { .. }) {
@@ -295,6 +301,7 @@ impl Check {
                 "memory" => Some("what the contract's memory offers"),
                 "agents" => Some("other agents, which need no server"),
                 "groups" => Some("groups of this node, which need no server"),
+                "mesh" => Some("finding agents, which needs no server"),
                 _ => None,
             };
             if let Some(by) = taken {

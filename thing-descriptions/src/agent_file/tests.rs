@@ -218,10 +218,15 @@ fn what_a_contract_names_is_there_and_held() {
         "model: { prompt: a, endpoints: [{ url: \"http://127.0.0.1/v1\", model: m }] }",
     );
     let capability = |name: &str| with(&format!("capabilities: [\"{name}\"]"), native);
-    for good in ["agents/echo", "agents/*", "memory/recall"] {
+    for good in ["agents/echo", "agents/*", "memory/recall", "mesh/find_agents", "mesh/*"] {
         assert!(AgentFile::parse(&capability(good)).is_ok(), "{good}");
     }
-    for (bad, rule) in [("agent/echo", "no-server"), ("files/read", "no-server"), ("agents/Echo", "name-form")] {
+    for (bad, rule) in [
+        ("agent/echo", "no-server"),
+        ("files/read", "no-server"),
+        ("agents/Echo", "name-form"),
+        ("mesh/find_agent", "no-tool"),
+    ] {
         let found = broken(&capability(bad));
         assert_eq!((found[0].0.as_str(), found[0].1), ("contract.capabilities[0]", rule), "{bad}");
     }

@@ -11,7 +11,6 @@
 mod answer;
 mod bridge;
 mod call;
-mod describe;
 mod http;
 mod result;
 mod server;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use althing_calls::finding::{self, Filter};
 use althing_calls::{Among, Calls, OperationError, Principal};
 use althing_edge::Identity;
 use althing_protocol::{Digest, digest};
@@ -24,7 +25,6 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::call::{self, Arguments, Caller, Failed};
-use crate::describe::{self, Filter};
 use crate::result::{failure, refused, value};
 use crate::tools::{self, GENERAL};
 use crate::view::View;
@@ -177,8 +177,8 @@ fn general() -> Vec<Tool> {
     let ask = "Sends a message to an agent of the mesh, on whatever node, and waits for its answer. With a task_id it \
                continues a task, or waits for one that goes on.";
     vec![
-        Tool::new(find_name, find, object(describe::filter_schema()))
-            .with_raw_output_schema(object(describe::found_schema()))
+        Tool::new(find_name, find, object(finding::filter_schema()))
+            .with_raw_output_schema(object(finding::found_schema()))
             .with_annotations(reads()),
         Tool::new(describe_name, describe, object(described)).with_annotations(reads()),
         Tool::new(call_name, ask, object(call))
@@ -238,12 +238,12 @@ impl ServerHandler for Server {
         let arguments = request.arguments.unwrap_or_default();
         let result = match request.name.as_ref() {
             "find_agents" => match read::<Filter>(arguments) {
-                Ok(filter) => describe::find(self.calls(), filter).await.map(value),
+                Ok(filter) => finding::find(self.calls(), filter, Among::Anyone).await.map(value),
                 Err(why) => Err(why),
             }
             .unwrap_or_else(|why| Failed::Arguments(why).into_result()),
             "describe_agent" => match read::<Named>(arguments) {
-                Ok(named) => match describe::describe(self.calls(), &named.agent).await {
+                Ok(named) => match finding::describe(self.calls(), &named.agent).await {
                     Ok(known) => value(known),
                     Err(error) => refused(&error),
                 },

@@ -1,25 +1,32 @@
-//! `find_agents` and `describe_agent`: what the catalogue knows, as JSON.
+//! `find_agents` and `describe_agent`: what the catalogue knows, as JSON, for MCP clients and for agents of this node.
 
 use std::collections::BTreeMap;
 
-use althing_calls::{Among, Calls, OperationError};
-use althing_discovery::{Found, Query, TrustRelation};
+use althing_discovery::{Among, Candidate, Found, Query, TrustRelation};
+use althing_execution::mesh::{LIMIT_DEFAULT, LIMIT_MAX};
 use althing_protocol::AgentId;
 use althing_protocol::object::Health;
-use althing_td::Capability;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Agents in one answer by default, and at most.
-const LIMIT_DEFAULT: usize = 20;
-const LIMIT_MAX: usize = 100;
+use crate::error::OperationError;
+use crate::outgoing::Calls;
+
+pub use althing_execution::mesh::filter_schema;
+
+/// Agents among which is searched.
+const AGENTS_MAX: usize = 1_024;
+/// Bytes of an answer; agents that do not fit are counted only.
+const FOUND_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the description of one agent.
+const DESCRIBED_BYTES_MAX: usize = 64 << 10;
 /// Skills that `find_agents` shows of one agent.
 const SKILLS_SHOWN: usize = 16;
 
-/// The arguments of `find_agents`.
+/// The arguments of `find_agents`, as [`filter_schema`] describes them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Filter {
+pub struct Filter {
     text: Option<String>,
     capability: Option<String>,
     action: Option<String>,
@@ -28,25 +35,9 @@ pub(crate) struct Filter {
     limit: Option<usize>,
 }
 
-/// The schema of [`Filter`].
-pub(crate) fn filter_schema() -> Value {
-    let text = |description: &str| json!({ "type": "string", "description": description });
-    json!({
-        "type": "object",
-        "properties": {
-            "text": text("Free text: the best matches come first."),
-            "capability": text("A skill's id, such as billing.view; billing.* matches all that begin with billing."),
-            "action": text("What the agent does, such as translate."),
-            "target": text("What it does it to, such as text."),
-            "max_load": { "type": "number", "minimum": 0, "maximum": 1, "description": "Highest load of its node." },
-            "limit": { "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT },
-        },
-        "additionalProperties": false,
-    })
-}
-
 /// The schema of what `find_agents` answers.
-pub(crate) fn found_schema() -> Value {
+#[must_use]
+pub fn found_schema() -> Value {
     let agent = json!({
         "type": "object",
         "properties": {
@@ -67,26 +58,41 @@ pub(crate) fn found_schema() -> Value {
     })
 }
 
+const STRANGER: &str = "stranger";
+
 fn relation(calls: &Calls, agent: &AgentId) -> &'static str {
     match calls.relation(agent.publisher()) {
-        TrustRelation::Stranger => "stranger",
+        TrustRelation::Stranger => STRANGER,
         TrustRelation::Trusted => "trusted",
         TrustRelation::Own => "own",
     }
 }
 
-fn skill(capability: &Capability) -> Value {
-    json!({
-        "id": capability.id,
-        "name": capability.name,
-        "description": capability.description,
-        "action": capability.action,
-        "target": capability.target,
+/// The skills of an agent; with `all` their versions, tags and examples too.
+fn skills(known: &Candidate, all: bool) -> impl Iterator<Item = Value> {
+    known.description.capabilities().iter().map(move |skill| {
+        let mut shown = json!({
+            "id": skill.id,
+            "name": skill.name,
+            "description": skill.description,
+            "action": skill.action,
+            "target": skill.target,
+        });
+        if all {
+            shown["version"] = json!(skill.version);
+            shown["tags"] = json!(skill.tags);
+            shown["examples"] = json!(skill.examples);
+        }
+        shown
     })
 }
 
-/// `find_agents`: here, and on nodes that were not heard of yet. An agent is shown once, with all its nodes.
-pub(crate) async fn find(calls: &Calls, filter: Filter) -> Result<Value, String> {
+/// `find_agents`: here, and on nodes that were not heard of yet; strangers' agents too if `among` allows it. An agent is shown
+/// once, with all its nodes.
+///
+/// # Errors
+/// What is wrong with the arguments.
+pub async fn find(calls: &Calls, filter: Filter, among: Among) -> Result<Value, String> {
     let limit = filter.limit.unwrap_or(LIMIT_DEFAULT);
     if !(1..=LIMIT_MAX).contains(&limit) {
         return Err(format!("`limit` is from 1 to {LIMIT_MAX}"));
@@ -95,20 +101,22 @@ pub(crate) async fn find(calls: &Calls, filter: Filter) -> Result<Value, String>
         return Err("`max_load` is from 0 to 1".to_owned());
     }
     let Filter { text, capability, action, target, max_load, limit: _ } = filter;
-    let query =
-        Query { text, capability, action, target, max_load, limit: Some(crate::AGENTS_MAX), ..Query::default() };
+    let query = Query { text, capability, action, target, max_load, limit: Some(AGENTS_MAX), ..Query::default() };
     let (found, _) = calls.discovery().search(&query).await;
     let mut order: Vec<&Found> = Vec::new();
     let mut nodes: BTreeMap<&AgentId, Vec<String>> = BTreeMap::new();
-    for one in &found {
+    let shown = |one: &&Found| among == Among::Anyone || relation(calls, &one.candidate.verified.agent) != STRANGER;
+    for one in found.iter().filter(shown) {
         let hosts = nodes.entry(&one.candidate.verified.agent).or_default();
         if hosts.is_empty() {
             order.push(one);
         }
         hosts.push(one.node.did());
     }
-    let more = order.len().saturating_sub(limit);
-    let agents = order.into_iter().take(limit).map(|one| {
+    let count = order.len();
+    let mut agents: Vec<Value> = Vec::new();
+    let mut bytes = 0;
+    let rows = order.into_iter().take(limit).map(|one| {
         let (agent, description) = (&one.candidate.verified.agent, &one.candidate.description);
         json!({
             "id": agent.to_string(),
@@ -123,26 +131,39 @@ pub(crate) async fn find(calls: &Calls, filter: Filter) -> Result<Value, String>
                 Health::Leaving => "offline",
             },
             "load": f64::from(one.load_permille) / 1_000.0,
-            "skills": description.capabilities().iter().take(SKILLS_SHOWN).map(skill).collect::<Vec<_>>(),
+            "skills": skills(&one.candidate, false).take(SKILLS_SHOWN).collect::<Vec<_>>(),
         })
     });
-    Ok(json!({ "agents": agents.collect::<Vec<_>>(), "more": more }))
+    for row in rows {
+        bytes += row.to_string().len() + 1;
+        if bytes > FOUND_BYTES_MAX {
+            break;
+        }
+        agents.push(row);
+    }
+    let more = count - agents.len();
+    Ok(json!({ "agents": agents, "more": more }))
 }
 
-/// `describe_agent`: all that its publisher says of an agent, and the nodes that host it.
-pub(crate) async fn describe(calls: &Calls, name: &str) -> Result<Value, OperationError> {
+/// `describe_agent`: what its publisher says of an agent, and the nodes that host it. Skills that do not fit are counted only.
+///
+/// # Errors
+/// `AGENT_UNKNOWN`.
+pub async fn describe(calls: &Calls, name: &str) -> Result<Value, OperationError> {
     let id = calls.resolve(name, Among::Near).await?;
     calls.find_hosts(&id).await;
     let discovery = calls.discovery();
     let unknown = || OperationError::agent_unknown(format!("no node that hosts {id} is known"));
     let known = discovery.describe(&id).ok_or_else(unknown)?;
-    let skills = known.description.capabilities().iter().map(|capability| {
-        let mut all = skill(capability);
-        all["version"] = json!(capability.version);
-        all["tags"] = json!(capability.tags);
-        all["examples"] = json!(capability.examples);
-        all
-    });
+    let (mut shown, mut bytes) = (Vec::new(), 0);
+    for skill in skills(&known, true) {
+        bytes += skill.to_string().len() + 1;
+        if bytes > DESCRIBED_BYTES_MAX {
+            break;
+        }
+        shown.push(skill);
+    }
+    let more = known.description.capabilities().len() - shown.len();
     Ok(json!({
         "id": id.to_string(),
         "name": id.name(),
@@ -153,6 +174,7 @@ pub(crate) async fn describe(calls: &Calls, name: &str) -> Result<Value, Operati
         "nodes": discovery.hosts(&id).iter().map(|node| node.did()).collect::<Vec<_>>(),
         "input_modes": known.description.input_modes(),
         "output_modes": known.description.output_modes(),
-        "skills": skills.collect::<Vec<_>>(),
+        "skills": shown,
+        "more_skills": more,
     }))
 }
