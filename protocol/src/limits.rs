@@ -88,6 +88,8 @@ pub const WORK_CONTENT_BYTES_MAX: usize = 64 << 10;
 pub const WORK_NAME_BYTES_MAX: usize = 128;
 /// Bytes of the reason why a task was declined or failed.
 pub const WORK_REASON_BYTES_MAX: usize = 512;
+/// Bytes of the reason why a member refuses a task: several are kept.
+pub const WORK_REFUSAL_BYTES_MAX: usize = 256;
 /// Labels that a task needs.
 pub const WORK_LABELS_MAX: usize = 16;
 /// Tasks that a task depends on.

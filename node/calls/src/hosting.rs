@@ -143,6 +143,15 @@ impl Hosting {
         }
     }
 
+    /// Whether the agent is hosted here and would answer `caller`, which calls on behalf of these principals.
+    pub(crate) fn answers(&self, caller: &Caller, agent: &AgentId, principals: &[chain::Principal]) -> bool {
+        let hosted = self.agents().get(agent).cloned();
+        let may = |hosted: &HostedAgent| {
+            chain::check(&self.shared.trust.borrow(), &hosted.callers, caller, principals).is_ok()
+        };
+        hosted.as_ref().is_some_and(may)
+    }
+
     /// The agent card that a running agent serves itself, if any.
     pub(crate) fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
         self.tasks().own_card(agent)

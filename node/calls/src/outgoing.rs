@@ -7,7 +7,7 @@ use std::time::Duration;
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
 use althing_discovery::{Among, Discovery, FindError, TrustRelation};
 use althing_execution::agent::OwnCard;
-use althing_protocol::{AgentId, PublicKey, PublisherId};
+use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
 use althing_store::Store;
 use futures::StreamExt as _;
 use tracing::Instrument as _;
@@ -90,6 +90,12 @@ impl Calls {
             }
         }
         resolved.map_err(|error: FindError| OperationError::agent_unknown(error.to_string()))
+    }
+
+    /// Whether an agent that is hosted here answers what this node asks it on behalf of `asker`.
+    #[must_use]
+    pub fn answers(&self, agent: &AgentId, asker: CallerId) -> bool {
+        self.shared.hosting.answers(&self.shared.me, agent, &[chain::Principal::Caller(asker)])
     }
 
     /// Looks up the nodes of an agent if none is known.

@@ -1,16 +1,17 @@
 //! Tasks of groups on this node: each is a message to an agent that is hosted here.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use althing_calls::{CallRequest, Calls, Operation, OperationRequest, Principal, Reply};
+use althing_calls::{CallRequest, Calls, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
 use althing_communication::WallClock;
-use althing_coordination::{Assigned, Report, WorkFailure, Worker};
+use althing_coordination::{Again, Answering, Assigned, Report, WorkFailure, Worker};
 use althing_discovery::{Found, Query};
 use althing_execution::Host;
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{Deployment, GroupId, Target};
-use althing_protocol::{AgentId, PublicKey};
+use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -71,16 +72,28 @@ impl GroupWorker {
         found.into_iter().filter(|found| found.node == self.here && does(found)).collect()
     }
 
-    fn agent(&self, target: &Target) -> Option<AgentId> {
-        let capability = match target {
-            Target::Capability(capability) => Some(capability.clone()),
-            Target::Agent(_) => None,
+    /// The agent that does a task of `asker`, which it answers.
+    fn agent(&self, target: &Target, asker: CallerId) -> Result<AgentId, WorkFailure> {
+        let (capability, name) = match target {
+            Target::Capability(capability) => (Some(capability.clone()), None),
+            Target::Agent(name) => (None, Some(name.as_str())),
         };
         let found = self.hosted(capability).into_iter().map(|found| found.candidate.verified.agent.clone());
-        match target {
-            Target::Capability(_) => found.min_by(|a, b| a.name().cmp(b.name())),
-            Target::Agent(name) => found.into_iter().find(|agent| agent.name() == name),
-        }
+        let mut agents: Vec<AgentId> = found.filter(|agent| name.is_none_or(|name| name == agent.name())).collect();
+        agents.sort_unstable_by(|a, b| a.name().cmp(b.name()));
+        let Some(first) = agents.first() else {
+            let reason = "no agent here can do it any more".to_owned();
+            return Err(WorkFailure { reason, again: Again::Any });
+        };
+        let reason = || format!("the agent {} here does not answer {asker}", first.name());
+        let answers = agents.iter().find(|agent| self.calls.answers(agent, asker));
+        answers.cloned().ok_or_else(|| WorkFailure { reason: reason(), again: Again::Others })
+    }
+
+    /// Which of these owners an agent answers.
+    fn answered(&self, agent: &AgentId, askers: &BTreeSet<PublisherId>) -> BTreeSet<PublisherId> {
+        let answers = |asker: &PublisherId| self.calls.answers(agent, CallerId::Publisher(*asker));
+        askers.iter().copied().filter(answers).collect()
     }
 
     fn turns(&self) -> u64 {
@@ -89,19 +102,31 @@ impl GroupWorker {
 }
 
 impl Worker for GroupWorker {
-    fn report(&self) -> Report {
-        let hosted = self.hosted(None);
-        let capabilities = hosted.iter().flat_map(|found| {
-            let all = found.candidate.description.capabilities().iter();
-            all.map(|capability| capability.id.clone()).collect::<Vec<_>>()
-        });
+    fn report(&self, askers: &BTreeSet<PublisherId>) -> Report {
+        let mut by_owners: BTreeMap<BTreeSet<PublisherId>, Answering> = BTreeMap::new();
+        for found in self.hosted(None) {
+            let agent = &found.candidate.verified.agent;
+            let owners = self.answered(agent, askers);
+            // One that answers nobody here is not the group's business.
+            if owners.is_empty() && !askers.is_empty() {
+                continue;
+            }
+            let some = by_owners.entry(owners).or_default();
+            some.agents.push(agent.name().to_owned());
+            let capabilities = found.candidate.description.capabilities().iter();
+            some.capabilities.extend(capabilities.map(|capability| capability.id.clone()));
+        }
+        let Answering { agents, capabilities, .. } = by_owners.remove(askers).unwrap_or_default();
+        let answering = by_owners.into_iter();
+        let answering = answering.map(|(owners, some)| Answering { owners: owners.into_iter().collect(), ..some });
         let mut classes: Vec<Latency> = self.host.turns().into_values().map(|(latency, _)| latency).collect();
         classes.sort_by_key(|class| class.name());
         classes.dedup();
         let turns = self.turns().min(u64::from(SLOTS)) * 1_000 / u64::from(SLOTS);
         Report {
-            agents: hosted.iter().map(|found| found.candidate.verified.agent.name().to_owned()).collect(),
-            capabilities: capabilities.collect(),
+            agents,
+            capabilities,
+            answering: Some(answering.collect()),
             labels: self.labels.clone(),
             memory_mib: machine::memory_mib("MemAvailable"),
             cores: machine::cores(),
@@ -114,14 +139,15 @@ impl Worker for GroupWorker {
         .bounded()
     }
 
-    fn admit(&self, task: &Assigned) -> Result<(), String> {
+    fn admit(&self, task: &Assigned) -> Result<(), WorkFailure> {
+        let later = |reason: String| WorkFailure { reason, again: Again::Any };
         if task.deadline_ms.is_some_and(|at_ms| at_ms <= self.clock.now_ms()) {
-            return Err("its deadline has passed".to_owned());
+            return Err(later("its deadline has passed".to_owned()));
         }
         if self.turns() >= u64::from(SLOTS) * 2 {
-            return Err(format!("{} turns run here already", self.turns()));
+            return Err(later(format!("{} turns run here already", self.turns())));
         }
-        self.agent(&task.needs.target).map(drop).ok_or_else(|| "no agent here can do it any more".to_owned())
+        self.agent(&task.needs.target, task.on_behalf_of).map(drop)
     }
 
     fn host(&self, group: GroupId, agents: Vec<Deployment>) {
@@ -129,25 +155,24 @@ impl Worker for GroupWorker {
     }
 
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
-        let (calls, agent) = (self.calls.clone(), self.agent(&task.needs.target));
+        let (calls, agent) = (self.calls.clone(), self.agent(&task.needs.target, task.on_behalf_of));
         async move {
-            let gone = || WorkFailure { reason: "no agent here can do it any more".to_owned(), retry: true };
-            let agent = agent.ok_or_else(gone)?;
-            let failed = |reason: String, retry| WorkFailure { reason, retry };
+            let agent = agent?;
+            let failed = |reason: String, again| WorkFailure { reason, again };
             let is_step = task.is_step;
             let params = json!({ "message": message(&task) }).to_string().into_bytes();
             let request = OperationRequest::parse(Operation::SendMessage, params)
-                .map_err(|error| failed(error.to_string(), false))?;
+                .map_err(|error| failed(error.to_string(), Again::Nobody))?;
             // The agent answers whom it would answer if they called it themselves.
             let principals = vec![Principal::Caller(task.on_behalf_of)];
             let reply = calls.ask(CallRequest::new(agent, request, principals)).await;
-            match reply.map_err(|error| failed(error.to_string(), true))? {
+            match reply.map_err(|error| failed(error.to_string(), again(&error)))? {
                 Reply::One(body) => {
                     let body = outcome(body)?;
                     let answer = || serde_json::from_slice(&body).unwrap_or_default();
                     Ok(if is_step { words(&answer()).into_bytes() } else { body })
                 }
-                Reply::Events(_) => Err(failed("the agent answered with a stream".to_owned(), false)),
+                Reply::Events(_) => Err(failed("the agent answered with a stream".to_owned(), Again::Nobody)),
             }
         }
         .boxed()
@@ -190,10 +215,26 @@ pub fn words(answer: &Value) -> String {
     if made.is_empty() { said() } else { made }.join("\n")
 }
 
+/// Who may try again what an agent did not answer: what is not permitted here stays so.
+fn again(error: &OperationError) -> Again {
+    match error.refusal {
+        Refusal::CallerNotAllowed
+        | Refusal::AgentUnknown
+        | Refusal::AgentNotHere
+        | Refusal::Unsupported
+        | Refusal::ContentType
+        | Refusal::InvalidParams
+        | Refusal::InvalidRequest
+        | Refusal::MethodNotFound
+        | Refusal::VersionNotSupported => Again::Others,
+        _ => Again::Any,
+    }
+}
+
 /// What an agent's answer says of the task.
 fn outcome(body: Vec<u8>) -> Result<Vec<u8>, WorkFailure> {
     let answer: Value = serde_json::from_slice(&body)
-        .map_err(|error| WorkFailure { reason: format!("the agent's answer: {error}"), retry: false })?;
+        .map_err(|error| WorkFailure { reason: format!("the agent's answer: {error}"), again: Again::Nobody })?;
     let Some(state) = answer["task"]["status"]["state"].as_str() else { return Ok(body) };
     let why = || {
         let parts = answer["task"]["status"]["message"]["parts"].as_array();
@@ -203,8 +244,11 @@ fn outcome(body: Vec<u8>) -> Result<Vec<u8>, WorkFailure> {
     match state {
         "TASK_STATE_COMPLETED" => Ok(body),
         "TASK_STATE_FAILED" | "TASK_STATE_CANCELED" => {
-            Err(WorkFailure { reason: format!("the agent ended it with {state}: {}", why()), retry: true })
+            Err(WorkFailure { reason: format!("the agent ended it with {state}: {}", why()), again: Again::Any })
         }
-        _ => Err(WorkFailure { reason: format!("the agent left it in {state}: {}", why()), retry: false }),
+        "TASK_STATE_REJECTED" | "TASK_STATE_AUTH_REQUIRED" => {
+            Err(WorkFailure { reason: format!("the agent left it in {state}: {}", why()), again: Again::Others })
+        }
+        _ => Err(WorkFailure { reason: format!("the agent left it in {state}: {}", why()), again: Again::Nobody }),
     }
 }

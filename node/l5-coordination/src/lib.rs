@@ -20,7 +20,7 @@ pub use consensus::{RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE, ReplicaConfig, Role, S
 pub use error::GroupError;
 pub use service::deploy::{Deployed, GroupAgents};
 pub use service::owners::{self, Change, Invited, Owners, Signed, Waiting};
-pub use service::work::{Assigned, Report, WorkFailure, Worker};
+pub use service::work::{Again, Answering, Assigned, Report, WorkFailure, Worker};
 pub use service::{GROUPS, Groups, GroupsConfig, Overview, OwnerNow, Ports, RAFT_LIMITS, RaftService};
 pub use ticket::{Contact, Ticket};
 

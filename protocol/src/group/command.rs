@@ -6,7 +6,7 @@ use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
 use super::proposal::{Amendment, Endorse, Propose, Replace};
-use super::work::{Assign, Choice, Claim, Complete, Decline, Define, Depend, Fail, Steal, Submit};
+use super::work::{Abandon, Assign, Choice, Claim, Complete, Decline, Define, Depend, Fail, Refuse, Steal, Submit};
 use super::workflow::{Approve, Fire, RunWorkflow, Schedule};
 use super::{Endorsed, GroupId, WorkId, workflow};
 use crate::identity::{CallerId, PublicKey, PublisherId};
@@ -184,6 +184,12 @@ pub enum Command {
     /// The author, a voter, says that a learner votes instead of a voter that is silent.
     #[n(34)]
     Replace(#[n(0)] Replace),
+    /// The author, a member, must not do a task that it was assigned, and is not given it again.
+    #[n(35)]
+    Refuse(#[n(0)] Refuse),
+    /// A task fails that no member may do, says the author, a member.
+    #[n(36)]
+    Abandon(#[n(0)] Abandon),
 }
 
 /// Writes a value.
@@ -302,6 +308,8 @@ impl Command {
             Command::Decline(decline) => decline.check(),
             Command::Complete(complete) => complete.check(),
             Command::Fail(fail) => fail.check(),
+            Command::Refuse(refuse) => refuse.check(),
+            Command::Abandon(abandon) => abandon.check(),
             Command::Define(define) => define.check(),
             Command::Vote(choice) | Command::Decide(choice) => choice.check(),
             Command::RunWorkflow(run) => run.check(),

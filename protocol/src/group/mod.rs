@@ -23,8 +23,8 @@ pub use endorsed::{Dissolution, Endorsed, EndorsementError, Expulsion, Invitatio
 pub use proposal::{Amendment, Endorse, Motion, Propose, Replace};
 pub use template::{Part, TemplateError, parts};
 pub use work::{
-    Assign, Choice, Claim, Complete, ConflictRule, Content, Decline, Define, Depend, Fail, Needs, Priority, Reference,
-    Steal, Submit, Target,
+    Abandon, Assign, Choice, Claim, Complete, ConflictRule, Content, Decline, Define, Depend, Fail, Needs, Priority,
+    Reference, Refuse, Steal, Submit, Target,
 };
 pub use work_id::{WorkId, WorkIdError};
 pub use workflow::{

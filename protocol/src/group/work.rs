@@ -11,7 +11,8 @@ use crate::contract::Latency;
 use crate::identity::PublicKey;
 use crate::limits::{
     AGENT_NAME_MAX, WORK_ATTEMPTS_MAX, WORK_CONTENT_BYTES_MAX, WORK_DEPENDENCIES_MAX, WORK_LABELS_MAX,
-    WORK_LEASE_MAX_MS, WORK_LEASE_MIN_MS, WORK_NAME_BYTES_MAX, WORK_REASON_BYTES_MAX, WORK_RESOURCES_MAX,
+    WORK_LEASE_MAX_MS, WORK_LEASE_MIN_MS, WORK_NAME_BYTES_MAX, WORK_REASON_BYTES_MAX, WORK_REFUSAL_BYTES_MAX,
+    WORK_RESOURCES_MAX,
 };
 use crate::object::ObjectError;
 
@@ -235,6 +236,30 @@ pub struct Steal {
     pub from: PublicKey,
 }
 
+/// Gives a task back that this member must not do: its agent does not answer the submitter, or refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Refuse {
+    /// Which task, by which token.
+    #[n(0)]
+    pub claim: Claim,
+    /// Why.
+    #[n(1)]
+    pub reason: String,
+}
+
+/// Ends a task that no member may do.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Abandon {
+    /// Which task.
+    #[n(0)]
+    pub task: WorkId,
+    /// Why.
+    #[n(1)]
+    pub reason: String,
+}
+
 /// Which of the tasks that want a resource gets it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
@@ -364,6 +389,21 @@ impl Complete {
 }
 
 impl Fail {
+    pub(super) fn check(&self) -> Result<(), ObjectError> {
+        explained(&self.reason)
+    }
+}
+
+impl Refuse {
+    pub(super) fn check(&self) -> Result<(), ObjectError> {
+        if self.reason.len() <= WORK_REFUSAL_BYTES_MAX {
+            return Ok(());
+        }
+        shape(format!("the reason why a member refuses a task has at most {WORK_REFUSAL_BYTES_MAX} bytes"))
+    }
+}
+
+impl Abandon {
     pub(super) fn check(&self) -> Result<(), ObjectError> {
         explained(&self.reason)
     }

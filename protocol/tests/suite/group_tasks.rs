@@ -1,8 +1,8 @@
 //! P-110: commands about the tasks of a group, by hand and as vectors.
 
 use althing_protocol::group::{
-    Assign, Choice, Claim, Command, Complete, ConflictRule, Content, Decline, Define, Depend, Fail, Needs, Priority,
-    Reference, Steal, Submit, Target, WorkId,
+    Abandon, Assign, Choice, Claim, Command, Complete, ConflictRule, Content, Decline, Define, Depend, Fail, Needs,
+    Priority, Reference, Refuse, Steal, Submit, Target, WorkId,
 };
 use serde_json::{Value, json};
 
@@ -104,6 +104,10 @@ fn said(number: u64, reason: &str) -> Vec<u8> {
     command_by_hand(number, &[map(&members)])
 }
 
+fn abandon(reason: &str) -> Vec<u8> {
+    command_by_hand(36, &[map(&[(0, id(1)), (1, tstr(reason))])])
+}
+
 fn choice(number: u64, resource: &str) -> Vec<u8> {
     command_by_hand(number, &[map(&[(0, tstr(resource)), (1, id(1))])])
 }
@@ -146,6 +150,8 @@ fn good() -> Vec<Case> {
         of("voting", choice(21, "ledger")),
         of("deciding", choice(22, "ledger")),
         of("a tick", command_by_hand(23, &[])),
+        of("refusing a task", said(35, "not for you")),
+        of("abandoning a task", abandon("nobody may")),
     ]
 }
 
@@ -163,6 +169,8 @@ fn at_the_bounds() -> Vec<Case> {
         of("8 resources", with(9, texts(&numbers(8)))),
         of("a resource of 128 bytes", with(9, texts(&["r".repeat(128)]))),
         of("a reason of 512 bytes", said(17, &"r".repeat(512))),
+        of("refusing with a reason of 256 bytes", said(35, &"r".repeat(256))),
+        of("abandoning with a reason of 512 bytes", abandon(&"r".repeat(512))),
     ]
 }
 
@@ -219,6 +227,10 @@ fn bad_commands() -> Vec<Case> {
     vec![
         of("declining with a reason of 513 bytes", said(14, &"r".repeat(513))),
         of("failing with a reason of 513 bytes", said(17, &"r".repeat(513))),
+        of("refusing with a reason of 257 bytes", said(35, &"r".repeat(257))),
+        of("refusing without a token", command_by_hand(35, &[map(&[(0, map(&[(0, id(1))])), (1, tstr("no"))])])),
+        of("abandoning with a reason of 513 bytes", abandon(&"r".repeat(513))),
+        of("abandoning without a reason", command_by_hand(36, &[map(&[(0, id(1))])])),
         of("a result of 65,537 bytes", complete(inline(&vec![0; 65_537]))),
         of("a result with a media type of 129 bytes", complete(reference(&"m".repeat(129)))),
         of("a rule for a resource without a name", define("", 1)),
@@ -296,6 +308,10 @@ pub fn command(command: &Command) -> Value {
         }
         Command::Start(claim) => claimed("start", claim),
         Command::Decline(Decline { claim, reason }) => and(claimed("decline", claim), "reason", json!(reason)),
+        Command::Refuse(Refuse { claim, reason }) => and(claimed("refuse", claim), "reason", json!(reason)),
+        Command::Abandon(Abandon { task, reason }) => {
+            json!({ "command": "abandon", "task": task.to_string(), "reason": reason })
+        }
         Command::Renew(claim) => claimed("renew", claim),
         Command::Complete(Complete { claim, result }) => and(claimed("complete", claim), "result", content(result)),
         Command::Fail(Fail { claim, reason, retry }) => {

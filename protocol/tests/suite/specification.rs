@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const OBEYED_ELSEWHERE: [u32; 21] =
     [19, 20, 33, 34, 42, 53, 55, 56, 57, 59, 60, 61, 70, 71, 72, 75, 76, 77, 156, 157, 158];
 /// How a group executes its log, and `/althing/raft/1`: the same, by the crate of groups.
-const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 4] = [85..=109, 111..=121, 125..=142, 144..=149];
+const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 5] = [85..=109, 111..=121, 125..=142, 144..=149, 153..=154];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -106,6 +106,7 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         WORK_CONTENT_BYTES_MAX,
         WORK_NAME_BYTES_MAX,
         WORK_REASON_BYTES_MAX,
+        WORK_REFUSAL_BYTES_MAX,
         WORK_LABELS_MAX,
         WORK_DEPENDENCIES_MAX,
         WORK_RESOURCES_MAX,

@@ -1,11 +1,12 @@
 //! What runs a group's tasks on a simulated member. A task says how long it takes, and whether its first attempt fails.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_coordination::{Assigned, Report, WorkFailure, Worker};
-use althing_protocol::PublicKey;
+use althing_coordination::{Again, Assigned, Report, WorkFailure, Worker};
 use althing_protocol::group::WorkId;
+use althing_protocol::{PublicKey, PublisherId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
@@ -72,14 +73,14 @@ fn mark(books: &Books, node: PublicKey, task: WorkId, token: u64, mark: impl Fn(
 }
 
 impl Worker for Laborer {
-    fn report(&self) -> Report {
+    fn report(&self, _: &BTreeSet<PublisherId>) -> Report {
         let capabilities = vec![CAPABILITY.to_owned()];
         Report { capabilities, slots: 2, memory_mib: 1_024, cores: 2, ..Report::default() }
     }
 
-    fn admit(&self, task: &Assigned) -> Result<(), String> {
+    fn admit(&self, task: &Assigned) -> Result<(), WorkFailure> {
         if (task.token + u64::from(self.node.as_bytes()[0])).is_multiple_of(DECLINES) {
-            return Err("it is tired".to_owned());
+            return Err(WorkFailure { reason: "it is tired".to_owned(), again: Again::Any });
         }
         self.begin(task.task, task.token);
         Ok(())
@@ -103,7 +104,7 @@ impl Worker for Laborer {
             }
             tokio::time::sleep(Duration::from_millis(order.takes_ms)).await;
             if order.is_flaky && task.attempt == 1 {
-                return Err(WorkFailure { reason: "it was told to".to_owned(), retry: true });
+                return Err(WorkFailure { reason: "it was told to".to_owned(), again: Again::Any });
             }
             let ended = books.event();
             mark(&books, node, id, token, |begun| begun.ended.is_none() && begun.ended.replace(ended).is_none());

@@ -1,19 +1,20 @@
 //! Groups of nodes on the simulated network.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_communication::{Communication, CommunicationConfig, Network};
 use althing_coordination::machine::work::{State, Task};
 use althing_coordination::{
-    Assigned, GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE,
-    RaftService, ReplicaConfig, Report, Role, WorkFailure, Worker,
+    Again, Answering, Assigned, GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG,
+    RAFT_SNAPSHOTS, RAFT_STATE, RaftService, ReplicaConfig, Report, Role, WorkFailure, Worker,
 };
 use althing_protocol::group::{
     Command, Content, Deployment, GroupId, Needs, Policy, Priority, Set, Submit, Target, WorkId,
 };
 use althing_protocol::object::Membership;
-use althing_protocol::{KeyLog, OwnerProof, PublicKey, SecretKey, keylog, object};
+use althing_protocol::{KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, keylog, object};
 use althing_simnet::SimNet;
 use althing_store::{MemoryStore, Store};
 use futures::FutureExt as _;
@@ -91,18 +92,30 @@ pub struct EchoWorker {
     pub hosted: Arc<Mutex<Vec<String>>>,
     /// No task is admitted, for this reason.
     pub refuses: Arc<Mutex<Option<String>>>,
+    /// Its agents answer only these owners; none: everybody.
+    pub answers: Arc<Mutex<Option<BTreeSet<PublisherId>>>>,
+    /// Each task is refused by the agent once it runs, for this reason.
+    pub forbids: Arc<Mutex<Option<String>>>,
 }
 
 impl Worker for EchoWorker {
-    fn report(&self) -> Report {
+    fn report(&self, askers: &BTreeSet<PublisherId>) -> Report {
         let mut capabilities = self.capabilities.lock().expect("no panic").clone();
         capabilities.push("echo".to_owned());
         let agents = self.hosted.lock().expect("no panic").clone();
-        Report { agents, capabilities, slots: 8, memory_mib: 1_024, cores: 2, ..Report::default() }
+        let report = Report { slots: 8, memory_mib: 1_024, cores: 2, ..Report::default() };
+        match &*self.answers.lock().expect("no panic") {
+            Some(owners) => {
+                let owners = owners.intersection(askers).copied().collect();
+                Report { answering: Some(vec![Answering { agents, capabilities, owners }]), ..report }
+            }
+            None => Report { agents, capabilities, ..report },
+        }
     }
 
-    fn admit(&self, _: &Assigned) -> Result<(), String> {
-        self.refuses.lock().expect("no panic").clone().map_or(Ok(()), Err)
+    fn admit(&self, _: &Assigned) -> Result<(), WorkFailure> {
+        let busy = self.refuses.lock().expect("no panic").clone();
+        busy.map_or(Ok(()), |reason| Err(WorkFailure { reason, again: Again::Any }))
     }
 
     fn host(&self, _: GroupId, agents: Vec<Deployment>) {
@@ -118,7 +131,10 @@ impl Worker for EchoWorker {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
             }
             if text == "fail" {
-                return Err(WorkFailure { reason: "it was told to fail".to_owned(), retry: true });
+                return Err(WorkFailure { reason: "it was told to fail".to_owned(), again: Again::Any });
+            }
+            if let Some(reason) = this.forbids.lock().expect("no panic").clone() {
+                return Err(WorkFailure { reason, again: Again::Others });
             }
             this.ended.lock().expect("no panic").push((task.task, task.token));
             Ok(task.input)

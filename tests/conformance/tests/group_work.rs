@@ -1,10 +1,11 @@
 //! Work that a group shares out, in virtual time: each task is completed once, whoever is killed.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use althing_conformance::groups::{GroupNode, echo_task, group_of, leader, task_id};
 use althing_conformance::{NETWORK, NOW_MS};
-use althing_coordination::machine::work::State;
+use althing_coordination::machine::work::{State, Task};
 use althing_protocol::group::{Claim, Command, Complete, Content, GroupId, Needs, Target, WorkId};
 use althing_simnet::{LinkConfig, SimNet};
 
@@ -121,7 +122,6 @@ async fn a_task_waits_for_what_it_depends_on_and_for_who_can_do_it() {
 }
 
 /// P-115, P-121
-/// P-121
 #[tokio::test(start_paused = true)]
 async fn what_all_declined_is_asked_again() {
     let net = net();
@@ -147,4 +147,82 @@ async fn what_a_member_declines_another_one_does() {
     let tasks = submit_some(&nodes[0], id, 5, "x").await;
     nodes[0].completed(id, &tasks).await;
     assert_eq!(nodes[2].worker.ended.lock().expect("no panic").len(), 5);
+}
+
+/// Waits until a task has ended; its state, its attempt, and why it has no result.
+async fn end_of(node: &GroupNode, id: GroupId, task: WorkId) -> (State, u8, String) {
+    for _ in 0..4_000 {
+        if node.task(id, task, |task| task.state.is_finished()) {
+            let why = |task: &Task| task.why.as_ref().map(ToString::to_string).unwrap_or_default();
+            return node.task(id, task, |task| (task.state, task.attempt, why(task)));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the task does not end: {:?}", node.task(id, task, Clone::clone));
+}
+
+fn begun(node: &GroupNode) -> usize {
+    node.worker.begun.lock().expect("no panic").len()
+}
+
+/// P-153
+#[tokio::test(start_paused = true)]
+async fn what_a_member_must_refuse_another_one_does_in_the_first_attempt() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    for node in &nodes[..2] {
+        *node.worker.forbids.lock().expect("no panic") = Some("not for you".to_owned());
+    }
+    let tasks = submit_some(&nodes[0], id, 5, "x").await;
+    nodes[0].completed(id, &tasks).await;
+    assert_eq!(nodes[2].worker.ended.lock().expect("no panic").len(), 5);
+    for task in tasks {
+        assert_eq!(nodes[0].task(id, task, |task| task.attempt), 1);
+        for node in &nodes[..2] {
+            let tried = node.worker.begun.lock().expect("no panic").iter().filter(|(it, _)| *it == task).count();
+            assert!(tried <= 1, "a member that refused it has it again");
+        }
+    }
+}
+
+/// P-153, P-154
+#[tokio::test(start_paused = true)]
+async fn what_all_members_refuse_fails_with_the_reasons_and_no_attempt_is_used_up() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    for (number, node) in nodes.iter().enumerate() {
+        *node.worker.forbids.lock().expect("no panic") = Some(format!("reason {number}"));
+    }
+    let task = nodes[0].submit(id, 1, "x", &[]).await;
+    let waits = nodes[0].submit(id, 2, "y", &[1]).await;
+    let (state, attempt, why) = end_of(&nodes[0], id, task).await;
+    assert_eq!((state, attempt), (State::Failed, 1));
+    assert!((0..3).all(|number| why.contains(&format!("reason {number}"))), "{why}");
+    assert_eq!(nodes.iter().map(begun).sum::<usize>(), 3, "each member was asked once");
+    assert_eq!(end_of(&nodes[0], id, waits).await.0, State::Failed);
+}
+
+/// P-121, P-154
+#[tokio::test(start_paused = true)]
+async fn a_task_goes_only_to_members_whose_agents_answer_its_submitter() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let answer =
+        |node: &GroupNode, owners: Option<BTreeSet<_>>| *node.worker.answers.lock().expect("no panic") = owners;
+    nodes[..2].iter().for_each(|node| answer(node, Some(BTreeSet::new())));
+    let tasks = submit_some(&nodes[0], id, 5, "x").await;
+    nodes[0].completed(id, &tasks).await;
+    assert_eq!((begun(&nodes[0]), begun(&nodes[1]), begun(&nodes[2])), (0, 0, 5));
+    // Nobody answers any more: no attempt is made.
+    nodes.iter().for_each(|node| answer(node, Some(BTreeSet::new())));
+    // What the leader heard before is too old then.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let task = nodes[0].submit(id, 9, "x", &[]).await;
+    let (state, attempt, why) = end_of(&nodes[0], id, task).await;
+    assert_eq!((state, attempt), (State::Failed, 1));
+    assert!(why.contains("no member is left that may do it") && why.contains("does not answer"), "{why}");
+    assert_eq!(begun(&nodes[2]), 5);
+    let (at, _) = leader(&nodes, id).await;
+    let verdicts = nodes[at].groups.explain(id, task).expect("the group").expect("the task");
+    assert!(verdicts.iter().all(|(_, verdict)| verdict.forbids()), "{verdicts:?}");
 }

@@ -180,3 +180,26 @@ fn a_group_works_on_while_members_are_killed_and_completes_each_task_once() {
     assert_eq!(team.machines[leader].run(&["task", "show", "team", "nonsense"]).code, 2);
     assert_eq!(team.machines[leader].run(&["task", "show", "team", &"0".repeat(32)]).code, 4);
 }
+
+/// A task is given to no agent that would not answer its submitter; when there is no other it fails with the reasons, and no
+/// attempt is used up.
+#[test]
+fn a_task_that_no_agent_may_do_fails_with_the_reasons_and_its_owners_own_is_done() {
+    let team = Team::new();
+    let clerk = ECHO.replace("name: echo", "name: clerk").replace("callers: anyone", "callers: own");
+    team.machines[2].add("clerk", &clerk);
+    let leader = &team.machines[team.leader()];
+    let task = text(&team.machines[1].json(&["task", "submit", "team", "--agent", "clerk", "hello"])["task"]);
+    until(SOON, "the leader says whom the clerk does not answer", || {
+        let shown = leader.json(&["task", "show", "team", &task, "--explain"]);
+        let verdicts = shown["candidates"].as_array().cloned().unwrap_or_default();
+        verdicts.iter().any(|one| text(&one["verdict"]).contains("does not answer"))
+    });
+    until(SOON, "it is abandoned", || leader.json(&["task", "show", "team", &task])["state"] == "failed");
+    let shown = leader.json(&["task", "show", "team", &task]);
+    assert_eq!((shown["attempt"].as_u64(), shown["fencingToken"].as_u64()), (Some(1), Some(0)), "{shown}");
+    let why = text(&shown["why"]);
+    assert!(why.contains("no member is left that may do it") && why.contains("does not answer"), "{why}");
+    let own = team.machines[2].run(&["task", "submit", "team", "--agent", "clerk", "--wait", "hello"]);
+    assert_eq!((own.code, own.stdout.trim()), (0, "hello"), "{own:?}");
+}

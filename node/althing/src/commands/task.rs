@@ -118,6 +118,9 @@ fn shown(task: &Value) -> String {
         "history   token {}, stolen {} times, handed over {} times",
         task["fencingToken"], task["stolen"], task["handedOver"]
     ));
+    for refused in rows(task, "refused") {
+        lines.push(format!("refused   {}: {}", short(&text(refused, "node")), text(refused, "reason")));
+    }
     let result = words(&task["result"]);
     if !result.is_empty() {
         lines.push(format!("result    {result}"));

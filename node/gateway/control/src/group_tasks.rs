@@ -198,6 +198,8 @@ fn shown(state: &Group, task: &Task) -> Value {
     value["deadlineMs"] = json!(task.submit.deadline_ms);
     value["attemptsMax"] = json!(task.submit.attempts_max);
     value["resources"] = json!(task.submit.resources);
+    let refused = task.refused.iter();
+    value["refused"] = refused.map(|(member, reason)| json!({ "node": member.did(), "reason": reason })).collect();
     value["waitsFor"] = waits_for(state, task);
     value
 }

@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use althing_protocol::PublicKey;
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{Needs, Target, WorkId};
+use althing_protocol::{CallerId, PublicKey, PublisherId};
+use minicbor::{Decode, Encode};
 
 use super::work::{State, Task, Work};
 
@@ -16,15 +17,45 @@ pub const STEAL_AFTER_MS: u64 = 1_000;
 /// Load at which a member gets no task, thousandths.
 pub const FULL_LOAD_PERMILLE: u16 = 1_000;
 
+/// Agents that answer only some of the group's publishers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Answering {
+    /// Their names.
+    #[n(0)]
+    pub agents: Vec<String>,
+    /// Their capabilities.
+    #[n(1)]
+    pub capabilities: Vec<String>,
+    /// Whom they answer.
+    #[n(2)]
+    pub owners: Vec<PublisherId>,
+}
+
+impl Answering {
+    fn has(&self, target: &Target) -> bool {
+        match target {
+            Target::Agent(name) => self.agents.contains(name),
+            Target::Capability(capability) => self.capabilities.contains(capability),
+        }
+    }
+
+    fn answers(&self, asker: CallerId) -> bool {
+        matches!(asker, CallerId::Publisher(publisher) if self.owners.contains(&publisher))
+    }
+}
+
 /// A member that may get a task, as the leader knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Its key.
     pub node: PublicKey,
-    /// The names of the agents that it hosts.
+    /// The names of the agents that it hosts and that answer everybody in the group.
     pub agents: Vec<String>,
     /// Their capabilities.
     pub capabilities: Vec<String>,
+    /// Those that answer only some.
+    pub answering: Vec<Answering>,
     /// Its labels.
     pub labels: Vec<String>,
     /// Memory that is free, MiB.
@@ -49,6 +80,8 @@ pub struct Candidate {
     pub success_permille: u16,
     /// Whether it declined the present attempt.
     pub declined: bool,
+    /// Why it refused the task, if it did.
+    pub refused: Option<String>,
 }
 
 /// What was decided about one candidate.
@@ -58,6 +91,10 @@ pub enum Verdict {
     NoAgent(String),
     /// It hosts no agent with that capability.
     NoCapability(String),
+    /// It hosts such an agent, which does not answer who submitted the task.
+    NoAnswer(CallerId),
+    /// It refused the task.
+    Refused(String),
     /// It lacks that label.
     NoLabel(String),
     /// It does not run agents of that latency class.
@@ -92,11 +129,28 @@ pub enum Verdict {
     },
 }
 
+impl Verdict {
+    /// Whether it may not do the task, and why is for the submitter to know.
+    #[must_use]
+    pub fn forbids(&self) -> bool {
+        matches!(self, Verdict::NoAnswer(_) | Verdict::Refused(_))
+    }
+
+    /// Whether it cannot do the task as it is now, however long that waits for capacity.
+    #[must_use]
+    pub fn is_unable(&self) -> bool {
+        let lacks = matches!(self, Verdict::NoAgent(_) | Verdict::NoCapability(_) | Verdict::NoLabel(_));
+        lacks || matches!(self, Verdict::NoClass(_)) || self.forbids()
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Verdict::NoAgent(name) => write!(f, "hosts no agent {name}"),
             Verdict::NoCapability(capability) => write!(f, "hosts no agent with the capability {capability}"),
+            Verdict::NoAnswer(asker) => write!(f, "hosts such an agent, which does not answer {asker}"),
+            Verdict::Refused(reason) => write!(f, "refused the task: {reason}"),
             Verdict::NoLabel(label) => write!(f, "lacks the label {label}"),
             Verdict::NoClass(class) => write!(f, "runs no agents of the class {}", class.name()),
             Verdict::Short { what, needs, has } => write!(f, "has {has} {what}, and the task needs {needs}"),
@@ -122,10 +176,11 @@ pub struct Choice {
 
 /// Chooses the member that gets a task: of those that can do it, the one with the highest success rate, then the lowest
 /// load, then the highest trust, then the fewest tasks, then the lowest key. Who declined the attempt gets it only when
-/// all that can do it declined.
+/// all that can do it declined. Who refused the task never gets it, nor does a member whose agents do not answer `asker`, in
+/// whose name it is done.
 #[must_use]
-pub fn choose(needs: &Needs, candidates: &[Candidate]) -> Choice {
-    let excluded: Vec<Option<Verdict>> = candidates.iter().map(|candidate| exclude(needs, candidate)).collect();
+pub fn choose(needs: &Needs, asker: CallerId, candidates: &[Candidate]) -> Choice {
+    let excluded: Vec<Option<Verdict>> = candidates.iter().map(|candidate| exclude(needs, asker, candidate)).collect();
     let able = || candidates.iter().zip(&excluded).filter(|(_, excluded)| excluded.is_none()).map(|(able, _)| able);
     let all_declined = able().all(|candidate| candidate.declined);
     let mut ranked: Vec<&Candidate> = able().filter(|candidate| all_declined || !candidate.declined).collect();
@@ -156,13 +211,12 @@ fn rank(candidate: &Candidate) -> (Reverse<u16>, u16, Reverse<u8>, u32, PublicKe
 }
 
 /// By which filter a candidate is excluded, whether it declined or not.
-fn exclude(needs: &Needs, candidate: &Candidate) -> Option<Verdict> {
-    match &needs.target {
-        Target::Agent(name) if !candidate.agents.contains(name) => return Some(Verdict::NoAgent(name.clone())),
-        Target::Capability(capability) if !candidate.capabilities.contains(capability) => {
-            return Some(Verdict::NoCapability(capability.clone()));
-        }
-        Target::Agent(_) | Target::Capability(_) => {}
+fn exclude(needs: &Needs, asker: CallerId, candidate: &Candidate) -> Option<Verdict> {
+    if let Some(reason) = &candidate.refused {
+        return Some(Verdict::Refused(reason.clone()));
+    }
+    if let Some(verdict) = lacks(&needs.target, asker, candidate) {
+        return Some(verdict);
     }
     if let Some(label) = needs.labels.iter().find(|label| !candidate.labels.contains(label)) {
         return Some(Verdict::NoLabel(label.clone()));
@@ -187,11 +241,54 @@ fn exclude(needs: &Needs, candidate: &Candidate) -> Option<Verdict> {
     (candidate.load_permille >= FULL_LOAD_PERMILLE).then_some(Verdict::Full(candidate.load_permille))
 }
 
+/// What keeps a candidate's agents from doing a task of `asker`.
+fn lacks(target: &Target, asker: CallerId, candidate: &Candidate) -> Option<Verdict> {
+    let is_for_all = match target {
+        Target::Agent(name) => candidate.agents.contains(name),
+        Target::Capability(capability) => candidate.capabilities.contains(capability),
+    };
+    let mut some = candidate.answering.iter().filter(|some| some.has(target)).peekable();
+    if is_for_all {
+        return None;
+    }
+    if some.peek().is_some() {
+        return if some.any(|some| some.answers(asker)) { None } else { Some(Verdict::NoAnswer(asker)) };
+    }
+    Some(match target {
+        Target::Agent(name) => Verdict::NoAgent(name.clone()),
+        Target::Capability(capability) => Verdict::NoCapability(capability.clone()),
+    })
+}
+
+/// Why no member may do a task; none while one may, or may when it is back or has capacity. `known` says of a member whether
+/// it reported lately.
+#[must_use]
+pub fn hopeless(choice: &Choice, known: impl Fn(&PublicKey) -> bool) -> Option<String> {
+    let is_over = choice
+        .why
+        .iter()
+        .all(|(node, verdict)| matches!(verdict, Verdict::Refused(_)) || known(node) && verdict.is_unable());
+    if !is_over || !choice.why.iter().any(|(_, verdict)| verdict.forbids()) {
+        return None;
+    }
+    // Those that must not first: the text is cut when it is too long.
+    let (forbidden, others): (Vec<_>, Vec<_>) = choice.why.iter().partition(|(_, verdict)| verdict.forbids());
+    let said = |(node, verdict): &(PublicKey, Verdict)| format!("{} {verdict}", node.did());
+    Some(forbidden.into_iter().chain(others).map(said).collect::<Vec<_>>().join("; "))
+}
+
 /// Which task an idle member takes, and from whom: the oldest one, not begun, that it can do and did not decline, of the
 /// most loaded member that has such a task, and either a load above [`STEAL_LOAD_PERMILLE`] or has not begun the task within
 /// [`STEAL_AFTER_MS`]. `loads` are those of all members; `now_ms` is the time of day.
+/// `asker` says in whose name a task is done.
 #[must_use]
-pub fn steal(idle: &Candidate, loads: &[(PublicKey, u16)], work: &Work, now_ms: u64) -> Option<(WorkId, PublicKey)> {
+pub fn steal(
+    idle: &Candidate,
+    loads: &[(PublicKey, u16)],
+    work: &Work,
+    now_ms: u64,
+    asker: impl Fn(&Task) -> CallerId,
+) -> Option<(WorkId, PublicKey)> {
     let mut loaded: Vec<&(PublicKey, u16)> = loads.iter().filter(|(node, _)| *node != idle.node).collect();
     loaded.sort_by_key(|(node, load)| (Reverse(*load), *node));
     loaded.into_iter().find_map(|(node, load)| {
@@ -200,8 +297,10 @@ pub fn steal(idle: &Candidate, loads: &[(PublicKey, u16)], work: &Work, now_ms: 
             *load > STEAL_LOAD_PERMILLE || now_ms >= given_ms.saturating_add(STEAL_AFTER_MS)
         };
         let mut waiting = work.tasks().held_by(node).filter(|task| task.state == State::Assigned).filter(waits);
-        let task =
-            waiting.find(|task| !task.declined.contains(&idle.node) && exclude(&task.submit.needs, idle).is_none())?;
+        let task = waiting.find(|task| {
+            let may = !task.declined.contains(&idle.node) && task.refused.of(&idle.node).is_none();
+            may && exclude(&task.submit.needs, asker(task), idle).is_none()
+        })?;
         Some((task.id(), *node))
     })
 }

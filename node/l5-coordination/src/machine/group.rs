@@ -9,7 +9,7 @@ use althing_protocol::group::{
     Author, Batch, Charter, Command, Endorsed, Founding, GroupId, Invitation, Join, KeyLogs, Rule,
 };
 use althing_protocol::object::{Membership, Statement};
-use althing_protocol::{Authored, KeyLog, ObjectError, PublicKey, PublisherId};
+use althing_protocol::{Authored, CallerId, KeyLog, ObjectError, PublicKey, PublisherId};
 use minicbor::bytes::ByteVec;
 
 use super::members::{Admission, Members};
@@ -143,6 +143,25 @@ impl Group {
     #[must_use]
     pub fn flows(&self) -> &Flows {
         &self.flows
+    }
+
+    /// The owners of the group and of its members: who may submit tasks.
+    #[must_use]
+    pub fn publishers(&self) -> BTreeSet<PublisherId> {
+        let owners = self.charter.iter().flat_map(|charter| &charter.owners).copied();
+        owners.chain(self.members.iter().map(|(_, member)| member.owner)).collect()
+    }
+
+    /// In whose name the tasks of an author are done: its owner's, where it is a member's node.
+    #[must_use]
+    pub fn on_behalf_of(&self, author: Author) -> CallerId {
+        match author {
+            Author::Publisher(publisher) => CallerId::Publisher(publisher),
+            Author::Node(node) => match self.members.get(&node) {
+                Some(member) => CallerId::Publisher(member.owner),
+                None => CallerId::Node(node),
+            },
+        }
     }
 
     /// Executes one batch, whose signature was checked; `at_ms` is the time of the leader that accepted it.

@@ -211,4 +211,8 @@ pub enum Refusal {
     #[n(30)]
     #[error("the voters stay as they are: {0}")]
     Voter(#[n(0)] String),
+    /// The member refused the task before.
+    #[n(31)]
+    #[error("the member {0} refused the task and does not get it again; another one can do it")]
+    Excluded(#[n(0)] PublicKey),
 }

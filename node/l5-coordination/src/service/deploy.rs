@@ -67,7 +67,7 @@ impl Deployments {
                 node: *node,
                 owner: member.owner,
                 labels: report.map(|report| report.labels.clone()).unwrap_or_default(),
-                agents: report.map(|report| report.agents.clone()).unwrap_or_default(),
+                agents: report.map(Report::hosted).unwrap_or_default(),
                 healthy: report.is_some(),
                 load_permille: report.map_or(0, |report| report.load_permille),
             }

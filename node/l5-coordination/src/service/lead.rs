@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_protocol::PublicKey;
-use althing_protocol::group::{Assign, Author, Command, GroupId, WorkId};
+use althing_protocol::group::{Abandon, Assign, Author, Command, GroupId, WorkId};
+use althing_protocol::limits::WORK_REASON_BYTES_MAX;
+use althing_protocol::{CallerId, PublicKey};
 use tokio::time::Instant;
 
 use super::Groups;
@@ -38,6 +39,8 @@ const REPORT_AGE: Duration = Duration::from_secs(5);
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// Before a task that all declined, or that could not be given out, is looked at again.
 const RETRY: Duration = Duration::from_secs(1);
+/// For how long no member may do a task before it is abandoned: an agent that starts again is back by then.
+const HOPELESS: Duration = Duration::from_secs(5);
 /// Between two counts of who completed how much.
 const COUNT: Duration = Duration::from_secs(2);
 
@@ -58,7 +61,10 @@ impl Successes {
         for task in state.work().tasks().iter().filter(|task| task.state.is_finished()) {
             let Some(member) = task.last else { continue };
             // Not the member's fault.
-            if matches!(task.why, Some(Why::Deadline | Why::Canceled(_) | Why::Dependency(..))) {
+            if matches!(
+                task.why,
+                Some(Why::Deadline | Why::Canceled(_) | Why::Dependency(..) | Why::Refused(..) | Why::Abandoned(..))
+            ) {
                 continue;
             }
             let (completed, all) = self.by_member.entry(member).or_default();
@@ -98,6 +104,7 @@ pub(super) fn candidate(
         node,
         agents: report.agents.clone(),
         capabilities: report.capabilities.clone(),
+        answering: report.answering.clone().unwrap_or_default(),
         labels: report.labels.clone(),
         memory_mib: report.memory_mib,
         cores: report.cores,
@@ -110,6 +117,7 @@ pub(super) fn candidate(
         trust: 1 + u8::from(is_owners),
         success_permille: success_permille.unwrap_or(1_000),
         declined: false,
+        refused: None,
     }
 }
 
@@ -147,6 +155,8 @@ struct Lead {
     later: BTreeMap<WorkId, Instant>,
     /// Those that all who can do them declined, and since when.
     declined: BTreeMap<WorkId, Instant>,
+    /// Those that no member may do, and since when.
+    hopeless: BTreeMap<WorkId, Instant>,
     calendar: Calendar,
     alarms: Alarms,
     deployments: Deployments,
@@ -228,9 +238,10 @@ impl Lead {
                 let mut pause = Duration::ZERO;
                 for pair in commands.iter().zip(outcomes.unwrap_or_default()) {
                     match pair {
-                        (Command::Assign(assign), Outcome::Refused(_)) => {
-                            self.later.insert(assign.task, Instant::now() + RETRY);
-                        }
+                        (
+                            Command::Assign(Assign { task, .. }) | Command::Abandon(Abandon { task, .. }),
+                            Outcome::Refused(_),
+                        ) => drop(self.later.insert(*task, Instant::now() + RETRY)),
                         (_, Outcome::Refused(refusal)) => {
                             tracing::debug!(group = %member.id, %refusal, "what was due is not done");
                             pause = RETRY;
@@ -307,25 +318,29 @@ impl Lead {
                 continue;
             }
             looked_at += 1;
-            match self.give(task, &mut candidates, reports) {
-                Some(assign) => due.commands.push(Command::Assign(assign)),
+            match self.give(task, state.on_behalf_of(task.author), &mut candidates, reports) {
+                Some(command) => due.commands.push(command),
                 None => drop(self.later.insert(task.id(), Instant::now() + RETRY)),
             }
         }
+        self.hopeless.retain(|task, _| tasks.get(task).is_some_and(|task| task.state == State::Ready));
         due
     }
 
-    /// Gives a task to the best member, whose load grows by it.
+    /// Gives a task to the best member, whose load grows by it; or abandons it, when no member may do it.
     fn give(
         &mut self,
         task: &Task,
+        asker: CallerId,
         candidates: &mut [Candidate],
         reports: &BTreeMap<PublicKey, Report>,
-    ) -> Option<Assign> {
-        for candidate in candidates.iter_mut() {
-            candidate.declined = task.declined.contains(&candidate.node);
-        }
-        let node = assignment::choose(&task.submit.needs, candidates).chosen?;
+    ) -> Option<Command> {
+        regard(task, candidates);
+        let choice = assignment::choose(&task.submit.needs, asker, candidates);
+        let Some(node) = choice.chosen else {
+            return self.abandon(task, assignment::hopeless(&choice, |node| reports.contains_key(node)));
+        };
+        self.hopeless.remove(&task.id());
         let chosen = candidates.iter_mut().find(|candidate| candidate.node == node)?;
         if chosen.declined {
             // All that can do it declined: after a pause they are asked again.
@@ -339,7 +354,28 @@ impl Lead {
         let slots = u64::from(reports.get(&node).map_or(1, |report| report.slots.max(1)));
         let busy = u16::try_from(u64::from(chosen.running) * 1_000 / slots).unwrap_or(u16::MAX);
         chosen.load_permille = chosen.load_permille.max(busy);
-        Some(Assign { task: task.id(), member: node, attempt: task.attempt })
+        Some(Command::Assign(Assign { task: task.id(), member: node, attempt: task.attempt }))
+    }
+
+    /// Ends a task that has been hopeless for long enough.
+    fn abandon(&mut self, task: &Task, why: Option<String>) -> Option<Command> {
+        let Some(why) = why else {
+            self.hopeless.remove(&task.id());
+            return None;
+        };
+        if self.hopeless.entry(task.id()).or_insert_with(Instant::now).elapsed() < HOPELESS {
+            return None;
+        }
+        let reason = why[..why.floor_char_boundary(WORK_REASON_BYTES_MAX)].to_owned();
+        Some(Command::Abandon(Abandon { task: task.id(), reason }))
+    }
+}
+
+/// Notes at each candidate how it stands to a task.
+fn regard(task: &Task, candidates: &mut [Candidate]) {
+    for candidate in candidates {
+        candidate.declined = task.declined.contains(&candidate.node);
+        candidate.refused = task.refused.of(&candidate.node).map(str::to_owned);
     }
 }
 
@@ -372,10 +408,9 @@ impl Groups {
             let task = state.work().tasks().get(&task)?;
             successes.count(state);
             let mut candidates = candidates(state, &reports, &successes);
-            for candidate in &mut candidates {
-                candidate.declined = task.declined.contains(&candidate.node);
-            }
-            Some(assignment::choose(&task.submit.needs, &candidates).why)
+            regard(task, &mut candidates);
+            let asker = state.on_behalf_of(task.author);
+            Some(assignment::choose(&task.submit.needs, asker, &candidates).why)
         })
     }
 }

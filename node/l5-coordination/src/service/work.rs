@@ -1,22 +1,30 @@
 //! The work of a group on one node: what the node can do, and what runs its tasks.
 
-use althing_protocol::CallerId;
+use std::collections::BTreeSet;
+
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{Deployment, GroupId, Needs, Priority, WorkId};
 use althing_protocol::limits::WORK_NAME_BYTES_MAX;
+use althing_protocol::{CallerId, PublisherId};
 use futures::future::BoxFuture;
 use minicbor::{Decode, Encode};
+
+pub use crate::machine::assignment::Answering;
 
 /// Latency classes in a report.
 const CLASSES_MAX: usize = 8;
 /// Agents, capabilities and labels in a report.
 pub const REPORT_NAMES_MAX: usize = 1_024;
+/// Sets of agents in a report that answer only some, and owners of each.
+pub const REPORT_ANSWERING_MAX: usize = 16;
+/// Agents and capabilities in all these sets.
+pub const ANSWERING_NAMES_MAX: usize = 512;
 
 /// What a member can do, as it says itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Report {
-    /// The names of the agents that it hosts.
+    /// The names of the agents that it hosts and that answer each owner in the group.
     #[n(0)]
     pub agents: Vec<String>,
     /// Their capabilities.
@@ -46,6 +54,9 @@ pub struct Report {
     /// Tasks of groups that it runs at once.
     #[n(9)]
     pub slots: u32,
+    /// The agents that answer only some of the owners in the group; those that answer none are in no list.
+    #[n(10)]
+    pub answering: Option<Vec<Answering>>,
 }
 
 impl Report {
@@ -58,7 +69,14 @@ impl Report {
             names.retain(|name| name.len() <= WORK_NAME_BYTES_MAX);
             names.truncate(REPORT_NAMES_MAX);
         }
+        self.answering = self.answering.map(bounded).filter(|some| !some.is_empty());
         self
+    }
+
+    /// The names of all agents in it, whomever they answer.
+    pub(crate) fn hosted(&self) -> Vec<String> {
+        let some = self.answering.iter().flatten().flat_map(|some| &some.agents);
+        self.agents.iter().chain(some).cloned().collect()
     }
 
     /// # Errors
@@ -68,11 +86,38 @@ impl Report {
         let fits = |names: &&Vec<String>| {
             names.len() <= REPORT_NAMES_MAX && names.iter().all(|name| name.len() <= WORK_NAME_BYTES_MAX)
         };
+        let some = self.answering.as_deref().unwrap_or_default();
+        let names = || some.iter().flat_map(|some| some.agents.iter().chain(&some.capabilities));
+        let few =
+            some.len() <= REPORT_ANSWERING_MAX && some.iter().all(|some| some.owners.len() <= REPORT_ANSWERING_MAX);
+        if !few || names().count() > ANSWERING_NAMES_MAX || names().any(|name| name.len() > WORK_NAME_BYTES_MAX) {
+            return Err(format!(
+                "a report has at most {REPORT_ANSWERING_MAX} sets of agents that answer some, with {REPORT_ANSWERING_MAX} \
+                 owners each and {ANSWERING_NAMES_MAX} names of {WORK_NAME_BYTES_MAX} bytes in all"
+            ));
+        }
         if self.classes.len() <= CLASSES_MAX && all.iter().all(fits) {
             return Ok(());
         }
         Err(format!("a report has at most {REPORT_NAMES_MAX} names of {WORK_NAME_BYTES_MAX} bytes of each kind"))
     }
+}
+
+/// As many of these sets as a report may have: what is left out is not assigned here.
+fn bounded(mut all: Vec<Answering>) -> Vec<Answering> {
+    all.truncate(REPORT_ANSWERING_MAX);
+    let mut room = ANSWERING_NAMES_MAX;
+    for some in &mut all {
+        some.owners.truncate(REPORT_ANSWERING_MAX);
+        for names in [&mut some.agents, &mut some.capabilities] {
+            names.sort_unstable();
+            names.dedup();
+            names.retain(|name| name.len() <= WORK_NAME_BYTES_MAX);
+            names.truncate(room);
+            room -= names.len();
+        }
+    }
+    all
 }
 
 /// A task that this node runs.
@@ -105,19 +150,30 @@ pub struct Assigned {
 pub struct WorkFailure {
     /// Why.
     pub reason: String,
-    /// Whether another attempt may succeed.
-    pub retry: bool,
+    /// Who may try again.
+    pub again: Again,
+}
+
+/// Who may try a task again that was not completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// Any member, also this one.
+    Any,
+    /// Any other member: here it is not permitted, and that does not change by itself.
+    Others,
+    /// Nobody: another attempt would end in the same way.
+    Nobody,
 }
 
 /// Runs tasks on this node.
 pub trait Worker: Send + Sync + 'static {
-    /// What this node can do now.
-    fn report(&self) -> Report;
+    /// What this node can do now for these owners.
+    fn report(&self, askers: &BTreeSet<PublisherId>) -> Report;
     /// Whether this node can run a task now.
     ///
     /// # Errors
-    /// Why not.
-    fn admit(&self, task: &Assigned) -> Result<(), String>;
+    /// Why not, and whether it can later.
+    fn admit(&self, task: &Assigned) -> Result<(), WorkFailure>;
     /// Runs a task. Dropping the future stops it.
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>>;
     /// Which agents of a group this node hosts from now on, as their owner, who is the node's too, signed it. A node on which

@@ -1,13 +1,13 @@
 //! This node's part in the work of a group: runs the tasks that it is assigned, extends their leases, reports to the leader
 //! what it can do, and takes tasks from members that have too many.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_protocol::group::{Author, Claim, Command, Complete, Content, Decline, Deployment, Fail, Steal, WorkId};
-use althing_protocol::limits::{WORK_CONTENT_BYTES_MAX, WORK_REASON_BYTES_MAX};
-use althing_protocol::{CallerId, PublicKey};
+use althing_protocol::PublicKey;
+use althing_protocol::group::{Claim, Command, Complete, Content, Decline, Deployment, Fail, Refuse, Steal, WorkId};
+use althing_protocol::limits::{WORK_CONTENT_BYTES_MAX, WORK_REASON_BYTES_MAX, WORK_REFUSAL_BYTES_MAX};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -16,12 +16,12 @@ use super::deploy::{self, Deployments};
 use super::lead::{candidate, held_counts};
 use super::member::Member;
 use super::outbox::Outbox;
-use super::work::{Assigned, Report, WorkFailure, Worker};
+use super::work::{Again, Assigned, Report, WorkFailure, Worker};
 use crate::consensus::wire::{ReportTo, Reported};
 use crate::error::GroupError;
 use crate::machine::assignment;
 use crate::machine::group::Group;
-use crate::machine::work::State;
+use crate::machine::work::{State, Task};
 
 /// Between two reports while there is work, and between two attempts to steal.
 const TICK: Duration = Duration::from_secs(1);
@@ -63,9 +63,10 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         let known = |task: &WorkId, token| tokens.get(task) == Some(&token);
         let looked = member.look(|state| {
             let is_work = state.work().tasks().unfinished() > 0 || deploy::has_agents(state);
-            (held(state, here, known), is_work, hosted_here(&groups, state, &mut deployments))
+            let askers = if is_work { state.publishers() } else { BTreeSet::new() };
+            (held(state, here, known), is_work.then_some(askers), hosted_here(&groups, state, &mut deployments))
         });
-        let Ok((held, is_work, (wanted, renewed))) = looked else {
+        let Ok((held, askers, (wanted, renewed))) = looked else {
             tokio::time::sleep(TICK).await;
             continue;
         };
@@ -91,9 +92,10 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
             running.insert(id, Running { token, handle });
         }
         let is_told = telling.as_ref().is_none_or(JoinHandle::is_finished);
-        if is_work && is_told && reported.is_none_or(|at: Instant| at.elapsed() >= TICK) {
+        let is_due = is_told && reported.is_none_or(|at: Instant| at.elapsed() >= TICK);
+        if let Some(askers) = askers.as_ref().filter(|_| is_due) {
             reported = Some(Instant::now());
-            let (groups, member, report) = (groups.clone(), member.clone(), worker.report());
+            let (groups, member, report) = (groups.clone(), member.clone(), worker.report(askers));
             let idle = running.is_empty().then(|| outbox.clone());
             // Neither keeps tasks from beginning here.
             telling = Some(tokio::spawn(async move {
@@ -107,7 +109,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
             biased;
             () = member.stop.cancelled() => break,
             _ = changes.changed() => {}
-            () = tokio::time::sleep(if is_work { TICK } else { IDLE }) => {}
+            () = tokio::time::sleep(if askers.is_some() { TICK } else { IDLE }) => {}
         }
         while failing.try_join_next().is_some() {}
     }
@@ -183,7 +185,7 @@ fn held(state: &Group, here: PublicKey, is_known: impl Fn(&WorkId, u64) -> bool)
             task: task.id(),
             token: by.token,
             attempt: task.attempt,
-            on_behalf_of: on_behalf_of(state, task.author),
+            on_behalf_of: state.on_behalf_of(task.author),
             needs: task.submit.needs.clone(),
             input: input.to_vec(),
             priority: task.submit.priority,
@@ -195,35 +197,31 @@ fn held(state: &Group, here: PublicKey, is_known: impl Fn(&WorkId, u64) -> bool)
     held
 }
 
-/// Whose task it is: its owner's, where a member's node submitted it.
-fn on_behalf_of(state: &Group, author: Author) -> CallerId {
-    match author {
-        Author::Publisher(publisher) => CallerId::Publisher(publisher),
-        Author::Node(node) => match state.members().get(&node) {
-            Some(member) => CallerId::Publisher(member.owner),
-            None => CallerId::Node(node),
-        },
-    }
-}
-
 fn lease(member: &Member, task: WorkId) -> Duration {
     let lease = |state: &Group| state.work().tasks().get(&task).map(|task| task.submit.lease_ms);
     Duration::from_millis(member.look(lease).ok().flatten().unwrap_or(1_000))
 }
 
-fn cut(reason: String) -> String {
-    match reason.char_indices().find(|(at, c)| at + c.len_utf8() > WORK_REASON_BYTES_MAX) {
-        Some((at, _)) => reason[..at].to_owned(),
-        None => reason,
+/// What tells the group that an attempt has no result; `is_begun`: the member said that it works on it.
+fn unfinished(claim: Claim, failure: WorkFailure, is_begun: bool) -> Command {
+    let WorkFailure { reason, again } = failure;
+    let cut = |most: usize| reason[..reason.floor_char_boundary(most)].to_owned();
+    match again {
+        Again::Others => Command::Refuse(Refuse { claim, reason: cut(WORK_REFUSAL_BYTES_MAX) }),
+        Again::Any if !is_begun => Command::Decline(Decline { claim, reason: cut(WORK_REASON_BYTES_MAX) }),
+        Again::Any | Again::Nobody => {
+            let retry = again == Again::Any;
+            Command::Fail(Fail { claim, reason: cut(WORK_REASON_BYTES_MAX), retry })
+        }
     }
 }
 
 /// One attempt of a task: admitted, begun, run, and ended.
 async fn attempt(outbox: Outbox, worker: Arc<dyn Worker>, task: Assigned, lease: Duration) {
     let claim = Claim { task: task.task, token: task.token };
-    if let Err(reason) = worker.admit(&task) {
-        tracing::debug!(task = %task.task, reason, "a task is declined");
-        let _ = outbox.execute(Command::Decline(Decline { claim, reason: cut(reason) })).await;
+    if let Err(failure) = worker.admit(&task) {
+        tracing::debug!(task = %task.task, reason = failure.reason, again = ?failure.again, "a task is not begun");
+        let _ = outbox.execute(unfinished(claim, failure, false)).await;
         return;
     }
     match outbox.execute(Command::Start(claim)).await {
@@ -250,7 +248,7 @@ async fn attempt(outbox: Outbox, worker: Arc<dyn Worker>, task: Assigned, lease:
             Command::Fail(Fail { claim, reason, retry: false })
         }
         Ok(result) => Command::Complete(Complete { claim, result: Content::Inline(result.into()) }),
-        Err(WorkFailure { reason, retry }) => Command::Fail(Fail { claim, reason: cut(reason), retry }),
+        Err(failure) => unfinished(claim, failure, true),
     };
     // Until the group has heard of it, or somebody else has the task.
     loop {
@@ -304,7 +302,8 @@ async fn steal(groups: &Groups, member: &Arc<Member>, outbox: &Outbox, report: &
             let loads: Vec<(PublicKey, u16)> =
                 counts.iter().filter(|(node, _)| **node != here).map(|(node, count)| (*node, load(*count))).collect();
             let now_ms = groups.shared.clock.now_ms();
-            assignment::steal(&candidate(here, report, running, state, None), &loads, state.work(), now_ms)
+            let asker = |task: &Task| state.on_behalf_of(task.author);
+            assignment::steal(&candidate(here, report, running, state, None), &loads, state.work(), now_ms, asker)
         });
         let Ok(Some((task, from))) = found else { return };
         let stolen = outbox.execute(Command::Steal(Steal { task, from })).await;

@@ -36,6 +36,7 @@ impl Invariant for Fenced {
                 Command::Complete(complete) => Some(&complete.claim),
                 Command::Fail(fail) => Some(&fail.claim),
                 Command::Decline(decline) => Some(&decline.claim),
+                Command::Refuse(refuse) => Some(&refuse.claim),
                 _ => None,
             };
             if let Some(claim) = claim.filter(|claim| last.get(&claim.task) != Some(&claim.token)) {

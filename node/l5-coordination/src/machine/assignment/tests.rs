@@ -9,11 +9,20 @@ fn node(seed: u8) -> PublicKey {
     SecretKey::from_seed(&[seed; 32]).public()
 }
 
+fn publisher(seed: u8) -> PublisherId {
+    PublisherId::from_digest([seed; 32])
+}
+
+fn asker(seed: u8) -> CallerId {
+    CallerId::Publisher(publisher(seed))
+}
+
 fn candidate(seed: u8) -> Candidate {
     Candidate {
         node: node(seed),
         agents: vec!["clerk".to_owned()],
         capabilities: vec!["billing.view".to_owned()],
+        answering: Vec::new(),
         labels: vec!["eu".to_owned(), "fast".to_owned()],
         memory_mib: 512,
         cores: 2,
@@ -26,6 +35,7 @@ fn candidate(seed: u8) -> Candidate {
         trust: 1,
         success_permille: 900,
         declined: false,
+        refused: None,
     }
 }
 
@@ -35,7 +45,7 @@ fn needs() -> Needs {
 
 /// The verdict on one candidate.
 fn verdict(needs: &Needs, candidate: Candidate) -> Verdict {
-    let choice = choose(needs, std::slice::from_ref(&candidate));
+    let choice = choose(needs, asker(1), std::slice::from_ref(&candidate));
     let (node, verdict) = choice.why.into_iter().next().expect("one verdict");
     assert_eq!(node, candidate.node);
     assert_eq!(choice.chosen.is_some(), matches!(verdict, Verdict::Rank { place: 1, .. }));
@@ -79,7 +89,7 @@ fn success_comes_before_load_load_before_trust_and_trust_before_the_number_of_ta
         Candidate { success_permille: 901, load_permille: 999, ..candidate(4) },
         candidate(5),
     ];
-    let choice = choose(&needs(), &candidates);
+    let choice = choose(&needs(), asker(1), &candidates);
     assert_eq!(choice.chosen, Some(node(4)));
     let places = choice.why.iter().map(|(_, verdict)| match verdict {
         Verdict::Rank { place, .. } => *place,
@@ -95,12 +105,59 @@ fn success_comes_before_load_load_before_trust_and_trust_before_the_number_of_ta
 fn who_declined_gets_it_only_when_all_that_can_do_it_declined() {
     let declined = Candidate { declined: true, success_permille: 1_000, ..candidate(1) };
     let unable = Candidate { healthy: false, ..candidate(3) };
-    let choice = choose(&needs(), &[declined.clone(), candidate(2), unable.clone()]);
+    let choice = choose(&needs(), asker(1), &[declined.clone(), candidate(2), unable.clone()]);
     assert_eq!(choice.chosen, Some(node(2)));
     assert_eq!(choice.why[0].1, Verdict::Declined);
     let other = Candidate { declined: true, ..candidate(2) };
-    assert_eq!(choose(&needs(), &[declined, other, unable]).chosen, Some(node(1)));
-    assert_eq!(choose(&needs(), &[]).chosen, None);
+    assert_eq!(choose(&needs(), asker(1), &[declined, other, unable]).chosen, Some(node(1)));
+    assert_eq!(choose(&needs(), asker(1), &[]).chosen, None);
+}
+
+/// A candidate whose agent answers only these owners.
+fn choosy(seed: u8, owners: &[u8]) -> Candidate {
+    let Candidate { agents, capabilities, .. } = candidate(seed);
+    let some = Answering { agents, capabilities, owners: owners.iter().copied().map(publisher).collect() };
+    Candidate { agents: Vec::new(), capabilities: Vec::new(), answering: vec![some], ..candidate(seed) }
+}
+
+/// P-121
+#[test]
+fn an_agent_gets_tasks_only_of_those_whom_it_answers() {
+    let for_one = choose(&needs(), asker(1), &[choosy(1, &[2]), choosy(2, &[1, 2])]);
+    assert_eq!((for_one.chosen, &for_one.why[0].1), (Some(node(2)), &Verdict::NoAnswer(asker(1))));
+    assert!(for_one.why[0].1.to_string().contains(&asker(1).to_string()), "{}", for_one.why[0].1);
+    let clerk = Needs::of(Target::Agent("clerk".to_owned()));
+    assert_eq!(choose(&clerk, asker(1), &[choosy(1, &[2])]).why[0].1, Verdict::NoAnswer(asker(1)));
+    assert_eq!(choose(&clerk, asker(2), &[choosy(1, &[2])]).chosen, Some(node(1)));
+    // A node is no owner, and one of two agents suffices.
+    let stranger = CallerId::Node(node(9));
+    assert_eq!(choose(&needs(), stranger, &[choosy(1, &[1])]).chosen, None);
+    let both = Candidate { answering: choosy(1, &[2]).answering, ..candidate(1) };
+    assert_eq!(choose(&needs(), asker(1), &[both]).chosen, Some(node(1)));
+}
+
+/// P-153, P-154
+#[test]
+fn who_refused_gets_it_never_and_what_nobody_may_do_is_hopeless() {
+    let refused = || Candidate { refused: Some("not for you".to_owned()), ..candidate(1) };
+    let declined = Candidate { declined: true, ..candidate(2) };
+    let choice = choose(&needs(), asker(1), &[refused(), declined]);
+    assert_eq!(choice.chosen, Some(node(2)), "it declined, which may change");
+    assert_eq!(hopeless(&choice, |_| true), None);
+    let unable = Candidate { agents: Vec::new(), capabilities: Vec::new(), ..candidate(3) };
+    let choice = choose(&needs(), asker(1), &[unable.clone(), choosy(2, &[2]), refused()]);
+    let why = hopeless(&choice, |_| true).expect("nobody may do it");
+    let said = ["does not answer", "refused the task: not for you", "no agent with the capability"];
+    let places: Vec<_> = said.iter().map(|said| why.find(said).unwrap_or_else(|| panic!("{why}: {said}"))).collect();
+    assert!(places.is_sorted(), "what lacks comes last: {why}");
+    assert_eq!(hopeless(&choice, |known| *known != node(3)), None, "the third one may be able when it is back");
+    assert!(hopeless(&choice, |known| *known != node(1)).is_some(), "who refused need not be there");
+    let full = Candidate { load_permille: 1_000, ..candidate(3) };
+    for waits in [full, Candidate { memory_mib: 0, ..candidate(3) }, Candidate { healthy: false, ..candidate(3) }] {
+        let needs = Needs { memory_mib: Some(1), ..needs() };
+        assert_eq!(hopeless(&choose(&needs, asker(1), &[refused(), waits]), |_| true), None, "it may have room later");
+    }
+    assert_eq!(hopeless(&choose(&needs(), asker(1), &[unable]), |_| true), None, "nobody has refused");
 }
 
 prop_compose! {
@@ -120,7 +177,7 @@ proptest! {
     ) {
         candidates.sort_by_key(|candidate| candidate.node);
         candidates.dedup_by_key(|candidate| candidate.node);
-        let choice = choose(&needs(), &candidates);
+        let choice = choose(&needs(), asker(1), &candidates);
         prop_assert_eq!(choice.why.len(), candidates.len());
         let able = |one: &&Candidate| !one.capabilities.is_empty() && one.load_permille < 1_000;
         // Beside it: the least by the criteria, of those that did not decline, or else of all.
@@ -128,7 +185,7 @@ proptest! {
         prop_assert_eq!(choice.chosen, willing.map(|one| one.node));
         let length = candidates.len().max(1);
         candidates.rotate_left(turn % length);
-        let again = choose(&needs(), &candidates);
+        let again = choose(&needs(), asker(1), &candidates);
         prop_assert_eq!(again.chosen, choice.chosen);
         let why = |choice: &Choice, node| choice.why.iter().find(|(of, _)| *of == node).map(|(_, why)| why.clone());
         for one in &candidates {
@@ -176,7 +233,7 @@ fn an_idle_member_takes_the_oldest_task_that_it_can_do_of_the_most_loaded_one() 
     let group = loaded();
     let stolen = |idle: &Candidate, loads: &[(u8, u16)]| {
         let loads: Vec<_> = loads.iter().map(|(seed, load)| (node(*seed), *load)).collect();
-        steal(idle, &loads, &group.work, 0).map(|(task, from)| (task.as_bytes()[0], from))
+        steal(idle, &loads, &group.work, 0, |_| asker(1)).map(|(task, from)| (task.as_bytes()[0], from))
     };
     let idle = candidate(3);
     assert_eq!(stolen(&idle, &[(1, 900), (2, 850), (3, 0)]), Some((3, node(1))), "1 began, and 2 needs another one");
@@ -187,14 +244,17 @@ fn an_idle_member_takes_the_oldest_task_that_it_can_do_of_the_most_loaded_one() 
     assert_eq!(stolen(&payer, &[(1, 850), (2, 900)]), Some((2, node(1))), "the most loaded one has none for it");
     assert_eq!(stolen(&candidate(1), &[(1, 900)]), None, "nobody takes from itself");
     assert_eq!(stolen(&Candidate { healthy: false, ..candidate(3) }, &[(1, 900)]), None);
+    assert_eq!(stolen(&choosy(3, &[2]), &[(1, 900)]), None, "its agent does not answer the submitter");
+    assert_eq!(stolen(&choosy(3, &[1]), &[(1, 900)]), Some((3, node(1))));
 }
 
 #[test]
 fn an_idle_member_takes_what_another_one_has_not_begun_in_time() {
     let group = loaded();
     let loads = [(node(1), 100), (node(2), 50)];
-    let stolen =
-        |now_ms| steal(&candidate(3), &loads, &group.work, now_ms).map(|(task, from)| (task.as_bytes()[0], from));
+    let stolen = |now_ms| {
+        steal(&candidate(3), &loads, &group.work, now_ms, |_| asker(1)).map(|(task, from)| (task.as_bytes()[0], from))
+    };
     assert_eq!(stolen(STEAL_AFTER_MS - 1), None);
     assert_eq!(stolen(STEAL_AFTER_MS), Some((3, node(1))), "the first one was begun");
 }

@@ -48,6 +48,8 @@ impl Asker<'_> {
             Command::Renew(claim) => work.renew(self.member()?, *claim, now_ms).map(done),
             Command::Complete(complete) => work.complete(self.member()?, complete, now_ms).map(done),
             Command::Fail(fail) => work.fail(self.member()?, fail, now_ms).map(done),
+            Command::Refuse(refuse) => work.refuse(self.member()?, refuse, now_ms).map(done),
+            Command::Abandon(abandon) => work.abandon(self.member()?, abandon, now_ms).map(done),
             Command::Steal(steal) => work.steal(self.member()?, steal, now_ms).map(Some),
             Command::Define(define) => {
                 self.may_write.clone()?;

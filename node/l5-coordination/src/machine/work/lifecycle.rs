@@ -1,12 +1,12 @@
 //! The work of a group: how a task goes from being ready to its end, and which resources it has meanwhile.
 
 use althing_protocol::PublicKey;
-use althing_protocol::group::{Assign, Author, Claim, Complete, Decline, Fail, Steal, Submit, WorkId};
+use althing_protocol::group::{Abandon, Assign, Author, Claim, Complete, Decline, Fail, Refuse, Steal, Submit, WorkId};
 
 use super::super::members::Members;
 use super::super::outcome::Refusal;
 use super::resources::Resources;
-use super::task::{State, Task, Why, content_bytes};
+use super::task::{REFUSED_MAX, State, Task, Why, content_bytes};
 use super::tasks::{Tasks, WORK_BYTES_MAX};
 use super::turns::Turns;
 use super::watch::Finished;
@@ -71,6 +71,7 @@ impl Work {
         if task.attempt != assign.attempt {
             return Err(Refusal::Attempt { current: task.attempt });
         }
+        check_member(task, assign.member)?;
         self.check_turn(task, members.len())?;
         let decide = |name: &String| self.resources.conflict(&self.tasks, name, assign.task);
         let conflicts: Vec<_> = task.submit.resources.iter().filter_map(decide).collect();
@@ -123,6 +124,32 @@ impl Work {
         Ok(())
     }
 
+    /// The member must not do it: the task waits for another one, in the same attempt, or fails when too many must not.
+    pub(super) fn refuse(&mut self, node: PublicKey, refuse: &Refuse, now_ms: u64) -> Result<(), Refusal> {
+        let task = self.claimed(node, refuse.claim)?;
+        let is_last = task.refused.len() + 1 >= REFUSED_MAX;
+        let (id, why) = (refuse.claim.task, Why::Refused(node, refuse.reason.clone()));
+        self.tasks.change(id, |task| {
+            task.take_back(why.clone());
+            task.note_refused(node, &refuse.reason);
+        });
+        if is_last {
+            self.tasks.end(id, State::Failed, Some(why), None, now_ms);
+        }
+        Ok(())
+    }
+
+    /// No member may do it.
+    pub(super) fn abandon(&mut self, node: PublicKey, abandon: &Abandon, now_ms: u64) -> Result<(), Refusal> {
+        let task = self.tasks.known(&abandon.task)?;
+        if task.state != State::Ready {
+            return Err(Refusal::TaskState { task: abandon.task, state: task.state });
+        }
+        let why = Why::Abandoned(node, abandon.reason.clone());
+        self.tasks.end(abandon.task, State::Failed, Some(why), None, now_ms);
+        Ok(())
+    }
+
     /// Extends the lease.
     pub(super) fn renew(&mut self, node: PublicKey, claim: Claim, now_ms: u64) -> Result<(), Refusal> {
         self.claimed(node, claim)?;
@@ -159,6 +186,7 @@ impl Work {
         match task.held {
             Some(held) if held.member != steal.from || held.member == node => Err(Refusal::Holder(held.member)),
             Some(_) if task.state == State::Assigned => {
+                check_member(task, node)?;
                 self.tasks.change(steal.task, |task| task.steals = task.steals.saturating_add(1));
                 Ok(self.give(steal.task, node, now_ms))
             }
@@ -204,4 +232,9 @@ impl Work {
     pub(in super::super) fn watch(&mut self, id: WorkId) -> bool {
         self.tasks.get(&id).is_some_and(|task| !task.state.is_finished()) && self.tasks.watch.open(id)
     }
+}
+
+/// Whether the member may get the task: it has not refused it.
+fn check_member(task: &Task, member: PublicKey) -> Result<(), Refusal> {
+    if task.refused.of(&member).is_some() { Err(Refusal::Excluded(member)) } else { Ok(()) }
 }

@@ -20,7 +20,7 @@ pub use commands::Asker;
 pub use lifecycle::Work;
 pub use resources::{CONFLICTS_MAX, Conflict, RESOURCES_MAX, Resource, Resources};
 pub use rows::WorkRow;
-pub use task::{Ended, Held, State, Task, Why};
+pub use task::{Ended, Held, REFUSED_MAX, Refusals, State, Task, Why};
 pub use tasks::{TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_MAX, TASKS_UNFINISHED_MAX, Tasks, WORK_BYTES_MAX};
 pub use watch::Finished;
 

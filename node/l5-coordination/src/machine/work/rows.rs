@@ -1,11 +1,12 @@
 //! The tasks of a group as rows of a snapshot.
 
 use althing_protocol::group::WorkId;
+use althing_protocol::limits::WORK_REFUSAL_BYTES_MAX;
 use minicbor::{Decode, Encode};
 
 use super::lifecycle::Work;
 use super::resources::{CONFLICTS_MAX, Conflict, RESOURCES_MAX, Resource};
-use super::task::{State, Task};
+use super::task::{REFUSED_MAX, State, Task};
 
 /// A part of the tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -74,6 +75,13 @@ impl Work {
         }
         if matches!(task.state, State::Assigned | State::Working) != task.held.is_some() {
             return wrong("whose state and holder contradict each other");
+        }
+        let long = |(_, reason): (_, &str)| reason.len() > WORK_REFUSAL_BYTES_MAX;
+        if task.refused.len() > REFUSED_MAX || task.refused.iter().any(long) {
+            return wrong("which more members refused than can, or with more words");
+        }
+        if task.held.is_some_and(|held| task.refused.of(&held.member).is_some()) {
+            return wrong("which a member has that refused it");
         }
         let of_another = |resource: &&String| self.tasks.user_of(resource).is_some();
         if task.held.is_some() && task.submit.resources.iter().any(|resource| of_another(&resource)) {

@@ -1,6 +1,6 @@
 //! One task, and what becomes of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use althing_protocol::PublicKey;
@@ -9,6 +9,8 @@ use minicbor::{Decode, Encode};
 
 /// Members that are remembered because they declined an attempt.
 pub const DECLINED_MAX: usize = 64;
+/// Members that may refuse a task; with the last one it fails.
+pub const REFUSED_MAX: usize = 16;
 
 /// What a task is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
@@ -108,6 +110,12 @@ pub enum Why {
     /// This author canceled it.
     #[n(6)]
     Canceled(#[n(0)] Author),
+    /// The member must not do it.
+    #[n(7)]
+    Refused(#[n(0)] PublicKey, #[n(1)] String),
+    /// No member is left that may do it, said this one.
+    #[n(8)]
+    Abandoned(#[n(0)] PublicKey, #[n(1)] String),
 }
 
 impl fmt::Display for Why {
@@ -120,7 +128,62 @@ impl fmt::Display for Why {
             Why::Deadline => f.write_str("its deadline passed"),
             Why::Dependency(task, state) => write!(f, "it depends on the task {task}, which is {state}"),
             Why::Canceled(author) => write!(f, "{author} canceled it"),
+            Why::Refused(member, reason) => write!(f, "{member} refused it: {reason}"),
+            Why::Abandoned(_, reason) => write!(f, "no member is left that may do it: {reason}"),
         }
+    }
+}
+
+/// The members that refused a task, and why. Absent from a row while nobody did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refusals(BTreeMap<PublicKey, String>);
+
+impl Refusals {
+    /// Why the member refused it, if it did.
+    #[must_use]
+    pub fn of(&self, member: &PublicKey) -> Option<&str> {
+        self.0.get(member).map(String::as_str)
+    }
+
+    /// How many refused it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nobody did.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Who refused it, and why.
+    pub fn iter(&self) -> impl Iterator<Item = (&PublicKey, &str)> {
+        self.0.iter().map(|(member, reason)| (member, reason.as_str()))
+    }
+}
+
+impl<C> Encode<C> for Refusals {
+    fn encode<W: minicbor::encode::Write>(
+        &self,
+        e: &mut minicbor::Encoder<W>,
+        ctx: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        self.0.encode(e, ctx)
+    }
+
+    fn is_nil(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Refusals {
+    fn decode(d: &mut minicbor::Decoder<'b>, ctx: &mut C) -> Result<Refusals, minicbor::decode::Error> {
+        BTreeMap::decode(d, ctx).map(Refusals)
+    }
+
+    fn nil() -> Option<Refusals> {
+        Some(Refusals::default())
     }
 }
 
@@ -185,6 +248,9 @@ pub struct Task {
     /// When it ended.
     #[n(14)]
     pub ended: Option<Ended>,
+    /// The members that must not do it: at most [`REFUSED_MAX`].
+    #[n(15)]
+    pub refused: Refusals,
 }
 
 impl Task {
@@ -206,6 +272,7 @@ impl Task {
             result: None,
             why: None,
             ended: None,
+            refused: Refusals::default(),
         }
     }
 
@@ -239,6 +306,11 @@ impl Task {
             self.declined.clear();
         }
         self.declined.insert(member);
+    }
+
+    /// Remembers that a member must not do it.
+    pub(super) fn note_refused(&mut self, member: PublicKey, reason: &str) {
+        self.refused.0.insert(member, reason.to_owned());
     }
 
     /// Gives it to a member.

@@ -350,6 +350,10 @@ fn reports() -> Vec<Case> {
         (0..).zip(all).collect::<Members>()
     };
     let of = |report: Vec<u8>| map(&[group(), (1, report)]);
+    let some = |agents: usize, owners: usize| {
+        map(&[(0, names(agents)), (1, array(&[])), (2, array(&vec![bstr(&[7; 32]); owners]))])
+    };
+    let answering = |all: &[Vec<u8>]| map(&report().into_iter().chain([(10, array(all))]).collect::<Members>());
     vec![
         good("report-to", "a report", of(map(&report()))),
         good("report-to", "1,024 agents", of(with(report(), 0, Some(names(1_024))))),
@@ -360,6 +364,12 @@ fn reports() -> Vec<Case> {
         bad("report-to", "nine classes", of(with(report(), 7, Some(array(&vec![uint(0); 9]))))),
         bad("report-to", "a load of more than 16 bits", of(with(report(), 8, Some(uint(65_536))))),
         bad("report-to", "a report without its load", of(with(report(), 8, None))),
+        good("report-to", "agents that answer some", of(answering(&[some(1, 1), some(2, 0)]))),
+        good("report-to", "sixteen sets of agents", of(answering(&vec![some(1, 1); 16]))),
+        bad("report-to", "seventeen sets of agents", of(answering(&vec![some(1, 1); 17]))),
+        good("report-to", "512 agents that answer some", of(answering(&[some(256, 1), some(256, 1)]))),
+        bad("report-to", "513 agents that answer some", of(answering(&[some(256, 1), some(257, 1)]))),
+        bad("report-to", "agents that answer seventeen", of(answering(&[some(1, 17)]))),
         good("reported", "it was read", uint(0)),
         bad("reported", "it was something else", uint(1)),
     ]

@@ -161,9 +161,17 @@ fn barred(it: &BarrierAnswer) -> Value {
 fn report_to(it: &ReportTo) -> Value {
     let report = &it.report;
     let classes: Vec<&str> = report.classes.iter().map(|class| class.name()).collect();
-    json!({ "group": it.group.to_string(), "agents": report.agents, "capabilities": report.capabilities,
+    let some = |some: &crate::service::work::Answering| {
+        let owners: Vec<String> = some.owners.iter().map(ToString::to_string).collect();
+        json!({ "agents": some.agents, "capabilities": some.capabilities, "owners": owners })
+    };
+    let mut shown = json!({ "group": it.group.to_string(), "agents": report.agents, "capabilities": report.capabilities,
         "labels": report.labels, "memory_mib": report.memory_mib, "cores": report.cores, "disk_mib": report.disk_mib,
-        "gpus": report.gpus, "classes": classes, "load_permille": report.load_permille, "slots": report.slots })
+        "gpus": report.gpus, "classes": classes, "load_permille": report.load_permille, "slots": report.slots });
+    if let Some(all) = &report.answering {
+        shown["answering"] = all.iter().map(some).collect();
+    }
+    shown
 }
 
 fn unserved(it: &Unserved) -> Value {

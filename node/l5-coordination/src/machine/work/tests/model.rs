@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::group::{
-    Assign, Choice, Claim, Command, Complete, ConflictRule, Content, Decline, Define, Depend, Fail, Priority, Steal,
-    Submit,
+    Abandon, Assign, Choice, Claim, Command, Complete, ConflictRule, Content, Decline, Define, Depend, Fail, Priority,
+    Refuse, Steal, Submit,
 };
 use proptest::prelude::*;
 
@@ -33,6 +33,7 @@ enum Use {
     Start,
     Renew,
     Decline,
+    Refuse,
     Complete,
     Fail(bool),
 }
@@ -44,6 +45,7 @@ impl Use {
             Use::Start => Command::Start(claim),
             Use::Renew => Command::Renew(claim),
             Use::Decline => Command::Decline(Decline { claim, reason }),
+            Use::Refuse => Command::Refuse(Refuse { claim, reason }),
             Use::Complete => Command::Complete(Complete { claim, result: Content::Inline(vec![1; 9].into()) }),
             Use::Fail(retry) => Command::Fail(Fail { claim, reason, retry }),
         }
@@ -55,6 +57,7 @@ fn uses() -> impl Strategy<Value = Use> {
         3 => Just(Use::Start),
         1 => Just(Use::Renew),
         1 => Just(Use::Decline),
+        1 => Just(Use::Refuse),
         3 => Just(Use::Complete),
         1 => any::<bool>().prop_map(Use::Fail),
     ]
@@ -91,6 +94,7 @@ fn commands() -> impl Strategy<Value = Command> {
         1 => (name(), rule).prop_map(|(resource, rule)| Command::Define(Define { resource, rule })),
         4 => choice().prop_map(Command::Vote),
         1 => choice().prop_map(Command::Decide),
+        1 => (0..TASKS).prop_map(|task| Command::Abandon(Abandon { task: id(task), reason: String::new() })),
         1 => Just(Command::Tick),
     ]
 }
@@ -125,6 +129,7 @@ struct Has {
 #[derive(Default)]
 struct Model {
     has: BTreeMap<WorkId, Has>,
+    refused: BTreeSet<(WorkId, PublicKey)>,
     tokens: u64,
     completed: BTreeSet<WorkId>,
     finished: BTreeMap<WorkId, Task>,
@@ -144,9 +149,11 @@ impl Model {
             Command::Renew(claim) => Some(has(claim).is_some()),
             Command::Complete(complete) => Some(has(&complete.claim).is_some()),
             Command::Fail(fail) => Some(has(&fail.claim).is_some()),
+            Command::Refuse(refuse) => Some(has(&refuse.claim).is_some()),
             Command::Steal(steal) => {
                 let of = self.has.get(&steal.task);
-                Some(is_member && of.is_some_and(|has| has.node == steal.from && has.node != node(by) && !has.began))
+                let may = is_member && !self.refused.contains(&(steal.task, node(by)));
+                Some(may && of.is_some_and(|has| has.node == steal.from && has.node != node(by) && !has.began))
             }
             _ => None,
         }
@@ -166,6 +173,10 @@ impl Model {
             Command::Decline(Decline { claim, .. }) | Command::Fail(Fail { claim, .. }) => {
                 self.has.remove(&claim.task);
             }
+            Command::Refuse(Refuse { claim, .. }) => {
+                self.has.remove(&claim.task);
+                self.refused.insert((claim.task, node(by)));
+            }
             Command::Complete(Complete { claim, .. }) => {
                 self.has.remove(&claim.task);
                 assert!(self.completed.insert(claim.task), "it completed twice");
@@ -178,6 +189,7 @@ impl Model {
     fn given(&mut self, task: WorkId, node: PublicKey, token: Option<u64>, until_ms: u64) {
         let token = token.expect("a token");
         assert!(token > self.tokens, "tokens increase");
+        assert!(!self.refused.contains(&(task, node)), "it refused the task");
         self.tokens = token;
         self.has.insert(task, Has { node, token, until_ms, began: false });
     }
@@ -295,7 +307,8 @@ fn resources(group: &Group) -> Result<(), TestCaseError> {
     for task in group.work.tasks().ready() {
         let assign = Command::Assign(Assign { task: task.id(), member: node(1), attempt: task.attempt });
         let assigned = group.clone().execute(member(1), &assign);
-        prop_assert_eq!(assigned.is_ok(), assignable.contains(&task.id()), "{:?}", assigned);
+        let may = task.refused.of(&node(1)).is_none();
+        prop_assert_eq!(assigned.is_ok(), may && assignable.contains(&task.id()), "{:?}", assigned);
     }
     let open = |(_, resource): (_, &super::super::Resource)| resource.rule != ConflictRule::Priority;
     let free = |task: &Task| task.submit.resources.iter().all(|name| !once.contains(name));
@@ -307,7 +320,7 @@ fn resources(group: &Group) -> Result<(), TestCaseError> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-    /// P-105, P-113, P-114, P-115, P-116, P-117, P-118
+    /// P-105, P-113, P-114, P-115, P-116, P-117, P-118, P-153
     #[test]
     fn whatever_the_commands_the_tasks_are_sound(steps in prop::collection::vec(steps(), 1..120)) {
         let (mut group, mut model) = (group(MEMBERS), Model::default());

@@ -1,6 +1,6 @@
 //! What is refused, and how the life of a task goes otherwise.
 
-use althing_protocol::group::{Choice, ConflictRule, Decline, Define, Depend, Fail, Rule, Steal};
+use althing_protocol::group::{Abandon, Choice, ConflictRule, Decline, Define, Depend, Fail, Refuse, Rule, Steal};
 
 use althing_protocol::ObjectError;
 
@@ -15,6 +15,14 @@ fn run(group: &mut Group, author: Author, command: &Command) -> Result<Option<u6
 
 fn fail(claim: Claim, retry: bool) -> Command {
     Command::Fail(Fail { claim, reason: "broken".to_owned(), retry })
+}
+
+fn refuse(claim: Claim) -> Command {
+    Command::Refuse(Refuse { claim, reason: "not for you".to_owned() })
+}
+
+fn abandon(number: u32) -> Command {
+    Command::Abandon(Abandon { task: id(number), reason: "nobody may".to_owned() })
 }
 
 /// P-113, P-115
@@ -81,9 +89,12 @@ fn the_charter_says_who_submits_and_nobody_acts_for_another_one() {
     let steal = Command::Steal(Steal { task: id(1), from: node(1) });
     let decline = Command::Decline(Decline { claim, reason: String::new() });
     let (start, renew) = (Command::Start(claim), Command::Renew(claim));
-    for command in [vote, assign, steal, decline, start, renew, complete(claim), fail(claim, true)] {
-        assert!(matches!(run(&mut group, owner(), &command), Err(Refusal::Author(_))), "{command:?}");
-        assert_eq!(run(&mut group, member(9), &command), Err(Refusal::NotAMember(node(9))), "{command:?}");
+    let given_up = [refuse(claim), abandon(1)];
+    for command in
+        [vote, assign, steal, decline, start, renew, complete(claim), fail(claim, true)].iter().chain(&given_up)
+    {
+        assert!(matches!(run(&mut group, owner(), command), Err(Refusal::Author(_))), "{command:?}");
+        assert_eq!(run(&mut group, member(9), command), Err(Refusal::NotAMember(node(9))), "{command:?}");
     }
     assert_eq!(run(&mut group, member(2), &Command::Tick), Ok(None));
 }
@@ -269,4 +280,97 @@ fn rows_that_contradict_each_other_are_refused() {
     assert!(restored_work(twice).is_err_and(|error| error.contains("an earlier row")));
     let without = [&rows[..last - 1], &rows[last..]].concat();
     assert!(restored_work(without).is_err_and(|error| error.contains("is missing")));
+}
+
+/// P-153: begun or not, the attempt does not count, and the member gets the task by nobody's command again.
+#[test]
+fn who_refused_a_task_does_not_get_it_again() {
+    let mut group = group(3);
+    run(&mut group, owner(), &submit(task(1))).expect("room");
+    let claim = assign(&mut group, 1, 2).expect("it is ready");
+    assert_eq!(run(&mut group, member(3), &refuse(claim)), Err(Refusal::Holder(node(2))));
+    let old = Claim { token: claim.token - 1, ..claim };
+    assert_eq!(run(&mut group, member(2), &refuse(old)), Err(Refusal::Fenced { current: claim.token }));
+    run(&mut group, member(2), &refuse(claim)).expect("it has it");
+    assert_eq!(run(&mut group, member(2), &complete(claim)), Err(Refusal::Fenced { current: claim.token }));
+    let known = group.work.tasks().get(&id(1)).expect("it is there");
+    assert_eq!((known.state, known.attempt, known.held), (State::Ready, 1, None));
+    assert_eq!(known.why, Some(Why::Refused(node(2), "not for you".to_owned())));
+    assert_eq!(assign(&mut group, 1, 2), Err(Refusal::Excluded(node(2))));
+    let claim = assign(&mut group, 1, 3).expect("another one may");
+    let steal = |from| Command::Steal(Steal { task: id(1), from: node(from) });
+    assert_eq!(run(&mut group, member(2), &steal(3)), Err(Refusal::Excluded(node(2))));
+    run(&mut group, member(3), &Command::Start(claim)).expect("it has it");
+    run(&mut group, member(3), &refuse(claim)).expect("also once it has begun");
+    assert_eq!(group.work.tasks().get(&id(1)).map(|task| task.attempt), Some(1));
+    // A later attempt does not change that.
+    let claim = assign(&mut group, 1, 1).expect("the last one may");
+    run(&mut group, member(1), &fail(claim, true)).expect("it has it");
+    assert_eq!(assign(&mut group, 1, 3), Err(Refusal::Excluded(node(3))));
+    assert_eq!(restored(&group), group);
+    let claim = assign(&mut group, 1, 1).expect("the second attempt");
+    run(&mut group, member(1), &complete(claim)).expect("it has it");
+    assert_eq!(state(&group, 1), State::Completed);
+}
+
+/// P-153
+#[test]
+fn a_task_that_sixteen_members_refused_fails() {
+    let mut group = group(17);
+    run(&mut group, owner(), &submit(task(1))).expect("room");
+    run(&mut group, owner(), &submit(after(2, &[1]))).expect("room");
+    for seed in 1..=16 {
+        assert_eq!(state(&group, 1), State::Ready);
+        let claim = assign(&mut group, 1, seed).expect("it has not refused yet");
+        run(&mut group, member(seed), &refuse(claim)).expect("it has it");
+    }
+    assert_eq!((state(&group, 1), state(&group, 2)), (State::Failed, State::Failed));
+    let ended = group.work.tasks().get(&id(1)).expect("it is kept");
+    assert_eq!(ended.why, Some(Why::Refused(node(16), "not for you".to_owned())));
+    assert_eq!(ended.refused.len(), 16);
+    assert_eq!(restored(&group), group);
+}
+
+/// P-154
+#[test]
+fn what_nobody_may_do_is_abandoned_and_what_somebody_has_is_not() {
+    let mut group = group(2);
+    assert_eq!(run(&mut group, member(1), &abandon(1)), Err(Refusal::UnknownTask(id(1))));
+    run(&mut group, owner(), &submit(task(1))).expect("room");
+    run(&mut group, owner(), &submit(after(2, &[1]))).expect("room");
+    let is = |state| Err(Refusal::TaskState { task: id(if state == State::Blocked { 2 } else { 1 }), state });
+    assert_eq!(run(&mut group, member(1), &abandon(2)), is(State::Blocked));
+    let claim = assign(&mut group, 1, 2).expect("it is ready");
+    assert_eq!(run(&mut group, member(1), &abandon(1)), is(State::Assigned));
+    run(&mut group, member(2), &refuse(claim)).expect("it has it");
+    run(&mut group, member(1), &abandon(1)).expect("nobody has it");
+    assert_eq!((state(&group, 1), state(&group, 2)), (State::Failed, State::Failed), "and what depends on it");
+    let why = group.work.tasks().get(&id(1)).and_then(|task| task.why.clone()).expect("a reason");
+    assert!(why.to_string().ends_with("no member is left that may do it: nobody may"), "{why}");
+    assert_eq!(run(&mut group, member(1), &abandon(1)), is(State::Failed));
+    assert_eq!(restored(&group), group);
+}
+
+/// P-105: rows that no execution of P-153 can leave.
+#[test]
+fn rows_in_which_too_many_refused_or_a_member_has_what_it_refused_are_no_state() {
+    let mut group = group(2);
+    run(&mut group, owner(), &submit(task(1))).expect("room");
+    let claim = assign(&mut group, 1, 2).expect("it is ready");
+    run(&mut group, member(2), &refuse(claim)).expect("it has it");
+    assign(&mut group, 1, 1).expect("another one may");
+    let changed = |change: &dyn Fn(&mut super::super::Task)| {
+        let rows = group.work.rows().map(|row| match row {
+            WorkRow::Task(mut task) => {
+                change(&mut task);
+                WorkRow::Task(task)
+            }
+            other => other,
+        });
+        restored_work(rows.collect())
+    };
+    assert!(changed(&|_| {}).is_ok());
+    assert!(changed(&|task| task.held.as_mut().expect("held").member = node(2)).is_err());
+    assert!(changed(&|task| task.note_refused(node(3), &"x".repeat(257))).is_err());
+    assert!(changed(&|task| (3..=18).for_each(|seed| task.note_refused(node(seed), "no"))).is_err());
 }
