@@ -50,7 +50,7 @@ async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
         let operation = Operation::parse(&request.operation)?;
         let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
         let principals = chain::received(&request.principals, &caller);
-        let metadata = CallMetadata { extensions: request.extensions, principals, holder: request.holder };
+        let metadata = CallMetadata { extensions: request.extensions, principals, holder: request.holder, lease: None };
         let asked = OperationRequest::parse(operation, request.body)?;
         let handling = hosting.handle(&caller, &agent, asked, &metadata);
         // The deadline passed: nobody waits for the answer. The turn goes on until it ends or `CancelTask` ends it.

@@ -2,6 +2,7 @@
 
 use althing_communication::{Holder, Priority};
 use althing_discovery::Among;
+use althing_execution::lease::Lease;
 use althing_protocol::AgentId;
 use futures::stream::BoxStream;
 use serde::Serialize;
@@ -100,6 +101,13 @@ impl CallRequest {
         self
     }
 
+    /// Makes it work on a task of a group. Nothing of that is sent to another node.
+    #[must_use]
+    pub fn under(mut self, lease: Lease) -> CallRequest {
+        self.metadata.lease = Some(lease);
+        self
+    }
+
     /// Sets the priority: an agent's calls have that of its class.
     #[must_use]
     pub fn with_priority(self, priority: Priority) -> CallRequest {
@@ -116,6 +124,8 @@ pub struct CallMetadata {
     pub principals: Vec<Principal>,
     /// Trust level and origin of the calling node; none if the call comes from this node.
     pub holder: Option<Holder>,
+    /// The lease of the group task that the call is for; only this node's own part in groups sets it.
+    pub lease: Option<Lease>,
 }
 
 /// The reply to an operation.

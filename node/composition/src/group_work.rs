@@ -9,8 +9,9 @@ use althing_communication::WallClock;
 use althing_coordination::{Again, Answering, Assigned, Report, WorkFailure, Worker};
 use althing_discovery::{Found, Query};
 use althing_execution::Host;
+use althing_execution::lease::Leases;
 use althing_protocol::contract::Latency;
-use althing_protocol::group::{Deployment, GroupId, Target};
+use althing_protocol::group::{Deployment, GroupId, Target, WorkId};
 use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -39,6 +40,7 @@ pub(crate) struct GroupWorker {
     data: Option<PathBuf>,
     clock: WallClock,
     placements: watch::Sender<Placements>,
+    leases: Leases,
 }
 
 impl GroupWorker {
@@ -58,6 +60,7 @@ impl GroupWorker {
             data: config.data.clone(),
             clock: identity.clock().clone(),
             placements,
+            leases: Leases::default(),
         };
         (worker, placed)
     }
@@ -154,8 +157,13 @@ impl Worker for GroupWorker {
         self.placements.send_modify(|placements| drop(placements.insert(group, agents)));
     }
 
+    fn supersede(&self, group: GroupId, task: WorkId, token: u64) {
+        self.leases.supersede(&group.to_string(), &task.to_string(), token);
+    }
+
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
         let (calls, agent) = (self.calls.clone(), self.agent(&task.needs.target, task.on_behalf_of));
+        let lease = self.leases.begin(&task.group.to_string(), &task.task.to_string(), task.token);
         async move {
             let agent = agent?;
             let failed = |reason: String, again| WorkFailure { reason, again };
@@ -165,7 +173,7 @@ impl Worker for GroupWorker {
                 .map_err(|error| failed(error.to_string(), Again::Nobody))?;
             // The agent answers whom it would answer if they called it themselves.
             let principals = vec![Principal::Caller(task.on_behalf_of)];
-            let reply = calls.ask(CallRequest::new(agent, request, principals)).await;
+            let reply = calls.ask(CallRequest::new(agent, request, principals).under(lease)).await;
             match reply.map_err(|error| failed(error.to_string(), again(&error)))? {
                 Reply::One(body) => {
                     let body = outcome(body)?;

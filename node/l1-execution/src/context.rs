@@ -6,6 +6,8 @@ use althing_protocol::contract::Observability;
 use tokio::task_local;
 use tracing::Span;
 
+use crate::lease::{Lease, Superseded};
+
 /// The context of one turn.
 #[derive(Clone, Default)]
 pub(crate) struct CallContext {
@@ -15,6 +17,8 @@ pub(crate) struct CallContext {
     pub principals: Arc<[String]>,
     /// What traces may record of it.
     pub observability: Observability,
+    /// The lease under which it runs, if it is for a task of a group.
+    pub lease: Option<Lease>,
 }
 
 /// Bytes of a text on a span.
@@ -40,6 +44,17 @@ task_local! {
 /// The context of the turn that runs here; the default outside turns.
 pub(crate) fn current() -> CallContext {
     CALL_CONTEXT.try_with(CallContext::clone).unwrap_or_default()
+}
+
+/// The lease of the turn that runs here; none outside turns, and in those that are for no task of a group.
+#[must_use]
+pub fn current_lease() -> Option<Lease> {
+    current().lease
+}
+
+/// Whether the turn that runs here may still act.
+pub(crate) fn check_lease() -> Result<(), Superseded> {
+    current_lease().map_or(Ok(()), |lease| lease.check())
 }
 
 /// The hash of the manifest of the turn that runs here; empty outside turns.

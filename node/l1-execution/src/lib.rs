@@ -24,6 +24,7 @@ pub mod hrt;
 pub mod http;
 pub mod kernel;
 mod known;
+pub mod lease;
 pub mod memory;
 pub mod mesh;
 pub mod model;
@@ -39,6 +40,7 @@ mod tool_agent;
 pub mod tools;
 
 pub use agent::{Agent, AgentError, AgentState, Output, Outputs, Turn};
+pub use context::current_lease;
 pub use control::Control;
 pub use echo::Echo;
 pub use hard::HardStatus;

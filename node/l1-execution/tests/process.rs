@@ -325,6 +325,7 @@ fn turn(text: &str, remembered: Option<String>) -> Turn {
         history_length: Some(3),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         tracestate: None,
+        lease: None,
     };
     Turn {
         task_id: "ours".to_owned(),

@@ -82,6 +82,7 @@ fn turn_of(record: Record, asked: &TurnRequest) -> Turn {
         metadata: asked.metadata.clone(),
         accepted_output_modes: asked.accepted_output_modes.clone(),
         history_length: asked.history_length,
+        lease: asked.call.lease.clone(),
     };
     Turn { task_id, context_id, message, history, artifacts, remembered: record.remembered, parameters }
 }

@@ -16,6 +16,8 @@ fn failed(error: &MemoryError) -> Problem {
     let kind = match error {
         MemoryError::Unknown(_) => Kind::NotFound,
         MemoryError::NotShared { .. } | MemoryError::WrongKey { .. } | MemoryError::Quota { .. } => Kind::Refused,
+        // The API's own calls are no attempts at tasks.
+        MemoryError::Superseded(_) => Kind::Refused,
         MemoryError::Collision { .. }
         | MemoryError::Length { .. }
         | MemoryError::Secret(_)

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use althing_execution::http::client;
+use althing_execution::lease::META;
 use althing_execution::process::environment;
 use althing_execution::tools::{Definition, Fault, ToolServer};
 use althing_td::ToolServerSpec;
@@ -235,6 +236,10 @@ impl Server {
         params.meta = trace_context();
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments);
+        }
+        if let Some(lease) = althing_execution::current_lease() {
+            let told = serde_json::Map::from_iter([(META.to_owned(), lease.told())]);
+            params.meta = Some(told.into());
         }
         let answered = client.call_tool(params).await.map_err(|error| Fault::Failed(error.to_string()))?;
         serde_json::to_value(&answered).map_err(|error| Fault::Failed(error.to_string())).map(|mut value| {

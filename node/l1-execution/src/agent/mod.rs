@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use a2a::{Artifact, Message, Part};
 use futures::future::BoxFuture;
 
+use crate::lease::Lease;
+
 pub use error::AgentError;
 pub(crate) use output::Withheld;
 pub use output::{Made, Output, Outputs};
@@ -131,6 +133,8 @@ pub struct Parameters {
     pub accepted_output_modes: Option<Vec<String>>,
     /// `historyLength` of its configuration.
     pub history_length: Option<i32>,
+    /// The lease under which the turn runs, if it is for a task of a group.
+    pub lease: Option<Lease>,
 }
 
 impl Turn {

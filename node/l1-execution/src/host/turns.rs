@@ -102,6 +102,7 @@ impl Host {
             binding_hash: agent.binding.hash.clone(),
             principals: turn.parameters.principals.clone().into(),
             observability: agent.contract.observability,
+            lease: turn.parameters.lease.clone(),
         };
         let working = async {
             context::record(&tracing::Span::current(), "gen_ai.input.messages", || turn.text());

@@ -2,6 +2,7 @@
 
 use althing_store::{ReadError, WriteError};
 
+use crate::lease::Superseded;
 use crate::secrets::SecretLookupError;
 
 /// Why a memory operation failed.
@@ -20,6 +21,9 @@ pub enum MemoryError {
         /// Who asked.
         agent: String,
     },
+    /// The turn works on a group's task that another member has by now.
+    #[error(transparent)]
+    Superseded(#[from] Superseded),
     /// There is no namespace of that name.
     #[error("this node keeps no namespace {0:?}")]
     Unknown(String),

@@ -50,6 +50,12 @@ impl Memory {
         Ok(&self.namespace)
     }
 
+    /// The namespace, if the turn that runs here may still change it.
+    fn writable_namespace(&self) -> Result<&Arc<Namespace>, MemoryError> {
+        crate::context::check_lease()?;
+        self.checked_namespace()
+    }
+
     /// The name of the namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
@@ -72,7 +78,7 @@ impl Memory {
             return Err(MemoryError::Length { what: "a value", bytes: value.len(), most: VALUE_BYTES_MAX });
         }
         let entry = Entry::Value { key: key.to_owned(), value: value.to_vec() };
-        self.checked_namespace()?.change(vec![entry], Forget::Nothing).await.map(drop)
+        self.writable_namespace()?.change(vec![entry], Forget::Nothing).await.map(drop)
     }
 
     /// The value under a key.
@@ -91,7 +97,7 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn delete(&self, key: &str) -> Result<bool, MemoryError> {
-        let forgotten = self.checked_namespace()?.change(Vec::new(), Forget::One(Name::Value(key.to_owned()))).await?;
+        let forgotten = self.writable_namespace()?.change(Vec::new(), Forget::One(Name::Value(key.to_owned()))).await?;
         Ok(forgotten > 0)
     }
 
@@ -132,7 +138,7 @@ impl Memory {
         };
         let entries: Vec<Entry> = pieces.iter().zip(vectors).enumerate().map(entry).collect();
         let count = entries.len();
-        self.checked_namespace()?.change(entries, Forget::Source(source.to_owned())).await?;
+        self.writable_namespace()?.change(entries, Forget::Source(source.to_owned())).await?;
         Ok(count)
     }
 
@@ -141,7 +147,7 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn forget(&self, source: &str) -> Result<usize, MemoryError> {
-        self.checked_namespace()?.change(Vec::new(), Forget::Source(source.to_owned())).await
+        self.writable_namespace()?.change(Vec::new(), Forget::Source(source.to_owned())).await
     }
 
     /// The sources, with the number of passages of each.

@@ -20,6 +20,7 @@ use tracing::Instrument as _;
 use crate::context;
 use crate::definition::{Pins, Unfit};
 use crate::known::{Known, model_name, real_name};
+use crate::lease::Superseded;
 
 pub use crate::definition::Definition;
 pub use gate::{ContractGate, Denied, MakeGate, ToolCall, ToolGate, contract_gates};
@@ -90,6 +91,9 @@ pub enum ToolError {
     /// The gate denied it.
     #[error("{0}")]
     Denied(#[from] Denied),
+    /// The turn works on a group's task that another member has by now.
+    #[error(transparent)]
+    Superseded(#[from] Superseded),
     /// It is not the tool that was bound, or may not be shown to models. The text quotes nothing of the tool.
     #[error("{}: {tool:?} is not called: {}", unfit.reason(), unfit.brief())]
     Unfit {
@@ -133,7 +137,8 @@ pub struct CallRecord {
     pub result: Option<String>,
     /// How long it took.
     pub took_us: u64,
-    /// `done`, `error` (of the tool), `denied`, `changed` (not the tool that was bound) or `failed`.
+    /// `done`, `error` (of the tool), `denied`, `changed` (not the tool that was bound), `superseded` (the turn's group task
+    /// was given to another member) or `failed`.
     pub outcome: &'static str,
 }
 
@@ -272,6 +277,7 @@ impl Tools {
             Ok(result) if result["isError"] == true => "error",
             Ok(_) => "done",
             Err(ToolError::Denied(_)) => "denied",
+            Err(ToolError::Superseded(_)) => "superseded",
             Err(ToolError::Unfit { .. }) => "changed",
             Err(_) => "failed",
         };
@@ -337,6 +343,8 @@ impl Tools {
             let listed = self.known().listed(name);
             let listed = listed.map_err(|unfit| ToolError::Unfit { tool: name.to_owned(), unfit })?;
             record.definition = listed.ok_or_else(unknown)?;
+            // As late as possible: the gate and the listing may have taken long.
+            context::check_lease()?;
             let called = timeout(PATIENCE, server.call_listed(tool, arguments.clone(), listing)).await;
             match called.unwrap_or(Err(Fault::Silent(PATIENCE))) {
                 Err(Fault::Stale) => {}
@@ -360,7 +368,10 @@ impl Tools {
             principals: &principals,
         };
         self.gate.decide(&call).await.map_err(|denied| denied.to_string())?;
-        let outcome = work.await;
+        let outcome = match context::check_lease() {
+            Ok(()) => work.await,
+            Err(superseded) => Err(superseded.to_string()),
+        };
         match &outcome {
             Ok(_) => self.gate.settle(&call, Ok(&Value::Null)).await,
             Err(reason) => {

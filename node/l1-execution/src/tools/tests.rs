@@ -314,3 +314,25 @@ async fn the_gate_hears_for_whom_a_call_is_before_it_is_made_and_how_it_ended() 
     ];
     assert_eq!((noted, counting.calls.load(Ordering::SeqCst)), (all.map(str::to_owned).to_vec(), 1));
 }
+
+#[tokio::test]
+async fn no_tool_is_called_by_an_attempt_at_a_groups_task_that_is_superseded() {
+    let (tools, counting) = tools(&["files/*"]);
+    let leases = crate::lease::Leases::default();
+    let of = |token| context::CallContext {
+        lease: Some(leases.begin("group", "task", token)),
+        ..context::CallContext::default()
+    };
+    let call = async || tools.invoke("files/read", "{}").await;
+    let (first, second) = (of(3), of(8));
+    let (outcome, record) = context::CALL_CONTEXT.scope(first.clone(), call()).await;
+    let refused = outcome.expect_err("it is superseded");
+    assert!(matches!(refused, ToolError::Superseded(_)) && refused.to_string().starts_with("SUPERSEDED"), "{refused}");
+    assert_eq!((record.outcome, counting.calls.load(Ordering::SeqCst)), ("superseded", 0));
+    let worked = async { Ok(()) };
+    let refused = context::CALL_CONTEXT.scope(first, tools.permitted("files/read", worked)).await;
+    assert!(refused.is_err_and(|why| why.starts_with("SUPERSEDED")), "nor is what needs no server");
+    context::CALL_CONTEXT.scope(second, call()).await.0.expect("the last attempt");
+    call().await.0.expect("no task of a group");
+    assert_eq!(counting.calls.load(Ordering::SeqCst), 2);
+}

@@ -176,6 +176,9 @@ pub trait Worker: Send + Sync + 'static {
     fn admit(&self, task: &Assigned) -> Result<(), WorkFailure>;
     /// Runs a task. Dropping the future stops it.
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>>;
+    /// A task was taken from this node: what was begun here by lower tokens than this one must do nothing more. It may run on
+    /// for a while, since dropping what [`Worker::run`] returned may not stop all of it at once.
+    fn supersede(&self, _group: GroupId, _task: WorkId, _token: u64) {}
     /// Which agents of a group this node hosts from now on, as their owner, who is the node's too, signed it. A node on which
     /// nothing can be started ignores it.
     fn host(&self, _group: GroupId, _agents: Vec<Deployment>) {}

@@ -75,8 +75,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
             hosted = wanted;
         }
         sign_again(&mut signing, &outbox, renewed);
-        // What this node has no more is stopped.
-        running.retain(|task, running| held.tokens.get(task) == Some(&running.token) && !running.handle.is_finished());
+        stop_lost(&mut running, &held.tokens, |task, token| worker.supersede(member.id, task, token));
         tokens = held.tokens;
         held.unreadable.into_iter().for_each(|claim| refuse(&mut failing, &outbox, unreadable(claim)));
         for (task, state) in held.new {
@@ -95,15 +94,9 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         let is_due = is_told && reported.is_none_or(|at: Instant| at.elapsed() >= TICK);
         if let Some(askers) = askers.as_ref().filter(|_| is_due) {
             reported = Some(Instant::now());
-            let (groups, member, report) = (groups.clone(), member.clone(), worker.report(askers));
             let idle = running.is_empty().then(|| outbox.clone());
             // Neither keeps tasks from beginning here.
-            telling = Some(tokio::spawn(async move {
-                tell(&groups, &member, report.clone()).await;
-                if let Some(outbox) = idle {
-                    steal(&groups, &member, &outbox, &report).await;
-                }
-            }));
+            telling = Some(tokio::spawn(offer(groups.clone(), member.clone(), worker.report(askers), idle)));
         }
         tokio::select! {
             biased;
@@ -115,6 +108,22 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
     }
     if groups.active(member.id).is_err() {
         worker.host(member.id, Vec::new());
+    }
+}
+
+/// Stops what this node has no more; what does not stop at once does nothing more.
+fn stop_lost(running: &mut BTreeMap<WorkId, Running>, tokens: &BTreeMap<WorkId, u64>, supersede: impl Fn(WorkId, u64)) {
+    for (task, running) in running.iter().filter(|(task, running)| tokens.get(task) != Some(&running.token)) {
+        supersede(*task, running.token + 1);
+    }
+    running.retain(|task, running| tokens.get(task) == Some(&running.token) && !running.handle.is_finished());
+}
+
+/// Tells the leader what this node can do, and takes tasks from others if it is idle.
+async fn offer(groups: Groups, member: Arc<Member>, report: Report, idle: Option<Outbox>) {
+    tell(&groups, &member, report.clone()).await;
+    if let Some(outbox) = idle {
+        steal(&groups, &member, &outbox, &report).await;
     }
 }
 
@@ -232,12 +241,13 @@ async fn attempt(outbox: Outbox, worker: Arc<dyn Worker>, task: Assigned, lease:
             return;
         }
     }
-    let id = task.task;
+    let (group, id) = (task.group, task.task);
     let ended = tokio::select! {
         biased;
         ended = worker.run(task) => ended,
         lost = renew(&outbox, claim, lease) => {
             tracing::info!(task = %id, %lost, "a task was taken from this node; its run here ends");
+            worker.supersede(group, id, claim.token + 1);
             return;
         }
     };
