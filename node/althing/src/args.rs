@@ -1,6 +1,7 @@
 //! The command line.
 
 mod group;
+mod task;
 mod workflow;
 
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use althing_execution::admission::{Policy, Preemption};
 use althing_protocol::contract::Grade;
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub use group::{AmendArgs, CallersName, Group, ServeArgs, SubmitArgs, Task};
+pub use group::{AmendArgs, CallersName, Group, ServeArgs};
+pub use task::{SubmitArgs, Task};
 pub use workflow::{AddSchedule, App, Schedule, Workflow};
 
 /// An operating system for the Internet of Agents: one binary turns any machine into a node of a peer-to-peer mesh.

@@ -203,3 +203,49 @@ fn a_task_that_no_agent_may_do_fails_with_the_reasons_and_its_owners_own_is_done
     let own = team.machines[2].run(&["task", "submit", "team", "--agent", "clerk", "--wait", "hello"]);
     assert_eq!((own.code, own.stdout.trim()), (0, "hello"), "{own:?}");
 }
+
+/// Which of the tasks that want a resource gets it is decided by an owner, or by the votes of most members; who was outvoted is
+/// recorded.
+#[test]
+fn people_decide_and_members_vote_which_task_gets_a_resource() {
+    let team = Team::new();
+    let [owner, second, third] = [&team.machines[0], &team.machines[1], &team.machines[2]];
+    for (resource, rule) in [("release", "human"), ("budget", "vote")] {
+        owner.json(&["task", "resources", "team", resource, "--rule", rule]);
+    }
+    // They wait: nobody hosts the agent yet.
+    let submit = |resource: &str, said: &str| {
+        text(&second.json(&["task", "submit", "team", "--agent", "echo", "--resource", resource, said])["task"])
+    };
+    let tasks =
+        [submit("release", "one"), submit("release", "two"), submit("budget", "three"), submit("budget", "four")];
+    let listed = || third.json(&["task", "resources", "team"]);
+    let next = |resource: &str| {
+        let list = listed();
+        let one = list["resources"].as_array().expect("a list").iter().find(|one| one["resource"] == resource).cloned();
+        let waiting = one.expect("it is listed")["waiting"].as_array().expect("a list").clone();
+        assert_eq!(waiting.len(), 2, "{list}");
+        waiting.iter().find(|task| task["next"] == true).map(|task| text(&task["task"]))
+    };
+    assert_eq!((next("release"), next("budget")), (None, None), "nothing is decided");
+    let choose =
+        |by: &Machine, how: &str, resource: &str, task: &str| by.run(&["task", how, "team", resource, task]).code;
+    assert_eq!(choose(second, "decide", "release", &tasks[1]), 5, "its owner does not own the group");
+    assert_eq!(choose(owner, "vote", "release", &tasks[1]), 5, "that is not its rule");
+    assert_eq!(choose(owner, "decide", "release", &tasks[2]), 5, "that task does not want it");
+    assert_eq!(choose(owner, "decide", "release", &tasks[1]), 0);
+    assert_eq!(choose(third, "vote", "budget", &tasks[2]), 0);
+    assert_eq!(choose(owner, "vote", "budget", &tasks[3]), 0);
+    assert_eq!(choose(second, "vote", "budget", &tasks[3]), 0);
+    assert_eq!((next("release").as_ref(), next("budget").as_ref()), (Some(&tasks[1]), Some(&tasks[3])));
+    let shown = third.run(&["task", "resources", "team"]);
+    assert!(shown.stdout.contains("is next, 2 votes"), "{shown:?}");
+    owner.add("echo", ECHO);
+    until(SOON, "all are done", || {
+        tasks.iter().all(|task| third.json(&["task", "show", "team", task])["state"] == "completed")
+    });
+    let decisions = listed()["decisions"].as_array().expect("a list").clone();
+    let of = |rule: &str| decisions.iter().find(|one| one["rule"] == rule).expect("it was recorded").clone();
+    assert_eq!((text(&of("human")["task"]), &of("human")["others"][0]), (tasks[1].clone(), &Value::from(&*tasks[0])));
+    assert_eq!((text(&of("vote")["task"]), of("vote")["dissentTotal"].as_u64()), (tasks[3].clone(), Some(1)));
+}

@@ -11,12 +11,14 @@ use crate::paths::Paths;
 
 /// Between two looks at a task that is waited for.
 const POLL: std::time::Duration = std::time::Duration::from_millis(200);
+/// Decisions about resources that are shown: the last ones.
+const DECISIONS_SHOWN: usize = 10;
 
 /// Gives work to a group, and shows what becomes of it.
 pub async fn run(at: &Paths, task: &Task, out: &Out) -> Result<(), Failure> {
     let client = at.connect().await?;
     let ask = async |group: &str, request: TaskRequest| {
-        client.post(&format!("/groups/{}/tasks", escape(group)), &request).await
+        Ok::<Value, Failure>(client.post(&format!("/groups/{}/tasks", escape(group)), &request).await?)
     };
     match task {
         Task::Submit(given) => {
@@ -50,8 +52,77 @@ pub async fn run(at: &Paths, task: &Task, out: &Out) -> Result<(), Failure> {
         Task::Deps { group, task, after: None } => {
             out.show(&ask(group, TaskRequest::Deps { task: task.clone() }).await?, dependencies);
         }
+        Task::Resources { .. } | Task::Vote { .. } | Task::Decide { .. } => contended(task, ask, out).await?,
     }
     Ok(())
+}
+
+/// What is done about the resources that tasks want.
+async fn contended(
+    task: &Task,
+    ask: impl AsyncFn(&str, TaskRequest) -> Result<Value, Failure>,
+    out: &Out,
+) -> Result<(), Failure> {
+    match task.clone() {
+        Task::Resources { group, resource: Some(resource), rule: Some(rule) } => {
+            let done = ask(&group, TaskRequest::Define { resource, rule: rule.name().to_owned() }).await?;
+            out.show(&done, |done| format!("the rule of {} is {}", text(done, "resource"), text(done, "rule")));
+        }
+        Task::Resources { group, .. } => out.show(&ask(&group, TaskRequest::Resources).await?, resources),
+        Task::Vote { group, resource, task } => {
+            let done = ask(&group, TaskRequest::Vote { resource, task }).await?;
+            out.show(&done, |done| format!("this node votes for {} on {}", text(done, "task"), text(done, "resource")));
+        }
+        Task::Decide { group, resource, task } => {
+            let done = ask(&group, TaskRequest::Decide { resource, task }).await?;
+            out.show(&done, |done| format!("{} gets {} next", text(done, "task"), text(done, "resource")));
+        }
+        other => unreachable!("{other:?} is not about resources"),
+    }
+    Ok(())
+}
+
+fn resources(list: &Value) -> String {
+    let mut cells = Vec::new();
+    for resource in rows(list, "resources") {
+        let (name, rule) = (text(resource, "resource"), text(resource, "rule"));
+        let is_voted = rule == "vote";
+        let head = |task: String, said: String| vec![name.clone(), rule.clone(), task, said];
+        if let Some(user) = resource["usedBy"].as_str() {
+            cells.push(head(user.to_owned(), "has it".to_owned()));
+        }
+        for task in rows(resource, "waiting") {
+            let said = match (task["next"] == true, resource["decided"] == task["task"]) {
+                (true, _) => "is next",
+                (false, true) => "is decided on",
+                (false, false) => "waits",
+            };
+            let votes = if is_voted { format!(", {} votes", task["votes"]) } else { String::new() };
+            cells.push(head(text(task, "task"), format!("{said}{votes}")));
+        }
+        if cells.last().is_none_or(|last| last[0] != name) {
+            cells.push(head(String::new(), "nobody wants it".to_owned()));
+        }
+    }
+    let said = |decision: &Value| {
+        let (task, others) = (text(decision, "task"), &decision["othersTotal"]);
+        let dissent = match decision["dissentTotal"].as_u64() {
+            Some(0) | None => String::new(),
+            Some(count) => format!(", {count} voted otherwise"),
+        };
+        format!(
+            "  {} went to {task} by {}, {others} waited{dissent}",
+            text(decision, "resource"),
+            text(decision, "rule")
+        )
+    };
+    let decisions: Vec<String> = rows(list, "decisions").iter().rev().take(DECISIONS_SHOWN).map(said).collect();
+    let decisions =
+        if decisions.is_empty() { String::new() } else { format!("\n\nlast decisions:\n{}", decisions.join("\n")) };
+    if cells.is_empty() {
+        return format!("no task wants a resource, and none has a rule{decisions}");
+    }
+    format!("{}{decisions}", table(&["resource", "rule", "task", ""], &cells))
 }
 
 fn submit(given: &crate::args::SubmitArgs) -> SubmitTask {

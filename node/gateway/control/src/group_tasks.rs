@@ -6,12 +6,14 @@ use althing_coordination::machine::group::Group;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_node::Node;
 use althing_protocol::contract::Latency;
-use althing_protocol::group::{Command, Content, Depend, GroupId, Needs, Priority, Submit, Target, WorkId};
+use althing_protocol::group::{
+    Choice, Command, Content, Define, Depend, GroupId, Needs, Priority, Submit, Target, WorkId,
+};
 use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{Kind, Problem, SubmitTask, TaskRequest};
+use crate::{Kind, Problem, SubmitTask, TaskRequest, group_resources};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -41,6 +43,25 @@ async fn operate(node: &Node, group: GroupId, request: TaskRequest) -> Result<Va
             let depend = Depend { task: work_id(&task)?, on: work_id(&on)? };
             node.groups.command(group, Command::Depend(depend)).await?;
             Ok(json!({ "task": task, "on": on }))
+        }
+        TaskRequest::Resources => {
+            node.groups.catch_up(group).await?;
+            Ok(node.groups.look(group, group_resources::listed)?)
+        }
+        TaskRequest::Define { resource, rule } => {
+            let define = Define { resource: resource.clone(), rule: group_resources::rule(&rule)? };
+            node.groups.command(group, Command::Define(define)).await?;
+            Ok(json!({ "resource": resource, "rule": rule }))
+        }
+        TaskRequest::Vote { resource, task } => {
+            let choice = Choice { resource: resource.clone(), task: work_id(&task)? };
+            node.groups.command(group, Command::Vote(choice)).await?;
+            Ok(json!({ "resource": resource, "task": task }))
+        }
+        TaskRequest::Decide { resource, task } => {
+            let choice = Choice { resource: resource.clone(), task: work_id(&task)? };
+            node.groups.command(group, Command::Decide(choice)).await?;
+            Ok(json!({ "resource": resource, "task": task }))
         }
         TaskRequest::List { finished } => {
             node.groups.catch_up(group).await?;

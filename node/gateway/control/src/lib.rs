@@ -9,6 +9,7 @@ mod agents;
 mod group_apps;
 mod group_flows;
 mod group_owners;
+mod group_resources;
 mod group_tasks;
 mod groups;
 mod memory;

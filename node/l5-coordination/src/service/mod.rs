@@ -505,9 +505,12 @@ fn is_for_owners(state: &Group, node: PublicKey, publisher: PublisherId, command
     let scheduled_by_another = |name: &str| state.flows().schedules().get(name).is_some_and(|known| known.author != me);
     let owners_write = charter.policy.write == Rule::Owners;
     match command {
-        Command::Set(_) | Command::Remove(_) | Command::Submit(_) | Command::RunWorkflow(_) | Command::Approve(_) => {
-            owners_write
-        }
+        Command::Set(_)
+        | Command::Remove(_)
+        | Command::Submit(_)
+        | Command::Define(_)
+        | Command::RunWorkflow(_)
+        | Command::Approve(_) => owners_write,
         Command::Schedule(schedule) => owners_write || scheduled_by_another(&schedule.name),
         Command::Unschedule(name) => owners_write || scheduled_by_another(name),
         Command::Cancel(task) => of_another(task),

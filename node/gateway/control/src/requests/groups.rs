@@ -200,6 +200,29 @@ pub enum TaskRequest {
         /// Which.
         task: String,
     },
+    /// Lists the resources that tasks want, and the last decisions about them.
+    Resources,
+    /// Sets who gets a resource when several want it.
+    Define {
+        /// Which resource.
+        resource: String,
+        /// `first`, `vote`, `priority` or `human`.
+        rule: String,
+    },
+    /// This node votes for the task that gets a resource next.
+    Vote {
+        /// Which resource.
+        resource: String,
+        /// Which task.
+        task: String,
+    },
+    /// This node's owner decides which task gets a resource next.
+    Decide {
+        /// Which resource.
+        resource: String,
+        /// Which task.
+        task: String,
+    },
 }
 
 /// An operation on the applications of groups.
