@@ -22,6 +22,11 @@ pub enum GroupError {
     /// Several have it.
     #[error("this node belongs to several groups called {0:?}: give the id that `althing group list` shows")]
     Ambiguous(String),
+    /// Another group here has that name.
+    #[error(
+        "this node belongs to a group called {0:?} already: {1}. Give the new one another name, or leave that one before"
+    )]
+    NameTaken(String, GroupId),
     /// Another node leads.
     #[error("only the leader can hand over the lead; {}", .0.map_or_else(|| "none is known now".to_owned(), |leader| format!("it is {leader} now")))]
     NotLeading(Option<PublicKey>),

@@ -316,3 +316,25 @@ async fn a_transfer_that_fails_leaves_the_group_with_a_leader() {
     nodes[0].set(id, "after", "it").await;
     assert_eq!(nodes[1].get(id, "after").await.as_deref(), Some("it"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_belongs_to_one_group_of_a_name_and_to_the_next_when_that_has_ended() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 1).await;
+    let taken = |refused: Result<GroupId, GroupError>| {
+        assert!(
+            matches!(&refused, Err(GroupError::NameTaken(name, other)) if name == "team" && *other == id),
+            "{refused:?}"
+        );
+    };
+    taken(nodes[0].groups.create("team", Policy::default()).await);
+    let other = GroupNode::start(&net, &key(2), &Owner::new(101), store()).await;
+    let theirs = other.groups.create("team", Policy::default()).await.expect("its first one");
+    settled(std::slice::from_ref(&other), theirs, 1).await;
+    let ticket = other.groups.invite(theirs, nodes[0].id(), 60_000).expect("its owner's");
+    taken(nodes[0].groups.join(&ticket).await);
+    nodes[0].groups.dissolve(id).await.expect("its owner's");
+    until("it has ended here", || nodes[0].groups.list().iter().all(|group| group.standing == "dissolved")).await;
+    assert_eq!(nodes[0].groups.join(&ticket).await.expect("the name is free"), theirs);
+    assert_eq!(nodes[0].groups.resolve("team").expect("one goes on"), theirs);
+}

@@ -249,3 +249,32 @@ fn people_decide_and_members_vote_which_task_gets_a_resource() {
     assert_eq!((text(&of("human")["task"]), &of("human")["others"][0]), (tasks[1].clone(), &Value::from(&*tasks[0])));
     assert_eq!((text(&of("vote")["task"]), of("vote")["dissentTotal"].as_u64()), (tasks[3].clone(), Some(1)));
 }
+
+/// What people pipe is on standard output, and they see what they sign before they have signed it.
+#[test]
+fn a_ticket_stands_alone_on_standard_output_and_who_signs_is_told_what() {
+    let team = Team::new();
+    let [first, second, third] = [&team.machines[0], &team.machines[1], &team.machines[2]];
+    let dids: Vec<String> = (0..3).map(|at| team.node(at).did()).collect();
+    first.json(&["group", "create", "pact", "--owner", &dids[1], "--k", "2"]);
+    let again = first.run(&["group", "create", "pact"]);
+    assert_eq!(again.code, 5, "the name is taken: {again:?}");
+    let invited = first.run(&["group", "invite", "pact", &dids[1]]);
+    let ticket = invited.stdout.trim();
+    assert!(invited.code == 0 && ticket.lines().count() == 1 && ticket.starts_with("althing-group-"), "{invited:?}");
+    assert!(invited.stderr.contains("other owners must sign this first"), "{invited:?}");
+    assert_eq!(second.run(&["group", "join", ticket]).code, 0);
+    let status = first.run(&["group", "status", "pact"]);
+    let owners = status.stdout.lines().filter(|line| line.starts_with("owner ")).count();
+    assert!(owners == 2 && status.stdout.contains("owners and members write; at most 5 members vote"), "{status:?}");
+
+    assert_eq!(first.run(&["group", "invite", "pact", &dids[2]]).code, 0);
+    let waiting = second.json(&["group", "proposals", "pact"]);
+    let id = text(&waiting["proposals"][0]["id"]);
+    assert_eq!(second.run(&["group", "endorse", "pact", ""]).code, 4, "nothing names nothing");
+    assert_eq!(second.run(&["group", "endorse", "pact", "zz"]).code, 4);
+    let signed = second.run(&["group", "endorse", "pact", &id[..12]]);
+    assert!(signed.code == 0 && signed.stdout.trim().starts_with("althing-group-"), "{signed:?}");
+    assert!(signed.stderr.contains(&format!("signs: invite {}", dids[2])), "{signed:?}");
+    assert_eq!(third.run(&["group", "join", signed.stdout.trim()]).code, 0);
+}

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::args::{AmendArgs, CallersName, Group, ServeArgs};
 use crate::commands::agent::escape;
-use crate::commands::{Out, rows, short, table, text};
-use crate::exit::Failure;
+use crate::commands::{Out, plain, rows, short, table, text};
+use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// Bytes of a ticket on standard input.
@@ -56,9 +56,47 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
         Group::Serve(given) => return serve(&client, given, out).await,
         other => request(other),
     };
-    let done = client.post(&format!("/groups/{}", escape(&name)), &request).await?;
+    let path = format!("/groups/{}", escape(&name));
+    let request = match request {
+        GroupRequest::Endorse { proposal } => to_sign(&client, &path, &proposal, out).await?,
+        other => other,
+    };
+    let done = client.post(&path, &request).await?;
     out.show(&done, |done| shown(&request, &name, done));
+    if let (GroupRequest::Invite { .. }, Some(proposal), false) = (&request, done["proposal"].as_str(), out.json) {
+        eprintln!("althing: {}", proposed(&name, proposal));
+    }
     Ok(())
+}
+
+/// Shows what is about to be signed; the request names exactly that.
+async fn to_sign(client: &Client, path: &str, prefix: &str, out: &Out) -> Result<GroupRequest, Failure> {
+    let list = client.post(path, &GroupRequest::Proposals).await?;
+    let prefix = prefix.to_ascii_lowercase();
+    let begins = |proposal: &&Value| !prefix.is_empty() && text(proposal, "id").starts_with(&prefix);
+    let found: Vec<&Value> = rows(&list, "proposals").iter().filter(begins).collect();
+    let [one] = found.as_slice() else {
+        let said = |proposal: &&Value| format!("  {}  {}", text(proposal, "id"), text(proposal, "about"));
+        let all: Vec<String> = found.iter().map(said).collect();
+        return Err(match all.as_slice() {
+            [] => Failure::new(
+                code::NOT_FOUND,
+                format!("no proposal begins with {prefix:?}; `althing group proposals` lists them"),
+            ),
+            _ => Failure::usage(format!(
+                "{} proposals begin with {prefix:?}; give more of the id:\n{}",
+                all.len(),
+                all.join("\n")
+            )),
+        });
+    };
+    if !out.json {
+        let (about, proposer) = (text(one, "about"), text(one, "proposer"));
+        let signed = rows(one, "signers").len();
+        let said = format!("signs: {about} (proposed by {proposer}, {signed} of {} signed)", one["threshold"]);
+        eprintln!("althing: {}", plain(&said, &std::io::stderr()));
+    }
+    Ok(GroupRequest::Endorse { proposal: text(one, "id") })
 }
 
 /// Makes a group an agent, or ends that.
@@ -173,10 +211,8 @@ fn proposals(done: &Value) -> String {
 
 fn shown(request: &GroupRequest, name: &str, done: &Value) -> String {
     match (request, done["proposal"].as_str()) {
-        // Below the ticket, which a node of an owner that has not signed can use.
-        (GroupRequest::Invite { .. }, Some(proposal)) => {
-            return format!("{}\n{}", text(done, "ticket"), proposed(name, proposal));
-        }
+        // The hint is elsewhere, so that the ticket alone goes into a file.
+        (GroupRequest::Invite { .. }, Some(_)) => return text(done, "ticket"),
         (_, Some(proposal)) => return proposed(name, proposal),
         (_, None) => {}
     }
@@ -239,6 +275,8 @@ fn status(group: &Value) -> String {
             charter["epoch"],
             charter["values"]
         ));
+        lines.extend(rows(charter, "owners").iter().filter_map(Value::as_str).map(|owner| format!("owner    {owner}")));
+        lines.push(format!("policy   {}", policy(charter)));
         if charter["proposals"] != 0 {
             lines.push(format!("waiting  {} proposals for the signatures of owners", charter["proposals"]));
         }
@@ -275,6 +313,16 @@ fn status(group: &Value) -> String {
     };
     let members: Vec<Vec<String>> = rows(group, "members").iter().map(cells).collect();
     format!("{}\n\n{}", lines.join("\n"), table(&["member", "", "connected", "lag", "owner"], &members))
+}
+
+/// What a charter permits, for people.
+fn policy(charter: &Value) -> String {
+    let writers = if charter["write"] == "owners" { "only owners write" } else { "owners and members write" };
+    let replaced = match charter["replaceAfterMs"].as_u64() {
+        Some(ms) => format!("a silent voter is replaced after {} s", ms / 1_000),
+        None => "a silent voter is never replaced".to_owned(),
+    };
+    format!("{writers}; at most {} members vote; {replaced}", charter["votersMax"])
 }
 
 /// Who leads; or why nobody does.

@@ -10,7 +10,7 @@ use althing_coordination::machine::workflow::{RunState, StepState};
 use althing_coordination::{GroupError, Overview, Role, Ticket};
 use althing_node::Node;
 use althing_protocol::PublicKey;
-use althing_protocol::group::{Command, GroupId, Remove, Set};
+use althing_protocol::group::{Command, GroupId, Remove, Rule, Set};
 use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
@@ -34,6 +34,7 @@ impl From<GroupError> for Problem {
             GroupError::Refused(Refusal::NotAMember(_)) => Kind::NotFound,
             GroupError::Refused(_)
             | GroupError::AlreadyHere(_)
+            | GroupError::NameTaken(..)
             | GroupError::Dissolved(_)
             | GroupError::Endorsement(_)
             | GroupError::ForAnother { .. }
@@ -268,6 +269,7 @@ fn charter(state: &Group) -> Value {
         "sequence": charter.sequence,
         "owners": charter.owners.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "threshold": charter.threshold,
+        "write": if charter.policy.write == Rule::Owners { "owners" } else { "members" },
         "votersMax": charter.policy.voters_max,
         "replaceAfterMs": charter.policy.replaces_after_ms(),
         "proposals": state.proposals().len(),

@@ -129,6 +129,13 @@ pub struct Overview {
     pub silence: Option<Duration>,
 }
 
+impl Overview {
+    /// Whether this node has a part in it.
+    fn is_here(&self) -> bool {
+        matches!(self.standing, "member" | "joining")
+    }
+}
+
 impl Shared {
     fn here(&self) -> PublicKey {
         self.communication.network().local()
@@ -256,6 +263,10 @@ impl Groups {
     async fn enter(&self, id: GroupId, record: Record) -> Result<Arc<Member>, GroupError> {
         let shared = &self.shared;
         let count = shared.members.read().expect("no panic").len();
+        let is_taken = |group: &Overview| group.id != id && group.is_here() && group.name == record.name;
+        if let Some(other) = self.list().into_iter().find(is_taken) {
+            return Err(GroupError::NameTaken(record.name, other.id));
+        }
         match self.member(id) {
             Ok(known) if known.record.lock().expect("no panic").standing == Standing::Gone => {
                 record::delete_data(shared.store.as_ref(), id).await?;
@@ -426,7 +437,7 @@ impl Groups {
         members.iter().map(overview).collect()
     }
 
-    /// The group of that id, or of that name if only one here has it.
+    /// The group of that id, or of that name: of those that ended here only if no other has it.
     ///
     /// # Errors
     /// [`GroupError::NotFound`], [`GroupError::Ambiguous`].
@@ -434,10 +445,12 @@ impl Groups {
         if let Ok(id) = name.parse() {
             return Ok(id);
         }
-        let named: Vec<GroupId> =
-            self.list().into_iter().filter(|group| group.name == name).map(|group| group.id).collect();
+        let (named, ended): (Vec<Overview>, Vec<Overview>) =
+            self.list().into_iter().filter(|group| group.name == name).partition(Overview::is_here);
+        // One that ended counts only where none goes on.
+        let named = if named.is_empty() { ended } else { named };
         match named.as_slice() {
-            [one] => Ok(*one),
+            [one] => Ok(one.id),
             [] => Err(GroupError::NotFound(name.to_owned())),
             [..] => Err(GroupError::Ambiguous(name.to_owned())),
         }
