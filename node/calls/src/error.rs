@@ -233,10 +233,10 @@ impl OperationError {
         OperationError::new(Refusal::InvalidAgentResponse, message)
     }
 
-    /// No card declares an extended one (A2A §3.3.4).
+    /// No extended card is served here (A2A §3.3.4).
     #[must_use]
     pub fn no_extended_card() -> OperationError {
-        OperationError::unsupported("this agent's card declares no extended agent card; the public one is complete")
+        OperationError::unsupported("extended agent cards are made by gateways; ask one for this agent's")
     }
 
     /// Another version of A2A was asked for.

@@ -137,6 +137,7 @@ impl Hosting {
             Params::List(request) => self.list(&hosted, scope, &request),
             Params::Cancel(request) => self.cancel(&hosted, scope, &request, metadata).await,
             Params::Subscribe(request) => self.subscribe(&hosted, scope, &request),
+            Params::Card => Err(OperationError::no_extended_card()),
             Params::CreatePush(_) | Params::GetPush(_) | Params::ListPush(_) | Params::DeletePush(_) => {
                 push_configs::handle(self.tasks(), &hosted, scope, request.params).await
             }

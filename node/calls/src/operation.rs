@@ -25,6 +25,8 @@ pub enum Operation {
     ListPushConfigs,
     /// Tells somebody about a task no more.
     DeletePushConfig,
+    /// Reads the card for those who may call the agent. Gateways answer it; it is not sent to other nodes.
+    ExtendedCard,
 }
 
 impl Operation {
@@ -44,7 +46,7 @@ impl Operation {
             a2a::methods::GET_PUSH_CONFIG => Ok(Operation::GetPushConfig),
             a2a::methods::LIST_PUSH_CONFIGS => Ok(Operation::ListPushConfigs),
             a2a::methods::DELETE_PUSH_CONFIG => Ok(Operation::DeletePushConfig),
-            a2a::methods::GET_EXTENDED_AGENT_CARD => Err(OperationError::no_extended_card()),
+            a2a::methods::GET_EXTENDED_AGENT_CARD => Ok(Operation::ExtendedCard),
             name => Err(OperationError::method_not_found(name)),
         }
     }
@@ -63,6 +65,7 @@ impl Operation {
             Operation::GetPushConfig => a2a::methods::GET_PUSH_CONFIG,
             Operation::ListPushConfigs => a2a::methods::LIST_PUSH_CONFIGS,
             Operation::DeletePushConfig => a2a::methods::DELETE_PUSH_CONFIG,
+            Operation::ExtendedCard => a2a::methods::GET_EXTENDED_AGENT_CARD,
         }
     }
 

@@ -186,6 +186,9 @@ impl Calls {
         tracing::Span::current().record("agent", tracing::field::display(&agent));
         let call = Call { agent, request };
         let (shared, operation) = (&self.shared, call.request.operation());
+        if operation == Operation::ExtendedCard {
+            return Err(OperationError::no_extended_card());
+        }
         let hosts = self.hosts(&call).await;
         if operation == Operation::ListTasks && hosts.len() > 1 {
             return self.list(&call, hosts).await;

@@ -70,6 +70,8 @@ pub(crate) enum Params {
     ListPush(a2a::ListTaskPushNotificationConfigsRequest),
     /// Of DeleteTaskPushNotificationConfig.
     DeletePush(a2a::DeleteTaskPushNotificationConfigRequest),
+    /// Of GetExtendedAgentCard, which has none.
+    Card,
 }
 
 impl Params {
@@ -86,6 +88,7 @@ impl Params {
             Operation::GetPushConfig => push(bytes, &["taskId", "id"]).map(Params::GetPush),
             Operation::ListPushConfigs => push(bytes, &["taskId"]).map(Params::ListPush),
             Operation::DeletePushConfig => push(bytes, &["taskId", "id"]).map(Params::DeletePush),
+            Operation::ExtendedCard => object(bytes).map(|_| Params::Card),
         }
     }
 
@@ -94,7 +97,7 @@ impl Params {
         match self {
             Params::Send(request) => request.message.task_id.as_deref(),
             Params::Get(request) => Some(&request.id),
-            Params::List(_) => None,
+            Params::List(_) | Params::Card => None,
             Params::Cancel(request) => Some(&request.id),
             Params::Subscribe(request) => Some(&request.id),
             Params::CreatePush(config) => Some(&config.task_id),

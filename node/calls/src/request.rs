@@ -88,6 +88,12 @@ impl CallRequest {
         self.request.operation
     }
 
+    /// The agent that it calls.
+    #[must_use]
+    pub fn callee(&self) -> &Callee {
+        &self.callee
+    }
+
     /// Makes it part of that trace.
     #[must_use]
     pub fn in_trace(self, trace: Trace) -> CallRequest {

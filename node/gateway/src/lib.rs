@@ -18,6 +18,7 @@ mod wot;
 
 use std::sync::Arc;
 
+use a2a::grpc::Grpc;
 pub(crate) use a2a::parameters::trace;
 use a2a::{card, jsonrpc, rest};
 use althing_calls::Calls;
@@ -128,7 +129,7 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
     let wot = wot::Wot::default();
     let gateway = Arc::new(Gateway { calls, key, access: access.clone(), wot, kept: Arc::default(), table: table() });
     let others = althing_mcp_server::routes(gateway.calls.clone(), client::principal)
-        .merge(althing_grpc::routes(gateway.clone()));
+        .merge(althing_grpc::routes(Arc::new(Grpc(gateway.clone()))));
     let guarded =
         guarded().split().0.merge(others).layer(middleware::from_fn_with_state(guard(access.clone()), authenticate));
     Router::new()

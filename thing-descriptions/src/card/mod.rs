@@ -43,6 +43,8 @@ pub struct CardContext {
     pub streaming: bool,
     /// Whether push notifications are sent.
     pub push_notifications: bool,
+    /// Whether there is a card for those who may call the agent (GetExtendedAgentCard).
+    pub extended: bool,
     /// The media types that it reads; where empty those of the description, or else `text/plain`.
     pub input_modes: Vec<String>,
     /// The media types that it writes; where empty those of the description, or else `text/plain`.
@@ -95,6 +97,9 @@ fn capabilities(context: &CardContext) -> Value {
     }
     if context.push_notifications {
         out.insert("pushNotifications".to_owned(), Value::Bool(true));
+    }
+    if context.extended {
+        out.insert("extendedAgentCard".to_owned(), Value::Bool(true));
     }
     let extensions: Vec<Value> = context.extensions.iter().map(extension).collect();
     if !extensions.is_empty() {

@@ -3,11 +3,16 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use althing_calls::{CallRequest, Calls, OperationError, Reply};
+use althing_calls::{CallRequest, Calls, Operation, OperationError, Reply};
+use althing_edge::host;
+use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, Stream, StreamExt as _};
+
+use super::card;
+use crate::Gateway;
 
 /// A comment is sent on a silent stream this often, so that proxies keep it open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -17,9 +22,22 @@ const FIRST_EVENT_AWAITED: Duration = Duration::from_secs(1);
 /// The events of an agent.
 pub(crate) type Events = BoxStream<'static, Result<Vec<u8>, OperationError>>;
 
+/// The reply to what a binding read. Cards are the gateway's own to make.
+pub(crate) async fn answered(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    request: Result<CallRequest, OperationError>,
+) -> Result<Reply, OperationError> {
+    let request = request?;
+    if request.operation() == Operation::ExtendedCard {
+        return card::extended(gateway, request.callee(), host(headers).unwrap_or_default()).await;
+    }
+    ask(gateway.calls.clone(), request).await
+}
+
 /// The reply of an agent. If the first event of a stream takes long, the stream begins without it, so that clients and
 /// proxies see that the connection is alive.
-pub(crate) async fn ask(calls: Calls, request: CallRequest) -> Result<Reply, OperationError> {
+async fn ask(calls: Calls, request: CallRequest) -> Result<Reply, OperationError> {
     let streams = request.operation().streams();
     let mut asking = async move { calls.ask(request).await }.boxed();
     if !streams {
@@ -47,7 +65,6 @@ pub(crate) fn event_stream(events: impl Stream<Item = Event> + Send + 'static) -
 
 #[cfg(test)]
 mod tests {
-    use althing_calls::Operation;
     use althing_simnet::{LinkConfig, SimNet};
     use althing_simulations::mesh::{self, Node};
     use serde_json::json;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use althing_calls::{Among, BINDING, OperationError, OwnCard};
+use althing_calls::{Among, BINDING, Callee, OperationError, OwnCard, Reply};
 use althing_edge::{host, problem};
-use althing_protocol::{SecretKey, VerifiedAgent, digest};
+use althing_protocol::{PublicKey, SecretKey, VerifiedAgent, digest};
 use althing_td::{CardContext, Description, Interface, card, kid, sign_card};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -14,11 +14,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::rest::status;
+use super::status::status;
 use crate::Gateway;
 
 /// The extension with the evidence that peers verify: key log, description and hosting grant, as signed.
 const EVIDENCE: &str = "https://althing.dev/ext/evidence/v1";
+/// The extension with the nodes that host the agent, in extended cards.
+const HOSTS: &str = "https://althing.dev/ext/hosts/v1";
+/// Nodes that it names.
+const HOSTS_MAX: usize = 64;
 /// The last day that an HTTP date can name, in Unix milliseconds: 9999-12-31.
 const LATEST_MS: u64 = 253_402_214_400_000;
 /// Cache lifetime, seconds: descriptions change.
@@ -31,7 +35,7 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> Response {
     let host = host(&headers).unwrap_or_default();
-    match make(&gateway, &agent, host).await {
+    match make(&gateway, &agent, host, false).await {
         Ok((body, issued_at_ms)) => {
             let etag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(digest(body.as_bytes())));
             let modified = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(issued_at_ms.min(LATEST_MS)));
@@ -51,7 +55,18 @@ pub(crate) async fn show(
     }
 }
 
-async fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64), OperationError> {
+/// The answer to GetExtendedAgentCard: the card with what only those are told who may call the agent. The request passed the
+/// guard.
+pub(crate) async fn extended(gateway: &Gateway, callee: &Callee, host: &str) -> Result<Reply, OperationError> {
+    let agent = match callee {
+        Callee::Named(name, _) => name.clone(),
+        Callee::Id(id) => id.to_string(),
+    };
+    let (body, _) = make(gateway, &agent, host, true).await?;
+    Ok(Reply::One(body.into_bytes()))
+}
+
+async fn make(gateway: &Gateway, agent: &str, host: &str, extended: bool) -> Result<(String, u64), OperationError> {
     let id = gateway.calls.resolve(agent, Among::Near).await?;
     gateway.calls.find_hosts(&id).await;
     let known = gateway.calls.discovery().describe(&id);
@@ -62,6 +77,8 @@ async fn make(gateway: &Gateway, agent: &str, host: &str) -> Result<(String, u64
         gateway: Some(&format!("http://{host}")),
         token_required: gateway.access.is_guarded(),
         push_notifications: gateway.calls.notifies(),
+        extended: true,
+        hosts: extended.then(|| gateway.calls.discovery().hosts(&id)),
         own: gateway.calls.own_card(&id).unwrap_or_default(),
     };
     Ok((signed(&shown, &gateway.key)?, known.verified.description.body.issued_at_ms))
@@ -76,6 +93,10 @@ pub(crate) struct Shown<'a> {
     pub token_required: bool,
     /// Whether push notifications are sent.
     pub push_notifications: bool,
+    /// Whether there is an extended card.
+    pub extended: bool,
+    /// The nodes that host the agent; none in a card that is not the extended one.
+    pub hosts: Option<Vec<PublicKey>>,
     /// The card that the agent serves itself, if it runs here.
     pub own: OwnCard,
 }
@@ -84,12 +105,14 @@ pub(crate) struct Shown<'a> {
 pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, OperationError> {
     let id = &shown.verified.agent;
     let own = shown.own.extensions.iter().map(|extension| json!(extension));
-    let extensions = [evidence(shown.verified)].into_iter().chain(own).collect();
+    let hosts = shown.hosts.as_deref().map(hosts);
+    let extensions = [evidence(shown.verified)].into_iter().chain(hosts).chain(own).collect();
     let context = CardContext {
         interfaces: interfaces(&id.to_string(), shown.gateway),
         provider: None,
         streaming: true,
         push_notifications: shown.push_notifications,
+        extended: shown.extended,
         input_modes: with_own(shown.description.input_modes(), &shown.own.input_modes),
         output_modes: with_own(shown.description.output_modes(), &shown.own.output_modes),
         extensions,
@@ -123,6 +146,11 @@ fn interfaces(id: &str, gateway: Option<&str>) -> Vec<Interface> {
 fn with_own(described: &[String], own: &[String]) -> Vec<String> {
     let more = own.iter().filter(|mode| !described.contains(mode));
     described.iter().chain(more).cloned().collect()
+}
+
+fn hosts(nodes: &[PublicKey]) -> Value {
+    let nodes: Vec<String> = nodes.iter().take(HOSTS_MAX).map(PublicKey::did).collect();
+    json!({ "uri": HOSTS, "description": "The nodes that host the agent now.", "params": { "nodes": nodes } })
 }
 
 fn evidence(verified: &VerifiedAgent) -> Value {

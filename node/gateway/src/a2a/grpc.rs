@@ -1,5 +1,7 @@
 //! What the gRPC binding asks of the gateway.
 
+use std::sync::Arc;
+
 use althing_calls::{Operation, OperationError, OperationRequest, Reply};
 use althing_edge::Identity;
 use althing_grpc::Answers;
@@ -7,12 +9,15 @@ use axum::http::HeaderMap;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::ask::ask;
+use super::ask::answered;
 use super::parameters::{call_request, check_version};
 use crate::client::{callee, principal};
 use crate::{BODY_BYTES_MAX, Gateway};
 
-impl Answers for Gateway {
+/// Answers gRPC.
+pub(crate) struct Grpc(pub Arc<Gateway>);
+
+impl Answers for Grpc {
     fn request_bytes_max(&self) -> usize {
         BODY_BYTES_MAX
     }
@@ -25,15 +30,17 @@ impl Answers for Gateway {
         operation: Result<Operation, OperationError>,
         params: Vec<u8>,
     ) -> BoxFuture<'static, Result<Reply, OperationError>> {
+        let gateway = self.0.clone();
         let request = || {
             check_version(headers, None)?;
             OperationRequest::parse(operation?, params)
         };
-        let (request, calls, headers) = (request(), self.calls.clone(), headers.clone());
+        let (request, headers) = (request(), headers.clone());
         async move {
             let request = request?;
-            let callee = callee(&identity, &calls, agent).await?;
-            ask(calls, call_request(callee, request, &headers, principal(&identity))?).await
+            let callee = callee(&identity, &gateway.calls, agent).await?;
+            let request = call_request(callee, request, &headers, principal(&identity));
+            answered(&gateway, &headers, request).await
         }
         .boxed()
     }
@@ -86,6 +93,9 @@ mod tests {
             for piece in ["0 ", "4 ", "made 4"] {
                 assert!(body.windows(piece.len()).any(|part| part == piece.as_bytes()), "{piece}: {body:?}");
             }
+            let (_, card) = call(&world, "GetExtendedAgentCard", &field(1, tenant.as_bytes()), "1.0").await;
+            let hosts = b"https://althing.dev/ext/hosts/v1";
+            assert!(card.windows(hosts.len()).any(|part| part == hosts), "{card:?}");
             let (_, listed) = call(&world, "ListTasks", &field(1, tenant.as_bytes()), "1.0").await;
             assert!(listed.len() > 100, "{listed:?}");
         }
@@ -108,7 +118,7 @@ mod tests {
             ("SendMessage", said("nobody", "hello"), "1.0", "5"),
             ("SendMessage", field(1, tenant.as_bytes()), "1.0", "3"),
             ("SendMessage", vec![0x0a, 0x7f, 0x00], "1.0", "3"),
-            ("GetExtendedAgentCard", field(1, tenant.as_bytes()), "1.0", "9"),
+            ("GetExtendedAgentCard", field(1, b"nobody"), "1.0", "5"),
             ("CreateTaskPushNotificationConfig", field(1, tenant.as_bytes()), "1.0", "3"),
             ("CreateTaskPushNotificationConfig", push, "1.0", "9"),
             ("NoSuchMethod", Vec::new(), "1.0", "12"),

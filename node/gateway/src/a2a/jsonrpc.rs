@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::ask::{Events, ask, event_stream};
+use super::ask::{Events, answered, event_stream};
 use super::parameters::{Parameters, call_request, check_content_type, check_version};
 use crate::client::Client;
 use crate::{BODY_BYTES_MAX, Gateway};
@@ -50,7 +50,7 @@ pub(crate) async fn call(
         let (operation, params) = read?;
         let request = OperationRequest::parse(operation, params)?;
         let callee = client.callee(&gateway.calls, agent).await?;
-        ask(gateway.calls.clone(), call_request(callee, request, &headers, client.principal)?).await
+        answered(&gateway, &headers, call_request(callee, request, &headers, client.principal)).await
     };
     match asked.await {
         Ok(Reply::One(result)) => answer(&id, &result),

@@ -2,7 +2,8 @@
 
 mod ask;
 pub(crate) mod card;
-mod grpc;
+pub(crate) mod grpc;
 pub(crate) mod jsonrpc;
 pub(crate) mod parameters;
 pub(crate) mod rest;
+mod status;

@@ -91,6 +91,8 @@ async fn agent_card(State(all): State<Arc<Introductions>>, Path(name): Path<Stri
         gateway: all.gateway.as_deref(),
         token_required: all.token_required,
         push_notifications: all.calls.notifies(),
+        extended: all.gateway.is_some(),
+        hosts: None,
         own: all.calls.own_card(&agent.verified.agent).unwrap_or_default(),
     };
     match card::signed(&shown, &all.key) {

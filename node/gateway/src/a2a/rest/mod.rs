@@ -8,7 +8,7 @@ pub(super) mod tests;
 
 use std::sync::Arc;
 
-use althing_calls::{Operation, OperationError, OperationRequest, Refusal, Reply, RpcCode};
+use althing_calls::{Operation, OperationError, OperationRequest, Refusal, Reply};
 use althing_edge::{Scope, read_body};
 use axum::body::Bytes;
 use axum::extract::{Query, Request, State};
@@ -19,8 +19,9 @@ use futures::StreamExt as _;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::ask::{Events, ask, event_stream};
+use super::ask::{Events, answered, event_stream};
 use super::parameters::{call_request, check_content_type, check_version};
+use super::status::status;
 use crate::about::object;
 use crate::client::Client;
 use crate::routes::{Answer, Route as Entry, Routes};
@@ -48,6 +49,8 @@ pub(crate) fn routes() -> Routes {
         Entry::post(PUSH, A2A, "Has the events of a task sent to a URL").request(object).answers(ONE),
         Entry::get(PUSH, A2A, "Lists who is told about a task").answers(ONE),
         Entry::get(ONE_PUSH, A2A, "Shows who is told about a task").answers(ONE),
+        Entry::get("/a2a/{agent}/extendedAgentCard", A2A, "Shows the card for those who may call the agent")
+            .answers(ONE),
         Entry::delete(ONE_PUSH, A2A, "Tells somebody about a task no more").answers(ONE),
     ];
     Routes::default().any("/a2a/{agent}/{*path}", TABLE, call)
@@ -74,7 +77,7 @@ async fn call(
     let asked = async {
         let asked = read(&headers, &pairs, route, request).await?;
         let callee = client.callee(&gateway.calls, agent).await?;
-        ask(gateway.calls.clone(), call_request(callee, asked, &headers, client.principal)?).await
+        answered(&gateway, &headers, call_request(callee, asked, &headers, client.principal)).await
     };
     match asked.await {
         Ok(Reply::One(result)) => ([(header::CONTENT_TYPE, MEDIA_TYPE)], result).into_response(),
@@ -184,18 +187,4 @@ fn refusal(error: &OperationError, status: StatusCode) -> Value {
             "details": error.all_details(),
         }
     })
-}
-
-/// The HTTP status of a refusal.
-pub(super) fn status(refusal: &Refusal) -> StatusCode {
-    match refusal.rpc_code() {
-        RpcCode::InvalidArgument | RpcCode::FailedPrecondition => StatusCode::BAD_REQUEST,
-        RpcCode::NotFound => StatusCode::NOT_FOUND,
-        RpcCode::PermissionDenied => StatusCode::FORBIDDEN,
-        RpcCode::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
-        RpcCode::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
-        RpcCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        RpcCode::Unimplemented => StatusCode::NOT_IMPLEMENTED,
-        RpcCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-    }
 }

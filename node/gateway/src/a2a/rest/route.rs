@@ -93,7 +93,7 @@ fn operation(method: &Method, resource: &Resource<'_>) -> Result<Route, NoRoute>
         (Resource::PushConfigs(task), "GET") => on_push(Operation::ListPushConfigs, task, None),
         (Resource::PushConfig(task, config), "GET") => on_push(Operation::GetPushConfig, task, Some(config)),
         (Resource::PushConfig(task, config), "DELETE") => on_push(Operation::DeletePushConfig, task, Some(config)),
-        (Resource::ExtendedCard, "GET") => Err(NoRoute::Refused(OperationError::no_extended_card())),
+        (Resource::ExtendedCard, "GET") => Ok(Route::Operation(Operation::ExtendedCard)),
         (Resource::Message(_) | Resource::Cancel(_), _) => Err(NoRoute::Method("POST")),
         (Resource::Tasks | Resource::Task(_) | Resource::ExtendedCard, _) => Err(NoRoute::Method("GET")),
         (Resource::Subscribe(_) | Resource::PushConfigs(_), _) => Err(NoRoute::Method("GET, POST")),
@@ -125,6 +125,7 @@ mod tests {
             ("POST", "message:send", Route::Operation(Operation::SendMessage)),
             ("POST", "message:stream", Route::Operation(Operation::SendStreamingMessage)),
             ("GET", "tasks", Route::Operation(Operation::ListTasks)),
+            ("GET", "extendedAgentCard", Route::Operation(Operation::ExtendedCard)),
             ("GET", "tasks/7", on(Operation::GetTask, "7")),
             ("POST", "tasks/7:cancel", on(Operation::CancelTask, "7")),
             ("GET", "tasks/7:subscribe", on(Operation::SubscribeToTask, "7")),
@@ -186,7 +187,6 @@ mod tests {
             Err(NoRoute::Refused(error)) => error.reason().to_owned(),
             other => panic!("{method} {path}: {other:?}"),
         };
-        assert_eq!(refused("GET", "/a2a/echo/extendedAgentCard"), "UNSUPPORTED_OPERATION");
         assert_eq!(refused("GET", "/a2a/echo/other/tasks"), "AGENT_UNKNOWN");
         for path in ["/a2a/%ff/tasks", "/a2a/echo/tasks/%c3%28", "/a2a/echo/%ff/tasks"] {
             assert_eq!(refused("GET", path), "INVALID_REQUEST", "{path}");

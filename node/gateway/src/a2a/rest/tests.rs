@@ -213,8 +213,15 @@ async fn errors_are_those_of_the_specification() {
             let push = push.json(&json!({ "url": "https://hooks.example/" }));
             assert_eq!(refused(push).await, is(400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"));
         }
-        let card = world.get(agent, "/extendedAgentCard");
-        assert_eq!(refused(card).await, is(400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"));
+        let (status, card) = json_of(world.get(agent, "/extendedAgentCard")).await;
+        let extensions = card["capabilities"]["extensions"].as_array().expect("extensions");
+        let hosts = extensions.iter().find(|known| known["uri"] == "https://althing.dev/ext/hosts/v1");
+        assert_eq!(status, 200, "{card}");
+        assert_eq!(hosts.expect("they are named")["params"]["nodes"].as_array().map(Vec::len), Some(1), "{card}");
+        let public = world.get(agent, "/.well-known/agent-card.json");
+        let (_, public) = json_of(public).await;
+        assert_eq!(public["capabilities"]["extendedAgentCard"], true, "{public}");
+        assert!(!public.to_string().contains("ext/hosts"), "{public}");
     }
     let nobody = world.request("GET", "nobody", "/tasks");
     assert_eq!(refused(nobody).await, is(404, "NOT_FOUND", "AGENT_UNKNOWN"));
