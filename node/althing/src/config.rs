@@ -363,11 +363,10 @@ impl Config {
         if let Some(wrong) = self.things.urls.iter().find(web) {
             return Err(format!("`things.urls` has {wrong:?}; a URL begins with http:// or https://"));
         }
-        if let Some(wrong) = self.things.nets.iter().find_map(|net| net.parse::<Net>().err()) {
-            return Err(format!("`things.nets`: {wrong}"));
-        }
-        if let Some(wrong) = self.push.nets.iter().find_map(|net| net.parse::<Net>().err()) {
-            return Err(format!("`push.nets`: {wrong}"));
+        for (key, nets) in [("things.nets", &self.things.nets), ("push.nets", &self.push.nets)] {
+            if let Some(wrong) = nets.iter().find_map(|net| net.parse::<Net>().err()) {
+                return Err(format!("`{key}`: {wrong}"));
+            }
         }
         if self.introduce.listen.parse::<std::net::SocketAddr>().is_err() {
             let listen = &self.introduce.listen;

@@ -67,11 +67,8 @@ impl TaskRunner {
         check_modes(agent, &message, || self.own_card(&agent.id))?;
         let continues = message.task_id.clone();
         let new_id = continues.clone().unwrap_or_else(|| self.new_id());
-        let push = match request.configuration.and_then(|c| c.task_push_notification_config) {
-            // Before any lock: its name has to be resolved.
-            Some(config) => Some(self.store().push().checked(config, &new_id).await?),
-            None => None,
-        };
+        // Before any lock: the name in it has to be resolved.
+        let push = self.push_config(request.configuration, &new_id).await?;
         let _lock = match &continues {
             Some(id) => Some(self.live().write_lock(id).await),
             None => None,
@@ -126,6 +123,18 @@ impl TaskRunner {
             return Err(error);
         }
         Ok(Accepted::New(live, ()))
+    }
+
+    /// Whom a message wants to be told about its task, checked.
+    async fn push_config(
+        &self,
+        configuration: Option<a2a::SendMessageConfiguration>,
+        task: &str,
+    ) -> Result<Option<a2a::TaskPushNotificationConfig>, OperationError> {
+        match configuration.and_then(|configuration| configuration.task_push_notification_config) {
+            Some(config) => self.store().push().checked(config, task).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Writes a task that a message began or continued, and whom it wants to be told.
