@@ -106,13 +106,16 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     Some(token.trim()).filter(|token| !token.is_empty() && token.len() <= TOKEN_BYTES_MAX)
 }
 
+/// What a request needs, by its method and path.
+pub type Needs = dyn Fn(&Method, &str) -> Scope + Send + Sync;
+
 /// What [`authenticate`] goes by.
 #[derive(Clone)]
 pub struct Guard {
     /// Who may use the gateway.
     pub access: Arc<Access>,
     /// What a request needs, by its method and path.
-    pub needs: Arc<dyn Fn(&Method, &str) -> Scope + Send + Sync>,
+    pub needs: Arc<Needs>,
 }
 
 /// Refuses requests of nobody known with 401, and those of users who may not do that with 403 (RFC 6750). The others have an

@@ -15,7 +15,7 @@ mod serve;
 mod users;
 
 pub use body::{BodyError, is_json, read_body};
-pub use guard::{Access, Guard, authenticate, host, host_and_origin, lacking, problem};
+pub use guard::{Access, Guard, Needs, authenticate, host, host_and_origin, lacking, problem};
 pub use peer::Peer;
 pub use serve::{Limits, serve};
 pub use users::{Identity, NoScope, Scope, User, Users};
