@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::exit::Failure;
+use crate::telemetry::LogFormat;
 
 /// Bytes of the file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -185,7 +186,9 @@ pub struct Gateway {
 pub struct Telemetry {
     /// What is logged, in tracing's filter syntax, such as "info" or "althing_discovery=debug".
     pub log: String,
-    /// An OTLP/HTTP collector, such as "http://127.0.0.1:4318"; empty: traces are not exported.
+    /// How lines of the log are written: "text" or "json".
+    pub log_format: LogFormat,
+    /// An OTLP/HTTP collector, such as "http://127.0.0.1:4318"; empty: nothing is exported.
     pub otlp_endpoint: String,
 }
 
@@ -244,7 +247,7 @@ impl Default for Gateway {
 
 impl Default for Telemetry {
     fn default() -> Self {
-        Telemetry { log: "warn".to_owned(), otlp_endpoint: String::new() }
+        Telemetry { log: "warn".to_owned(), log_format: LogFormat::Text, otlp_endpoint: String::new() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! One call is one trace across the nodes that it touches, exported to a collector over OTLP.
+//! One call is one trace across the nodes that it touches, exported to a collector over OTLP; metrics and logs too.
 #![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 mod support;
@@ -109,8 +109,26 @@ fn spans(body: &[u8]) -> Vec<Span> {
     all
 }
 
+/// What a node exported.
+#[derive(Debug)]
+struct Export {
+    path: String,
+    body: Vec<u8>,
+}
+
+impl Export {
+    /// Its spans; none where it has metrics or logs.
+    fn spans(&self) -> Vec<Span> {
+        if self.path == "/v1/traces" { spans(&self.body) } else { Vec::new() }
+    }
+
+    fn says(&self, bytes: &[u8]) -> bool {
+        self.body.windows(bytes.len()).any(|window| window == bytes)
+    }
+}
+
 /// Takes exports for as long as the test runs.
-fn collector() -> (String, Receiver<Vec<Span>>) {
+fn collector() -> (String, Receiver<Export>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let (took, spans) = sync_channel(1_000);
@@ -123,7 +141,7 @@ fn collector() -> (String, Receiver<Vec<Span>>) {
     (address, spans)
 }
 
-fn take(stream: TcpStream, took: &SyncSender<Vec<Span>>) {
+fn take(stream: TcpStream, took: &SyncSender<Export>) {
     let mut answers = stream.try_clone().expect("a handle");
     let mut stream = BufReader::new(stream);
     loop {
@@ -144,11 +162,13 @@ fn take(stream: TcpStream, took: &SyncSender<Vec<Span>>) {
                 length = value.trim().parse().expect("a length");
             }
         }
-        assert_eq!(first, "post /v1/traces http/1.1");
+        let path = first.strip_prefix("post ").and_then(|rest| rest.strip_suffix(" http/1.1"));
+        let path = path.unwrap_or_else(|| panic!("{first}")).to_owned();
+        assert!(["/v1/traces", "/v1/metrics", "/v1/logs"].contains(&path.as_str()), "{path}");
         let mut body = vec![0; length];
         stream.read_exact(&mut body).expect("the body");
         // The test may have seen enough.
-        let _ = took.send(spans(&body));
+        let _ = took.send(Export { path, body });
         let _ =
             answers.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n");
     }
@@ -202,7 +222,7 @@ fn a_call_is_one_trace_from_the_client_through_both_nodes() {
         .all(|name| all.iter().any(|span| span.name == *name))
     {
         let left = SOON.saturating_sub(begun.elapsed());
-        all.extend(exported.recv_timeout(left).unwrap_or_else(|_| panic!("not all was exported: {all:?}")));
+        all.extend(exported.recv_timeout(left).unwrap_or_else(|_| panic!("not all was exported: {all:?}")).spans());
     }
     all.retain(|span| span.trace == TRACE);
     let (client, server, turn) = (one(&all, "a2a.client"), one(&all, "a2a.server"), one(&all, "turn"));
@@ -230,10 +250,72 @@ fn a_contract_says_what_traces_tell() {
     node.running.end(COMMAND_MAX);
     let mut all: Vec<Span> = Vec::new();
     while all.iter().filter(|span| span.name == "turn").count() < levels.len() {
-        all.extend(exported.recv_timeout(SOON).unwrap_or_else(|_| panic!("not all was exported: {all:?}")));
+        all.extend(exported.recv_timeout(SOON).unwrap_or_else(|_| panic!("not all was exported: {all:?}")).spans());
     }
     let mut told: Vec<&str> =
         all.iter().filter(|span| span.name == "invoke_agent").map(|span| span.said.as_str()).collect();
     told.sort_unstable();
     assert_eq!(told, ["", "between us"], "{all:?}");
+}
+
+#[test]
+fn metrics_and_logs_are_exported_by_the_names_of_the_conventions_and_lines_name_their_trace() {
+    let (collector, exported) = collector();
+    let machine = Machine::new();
+    let telemetry =
+        format!("[telemetry]\notlp_endpoint = \"{collector}\"\nlog = \"althing_calls=debug\"\nlog_format = \"json\"\n");
+    std::fs::write(machine.config().join("althing.toml"), telemetry).expect("a configuration");
+    let node = machine.up_alone(&[]);
+    machine.add("echo", &cast::echo("echo", "own"));
+    let traceparent = format!("00-{TRACE}-{PARENT}-01");
+    let headers = [HONEST[0], HONEST[1], ("traceparent", traceparent.as_str())];
+    let body = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": says("hello") });
+    let answer =
+        raw(&node.gateway(), &request(&node.gateway(), "POST", "/a2a/echo", &headers, body.to_string().as_bytes()));
+    assert_eq!(answer.json()["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answer:?}");
+    node.running.signal(Signal::SIGTERM);
+    let ended = node.running.end(COMMAND_MAX);
+
+    let names: [&[u8]; 4] = [
+        b"rpc.client.call.duration",
+        b"messaging.process.duration",
+        b"gen_ai.client.operation.duration",
+        b"althing.tasks.live",
+    ];
+    let trace: Vec<u8> = (0..16).map(|at| u8::from_str_radix(&TRACE[2 * at..2 * at + 2], 16).expect("hex")).collect();
+    let (mut figures, mut lines) = (Vec::new(), Vec::new());
+    let complete = |figures: &[Export], lines: &[Export]| {
+        names.iter().all(|name| figures.iter().any(|export| export.says(name)))
+            && lines.iter().any(|export: &Export| export.says(&trace) && export.says(b"turn ended"))
+    };
+    while !complete(&figures, &lines) {
+        let export = exported.recv_timeout(SOON).unwrap_or_else(|_| panic!("{figures:?} {lines:?} {ended:?}"));
+        match export.path.as_str() {
+            "/v1/metrics" => figures.push(export),
+            "/v1/logs" => lines.push(export),
+            _ => {}
+        }
+    }
+    // What libraries say is not exported: what the exporter itself does would never end.
+    assert!(!lines.iter().any(|export| export.says(b"hyper_util")), "{lines:?}");
+    let line = ended.stderr.lines().find(|line| line.contains("turn ended")).expect("a line");
+    let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!((&line["trace_id"], &line["level"]), (&serde_json::json!(TRACE), &serde_json::json!("DEBUG")));
+    assert!(line["span_id"].as_str().is_some_and(|span| span.len() == 16), "{line}");
+}
+
+#[test]
+fn a_line_of_text_names_its_trace_too() {
+    let machine = Machine::new();
+    let file = machine.config().join("althing.toml");
+    std::fs::write(file, "[telemetry]\nlog = \"althing_calls=debug\"\n").expect("a configuration");
+    let node = machine.up_alone(&[]);
+    machine.add("echo", &cast::echo("echo", "own"));
+    assert_eq!(machine.run(&["call", "echo", "hello"]).code, 0);
+    let listed = machine.json(&["trace"]);
+    let trace = listed["traces"][0]["trace"].as_str().expect("a trace").to_owned();
+    node.running.signal(Signal::SIGTERM);
+    let ended = node.running.end(COMMAND_MAX);
+    let line = ended.stderr.lines().find(|line| line.contains("turn ended")).expect("a line");
+    assert!(line.ends_with(&format!(" trace={trace}")), "{line}");
 }

@@ -21,6 +21,7 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     let (exporting, spans) = telemetry::start(&config.telemetry, &at.name)?;
     let Opened { node, owner_changes, faces } = ports::open(at, &config, spans).await?;
     let node = Arc::new(node);
+    exporting.observe(&node);
     faces.serve(&node, &config, &at.data);
     let listener = control_socket::bind(&at.socket())?;
     tokio::spawn(control_socket::serve(listener, node.clone()));

@@ -255,6 +255,8 @@ impl Model {
                     otel.kind = "client",
                     gen_ai.operation.name = "chat",
                     gen_ai.request.model = endpoint.client.model(),
+                    gen_ai.usage.input_tokens = tracing::field::Empty,
+                    gen_ai.usage.output_tokens = tracing::field::Empty,
                     gen_ai.input.messages = tracing::field::Empty,
                     gen_ai.output.messages = tracing::field::Empty,
                     althing.binding.hash = &*context::binding_hash(),
@@ -266,6 +268,7 @@ impl Model {
                 Ok(completion) => {
                     let (input, output) = completion.tokens(prompt_tokens);
                     reserved.settle(input.saturating_add(output));
+                    span.record("gen_ai.usage.input_tokens", input).record("gen_ai.usage.output_tokens", output);
                     context::record(&span, "gen_ai.output.messages", || completion.text.clone());
                     return Ok((endpoint, completion));
                 }
