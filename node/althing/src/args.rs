@@ -472,6 +472,9 @@ pub struct Doctor {
     /// A stranger's agent of that name will do, where nobody near has one.
     #[arg(long, requires = "agent")]
     pub anyone: bool,
+    /// Measure instead what each layer adds to a call, with an agent that echoes. Leaves a few tasks of it behind.
+    #[arg(long, conflicts_with_all = ["agent", "anyone"])]
+    pub overhead: bool,
 }
 
 /// `althing top`

@@ -3,9 +3,11 @@
 
 mod call;
 mod gather;
+mod overhead;
 
 pub use call::{CallPath, diagnose_call, examine_call};
 pub use gather::{examine, refused_tools, short};
+pub use overhead::overhead;
 use serde::Serialize;
 use serde_json::{Value, json};
 

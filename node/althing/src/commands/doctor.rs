@@ -1,14 +1,19 @@
 //! `althing doctor`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::Doctor;
-use crate::commands::{Out, rows, text};
+use crate::commands::{Out, rows, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// Diagnoses the node, or the way from it to an agent. Exits with 1 if something is wrong.
 pub async fn run(at: &Paths, asked: &Doctor, out: &Out) -> Result<(), Failure> {
+    if asked.overhead {
+        let measured = at.connect().await?.post("/doctor/overhead", &json!({})).await?;
+        out.show(&measured, overhead);
+        return Ok(());
+    }
     let report = at.connect().await?.post("/doctor", &json!({ "agent": asked.agent, "anyone": asked.anyone })).await?;
     out.show(&report, |report| {
         let mut lines = Vec::new();
@@ -38,4 +43,18 @@ pub async fn run(at: &Paths, asked: &Doctor, out: &Out) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(code::FAILED, "something is wrong; see above"))
+}
+
+/// What each layer adds to a call, microseconds.
+fn overhead(measured: &Value) -> String {
+    let us = |value: &Value| format!("{:.1}", value.as_f64().unwrap_or_default());
+    let cells = |row: &Value| {
+        vec![text(row, "layer"), text(row, "what"), us(&row["us"]["p50"]), us(&row["us"]["p99"]), us(&row["addsUs"])]
+    };
+    let all: Vec<Vec<String>> = rows(measured, "overhead").iter().map(cells).collect();
+    let mut shown = table(&["layer", "what", "p50 µs", "p99 µs", "adds µs"], &all);
+    if measured["remote"] != true {
+        shown.push_str("no node of the same owner is connected: what the way to another node takes is not measured\n");
+    }
+    shown
 }

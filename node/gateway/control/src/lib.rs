@@ -67,6 +67,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/memory", get(memory::list))
         .route("/memory/{namespace}", post(memory::work).delete(memory::remove))
         .route("/doctor", post(examine))
+        .route("/doctor/overhead", post(overhead))
         .route("/trust", get(trusted).post(trust))
         .route("/traces", get(traces::list))
         .route("/traces/{trace}", get(traces::show))
@@ -149,6 +150,14 @@ async fn examine(State(node): State<Arc<Node>>, Json(request): Json<DoctorReques
         Some(agent) => doctor::examine_call(&node, agent, among(request.anyone)).await,
         None => doctor::examine(&node).await,
     })
+}
+
+/// What each layer adds to a call, measured now.
+async fn overhead(State(node): State<Arc<Node>>) -> Answer {
+    // In a task of its own: its agent is ended even if the command line hangs up.
+    let measuring = tokio::spawn(async move { doctor::overhead(&node).await });
+    let measured = measuring.await.map_err(|error| Problem::failed(error.to_string()))?;
+    Ok(Json(measured.map_err(Problem::failed)?))
 }
 
 async fn peers(State(node): State<Arc<Node>>) -> Json<Value> {
