@@ -147,8 +147,7 @@ impl Node {
         let identity =
             Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
         let (worker, placements) = GroupWorker::new(&calls, &host, &identity, &config);
-        let groups = open_groups(&communication, &identity, store.clone(), entropy.clone(), worker).await?;
-        group_orders.connect(&groups, &identity, entropy.clone());
+        let groups = open_groups(&communication, &identity, store.clone(), &entropy, worker, &group_orders).await?;
         let bindings = Arc::new(Bindings {
             host: host.clone(),
             kernel: kernel.clone(),
@@ -202,13 +201,14 @@ fn whom_to_trust(node: PublicKey, owner: &Owner, store: &dyn Store, private: boo
     Ok(Trust { node, owner: owner.id(), trusted: read_trusted(store)?, private })
 }
 
-/// Starts the groups that this node belongs to, and serves their members.
+/// Starts the groups that this node belongs to, serves their members, and lets agents give them tasks.
 async fn open_groups(
     communication: &Communication,
     identity: &Arc<Identity>,
     store: Arc<dyn Store>,
-    entropy: Entropy,
+    entropy: &Entropy,
     worker: GroupWorker,
+    orders: &GroupOrders,
 ) -> Result<Groups, NodeError> {
     let of = identity.clone();
     let owner = Box::new(move || {
@@ -221,11 +221,12 @@ async fn open_groups(
         owner,
         store,
         clock: identity.clock().clone(),
-        entropy,
+        entropy: entropy.clone(),
         worker: Some(Arc::new(worker)),
     };
     let groups = Groups::open(ports, GroupsConfig::new(identity.network())).await?;
     communication.serve(RAFT, RAFT_LIMITS, Arc::new(RaftService(groups.clone())))?;
+    orders.connect(&groups, identity, entropy.clone());
     Ok(groups)
 }
 
