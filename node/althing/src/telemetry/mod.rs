@@ -51,8 +51,7 @@ impl Exporting {
                     observer.observe(read(&node), &[]);
                 }
             });
-            // The provider keeps it.
-            drop(gauge.build());
+            let _kept_by_provider = gauge.build();
         };
         gauge("althing.peers", "Nodes with a connection", |node| node.calls.figures().peers as u64);
         gauge("althing.tasks.live", "Turns that run", |node| node.calls.figures().live_tasks as u64);
