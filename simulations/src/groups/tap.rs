@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use althing_communication::{Answer, Caller, Inbound, Request};
 use althing_coordination::RaftService;
-use althing_coordination::consensus::wire::{self, Append, Elect, Elected, SnapshotTaken};
+use althing_coordination::consensus::wire::{self, Append, Beats, Elect, Elected, SnapshotTaken};
 use althing_protocol::PublicKey;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -62,10 +62,11 @@ fn note_request(books: &Books, from: PublicKey, request: &Request) {
     match request.operation.as_str() {
         "append" => {
             let Ok(append) = wire::read::<Append>(&request.body) else { return };
-            let is_new = books.open().leaders.entry(append.leader.term).or_default().insert(from);
-            if is_new {
-                books.note(format_args!("{from} leads in term {}", append.leader.term));
-            }
+            note_leader(books, from, append.leader.term);
+        }
+        "heartbeats" => {
+            let Ok(Beats { beats, .. }) = wire::read(&request.body) else { return };
+            beats.iter().for_each(|beat| note_leader(books, from, beat.term));
         }
         // A candidate votes for itself before it asks others.
         "vote" => {
@@ -73,6 +74,13 @@ fn note_request(books: &Books, from: PublicKey, request: &Request) {
             books.open().votes.entry((from, elect.candidate.term)).or_default().insert(from);
         }
         _ => {}
+    }
+}
+
+fn note_leader(books: &Books, from: PublicKey, term: u64) {
+    let is_new = books.open().leaders.entry(term).or_default().insert(from);
+    if is_new {
+        books.note(format_args!("{from} leads in term {term}"));
     }
 }
 

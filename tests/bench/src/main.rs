@@ -1,6 +1,7 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|faces|hostile]`; without an argument all but `hostile`, which takes minutes.
+//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|groups-idle|faces|hostile]`; without an argument all but `hostile`, which
+//! takes minutes; `groups-idle` is a part of `groups`.
 //! The other arguments are for its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
@@ -47,6 +48,7 @@ fn main() {
             "group-member" => groups::serve().await,
             "groups" => as_wanted(groups::run().await),
             "faces" => as_wanted(faces::run().await),
+            "groups-idle" => groups::run_idle().await,
             "calls" => calls::run().await,
             "find" => find::run(),
             "link" => link::run().await,
@@ -65,7 +67,7 @@ fn main() {
             }
             other => {
                 eprintln!(
-                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups, faces and hostile"
+                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups, groups-idle, faces and hostile"
                 );
                 std::process::exit(2);
             }

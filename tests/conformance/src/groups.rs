@@ -1,10 +1,10 @@
 //! Groups of nodes on the simulated network.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_communication::{Communication, CommunicationConfig, Network};
+use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Network, Request};
 use althing_coordination::machine::work::{State, Task};
 use althing_coordination::{
     Again, Answering, Assigned, GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG,
@@ -76,6 +76,33 @@ pub struct GroupNode {
     pub communication: Communication,
     /// What runs its tasks.
     pub worker: EchoWorker,
+    /// How many requests it was sent, by operation.
+    pub asked: Asked,
+}
+
+/// How many requests a node was sent, by operation.
+#[derive(Clone, Default)]
+pub struct Asked(Arc<Mutex<BTreeMap<String, usize>>>);
+
+impl Asked {
+    /// How many of this operation since this was last asked.
+    #[must_use]
+    pub fn take(&self, operation: &str) -> usize {
+        self.0.lock().expect("no panic").remove(operation).unwrap_or(0)
+    }
+}
+
+/// Counts requests before they are served.
+struct Counting {
+    asked: Asked,
+    inner: RaftService,
+}
+
+impl Inbound for Counting {
+    fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        *self.asked.0.lock().expect("no panic").entry(request.operation.clone()).or_default() += 1;
+        self.inner.call(caller, request)
+    }
 }
 
 /// A member whose tasks say what it does: `sleep MS`, `fail`, or anything else, which is the result. It has the capability
@@ -189,8 +216,10 @@ impl GroupNode {
         let groups = Groups::open(ports, GroupsConfig { replica, ..GroupsConfig::new(NETWORK) })
             .await
             .expect("what it keeps can be read");
-        communication.serve(RAFT, RAFT_LIMITS, Arc::new(RaftService(groups.clone()))).expect("nobody else serves it");
-        GroupNode { key: key.clone(), store, groups, communication, worker }
+        let (asked, inner) = (Asked::default(), RaftService(groups.clone()));
+        let counting = Arc::new(Counting { asked: asked.clone(), inner });
+        communication.serve(RAFT, RAFT_LIMITS, counting).expect("nobody else serves it");
+        GroupNode { key: key.clone(), store, groups, communication, worker, asked }
     }
 
     /// Its key, by which others know it.

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_communication::{CallError, Communication, Priority, Request};
+use althing_communication::{CallError, Priority, Request};
 use althing_protocol::limits::CBOR_ITEMS_MAX;
 use althing_protocol::{GroupId, PublicKey};
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
@@ -15,12 +15,13 @@ use openraft::raft::{
 };
 use openraft::{OptionalSend, RaftNetworkFactory, RaftNetworkV2};
 
+use super::heartbeats::Heartbeats;
 use super::records::encode;
 use super::state_store::Rows;
 use super::types::{LogId, NodeId, Types, Vote};
 use super::wire::{
-    self, Append, Appended, Ballot, Elect, Elected, EntryRecord, PART_BYTES_MAX, PART_ROWS_MAX, Payload, Position,
-    SnapshotPart, SnapshotTaken, Transfer, Transferred, Unserved,
+    self, Append, Appended, Ballot, Beat, Elect, Elected, EntryRecord, Heard, PART_BYTES_MAX, PART_ROWS_MAX, Payload,
+    Position, SnapshotPart, SnapshotTaken, Transfer, Transferred, Unserved,
 };
 use crate::RAFT;
 
@@ -38,7 +39,7 @@ pub(crate) type OnUnserved = Arc<dyn Fn(PublicKey, Unserved) + Send + Sync>;
 /// The links of one group's member to the others.
 #[derive(Clone)]
 pub(crate) struct Links {
-    pub communication: Communication,
+    pub heartbeats: Arc<Heartbeats>,
     pub group: GroupId,
     pub on_unserved: OnUnserved,
 }
@@ -71,7 +72,8 @@ impl Link {
         A: for<'b> minicbor::Decode<'b, ()> + minicbor::Encode<()>,
     {
         let request = Request { deadline: Some(deadline), priority, ..Request::new(operation, encode(question)) };
-        let body = self.links.communication.call(self.to, RAFT, request).await.map_err(|error| match error {
+        let communication = self.links.heartbeats.communication();
+        let body = communication.call(self.to, RAFT, request).await.map_err(|error| match error {
             // A peer that does not answer is not asked again at once.
             CallError::Refused { ref body, .. } => {
                 if let Ok(unserved) = wire::read::<Unserved>(body) {
@@ -85,6 +87,18 @@ impl Link {
             }
         })?;
         wire::read(&body).map_err(|why| NetworkError::from_string(why).into())
+    }
+
+    /// Sends a heartbeat, with those of other groups to the same member.
+    async fn beat(&self, heartbeat: &Append, deadline: Duration) -> Rpc<Appended> {
+        let Append { group, leader, previous, committed, .. } = *heartbeat;
+        let beat = Beat { group, term: leader.term, previous, committed };
+        match self.links.heartbeats.send(self.to, beat, deadline).await? {
+            Heard::Taken(appended) => Ok(appended),
+            Heard::Late => Err(NetworkError::from_string("its replica did not answer in time").into()),
+            // What it says then, this group must know.
+            Heard::Unserved => self.ask("append", heartbeat, deadline, Priority::Urgent).await,
+        }
     }
 
     async fn elect(&self, operation: &str, rpc: VoteRequest<Types>, option: RPCOption) -> Rpc<VoteResponse<Types>> {
@@ -164,9 +178,12 @@ impl RaftNetworkV2<Types> for Link {
         };
         // Entries need time on a slow link; that a heartbeat is late must be noticed soon.
         let deadline = if question.entries.is_empty() { option.soft_ttl() } else { PART_PATIENCE };
-        let priority = if self.heartbeats { Priority::Urgent } else { Priority::Interactive };
         let before = question.previous.map(|at| at.index);
-        let answer = self.ask("append", &question, deadline, priority).await?;
+        let answer = if self.heartbeats && question.entries.is_empty() {
+            self.beat(&question, deadline).await?
+        } else {
+            self.ask("append", &question, deadline, Priority::Interactive).await?
+        };
         match answer {
             Appended::All => self.matched = self.matched.max(last.map(|at| at.index).or(before)),
             Appended::UpTo(at) => self.matched = self.matched.max(at.map(|at| at.index)),

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, RwLockReadGuard};
 use std::time::Duration;
 
-use althing_communication::{Communication, WallClock};
+use althing_communication::WallClock;
 use althing_protocol::group::{Author, Batch, Command, GroupId};
 use althing_protocol::{Authored, PublicKey};
 use althing_store::Store;
@@ -13,7 +13,9 @@ use openraft::async_runtime::WatchReceiver as _;
 use openraft::errors::{ClientWriteError, Fatal, LinearizableReadError, RaftError};
 use openraft::{ChangeMembers, Config, Instant as _, Raft, ReadPolicy, ServerState, SnapshotPolicy};
 
+use super::heartbeats::Heartbeats;
 use super::log_store::LogStore;
+use super::moves::Moves;
 use super::network::{Links, OnUnserved};
 use super::state_store::{self, State, StateStore};
 use super::types::{NodeId, Proposal, Types};
@@ -136,14 +138,14 @@ impl Replica {
         network: &str,
         config: &ReplicaConfig,
         store: Arc<dyn Store>,
-        communication: Communication,
+        heartbeats: Arc<Heartbeats>,
         on_unserved: OnUnserved,
         clock: WallClock,
     ) -> Result<Replica, ReplicaError> {
         let log = LogStore::open(group, store.clone())?;
         let state = StateStore::open(group, network, store)?;
-        let node = NodeId(communication.network().local());
-        let links = Links { communication, group, on_unserved };
+        let node = NodeId(heartbeats.communication().network().local());
+        let links = Links { heartbeats, group, on_unserved };
         let raft = Raft::new(node, Arc::new(raft_config(group, config)), links, log, state.clone()).await?;
         Ok(Replica { group, network: network.to_owned(), raft, state, clock })
     }
@@ -181,7 +183,7 @@ impl Replica {
     /// Follows who leads and how far the log is.
     #[must_use]
     pub fn moves(&self) -> Moves {
-        Moves(self.raft.metrics())
+        Moves::of(self.raft.metrics())
     }
 
     /// Executes a signed batch, if this member leads. Commands that would be refused now do not enter the log.
@@ -410,16 +412,6 @@ impl Replica {
         if let Err(error) = self.raft.shutdown().await {
             tracing::warn!(group = %self.group, %error, "the replica of the group did not stop in order");
         }
-    }
-}
-
-/// Changes of who leads and how far the log is.
-pub struct Moves(openraft::alias::WatchReceiverOf<Types, openraft::RaftMetrics<Types>>);
-
-impl Moves {
-    /// Waits for the next change. False when the replica has stopped.
-    pub async fn changed(&mut self) -> bool {
-        self.0.changed().await.is_ok()
     }
 }
 

@@ -15,6 +15,8 @@ use crate::service::work::Report;
 pub const PART_BYTES_MAX: usize = 256 << 10;
 /// Rows in one part: small ones must not exceed the data items of one message.
 pub const PART_ROWS_MAX: usize = 1_024;
+/// Heartbeats in one message: well within the data items of one.
+pub const BEATS_MAX: usize = 256;
 /// Entries of a group, one after the other: their numbers are below this.
 const INDEX_MAX: u64 = u64::MAX / 2;
 
@@ -94,7 +96,7 @@ fn check_members(voters: &[Vec<PublicKey>], learners: &[PublicKey]) -> Checked {
 }
 
 /// The answer to [`Append`].
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Appended {
     /// All of them are on disk.
     #[n(0)]
@@ -108,6 +110,84 @@ pub enum Appended {
     /// Another leader was voted for.
     #[n(3)]
     Higher(#[n(0)] Ballot),
+}
+
+/// A leader's heartbeat in one group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Beat {
+    /// Which group.
+    #[n(0)]
+    pub group: GroupId,
+    /// The term that the sender leads.
+    #[n(1)]
+    pub term: u64,
+    /// The last entry that the member is known to have.
+    #[n(2)]
+    pub previous: Option<Position>,
+    /// The last entry that a majority has.
+    #[n(3)]
+    pub committed: Option<Position>,
+}
+
+impl Beat {
+    /// The append without entries that it stands for.
+    #[must_use]
+    pub fn as_append(self, leader: PublicKey) -> Append {
+        let leader = Ballot { term: self.term, node: leader, elected: true };
+        Append { group: self.group, leader, previous: self.previous, committed: self.committed, entries: Vec::new() }
+    }
+}
+
+/// Heartbeats of a leader in several groups.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Beats {
+    /// Who leads, which is the sender: a message that somebody repeats must not say that he leads.
+    #[n(0)]
+    pub leader: PublicKey,
+    /// One for each group, in the order of the groups.
+    #[n(1)]
+    pub beats: Vec<Beat>,
+}
+
+impl Beats {
+    /// Whether the list is one that a member sends. Each heartbeat is checked by itself.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Checked {
+        if !(1..=BEATS_MAX).contains(&self.beats.len()) {
+            return Err(format!("a message has 1 to {BEATS_MAX} heartbeats, and not {}", self.beats.len()));
+        }
+        if !self.beats.is_sorted_by(|one, next| one.group < next.group) {
+            return Err("its groups are not in order, or one is there twice".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// What came of a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Heard {
+    /// What an append without entries is answered.
+    #[n(0)]
+    Taken(#[n(0)] Appended),
+    /// The replica has not answered yet.
+    #[n(1)]
+    Late,
+    /// It is not served; an append is told why.
+    #[n(2)]
+    Unserved,
+}
+
+/// The answer to [`Beats`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct BeatsHeard {
+    /// One for each heartbeat, in their order.
+    #[n(0)]
+    pub heard: Vec<Heard>,
 }
 
 /// A candidate asks for a vote, or whether it would get one.

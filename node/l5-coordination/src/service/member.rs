@@ -90,7 +90,7 @@ impl Member {
             &shared.config.network,
             &shared.config.replica,
             shared.store.clone(),
-            shared.communication.clone(),
+            shared.heartbeats.clone(),
             on_unserved,
             shared.clock.clone(),
         );

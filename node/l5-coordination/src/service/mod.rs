@@ -24,6 +24,7 @@ use althing_protocol::{KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, ob
 use althing_store::Store;
 use minicbor::bytes::ByteVec;
 
+use crate::consensus::heartbeats::Heartbeats;
 use crate::consensus::{ReplicaConfig, ReplicaError, Role, Status};
 use crate::error::GroupError;
 use crate::machine::group::Group;
@@ -102,6 +103,7 @@ pub struct Groups {
 
 pub(crate) struct Shared {
     communication: Communication,
+    heartbeats: Arc<Heartbeats>,
     key: SecretKey,
     owner: Box<dyn Fn() -> OwnerNow + Send + Sync>,
     store: Arc<dyn Store>,
@@ -194,7 +196,8 @@ impl Groups {
         let Ports { communication, key, owner, store, clock, entropy, worker } = ports;
         let records = record::all(store.as_ref())?;
         let members = RwLock::new(BTreeMap::new());
-        let shared = Shared { communication, key, owner, store, clock, entropy, worker, config, members };
+        let heartbeats = Heartbeats::new(communication.clone());
+        let shared = Shared { communication, heartbeats, key, owner, store, clock, entropy, worker, config, members };
         let groups = Groups { shared: Arc::new(shared) };
         for (id, record) in records {
             groups.run(id, record).await;

@@ -1,18 +1,19 @@
 //! The receiving side of `/althing/raft/1`: who may ask what, and which group answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use althing_communication::{Answer, Caller, Inbound, Request};
 use althing_protocol::group::GroupId;
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 
 use super::Groups;
 use super::member::Member;
 use super::record::Standing;
 use crate::consensus::wire::{
-    self, Append, Appended, Ballot, Barrier, BarrierAnswer, Elect, ReportTo, Reported, SnapshotPart, Submit, Submitted,
-    Transfer, Unserved,
+    self, Append, Appended, Ballot, Barrier, BarrierAnswer, Beat, Beats, BeatsHeard, Elect, Heard, ReportTo, Reported,
+    SnapshotPart, Submit, Submitted, Transfer, Unserved,
 };
 use crate::consensus::{Replica, ReplicaError, Role, serve};
 
@@ -34,6 +35,9 @@ impl Inbound for RaftService {
         .boxed()
     }
 }
+
+/// How long the answer to heartbeats waits for a replica, so that a slow one does not hold up those of other groups.
+const BEAT_PATIENCE: Duration = Duration::from_millis(40);
 
 /// Terms of a group, one election each.
 const TERM_MAX: u64 = u64::MAX / 2;
@@ -63,6 +67,16 @@ fn leads(ballot: Ballot, caller: Caller) -> Result<(), Unserved> {
     Ok(())
 }
 
+/// A leader's heartbeats, which nobody sends for another.
+fn read_beats(caller: Caller, body: &[u8]) -> Result<Beats, Unserved> {
+    let beats: Beats = wire::read(body).map_err(Unserved::Malformed)?;
+    beats.check().map_err(Unserved::Malformed)?;
+    if beats.leader != caller.node {
+        return Err(Unserved::Malformed("it names another leader".to_owned()));
+    }
+    Ok(beats)
+}
+
 fn stopped(error: &ReplicaError) -> Unserved {
     match error {
         ReplicaError::Malformed(why) => Unserved::Malformed(why.clone()),
@@ -82,6 +96,11 @@ impl RaftService {
                     member.hear();
                 }
                 Ok(wire::write(&answer))
+            }
+            "heartbeats" => {
+                let Beats { beats, .. } = read_beats(caller, body)?;
+                let heard = join_all(beats.into_iter().map(|beat| self.beat(caller, beat))).await;
+                Ok(wire::write(&BeatsHeard { heard }))
             }
             operation @ ("vote" | "pre-vote") => {
                 let (_, replica, elect) = self.admit::<Elect>(caller, body)?;
@@ -131,6 +150,25 @@ impl RaftService {
                 Ok(wire::write(&submitted(&replica, replica.propose(&submit.batch).await)?))
             }
             other => Err(Unserved::Malformed(format!("there is no operation {:?}", other.get(..60).unwrap_or("…")))),
+        }
+    }
+
+    /// One of several heartbeats, of which each stands for an append without entries.
+    async fn beat(&self, caller: Caller, beat: Beat) -> Heard {
+        let append = beat.as_append(caller.node);
+        let Ok((member, replica)) = self.find(beat.group) else { return Heard::Unserved };
+        if !member.admits(caller.node) || leads(append.leader, caller).is_err() {
+            return Heard::Unserved;
+        }
+        match tokio::time::timeout(BEAT_PATIENCE, serve::append(&replica, append)).await {
+            Ok(Ok(appended)) => {
+                if appended == Appended::All {
+                    member.hear();
+                }
+                Heard::Taken(appended)
+            }
+            Ok(Err(_)) => Heard::Unserved,
+            Err(_) => Heard::Late,
         }
     }
 

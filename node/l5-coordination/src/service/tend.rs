@@ -97,7 +97,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             if member.stop.is_cancelled() {
                 return;
             }
-            if !member.replica().is_ok_and(|now| Arc::ptr_eq(&now, &replica)) {
+            if !is_present(&member, &replica) {
                 // Somebody halted it: it starts again from disk.
                 break;
             }
@@ -126,7 +126,10 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
                 // Each entry wakes this: under load it need not look at all members each time.
                 _ = changes.changed() => tokio::time::sleep(LOOK_PAUSE).await,
                 is_alive = moves.changed() => if !is_alive {
-                    member.halt("it ended by itself".to_owned()).await;
+                    // Unless somebody stopped it.
+                    if is_present(&member, &replica) {
+                        member.halt("it ended by itself".to_owned()).await;
+                    }
                     break;
                 },
                 () = member.noticed.notified() => {}
@@ -134,6 +137,11 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             }
         }
     }
+}
+
+/// Whether this is the member's replica yet.
+fn is_present(member: &Member, replica: &Arc<Replica>) -> bool {
+    member.replica().is_ok_and(|now| Arc::ptr_eq(&now, replica))
 }
 
 /// What is due now. True when this node has no part in the group any more.

@@ -2,7 +2,7 @@
 //! ignored.
 
 use althing_communication::{Answer, Request};
-use althing_coordination::consensus::wire::{self, Append, Appended, Elected};
+use althing_coordination::consensus::wire::{self, Append, Appended, Beats, BeatsHeard, Elected, Heard};
 use althing_protocol::PublicKey;
 
 use super::Flaw;
@@ -15,10 +15,21 @@ impl Flaw for LeaderUnheard {
     }
 
     fn on_request(&self, node: PublicKey, request: &mut Request) -> Option<Answer> {
-        let is_empty = |append: Append| append.entries.is_empty();
-        let is_deaf = node == crate::key(2).public();
-        let is_heartbeat = request.operation == "append" && wire::read(&request.body).is_ok_and(is_empty);
-        (is_deaf && is_heartbeat).then(|| Answer::Response(wire::write(&Appended::All)))
+        if node != crate::key(2).public() {
+            return None;
+        }
+        match request.operation.as_str() {
+            "append" => {
+                let append: Append = wire::read(&request.body).ok()?;
+                append.entries.is_empty().then(|| Answer::Response(wire::write(&Appended::All)))
+            }
+            "heartbeats" => {
+                let Beats { beats, .. } = wire::read(&request.body).ok()?;
+                let heard = vec![Heard::Taken(Appended::All); beats.len()];
+                Some(Answer::Response(wire::write(&BeatsHeard { heard })))
+            }
+            _ => None,
+        }
     }
 
     fn on_answer(&self, _: PublicKey, operation: &str, answer: &mut Answer) {

@@ -247,10 +247,19 @@ impl Team {
 
     /// Processor time that it has used.
     pub fn processor(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.measured())).expect("its times");
-        let rest = stat.rsplit_once(") ").expect("a name").1;
-        let ticks: u64 = rest.split(' ').skip(11).take(2).map(|word| word.parse::<u64>().expect("ticks")).sum();
-        // USER_HZ is 100 on Linux.
-        Duration::from_millis(ticks * 10)
+        processor(&self.measured().to_string())
     }
+}
+
+/// Processor time that this process has used.
+pub fn own_processor() -> Duration {
+    processor("self")
+}
+
+fn processor(process: &str) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("its times");
+    let rest = stat.rsplit_once(") ").expect("a name").1;
+    let ticks: u64 = rest.split(' ').skip(11).take(2).map(|word| word.parse::<u64>().expect("ticks")).sum();
+    // USER_HZ is 100 on Linux.
+    Duration::from_millis(ticks * 10)
 }

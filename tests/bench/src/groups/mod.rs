@@ -139,17 +139,28 @@ fn failover(what: &str, times: &mut [Duration]) -> bool {
     half < Duration::from_secs(1) && most < Duration::from_secs(2)
 }
 
-/// A hundred groups without work.
+/// Prints the figures of idle groups alone.
+pub async fn run_idle() {
+    let folder = tempfile::tempdir().expect("a folder");
+    idle(&mut member::Team::start(folder.path()).await).await;
+}
+
+/// A hundred groups without work. All were formed by this process, which leads them.
 async fn idle(team: &mut member::Team) {
     const GROUPS: usize = 100;
     let before = team.memory();
     team.form(GROUPS).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let begun = (team.processor(), Instant::now());
+    let used = || [member::own_processor(), team.processor()];
+    let (begun, since) = (used(), Instant::now());
     tokio::time::sleep(Duration::from_secs(20)).await;
-    let share = (team.processor() - begun.0).as_secs_f64() / begun.1.elapsed().as_secs_f64();
+    let (ended, took) = (used(), since.elapsed().as_secs_f64());
+    let [leader, follower] = [0, 1].map(|at| (ended[at] - begun[at]).as_secs_f64() / took * 100.0);
     let each = (team.memory() - before) / 100.0;
-    println!("groups: {GROUPS} idle groups: {:.1} % of a core on a member, {each:.2} MiB each", share * 100.0);
+    println!(
+        "groups: {GROUPS} idle groups: {leader:.1} % of a core on their leader, {follower:.1} % on a follower (wanted: \
+         below 5), {each:.2} MiB each"
+    );
 }
 
 /// A value, and the future that writes it, as one of the writers makes it.

@@ -13,9 +13,11 @@ use super::cases::all;
 use super::shown::read_and_show;
 use super::*;
 
-const MESSAGES: [&str; 15] = [
+const MESSAGES: [&str; 17] = [
     "append",
     "appended",
+    "heartbeats",
+    "heard",
     "elect",
     "elected",
     "snapshot-part",

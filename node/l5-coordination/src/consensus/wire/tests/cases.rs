@@ -18,6 +18,7 @@ pub fn all() -> Vec<Case> {
         bad_entries(),
         bad_members(),
         bad_bytes(),
+        heartbeats(),
         votes(),
         snapshots(),
         transfers(),
@@ -173,6 +174,44 @@ fn bad_bytes() -> Vec<Case> {
         of("a leader whose key is none", with(heartbeat(), 1, Some(leader))),
         of("a position of three numbers", with(heartbeat(), 2, Some(array(&[uint(2), uint(6), uint(0)])))),
         of("more data items than a message may have", map(&append(&many))),
+    ]
+}
+
+fn heartbeats() -> Vec<Case> {
+    // P-150
+    let beat = |number: u16| {
+        let [high, low] = number.to_be_bytes();
+        let group = bstr(&[&[high, low][..], &[3; 30]].concat());
+        vec![(0, group), (1, uint(3)), (2, position(2, 6)), (3, position(2, 5))]
+    };
+    let of = |beats: &[Vec<u8>]| map(&[(0, bstr(key(1).as_bytes())), (1, array(beats))]);
+    let many = |count: u16| (0..count).map(|number| map(&beat(number))).collect::<Vec<_>>();
+    let heard = |all: &[Vec<u8>]| map(&[(0, array(all))]);
+    let taken = |answer: Vec<u8>| choice(0, &[answer]);
+    let mixed = [
+        taken(choice(0, &[])),
+        taken(choice(2, &[])),
+        taken(choice(3, &[ballot(4, true)])),
+        choice(1, &[]),
+        choice(2, &[]),
+    ];
+    vec![
+        good("heartbeats", "a heartbeat beside none", of(&many(1))),
+        good("heartbeats", "heartbeats of two groups, in one of which nothing is known", {
+            let unknown = map(&beat(1)[..2]);
+            of(&[map(&beat(0)), unknown])
+        }),
+        good("heartbeats", "three heartbeats", of(&many(3))),
+        bad("heartbeats", "257 heartbeats", of(&many(257))),
+        bad("heartbeats", "no heartbeat", of(&[])),
+        bad("heartbeats", "heartbeats of nobody", map(&[(1, array(&many(1)))])),
+        bad("heartbeats", "a heartbeat twice", of(&[map(&beat(1)), map(&beat(1))])),
+        bad("heartbeats", "groups out of order", of(&[map(&beat(1)), map(&beat(0))])),
+        bad("heartbeats", "a heartbeat without its term", of(&[with(beat(0), 1, None)])),
+        bad("heartbeats", "a heartbeat with entries", of(&[with(beat(0), 4, Some(array(&[])))])),
+        good("heard", "heartbeats that were taken, refused, not yet answered and not served", heard(&mixed)),
+        bad("heard", "a heartbeat that is answered in another way", heard(&[choice(3, &[])])),
+        bad("heard", "a heartbeat that is taken without an answer", heard(&[choice(0, &[])])),
     ]
 }
 

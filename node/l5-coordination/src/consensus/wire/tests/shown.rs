@@ -11,6 +11,12 @@ pub fn read_and_show(message: &str, bytes: &[u8]) -> Result<Value, String> {
     match message {
         "append" => shown(bytes, Append::check, append),
         "appended" => shown(bytes, any, appended),
+        "heartbeats" => shown(
+            bytes,
+            Beats::check,
+            |it: &Beats| json!({ "leader": hex(it.leader.as_bytes()), "heartbeats": it.beats.iter().map(beat).collect::<Vec<_>>() }),
+        ),
+        "heard" => shown(bytes, any, |it: &BeatsHeard| it.heard.iter().map(heard).collect()),
         "elect" => shown(bytes, Elect::check, |it: &Elect| {
             json!({ "group": it.group.to_string(), "candidate": ballot(it.candidate), "last": position(it.last),
                 "is_transfer": it.is_transfer })
@@ -93,6 +99,19 @@ fn appended(it: &Appended) -> Value {
         Appended::UpTo(at) => json!({ "up_to": position(*at) }),
         Appended::Conflict => json!("conflict"),
         Appended::Higher(it) => json!({ "higher": ballot(*it) }),
+    }
+}
+
+fn beat(it: &Beat) -> Value {
+    json!({ "group": it.group.to_string(), "term": it.term, "previous": position(it.previous),
+        "committed": position(it.committed) })
+}
+
+fn heard(it: &Heard) -> Value {
+    match it {
+        Heard::Taken(it) => appended(it),
+        Heard::Late => json!("late"),
+        Heard::Unserved => json!("not served"),
     }
 }
 

@@ -63,6 +63,22 @@ fn vectors_are_those_in_the_file_and_hold_when_read_from_json_alone() {
     }
 }
 
+/// P-150: the vectors are shorter than these.
+#[test]
+fn as_many_heartbeats_as_a_message_may_have_fit_into_one_and_their_answers_too() {
+    let at = Some(Position { term: u64::MAX, index: u64::MAX });
+    let beat = |number: usize| {
+        let group = GroupId::from_digest([u8::try_from(number).expect("a byte"); 32]);
+        Beat { group, term: u64::MAX, previous: at, committed: at }
+    };
+    let most = Beats { leader: key(1), beats: (0..BEATS_MAX).map(beat).collect() };
+    assert_eq!(read::<Beats>(&write(&most)), Ok(most.clone()));
+    assert_eq!(most.check(), Ok(()));
+    let higher = Ballot { term: u64::MAX, node: key(1), elected: true };
+    let most = BeatsHeard { heard: vec![Heard::Taken(Appended::Higher(higher)); BEATS_MAX] };
+    assert_eq!(read::<BeatsHeard>(&write(&most)), Ok(most));
+}
+
 /// P-100: the vectors are shorter than this.
 #[test]
 fn a_message_has_at_most_a_mebibyte() {
