@@ -165,7 +165,7 @@ fn begun(node: &GroupNode) -> usize {
     node.worker.begun.lock().expect("no panic").len()
 }
 
-/// P-153
+/// P-151
 #[tokio::test(start_paused = true)]
 async fn what_a_member_must_refuse_another_one_does_in_the_first_attempt() {
     let net = net();
@@ -185,7 +185,7 @@ async fn what_a_member_must_refuse_another_one_does_in_the_first_attempt() {
     }
 }
 
-/// P-153, P-154
+/// P-151, P-152
 #[tokio::test(start_paused = true)]
 async fn what_all_members_refuse_fails_with_the_reasons_and_no_attempt_is_used_up() {
     let net = net();
@@ -202,7 +202,7 @@ async fn what_all_members_refuse_fails_with_the_reasons_and_no_attempt_is_used_u
     assert_eq!(end_of(&nodes[0], id, waits).await.0, State::Failed);
 }
 
-/// P-121, P-154
+/// P-121, P-152
 #[tokio::test(start_paused = true)]
 async fn a_task_goes_only_to_members_whose_agents_answer_its_submitter() {
     let net = net();

@@ -83,7 +83,7 @@ async fn until(is_so: impl Fn() -> bool) {
     tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("it becomes so");
 }
 
-/// P-159: the node of the task sends each event in order, until it is taken, with its signature.
+/// P-156: the node of the task sends each event in order, until it is taken, with its signature.
 #[tokio::test]
 async fn a_receiver_that_fails_twice_gets_every_event_in_order_and_signed() {
     let net = net();
@@ -165,7 +165,7 @@ async fn what_nobody_took_is_delivered_after_a_power_cut() {
     assert_eq!(rows(&after, PUSH_CONFIGS), 2, "who is told is kept");
 }
 
-/// P-159: nothing is sent to addresses that the internet does not route.
+/// P-156: nothing is sent to addresses that the internet does not route.
 #[tokio::test]
 async fn no_notification_leads_into_a_private_net() {
     let (node, agent) = node(&net(), 1, &[], store()).await;
@@ -198,7 +198,7 @@ async fn no_notification_leads_into_a_private_net() {
     assert_eq!(listed["totalSize"], 1, "a message that is refused begins no task");
 }
 
-/// P-159: redirects are not followed, and 410 deletes the configuration.
+/// P-156: redirects are not followed, and 410 deletes the configuration.
 #[tokio::test]
 async fn a_redirect_is_not_followed_and_a_receiver_that_is_gone_is_told_nothing_more() {
     let (node, agent) = node(&net(), 1, LOOPBACK, store()).await;

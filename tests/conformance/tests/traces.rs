@@ -61,7 +61,7 @@ fn question(trace: u128) -> Value {
     json!({ "trace": TraceId::from(trace).to_string() })
 }
 
-/// P-156
+/// P-153
 #[tokio::test(start_paused = true)]
 async fn only_nodes_of_the_same_owner_learn_of_a_trace() {
     let net = SimNet::new(1, LinkConfig::default());
@@ -88,7 +88,7 @@ async fn only_nodes_of_the_same_owner_learn_of_a_trace() {
     assert!(gathered.spans.is_empty() && gathered.untold.is_empty(), "{gathered:?}");
 }
 
-/// P-157
+/// P-154
 #[tokio::test(start_paused = true)]
 async fn questions_are_strict_and_answers_are_bounded() {
     let net = SimNet::new(2, LinkConfig::default());
@@ -141,7 +141,7 @@ impl Inbound for Liar {
     }
 }
 
-/// P-158
+/// P-155
 #[tokio::test(start_paused = true)]
 async fn a_trace_is_followed_over_the_owners_nodes_and_others_are_not_believed() {
     let net = SimNet::new(3, LinkConfig::default());

@@ -99,7 +99,7 @@ impl Scene {
 
 #[tokio::test]
 async fn a_task_is_its_users_alone() {
-    // P-161
+    // P-157
     let scene = Scene::start().await;
     for agent in ["near", "far"] {
         let task = scene.task("alice", agent).await;

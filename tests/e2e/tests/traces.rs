@@ -84,7 +84,7 @@ fn path<'a>(spans: &'a [Value], from: &'a Value) -> Vec<&'a str> {
     names
 }
 
-// P-157, P-158
+// P-154, P-155
 #[test]
 fn one_trace_leads_over_three_nodes_to_an_agent_and_to_a_tool() {
     let scene = scene();

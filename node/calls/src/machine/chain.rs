@@ -122,7 +122,7 @@ impl fmt::Display for Principal {
     }
 }
 
-/// Whether a gateway's user may have that name (SPEC P-161).
+/// Whether a gateway's user may have that name (SPEC P-157).
 #[must_use]
 pub fn is_user_name(name: &str) -> bool {
     let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._@-".contains(&byte);

@@ -110,7 +110,7 @@ mod tests {
         let chain = |said: &[&str]| said.iter().map(|said| Principal::parse(said)).collect::<Vec<_>>();
         let by = |said: &[&str]| Scope::of_call(caller, &[chain(said), vec![Principal::Caller(caller)]].concat());
         let agent = "urn:althing:zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw:a";
-        // P-161
+        // P-157
         assert_ne!(by(&["token:alice"]), by(&["token:bob"]));
         assert_ne!(by(&["token:alice"]), by(&["token"]));
         assert_eq!(by(&["token"]), by(&["local"]));

@@ -136,7 +136,7 @@ fn an_agent_gets_tasks_only_of_those_whom_it_answers() {
     assert_eq!(choose(&needs(), asker(1), &[both]).chosen, Some(node(1)));
 }
 
-/// P-153, P-154
+/// P-151, P-152
 #[test]
 fn who_refused_gets_it_never_and_what_nobody_may_do_is_hopeless() {
     let refused = || Candidate { refused: Some("not for you".to_owned()), ..candidate(1) };

@@ -320,7 +320,7 @@ fn resources(group: &Group) -> Result<(), TestCaseError> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-    /// P-105, P-113, P-114, P-115, P-116, P-117, P-118, P-153
+    /// P-105, P-113, P-114, P-115, P-116, P-117, P-118, P-151
     #[test]
     fn whatever_the_commands_the_tasks_are_sound(steps in prop::collection::vec(steps(), 1..120)) {
         let (mut group, mut model) = (group(MEMBERS), Model::default());

@@ -282,7 +282,7 @@ fn rows_that_contradict_each_other_are_refused() {
     assert!(restored_work(without).is_err_and(|error| error.contains("is missing")));
 }
 
-/// P-153: begun or not, the attempt does not count, and the member gets the task by nobody's command again.
+/// P-151: begun or not, the attempt does not count, and the member gets the task by nobody's command again.
 #[test]
 fn who_refused_a_task_does_not_get_it_again() {
     let mut group = group(3);
@@ -313,7 +313,7 @@ fn who_refused_a_task_does_not_get_it_again() {
     assert_eq!(state(&group, 1), State::Completed);
 }
 
-/// P-153
+/// P-151
 #[test]
 fn a_task_that_sixteen_members_refused_fails() {
     let mut group = group(17);
@@ -331,7 +331,7 @@ fn a_task_that_sixteen_members_refused_fails() {
     assert_eq!(restored(&group), group);
 }
 
-/// P-154
+/// P-152
 #[test]
 fn what_nobody_may_do_is_abandoned_and_what_somebody_has_is_not() {
     let mut group = group(2);
@@ -351,7 +351,7 @@ fn what_nobody_may_do_is_abandoned_and_what_somebody_has_is_not() {
     assert_eq!(restored(&group), group);
 }
 
-/// P-105: rows that no execution of P-153 can leave.
+/// P-105: rows that no execution of P-151 can leave.
 #[test]
 fn rows_in_which_too_many_refused_or_a_member_has_what_it_refused_are_no_state() {
     let mut group = group(2);
