@@ -78,7 +78,10 @@ async fn scenes(
     stage.step("shop adopts an A2A agent, by its address", adopt(shop, "guest", url, folder)).await?;
     stage.step("office finds both", find(office)).await?;
     stage.step("office calls the MCP tool over A2A", over_a2a(office)).await?;
-    stage.step("office calls the A2A agent over MCP", over_mcp(office, python.is_some())).await
+    stage.step("office calls the A2A agent over MCP", over_mcp(office, python.is_some())).await?;
+    let lines = stage.step("office shows the way of the first call", trace(office)).await?;
+    lines.iter().for_each(|line| stage.say(line));
+    Ok(())
 }
 
 async fn adopt(node: &NodeProcess, name: &str, at: ToolServerSpec, folder: &Path) -> Result<((), String), DemoError> {
@@ -147,7 +150,9 @@ async fn over_a2a(node: &NodeProcess) -> Result<((), String), DemoError> {
     let message = json!({ "messageId": "demo-a2a", "role": "ROLE_USER", "parts": [{ "data": call }] });
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": { "message": message } });
     let url = format!("{}/a2a/tools", node.announced("gateway"));
-    let asked = http()?.post(url).header("A2A-Version", "1.0").json(&request).send().await;
+    let asked = http()?.post(url).header("A2A-Version", "1.0");
+    let asked =
+        asked.header("traceparent", format!("00-{}-00000000000000a1-01", trace_id())).json(&request).send().await;
     let answer: Value = asked.map_err(DemoError::unexpected)?.json().await.map_err(DemoError::unexpected)?;
     let task = &answer["result"]["task"];
     let said = task["artifacts"].to_string();
@@ -155,6 +160,32 @@ async fn over_a2a(node: &NodeProcess) -> Result<((), String), DemoError> {
         return Err(DemoError::unexpected(format!("the tool was not called: {answer}")));
     }
     Ok(((), "the tool answers, in an artifact of a task".to_owned()))
+}
+
+/// The trace that the client begins: one for each run.
+fn trace_id() -> String {
+    format!("{:032x}", u128::from(std::process::id()) + (0xa17 << 64))
+}
+
+/// The spans of the call of the tool, in the order in which they began, once both nodes have told theirs.
+async fn trace(node: &NodeProcess) -> Result<(Vec<String>, String), DemoError> {
+    let client = node.client().await?;
+    let path = format!("/traces/{}", trace_id());
+    let mut spans = until(SOON, "the spans of both nodes", || async {
+        // Spans end a little after the answer that they are of.
+        let Ok(found) = client.get(&path).await else { return Ok(None) };
+        let spans = rows(&found, "spans").to_vec();
+        let has = |name: &str| spans.iter().any(|span| span["name"] == name);
+        Ok((has("a2a.client") && has("execute_tool") && has("turn")).then_some(spans))
+    })
+    .await?;
+    spans.sort_by_key(|span| span["beganUs"].as_u64());
+    let line = |span: &Value| {
+        let here = if text(span, "node") == node.announced("node") { "office" } else { "shop" };
+        let took = span["tookUs"].as_u64().unwrap_or_default() as f64 / 1e3;
+        format!("      {here:<8}{:<16}{took:.1} ms", text(span, "name"))
+    };
+    Ok((spans.iter().map(line).collect(), format!("{} spans of one trace on two nodes", spans.len())))
 }
 
 /// A session of MCP, with one call.
