@@ -175,9 +175,35 @@ pub struct Gateway {
     pub token: String,
     /// Host names under which it may be addressed, beyond loopback's.
     pub hosts: Vec<String>,
+    /// Encrypted connections.
+    pub tls: GatewayTls,
     /// Whether the address was set on the command line: then no other is used.
     #[serde(skip)]
     pub fixed: bool,
+}
+
+/// `[gateway.tls]`
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GatewayTls {
+    /// The file of the certificate, with those between it and its issuer (PEM); empty: no TLS.
+    pub cert: PathBuf,
+    /// The file of its key (PEM).
+    pub key: PathBuf,
+    /// The file of the issuers' certificates (PEM) of which clients must show one; empty: none is asked for.
+    pub client_ca: PathBuf,
+}
+
+impl GatewayTls {
+    /// The files, if there is to be TLS.
+    pub fn files(&self) -> Option<althing_gateway::TlsFiles> {
+        let set = |path: &PathBuf| (!path.as_os_str().is_empty()).then(|| path.clone());
+        Some(althing_gateway::TlsFiles {
+            cert: set(&self.cert)?,
+            key: set(&self.key)?,
+            client_ca: set(&self.client_ca),
+        })
+    }
 }
 
 /// `[telemetry]`
@@ -241,7 +267,13 @@ impl Default for Introduce {
 
 impl Default for Gateway {
     fn default() -> Self {
-        Gateway { listen: "127.0.0.1:7420".to_owned(), token: String::new(), hosts: Vec::new(), fixed: false }
+        Gateway {
+            listen: "127.0.0.1:7420".to_owned(),
+            token: String::new(),
+            hosts: Vec::new(),
+            tls: GatewayTls::default(),
+            fixed: false,
+        }
     }
 }
 
@@ -267,7 +299,8 @@ impl Config {
                 // Relative paths start at the configuration's folder.
                 let folder = path.parent().unwrap_or(Path::new(""));
                 let (tenant, roles) = (&mut config.binding.tenant, &mut config.binding.roles);
-                for named in [tenant, roles, &mut config.network_key] {
+                let GatewayTls { cert, key, client_ca } = &mut config.gateway.tls;
+                for named in [tenant, roles, &mut config.network_key, cert, key, client_ca] {
                     if !named.as_os_str().is_empty() {
                         *named = folder.join(&named);
                     }
@@ -378,9 +411,15 @@ impl Config {
         if !self.gateway.token.is_empty() && self.gateway.token.len() < TOKEN_MIN {
             return Err(format!("`gateway.token` has at least {TOKEN_MIN} characters"));
         }
-        if !address.ip().is_loopback() && self.gateway.token.is_empty() {
+        let GatewayTls { cert, key, client_ca } = &self.gateway.tls;
+        let [cert, key, client_ca] = [cert, key, client_ca].map(|path| !path.as_os_str().is_empty());
+        if cert != key || client_ca && !cert {
+            return Err("`gateway.tls` needs `cert` and `key`; `client_ca` goes with both".to_owned());
+        }
+        if !address.ip().is_loopback() && self.gateway.token.is_empty() && !client_ca {
             return Err(format!(
-                "`gateway.listen` is {address}, which others can reach: set `gateway.token`, or listen on 127.0.0.1"
+                "`gateway.listen` is {address}, which others can reach: set `gateway.token` or `gateway.tls.client_ca`, or \
+                 listen on 127.0.0.1"
             ));
         }
         Ok(())
@@ -431,6 +470,19 @@ mod tests {
         assert!(Config::parse("[gateway]\nlisten = \"0.0.0.0:7420\"\ntoken = \"0123456789abcdef\"").is_ok());
         assert!(Config::parse("[gateway]\ntoken = \"short\"").is_err());
         assert!(Config::parse("[gateway]\nlisten = \"nonsense\"").is_err());
+    }
+
+    #[test]
+    fn tls_needs_certificate_and_key() {
+        for part in ["cert = \"c\"", "key = \"k\"", "client_ca = \"a\"", "cert = \"c\"\nclient_ca = \"a\""] {
+            let error = Config::parse(&format!("[gateway.tls]\n{part}")).expect_err("a half");
+            assert!(error.contains("`cert` and `key`"), "{error}");
+        }
+        let whole = Config::parse(
+            "[gateway]\nlisten = \"0.0.0.0:1\"\n[gateway.tls]\ncert = \"c\"\nkey = \"k\"\nclient_ca = \"a\"",
+        );
+        assert!(whole.expect("certificates are no less than a token").gateway.tls.files().is_some());
+        assert_eq!(Config::default().gateway.tls.files(), None);
     }
 
     #[test]

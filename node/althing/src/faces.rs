@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_discovery::lan::{self, LanConfig};
-use althing_gateway::{Access, Users};
+use althing_gateway::{Access, Tls, Users};
 use althing_node::{Introductions, Node};
 use tokio::net::TcpListener;
 
@@ -27,6 +27,7 @@ const LIMITS: althing_gateway::Limits = althing_gateway::Limits {
 pub struct Faces {
     listener: TcpListener,
     pub gateway: SocketAddr,
+    tls: Option<Arc<Tls>>,
     introducing: Vec<(SocketAddr, TcpListener)>,
 }
 
@@ -34,7 +35,9 @@ impl Faces {
     /// Binds the gateway; if its port is taken, a free one, unless the port was set explicitly.
     pub async fn bind(config: &Config, notes: &mut Vec<String>) -> Result<Faces, Failure> {
         let (listener, gateway) = bind_gateway(&config.gateway.listen, config.gateway.fixed, notes).await?;
-        Ok(Faces { listener, gateway, introducing: Vec::new() })
+        let tls = config.gateway.tls.files().map(Tls::open).transpose();
+        let tls = tls.map_err(|error| Failure::usage(format!("`gateway.tls`: {error}")))?.map(Arc::new);
+        Ok(Faces { listener, gateway, tls, introducing: Vec::new() })
     }
 
     /// Binds the listeners for introductions, if configured. Failures are noted.
@@ -71,6 +74,11 @@ impl Faces {
         }
     }
 
+    /// The base of the gateway's addresses.
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.gateway)
+    }
+
     /// Where introductions are shown.
     pub fn introductions(&self) -> Introductions {
         let addresses = self.introducing.iter().map(|(address, _)| *address).collect();
@@ -79,16 +87,21 @@ impl Faces {
 
     /// Serves on all of them until the node stops.
     pub fn serve(self, node: &Node, config: &Config, data: &Path) {
-        let access = access(config, self.gateway, data);
+        let access = Access { tls: self.tls.is_some(), ..access(config, self.gateway, data) };
         let is_guarded = access.is_guarded();
         let router = althing_gateway::router(node.calls.clone(), node.key.clone(), access);
         let limits = althing_gateway::Limits::default();
-        tokio::spawn(althing_gateway::serve(self.listener, router, limits, node.stop.clone()));
+        let stop = node.stop.clone();
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        match self.tls {
+            None => tokio::spawn(althing_gateway::serve(self.listener, router, limits, stop)),
+            Some(tls) => tokio::spawn(althing_gateway::serve_tls(self.listener, router, limits, tls, stop)),
+        };
         for (address, listener) in self.introducing {
             let router = althing_gateway::introductions(
                 node.calls.clone(),
                 node.key.clone(),
-                callable(self.gateway, address.ip()),
+                callable(scheme, self.gateway, address.ip()),
                 is_guarded,
             );
             tokio::spawn(althing_gateway::serve(listener, router, LIMITS, node.stop.clone()));
@@ -140,10 +153,10 @@ fn addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
 }
 
 /// Where a stranger that connects to `here` can call the agents over HTTP.
-fn callable(gateway: SocketAddr, here: IpAddr) -> Option<String> {
+fn callable(scheme: &str, gateway: SocketAddr, here: IpAddr) -> Option<String> {
     match gateway.ip() {
         ip if ip.is_loopback() => None,
-        ip if ip.is_unspecified() => Some(format!("http://{}", SocketAddr::new(here, gateway.port()))),
-        _ => Some(format!("http://{gateway}")),
+        ip if ip.is_unspecified() => Some(format!("{scheme}://{}", SocketAddr::new(here, gateway.port()))),
+        _ => Some(format!("{scheme}://{gateway}")),
     }
 }

@@ -76,7 +76,7 @@ pub async fn open(at: &Paths, config: &Config, spans: Arc<SpanRing>) -> Result<O
         execution,
         owner,
         answers: None,
-        gateway: Some(faces.gateway),
+        gateway: Some(faces.url()),
         introductions: faces.introductions(),
         spans,
     };

@@ -31,7 +31,7 @@ mod trace;
 pub use agent_caller::AgentCaller;
 pub use althing_communication::Priority;
 pub use althing_discovery::Among;
-pub use althing_discovery::Candidate;
+pub use althing_discovery::{Candidate, TrustRelation};
 pub use althing_execution::agent::OwnCard;
 pub use error::{OperationError, Refusal};
 pub use hosting::Hosting;

@@ -1,6 +1,5 @@
 //! The composition root: connects all layers to one node, from what is handed in.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -60,7 +59,7 @@ pub struct Ports {
     /// What answers peers' calls, if not the agents that are hosted here.
     pub answers: Option<Arc<dyn Inbound>>,
     /// Where its agents are called over HTTP; the caller serves that.
-    pub gateway: Option<SocketAddr>,
+    pub gateway: Option<String>,
     /// Where strangers read of its public agents; the caller serves that.
     pub introductions: Introductions,
     /// Its recent spans; the caller's subscriber fills it.

@@ -1,6 +1,5 @@
 //! A running node: what it renews, how it follows its owner's keys, how it stops.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +97,7 @@ pub struct Node {
     /// Its presence on the LAN.
     pub lan: LanPresence,
     /// Where its agents are called over HTTP.
-    pub gateway: Option<SocketAddr>,
+    pub gateway: Option<String>,
     /// What the user should know about how the node started.
     pub notes: Vec<String>,
     /// Cancelled when the node stops; faces stop with it.

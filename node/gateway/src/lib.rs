@@ -33,7 +33,7 @@ use routes::{Answer, Route, Routes, Served, Tag};
 use serde_json::json;
 
 pub use althing_calls::is_user_name;
-pub use althing_edge::{Access, Limits, NoScope, Scope, User, Users, serve};
+pub use althing_edge::{Access, Limits, NoScope, Scope, Tls, TlsError, TlsFiles, User, Users, serve, serve_tls};
 pub use wot::{introductions, paths};
 
 /// Bytes of a request's body: the largest body of an operation, and its envelope.
@@ -143,7 +143,7 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
 
 /// Every agent of the mesh that this node knows, with the address of its card.
 async fn agents(State(gateway): State<Arc<Gateway>>, headers: axum::http::HeaderMap) -> Response {
-    let host = host(&headers).unwrap_or_default();
+    let (host, scheme) = (host(&headers).unwrap_or_default(), gateway.access.scheme());
     let found = gateway.calls.known(AGENTS_MAX);
     let list = found.iter().map(|known| {
         let id = known.agent.to_string();
@@ -152,7 +152,7 @@ async fn agents(State(gateway): State<Arc<Gateway>>, headers: axum::http::Header
             "name": known.agent.name(),
             "title": known.title,
             "node": known.node.did(),
-            "card": format!("http://{host}/a2a/{id}/.well-known/agent-card.json"),
+            "card": format!("{scheme}://{host}/a2a/{id}/.well-known/agent-card.json"),
         })
     });
     Json(json!({ "agents": list.collect::<Vec<_>>() })).into_response()

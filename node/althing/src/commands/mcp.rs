@@ -14,7 +14,13 @@ const TOKEN_VARIABLE: &str = "ALTHING_GATEWAY_TOKEN";
 /// Serves MCP on standard input and output until the client closes its end. Standard output carries nothing else.
 pub async fn run(at: &Paths, mcp: &Mcp) -> Result<(), Failure> {
     let status = at.connect().await?.get("/status").await?;
-    let gateway = status["gateway"].as_str().and_then(|url| url.strip_prefix("http://"));
+    let url = status["gateway"].as_str().unwrap_or_default();
+    if url.starts_with("https://") {
+        return Err(Failure::failed(format!(
+            "this node's gateway speaks TLS, and `althing mcp` does not; let the client use {url}/mcp itself, by HTTP"
+        )));
+    }
+    let gateway = url.strip_prefix("http://");
     let gateway: SocketAddr = gateway.and_then(|address| address.parse().ok()).ok_or_else(|| {
         Failure::failed("this node has no gateway, which serves MCP; `gateway.listen` in althing.toml sets one")
     })?;

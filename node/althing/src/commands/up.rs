@@ -79,7 +79,7 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
     let value = json!({
         "node": node.key.public().did(),
         "owner": node.owner().id().to_string(),
-        "gateway": node.gateway.map(|gateway| format!("http://{gateway}")),
+        "gateway": node.gateway,
         "listening": listening,
         "introducing": node.lan.introductions.addresses,
         "notes": node.notes,
@@ -90,8 +90,8 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
     }
     print_line(&format!("node     {} ({})", node.key.public().did(), at.name));
     print_line(&format!("owner    {}", node.owner().id()));
-    if let Some(gateway) = node.gateway {
-        print_line(&format!("gateway  http://{gateway}"));
+    if let Some(gateway) = &node.gateway {
+        print_line(&format!("gateway  {gateway}"));
     }
     for address in &node.lan.introductions.addresses {
         print_line(&format!("intro    http://{address}/.well-known/wot"));

@@ -22,7 +22,7 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An agent that was added.
 pub fn added(node: &Node, id: &AgentId) -> Value {
-    let card = node.gateway.map(|gateway| format!("http://{gateway}/a2a/{}/.well-known/agent-card.json", id.name()));
+    let card = node.gateway.as_ref().map(|gateway| format!("{gateway}/a2a/{}/.well-known/agent-card.json", id.name()));
     let status = node.agents.status(id.name()).map(|status| row(&status));
     json!({ "id": id.to_string(), "name": id.name(), "card": card, "status": status })
 }

@@ -87,7 +87,7 @@ async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
         "network": node.network(),
         "private": node.config.private,
         "version": env!("CARGO_PKG_VERSION"),
-        "gateway": node.gateway.map(|gateway| format!("http://{gateway}")),
+        "gateway": node.gateway,
         "notes": node.notes,
         "layers": {
             "l1Execution": {

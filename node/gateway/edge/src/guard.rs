@@ -10,7 +10,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
-use crate::users::{Identity, Scope, Users};
+use crate::tls::Certified;
+use crate::users::{Identity, Scope, User, Users};
 
 /// Who may use the gateway.
 #[derive(Debug, Clone, Default)]
@@ -38,9 +39,19 @@ impl Access {
         self.token.is_some() || self.users.iter().any(|users| users.is_used())
     }
 
+    /// What addresses of this gateway begin with.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
+    }
+
     /// Who sends a request; none if its token is unknown or missing.
-    async fn identify(&self, headers: &HeaderMap) -> Option<Identity> {
-        let Some(given) = bearer(headers) else { return (!self.is_guarded()).then_some(Identity::Local) };
+    /// A token comes before a certificate: whoever ends connections of others for them has a certificate of its own.
+    async fn identify(&self, headers: &HeaderMap, certified: Option<User>) -> Option<Identity> {
+        let Some(given) = bearer(headers) else {
+            let open = (!self.is_guarded()).then_some(Identity::Local);
+            return certified.map(Identity::User).or(open);
+        };
         // Digests are compared, so that the time taken reveals nothing of the token.
         if self.token.as_ref().is_some_and(|token| digest(given.as_bytes()) == digest(token.as_bytes())) {
             return Some(Identity::Token);
@@ -121,7 +132,8 @@ pub struct Guard {
 /// Refuses requests of nobody known with 401, and those of users who may not do that with 403 (RFC 6750). The others have an
 /// [`Identity`] among their extensions.
 pub async fn authenticate(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
-    let Some(identity) = guard.access.identify(request.headers()).await else {
+    let certified = request.extensions_mut().remove::<Certified>().and_then(|shown| shown.0);
+    let Some(identity) = guard.access.identify(request.headers(), certified).await else {
         return unknown(&guard.access, request.headers());
     };
     let needed = (guard.needs)(request.method(), request.uri().path());
@@ -144,8 +156,8 @@ fn unknown(access: &Access, headers: &HeaderMap) -> Response {
         members.push("error=\"invalid_token\"".to_owned());
     }
     if let Some(path) = access.users.iter().find_map(|users| users.metadata()) {
-        let scheme = if access.tls { "https" } else { "http" };
-        members.push(format!("resource_metadata=\"{scheme}://{}{path}\"", host(headers).unwrap_or_default()));
+        let host = host(headers).unwrap_or_default();
+        members.push(format!("resource_metadata=\"{}://{host}{path}\"", access.scheme()));
     }
     refuse(StatusCode::UNAUTHORIZED, message, &members)
 }
@@ -181,7 +193,6 @@ pub fn problem(status: StatusCode, message: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::users::User;
 
     #[tokio::test]
     async fn only_the_token_itself_is_admitted() {
@@ -194,7 +205,7 @@ mod tests {
             headers
         };
         for value in ["Bearer secret", "bearer secret", "Bearer  secret "] {
-            assert_eq!(access.identify(&with(&[value])).await, Some(Identity::Token), "{value}");
+            assert_eq!(access.identify(&with(&[value]), None).await, Some(Identity::Token), "{value}");
         }
         for value in [
             "Bearer secretly",
@@ -210,11 +221,11 @@ mod tests {
             "secret",
             "",
         ] {
-            assert_eq!(access.identify(&with(&[value])).await, None, "{value}");
+            assert_eq!(access.identify(&with(&[value]), None).await, None, "{value}");
         }
-        assert_eq!(access.identify(&HeaderMap::new()).await, None);
-        assert_eq!(access.identify(&with(&["Bearer other", "Bearer secret"])).await, None, "the first counts");
-        let open = Access::default().identify(&HeaderMap::new()).await;
+        assert_eq!(access.identify(&HeaderMap::new(), None).await, None);
+        assert_eq!(access.identify(&with(&["Bearer other", "Bearer secret"]), None).await, None, "the first counts");
+        let open = Access::default().identify(&HeaderMap::new(), None).await;
         assert_eq!(open, Some(Identity::Local), "without a token loopback needs none");
     }
 

@@ -12,10 +12,12 @@ mod body;
 mod guard;
 mod peer;
 mod serve;
+mod tls;
 mod users;
 
 pub use body::{BodyError, is_json, read_body};
 pub use guard::{Access, Guard, Needs, authenticate, host, host_and_origin, lacking, problem};
 pub use peer::Peer;
-pub use serve::{Limits, serve};
+pub use serve::{Limits, serve, serve_tls};
+pub use tls::{Tls, TlsError, TlsFiles};
 pub use users::{Identity, NoScope, Scope, User, Users};

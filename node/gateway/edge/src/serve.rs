@@ -13,11 +13,13 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::activity::{Activity, count};
 use crate::peer::Peer;
+use crate::tls::{Certified, Tls, certified};
 
 /// Limits of the server.
 #[derive(Debug, Clone)]
@@ -48,8 +50,9 @@ impl Default for Limits {
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Peeks until it is known whether the connection speaks HTTP/2; nothing is consumed.
-async fn begin(stream: TcpStream) -> std::io::Result<impl AsyncRead + AsyncWrite + Unpin> {
-    let (mut reading, writing) = stream.into_split();
+async fn begin<R: AsyncRead + Unpin, W: AsyncWrite>(
+    (mut reading, writing): (R, W),
+) -> std::io::Result<tokio::io::Join<impl AsyncRead + Unpin, W>> {
     let mut head = Vec::with_capacity(PREFACE.len());
     while head.len() < PREFACE.len() && PREFACE.starts_with(&head) {
         let left = PREFACE.len() - head.len();
@@ -68,8 +71,54 @@ async fn accept(listener: &TcpListener) -> std::io::Result<(TcpStream, SocketAdd
     Ok((stream, from))
 }
 
+/// Serves one connection to its end.
+async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    begun: impl Future<Output = std::io::Result<S>>,
+    router: Router,
+    limits: &Limits,
+    stop: &CancellationToken,
+) {
+    let activity = Arc::<Activity>::default();
+    let service = TowerToHyperService::new(router.layer(from_fn_with_state(activity.clone(), count)));
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(20));
+    // hyper's header timeout begins once the version of HTTP is known.
+    let begun = tokio::select! {
+        begun = tokio::time::timeout(limits.header_timeout, begun) => begun,
+        () = stop.cancelled() => return,
+    };
+    let Ok(Ok(stream)) = begun else { return };
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+        () = activity.idle_for(limits.idle) => {
+            connection.as_mut().graceful_shutdown();
+            // A client that does not close in time is disconnected.
+            tokio::time::timeout(limits.header_timeout, connection).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "gateway connection ended");
+    }
+}
+
 /// Serves until `stop`, then lets running requests end.
 pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
+    run(listener, router, limits, None, stop).await;
+}
+
+/// The same over TLS 1.3. The user that a client's certificate names is an extension of each request.
+pub async fn serve_tls(listener: TcpListener, router: Router, limits: Limits, tls: Arc<Tls>, stop: CancellationToken) {
+    run(listener, router, limits, Some(tls), stop).await;
+}
+
+async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<Arc<Tls>>, stop: CancellationToken) {
     let gate = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
     loop {
@@ -87,37 +136,31 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
                 continue;
             }
         };
-        let activity = Arc::<Activity>::default();
-        let counted =
-            router.clone().layer(Extension(Peer(from.ip()))).layer(from_fn_with_state(activity.clone(), count));
-        let service = TowerToHyperService::new(counted);
-        let (header_timeout, idle, stop) = (limits.header_timeout, limits.idle, stop.clone());
+        let router = router.clone().layer(Extension(Peer(from.ip())));
+        let (limits, tls, stop) = (limits.clone(), tls.clone(), stop.clone());
         connections.spawn(async move {
-            let mut builder = Builder::new(TokioExecutor::new());
-            builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
-            builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(20));
-            // hyper's header timeout begins once the version of HTTP is known.
-            let begun = tokio::select! {
-                begun = tokio::time::timeout(header_timeout, begin(stream)) => begun,
-                () = stop.cancelled() => return,
-            };
-            let Ok(Ok(stream)) = begun else { return };
-            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-            tokio::pin!(connection);
-            let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = stop.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
+            match tls {
+                None => converse(begin(stream.into_split()), router, &limits, &stop).await,
+                Some(tls) => {
+                    let shaking = TlsAcceptor::from(tls.config()).accept(stream);
+                    let shaken = tokio::select! {
+                        shaken = tokio::time::timeout(limits.header_timeout, shaking) => shaken,
+                        () = stop.cancelled() => return,
+                    };
+                    match shaken {
+                        Ok(Ok(stream)) => {
+                            let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                            let shown = Certified(shown.and_then(certified));
+                            if tls.asks_clients() && shown.0.is_none() {
+                                return;
+                            }
+                            let router = router.layer(Extension(shown));
+                            converse(begin(tokio::io::split(stream)), router, &limits, &stop).await;
+                        }
+                        Ok(Err(error)) => tracing::debug!(%error, from = %from.ip(), "no TLS with a client"),
+                        Err(_) => {}
+                    }
                 }
-                () = activity.idle_for(idle) => {
-                    connection.as_mut().graceful_shutdown();
-                    // A client that does not close in time is disconnected.
-                    tokio::time::timeout(header_timeout, connection).await.unwrap_or(Ok(()))
-                }
-            };
-            if let Err(error) = ended {
-                tracing::debug!(%error, "gateway connection ended");
             }
             drop(permit);
         });

@@ -12,7 +12,11 @@ use rmcp::service::{RoleClient, RoleServer};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
-use tokio::io::{AsyncRead, AsyncWrite};
+use serde::de::IgnoredAny;
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -20,6 +24,8 @@ use tokio::time::{Instant, sleep_until};
 const CONNECT: Duration = Duration::from_secs(5);
 /// The longest message of either side, bytes.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// Bytes of the pipe between reading lines and passing them on.
+const PIPE_BYTES: usize = 64 << 10;
 /// Messages that are passed on at one time; more wait in the pipe. The SDK queues as many.
 const MESSAGES_MAX: usize = 16;
 /// How long answers are awaited once the client has closed its end.
@@ -62,8 +68,18 @@ pub async fn bridge(
         config = config.auth_header(token);
     }
     let mut gateway = StreamableHttpClientTransport::with_client(http, config);
-    let mut client = AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(MESSAGE_BYTES_MAX);
-    let outcome = pass(&mut client, &mut gateway).await;
+    let (messages, passed) = tokio::io::duplex(PIPE_BYTES);
+    let (refuse, mut refused) = mpsc::channel(MESSAGES_MAX);
+    let mut client =
+        AsyncRwTransport::<RoleServer, _, _>::new(messages, output).with_max_line_length(MESSAGE_BYTES_MAX);
+    let outcome = tokio::select! {
+        outcome = pass(&mut client, &mut gateway, &mut refused) => outcome,
+        // The end of the input closes the pipe, which the other side notices.
+        never = async {
+            sift(BufReader::new(input), passed, refuse).await;
+            std::future::pending().await
+        } => never,
+    };
     // An error means that the session is gone already. One that was never begun whole is not ended in order.
     let _ = tokio::time::timeout(GRACE, gateway.close()).await;
     outcome
@@ -72,7 +88,53 @@ pub async fn bridge(
 /// A request, and why the gateway did not take it.
 type Untaken = (Option<RequestId>, Option<String>);
 
-async fn pass<C, G>(client: &mut C, gateway: &mut G) -> Result<(), BridgeError>
+/// Passes lines on, but those that are no JSON, of which it says why (JSON-RPC 2.0: -32700). The SDK leaves those out
+/// without a word, and their sender would wait.
+async fn sift(mut input: impl AsyncBufRead + Unpin, mut passed: impl AsyncWrite + Unpin, refuse: mpsc::Sender<String>) {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let most = MESSAGE_BYTES_MAX as u64 + 1;
+        match (&mut input).take(most).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let why = if line.len() > MESSAGE_BYTES_MAX {
+            if skip_line(&mut input, line.ends_with(b"\n")).await.is_err() {
+                return;
+            }
+            Some(format!("a message has at most {MESSAGE_BYTES_MAX} bytes"))
+        } else if line.trim_ascii().is_empty() {
+            None
+        } else {
+            serde_json::from_slice::<IgnoredAny>(&line).err().map(|error| format!("this line is no JSON: {error}"))
+        };
+        let went = match why {
+            Some(why) => refuse.send(why).await.is_ok(),
+            None => passed.write_all(&line).await.is_ok(),
+        };
+        if !went {
+            return;
+        }
+    }
+}
+
+/// Leaves the rest of a line out.
+async fn skip_line(input: &mut (impl AsyncBufRead + Unpin), ended: bool) -> std::io::Result<()> {
+    let mut ended = ended;
+    while !ended {
+        let waiting = input.fill_buf().await?;
+        let (end, length) = match waiting.iter().position(|byte| *byte == b'\n') {
+            Some(at) => (true, at + 1),
+            None => (waiting.is_empty(), waiting.len()),
+        };
+        input.consume(length);
+        ended = end;
+    }
+    Ok(())
+}
+
+async fn pass<C, G>(client: &mut C, gateway: &mut G, refused: &mut mpsc::Receiver<String>) -> Result<(), BridgeError>
 where
     C: Transport<RoleServer, Error = std::io::Error>,
     G: Transport<RoleClient>,
@@ -82,6 +144,9 @@ where
     let mut closed: Option<Instant> = None;
     loop {
         if closed.is_some() && open.is_empty() && sending.is_empty() {
+            while let Ok(why) = refused.try_recv() {
+                client.send(unreadable(why)).await.map_err(BridgeError::Client)?;
+            }
             return Ok(());
         }
         let at = closed.unwrap_or_else(Instant::now);
@@ -104,6 +169,9 @@ where
                 open.remove(&answered(&message).map(|id| id.to_string()).unwrap_or_default());
                 client.send(message).await.map_err(BridgeError::Client)?;
             }
+            Some(why) = refused.recv() => {
+                client.send(unreadable(why)).await.map_err(BridgeError::Client)?;
+            }
             Some(sent) = sending.join_next() => {
                 if let Ok((Some(id), Some(why))) = sent {
                     open.remove(&id.to_string());
@@ -114,6 +182,10 @@ where
             () = sleep_until(at), if closed.is_some() => return Ok(()),
         }
     }
+}
+
+fn unreadable(why: String) -> ServerJsonRpcMessage {
+    ServerJsonRpcMessage::error(ErrorData::parse_error(why, None), None)
 }
 
 async fn send<E: std::error::Error>(
@@ -138,5 +210,28 @@ fn answered(message: &ServerJsonRpcMessage) -> Option<RequestId> {
         JsonRpcMessage::Response(response) => Some(response.id.clone()),
         JsonRpcMessage::Error(error) => error.id.clone(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_that_is_no_json_is_refused_and_the_others_go_on() {
+        let long = "x".repeat(MESSAGE_BYTES_MAX + 10);
+        let input = format!("{{\"a\":1}}\nnot json\n\n{long}\n[2]\n{{\"b\":");
+        let (passed, mut read) = tokio::io::duplex(1 << 10);
+        let (refuse, mut refused) = mpsc::channel(10);
+        sift(input.as_bytes(), passed, refuse).await;
+        let mut lines = String::new();
+        read.read_to_string(&mut lines).await.expect("it ends");
+        assert_eq!(lines, "{\"a\":1}\n\n[2]\n");
+        let mut why = Vec::new();
+        while let Some(one) = refused.recv().await {
+            why.push(one);
+        }
+        assert_eq!(why.len(), 3, "{why:?}");
+        assert!(why[0].contains("no JSON") && why[1].contains("at most") && why[2].contains("no JSON"), "{why:?}");
     }
 }

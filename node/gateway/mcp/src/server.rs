@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use althing_calls::finding::{self, Filter};
 use althing_calls::{Among, Calls, OperationError, Principal};
+use althing_discovery::TrustRelation;
 use althing_edge::Identity;
 use althing_protocol::{Digest, digest};
 use axum::extract::Query;
@@ -109,7 +110,7 @@ impl Server {
         let page = tools::page(self.calls().discovery(), view, after);
         let general = if after.is_none() { general() } else { Vec::new() };
         let skills = page.tools.iter().map(|(name, skill)| {
-            let tool = Tool::new(name.clone(), tools::about(skill), object(skill_schema()))
+            let tool = Tool::new(name.clone(), self.about(skill), object(skill_schema()))
                 .with_raw_output_schema(object(call::output()))
                 .with_annotations(ToolAnnotations::new().open_world(true));
             match skill.capability() {
@@ -122,10 +123,15 @@ impl Server {
         list
     }
 
+    fn about(&self, skill: &tools::Skill) -> String {
+        let stranger = self.calls().relation(skill.agent().publisher()) == TrustRelation::Stranger;
+        tools::about(skill, stranger)
+    }
+
     /// What tells one list from another.
     fn fingerprint(&self, view: &View) -> Digest {
         let all = tools::all(self.calls().discovery(), view);
-        let lines = all.iter().map(|(name, skill)| format!("{name} {}\n", tools::about(skill)));
+        let lines = all.iter().map(|(name, skill)| format!("{name} {}\n", self.about(skill)));
         digest(lines.collect::<String>().as_bytes())
     }
 

@@ -74,7 +74,7 @@ async fn make(gateway: &Gateway, agent: &str, host: &str, extended: bool) -> Res
     let shown = Shown {
         verified: &known.verified,
         description: &known.description,
-        gateway: Some(&format!("http://{host}")),
+        gateway: Some(&format!("{}://{host}", gateway.access.scheme())),
         token_required: gateway.access.is_guarded(),
         push_notifications: gateway.calls.notifies(),
         extended: true,

@@ -7,6 +7,7 @@ mod page;
 
 use std::sync::Arc;
 
+use althing_calls::TrustRelation;
 use althing_edge::{Scope, host};
 use althing_protocol::PublicKey;
 use althing_td::jwk;
@@ -90,6 +91,8 @@ struct Named {
     name: String,
     title: String,
     description: String,
+    /// Whether neither the owner nor anybody trusted wrote that.
+    by_stranger: bool,
 }
 
 /// The agents that may be named to anyone, each once, and whether there are more.
@@ -109,14 +112,15 @@ fn named(gateway: &Gateway) -> (Vec<Named>, bool) {
             name: known.agent.name().to_owned(),
             title: known.title,
             description: description.unwrap_or_default(),
+            by_stranger: gateway.calls.relation(known.agent.publisher()) == TrustRelation::Stranger,
         }
     });
     (described.collect(), more)
 }
 
 /// The base of the addresses that the reader can use.
-fn base(headers: &HeaderMap) -> String {
-    format!("http://{}", host(headers).unwrap_or_default())
+fn base(gateway: &Gateway, headers: &HeaderMap) -> String {
+    format!("{}://{}", gateway.access.scheme(), host(headers).unwrap_or_default())
 }
 
 fn text(body: String, media: &'static str) -> Response {

@@ -14,7 +14,7 @@ use crate::{Gateway, JSON};
 
 /// `GET /openapi.json`.
 pub(super) async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
-    Json(document(&gateway.table, &base(&headers), gateway.access.is_guarded())).into_response()
+    Json(document(&gateway.table, &base(&gateway, &headers), gateway.access.is_guarded())).into_response()
 }
 
 fn document(table: &[Served], server: &str, token_required: bool) -> Value {
@@ -33,6 +33,9 @@ fn document(table: &[Served], server: &str, token_required: bool) -> Value {
         "info": {
             "title": "Althing gateway",
             "summary": "Every agent of the mesh that this node may call, by A2A and by the Web of Things",
+            "description": "Beside these routes the same address serves A2A over gRPC (HTTP/2, the service \
+                lf.a2a.v1.A2AService of A2A 1.0, the agent as `tenant`), which OpenAPI cannot describe, and at /mcp \
+                the sessions of MCP versions before 2026-07-28 (GET and DELETE).",
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": env!("CARGO_PKG_LICENSE"), "identifier": env!("CARGO_PKG_LICENSE") },
         },

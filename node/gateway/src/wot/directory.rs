@@ -46,7 +46,7 @@ fn node(gateway: &Gateway, headers: &HeaderMap, agents: &BTreeMap<AgentId, Candi
         ("id", json!(gateway.key.public().did())),
         ("title", json!("Althing node")),
         ("description", json!("A node of an agent mesh; the agents that can be called through it are linked")),
-        ("base", json!(format!("http://{}/", host(headers).unwrap_or_default()))),
+        ("base", json!(format!("{}://{}/", gateway.access.scheme(), host(headers).unwrap_or_default()))),
     ];
     description.extend(members.into_iter().map(|(name, value)| (name.to_owned(), value)));
     td::security(&mut description, gateway.access.is_guarded());

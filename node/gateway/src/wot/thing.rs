@@ -68,7 +68,7 @@ pub(super) fn served(gateway: &Gateway, headers: &HeaderMap, id: &AgentId, known
         agent: id,
         description: &known.description,
         host: host(headers).unwrap_or_default(),
-        scheme: "http",
+        scheme: gateway.access.scheme(),
         token_required: gateway.access.is_guarded(),
         node: gateway.key.public().did(),
     };

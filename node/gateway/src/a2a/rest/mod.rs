@@ -46,6 +46,9 @@ pub(crate) fn routes() -> Routes {
         Entry::get("/a2a/{agent}/tasks/{task}", A2A, "Shows a task").needs(Scope::Call).answers(ONE),
         Entry::post("/a2a/{agent}/tasks/{task}:cancel", A2A, "Cancels a task").request(object).answers(ONE),
         Entry::post("/a2a/{agent}/tasks/{task}:subscribe", A2A, "Follows a task").answers(EVENTS),
+        Entry::get("/a2a/{agent}/tasks/{task}:subscribe", A2A, "Follows a task, too")
+            .needs(Scope::Call)
+            .answers(EVENTS),
         Entry::post(PUSH, A2A, "Has the events of a task sent to a URL").request(object).answers(ONE),
         Entry::get(PUSH, A2A, "Lists who is told about a task").answers(ONE),
         Entry::get(ONE_PUSH, A2A, "Shows who is told about a task").answers(ONE),

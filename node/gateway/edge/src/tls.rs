@@ -1,0 +1,226 @@
+//! TLS 1.3 of the gateway. Certificates and keys are read again when their files change; a key that others may read is
+//! refused.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use althing_protocol::digest;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use crate::users::{Scope, User};
+
+/// Bytes of a file of certificates or of a key.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The permission bits of group and others.
+const OTHERS: u32 = 0o077;
+/// What the name of a user ends with that a certificate names.
+const CERTIFIED: &str = "@cert";
+/// Characters of a user's name before that.
+const NAME_MAX: usize = 48;
+
+/// The files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, and those between it and its issuer (PEM).
+    pub cert: PathBuf,
+    /// Its key (PEM), which only its owner may read.
+    pub key: PathBuf,
+    /// Certificates of issuers (PEM): if set, a client must show a certificate that one of them issued.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}; check the path, and that the file belongs to whoever runs the node", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Others may read the key.
+    #[error("{} is the gateway's key, but its mode {mode:04o} opens it to others; if only you have had access, run: chmod 600 {}", .path.display(), .path.display())]
+    OpenToOthers {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A file holds something else.
+    #[error("{} has no {wanted} in PEM: {why}", .path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        wanted: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// Certificate and key do not fit, or cannot be used.
+    #[error("certificate {} and key {} cannot be used: {why}", .cert.display(), .key.display())]
+    Pair {
+        /// The certificate's file.
+        cert: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What tells one version of a file from another.
+type Stamp = (u64, u64, i64, i64);
+
+/// TLS with the files as they are now.
+pub struct Tls {
+    files: TlsFiles,
+    read: Mutex<(Vec<Stamp>, Arc<ServerConfig>)>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// See [`TlsError`].
+    pub fn open(files: TlsFiles) -> Result<Tls, TlsError> {
+        let stamps = stamps(&files);
+        let config = configure(&files)?;
+        Ok(Tls { files, read: Mutex::new((stamps, config)) })
+    }
+
+    /// Whether clients must show certificates.
+    #[must_use]
+    pub(crate) fn asks_clients(&self) -> bool {
+        self.files.client_ca.is_some()
+    }
+
+    /// What a new connection uses. If files have changed and are wrong now, those before stay in use, and the log says why.
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
+        let stamps = stamps(&self.files);
+        let mut read = self.read.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if read.0 != stamps {
+            match configure(&self.files) {
+                Ok(config) => {
+                    tracing::info!("the gateway's certificates have changed, and are in use");
+                    read.1 = config;
+                }
+                Err(error) => tracing::error!(%error, "the gateway's certificates have changed; those before are used"),
+            }
+            read.0 = stamps;
+        }
+        read.1.clone()
+    }
+}
+
+fn stamps(files: &TlsFiles) -> Vec<Stamp> {
+    let stamp = |path: &PathBuf| {
+        let facts = std::fs::metadata(path);
+        facts.map_or((0, 0, 0, 0), |facts| (facts.ino(), facts.size(), facts.mtime(), facts.mtime_nsec()))
+    };
+    [Some(&files.cert), Some(&files.key), files.client_ca.as_ref()].into_iter().flatten().map(stamp).collect()
+}
+
+fn configure(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
+    let pair = |why: String| TlsError::Pair { cert: files.cert.clone(), key: files.key.clone(), why };
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone());
+    let builder =
+        builder.with_protocol_versions(&[&rustls::version::TLS13]).map_err(|error| pair(error.to_string()))?;
+    let builder = match &files.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let wrong = |why: String| TlsError::Content { path: path.clone(), wanted: "certificate", why };
+            let mut roots = rustls::RootCertStore::empty();
+            for root in certificates(path)? {
+                roots.add(root).map_err(|error| wrong(error.to_string()))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| wrong(error.to_string()))?)
+        }
+    };
+    let (chain, key) = (certificates(&files.cert)?, key(&files.key)?);
+    let mut config = builder.with_single_cert(chain, key).map_err(|error| pair(error.to_string()))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // A session that is resumed would outlive the certificates, of either side.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let wrong = |why: String| TlsError::Content { path: path.to_owned(), wanted: "certificate", why };
+    let bytes = bytes(path, false)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let all = all.map_err(|error| wrong(error.to_string()))?;
+    if all.is_empty() { Err(wrong("there is none".to_owned())) } else { Ok(all) }
+}
+
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let bytes = bytes(path, true)?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| TlsError::Content {
+        path: path.to_owned(),
+        wanted: "private key",
+        why: error.to_string(),
+    })
+}
+
+/// A regular file of bounded length.
+fn bytes(path: &Path, secret: bool) -> Result<Vec<u8>, TlsError> {
+    use std::io::Read as _;
+    let io = |source| TlsError::Io { path: path.to_owned(), source };
+    // A pipe would be waited for.
+    let facts = std::fs::metadata(path).map_err(io)?;
+    if !facts.is_file() || facts.len() > FILE_BYTES_MAX {
+        let why = format!("it is no regular file of at most {FILE_BYTES_MAX} bytes");
+        return Err(TlsError::Content { path: path.to_owned(), wanted: "certificate or key", why });
+    }
+    let file = std::fs::File::open(path).map_err(io)?;
+    let mode = file.metadata().map_err(io)?.mode();
+    if secret && mode & OTHERS != 0 {
+        return Err(TlsError::OpenToOthers { path: path.to_owned(), mode: mode & 0o7777 });
+    }
+    let mut all = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut all).map_err(io)?;
+    Ok(all)
+}
+
+/// The user whom the certificate of a connection names, an extension of its requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Certified(pub Option<User>);
+
+/// The user that a verified certificate names: by the common name of its subject, or a digest of the subject if that is no
+/// name. A user may read and call.
+pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Option<User> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let subject = certificate.subject();
+    let name = subject.iter_common_name().next().and_then(|name| name.as_str().ok()).map(str::to_ascii_lowercase);
+    let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._@-".contains(&byte);
+    let name = name.filter(|name| (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(word));
+    let name = name.unwrap_or_else(|| {
+        let digest = digest(subject.as_raw());
+        let digits: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("subject-{digits}")
+    });
+    let scopes: BTreeSet<Scope> = [Scope::Read, Scope::Call].into();
+    Some(User { name: format!("{name}{CERTIFIED}"), scopes, agents: BTreeSet::new() })
+}
+
+#[cfg(test)]
+mod tests;
