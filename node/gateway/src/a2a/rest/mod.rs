@@ -50,9 +50,10 @@ pub(crate) fn routes() -> Routes {
             .needs(Scope::Call)
             .answers(EVENTS),
         Entry::post(PUSH, A2A, "Has the events of a task sent to a URL").request(object).answers(ONE),
-        Entry::get(PUSH, A2A, "Lists who is told about a task").answers(ONE),
-        Entry::get(ONE_PUSH, A2A, "Shows who is told about a task").answers(ONE),
+        Entry::get(PUSH, A2A, "Lists who is told about a task").needs(Scope::Call).answers(ONE),
+        Entry::get(ONE_PUSH, A2A, "Shows who is told about a task").needs(Scope::Call).answers(ONE),
         Entry::get("/a2a/{agent}/extendedAgentCard", A2A, "Shows the card for those who may call the agent")
+            .needs(Scope::Call)
             .answers(ONE),
         Entry::delete(ONE_PUSH, A2A, "Tells somebody about a task no more").answers(ONE),
     ];
