@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use althing_communication::{Entropy, WallClock};
 use althing_coordination::machine::work::State;
-use althing_coordination::{GroupError, Groups};
+use althing_coordination::{GroupError, Groups, content};
 use althing_execution::groups::{GroupTasks, Order};
 use althing_protocol::group::{Command, Content, GroupId, Needs, Priority, Submit, Target, WorkId};
 use futures::future::BoxFuture;
@@ -127,7 +127,10 @@ impl Connected {
                 known.state.is_finished().then(|| (known.state, known.result.clone(), known.why.clone()))
             });
             match looked.map_err(|error| error.to_string())? {
-                Some((State::Completed, Some(Content::Inline(bytes)), _)) => return Ok(text(&bytes)),
+                Some((State::Completed, Some(result), _)) => {
+                    let bytes = content(&self.groups, group, &result).await.map_err(|error| error.to_string())?;
+                    return Ok(text(&bytes));
+                }
                 Some((state, _, why)) => {
                     let why = why.map_or_else(String::new, |why| format!(": {why}"));
                     return Err(format!("the group's task {task} is {state}{why}"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use althing_calls::spans::Traces;
 use althing_calls::{Calls, Hosting, PUSH_CONFIGS, PUSH_OUTBOX, REMOTE_TASKS, TASK_SUMMARIES, TASKS};
 use althing_communication::{Communication, Entropy, WallClock};
-use althing_coordination::{GROUPS, Groups, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE};
+use althing_coordination::{GROUPS, Groups, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE, RESULTS};
 use althing_discovery::Discovery;
 use althing_execution::Host;
 use althing_execution::kernel::Kernel;
@@ -30,7 +30,7 @@ use crate::publish::{self, AGENTS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// All that a node's store keeps.
-pub const FAMILIES: [Family; 14] = [
+pub const FAMILIES: [Family; 15] = [
     TASKS,
     TASK_SUMMARIES,
     REMOTE_TASKS,
@@ -45,6 +45,7 @@ pub const FAMILIES: [Family; 14] = [
     RAFT_LOG,
     RAFT_STATE,
     RAFT_SNAPSHOTS,
+    RESULTS,
 ];
 /// Grants and memberships are renewed at half of their life.
 const RENEW: Duration = Duration::from_millis(publish::GRANT_MS / 2);

@@ -126,6 +126,14 @@ pub enum GroupError {
         /// What is wrong.
         why: String,
     },
+    /// A result that a member holds is not to be had.
+    #[error("the bytes that {holder} holds: {why}")]
+    Content {
+        /// Who holds them.
+        holder: PublicKey,
+        /// Why.
+        why: String,
+    },
     /// Too many groups.
     #[error("this node belongs to {0} groups, as many as it can")]
     TooMany(usize),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const OBEYED_ELSEWHERE: [u32; 23] =
     [19, 20, 33, 34, 42, 53, 55, 56, 57, 59, 60, 61, 70, 71, 72, 75, 76, 77, 153, 154, 155, 156, 157];
 /// How a group executes its log, and `/althing/raft/1`: the same, by the crate of groups.
-const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 4] = [85..=109, 111..=121, 125..=142, 144..=152];
+const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 5] = [85..=109, 111..=121, 125..=142, 144..=152, 158..=158];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

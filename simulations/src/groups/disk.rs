@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_coordination::consensus::wire::{EntryRecord, Position};
-use althing_coordination::{GROUPS, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE};
+use althing_coordination::{GROUPS, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE, RESULTS};
 use althing_protocol::group::GroupId;
 use althing_protocol::{PublicKey, digest};
 use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
@@ -16,7 +16,7 @@ use super::evidence::{Books, Written};
 use super::flaw::Flaw;
 
 /// The families of a member's store.
-const FAMILIES: [Family; 4] = [GROUPS, RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS];
+const FAMILIES: [Family; 5] = [GROUPS, RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS, RESULTS];
 /// A group's bytes at the beginning of each key.
 const GROUP_BYTES: usize = 32;
 /// The letter of the last committed entry in [`RAFT_STATE`].

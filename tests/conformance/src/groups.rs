@@ -8,7 +8,7 @@ use althing_communication::{Answer, Caller, Communication, CommunicationConfig, 
 use althing_coordination::machine::work::{State, Task};
 use althing_coordination::{
     Again, Answering, Assigned, GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG,
-    RAFT_SNAPSHOTS, RAFT_STATE, RaftService, ReplicaConfig, Report, Role, WorkFailure, Worker,
+    RAFT_SNAPSHOTS, RAFT_STATE, RESULTS, RaftService, ReplicaConfig, Report, Role, WorkFailure, Worker,
 };
 use althing_protocol::group::{
     Command, Content, Deployment, GroupId, Needs, Policy, Priority, Set, Submit, Target, WorkId,
@@ -157,6 +157,9 @@ impl Worker for EchoWorker {
             if let Some(ms) = text.strip_prefix("sleep ").and_then(|ms| ms.parse().ok()) {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
             }
+            if let Some(count) = text.strip_prefix("large ").and_then(|count| count.parse().ok()) {
+                return Ok(vec![b'x'; count]);
+            }
             if text == "fail" {
                 return Err(WorkFailure { reason: "it was told to fail".to_owned(), again: Again::Any });
             }
@@ -173,7 +176,7 @@ impl Worker for EchoWorker {
 /// A store for groups.
 #[must_use]
 pub fn store() -> Arc<dyn Store> {
-    Arc::new(MemoryStore::new(&[GROUPS, RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS]))
+    Arc::new(MemoryStore::new(&[GROUPS, RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS, RESULTS]))
 }
 
 impl GroupNode {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use althing_conformance::groups::{GroupNode, echo_task, group_of, leader, task_id};
 use althing_conformance::{NETWORK, NOW_MS};
 use althing_coordination::machine::work::{State, Task};
-use althing_protocol::group::{Claim, Command, Complete, Content, GroupId, Needs, Target, WorkId};
+use althing_coordination::{GroupError, PART_BYTES, RESULT_BYTES_MAX, content};
+use althing_protocol::group::{Claim, Command, Complete, Content, GroupId, Needs, Reference, Target, WorkId};
 use althing_simnet::{LinkConfig, SimNet};
 
 fn net() -> SimNet {
@@ -225,4 +226,35 @@ async fn a_task_goes_only_to_members_whose_agents_answer_its_submitter() {
     let (at, _) = leader(&nodes, id).await;
     let verdicts = nodes[at].groups.explain(id, task).expect("the group").expect("the task");
     assert!(verdicts.iter().all(|(_, verdict)| verdict.forbids()), "{verdicts:?}");
+}
+
+/// P-158
+#[tokio::test(start_paused = true)]
+async fn a_large_result_stays_with_its_member_and_is_fetched_and_verified() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let bytes = 2 * PART_BYTES + 1;
+    let task = nodes[0].submit(id, 1, &format!("large {bytes}"), &[]).await;
+    let again = nodes[0].submit(id, 2, &format!("large {bytes}"), &[]).await;
+    let too_large = nodes[0].submit(id, 3, &format!("large {}", RESULT_BYTES_MAX + 1), &[]).await;
+    nodes[0].completed(id, &[task, again]).await;
+    let (state, _, why) = end_of(&nodes[0], id, too_large).await;
+    assert!(state == State::Failed && why.contains("2097152 are possible"), "{why}");
+    for task in [task, again] {
+        let result = nodes[0].task(id, task, |task| task.result.clone()).expect("it completed");
+        let Content::Reference(reference) = &result else { panic!("it is inline: {} bytes", bytes) };
+        assert_eq!(reference.bytes, bytes as u64);
+        for node in &nodes {
+            node.groups.catch_up(id).await.expect("the group answers");
+            let read = content(&node.groups, id, &result).await.expect("its holder is there");
+            assert!(read == vec![b'x'; bytes], "{} bytes", read.len());
+        }
+        // Another digest, and another length, are refused.
+        let of = |reference: Reference| Content::Reference(reference);
+        let unknown = content(&nodes[0].groups, id, &of(Reference { digest: [1; 32], ..reference.clone() })).await;
+        assert!(matches!(unknown, Err(GroupError::Content { .. })), "{unknown:?}");
+        let shorter =
+            content(&nodes[0].groups, id, &of(Reference { bytes: bytes as u64 - 1, ..reference.clone() })).await;
+        assert!(matches!(shorter, Err(GroupError::Content { .. })), "{shorter:?}");
+    }
 }

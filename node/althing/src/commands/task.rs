@@ -165,7 +165,10 @@ fn words(result: &Value) -> String {
 
 fn answer(shown: &Value) -> String {
     match shown["state"].as_str() {
-        Some("completed") => words(&shown["result"]),
+        Some("completed") => match shown["resultError"].as_str() {
+            Some(error) => format!("completed; its result cannot be had: {error}"),
+            None => words(&shown["result"]),
+        },
         _ => format!("{}: {}", text(shown, "state"), text(shown, "why")),
     }
 }
@@ -192,6 +195,7 @@ fn shown(task: &Value) -> String {
     for refused in rows(task, "refused") {
         lines.push(format!("refused   {}: {}", short(&text(refused, "node")), text(refused, "reason")));
     }
+    optional(&mut lines, "result", "resultError");
     let result = words(&task["result"]);
     if !result.is_empty() {
         lines.push(format!("result    {result}"));

@@ -72,6 +72,7 @@ async fn operate(node: &Node, group: GroupId, request: TaskRequest) -> Result<Va
             let id = work_id(&task)?;
             let shown = node.groups.look(group, |state| Some(shown(state, state.work().tasks().get(&id)?)))?;
             let mut shown = shown.ok_or_else(|| unknown(&task))?;
+            fetched(node, group, id, &mut shown).await?;
             if explain {
                 let why = node.groups.explain(group, id)?.unwrap_or_default();
                 let why =
@@ -206,6 +207,18 @@ fn text_of(content: &Content) -> Value {
             "holder": reference.holder.did(),
         }),
     }
+}
+
+/// Shows a result that a member holds in the place of its reference; or why it cannot be had.
+async fn fetched(node: &Node, group: GroupId, task: WorkId, shown: &mut Value) -> Result<(), Problem> {
+    let result = node.groups.look(group, |state| state.work().tasks().get(&task)?.result.clone())?;
+    let Some(result @ Content::Reference(_)) = result else { return Ok(()) };
+    shown["resultReference"] = shown["result"].take();
+    match althing_coordination::content(&node.groups, group, &result).await {
+        Ok(bytes) => shown["result"] = text_of(&Content::Inline(bytes.into())),
+        Err(error) => shown["resultError"] = json!(error.to_string()),
+    }
+    Ok(())
 }
 
 fn shown(state: &Group, task: &Task) -> Value {

@@ -30,7 +30,7 @@ impl From<GroupError> for Problem {
                 Kind::Invalid
             }
             GroupError::Proposal(..) => Kind::NotFound,
-            GroupError::NoAnswer { .. } | GroupError::InDoubt => Kind::Unreachable,
+            GroupError::NoAnswer { .. } | GroupError::InDoubt | GroupError::Content { .. } => Kind::Unreachable,
             GroupError::Refused(Refusal::NotAMember(_)) => Kind::NotFound,
             GroupError::Refused(_)
             | GroupError::AlreadyHere(_)

@@ -1,9 +1,9 @@
 //! The messages of `/althing/raft/1`. All are strict CBOR; each begins with its group.
 
-use althing_protocol::PublicKey;
 use althing_protocol::cbor;
 use althing_protocol::group::{Endorsed, GroupId};
 use althing_protocol::limits::BODY_BYTES_MAX;
+use althing_protocol::{Digest, PublicKey};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
@@ -402,6 +402,32 @@ pub enum Reported {
     /// It was read.
     #[n(0)]
     Taken,
+}
+
+/// A member reads a part of a result that another one holds.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Fetch {
+    /// Which group.
+    #[n(0)]
+    pub group: GroupId,
+    /// The digest of the result.
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub digest: Digest,
+    /// Which part, counted from 0.
+    #[n(2)]
+    pub part: u32,
+}
+
+/// The answer to [`Fetch`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Fetched {
+    /// Its bytes.
+    #[n(0)]
+    Part(#[n(0)] ByteVec),
+    /// There is no such part here.
+    #[n(1)]
+    NotHeld,
 }
 
 /// Why a message was not served.

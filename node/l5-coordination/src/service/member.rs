@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::outbox::Outbox;
 use super::record::Record;
+use super::results::Results;
 use super::work::Report;
 use super::{Groups, Shared};
 use crate::consensus::serve::Arriving;
@@ -45,6 +46,8 @@ pub(crate) struct Member {
     was_named: AtomicBool,
     /// The group is being told where this node can be dialled.
     telling: AtomicBool,
+    /// The results that this node holds for the group.
+    pub results: Arc<Results>,
     outbox: OnceLock<Outbox>,
     pub stop: CancellationToken,
 }
@@ -66,6 +69,7 @@ impl Member {
             reported: tokio::sync::Notify::new(),
             was_named: AtomicBool::new(false),
             telling: AtomicBool::new(false),
+            results: Arc::new(Results::new()),
             outbox: OnceLock::new(),
             stop: CancellationToken::new(),
         })

@@ -2,11 +2,13 @@
 
 pub mod calendar;
 pub mod deploy;
+mod large;
 mod lead;
 mod member;
 mod outbox;
 pub mod owners;
 mod record;
+mod results;
 mod serve;
 mod submit;
 mod tend;
@@ -30,10 +32,12 @@ use crate::error::GroupError;
 use crate::machine::group::Group;
 use crate::machine::outcome::{Outcome, Refusal};
 use crate::ticket::{ADDRESSES_MAX, CONTACTS_MAX, Contact, Ticket};
+pub use large::content;
 use member::Member;
 use owners::{Owners, Signed};
 pub use record::GROUPS;
 use record::{GROUPS_MAX, Record, Standing};
+pub use results::{PART_BYTES, RESULT_BYTES_MAX, RESULTS};
 pub use serve::RaftService;
 use work::Worker;
 

@@ -80,7 +80,7 @@ pub(crate) async fn write(store: &dyn Store, group: GroupId, record: &Record) ->
     Ok(store.write(batch, Durability::Synced).await?)
 }
 
-/// Deletes the log, the votes and the snapshots of a group. The replica must have stopped.
+/// Deletes the log, the votes, the snapshots and the results of a group. The replica must have stopped.
 pub(crate) async fn delete_data(store: &dyn Store, group: GroupId) -> Result<(), GroupError> {
     for family in [RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS] {
         loop {
@@ -95,7 +95,7 @@ pub(crate) async fn delete_data(store: &dyn Store, group: GroupId) -> Result<(),
             store.write(batch, Durability::Buffered).await?;
         }
     }
-    Ok(())
+    super::results::delete_all(store, group).await
 }
 
 /// Deletes everything of a group, the record too.

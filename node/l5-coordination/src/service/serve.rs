@@ -11,9 +11,10 @@ use futures::future::{BoxFuture, join_all};
 use super::Groups;
 use super::member::Member;
 use super::record::Standing;
+use super::results;
 use crate::consensus::wire::{
-    self, Append, Appended, Ballot, Barrier, BarrierAnswer, Beat, Beats, BeatsHeard, Elect, Heard, ReportTo, Reported,
-    SnapshotPart, Submit, Submitted, Transfer, Unserved,
+    self, Append, Appended, Ballot, Barrier, BarrierAnswer, Beat, Beats, BeatsHeard, Elect, Fetch, Heard, ReportTo,
+    Reported, SnapshotPart, Submit, Submitted, Transfer, Unserved,
 };
 use crate::consensus::{Replica, ReplicaError, Role, serve};
 
@@ -57,7 +58,7 @@ macro_rules! for_group {
     )*};
 }
 
-for_group!(Append, Elect, SnapshotPart, Transfer, Submit, Barrier, ReportTo);
+for_group!(Append, Elect, SnapshotPart, Transfer, Submit, Barrier, ReportTo, Fetch);
 
 /// A leader, or a candidate, speaks for itself; and no term is so high that none can follow it.
 fn leads(ballot: Ballot, caller: Caller) -> Result<(), Unserved> {
@@ -142,6 +143,11 @@ impl RaftService {
                     member.take_report(caller.node, told.report);
                 }
                 Ok(wire::write(&Reported::Taken))
+            }
+            "fetch" => {
+                let (_, _, fetch) = self.admit::<Fetch>(caller, body)?;
+                let part = results::part(self.0.shared.store.as_ref(), fetch.group, &fetch.digest, fetch.part);
+                Ok(wire::write(&part.map_err(|error| Unserved::Stopped(error.to_string()))?))
             }
             // Its author's signature decides, not who brings it.
             "submit" => {

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::Groups;
 use super::deploy::{self, Deployments};
+use super::large;
 use super::lead::{candidate, held_counts};
 use super::member::Member;
 use super::outbox::Outbox;
@@ -87,7 +88,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
                 refuse(&mut failing, &outbox, fail);
                 continue;
             }
-            let handle = tokio::spawn(attempt(outbox.clone(), worker.clone(), task, lease(&member, id)));
+            let handle = tokio::spawn(attempt(groups.clone(), member.clone(), worker.clone(), task));
             running.insert(id, Running { token, handle });
         }
         let is_told = telling.as_ref().is_none_or(JoinHandle::is_finished);
@@ -226,7 +227,8 @@ fn unfinished(claim: Claim, failure: WorkFailure, is_begun: bool) -> Command {
 }
 
 /// One attempt of a task: admitted, begun, run, and ended.
-async fn attempt(outbox: Outbox, worker: Arc<dyn Worker>, task: Assigned, lease: Duration) {
+async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, task: Assigned) {
+    let (outbox, lease) = (member.outbox(&groups).clone(), lease(&member, task.task));
     let claim = Claim { task: task.task, token: task.token };
     if let Err(failure) = worker.admit(&task) {
         tracing::debug!(task = %task.task, reason = failure.reason, again = ?failure.again, "a task is not begun");
@@ -241,7 +243,7 @@ async fn attempt(outbox: Outbox, worker: Arc<dyn Worker>, task: Assigned, lease:
             return;
         }
     }
-    let (group, id) = (task.group, task.task);
+    let (group, id, is_step) = (task.group, task.task, task.is_step);
     let ended = tokio::select! {
         biased;
         ended = worker.run(task) => ended,
@@ -251,12 +253,25 @@ async fn attempt(outbox: Outbox, worker: Arc<dyn Worker>, task: Assigned, lease:
             return;
         }
     };
+    // A large result is kept here until the group knows it.
+    let mut kept = None;
     let command = match ended {
-        Ok(result) if result.len() > WORK_CONTENT_BYTES_MAX => {
+        // The state itself must read the result of a step.
+        Ok(result) if result.len() > WORK_CONTENT_BYTES_MAX && is_step => {
             let bytes = result.len();
             let reason = format!("its result has {bytes} bytes, and {WORK_CONTENT_BYTES_MAX} are possible");
             Command::Fail(Fail { claim, reason, retry: false })
         }
+        Ok(result) if result.len() > WORK_CONTENT_BYTES_MAX => match large::keep(&groups, &member, &result).await {
+            Ok(result) => {
+                let reference = kept.insert(result).reference.clone();
+                Command::Complete(Complete { claim, result: Content::Reference(reference) })
+            }
+            Err(error) => {
+                let failure = WorkFailure { reason: format!("its result: {error}"), again: Again::Nobody };
+                unfinished(claim, failure, true)
+            }
+        },
         Ok(result) => Command::Complete(Complete { claim, result: Content::Inline(result.into()) }),
         Err(failure) => unfinished(claim, failure, true),
     };

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use althing_communication::{Communication, CommunicationConfig, Entropy, WallClock};
 use althing_conformance::groups::Owner;
 use althing_coordination::{
-    GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE,
+    GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE, RESULTS,
     RaftService, Role, Ticket,
 };
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
@@ -47,7 +47,7 @@ async fn start(folder: &Path, number: u8) -> (Groups, Communication) {
     let config = CommunicationConfig { network: NETWORK.to_owned(), ..CommunicationConfig::default() };
     let communication = Communication::start(network, key.clone(), membership, config, clock.clone(), entropy.clone());
     communication.trusts(|_| true);
-    let families = [GROUPS, RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS];
+    let families = [GROUPS, RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS, RESULTS];
     let store = Arc::new(RocksStore::open(folder, &families, StoreConfig::default()).expect("a store"));
     let of = Box::new(move || OwnerNow { key: owner.key.clone(), log: owner.log.clone(), proof: Some(proof.clone()) });
     let ports = Ports { communication: communication.clone(), key, owner: of, store, clock, entropy, worker: None };

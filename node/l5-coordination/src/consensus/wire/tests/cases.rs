@@ -409,6 +409,12 @@ fn reports() -> Vec<Case> {
         good("report-to", "512 agents that answer some", of(answering(&[some(256, 1), some(256, 1)]))),
         bad("report-to", "513 agents that answer some", of(answering(&[some(256, 1), some(257, 1)]))),
         bad("report-to", "agents that answer seventeen", of(answering(&[some(1, 17)]))),
+        good("fetch", "a part of a result", map(&[group(), (1, bstr(&[9; 32])), (2, uint(3))])),
+        bad("fetch", "a part of a result with a short digest", map(&[group(), (1, bstr(&[9; 31])), (2, uint(3))])),
+        bad("fetch", "a part of no number", map(&[group(), (1, bstr(&[9; 32]))])),
+        good("fetched", "a part", array(&[uint(0), array(&[bstr(b"out")])])),
+        good("fetched", "no such part", array(&[uint(1), array(&[])])),
+        bad("fetched", "a part without bytes", array(&[uint(0), array(&[])])),
         good("reported", "it was read", uint(0)),
         bad("reported", "it was something else", uint(1)),
     ]

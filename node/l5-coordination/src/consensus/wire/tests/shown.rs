@@ -38,6 +38,15 @@ pub fn read_and_show(message: &str, bytes: &[u8]) -> Result<Value, String> {
         "barrier" => shown(bytes, any, |it: &Barrier| json!({ "group": it.group.to_string() })),
         "barred" => shown(bytes, any, barred),
         "report-to" => shown(bytes, |it: &ReportTo| it.report.check(), report_to),
+        "fetch" => shown(
+            bytes,
+            any,
+            |it: &Fetch| json!({ "group": it.group.to_string(), "digest": hex(&it.digest), "part": it.part }),
+        ),
+        "fetched" => shown(bytes, any, |it: &Fetched| match it {
+            Fetched::Part(bytes) => json!({ "part": hex(bytes) }),
+            Fetched::NotHeld => json!("not held"),
+        }),
         "reported" => shown(bytes, any, |Reported::Taken| json!("taken")),
         "unserved" => shown(bytes, any, unserved),
         other => panic!("no message is called {other}"),
