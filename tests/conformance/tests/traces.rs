@@ -5,9 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use althing_calls::spans::{SPANS_BYTES_MAX, SPANS_MAX, TRACE};
 use althing_communication::refusal::said;
-use althing_communication::{
-    Answer, CallError, Caller, CommunicationConfig, Inbound, Network as _, Request, StreamLimits,
-};
+use althing_communication::{Answer, CallError, Caller, CommunicationConfig, Inbound, Request, StreamLimits};
 use althing_conformance::mesh::{Node, store};
 use althing_conformance::world::Peer;
 use althing_conformance::{NETWORK, key};

@@ -19,6 +19,7 @@ impl Answers for Told {
     fn ask(
         &self,
         _: &HeaderMap,
+        _: Identity,
         agent: String,
         operation: Result<Operation, OperationError>,
         params: Vec<u8>,
