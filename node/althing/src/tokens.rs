@@ -13,7 +13,6 @@ use althing_store::keyfile::{self, KeyFileError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::future::BoxFuture;
-use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
@@ -48,11 +47,14 @@ type All = BTreeMap<String, Kept>;
 /// What tells one version of the file from another: it is replaced, never written in place.
 type Stamp = (u64, u64, i64, i64);
 
+/// A version of the file, and its users by the digests of their tokens.
+type Read = (Stamp, Arc<BTreeMap<String, User>>);
+
 /// The tokens of a data folder.
 pub struct Tokens {
     path: PathBuf,
     /// What was read last: the users by the digests of their tokens.
-    read: Mutex<Option<(Stamp, Arc<BTreeMap<String, User>>)>>,
+    read: Mutex<Option<Read>>,
 }
 
 impl fmt::Debug for Tokens {
@@ -105,8 +107,7 @@ impl Tokens {
         if all.len() >= TOKENS_MAX {
             return Err(Failure::usage(format!("there are {TOKENS_MAX} tokens, which is the most; remove one")));
         }
-        let mut random = [0u8; 32];
-        rand::rng().fill(&mut random);
+        let random: [u8; 32] = crate::ports::entropy().bytes();
         let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random));
         let scopes = scopes.iter().map(Scope::to_string).collect();
         all.insert(name.to_owned(), Kept { digest: digest_of(&token), scopes, agents: agents.to_vec() });

@@ -84,8 +84,11 @@ async fn compare(
         for _ in 0..ROUNDS {
             let (ours, ours_rate) = load(client, ours.0, clients, ours.1).await;
             let (theirs, theirs_rate) = load(client, theirs.0, clients, theirs.1).await;
-            (costs.push(ours), peers.push(theirs), ratios.push(ours / theirs));
-            (rate.push(ours_rate), peer_rate.push(theirs_rate));
+            costs.push(ours);
+            peers.push(theirs);
+            ratios.push(ours / theirs);
+            rate.push(ours_rate);
+            peer_rate.push(theirs_rate);
         }
         let ratio = median(ratios);
         println!(
@@ -210,7 +213,9 @@ async fn ways(client: &reqwest::Client, node: &Node, address: &str) -> bool {
     let signed = ms(calls::signed_call().await);
     for _ in 0..ROUNDS {
         let (near, away) = (ms(latency(client, &node.agent("say")).await), ms(latency(client, &remote_url).await));
-        (local.push(near), remote.push(away), ratios.push(away / (near + signed)));
+        local.push(near);
+        remote.push(away);
+        ratios.push(away / (near + signed));
     }
     let ratio = median(ratios);
     println!(

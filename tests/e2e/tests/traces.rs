@@ -1,5 +1,4 @@
 //! Recent traces when no collector is configured: one call through three nodes, a model and a tool, as one tree.
-#![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 mod support;
 
