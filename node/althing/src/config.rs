@@ -392,9 +392,6 @@ impl Config {
                 ));
             }
         }
-        let address: std::net::SocketAddr = self.gateway.listen.parse().map_err(|_| {
-            format!("`gateway.listen` is an address and a port, such as 127.0.0.1:7420, not {:?}", self.gateway.listen)
-        })?;
         let web = |url: &&String| !(url.starts_with("http://") || url.starts_with("https://"));
         if let Some(wrong) = self.things.urls.iter().find(web) {
             return Err(format!("`things.urls` has {wrong:?}; a URL begins with http:// or https://"));
@@ -408,15 +405,24 @@ impl Config {
             let listen = &self.introduce.listen;
             return Err(format!("`introduce.listen` is an address and a port, such as 0.0.0.0:7422, not {listen:?}"));
         }
-        if !self.gateway.token.is_empty() && self.gateway.token.len() < TOKEN_MIN {
+        self.gateway.check()
+    }
+}
+
+impl Gateway {
+    fn check(&self) -> Result<(), String> {
+        let address: std::net::SocketAddr = self.listen.parse().map_err(|_| {
+            format!("`gateway.listen` is an address and a port, such as 127.0.0.1:7420, not {:?}", self.listen)
+        })?;
+        if !self.token.is_empty() && self.token.len() < TOKEN_MIN {
             return Err(format!("`gateway.token` has at least {TOKEN_MIN} characters"));
         }
-        let GatewayTls { cert, key, client_ca } = &self.gateway.tls;
+        let GatewayTls { cert, key, client_ca } = &self.tls;
         let [cert, key, client_ca] = [cert, key, client_ca].map(|path| !path.as_os_str().is_empty());
         if cert != key || client_ca && !cert {
             return Err("`gateway.tls` needs `cert` and `key`; `client_ca` goes with both".to_owned());
         }
-        if !address.ip().is_loopback() && self.gateway.token.is_empty() && !client_ca {
+        if !address.ip().is_loopback() && self.token.is_empty() && !client_ca {
             return Err(format!(
                 "`gateway.listen` is {address}, which others can reach: set `gateway.token` or `gateway.tls.client_ca`, or \
                  listen on 127.0.0.1"

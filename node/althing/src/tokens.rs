@@ -85,11 +85,11 @@ impl Tokens {
         })
     }
 
-    /// Makes a token, and gives it: it is kept nowhere.
+    /// Makes a token of 32 random bytes, and gives it: it is kept nowhere.
     ///
     /// # Errors
     /// When the name is taken or none, a scope or an agent is none, or the file cannot be written.
-    pub fn add(&self, name: &str, scopes: &[Scope], agents: &[String]) -> Result<String, Failure> {
+    pub fn add(&self, name: &str, scopes: &[Scope], agents: &[String], random: [u8; 32]) -> Result<String, Failure> {
         if !is_user_name(name) || name.contains('@') {
             return Err(Failure::usage("a name is 1 to 64 of a-z, 0-9, dot, _ and -"));
         }
@@ -107,7 +107,6 @@ impl Tokens {
         if all.len() >= TOKENS_MAX {
             return Err(Failure::usage(format!("there are {TOKENS_MAX} tokens, which is the most; remove one")));
         }
-        let random: [u8; 32] = crate::ports::entropy().bytes();
         let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random));
         let scopes = scopes.iter().map(Scope::to_string).collect();
         all.insert(name.to_owned(), Kept { digest: digest_of(&token), scopes, agents: agents.to_vec() });
@@ -193,8 +192,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (tokens, node) = (Tokens::of(folder.path()), Tokens::of(folder.path()));
         assert!(!node.is_used());
-        let alice = tokens.add("alice", &[Scope::Read, Scope::Call], &["echo".to_owned()]).expect("a token");
-        let bob = tokens.add("bob", &[Scope::Admin], &[]).expect("a token");
+        let alice = tokens.add("alice", &[Scope::Read, Scope::Call], &["echo".to_owned()], [1; 32]).expect("a token");
+        let bob = tokens.add("bob", &[Scope::Admin], &[], [2; 32]).expect("a token");
         assert!(node.is_used() && alice != bob && alice.starts_with(PREFIX) && alice.len() > 40);
         let user = found(&node, &alice).expect("she is known");
         assert_eq!((user.name.as_str(), user.may(Scope::Call), user.may(Scope::Admin)), ("alice", true, false));
@@ -212,7 +211,7 @@ mod tests {
     fn the_file_holds_no_token_and_is_the_owners_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         let tokens = Tokens::of(folder.path());
-        let token = tokens.add("alice", &[Scope::Read], &[]).expect("a token");
+        let token = tokens.add("alice", &[Scope::Read], &[], [3; 32]).expect("a token");
         let kept = std::fs::read_to_string(&tokens.path).expect("a file");
         assert!(!kept.contains(&token) && !kept.contains(&token[PREFIX.len()..]), "{kept}");
         let mode = std::fs::metadata(&tokens.path).expect("a file").mode();
@@ -229,11 +228,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let tokens = Tokens::of(folder.path());
         for name in ["", "Alice", "a b", "a/b", "a@b", "ä", &"x".repeat(65)] {
-            assert!(tokens.add(name, &[Scope::Read], &[]).is_err(), "{name}");
+            assert!(tokens.add(name, &[Scope::Read], &[], [4; 32]).is_err(), "{name}");
         }
-        tokens.add("a", &[Scope::Read], &[]).expect("a token");
-        assert!(tokens.add("a", &[Scope::Read], &[]).expect_err("taken").message.contains("token remove a"));
+        tokens.add("a", &[Scope::Read], &[], [5; 32]).expect("a token");
+        assert!(tokens.add("a", &[Scope::Read], &[], [6; 32]).expect_err("taken").message.contains("token remove a"));
         assert!(tokens.remove("b").expect_err("none").message.contains("there are: a"));
-        assert!(tokens.add("b", &[Scope::Read], &vec!["x".to_owned(); AGENTS_MAX + 1]).is_err());
+        assert!(tokens.add("b", &[Scope::Read], &vec!["x".to_owned(); AGENTS_MAX + 1], [7; 32]).is_err());
     }
 }

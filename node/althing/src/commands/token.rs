@@ -6,6 +6,7 @@ use crate::args::Token;
 use crate::commands::{Out, rows, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
+use crate::ports::entropy;
 use crate::tokens::Tokens;
 
 /// Makes, lists or removes tokens of the gateway.
@@ -13,7 +14,7 @@ pub fn run(at: &Paths, token: &Token, out: &Out) -> Result<(), Failure> {
     let tokens = Tokens::of(&at.data);
     match token {
         Token::Add { holder, scope, agent } => {
-            let made = tokens.add(holder, scope, agent)?;
+            let made = tokens.add(holder, scope, agent, entropy().bytes())?;
             out.show(&json!({ "name": holder, "token": made }), |made| {
                 format!(
                     "{}\nThis is the only time that it is shown. Requests carry it: Authorization: Bearer …",

@@ -146,8 +146,7 @@ impl RaftService {
             }
             "fetch" => {
                 let (_, _, fetch) = self.admit::<Fetch>(caller, body)?;
-                let part = results::part(self.0.shared.store.as_ref(), fetch.group, &fetch.digest, fetch.part);
-                Ok(wire::write(&part.map_err(|error| Unserved::Stopped(error.to_string()))?))
+                self.fetch(&fetch)
             }
             // Its author's signature decides, not who brings it.
             "submit" => {
@@ -157,6 +156,12 @@ impl RaftService {
             }
             other => Err(Unserved::Malformed(format!("there is no operation {:?}", other.get(..60).unwrap_or("…")))),
         }
+    }
+
+    /// A part of a large result.
+    fn fetch(&self, fetch: &Fetch) -> Result<Vec<u8>, Unserved> {
+        let part = results::part(self.0.shared.store.as_ref(), fetch.group, &fetch.digest, fetch.part);
+        Ok(wire::write(&part.map_err(|error| Unserved::Stopped(error.to_string()))?))
     }
 
     /// One of several heartbeats, of which each stands for an append without entries.
