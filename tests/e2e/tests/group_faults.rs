@@ -1,7 +1,9 @@
 //! A group of real processes, each on a machine of its own, under real faults: nothing that was acknowledged is lost, and
-//! the group serves again when the fault is over.
+//! the group serves again when the fault is over; and what clients saw of values and tasks has an order.
 #![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
 
+#[path = "support/history.rs"]
+mod history;
 mod support;
 
 use std::path::Path;
@@ -9,6 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use history::History;
 use nix::sys::signal::Signal;
 use support::disk::Disk;
 use support::world::{Multicast, World};
@@ -79,9 +82,11 @@ fn role(machine: &Machine) -> String {
     status["role"].as_str().unwrap_or("learner").to_owned()
 }
 
+const ECHO: &str = "name: echo\ndescription: Says what it is told\nruntime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\ncallers: anyone\n";
+
 /// What the clients did.
 #[derive(Default)]
-struct History {
+struct Counts {
     /// The keys whose writes were acknowledged.
     written: Mutex<Vec<String>>,
     /// Increments of the counter that were acknowledged, and those of which nobody said what became of them.
@@ -91,7 +96,7 @@ struct History {
 }
 
 /// Writes keys of its own through one member after the other.
-fn write(machines: &[Machine], client: usize, history: &History) {
+fn write(machines: &[Machine], client: usize, history: &Counts) {
     for number in 0.. {
         if history.over.load(Ordering::Relaxed) {
             return;
@@ -105,7 +110,7 @@ fn write(machines: &[Machine], client: usize, history: &History) {
 }
 
 /// Counts up, each step only if nobody else counted since it read.
-fn count(machines: &[Machine], client: usize, history: &History) {
+fn count(machines: &[Machine], client: usize, history: &Counts) {
     for number in 0.. {
         if history.over.load(Ordering::Relaxed) {
             return;
@@ -172,20 +177,26 @@ fn nothing_acknowledged_is_lost_and_the_group_serves_after_each_fault() {
     let machines = &world.machines[..];
     let mut team = Team::form(&world);
     machines[0].json(&["group", "set", "team", "counter", "0"]);
-    let history = History::default();
+    machines.iter().for_each(|machine| machine.add("echo", ECHO));
+    let (history, judged) = (Counts::default(), History::default());
+    judged.begin(&machines[0]);
     std::thread::scope(|scope| {
-        for client in 0..2 {
-            let history = &history;
-            scope.spawn(move || write(machines, client, history));
-            scope.spawn(move || count(machines, client + 2, history));
+        let (history, judged) = (&history, &judged);
+        scope.spawn(move || write(machines, 0, history));
+        scope.spawn(move || count(machines, 1, history));
+        for client in 1..3 {
+            scope.spawn(move || judged.use_values(client, machines));
         }
+        scope.spawn(move || judged.use_tasks(3, machines));
         // Whatever becomes of the faults, the clients end.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| faults(&mut team)));
         history.over.store(true, Ordering::Relaxed);
+        judged.end();
         if let Err(panic) = outcome {
             std::panic::resume_unwind(panic);
         }
     });
+    judged.judge(&machines[3]);
     let written = history.written.into_inner().expect("no panic");
     let kept = machines[1].json(&["group", "keys", "team", "key-"]);
     let kept: Vec<&str> = kept["keys"].as_array().expect("a list").iter().filter_map(|key| key.as_str()).collect();

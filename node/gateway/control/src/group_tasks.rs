@@ -179,6 +179,7 @@ fn row(task: &Task) -> Value {
         "member": task.held.map(|held| held.member.did()),
         "attempt": task.attempt,
         "lastMember": task.last.map(|member| member.did()),
+        "fencingToken": task.token,
         "stolen": task.steals,
         "handedOver": task.handovers,
         "why": task.why.as_ref().map(ToString::to_string),
@@ -227,7 +228,6 @@ fn shown(state: &Group, task: &Task) -> Value {
     value["submittedMs"] = json!(task.submitted_ms);
     value["input"] = text_of(&task.submit.input);
     value["result"] = task.result.as_ref().map(text_of).unwrap_or_default();
-    value["fencingToken"] = json!(task.token);
     value["leaseUntilMs"] = json!(task.held.map(|held| held.until_ms));
     value["deadlineMs"] = json!(task.submit.deadline_ms);
     value["attemptsMax"] = json!(task.submit.attempts_max);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use porcupine_rs::{Model, Operation};
 
 use super::super::clients::KEYS;
-use super::super::evidence::Deed;
+use super::super::evidence::{Deed, Operation as Done};
 use super::search::{may_go_on, search};
 use super::{Invariant, Seen};
 
@@ -53,13 +53,21 @@ impl Invariant for Register {
     }
 
     fn check(&self, seen: &Seen) -> Result<(), String> {
-        (0..KEYS).try_for_each(|key| search(&format!("the values of key-{key}"), &history(seen, key)))
+        (0..KEYS).try_for_each(|key| judge(&seen.evidence.history, key))
     }
+}
+
+/// Whether what clients did to the value of one key has an order.
+///
+/// # Errors
+/// The history, if it has none, or none was found in time.
+pub fn judge(operations: &[Done], key: u8) -> Result<(), String> {
+    search(&format!("the values of key-{key}"), &history(operations, key))
 }
 
 /// What was done to one key. What nobody answered and nobody saw, by reading it or by finding another value than was expected,
 /// may have happened after everything else, and is left out.
-fn history(seen: &Seen, key: u8) -> Vec<Operation<One>> {
+fn history(operations: &[Done], key: u8) -> Vec<Operation<One>> {
     let step = |deed: &Deed| match *deed {
         Deed::Read { key: of, value } if of == key => Some(Step::Read(value)),
         Deed::Write { key: of, value, .. } if of == key => Some(Step::Write(value)),
@@ -68,7 +76,6 @@ fn history(seen: &Seen, key: u8) -> Vec<Operation<One>> {
         }
         _ => None,
     };
-    let operations = &seen.evidence.history;
     let known = operations.iter().filter(|operation| operation.returned.is_some());
     let read: BTreeSet<u64> = known
         .filter_map(|operation| match operation.deed {
@@ -85,7 +92,7 @@ fn history(seen: &Seen, key: u8) -> Vec<Operation<One>> {
         Step::Read(_) => true,
         Step::Write(value) | Step::Replace { value, .. } => read.contains(value) || called < refused_at,
     };
-    let operation = |one: &super::super::evidence::Operation| {
+    let operation = |one: &Done| {
         let op = step(&one.deed).filter(|step| one.returned.is_some() || counts(step, one.called))?;
         let (call_time, return_time) = (one.called, one.returned.unwrap_or(i64::MAX));
         Some(Operation { client_id: Some(one.client), call_time, return_time, op, metadata: None })
