@@ -80,7 +80,7 @@ fn wait(failures: u32, seq: u64) -> Duration {
 async fn send(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> Result<(), PostError> {
     let _lane = next.lane.acquire().await;
     let _slot = shared.slots.acquire().await;
-    let Some(body) = body(shared, delivery, task, next) else { return Ok(()) };
+    let Some(body) = body(shared, delivery, task, next)? else { return Ok(()) };
     let config = &next.config;
     let authorization = config.authentication.as_ref().map(|authentication| {
         let credentials = authentication.credentials.as_deref().unwrap_or_default();
@@ -97,16 +97,23 @@ async fn send(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> 
     delivery.postman.post(notification).await
 }
 
-/// What is sent; nothing if the task is gone, or the event cannot be read.
-fn body(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> Option<Vec<u8>> {
+/// What is sent; nothing if the task or the event is gone.
+///
+/// # Errors
+/// The event cannot be read now.
+fn body(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> Result<Option<Vec<u8>>, PostError> {
     if next.entry.size.is_some() {
         let row = shared.store.read(PUSH_OUTBOX, &next.entry.seq.to_be_bytes());
-        let row = row.inspect_err(|error| tracing::error!(task, %error, "a push notification cannot be read")).ok()?;
-        let row: NoteRow = ciborium::from_reader(&row?[..]).ok()?;
-        return row.event.map(String::into_bytes);
+        let unreadable = |error: String| {
+            tracing::error!(task, error, "a push notification cannot be read");
+            PostError::Failed(error)
+        };
+        let Some(row) = row.map_err(|error| unreadable(error.to_string()))? else { return Ok(None) };
+        let row: NoteRow = ciborium::from_reader(&row[..]).map_err(|error| unreadable(error.to_string()))?;
+        return Ok(row.event.map(String::into_bytes));
     }
-    let now = task::fit((delivery.look)(task)?, ANSWER_BYTES_MAX);
-    serde_json::to_vec(&StreamResponse::Task(now)).ok()
+    let Some(now) = (delivery.look)(task) else { return Ok(None) };
+    Ok(serde_json::to_vec(&StreamResponse::Task(task::fit(now, ANSWER_BYTES_MAX))).ok())
 }
 
 #[cfg(test)]

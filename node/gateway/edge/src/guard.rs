@@ -61,7 +61,8 @@ impl Access {
                 return Some(Identity::User(user));
             }
         }
-        (!self.is_guarded()).then_some(Identity::Local)
+        // Who has a certificate is a user, whatever else it sends.
+        (!self.is_guarded() && certified.is_none()).then_some(Identity::Local)
     }
 
     fn knows(&self, authority: &str) -> bool {

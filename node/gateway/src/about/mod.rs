@@ -76,7 +76,7 @@ async fn health(State(gateway): State<Arc<Gateway>>) -> Response {
 /// task's own node sends them.
 async fn jwks(State(gateway): State<Arc<Gateway>>) -> Response {
     let own = gateway.key.public();
-    let known = if gateway.access.token.is_some() { Vec::new() } else { gateway.calls.known(crate::AGENTS_MAX) };
+    let known = if gateway.access.is_guarded() { Vec::new() } else { gateway.calls.known(crate::AGENTS_MAX) };
     let mut others: Vec<PublicKey> = known.into_iter().map(|known| known.node).filter(|node| *node != own).collect();
     others.sort_unstable();
     others.dedup();

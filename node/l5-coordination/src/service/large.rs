@@ -33,7 +33,9 @@ pub(super) async fn keep(groups: &Groups, member: &Arc<Member>, bytes: &[u8]) ->
     let kept = member.results.hold(reference);
     let _one = member.results.keeping.lock().await;
     let held = sweep(groups, member).await?;
-    if held.contains_key(&digest) {
+    // Parts go before the row that names them.
+    let is_whole = store.read(RESULTS, &part_key(group, &digest, 0))?.is_some();
+    if is_whole && held.contains_key(&digest) {
         return Ok(kept);
     }
     let total: u64 = held.values().sum();

@@ -17,6 +17,7 @@ use super::large;
 use super::lead::{candidate, held_counts};
 use super::member::Member;
 use super::outbox::Outbox;
+use super::results::RESULT_BYTES_MAX;
 use super::work::{Again, Assigned, Report, WorkFailure, Worker};
 use crate::consensus::wire::{ReportTo, Reported};
 use crate::error::GroupError;
@@ -268,7 +269,9 @@ async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, t
                 Command::Complete(Complete { claim, result: Content::Reference(reference) })
             }
             Err(error) => {
-                let failure = WorkFailure { reason: format!("its result: {error}"), again: Again::Nobody };
+                // Another member may have room.
+                let again = if result.len() > RESULT_BYTES_MAX { Again::Nobody } else { Again::Others };
+                let failure = WorkFailure { reason: format!("its result: {error}"), again };
                 unfinished(claim, failure, true)
             }
         },
