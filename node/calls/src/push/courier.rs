@@ -90,7 +90,8 @@ async fn send(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> 
         url: config.url.clone(),
         token: config.token.clone(),
         authorization,
-        id: format!("{task}-{}", next.entry.seq),
+        // Sequence numbers begin anew where nothing was kept.
+        id: format!("{task}-{}-{}", next.entry.made_ms, next.entry.seq),
         task: task.to_owned(),
         body,
     };
