@@ -1,5 +1,5 @@
 //! A group of real processes, each on a machine of its own, under real faults: nothing that was acknowledged is lost, and
-//! the group serves again when the fault is over; and what clients saw of values and tasks has an order.
+//! the group serves again when the fault is over; and what clients saw of values has an order.
 #![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 #[path = "support/history.rs"]
@@ -81,8 +81,6 @@ fn role(machine: &Machine) -> String {
     let status: serde_json::Value = serde_json::from_str(&said.stdout).unwrap_or_default();
     status["role"].as_str().unwrap_or("learner").to_owned()
 }
-
-const ECHO: &str = "name: echo\ndescription: Says what it is told\nruntime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\ncallers: anyone\n";
 
 /// What the clients did.
 #[derive(Default)]
@@ -177,7 +175,6 @@ fn nothing_acknowledged_is_lost_and_the_group_serves_after_each_fault() {
     let machines = &world.machines[..];
     let mut team = Team::form(&world);
     machines[0].json(&["group", "set", "team", "counter", "0"]);
-    machines.iter().for_each(|machine| machine.add("echo", ECHO));
     let (history, judged) = (Counts::default(), History::default());
     judged.begin(&machines[0]);
     std::thread::scope(|scope| {
@@ -187,7 +184,6 @@ fn nothing_acknowledged_is_lost_and_the_group_serves_after_each_fault() {
         for client in 1..3 {
             scope.spawn(move || judged.use_values(client, machines));
         }
-        scope.spawn(move || judged.use_tasks(3, machines));
         // Whatever becomes of the faults, the clients end.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| faults(&mut team)));
         history.over.store(true, Ordering::Relaxed);
@@ -196,7 +192,7 @@ fn nothing_acknowledged_is_lost_and_the_group_serves_after_each_fault() {
             std::panic::resume_unwind(panic);
         }
     });
-    judged.judge(&machines[3]);
+    judged.judge();
     let written = history.written.into_inner().expect("no panic");
     let kept = machines[1].json(&["group", "keys", "team", "key-"]);
     let kept: Vec<&str> = kept["keys"].as_array().expect("a list").iter().filter_map(|key| key.as_str()).collect();

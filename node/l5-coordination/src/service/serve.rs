@@ -144,10 +144,7 @@ impl RaftService {
                 }
                 Ok(wire::write(&Reported::Taken))
             }
-            "fetch" => {
-                let (_, _, fetch) = self.admit::<Fetch>(caller, body)?;
-                self.fetch(&fetch)
-            }
+            "fetch" => self.fetch(&self.admit::<Fetch>(caller, body)?.2),
             // Its author's signature decides, not who brings it.
             "submit" => {
                 let submit: Submit = wire::read(body).map_err(Unserved::Malformed)?;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use porcupine_rs::{Model, Operation};
 
 use super::super::clients::task_number;
-use super::super::evidence::{Begun, Deed, Operation as Done, Phase};
+use super::super::evidence::{Begun, Deed, Phase};
 use super::search::{may_go_on, search};
 use super::{Invariant, Seen};
 
@@ -78,15 +78,17 @@ fn operation(called: i64, returned: Option<i64>, op: Step) -> Operation<Tasks> {
 
 /// What clients did, and the ends of tasks that they saw first. What nobody answered and nobody saw may have happened after
 /// everything else, and is left out.
-fn of_clients(done: &[Done], begun: &[Begun]) -> Vec<Operation<Tasks>> {
+fn of_clients(seen: &Seen) -> Vec<Operation<Tasks>> {
     let (mut history, mut ended) = (Vec::new(), BTreeSet::new());
     let mut submitted = BTreeMap::new();
-    for one in done {
+    for one in &seen.evidence.history {
         if let Deed::Submit { task, .. } = one.deed {
             submitted.insert(task, one.called);
         }
     }
-    let looked: BTreeSet<(u32, bool)> = done
+    let looked: BTreeSet<(u32, bool)> = seen
+        .evidence
+        .history
         .iter()
         .flat_map(|one| match &one.deed {
             Deed::Look { tasks } => {
@@ -100,7 +102,7 @@ fn of_clients(done: &[Done], begun: &[Begun]) -> Vec<Operation<Tasks>> {
         Deed::Cancel { task, .. } => looked.contains(&(*task, true)),
         _ => true,
     };
-    let mut operations: Vec<_> = done.iter().collect();
+    let mut operations: Vec<_> = seen.evidence.history.iter().collect();
     operations.sort_by_key(|one| one.returned);
     for one in operations.into_iter().filter(|one| one.returned.is_some() || counts(&one.deed)) {
         let step = match &one.deed {
@@ -110,7 +112,7 @@ fn of_clients(done: &[Done], begun: &[Begun]) -> Vec<Operation<Tasks>> {
                 for (task, phase) in tasks.iter().filter(|(_, phase)| super::super::stage::is_ended(*phase)) {
                     // Cancellations are operations themselves.
                     if *phase != Phase::Canceled && ended.insert(*task) {
-                        let called = end_of(begun, *task, *phase);
+                        let called = end_of(&seen.evidence.begun, *task, *phase);
                         let called = called.or(submitted.get(task).copied()).unwrap_or(0);
                         history.push(operation(called, one.returned, Step::End { task: *task, phase: *phase }));
                     }
@@ -136,23 +138,15 @@ impl Invariant for Queue {
     }
 
     fn check(&self, seen: &Seen) -> Result<(), String> {
-        judge(&seen.evidence.history, &seen.evidence.begun)
-    }
-}
-
-/// Whether what clients did with tasks, and what workers began, has an order.
-///
-/// # Errors
-/// The history, if it has none, or none was found in time.
-pub fn judge(done: &[Done], begun: &[Begun]) -> Result<(), String> {
-    let mut history = of_clients(done, begun);
-    for begun in begun {
-        if begun.between.1 != i64::MAX {
-            let step = Step::Begin { task: task_number(begun.task), token: begun.token };
-            history.push(operation(begun.between.0, Some(begun.between.1), step));
+        let mut history = of_clients(seen);
+        for begun in &seen.evidence.begun {
+            if begun.between.1 != i64::MAX {
+                let step = Step::Begin { task: task_number(begun.task), token: begun.token };
+                history.push(operation(begun.between.0, Some(begun.between.1), step));
+            }
         }
+        search("the tasks", &history)
     }
-    search("the tasks", &history)
 }
 
 #[cfg(test)]
