@@ -183,7 +183,7 @@ fn path(path: &Path) -> String {
 
 /// Costs for a request beside the official server.
 async fn costs(client: &reqwest::Client, node: &Node, server: &Child, address: &str) -> bool {
-    let (message, task) = (format!("{address}/message/"), format!("{address}/task/"));
+    let (message, task) = (format!("{address}/message"), format!("{address}/task"));
     let (said, worked) = (node.agent("say"), node.agent("work"));
     let messages =
         compare("replies that are messages", MESSAGE_MAX, client, (&said, &node.child), (&message, server)).await;
@@ -192,7 +192,7 @@ async fn costs(client: &reqwest::Client, node: &Node, server: &Child, address: &
 
 /// What the way through a node adds.
 async fn ways(client: &reqwest::Client, node: &Node, address: &str) -> bool {
-    let direct = format!("{address}/task/");
+    let direct = format!("{address}/task");
     node.althing(&["adopt", "--as", "adopted", &direct]).await;
     let (mut here, mut through) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

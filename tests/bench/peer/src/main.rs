@@ -67,14 +67,14 @@ fn agent(address: &str, task: bool) -> axum::Router {
         .merge(a2a_server::agent_card::agent_card_router(Arc::new(StaticAgentCard::new(card))))
 }
 
-/// Serves `/task/` and `/message/` until it is killed.
+/// Serves `/task` and `/message` until it is killed.
 #[tokio::main]
 async fn main() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let routes = axum::Router::new()
-        .nest("/task", agent(&format!("{address}/task/"), true))
-        .nest("/message", agent(&format!("{address}/message/"), false));
+        .nest("/task", agent(&format!("{address}/task"), true))
+        .nest("/message", agent(&format!("{address}/message"), false));
     println!("- {address}");
     axum::serve(listener, routes).await.expect("it serves");
 }
