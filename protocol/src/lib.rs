@@ -25,6 +25,7 @@ mod points;
 pub mod record;
 pub mod sign1;
 pub mod stream;
+pub mod tlog;
 
 pub use contract::Contract;
 pub use evidence::{Evidence, EvidenceError, VerifiedAgent};

@@ -15,6 +15,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-protocol", &[]),
     ("althing-td", &["althing-protocol"]),
     ("althing-store", &[]),
+    ("althing-log", &["althing-protocol", "althing-store"]),
     ("althing-execution", &["althing-protocol", "althing-store", "althing-td"]),
     ("althing-knowledge", &["althing-execution", "althing-store"]),
     ("althing-mcp", &["althing-execution", "althing-td"]),
