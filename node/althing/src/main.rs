@@ -8,6 +8,7 @@ mod exit;
 mod faces;
 mod paths;
 mod ports;
+mod startup;
 mod telemetry;
 mod tokens;
 

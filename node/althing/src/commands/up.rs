@@ -13,6 +13,7 @@ use crate::control_socket;
 use crate::exit::Failure;
 use crate::paths::Paths;
 use crate::ports::{self, Opened};
+use crate::startup;
 use crate::telemetry;
 
 /// Runs a node until it is told to stop.
@@ -28,6 +29,7 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     // The stamp of when the keys were read: they may have changed while the node started.
     let known = owner_changes.borrow().stamp;
     announce(&node, at, out);
+    tokio::spawn(startup::give_back_code());
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::failed(error.to_string()))?;
     // The terminal was closed.
     let mut hung_up = signal(SignalKind::hangup()).map_err(|error| Failure::failed(error.to_string()))?;
