@@ -23,6 +23,7 @@ pub mod network_key;
 pub mod object;
 mod points;
 pub mod record;
+pub mod registry;
 pub mod sign1;
 pub mod stream;
 pub mod tlog;

@@ -124,3 +124,17 @@ pub const DEPLOYMENT_INSTANCES_MAX: u8 = 16;
 pub const DEPLOYMENT_NEEDS_MAX: usize = 16;
 /// Characters of an agent's name.
 pub const AGENT_NAME_MAX: usize = 63;
+/// Bytes of a release's bundle (64 MiB, as those of a component).
+pub const BUNDLE_BYTES_MAX: u64 = 64 << 20;
+/// Publishers that may see a release which is not public.
+pub const RELEASE_READERS_MAX: usize = 64;
+/// Longest life of a roster, milliseconds (24 h).
+pub const ROSTER_LIFE_MAX_MS: u64 = GRANT_LIFE_MAX_MS;
+/// Members of an organisation.
+pub const ROSTER_MEMBERS_MAX: usize = 256;
+/// Patterns of names of one member.
+pub const ROSTER_NAMES_MAX: usize = 32;
+/// Longest life of an attestation, milliseconds (366 days).
+pub const ATTESTATION_LIFE_MAX_MS: u64 = 366 * 24 * 60 * 60 * 1_000;
+/// Bytes of the value of an attestation.
+pub const ATTESTATION_VALUE_BYTES_MAX: usize = 4 << 10;

@@ -62,6 +62,18 @@ pub enum Kind {
     /// An owner deploys an agent on its nodes in a group.
     #[n(14)]
     Deployment,
+    /// A publisher gives an agent a version.
+    #[n(15)]
+    Release,
+    /// A publisher changes the standing of a release.
+    #[n(16)]
+    Mark,
+    /// An organisation names its members.
+    #[n(17)]
+    Roster,
+    /// Somebody states a finding of an agent.
+    #[n(18)]
+    Attestation,
 }
 
 impl Kind {
@@ -81,6 +93,10 @@ impl Kind {
             Kind::Dissolution => "althing/dissolution/1",
             Kind::GroupCommands => "althing/group-commands/1",
             Kind::Deployment => "althing/deployment/1",
+            Kind::Release => "althing/release/1",
+            Kind::Mark => "althing/mark/1",
+            Kind::Roster => "althing/roster/1",
+            Kind::Attestation => "althing/attestation/1",
         }
     }
 }

@@ -1,0 +1,28 @@
+//! What publishers and organisations sign for registries: releases of agents, marks on them, rosters and attestations.
+//!
+//! A registry only keeps these statements. Whoever reads one verifies it against the key log of the publisher that it names;
+//! the registry's own signature is on the head of its log alone ([`crate::tlog`]).
+
+mod attestation;
+mod mark;
+mod release;
+mod roster;
+mod version;
+
+pub use attestation::Attestation;
+pub use mark::{Mark, Standing};
+pub use release::{Audience, Bundle, Reach, Release};
+pub use roster::{NamePattern, NamePatternError, Role, Roster, RosterMember};
+pub use version::{Version, VersionError};
+
+use crate::object::ObjectError;
+
+/// Bytes of a text that people read, such as the reason of a mark.
+const TEXT_BYTES_MAX: usize = 512;
+
+fn text(what: &str, text: &str, max: usize) -> Result<(), ObjectError> {
+    if text.len() > max || text.chars().any(char::is_control) {
+        return Err(ObjectError::Shape(format!("{what} has at most {max} bytes, and no control characters")));
+    }
+    Ok(())
+}
