@@ -396,12 +396,14 @@ pub enum Token {
     },
     /// List the holders of tokens, and what each may do.
     List,
-    /// Take a token back.
+    /// Take a token back. After the last one the gateway stays closed.
     Remove {
         /// Whose it is.
         #[arg(id = "holder", value_name = "NAME")]
         holder: String,
     },
+    /// Open the gateway to everybody on this machine again, once all tokens are removed.
+    Open,
 }
 
 /// `althing bind`

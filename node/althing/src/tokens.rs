@@ -81,7 +81,7 @@ impl Tokens {
         };
         serde_json::from_slice(&bytes).map_err(|error| {
             let path = self.path.display();
-            Failure::failed(format!("{path} has no tokens: {error}; remove it, and make the tokens anew"))
+            Failure::failed(format!("{path} has no tokens: {error}; bring it back from a copy, or move it away and make the tokens anew: without it the gateway is open to everybody on this machine"))
         })
     }
 
@@ -98,6 +98,7 @@ impl Tokens {
                 "a token names at most {AGENTS_MAX} agents of {AGENT_BYTES_MAX} bytes each"
             )));
         }
+        let _lock = self.lock()?;
         let mut all = self.all()?;
         if all.contains_key(name) {
             return Err(Failure::usage(format!(
@@ -114,18 +115,43 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Takes a token back: from now on it opens nothing.
+    /// Takes a token back: from now on it opens nothing. Returns how many there are still. After the last one the gateway
+    /// stays closed, until [`Tokens::open`].
     ///
     /// # Errors
     /// When there is none of that name, or the file cannot be written.
-    pub fn remove(&self, name: &str) -> Result<(), Failure> {
+    pub fn remove(&self, name: &str) -> Result<usize, Failure> {
+        let _lock = self.lock()?;
         let mut all = self.all()?;
         if all.remove(name).is_none() {
             let named: Vec<&str> = all.keys().map(String::as_str).collect();
             let there = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
             return Err(Failure::usage(format!("there is no token of {name:?}; there are: {there}")));
         }
-        self.write(&all)
+        self.write(&all)?;
+        Ok(all.len())
+    }
+
+    /// Opens a gateway without a token of its own to everybody on this machine, as it was before the first token.
+    ///
+    /// # Errors
+    /// When there are tokens, or the file cannot be read or removed.
+    pub fn open(&self) -> Result<(), Failure> {
+        let _lock = self.lock()?;
+        let all = self.all()?;
+        if !all.is_empty() {
+            let names = all.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            return Err(Failure::usage(format!(
+                "there are tokens still, which would open nothing that is not open: {names}; remove them first: \
+                 althing token remove NAME"
+            )));
+        }
+        keyfile::remove_secret(&self.path).map_err(|error| Failure::failed(error.to_string()))
+    }
+
+    /// Held by whoever changes the file: what two commands write at one time is not lost.
+    fn lock(&self) -> Result<std::fs::File, Failure> {
+        keyfile::lock_secret(&self.path).map_err(|error| Failure::failed(error.to_string()))
     }
 
     fn write(&self, all: &All) -> Result<(), Failure> {
@@ -167,10 +193,10 @@ fn digest_of(token: &str) -> String {
 }
 
 impl Users for Tokens {
-    /// The file is there. Whoever removes the last token leaves an empty one, and anybody on this machine is a user again.
+    /// The file is there, be it that its last token was removed, or that it cannot be read: neither is a reason to admit
+    /// everybody.
     fn is_used(&self) -> bool {
-        // One that cannot be read is no reason to admit everybody.
-        !self.users().is_empty() || self.all().is_err()
+        !matches!(std::fs::symlink_metadata(&self.path), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
     }
 
     fn of_token<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Option<User>> {
@@ -201,10 +227,39 @@ mod tests {
         for wrong in ["", "alice", &alice[..alice.len() - 1], &format!("{alice}x"), &alice.to_uppercase()] {
             assert_eq!(found(&node, wrong), None, "{wrong}");
         }
-        tokens.remove("alice").expect("she was there");
+        assert!(tokens.open().expect_err("there are tokens").message.contains("alice, bob"));
+        assert_eq!(tokens.remove("alice").expect("she was there"), 1);
         assert_eq!((found(&node, &alice), found(&node, &bob).map(|user| user.name)), (None, Some("bob".to_owned())));
-        tokens.remove("bob").expect("he was there");
+        assert_eq!(tokens.remove("bob").expect("he was there"), 0);
+        assert!(node.is_used() && Tokens::of(folder.path()).is_used(), "who takes back the last token opens nothing");
+        tokens.open().expect("nothing else opens it");
+        tokens.open().expect("it is open already");
         assert!(!node.is_used());
+    }
+
+    #[test]
+    fn what_is_changed_at_one_time_is_all_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (first, second) = (Tokens::of(folder.path()), Tokens::of(folder.path()));
+        let lock = first.lock().expect("nobody holds it");
+        std::thread::scope(|threads| {
+            let adding = threads.spawn(|| second.add("second", &[Scope::Read], &[], [8; 32]));
+            // As a command does that began before it.
+            let mut all = first.all().expect("none");
+            all.insert("first".to_owned(), Kept { digest: String::new(), scopes: Vec::new(), agents: Vec::new() });
+            first.write(&all).expect("it is written");
+            drop(lock);
+            adding.join().expect("no panic").expect("a token");
+        });
+        assert_eq!(first.all().expect("both").into_keys().collect::<Vec<_>>(), ["first", "second"]);
+        std::thread::scope(|threads| {
+            for index in 0..8_u8 {
+                let tokens = Tokens::of(folder.path());
+                threads
+                    .spawn(move || tokens.add(&format!("n{index}"), &[Scope::Read], &[], [index; 32]).expect("added"));
+            }
+        });
+        assert_eq!(first.all().expect("all").len(), 10);
     }
 
     #[test]

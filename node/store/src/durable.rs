@@ -71,7 +71,8 @@ fn sync_parent(path: &Path) -> io::Result<()> {
     File::open(parent(path))?.sync_all()
 }
 
-fn remove_if_there(path: &Path) -> io::Result<()> {
+/// Removes a file; one that is not there is no error.
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

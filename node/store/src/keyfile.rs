@@ -1,10 +1,11 @@
 //! Files that hold a secret key: created readable by the owner only, and refused if others can read them.
 
-use crate::durable::{Staged, create_dirs, parent};
+use crate::durable::{Staged, create_dirs, parent, remove_if_there};
 use crate::file::{FileError, open_regular};
 use std::{
+    fs::{File, OpenOptions},
     io::{self, Read},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -90,6 +91,31 @@ pub fn replace_secret(path: &Path, bytes: &[u8]) -> Result<(), KeyFileError> {
     let io = |source: io::Error| KeyFileError::Io { doing: "write", path: path.to_owned(), source };
     create_dirs(parent(path)).map_err(io)?;
     Staged::write(path, bytes).map_err(io)?.replace().map_err(io)
+}
+
+/// Waits until nobody else changes the secret at `path`. Others wait as long as the file that is returned is open.
+///
+/// # Errors
+/// [`KeyFileError::Io`] when the operating system refuses.
+pub fn lock_secret(path: &Path) -> Result<File, KeyFileError> {
+    // A file of its own, since the secret's is replaced.
+    let mut lock = path.as_os_str().to_owned();
+    lock.push(".lock");
+    let lock = PathBuf::from(lock);
+    let io = |source: io::Error| KeyFileError::Io { doing: "lock", path: lock.clone(), source };
+    create_dirs(parent(path)).map_err(io)?;
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&lock).map_err(io)?;
+    file.lock().map_err(io)?;
+    Ok(file)
+}
+
+/// Removes the secret at `path`; one that is not there is no error.
+///
+/// # Errors
+/// [`KeyFileError::Io`] when the operating system refuses.
+pub fn remove_secret(path: &Path) -> Result<(), KeyFileError> {
+    let io = |source: io::Error| KeyFileError::Io { doing: "remove", path: path.to_owned(), source };
+    remove_if_there(path).map_err(io)
 }
 
 /// Reads the secret in `path`.

@@ -40,12 +40,23 @@ pub fn run(at: &Paths, token: &Token, out: &Out) -> Result<(), Failure> {
             });
         }
         Token::Remove { holder } => {
-            tokens.remove(holder)?;
-            out.show(&json!({ "removed": holder }), |removed| {
-                format!(
-                    "the token of {} is removed; requests with it are refused from now on",
-                    text(removed, "removed")
-                )
+            let left = tokens.remove(holder)?;
+            out.show(&json!({ "removed": holder, "left": left }), |removed| {
+                let holder = text(removed, "removed");
+                let last = if left == 0 {
+                    "\nIt was the last one. Nobody else is let in for that: to open the gateway to everybody on this machine, \
+                     run: althing token open"
+                } else {
+                    ""
+                };
+                format!("the token of {holder} is removed; requests with it are refused from now on{last}")
+            });
+        }
+        Token::Open => {
+            tokens.open()?;
+            out.show(&json!({ "open": true }), |_| {
+                "everybody on this machine may use the gateway without a token, unless `gateway.token` is set"
+                    .to_owned()
             });
         }
     }
