@@ -8,16 +8,18 @@ use tokio::sync::Semaphore;
 
 use crate::machine::record::Scope;
 
-/// Configurations of one task, of one caller, and of all.
+/// Configurations of one task, of one payer, of all but this node's own owner, and of all.
 pub(super) const PER_TASK_MAX: usize = 16;
-const PER_SCOPE_MAX: usize = 512;
+const PER_PAYER_MAX: usize = 512;
+const OTHERS_MAX: usize = 1_024;
 const ALL_MAX: usize = 2_048;
 /// Events that wait for one receiver; beyond that they are replaced by the task as it is.
 const QUEUE_MAX: usize = 256;
-/// Bytes of all events that wait.
+/// Bytes of all events that wait; from the first half on, those of others than the own owner are not kept as they are.
 const BYTES_MAX: usize = 64 << 20;
-/// Notifications that are sent at once for one caller.
-const PER_SCOPE_AT_ONCE: usize = 4;
+/// Notifications that are sent at once for one payer, and for all but this node's own owner.
+const PER_PAYER_AT_ONCE: usize = 4;
+const OTHERS_AT_ONCE: usize = 24;
 
 /// There is no room for another configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +53,7 @@ pub(super) struct Planned {
 
 struct Held {
     config: Arc<TaskPushNotificationConfig>,
-    scope: Scope,
+    payer: Scope,
     queue: VecDeque<Entry>,
     /// Whether a courier is on its way.
     sending: bool,
@@ -63,20 +65,52 @@ struct Held {
 pub(super) struct Next {
     pub config: Arc<TaskPushNotificationConfig>,
     pub entry: Entry,
-    /// Bounds what is sent at once for the same caller.
+    /// Bounds what is sent at once for the same payer.
     pub lane: Arc<Semaphore>,
+    /// Bounds what is sent at once for all but this node's own owner, if it is for another one.
+    pub others: Option<Arc<Semaphore>>,
 }
 
-#[derive(Default)]
 pub(super) struct Book {
+    /// This node's own owner.
+    own: Scope,
     tasks: BTreeMap<String, BTreeMap<String, Held>>,
-    scopes: BTreeMap<Scope, (usize, Arc<Semaphore>)>,
+    payers: BTreeMap<Scope, (usize, Arc<Semaphore>)>,
+    others: Arc<Semaphore>,
     configs: usize,
     bytes: usize,
     next: u64,
 }
 
 impl Book {
+    /// An empty one of a node of that owner.
+    pub fn new(own: Scope) -> Book {
+        Book {
+            own: own.payer(),
+            tasks: BTreeMap::new(),
+            payers: BTreeMap::new(),
+            others: Arc::new(Semaphore::new(OTHERS_AT_ONCE)),
+            configs: 0,
+            bytes: 0,
+            next: 0,
+        }
+    }
+
+    /// Who pays for what a scope keeps. Users of the own owner's gateways have limits of their own: the names that other
+    /// gateways say cost them nothing.
+    fn payer(&self, scope: Scope) -> Scope {
+        if self.is_own(scope) { scope } else { scope.payer() }
+    }
+
+    fn is_own(&self, scope: Scope) -> bool {
+        scope.payer() == self.own
+    }
+
+    /// Configurations of others than the own owner.
+    fn of_others(&self) -> usize {
+        self.payers.iter().filter(|(payer, _)| !self.is_own(**payer)).map(|(_, (count, _))| count).sum()
+    }
+
     /// A configuration that is on disk.
     pub fn load(&mut self, scope: Scope, config: TaskPushNotificationConfig, over: bool) {
         self.insert(scope, config, over);
@@ -101,11 +135,17 @@ impl Book {
             if of_task.is_some_and(|of| of.len() >= PER_TASK_MAX) {
                 return Err(Full { max: PER_TASK_MAX, of: "a task" });
             }
-            if self.scopes.get(&scope).is_some_and(|(count, _)| *count >= PER_SCOPE_MAX) {
-                gone.push(self.push_out(Some(scope)).ok_or(Full { max: PER_SCOPE_MAX, of: "a caller" })?);
+            let payer = self.payer(scope);
+            if self.payers.get(&payer).is_some_and(|(count, _)| *count >= PER_PAYER_MAX) {
+                let of = Full { max: PER_PAYER_MAX, of: "a caller" };
+                gone.push(self.push_out(|held| held.payer == payer).ok_or(of)?);
+            }
+            if !self.is_own(scope) && self.of_others() >= OTHERS_MAX {
+                let (own, of) = (self.own, Full { max: OTHERS_MAX, of: "other owners' callers" });
+                gone.push(self.push_out(|held| held.payer.payer() != own).ok_or(of)?);
             }
             if self.configs >= ALL_MAX {
-                gone.push(self.push_out(None).ok_or(Full { max: ALL_MAX, of: "all callers" })?);
+                gone.push(self.push_out(|_| true).ok_or(Full { max: ALL_MAX, of: "all callers" })?);
             }
         }
         self.insert(scope, config, false);
@@ -113,22 +153,22 @@ impl Book {
     }
 
     fn insert(&mut self, scope: Scope, config: TaskPushNotificationConfig, over: bool) {
-        let id = config.id.clone().unwrap_or_default();
+        let (id, payer) = (config.id.clone().unwrap_or_default(), self.payer(scope));
         let of_task = self.tasks.entry(config.task_id.clone()).or_default();
         if let Some(held) = of_task.get_mut(&id) {
             held.config = Arc::new(config);
             return;
         }
-        let held = Held { config: Arc::new(config), scope, queue: VecDeque::new(), sending: false, over };
+        let held = Held { config: Arc::new(config), payer, queue: VecDeque::new(), sending: false, over };
         of_task.insert(id, held);
         self.configs += 1;
-        let lane = || (0, Arc::new(Semaphore::new(PER_SCOPE_AT_ONCE)));
-        self.scopes.entry(scope).or_insert_with(lane).0 += 1;
+        let lane = || (0, Arc::new(Semaphore::new(PER_PAYER_AT_ONCE)));
+        self.payers.entry(payer).or_insert_with(lane).0 += 1;
     }
 
-    /// Removes the first configuration whose task is over and to which all was said.
-    fn push_out(&mut self, scope: Option<Scope>) -> Option<(String, String)> {
-        let said = |held: &Held| held.over && held.queue.is_empty() && scope.is_none_or(|scope| held.scope == scope);
+    /// Removes the first configuration of those whose task is over and to which all was said.
+    fn push_out(&mut self, of: impl Fn(&Held) -> bool) -> Option<(String, String)> {
+        let said = |held: &Held| held.over && held.queue.is_empty() && of(held);
         let mut all = self.tasks.iter().flat_map(|(task, of)| of.iter().map(move |(id, held)| (task, id, held)));
         let (task, id) = all.find(|(.., held)| said(held)).map(|(task, id, _)| (task.clone(), id.clone()))?;
         self.remove(&task, &id);
@@ -151,10 +191,10 @@ impl Book {
             self.tasks.remove(task);
         }
         self.configs -= 1;
-        if let Some((count, _)) = self.scopes.get_mut(&held.scope) {
+        if let Some((count, _)) = self.payers.get_mut(&held.payer) {
             *count -= 1;
             if *count == 0 {
-                self.scopes.remove(&held.scope);
+                self.payers.remove(&held.payer);
             }
         }
         self.bytes -= held.queue.iter().filter_map(|entry| entry.size).sum::<usize>();
@@ -170,9 +210,12 @@ impl Book {
 
     /// What is to be written for an event of `size` bytes, or of none if it is not kept as it is.
     pub fn plan(&mut self, task: &str, size: Option<usize>, made_ms: u64, over: bool) -> Vec<Planned> {
-        let Book { tasks, bytes, next, .. } = self;
+        let Book { own, tasks, bytes, next, .. } = self;
         let Some(of_task) = tasks.get(task) else { return Vec::new() };
-        let full = *bytes + size.unwrap_or(0) * of_task.len() > BYTES_MAX;
+        // A task is one caller's, and so are those who are told about it.
+        let is_own = of_task.values().any(|held| held.payer.payer() == *own);
+        let room = if is_own { BYTES_MAX } else { BYTES_MAX / 2 };
+        let full = *bytes + size.unwrap_or(0) * of_task.len() > room;
         let plan = |(config, held): (&String, &Held)| {
             let crowded = full || held.queue.len() >= QUEUE_MAX;
             // What is being sent stays.
@@ -220,8 +263,9 @@ impl Book {
             held.sending = false;
             return None;
         };
-        let lane = self.scopes.get(&held.scope)?.1.clone();
-        Some(Next { config: held.config.clone(), entry, lane })
+        let lane = self.payers.get(&held.payer)?.1.clone();
+        let others = (held.payer.payer() != self.own).then(|| self.others.clone());
+        Some(Next { config: held.config.clone(), entry, lane, others })
     }
 
     /// The event was delivered, or is given up.
@@ -231,5 +275,64 @@ impl Book {
             self.bytes -= entry.size.unwrap_or(0);
             held.over |= entry.over;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::{CallerId, SecretKey};
+
+    use super::*;
+    use crate::machine::chain::Principal;
+
+    fn scope(node: u8, user: &str) -> Scope {
+        Scope::of_call(CallerId::Node(SecretKey::from_seed(&[node; 32]).public()), &[Principal::parse(user)])
+    }
+
+    fn config(task: usize) -> TaskPushNotificationConfig {
+        let config = serde_json::json!({ "taskId": task.to_string(), "id": "1", "url": "https://receiver.example" });
+        serde_json::from_value(config).expect("a configuration")
+    }
+
+    #[test]
+    fn a_gateway_that_says_many_names_gets_no_more_room_than_one() {
+        let mut book = Book::new(scope(1, "local"));
+        let said = |task: usize| scope(2, &format!("token:n{task}"));
+        for task in 0..PER_PAYER_MAX {
+            assert_eq!(book.set(said(task), config(task)), Ok(Vec::new()), "{task}");
+        }
+        let full = Full { max: PER_PAYER_MAX, of: "a caller" };
+        assert_eq!(book.set(said(PER_PAYER_MAX), config(PER_PAYER_MAX)), Err(full));
+        let lanes = [0, 1].map(|task: usize| {
+            let entry = Entry { seq: task as u64, made_ms: 0, size: None, over: false };
+            assert!(book.load_note(&task.to_string(), "1", entry));
+            book.next(&task.to_string(), "1").expect("it waits")
+        });
+        assert!(Arc::ptr_eq(&lanes[0].lane, &lanes[1].lane) && lanes[0].others.is_some(), "they share what is sent");
+        // What was on disk counts in the same way.
+        let mut again = Book::new(scope(1, "local"));
+        (0..PER_PAYER_MAX).for_each(|task| again.load(said(task), config(task), false));
+        assert_eq!(again.set(said(PER_PAYER_MAX), config(PER_PAYER_MAX)), Err(full));
+    }
+
+    #[test]
+    fn others_leave_room_for_the_own_owner_whose_users_have_limits_of_their_own() {
+        let mut book = Book::new(scope(1, "local"));
+        let mut task = 0;
+        let mut fill = |book: &mut Book, scope: Scope| {
+            let mut kept = 0;
+            while book.set(scope, config(task)).is_ok() {
+                (task, kept) = (task + 1, kept + 1);
+            }
+            kept
+        };
+        let others: usize = (2..8).map(|node| fill(&mut book, scope(node, "local"))).sum();
+        assert_eq!(others, OTHERS_MAX);
+        for user in ["token:alice", "token:bob"] {
+            assert_eq!(fill(&mut book, scope(1, user)), PER_PAYER_MAX, "{user}");
+        }
+        assert_eq!(book.configs, ALL_MAX);
+        assert!(book.load_note(&(task - 1).to_string(), "1", Entry { seq: 1, made_ms: 0, size: None, over: false }));
+        assert!(book.next(&(task - 1).to_string(), "1").expect("it waits").others.is_none());
     }
 }

@@ -79,6 +79,10 @@ fn wait(failures: u32, seq: u64) -> Duration {
 
 async fn send(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> Result<(), PostError> {
     let _lane = next.lane.acquire().await;
+    let _others = match &next.others {
+        Some(others) => Some(others.acquire().await),
+        None => None,
+    };
     let _slot = shared.slots.acquire().await;
     let Some(body) = body(shared, delivery, task, next)? else { return Ok(()) };
     let config = &next.config;

@@ -99,9 +99,14 @@ pub(crate) struct Push {
 }
 
 impl Push {
-    /// Reads the configurations of the tasks that `known` knows, with whether they are over; deletes those of others.
-    pub async fn open(store: Arc<dyn Store>, known: impl Fn(&str) -> Option<bool>) -> Result<Push, ReadError> {
-        let (mut book, mut surplus) = (Book::default(), Batch::new());
+    /// Reads the configurations of the tasks that `known` knows, with whether they are over; deletes those of others. `own`
+    /// is this node's owner.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        own: Scope,
+        known: impl Fn(&str) -> Option<bool>,
+    ) -> Result<Push, ReadError> {
+        let (mut book, mut surplus) = (Book::new(own), Batch::new());
         each(store.as_ref(), PUSH_CONFIGS, |key, row: ConfigRow| match known(&row.config.task_id) {
             Some(over) => book.load(row.scope, row.config, over),
             None => {

@@ -89,7 +89,7 @@ impl TaskStore {
             make_summaries(store.as_ref(), &mut add).await?;
         }
         let over = |id: &str| listing.summary(id).map(|summary| summary.state.is_terminal());
-        let push = Push::open(store.clone(), over).await?;
+        let push = Push::open(store.clone(), own, over).await?;
         let tasks = TaskStore { store, listing: Mutex::new(listing), push };
         for ids in interrupted.chunks(NOTED_AT_ONCE) {
             tasks.note_failures(ids, NotedFailure::NodeEnded, now_ms).await;
