@@ -6,6 +6,7 @@ use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, Stream
 use althing_communication::Priority;
 use althing_discovery::{Among, TrustRelation};
 use althing_execution::agents::{AgentCalls, AgentReply, Question};
+use althing_execution::lease::Lease;
 use althing_protocol::AgentId;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -110,6 +111,10 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     let request = CallRequest::new(to.clone(), operation.map_err(|error| error.message)?, principals)
         .in_trace(Trace::of(&tracing::Span::current()))
         .with_priority(priority);
+    let request = match question.lease.clone() {
+        Some(lease) => request.under(lease),
+        None => request,
+    };
     // In a task of its own: the caller may be dropped before the task's id is known, and the task must be cancelled then.
     let abandoned = CancellationToken::new();
     let _abandon_on_drop = abandoned.clone().drop_guard();
@@ -117,6 +122,7 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
         calls: calls.clone(),
         to: to.clone(),
         request,
+        lease: question.lease,
         abandoned,
         task: None,
         received: Received::default(),
@@ -131,6 +137,8 @@ struct Conversation {
     calls: Calls,
     to: AgentId,
     request: CallRequest,
+    /// The lease of the task of a group that it is for.
+    lease: Option<Lease>,
     abandoned: CancellationToken,
     task: Option<String>,
     received: Received,
@@ -158,6 +166,16 @@ impl Conversation {
     }
 
     async fn listen(&mut self) -> Result<TaskState, String> {
+        // As late as possible: finding the agent may have taken long.
+        self.lease.as_ref().map_or(Ok(()), Lease::check).map_err(|superseded| superseded.to_string())?;
+        let lease = self.lease.clone();
+        let superseded = async {
+            match &lease {
+                Some(lease) => lease.superseded().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(superseded);
         let reply = self.calls.ask(self.request.clone()).await.map_err(|error| error.message)?;
         let Reply::Events(mut events) = reply else { return Err("it answered with no stream".to_owned()) };
         loop {
@@ -168,6 +186,7 @@ impl Conversation {
                 tokio::select! {
                     biased;
                     () = self.abandoned.cancelled() => return Err("the caller no longer waits".to_owned()),
+                    superseded = superseded.as_mut() => return Err(superseded.to_string()),
                     next = events.next() => next,
                 }
             };

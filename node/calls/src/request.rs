@@ -130,7 +130,7 @@ pub struct CallMetadata {
     pub principals: Vec<Principal>,
     /// Trust level and origin of the calling node; none if the call comes from this node.
     pub holder: Option<Holder>,
-    /// The lease of the group task that the call is for; only this node's own part in groups sets it.
+    /// The lease of the group task that the call is for; only this node sets it: its own part in groups, and agents that work under one.
     pub lease: Option<Lease>,
 }
 

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::context;
+use crate::lease::Lease;
 use crate::tools::{Definition, Fault, ToolServer};
 
 /// The server name of other agents in `capabilities`.
@@ -55,6 +56,8 @@ pub struct Question {
     pub principals: Vec<String>,
     /// Whether the agent calls on its own behalf only.
     pub as_itself: bool,
+    /// The lease under which the calling agent's turn runs, if it is for a task of a group.
+    pub lease: Option<Lease>,
 }
 
 /// The reply of an agent.
@@ -158,6 +161,7 @@ impl ToolServer for AgentServer {
                 delay_tolerant: self.delay_tolerant,
                 principals: context::current().principals.to_vec(),
                 as_itself: self.as_itself,
+                lease: context::current_lease(),
             };
             let reply = self.calls.ask(question).await.map_err(Fault::Failed)?;
             if reply.state == INPUT_REQUIRED {

@@ -2,13 +2,14 @@
 //! task is known here.
 //!
 //! A member that is thought dead may still work when another one has its task already. Its group refuses its result; this
-//! keeps it from doing harm before that. Tools on other systems are told the token and the key, to do the same.
+//! keeps it from doing harm before that. Tools on other systems are told the token and the key, to do the same. An agent
+//! that is asked by such a turn works under its lease too, if it is on this node; on another node its task is cancelled.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 /// The member of `_meta` of a tool call (MCP) that says for which task of a group it is.
 pub const META: &str = "dev.althing/group-task";
@@ -38,7 +39,7 @@ pub struct Superseded {
 pub struct Lease {
     name: Arc<TaskName>,
     token: u64,
-    highest: Arc<AtomicU64>,
+    highest: Arc<watch::Sender<u64>>,
 }
 
 impl PartialEq for Lease {
@@ -55,11 +56,23 @@ impl Lease {
     /// # Errors
     /// [`Superseded`].
     pub fn check(&self) -> Result<(), Superseded> {
-        let highest = self.highest.load(Ordering::Acquire);
+        let highest = *self.highest.borrow();
         if self.token >= highest {
             return Ok(());
         }
         Err(Superseded { task: self.name.1.clone(), token: self.token, highest })
+    }
+
+    /// Ends when a later attempt is known here.
+    pub async fn superseded(&self) -> Superseded {
+        let mut changes = self.highest.subscribe();
+        loop {
+            match self.check() {
+                Err(superseded) => return superseded,
+                // It cannot be closed: this holds a sender.
+                Ok(()) => drop(changes.changed().await),
+            }
+        }
     }
 
     /// What an outside system is told: the token, to refuse lower ones, and a key that is the same for all attempts.
@@ -76,21 +89,21 @@ pub struct Leases(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    tasks: BTreeMap<Arc<TaskName>, (u64, Arc<AtomicU64>)>,
+    tasks: BTreeMap<Arc<TaskName>, (u64, Arc<watch::Sender<u64>>)>,
     /// In the order of their last use.
     order: BTreeMap<u64, Arc<TaskName>>,
     uses: u64,
 }
 
 impl Known {
-    fn used(&mut self, name: TaskName) -> (Arc<TaskName>, Arc<AtomicU64>) {
+    fn used(&mut self, name: TaskName) -> (Arc<TaskName>, Arc<watch::Sender<u64>>) {
         self.uses += 1;
         let (name, highest) = match self.tasks.get_key_value(&name) {
             Some((known, (used, highest))) => {
                 self.order.remove(used);
                 (known.clone(), highest.clone())
             }
-            None => (Arc::new(name), Arc::default()),
+            None => (Arc::new(name), Arc::new(watch::Sender::new(0))),
         };
         self.tasks.insert(name.clone(), (self.uses, highest.clone()));
         self.order.insert(self.uses, name.clone());
@@ -117,7 +130,11 @@ impl Leases {
     pub fn begin(&self, group: &str, task: &str, token: u64) -> Lease {
         let mut known = self.known();
         let (name, highest) = known.used((group.to_owned(), task.to_owned()));
-        highest.fetch_max(token, Ordering::AcqRel);
+        highest.send_if_modified(|highest| {
+            let is_later = token > *highest;
+            *highest = token.max(*highest);
+            is_later
+        });
         known.bound();
         Lease { name, token, highest }
     }
@@ -181,6 +198,20 @@ mod tests {
         assert!(second.check().is_err());
         let told = json!({ "group": "g", "task": "t", "token": 7, "idempotencyKey": "t" });
         assert_eq!(second.told(), told);
+    }
+
+    #[tokio::test]
+    async fn an_attempt_learns_that_it_is_superseded() {
+        let leases = Leases::default();
+        let (first, other) = (leases.begin("g", "t", 4), leases.begin("g", "u", 4));
+        let waiting = first.superseded();
+        tokio::pin!(waiting);
+        leases.supersede("g", "u", 9);
+        drop(leases.begin("g", "t", 4));
+        assert!(futures::poll!(waiting.as_mut()).is_pending(), "neither another task nor the same attempt");
+        leases.supersede("g", "t", 7);
+        assert_eq!(waiting.await, Superseded { task: "t".to_owned(), token: 4, highest: 7 });
+        assert_eq!(other.superseded().await.highest, 9, "one that is known already");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use althing_conformance::program::heard_beside;
 use althing_conformance::world::until;
 use althing_discovery::Query;
 use althing_execution::agents::{AgentCalls as _, Question};
+use althing_execution::lease::Leases;
 use althing_protocol::{AgentId, CallerId};
 use althing_simnet::{LinkConfig, SimNet};
 use serde_json::json;
@@ -61,6 +62,7 @@ fn question(to: &AgentId, text: &str, principals: Vec<String>, as_itself: bool) 
         delay_tolerant: false,
         principals,
         as_itself,
+        lease: None,
     }
 }
 
@@ -143,4 +145,23 @@ async fn an_agents_id_that_a_caller_wrote_makes_no_call_a_loop() {
     scene.b.calls.ask(truth.expect("good parameters")).await.expect("an answer");
     let asked = question(&scene.agent_b, "message back", principals("message of b"), false);
     assert!(scene.asking.ask(asked).await.expect_err("a loop").contains("waits for this answer already"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_of_this_node_works_under_the_lease_of_the_one_that_asks_it() {
+    let scene = scene().await;
+    let beside = host(&scene.a, "beside").await;
+    let leases = Leases::default();
+    let lease = leases.begin("group", "task", 3);
+    let under = |to: &AgentId, text: &str| Question {
+        lease: Some(lease.clone()),
+        ..question(to, text, vec!["local".to_owned()], false)
+    };
+    scene.asking.ask(under(&beside, "message under a lease")).await.expect("an answer");
+    let [heard] = &heard_beside("message under a lease")[..] else { panic!("it was heard once") };
+    assert_eq!(heard.lease, Some(lease.clone()), "its tools and its memory are refused with the attempt");
+    // Another node learns nothing of it, and cannot be told by whom it does not know.
+    scene.asking.ask(under(&scene.agent_b, "message far under a lease")).await.expect("an answer");
+    let [heard] = &heard_beside("message far under a lease")[..] else { panic!("it was heard once") };
+    assert_eq!(heard.lease, None);
 }

@@ -7,6 +7,7 @@ use althing_communication::{Answer, Caller, Inbound, Request};
 use althing_conformance::mesh::{Node, file, store};
 use althing_conformance::world::until;
 use althing_execution::agents::{AgentCalls as _, Question};
+use althing_execution::lease::{Lease, Leases};
 use althing_simnet::{LinkConfig, SimNet};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
@@ -42,7 +43,17 @@ fn event(event: &Value) -> Result<Vec<u8>, Vec<u8>> {
 }
 
 /// What comes of a question that is answered so, and what the other agent's node was asked.
-async fn asked(mut events: Vec<Result<Vec<u8>, Vec<u8>>>, ends: bool) -> (String, Vec<(String, Value)>) {
+async fn asked(events: Vec<Result<Vec<u8>, Vec<u8>>>, ends: bool) -> (String, Vec<(String, Value)>) {
+    asked_under(None, events, ends, async {}).await
+}
+
+/// The same under the lease of a group's task; `meanwhile` is done as soon as the other node has answered.
+async fn asked_under(
+    lease: Option<Lease>,
+    mut events: Vec<Result<Vec<u8>, Vec<u8>>>,
+    ends: bool,
+    meanwhile: impl Future<Output = ()>,
+) -> (String, Vec<(String, Value)>) {
     let begun = json!({ "id": "theirs", "contextId": "c", "status": { "state": "TASK_STATE_WORKING" } });
     events.insert(0, event(&json!({ "task": begun })));
     let asked = Arc::<Mutex<Vec<(String, Value)>>>::default();
@@ -64,8 +75,19 @@ async fn asked(mut events: Vec<Result<Vec<u8>, Vec<u8>>>, ends: bool) -> (String
         delay_tolerant: false,
         principals: vec!["local".to_owned()],
         as_itself: false,
+        lease,
     };
-    let why = asking.ask(question).await.expect_err("no answer");
+    let heard = until("the other node is asked", || !asked.lock().expect("nobody panics with it").is_empty());
+    let meanwhile = async {
+        heard.await;
+        meanwhile.await;
+        std::future::pending().await
+    };
+    let answered = tokio::select! {
+        answered = asking.ask(question) => answered,
+        () = meanwhile => unreachable!("it waits"),
+    };
+    let why = answered.expect_err("no answer");
     let asked = asked.lock().expect("nobody panics with it").clone();
     (why, asked)
 }
@@ -90,4 +112,21 @@ async fn whatever_keeps_a_question_from_an_answer_its_task_is_cancelled() {
         assert_eq!(operations, ["SendStreamingMessage", "CancelTask"], "{expected}");
         assert_eq!(asked[1].1["id"], "theirs", "{expected}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_at_a_groups_task_asks_nobody_once_it_is_superseded() {
+    let leases = Leases::default();
+    // It works while the other agent does: then its task there is cancelled.
+    let working = leases.begin("group", "task", 1);
+    let (why, operations) =
+        asked_under(Some(working), Vec::new(), false, async { leases.supersede("group", "task", 2) }).await;
+    assert!(why.starts_with("SUPERSEDED: "), "{why}");
+    let operations: Vec<&str> = operations.iter().map(|(operation, _)| &**operation).collect();
+    assert_eq!(operations, ["SendStreamingMessage", "CancelTask"]);
+    // It was superseded before: nothing is sent.
+    let late = leases.begin("group", "task", 1);
+    let (why, operations) = asked_under(Some(late), Vec::new(), true, async {}).await;
+    assert!(why.starts_with("SUPERSEDED: "), "{why}");
+    assert_eq!(operations, []);
 }
