@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use althing_calls::{Among, Callee, Calls, OperationError, Principal};
-use althing_edge::{Identity, Peer};
+use althing_calls::{Among, Callee, Calls, OperationError, Principal, TrustRelation};
+use althing_edge::{Identity, Peer, Standing};
 use althing_protocol::AgentId;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -21,6 +21,8 @@ pub(crate) struct Client {
     pub principal: Principal,
     /// What is kept for it.
     pub account: Account,
+    /// How long it is who it is.
+    pub standing: Option<Standing>,
 }
 
 impl Client {
@@ -35,15 +37,15 @@ impl Client {
     /// A local one that is charged under that name.
     #[cfg(test)]
     pub fn of(name: &str, kept: &Arc<crate::kept::Kept>) -> Client {
-        Client { identity: Identity::Local, principal: Principal::Local, account: kept.account(name) }
+        Client { identity: Identity::Local, principal: Principal::Local, account: kept.account(name), standing: None }
     }
 
     /// Whether the client may call an agent.
     ///
     /// # Errors
     /// `CALLER_NOT_ALLOWED`.
-    pub fn check(&self, agent: &AgentId) -> Result<(), OperationError> {
-        check(&self.identity, agent)
+    pub fn check(&self, calls: &Calls, agent: &AgentId) -> Result<(), OperationError> {
+        check(&self.identity, calls, agent)
     }
 }
 
@@ -55,7 +57,8 @@ impl FromRequestParts<Arc<Gateway>> for Client {
         let principal = principal(&identity);
         let from = parts.extensions.get::<Peer>().map(|peer| peer.net());
         let account = gateway.kept.account(&format!("{principal} {}", from.as_deref().unwrap_or_default()));
-        Ok(Client { identity, principal, account })
+        let standing = parts.extensions.get::<Standing>().cloned();
+        Ok(Client { identity, principal, account, standing })
     }
 }
 
@@ -73,13 +76,15 @@ pub(crate) async fn callee(identity: &Identity, calls: &Calls, agent: String) ->
     match identity {
         Identity::User(user) if !user.agents.is_empty() => {
             let id = calls.resolve(&agent, Among::Near).await?;
-            check(identity, &id)?;
+            check(identity, calls, &id)?;
             Ok(Callee::Id(id))
         }
         _ => Ok(Callee::Named(agent, Among::Near)),
     }
 }
 
-fn check(identity: &Identity, agent: &AgentId) -> Result<(), OperationError> {
-    identity.check_agent(&agent.to_string(), agent.name()).map_err(OperationError::caller_not_allowed)
+fn check(identity: &Identity, calls: &Calls, agent: &AgentId) -> Result<(), OperationError> {
+    let is_own = calls.relation(agent.publisher()) == TrustRelation::Own;
+    let own = is_own.then(|| agent.name());
+    identity.check_agent(&agent.to_string(), own).map_err(OperationError::caller_not_allowed)
 }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use althing_conformance::gateway::{Answer, Gateway};
-use althing_conformance::mesh::{Node, file, message, store};
+use althing_conformance::mesh::{Node, Owner, file, message, store};
 use althing_conformance::world::until;
 use althing_discovery::Query;
 use althing_gateway::{Access, Scope, User, Users};
+use althing_protocol::CallerId;
 use althing_simnet::{LinkConfig, SimNet};
 use serde_json::{Value, json};
 
@@ -160,6 +161,36 @@ async fn every_face_asks_who_it_is_and_says_which_scope_is_missing() {
     }
     for (user, status) in [("admin", 200), ("alice", 403), ("reader", 403)] {
         assert_eq!(scene.ask(user, "GET", "/metrics", None).await.status, status, "{user}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_alone_means_an_agent_of_the_own_owner_and_nobody_elses() {
+    let owner = |number: u8| CallerId::Publisher(Owner::new(althing_conformance::key(number)).id());
+    let net = SimNet::new(1, LinkConfig::default());
+    let here = Node::start(&net, 1, 100, &[owner(200)], store()).await;
+    let there = Node::start(&net, 2, 200, &[owner(100)], store()).await;
+    // Anybody may give an agent the name that a user of this gateway may call.
+    let id = there.host_for_anyone(&file("near", "Acts as it is told", "acting.do", "do", "play")).await;
+    here.connect(&there).await;
+    until("the agent is found", || here.discovery.find(&Query::default()).0.len() == 1).await;
+    let mut users = users();
+    let mut exact = users.0["bound"].clone();
+    exact.agents = [id.to_string()].into();
+    users.0.insert("exact", User { name: "exact".to_owned(), ..exact });
+    let access = Access { users: vec![Arc::new(users)], ..Access::default() };
+    let scene = Scene { gateway: Gateway::with(&here, access).await, _nodes: [here, there] };
+    let tool = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": "call_agent", "arguments": { "agent": "near", "message": "hello" } } });
+    for (user, status) in [("bound", 403), ("exact", 200), ("alice", 200)] {
+        for agent in ["near".to_owned(), id.to_string()] {
+            let rest = scene.ask(user, "GET", &format!("/a2a/{agent}/tasks"), None).await;
+            assert_eq!(rest.status, status, "{user} {agent}: {rest:?}");
+            let tasks = scene.ask(user, "GET", &format!("/things/{agent}/properties/tasks"), None).await;
+            assert_eq!(tasks.status, status, "{user} {agent}: {tasks:?}");
+        }
+        let called = scene.tool(user, &tool).await;
+        assert_eq!(called.body.contains("may call near only"), status == 403, "{user}: {called:?}");
     }
 }
 

@@ -1,11 +1,17 @@
 //! The LMOS sub-protocol of WebSocket: what a client asks in the names of the specification, and in those of its SDK, of
 //! an agent on the gateway's node and of one on another node.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use althing_conformance::gateway::Gateway;
 use althing_conformance::mesh::{Node, file, store};
 use althing_conformance::world::until;
 use althing_discovery::Query;
+use althing_gateway::{Access, Scope, User, Users};
 use althing_simnet::{LinkConfig, SimNet};
+use futures::future::BoxFuture;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -43,6 +49,52 @@ impl Scene {
         assert_eq!(response.headers()["sec-websocket-protocol"], "lmosprotocol");
         Client { socket, thing: td["id"].as_str().expect("an id").to_owned() }
     }
+}
+
+/// A user whose token is taken back.
+#[derive(Debug, Default)]
+struct Alice(AtomicBool);
+
+impl Users for Alice {
+    fn is_used(&self) -> bool {
+        true
+    }
+
+    fn of_token<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<User>> {
+        let user = User { name: "alice".to_owned(), scopes: [Scope::Call].into(), agents: [].into() };
+        Box::pin(std::future::ready((!self.0.load(Ordering::SeqCst)).then_some(user)))
+    }
+}
+
+#[tokio::test]
+async fn a_socket_ends_soon_after_its_token() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let here = Node::start(&net, 1, 100, &[], store()).await;
+    here.host(&file("near", "Acts as it is told", "acting.do", "do", "play")).await;
+    let alice = Arc::new(Alice::default());
+    let gateway = Gateway::with(&here, Access { users: vec![alice.clone()], ..Access::default() }).await;
+    let mut request = format!("ws://{}/things/near/ws", gateway.host).into_client_request().expect("an address");
+    request.headers_mut().insert("Sec-WebSocket-Protocol", "lmosprotocol".parse().expect("a header"));
+    request.headers_mut().insert("Authorization", "Bearer hers".parse().expect("a header"));
+    let stream = TcpStream::connect(&gateway.host).await.expect("it listens");
+    let (mut socket, _) = tokio_tungstenite::client_async(request, stream).await.expect("a WebSocket");
+    tokio::time::pause();
+    let open = async { while !matches!(socket.next().await, Some(Ok(Message::Close(_))) | None) {} };
+    assert!(tokio::time::timeout(Duration::from_secs(42), open).await.is_err(), "it is open while the token is good");
+    alice.0.store(true, Ordering::SeqCst);
+    let gone = tokio::time::Instant::now();
+    let told = async {
+        loop {
+            match socket.next().await {
+                Some(Ok(Message::Close(frame))) => return frame.map(|frame| frame.reason.to_string()),
+                Some(Ok(_)) => {}
+                _ => return None,
+            }
+        }
+    };
+    let told = tokio::time::timeout(Duration::from_secs(60), told).await.expect("it ends").unwrap_or_default();
+    assert!(told.contains("token"), "{told}");
+    assert!(gone.elapsed() <= Duration::from_secs(10), "{:?}", gone.elapsed());
 }
 
 /// Browsers let any page open a WebSocket, and read what comes.

@@ -1,86 +1,20 @@
 //! Access control of the gateway: Host (DNS rebinding), Origin (other sites' pages) and token.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use althing_protocol::digest;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
+use crate::access::Access;
+use crate::standing::Standing;
 use crate::tls::Certified;
-use crate::users::{Identity, Scope, User, Users};
-
-/// Who may use the gateway.
-#[derive(Debug, Clone, Default)]
-pub struct Access {
-    /// Host names, besides loopback's, that requests may use.
-    pub hosts: Vec<String>,
-    /// Whether requests may use any IP address as host: DNS rebinding needs a name.
-    pub by_address: bool,
-    /// A bearer token that requests must carry, but for those that tell nothing of agents, such as `/healthz`; none: loopback
-    /// acts as `local` without one.
-    pub token: Option<String>,
-    /// Users with names, who show tokens of their own.
-    pub users: Vec<Arc<dyn Users>>,
-    /// Whether connections are encrypted, so that addresses begin with https.
-    pub tls: bool,
-}
+use crate::users::Scope;
 
 /// Bytes of a token; that of an issuer has many claims.
 const TOKEN_BYTES_MAX: usize = 8_192;
-
-impl Access {
-    /// Whether requests must show who sends them.
-    #[must_use]
-    pub fn is_guarded(&self) -> bool {
-        self.token.is_some() || self.users.iter().any(|users| users.is_used())
-    }
-
-    /// What addresses of this gateway begin with.
-    #[must_use]
-    pub fn scheme(&self) -> &'static str {
-        if self.tls { "https" } else { "http" }
-    }
-
-    /// Who sends a request; none if its token is unknown or missing.
-    /// A token comes before a certificate: whoever ends connections of others for them has a certificate of its own.
-    async fn identify(&self, headers: &HeaderMap, certified: Option<User>) -> Option<Identity> {
-        let Some(given) = bearer(headers) else {
-            let open = (!self.is_guarded()).then_some(Identity::Local);
-            return certified.map(Identity::User).or(open);
-        };
-        // Digests are compared, so that the time taken reveals nothing of the token.
-        if self.token.as_ref().is_some_and(|token| digest(given.as_bytes()) == digest(token.as_bytes())) {
-            return Some(Identity::Token);
-        }
-        for users in &self.users {
-            if let Some(user) = users.of_token(given).await {
-                return Some(Identity::User(user));
-            }
-        }
-        // Who has a certificate is a user, whatever else it sends.
-        (!self.is_guarded() && certified.is_none()).then_some(Identity::Local)
-    }
-
-    fn knows(&self, authority: &str) -> bool {
-        let name = name_of(authority);
-        let loopback =
-            name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        let by_address = self.by_address && name.parse::<IpAddr>().is_ok();
-        loopback || by_address || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
-    }
-}
-
-/// The host in `host:port`, without the brackets of an IPv6 address.
-fn name_of(authority: &str) -> &str {
-    if let Some(rest) = authority.strip_prefix('[') {
-        return rest.split(']').next().unwrap_or_default();
-    }
-    authority.rsplit_once(':').map_or(authority, |(name, _)| name)
-}
 
 /// The host of a request. HTTP/2 has it in the URI; [`host_and_origin`] copies it.
 #[must_use]
@@ -112,7 +46,7 @@ pub async fn host_and_origin(State(access): State<Arc<Access>>, mut request: Req
 }
 
 /// The bearer token of a request.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (_, token) = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))?;
     Some(token.trim()).filter(|token| !token.is_empty() && token.len() <= TOKEN_BYTES_MAX)
@@ -131,22 +65,33 @@ pub struct Guard {
 }
 
 /// Refuses requests of nobody known with 401, and those of users who may not do that with 403 (RFC 6750). The others have an
-/// [`Identity`] among their extensions.
+/// [`Identity`] and its [`Standing`] among their extensions; when that is over, so are they.
 pub async fn authenticate(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
-    let certified = request.extensions_mut().remove::<Certified>().and_then(|shown| shown.0);
-    let Some(identity) = guard.access.identify(request.headers(), certified).await else {
-        return unknown(&guard.access, request.headers());
+    let certified = request.extensions_mut().remove::<Certified>();
+    let token = bearer(request.headers()).map(str::to_owned);
+    let Some(identity) = guard.access.identify(token.as_deref(), certified.as_ref()).await else {
+        return unknown(&guard.access, request.headers().contains_key(header::AUTHORIZATION), host(request.headers()));
     };
     let needed = (guard.needs)(request.method(), request.uri().path());
     if !identity.may(needed) {
         return lacking(needed);
     }
-    request.extensions_mut().insert(identity);
-    next.run(request).await
+    request.extensions_mut().insert(identity.clone());
+    let authority = host(request.headers()).map(str::to_owned);
+    let standing = Standing::new(guard.access.clone(), token, certified, identity);
+    request.extensions_mut().insert(standing.clone());
+    let answered = tokio::select! {
+        biased;
+        answered = next.run(request) => Some(answered),
+        () = standing.over() => None,
+    };
+    match answered {
+        Some(answered) => standing.bound(answered),
+        None => unknown(&guard.access, true, authority.as_deref()),
+    }
 }
 
-fn unknown(access: &Access, headers: &HeaderMap) -> Response {
-    let given = headers.contains_key(header::AUTHORIZATION);
+fn unknown(access: &Access, given: bool, host: Option<&str>) -> Response {
     let message = if given {
         "this bearer token is unknown, or over: ask whoever runs this node for one (althing token add NAME)"
     } else {
@@ -157,7 +102,7 @@ fn unknown(access: &Access, headers: &HeaderMap) -> Response {
         members.push("error=\"invalid_token\"".to_owned());
     }
     if let Some(path) = access.users.iter().find_map(|users| users.metadata()) {
-        let host = host(headers).unwrap_or_default();
+        let host = host.unwrap_or_default();
         members.push(format!("resource_metadata=\"{}://{host}{path}\"", access.scheme()));
     }
     refuse(StatusCode::UNAUTHORIZED, message, &members)
@@ -194,41 +139,7 @@ pub fn problem(status: StatusCode, message: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn only_the_token_itself_is_admitted() {
-        let access = Access { token: Some("secret".to_owned()), ..Access::default() };
-        let with = |values: &[&'static str]| {
-            let mut headers = HeaderMap::new();
-            for value in values {
-                headers.append(header::AUTHORIZATION, header::HeaderValue::from_static(value));
-            }
-            headers
-        };
-        for value in ["Bearer secret", "bearer secret", "Bearer  secret "] {
-            assert_eq!(access.identify(&with(&[value]), None).await, Some(Identity::Token), "{value}");
-        }
-        for value in [
-            "Bearer secretly",
-            "Bearer secret, other",
-            "Bearer secret other",
-            "Bearer secret\tother",
-            "Bearer secre",
-            "Bearer xsecret",
-            "Bearer Secret",
-            "Bearer",
-            "Bearer ",
-            "Basic secret",
-            "secret",
-            "",
-        ] {
-            assert_eq!(access.identify(&with(&[value]), None).await, None, "{value}");
-        }
-        assert_eq!(access.identify(&HeaderMap::new(), None).await, None);
-        assert_eq!(access.identify(&with(&["Bearer other", "Bearer secret"]), None).await, None, "the first counts");
-        let open = Access::default().identify(&HeaderMap::new(), None).await;
-        assert_eq!(open, Some(Identity::Local), "without a token loopback needs none");
-    }
+    use crate::users::{User, Users};
 
     #[derive(Debug)]
     struct Alice;
@@ -286,28 +197,5 @@ mod tests {
         let named = Access { token: None, ..access() };
         assert_eq!(asked(named, Method::GET, None).await.0, StatusCode::UNAUTHORIZED, "loopback too");
         assert_eq!(asked(Access::default(), Method::POST, None).await.0, StatusCode::OK);
-    }
-
-    #[test]
-    fn only_loopback_and_named_hosts_are_known() {
-        let access = Access { hosts: vec!["mesh.example".to_owned(), "192.0.2.7".to_owned()], ..Access::default() };
-        let good =
-            ["127.0.0.1:7420", "localhost", "LOCALHOST:1", "[::1]:80", "127.9.9.9", "mesh.example:443", "192.0.2.7"];
-        let bad = [
-            "evil.example",
-            "127.0.0.1.evil.example",
-            "localhost.evil.example:80",
-            "[::2]:80",
-            "192.0.2.8",
-            "",
-            "[",
-            ":80",
-        ];
-        for host in good {
-            assert!(access.knows(host), "{host}");
-        }
-        for host in bad {
-            assert!(!access.knows(host), "{host}");
-        }
     }
 }

@@ -7,17 +7,21 @@
 //!
 //! **Never knows**: agents, calls, what a body means.
 
+mod access;
 mod activity;
 mod body;
 mod guard;
 mod peer;
 mod serve;
+mod standing;
 mod tls;
 mod users;
 
+pub use access::Access;
 pub use body::{BodyError, is_json, read_body};
-pub use guard::{Access, Guard, Needs, authenticate, host, host_and_origin, lacking, problem};
+pub use guard::{Guard, Needs, authenticate, host, host_and_origin, lacking, problem};
 pub use peer::Peer;
 pub use serve::{Limits, serve, serve_tls};
+pub use standing::Standing;
 pub use tls::{Tls, TlsError, TlsFiles};
 pub use users::{Identity, NoScope, Scope, User, Users};

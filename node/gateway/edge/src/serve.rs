@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::activity::{Activity, count};
 use crate::peer::Peer;
-use crate::tls::{Certified, Tls, certified};
+use crate::tls::{Certified, Tls};
 
 /// Limits of the server.
 #[derive(Debug, Clone)]
@@ -71,11 +71,12 @@ async fn accept(listener: &TcpListener) -> std::io::Result<(TcpStream, SocketAdd
     Ok((stream, from))
 }
 
-/// Serves one connection to its end.
+/// Serves one connection to its end, or until it is over.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     begun: impl Future<Output = std::io::Result<S>>,
     router: Router,
     limits: &Limits,
+    over: impl Future<Output = ()>,
     stop: &CancellationToken,
 ) {
     let activity = Arc::<Activity>::default();
@@ -97,6 +98,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+        () = over => return,
         () = activity.idle_for(limits.idle) => {
             connection.as_mut().graceful_shutdown();
             // A client that does not close in time is disconnected.
@@ -105,6 +107,14 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "gateway connection ended");
+    }
+}
+
+/// Ends when the certificate of a client does, if it has one.
+async fn expired(shown: Option<Certified>) {
+    match shown {
+        Some(shown) => shown.expired().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -140,7 +150,10 @@ async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<
         let (limits, tls, stop) = (limits.clone(), tls.clone(), stop.clone());
         connections.spawn(async move {
             match tls {
-                None => converse(begin(stream.into_split()), router, &limits, &stop).await,
+                None => {
+                    let over = std::future::pending();
+                    converse(begin(stream.into_split()), router, &limits, over, &stop).await;
+                }
                 Some(tls) => {
                     let shaking = TlsAcceptor::from(tls.config()).accept(stream);
                     let shaken = tokio::select! {
@@ -149,13 +162,17 @@ async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<
                     };
                     match shaken {
                         Ok(Ok(stream)) => {
-                            let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-                            let shown = Certified(shown.and_then(certified));
-                            if tls.asks_clients() && shown.0.is_none() {
+                            let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                            let shown = tls.certified(shown);
+                            if tls.asks_clients() && shown.is_none() {
                                 return;
                             }
-                            let router = router.layer(Extension(shown));
-                            converse(begin(tokio::io::split(stream)), router, &limits, &stop).await;
+                            let router = match shown.clone() {
+                                Some(shown) => router.layer(Extension(shown)),
+                                None => router,
+                            };
+                            let over = expired(shown);
+                            converse(begin(tokio::io::split(stream)), router, &limits, over, &stop).await;
                         }
                         Ok(Err(error)) => tracing::debug!(%error, from = %from.ip(), "no TLS with a client"),
                         Err(_) => {}

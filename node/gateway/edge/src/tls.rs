@@ -6,16 +6,18 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use althing_protocol::digest;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::users::{Scope, User};
+use crate::users::{LOOKED_AT_EVERY, Scope, User};
 
 /// Bytes of a file of certificates or of a key.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -23,7 +25,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const OTHERS: u32 = 0o077;
 /// What the name of a user ends with that a certificate names.
 const CERTIFIED: &str = "@cert";
-/// Characters of a user's name before that.
+/// What the name of a user begins with whose subject is no name.
+const BY_DIGEST: &str = "subject-";
+/// Characters of a user's name before that ending.
 const NAME_MAX: usize = 48;
 
 /// The files.
@@ -84,6 +88,8 @@ type Stamp = (u64, u64, i64, i64);
 /// TLS with the files as they are now.
 pub struct Tls {
     files: TlsFiles,
+    /// The time at which certificates are valid, or not.
+    time: Arc<dyn TimeProvider>,
     read: Mutex<(Vec<Stamp>, Arc<ServerConfig>)>,
 }
 
@@ -99,9 +105,21 @@ impl Tls {
     /// # Errors
     /// See [`TlsError`].
     pub fn open(files: TlsFiles) -> Result<Tls, TlsError> {
+        Tls::at(files, Arc::new(DefaultTimeProvider))
+    }
+
+    fn at(files: TlsFiles, time: Arc<dyn TimeProvider>) -> Result<Tls, TlsError> {
         let stamps = stamps(&files);
-        let config = configure(&files)?;
-        Ok(Tls { files, read: Mutex::new((stamps, config)) })
+        let config = configure(&files, &time)?;
+        Ok(Tls { files, time, read: Mutex::new((stamps, config)) })
+    }
+
+    /// Who a client is by the certificates that it showed, its own first. They were verified.
+    pub(crate) fn certified(&self, shown: &[CertificateDer<'_>]) -> Option<Certified> {
+        let user = user(shown.first()?)?;
+        // One of an issuer may end before those that it issued.
+        let until = shown.iter().map(not_after).min()??;
+        Some(Certified { user: Arc::new(user), until, time: self.time.clone() })
     }
 
     /// Whether clients must show certificates.
@@ -116,7 +134,7 @@ impl Tls {
         let stamps = stamps(&self.files);
         let mut read = self.read.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if read.0 != stamps {
-            match configure(&self.files) {
+            match configure(&self.files, &self.time) {
                 Ok(config) => {
                     tracing::info!("the gateway's certificates have changed, and are in use");
                     read.1 = config;
@@ -137,7 +155,7 @@ fn stamps(files: &TlsFiles) -> Vec<Stamp> {
     [Some(&files.cert), Some(&files.key), files.client_ca.as_ref()].into_iter().flatten().map(stamp).collect()
 }
 
-fn configure(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
+fn configure(files: &TlsFiles, time: &Arc<dyn TimeProvider>) -> Result<Arc<ServerConfig>, TlsError> {
     let pair = |why: String| TlsError::Pair { cert: files.cert.clone(), key: files.key.clone(), why };
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone());
@@ -157,6 +175,7 @@ fn configure(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
     };
     let (chain, key) = (certificates(&files.cert)?, key(&files.key)?);
     let mut config = builder.with_single_cert(chain, key).map_err(|error| pair(error.to_string()))?;
+    config.time_provider = time.clone();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     // A session that is resumed would outlive the certificates, of either side.
     config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -203,21 +222,52 @@ fn bytes(path: &Path, secret: bool) -> Result<Vec<u8>, TlsError> {
 
 /// The user whom the certificate of a connection names, an extension of its requests.
 #[derive(Debug, Clone)]
-pub(crate) struct Certified(pub Option<User>);
+pub(crate) struct Certified {
+    user: Arc<User>,
+    until: UnixTime,
+    time: Arc<dyn TimeProvider>,
+}
 
-/// The user that a verified certificate names: by the common name of its subject, or a digest of the subject if that is no
-/// name. A user may read and call.
-pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Option<User> {
+impl Certified {
+    /// The user, while the certificate is valid.
+    pub(crate) fn user(&self) -> Option<&User> {
+        // RFC 5280 §4.1.2.5: the last second is one of its own.
+        self.time.current_time().is_some_and(|now| now <= self.until).then_some(self.user.as_ref())
+    }
+
+    /// Ends within some seconds after the certificate has expired.
+    pub(crate) async fn expired(&self) {
+        while self.user().is_some() {
+            tokio::time::sleep(LOOKED_AT_EVERY).await;
+        }
+    }
+}
+
+/// When a certificate ends.
+fn not_after(certificate: &CertificateDer<'_>) -> Option<UnixTime> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let seconds = u64::try_from(certificate.validity().not_after.timestamp()).ok()?;
+    Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+}
+
+/// The user that a verified certificate names: by its subject, if that is a common name alone which can be a user's as it is,
+/// or else by a digest of the subject. So two subjects are never one user. A user may read and call.
+fn user(certificate: &CertificateDer<'_>) -> Option<User> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = certificate.subject();
-    let name = subject.iter_common_name().next().and_then(|name| name.as_str().ok()).map(str::to_ascii_lowercase);
+    let is_alone = subject.iter_attributes().count() == 1;
     let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._@-".contains(&byte);
-    let name = name.filter(|name| (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(word));
-    let name = name.unwrap_or_else(|| {
-        let digest = digest(subject.as_raw());
-        let digits: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("subject-{digits}")
-    });
+    let fits =
+        |name: &&str| (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(word) && !name.starts_with(BY_DIGEST);
+    let name = subject.iter_common_name().next().and_then(|name| name.as_str().ok()).filter(fits);
+    let name = name.filter(|_| is_alone).map_or_else(
+        || {
+            let digest = digest(subject.as_raw());
+            let digits: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{BY_DIGEST}{digits}")
+        },
+        str::to_owned,
+    );
     let scopes: BTreeSet<Scope> = [Scope::Read, Scope::Call].into();
     Some(User { name: format!("{name}{CERTIFIED}"), scopes, agents: BTreeSet::new() })
 }

@@ -3,8 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
+
+/// Between two looks at a token or certificate.
+pub(crate) const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
 
 /// What a user may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +70,7 @@ pub struct User {
     pub name: String,
     /// What the user may do.
     pub scopes: BTreeSet<Scope>,
-    /// Names or ids of the agents that may be called; empty: all.
+    /// Ids of the agents that may be called, or names of the node's own; empty: all.
     pub agents: BTreeSet<String>,
 }
 
@@ -77,10 +81,11 @@ impl User {
         self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
     }
 
-    /// Whether the user may call the agent of that id and name.
+    /// Whether the user may call the agent of that id. `own` is its name if it belongs to the node's owner: anybody may give
+    /// an agent any name.
     #[must_use]
-    pub fn may_call(&self, id: &str, name: &str) -> bool {
-        self.agents.is_empty() || self.agents.contains(id) || self.agents.contains(name)
+    pub fn may_call(&self, id: &str, own: Option<&str>) -> bool {
+        self.agents.is_empty() || self.agents.contains(id) || own.is_some_and(|name| self.agents.contains(name))
     }
 }
 
@@ -106,15 +111,16 @@ impl Identity {
         }
     }
 
-    /// Whether the agent of that id and name may be called.
+    /// Whether the agent of that id may be called. `own` is its name if it belongs to the node's owner.
     ///
     /// # Errors
     /// Says who may not.
-    pub fn check_agent(&self, id: &str, name: &str) -> Result<(), String> {
+    pub fn check_agent(&self, id: &str, own: Option<&str>) -> Result<(), String> {
         match self {
-            Identity::User(user) if !user.may_call(id, name) => {
+            Identity::User(user) if !user.may_call(id, own) => {
                 let all: Vec<&str> = user.agents.iter().map(String::as_str).collect();
-                Err(format!("{} may call {} only, and not {name}", user.name, all.join(", ")))
+                let others = if own.is_none() { "; agents of other owners are allowed by their ids" } else { "" };
+                Err(format!("{} may call {} only, and not {id}{others}", user.name, all.join(", ")))
             }
             _ => Ok(()),
         }
@@ -157,14 +163,16 @@ mod tests {
     #[test]
     fn a_user_calls_the_agents_that_are_named() {
         let bound = Identity::User(user(&[Scope::Call], &["echo", "urn:althing:x:other"]));
-        for (id, name, may) in [
-            ("urn:althing:x:echo", "echo", true),
-            ("urn:althing:x:other", "other", true),
-            ("urn:althing:x:a", "a", false),
+        for (id, own, may) in [
+            ("urn:althing:x:echo", Some("echo"), true),
+            ("urn:althing:y:echo", None, false),
+            ("urn:althing:x:other", Some("other"), true),
+            ("urn:althing:x:other", None, true),
+            ("urn:althing:x:a", Some("a"), false),
         ] {
-            assert_eq!(bound.check_agent(id, name).is_ok(), may, "{id}");
+            assert_eq!(bound.check_agent(id, own).is_ok(), may, "{id}");
         }
-        assert!(Identity::User(user(&[Scope::Call], &[])).check_agent("i", "n").is_ok());
-        assert!(Identity::Token.check_agent("i", "n").is_ok());
+        assert!(Identity::User(user(&[Scope::Call], &[])).check_agent("i", None).is_ok());
+        assert!(Identity::Token.check_agent("i", None).is_ok());
     }
 }

@@ -98,7 +98,8 @@ impl Server {
             (None, None) => return Err(Failed::Arguments("`agent` is missing".to_owned())),
         };
         let identity = identity(&context.extensions);
-        let may = identity.check_agent(&agent.to_string(), agent.name());
+        let is_own = self.calls().relation(agent.publisher()) == TrustRelation::Own;
+        let may = identity.check_agent(&agent.to_string(), is_own.then(|| agent.name()));
         may.map_err(OperationError::caller_not_allowed)?;
         let principal = (self.shared.principal)(&identity);
         let caller = Caller { calls: self.calls(), principal: &principal, context, agent };

@@ -28,7 +28,7 @@ pub(super) async fn agent_event(
 ) -> Response {
     let observing = async {
         let (id, _) = thing::find(&gateway, &agent).await?;
-        client.check(&id)?;
+        client.check(&gateway.calls, &id)?;
         Ok(gateway.wot.bus.observe(&id, &client)?)
     };
     match observing.await {
@@ -82,7 +82,7 @@ async fn subscribe(
 ) -> Result<Reply, OperationError> {
     let task = task.ok_or_else(|| OperationError::invalid_params("`task` is missing: the id of the task"))?;
     let id = gateway.calls.resolve(agent, Among::Near).await?;
-    client.check(&id)?;
+    client.check(&gateway.calls, &id)?;
     let params = json!({ "id": task }).to_string().into_bytes();
     let request = OperationRequest::parse(Operation::SubscribeToTask, params)?;
     gateway.calls.ask(CallRequest::new(id, request, vec![client.principal])).await

@@ -88,7 +88,7 @@ impl Invocation {
         client: &Client,
         trace: Trace,
     ) -> Result<Invocation, OperationError> {
-        client.check(agent)?;
+        client.check(&gateway.calls, agent)?;
         let places = gateway.wot.invocations.0.clone();
         let busy = |_| OperationError::busy(format!("{INVOCATIONS_MAX} invocations are running; try again"));
         let place = places.try_acquire_owned().map_err(busy)?;

@@ -106,7 +106,7 @@ pub(super) async fn bytes(
     params: &Value,
     client: &Client,
 ) -> Result<Vec<u8>, OperationError> {
-    client.check(id)?;
+    client.check(&gateway.calls, id)?;
     let request = OperationRequest::parse(operation, params.to_string().into_bytes())?;
     let request = CallRequest::new(id.clone(), request, vec![client.principal.clone()]);
     match gateway.calls.ask(request).await? {

@@ -15,7 +15,7 @@ use althing_calls::{Operation, OperationError, Trace};
 use althing_protocol::AgentId;
 use althing_protocol::limits::TRACE_BYTES_MAX;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -49,6 +49,11 @@ const SILENT_MAX: Duration = Duration::from_secs(60);
 const SENDING_MAX: Duration = Duration::from_secs(10);
 /// How long the output of an action is awaited.
 const ANSWER_MAX: Duration = Duration::from_secs(3_600);
+/// Said to a client whose token or certificate is over (RFC 6455 §7.4.1: a policy).
+const OVER: CloseFrame = CloseFrame {
+    code: close_code::POLICY,
+    reason: Utf8Bytes::from_static("what opened this connection is over: its token was removed, or has expired"),
+};
 /// The only action, and the event that has a message of this sub-protocol.
 const CHAT: &str = "chat";
 const AGENT_EVENT: &str = "agentEvent";
@@ -88,7 +93,7 @@ pub(super) async fn open(
         Ok(found) => found,
         Err(error) => return problem::of(&error),
     };
-    if let Err(error) = client.check(&id) {
+    if let Err(error) = client.check(&gateway.calls, &id) {
         return problem::of(&error);
     }
     let upgrade = match upgrade {
@@ -141,6 +146,14 @@ async fn run(socket: WebSocket, whom: Whom, place: OwnedSemaphorePermit) {
     let mut requests = JoinSet::new();
     let mut ping = tokio::time::interval(PING_EVERY);
     let mut heard = Instant::now();
+    let standing = session.whom.client.standing.clone();
+    let over = async {
+        match &standing {
+            Some(standing) => standing.over().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(over);
     loop {
         let next = tokio::select! {
             came = receiver.next() => match came {
@@ -150,6 +163,10 @@ async fn run(socket: WebSocket, whom: Whom, place: OwnedSemaphorePermit) {
             Some(message) = waiting.recv() => Next::Send(message),
             _ = requests.join_next(), if !requests.is_empty() => continue,
             _ = ping.tick() => Next::Send(Message::Ping(Vec::new().into())),
+            () = over.as_mut() => {
+                let _ = tokio::time::timeout(SENDING_MAX, sender.send(Message::Close(Some(OVER)))).await;
+                break;
+            }
         };
         match next {
             Next::Came(message) => {

@@ -154,7 +154,7 @@ async fn a_client_is_the_user_whom_its_certificate_names() {
     let by = async |shows: Option<(Certificate, KeyPair)>| {
         ask(address, scene.client(&rustls::version::TLS13, shows.as_ref())).await
     };
-    let (answer, _) = by(Some(scene.clients.issue("Alice"))).await.expect("an answer");
+    let (answer, _) = by(Some(scene.clients.issue("alice"))).await.expect("an answer");
     assert!(answer.contains("\"alice@cert\"") && answer.contains("Call"), "{answer}");
     let (answer, _) = by(Some(scene.clients.issue("A name, of people"))).await.expect("an answer");
     assert!(answer.contains("\"subject-"), "{answer}");
@@ -180,4 +180,89 @@ fn files_that_cannot_be_used_are_refused_with_what_to_do() {
     std::fs::remove_file(scene.folder.path().join("cert.pem")).expect("it was there");
     let refused = Tls::open(scene.files(false)).expect_err("it is refused").to_string();
     assert!(refused.contains("cannot read"), "{refused}");
+}
+
+#[test]
+fn two_subjects_are_never_one_user() {
+    let issuer = Issuer::new();
+    let named = |subject: &[(&DnType, &str)]| {
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        subject.iter().for_each(|(kind, value)| params.distinguished_name.push((*kind).clone(), *value));
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &issuer.certificate, &issuer.key).expect("a certificate");
+        user(certificate.der()).expect("a user").name
+    };
+    let (name, unit) = (DnType::CommonName, DnType::OrganizationName);
+    let of_name = |value: &str| named(&[(&name, value)]);
+    assert_eq!((of_name("alice"), of_name("alice")), ("alice@cert".to_owned(), "alice@cert".to_owned()));
+    let by_digest = of_name("Alice");
+    assert!(by_digest.starts_with("subject-"), "{by_digest}");
+    // Whoever is issued such a name is not who has that digest.
+    let imitated = of_name(by_digest.trim_end_matches(CERTIFIED));
+    let all = [
+        of_name("alice"),
+        by_digest.clone(),
+        of_name("ALICE"),
+        imitated,
+        of_name("alice@cert"),
+        named(&[(&name, "alice"), (&unit, "one")]),
+        named(&[(&name, "alice"), (&unit, "two")]),
+        named(&[(&unit, "alice")]),
+        named(&[]),
+    ];
+    let distinct: BTreeSet<&String> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len(), "{all:?}");
+}
+
+/// A time of day that a test sets, in seconds.
+#[derive(Debug)]
+struct Clock(std::sync::atomic::AtomicU64);
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(self.0.load(std::sync::atomic::Ordering::SeqCst))))
+    }
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_certificate() {
+    let (scene, stop) = (Scene::new(), CancellationToken::new());
+    let now = std::sync::Arc::new(Clock(1_800_000_000.into()));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+    let address = listener.local_addr().expect("it listens");
+    let guard =
+        Guard { access: Arc::new(Access { tls: true, ..Access::default() }), needs: Arc::new(|_, _| Scope::Call) };
+    let events = || async {
+        let first = futures::stream::iter([Ok::<_, std::convert::Infallible>("first")]);
+        axum::body::Body::from_stream(futures::StreamExt::chain(first, futures::stream::pending()))
+    };
+    let router = Router::new().route("/", get(events)).layer(axum::middleware::from_fn_with_state(guard, authenticate));
+    let tls = Arc::new(Tls::at(scene.files(true), now.clone()).expect("good files"));
+    let serving = tokio::spawn(serve_tls(listener, router, Limits::default(), tls, stop.clone()));
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
+    params.distinguished_name.push(DnType::CommonName, "alice");
+    params.not_after = rcgen::date_time_ymd(2030, 1, 1);
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params.signed_by(&key, &scene.clients.certificate, &scene.clients.key).expect("a certificate");
+    let shows = (certificate, key);
+    let stream = TcpStream::connect(address).await.expect("it listens");
+    let name = ServerName::try_from("localhost").expect("a name");
+    let client = scene.client(&rustls::version::TLS13, Some(&shows));
+    let mut reads = tokio_rustls::TlsConnector::from(Arc::new(client)).connect(name, stream).await.expect("TLS");
+    reads.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("it listens");
+    let mut said = Vec::new();
+    while !String::from_utf8_lossy(&said).contains("first") {
+        assert_ne!(reads.read_buf(&mut said).await.expect("it goes on"), 0, "{}", String::from_utf8_lossy(&said));
+    }
+    tokio::time::pause();
+    let many = tokio::time::timeout(Duration::from_secs(42), reads.read_buf(&mut said)).await;
+    assert!(many.is_err(), "it goes on while the certificate is good");
+    now.0.store(1_893_456_001, std::sync::atomic::Ordering::SeqCst);
+    let gone = tokio::time::Instant::now();
+    // Without a farewell: whoever reads is told that it broke off.
+    let _ = tokio::time::timeout(Duration::from_secs(60), reads.read_to_end(&mut said)).await;
+    assert!(gone.elapsed() <= Duration::from_secs(10), "{:?}", gone.elapsed());
+    stop.cancel();
+    serving.await.expect("it ends");
 }
