@@ -190,6 +190,9 @@ pub enum Command {
     /// A task fails that no member may do, says the author, a member.
     #[n(36)]
     Abandon(#[n(0)] Abandon),
+    /// A node is no member any more, since its owner withdrew it: the [`Withdrawal`](crate::keyring::Withdrawal) as signed.
+    #[n(37)]
+    Withdraw(#[n(0)] ByteVec),
 }
 
 /// Writes a value.

@@ -426,6 +426,12 @@ impl Keyring {
         self.forgotten.iter()
     }
 
+    /// The withdrawal of a node by a publisher.
+    #[must_use]
+    pub fn withdrawal(&self, publisher: PublisherId, node: PublicKey) -> Option<&Taken> {
+        self.withdrawals.get(&(publisher, node)).map(|known| &known.taken)
+    }
+
     /// The withdrawals.
     pub fn withdrawals(&self) -> impl Iterator<Item = &Taken> {
         self.withdrawals.values().map(|known| &known.taken)

@@ -1,6 +1,8 @@
 //! Proposals and silent voters (P-84), by hand and as vectors.
 
 use althing_protocol::group::{Amendment, Command, Endorse, Endorsed, Motion, Propose, Replace};
+use althing_protocol::keyring::Withdrawal;
+use althing_protocol::object;
 use serde_json::{Value, json};
 
 use crate::group_tasks::command_by_hand;
@@ -71,6 +73,20 @@ fn proposals_built_by_hand_are_what_the_crate_builds() {
     assert_eq!(replacing(&[(0, node()), (1, bstr(learner.as_bytes()))]), replace);
 }
 
+/// The publisher takes a node back.
+fn withdrawal() -> Vec<u8> {
+    object::sign(Withdrawal::new(log().publisher(), public(NODE), NOW_MS), "", "", &key(PUBLISHER))
+        .expect("signed")
+        .bytes
+}
+
+#[test]
+fn a_withdrawal_built_by_hand_is_what_the_crate_builds() {
+    // P-84, P-159
+    let built = minicbor::to_vec(Command::Withdraw(withdrawal().into())).expect("it encodes");
+    assert_eq!(command_by_hand(37, &[bstr(&withdrawal())]), built);
+}
+
 pub fn vectors() -> [Vec<Case>; 2] {
     [good(), bad()]
 }
@@ -89,6 +105,7 @@ fn good() -> Vec<Case> {
         of("endorsing a proposal", endorsing(&second().digest())),
         of("a voter that is silent", command_by_hand(33, &[node()])),
         of("replacing a voter", replacing(&[(0, node()), (1, bstr(public(OPENER).as_bytes()))])),
+        of("withdrawing a member", command_by_hand(37, &[bstr(&withdrawal())])),
     ]
 }
 
@@ -110,6 +127,8 @@ fn bad() -> Vec<Case> {
         of("endorsing by a name of 31 bytes", &[endorsing(&[1; 31])]),
         of("a silent voter without a key", &[command_by_hand(33, &[bstr(&[1; 31])])]),
         of("replacing a voter by nobody", &[replacing(&[(0, node())])]),
+        of("withdrawing without a withdrawal", &[command_by_hand(37, &[])]),
+        of("a command that does not exist", &[command_by_hand(38, &[])]),
     ]
 }
 
@@ -126,6 +145,7 @@ pub fn command(command: &Command) -> Value {
         Command::Silent(voter) => json!({ "command": "silent", "voter": hex(voter.as_bytes()) }),
         Command::Replace(it) => json!({ "command": "replace", "voter": hex(it.voter.as_bytes()),
             "learner": hex(it.learner.as_bytes()) }),
+        Command::Withdraw(signed) => json!({ "command": "withdraw", "withdrawal": hex(signed) }),
         other => panic!("{other:?} is shown elsewhere"),
     }
 }

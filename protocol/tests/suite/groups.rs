@@ -646,7 +646,7 @@ fn command(command: &Command) -> Value {
         }
         Command::Remove(it) => json!({ "command": "remove", "key": it.key, "if_version": it.if_version }),
         Command::Addresses(it) => json!({ "command": "addresses", "addresses": it }),
-        Command::Propose(_) | Command::Endorse(_) | Command::Silent(_) | Command::Replace(_) => {
+        Command::Propose(_) | Command::Endorse(_) | Command::Silent(_) | Command::Replace(_) | Command::Withdraw(_) => {
             crate::group_proposals::command(command)
         }
         work => crate::group_tasks::command(work),

@@ -1,16 +1,19 @@
 //! Groups of several owners over the simulated network, in virtual time: what they sign together, and who votes instead of a
 //! member that is gone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use althing_communication::Request;
 use althing_conformance::groups::{GroupNode, Owner, leader, settled, store};
 use althing_conformance::world::{connect, until};
 use althing_conformance::{NETWORK, NOW_MS, key};
-use althing_coordination::machine::outcome::Refusal;
+use althing_coordination::consensus::wire::{self, Submit, Submitted};
+use althing_coordination::machine::outcome::{Refusal, Reply};
 use althing_coordination::{Change, GroupError, Invited, Owners, RAFT, Signed, Ticket, owners};
-use althing_protocol::group::{GroupId, Policy};
-use althing_protocol::hex;
+use althing_protocol::group::{Author, Batch, Command, GroupId, Policy};
+use althing_protocol::keyring::Withdrawal;
+use althing_protocol::{SecretKey, hex, object};
 use althing_simnet::{LinkConfig, SimNet};
 
 fn net() -> SimNet {
@@ -195,4 +198,75 @@ async fn a_learner_takes_the_place_of_a_voter_that_is_gone() {
     assert_eq!(returned.get(id, "still").await.as_deref(), Some("there"));
     until("it is heard", || !is_silent(&nodes[0], &returned)).await;
     assert!(!voters(&[returned], &nodes[0], id).contains(&number));
+}
+
+/// The withdrawal of `node` by `owner`.
+fn withdrawal(owner: &Owner, node: &GroupNode, until_ms: u64) -> Vec<u8> {
+    let body = Withdrawal::new(owner.log.publisher(), node.id(), until_ms);
+    object::sign(body, "", "", &owner.key).expect("a withdrawal").bytes
+}
+
+/// Why the leader refuses a batch of `author`, signed for `epoch`, that `from` brings.
+async fn refusal(from: &GroupNode, leader: &GroupNode, id: GroupId, author: &SecretKey, epoch: u64) -> Refusal {
+    let batch = Batch::new(epoch, Author::Node(author.public()), u64::MAX, 1, vec![Command::Tick]);
+    let batch = object::sign(batch, NETWORK, &Batch::scope(id), author).expect("a batch").bytes.into();
+    let request = Request::new("submit", wire::write(&Submit { group: id, batch }));
+    let answer = from.communication.call(leader.id(), RAFT, request).await.expect("an answer");
+    match wire::read(&answer).expect("an answer") {
+        Submitted::Done(Reply::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// How many members the group has, as this node knows it.
+fn members(node: &GroupNode, id: GroupId) -> usize {
+    node.groups.look(id, |state| state.members().len()).unwrap_or_default()
+}
+
+/// P-159: learned by a member that does not lead, while the one that is withdrawn and all nodes of its owner are away.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_its_owner_withdrew_is_expelled_by_the_group_and_stays_out() {
+    let net = net();
+    let (first, second) = (Owner::new(101), Owner::new(102));
+    let mut nodes = Vec::new();
+    for (number, owner) in [(1, &first), (2, &first), (3, &second)] {
+        nodes.push(GroupNode::start(&net, &key(number), owner, store()).await);
+    }
+    let id = nodes[0].groups.create("team", Policy::default()).await.expect("a group");
+    nodes[0].admit(id, &nodes[1]).await;
+    nodes[0].admit(id, &nodes[2]).await;
+    settled(&nodes, id, 3).await;
+    nodes[2].set(id, "by", "a member").await;
+    let (at, _) = leader(&nodes[..2], id).await;
+    let signed = withdrawal(&second, &nodes[2], net.now_ms());
+    let (secret, kept) = nodes.pop().expect("three").crash(&net).await;
+    let gone = secret.public();
+    until("nobody is connected to it", || nodes.iter().all(|node| !node.communication.network().is_connected(gone)))
+        .await;
+    let other = &nodes[1 - at];
+    let shown = Arc::new(second.log.clone());
+    let known = other.communication.keys().withdraw(&signed, Some(&shown), net.now_ms());
+    assert!(known.expect("its members' owners matter to it"), "it is new");
+    until("it is expelled", || nodes.iter().all(|node| members(node, id) == 2)).await;
+    let stale = refusal(other, &nodes[at], id, &secret, 1).await;
+    assert!(matches!(stale, Refusal::Epoch { signed: 1, current: 2 }), "what it signed before: {stale}");
+    assert_eq!(refusal(other, &nodes[at], id, &secret, 2).await, Refusal::NotAMember(gone));
+    // All restart, and the one that was withdrawn comes back with what it had.
+    let mut kept_by = Vec::new();
+    for node in nodes {
+        kept_by.push(node.crash(&net).await);
+    }
+    let mut again = Vec::new();
+    for (secret, kept) in kept_by {
+        again.push(GroupNode::start(&net, &secret, &first, kept).await);
+    }
+    settled(&again, id, 1).await;
+    let back = GroupNode::start(&net, &secret, &second, kept).await;
+    assert!(again.iter().all(|node| members(node, id) == 2));
+    until("it learns it", || back.groups.overview(id).is_ok_and(|group| group.standing == "gone")).await;
+    let (at, _) = leader(&again, id).await;
+    let stale = refusal(&again[1 - at], &again[at], id, &secret, 1).await;
+    assert!(matches!(stale, Refusal::Epoch { signed: 1, current: 2 }), "also after a restart: {stale}");
+    assert_eq!(refusal(&again[1 - at], &again[at], id, &secret, 2).await, Refusal::NotAMember(gone));
+    again[0].set(id, "after", "it goes on").await;
 }

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_protocol::keyring::{Forgotten, Keyring, Origin, REFUSED_MAX, Row, Stored, Taken, Withdrawal};
-use althing_protocol::{Digest, KeyLog, KeyringError, PublicKey, PublisherId, VerifiedAgent, VerifiedOwner, object};
+use althing_protocol::{
+    Authored, Digest, GroupId, KeyLog, KeyringError, PublicKey, PublisherId, VerifiedAgent, VerifiedOwner, object,
+};
 use tokio::sync::watch;
 
 use crate::machine::key_news::{Forwarder, OriginRates};
@@ -43,6 +45,8 @@ struct Uses {
     listed: BTreeSet<PublisherId>,
     /// The owners that peers claim.
     owners: BTreeMap<PublicKey, PublisherId>,
+    /// The owners of groups' members.
+    members: BTreeMap<GroupId, BTreeSet<PublisherId>>,
 }
 
 impl Default for Keys {
@@ -125,6 +129,20 @@ impl Keys {
         self.apply(&uses);
     }
 
+    /// Sets the owners of a group's members, who may withdraw them; none when this node has no part in it any more.
+    pub fn set_members(&self, group: GroupId, owners: BTreeSet<PublisherId>) {
+        let mut uses = self.uses();
+        if uses.members.get(&group).cloned().unwrap_or_default() == owners {
+            return;
+        }
+        if owners.is_empty() {
+            uses.members.remove(&group);
+        } else {
+            uses.members.insert(group, owners);
+        }
+        self.apply(&uses);
+    }
+
     /// A peer claims this owner.
     fn note_owner(&self, peer: PublicKey, owner: PublisherId) {
         let mut uses = self.uses();
@@ -142,7 +160,8 @@ impl Keys {
     }
 
     fn apply(&self, uses: &Uses) {
-        let all = uses.listed.iter().chain(uses.owners.values()).copied().collect();
+        let all =
+            uses.listed.iter().chain(uses.owners.values()).chain(uses.members.values().flatten()).copied().collect();
         let more = self.ring().set_in_use(all);
         self.came_into_use(more);
         self.changed.send_modify(|version| *version += 1);
@@ -231,6 +250,12 @@ impl Keys {
     /// See [`KeyringError`].
     pub fn owns(&self, shown: &VerifiedOwner, node: PublicKey, now_ms: u64) -> Result<PublisherId, KeyringError> {
         self.ring().owns(shown, node, now_ms)
+    }
+
+    /// The withdrawal of `node` by `publisher`, if one is known.
+    #[must_use]
+    pub fn withdrawal(&self, publisher: PublisherId, node: PublicKey) -> Option<Arc<Authored<Withdrawal>>> {
+        self.ring().withdrawal(publisher, node).map(|taken| taken.withdrawal.clone())
     }
 
     /// All stored logs and withdrawals.

@@ -1,6 +1,7 @@
 //! A group: executes the batches of its log, in their order.
 
 pub(crate) mod owners;
+pub(crate) mod withdrawal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -264,6 +265,7 @@ impl Group {
             (Command::Propose(propose), _) => owners::propose(self, author, propose),
             (Command::Endorse(endorse), _) => owners::endorse(self, author, endorse),
             (Command::Silent(voter), _) => owners::silent(self, author, *voter),
+            (Command::Withdraw(signed), _) => withdrawal::withdraw(self, signed),
             (Command::Replace(replace), _) => owners::replace(self, author, replace.voter, replace.learner),
             (Command::Set(set), _) => {
                 self.may_write(author)?;
@@ -360,6 +362,15 @@ impl Group {
         self.members.remove(node, voters_max)?;
         self.work.leave(node);
         Ok(Some(self.next_epoch()))
+    }
+
+    /// A node is removed by owners: invitations that it holds yet are not worth anything any more.
+    fn expel(&mut self, node: PublicKey) -> Result<Option<u64>, Refusal> {
+        let epoch = self.epoch;
+        let done = self.remove(node)?;
+        self.expelled.insert(node, epoch);
+        forget_oldest(&mut self.expelled);
+        Ok(done)
     }
 
     /// Begins the next epoch: forgets who is not needed any more.

@@ -12,6 +12,7 @@ mod results;
 mod serve;
 mod submit;
 mod tend;
+mod withdrawn;
 pub mod work;
 mod worker;
 
@@ -365,6 +366,7 @@ impl Groups {
         };
         record::write(self.shared.store.as_ref(), member.id, &record).await?;
         member.stop().await;
+        self.shared.communication.keys().set_members(member.id, Default::default());
         record::delete_data(self.shared.store.as_ref(), member.id).await
     }
 

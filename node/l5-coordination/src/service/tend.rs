@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::member::Member;
 use super::record::Standing;
+use super::withdrawn;
 use super::{Groups, Shared};
 use crate::consensus::wire::Unserved;
 use crate::consensus::{Replica, Role};
@@ -153,6 +154,7 @@ async fn step(
 ) -> bool {
     let shared = &groups.shared;
     let Some(standing) = standing(shared, member, replica).await else {
+        withdrawn::watch(shared, replica.view().group());
         connect(shared, replica, redial);
         tell(groups, member, replica);
         return false;
@@ -225,7 +227,8 @@ fn connect(shared: &Arc<Shared>, replica: &Arc<Replica>, redial: &mut BTreeMap<P
     }
 }
 
-/// Tells the group where this node can be dialled, and of later keys of its owner, once that has changed; and that it is there.
+/// Tells the group where this node can be dialled, and of later keys of its owner, once that has changed; that it is there; and
+/// which members their owners withdrew.
 fn tell(groups: &Groups, member: &Arc<Member>, replica: &Arc<Replica>) {
     let shared = &groups.shared;
     let (here, addresses, owner) = (shared.here(), shared.addresses(), (shared.owner)().log);
@@ -241,6 +244,8 @@ fn tell(groups: &Groups, member: &Arc<Member>, replica: &Arc<Replica>) {
         } else if state.members().silent_since(&here).is_some() {
             // Another one did not hear it: any word shows that it is there.
             Command::Tick
+        } else if let Some(command) = withdrawn::due(shared, state, replica.status().leader) {
+            command
         } else {
             return;
         }

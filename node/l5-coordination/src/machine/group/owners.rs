@@ -12,7 +12,7 @@ use althing_protocol::object::Statement;
 use althing_protocol::{Digest, PublicKey, PublisherId};
 use minicbor::bytes::ByteVec;
 
-use super::{CHARTERS_MAX, Group, forget_oldest, read_log};
+use super::{CHARTERS_MAX, Group, read_log};
 use crate::machine::outcome::Refusal;
 use crate::machine::proposals::Proposal;
 
@@ -200,11 +200,7 @@ fn check_expulsion(group: &Group, expulsion: &Expulsion) -> Result<(), Refusal> 
 pub(super) fn expel(group: &mut Group, endorsed: &Endorsed) -> Result<Option<u64>, Refusal> {
     let expulsion: Expulsion = group.verify(endorsed)?;
     check_expulsion(group, &expulsion)?;
-    let done = group.remove(expulsion.node)?;
-    // Invitations that it holds yet are not worth anything any more.
-    group.expelled.insert(expulsion.node, expulsion.epoch);
-    forget_oldest(&mut group.expelled);
-    Ok(done)
+    group.expel(expulsion.node)
 }
 
 /// Executes an amendment.

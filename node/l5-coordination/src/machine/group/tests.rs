@@ -6,6 +6,7 @@ use crate::machine::outcome::Outcome;
 
 mod owners;
 mod voters;
+mod withdrawals;
 
 const NETWORK: &str = "test";
 const NOW_MS: u64 = 1_700_000_000_000;
