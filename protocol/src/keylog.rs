@@ -397,6 +397,29 @@ impl KeyLog {
         }
     }
 
+    /// Checks that `key` was the publisher's at `at_ms`, for statements that somebody accepted then. A revocation ends all.
+    ///
+    /// # Errors
+    /// [`KeyLogError::Revoked`] or [`KeyLogError::NotItsKey`].
+    pub fn accepted(&self, key: PublicKey, at_ms: u64) -> Result<(), KeyLogError> {
+        if self.revoked() {
+            return Err(KeyLogError::Revoked(self.publisher()));
+        }
+        let until = |at: usize| self.events.get(at + 1).map_or(u64::MAX, |next| {
+            let next = &next.body;
+            next.previous_until_ms.unwrap_or(next.issued_at_ms).saturating_add(CLOCK_SKEW_MAX_MS)
+        });
+        let of_key = |(at, event): (usize, &Authored<KeyEvent>)| {
+            let from = event.body.issued_at_ms.saturating_sub(CLOCK_SKEW_MAX_MS);
+            event.body.key == key && from <= at_ms && at_ms <= until(at)
+        };
+        if self.events.iter().enumerate().any(of_key) {
+            Ok(())
+        } else {
+            Err(KeyLogError::NotItsKey { key, publisher: self.publisher() })
+        }
+    }
+
     fn last(&self) -> &Authored<KeyEvent> {
         self.events.last().expect("a verified log has an inception")
     }

@@ -138,3 +138,9 @@ pub const ROSTER_NAMES_MAX: usize = 32;
 pub const ATTESTATION_LIFE_MAX_MS: u64 = 366 * 24 * 60 * 60 * 1_000;
 /// Bytes of the value of an attestation.
 pub const ATTESTATION_VALUE_BYTES_MAX: usize = 4 << 10;
+/// Statements in one submission to a registry.
+pub const SUBMISSION_STATEMENTS_MAX: usize = 16;
+/// Bytes of a submission, and of what a registry shows of a release.
+pub const SUBMISSION_BYTES_MAX: usize = 2 << 20;
+/// Marks on one release.
+pub const RELEASE_MARKS_MAX: usize = 32;

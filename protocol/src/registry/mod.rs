@@ -4,15 +4,21 @@
 //! the registry's own signature is on the head of its log alone ([`crate::tlog`]).
 
 mod attestation;
+mod entry;
+mod evidence;
 mod mark;
 mod release;
 mod roster;
+mod submission;
 mod version;
 
 pub use attestation::Attestation;
+pub use entry::Entry;
+pub use evidence::{Logged, ReleaseError, ReleaseEvidence, VerifiedRelease};
 pub use mark::{Mark, Standing};
 pub use release::{Audience, Bundle, Reach, Release};
 pub use roster::{NamePattern, NamePatternError, Role, Roster, RosterMember};
+pub use submission::{Submission, SubmissionError};
 pub use version::{Version, VersionError};
 
 use crate::object::ObjectError;
