@@ -405,10 +405,12 @@ impl KeyLog {
         if self.revoked() {
             return Err(KeyLogError::Revoked(self.publisher()));
         }
-        let until = |at: usize| self.events.get(at + 1).map_or(u64::MAX, |next| {
-            let next = &next.body;
-            next.previous_until_ms.unwrap_or(next.issued_at_ms).saturating_add(CLOCK_SKEW_MAX_MS)
-        });
+        let until = |at: usize| {
+            self.events.get(at + 1).map_or(u64::MAX, |next| {
+                let next = &next.body;
+                next.previous_until_ms.unwrap_or(next.issued_at_ms).saturating_add(CLOCK_SKEW_MAX_MS)
+            })
+        };
         let of_key = |(at, event): (usize, &Authored<KeyEvent>)| {
             let from = event.body.issued_at_ms.saturating_sub(CLOCK_SKEW_MAX_MS);
             event.body.key == key && from <= at_ms && at_ms <= until(at)
