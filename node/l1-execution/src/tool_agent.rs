@@ -2,22 +2,31 @@
 //!
 //! A message names the tool in a data part, `{"tool": "add", "arguments": {"a": 1, "b": 2}}`, or in a text that is such JSON.
 //! Where the agent has one tool only, with one argument only, which is a text, any other text is that argument.
+//!
+//! A message that names the extension `https://althing.dev/ext/mcp/v1` has a request of MCP in its data part instead,
+//! `{"method": "tools/list"}` or `{"method": "tools/call", "params": {...}}`; the artifact of the answer is the result as
+//! the server wrote it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use a2a::{Artifact, Part, PartContent};
+use a2a::{Artifact, Part, PartContent, TaskState};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
 
-use crate::agent::Made;
+use crate::agent::{Made, Metadata};
 use crate::definition::Definition;
 use crate::syscalls::SystemCalls;
-use crate::tools::Tools;
+use crate::tools::{Progress, Relayed, Tools};
 use crate::{Agent, AgentError, Output, Turn};
 
+/// The A2A extension by which requests of MCP are relayed.
+const RELAY: &str = "https://althing.dev/ext/mcp/v1";
+/// Notifications of progress of one call that wait.
+const TOLD: usize = 16;
 /// Tools that a refusal names.
 const NAMED_MAX: usize = 20;
 
@@ -54,27 +63,115 @@ impl ToolAgent {
 impl Agent for ToolAgent {
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
         Box::pin(async move {
+            if turn.message.extensions.iter().flatten().any(|uri| uri == RELAY) {
+                return self.relay(&turn.message.parts, &out).await;
+            }
             let listed = self.tools.listed().await;
             let asked = asked(&turn.message.parts, &listed).map_err(AgentError::Rejected)?;
             let arguments = Value::Object(asked.arguments).to_string();
             let name = listed.iter().find(|(_, tool)| tool.name == asked.tool).map(|(name, _)| name);
             let (outcome, _) = self.tools.invoke(name.unwrap_or(&asked.tool), &arguments).await;
             let result = outcome.map_err(|error| AgentError::Failed(error.to_string()))?;
-            if result["isError"] == true {
-                let why = texts(&result).join("\n");
-                return Err(AgentError::Failed(if why.is_empty() { "the tool failed".to_owned() } else { why }));
-            }
-            let artifact = Artifact {
-                artifact_id: "result".to_owned(),
-                name: Some(asked.tool),
-                description: None,
-                parts: parts(&result),
-                metadata: None,
-                extensions: None,
-            };
-            out.put(Made::Artifact { artifact, append: false, last: true }).await
+            done(&result)?;
+            out.put(made(asked.tool, parts(&result), None)).await
         })
     }
+}
+
+/// A request of MCP.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "method", content = "params")]
+enum Request {
+    #[serde(rename = "tools/list")]
+    List,
+    #[serde(rename = "tools/call")]
+    Call(Box<Call>),
+}
+
+/// The parameters of a call.
+#[derive(Debug, Deserialize)]
+struct Call {
+    name: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    #[serde(flatten)]
+    relayed: Relayed,
+    /// With a `progressToken`, if its caller wants to know how far it is.
+    #[serde(rename = "_meta", default)]
+    meta: Map<String, Value>,
+}
+
+impl ToolAgent {
+    /// Answers a request of MCP.
+    async fn relay(&self, parts: &[Part], out: &Output) -> Result<(), AgentError> {
+        let data = parts.iter().find_map(|part| match &part.content {
+            PartContent::Data(value) => Some(value),
+            _ => None,
+        });
+        let data = data.ok_or_else(|| AgentError::Rejected("a data part has the request of MCP".to_owned()))?;
+        let request = Request::deserialize(data).map_err(|error| AgentError::Rejected(error.to_string()))?;
+        let listed = self.tools.listed().await;
+        let result = match request {
+            Request::List => json!({ "tools": listed.values().map(Definition::whole).collect::<Vec<_>>() }),
+            Request::Call(call) => {
+                let Call { name, arguments, relayed, meta } = *call;
+                let tool = listed.iter().find(|(_, tool)| tool.name == name).map(|(name, _)| name);
+                let tool = tool.ok_or_else(|| AgentError::Rejected(format!("there is no tool {name:?}")))?;
+                let arguments = Value::Object(arguments).to_string();
+                let (sender, told) = mpsc::channel(TOLD);
+                let progress =
+                    if meta.contains_key("progressToken") { Progress::to(sender) } else { Progress::default() };
+                let call = Relayed { progress, ..relayed }.call(self.tools.invoke(tool, &arguments));
+                let (outcome, _) = told_until(told, out, call).await?;
+                outcome.map_err(|error| AgentError::Failed(error.to_string()))?
+            }
+        };
+        let outcome = done(&result);
+        out.put(made("result".to_owned(), vec![Part::data(result)], Some(vec![RELAY.to_owned()]))).await?;
+        outcome
+    }
+}
+
+/// Passes on how far a call is, until it ends.
+async fn told_until<T>(
+    mut told: mpsc::Receiver<Value>,
+    out: &Output,
+    call: impl Future<Output = T>,
+) -> Result<T, AgentError> {
+    tokio::pin!(call);
+    loop {
+        tokio::select! {
+            biased;
+            Some(progress) = told.recv() => {
+                let metadata = Metadata::from_iter([(RELAY.to_owned(), progress)]);
+                out.put(Made::Status(TaskState::Working, None).annotated(Some(metadata))).await?;
+            }
+            done = &mut call => return Ok(done),
+        }
+    }
+}
+
+/// Whether the tool did its work, or its server asks for more.
+fn done(result: &Value) -> Result<(), AgentError> {
+    let why = match &result["error"]["message"] {
+        Value::String(why) => why.clone(),
+        _ if result["isError"] == true => texts(result).join("\n"),
+        _ => return Ok(()),
+    };
+    Err(AgentError::Failed(if why.is_empty() { "the tool failed".to_owned() } else { why }))
+}
+
+/// The artifact of a result.
+fn made(name: String, parts: Vec<Part>, extensions: Option<Vec<String>>) -> Made {
+    let artifact = Artifact {
+        artifact_id: "result".to_owned(),
+        name: Some(name),
+        description: None,
+        parts,
+        metadata: None,
+        extensions,
+    };
+    Made::Artifact { artifact, append: false, last: true }
 }
 
 /// The tool that a message calls; or what it should have said.
@@ -181,6 +278,22 @@ mod tests {
             let refused = asked(std::slice::from_ref(&part), &listed).expect_err("no call");
             assert!(refused.contains("its tools are say"), "{part:?}: {refused}");
         }
+    }
+
+    #[test]
+    fn requests_of_mcp_are_read_as_they_stand() {
+        let request = |value: Value| Request::deserialize(&value);
+        assert!(matches!(request(json!({ "method": "tools/list" })), Ok(Request::List)));
+        let params = json!({ "name": "say", "inputResponses": { "a": 1 }, "requestState": "s", "_meta": {} });
+        let Ok(Request::Call(call)) = request(json!({ "method": "tools/call", "params": params })) else {
+            panic!("a call");
+        };
+        let Call { name, arguments, relayed, meta } = *call;
+        assert!(
+            name == "say" && arguments.is_empty() && meta.is_empty() && relayed.request_state.as_deref() == Some("s")
+        );
+        assert_eq!(relayed.input_responses, json!({ "a": 1 }).as_object().cloned());
+        assert!(request(json!({ "method": "prompts/list" })).is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //!
 //! **Never knows**: who calls, and whether it may.
 
+mod relayed;
 mod watched;
 
 use std::path::{Path, PathBuf};
@@ -19,15 +20,16 @@ use std::time::Duration;
 use althing_execution::http::client;
 use althing_execution::lease::META;
 use althing_execution::process::environment;
-use althing_execution::tools::{Definition, Fault, ToolServer};
+use althing_execution::tools::{Definition, Fault, Relayed, ToolServer};
 use althing_td::ToolServerSpec;
 use futures::future::BoxFuture;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use opentelemetry::trace::TraceContextExt as _;
+use relayed::Told;
 use rmcp::model::{
-    CallToolRequestParams, ClientConfig, ClientRequest, ListToolsRequest, PaginatedRequestParams, RequestMetaObject,
-    ServerResult,
+    CallToolRequestParams, ClientConfig, ClientRequest, ElicitationCapability, FormElicitationCapability,
+    ListToolsRequest, PaginatedRequestParams, RequestMetaObject, ServerResult,
 };
 use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -69,6 +71,7 @@ struct Server {
     connection: Mutex<Option<Connection>>,
     /// Incremented whenever its tools may have changed: with each connection and each notification.
     epoch: Arc<AtomicU64>,
+    told: Told,
 }
 
 struct Connection {
@@ -98,6 +101,7 @@ pub fn server(spec: &ToolServerSpec, folder: &Path, secret: Option<String>) -> A
         secret,
         connection: Mutex::new(None),
         epoch: Arc::default(),
+        told: relayed::told(),
     })
 }
 
@@ -105,6 +109,8 @@ fn client_config() -> ClientConfig {
     let mut info = ClientConfig::default();
     "althing".clone_into(&mut info.client_info.name);
     env!("CARGO_PKG_VERSION").clone_into(&mut info.client_info.version);
+    // Whoever has a call relayed may answer; in all other calls the client's handler declines.
+    info.capabilities.elicitation = Some(ElicitationCapability::new().with_form(FormElicitationCapability::default()));
     info
 }
 
@@ -177,7 +183,7 @@ impl Server {
     where
         T: rmcp::transport::Transport<RoleClient> + 'static,
     {
-        let watched = Watched::new(transport, self.epoch.clone());
+        let watched = Watched::new(transport, self.epoch.clone(), self.told.clone());
         let client = rmcp::serve_client(client_config(), watched).await;
         client.map(Arc::new).map_err(|error| Fault::Unreachable(error.to_string()))
     }
@@ -241,8 +247,12 @@ impl Server {
             let told = serde_json::Map::from_iter([(META.to_owned(), lease.told())]);
             params.meta = Some(told.into());
         }
-        let answered = client.call_tool(params).await.map_err(|error| Fault::Failed(error.to_string()))?;
-        serde_json::to_value(&answered).map_err(|error| Fault::Failed(error.to_string())).map(|mut value| {
+        let failed = |error: &dyn std::fmt::Display| Fault::Failed(error.to_string());
+        if let Some(relayed) = Relayed::current() {
+            return relayed::call(&client, &self.told, params, relayed).await;
+        }
+        let answered = client.call_tool(params).await.map_err(|error| failed(&error))?;
+        serde_json::to_value(&answered).map_err(|error| failed(&error)).map(|mut value| {
             if value["isError"].is_null() {
                 value["isError"] = json!(false);
             }

@@ -9,15 +9,18 @@ use rmcp::model::{JsonRpcMessage, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
-/// Counts notifications of changed tools before the messages after them are delivered.
+use crate::relayed::Told;
+
+/// Counts notifications of changed tools, and passes on those of progress, before the messages after them are delivered.
 pub(crate) struct Watched<T> {
     inner: T,
     epoch: Arc<AtomicU64>,
+    told: Told,
 }
 
 impl<T> Watched<T> {
-    pub fn new(inner: T, epoch: Arc<AtomicU64>) -> Watched<T> {
-        Watched { inner, epoch }
+    pub fn new(inner: T, epoch: Arc<AtomicU64>, told: Told) -> Watched<T> {
+        Watched { inner, epoch, told }
     }
 }
 
@@ -37,10 +40,15 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let received = self.inner.receive().await?;
-        if let JsonRpcMessage::Notification(notification) = &received
-            && matches!(notification.notification, ServerNotification::ToolListChangedNotification(_))
-        {
-            self.epoch.fetch_add(1, Ordering::SeqCst);
+        if let JsonRpcMessage::Notification(notification) = &received {
+            match &notification.notification {
+                ServerNotification::ToolListChangedNotification(_) => {
+                    self.epoch.fetch_add(1, Ordering::SeqCst);
+                }
+                // Nobody listens where no call is relayed.
+                ServerNotification::ProgressNotification(progress) => drop(self.told.send(progress.params.clone())),
+                _ => {}
+            }
         }
         Some(received)
     }
