@@ -7,6 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
 use serde_json::{Value, json};
 
+use crate::call::Failed;
+
 /// Bytes of an answer: what an agent's task may have.
 const ANSWER_BYTES_MAX: usize = BODY_BYTES_MAX;
 /// Bytes of text in one progress notification.
@@ -106,6 +108,31 @@ impl Answer {
     /// Whether the agent is done, or waits for the caller.
     pub fn is_complete(&self) -> bool {
         self.state.as_ref().is_some_and(is_idle)
+    }
+
+    /// The data of the artifact that names an extension.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn into_relayed(self, extension: &str) -> Result<Value, Failed> {
+        let of = |artifact: &Artifact| artifact.extensions.iter().flatten().any(|uri| uri == extension);
+        let parts = self.artifacts.into_iter().find(of).map(|artifact| artifact.parts).unwrap_or_default();
+        let relayed = parts.into_iter().find_map(|part| match part.content {
+            PartContent::Data(value) => Some(value),
+            _ => None,
+        });
+        let said = self.message.map(|message| texts(&message.parts)).filter(|said| !said.is_empty());
+        match (relayed, self.state) {
+            (Some(relayed), _) => Ok(relayed),
+            (None, Some(TaskState::Rejected)) => Err(Failed::Unfit(said.unwrap_or_default())),
+            (None, Some(TaskState::Failed | TaskState::Canceled)) => {
+                Err(Failed::Answer(said.unwrap_or_else(|| "the agent's task failed".to_owned())))
+            }
+            (None, Some(TaskState::Completed)) => {
+                Err(Failed::Unfit("this agent is no server of tools; call_agent asks it".to_owned()))
+            }
+            (None, _) => Err(Failed::Answer("the tool works on for longer than this request may".to_owned())),
+        }
     }
 
     /// The tool's result. `agent` answered.
@@ -282,6 +309,25 @@ mod tests {
         assert_eq!(structured["data"], json!([{ "sum": 3 }]));
         assert_eq!(structured["text"], r#"{"sum":3}"#);
         assert_eq!(structured["task_id"], Value::Null);
+    }
+
+    #[test]
+    fn what_is_relayed_is_the_data_of_the_artifact_that_says_so() {
+        let artifact = |extensions: Value| {
+            let artifact = json!({ "artifactId": "a", "parts": [{ "data": { "sum": 3 } }], "extensions": extensions });
+            json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": artifact } })
+        };
+        let relayed = |artifact: Value, state: &str| {
+            taken(&[task("TASK_STATE_SUBMITTED"), artifact, status(state, "why")]).into_relayed("x:ext")
+        };
+        let of_extension = artifact(json!(["x:ext"]));
+        for state in ["TASK_STATE_COMPLETED", "TASK_STATE_FAILED"] {
+            assert_eq!(relayed(of_extension.clone(), state).ok(), Some(json!({ "sum": 3 })), "{state}");
+        }
+        let other = artifact(json!([]));
+        assert!(matches!(relayed(other.clone(), "TASK_STATE_REJECTED"), Err(Failed::Unfit(why)) if why == "why"));
+        assert!(matches!(relayed(other.clone(), "TASK_STATE_FAILED"), Err(Failed::Answer(why)) if why == "why"));
+        assert!(matches!(relayed(other, "TASK_STATE_COMPLETED"), Err(Failed::Unfit(_))), "no server of tools");
     }
 
     #[test]

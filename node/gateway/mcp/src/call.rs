@@ -16,12 +16,15 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::answer::{Answer, is_idle};
+use crate::relay::RELAY;
 use crate::result::{failure, refused};
 
 /// How long an answer is awaited by default. Clients give a request up after 60 s.
 const WAIT_DEFAULT_S: u64 = 50;
 /// How long at most: what a call between nodes may take.
 const WAIT_MAX_S: u64 = 3_600;
+/// How long a relayed request is awaited: what a tool may take, and a little.
+const RELAY_WAIT_S: u64 = 150;
 /// How long a cancelled call waits for the id of its task.
 const TASK_ID_PATIENCE: Duration = Duration::from_secs(2);
 /// The least time between two progress notifications.
@@ -31,8 +34,11 @@ const NOTIFY_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of text that wait for the next notification.
 const UNTOLD_BYTES_MAX: usize = 4_096;
 
+/// What becomes of a request that its client takes back.
+const CANCELLED: &str = "the request was cancelled, and the agent's task with it";
+
 /// The arguments of a tool that calls an agent.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     #[serde(default)]
@@ -47,6 +53,9 @@ pub(crate) struct Arguments {
     context_id: Option<String>,
     #[serde(default)]
     wait_seconds: Option<u64>,
+    /// Whether `data` is a request of MCP, to be relayed.
+    #[serde(skip)]
+    relays: bool,
 }
 
 /// The members of the schema of these arguments, but for `agent`.
@@ -99,6 +108,8 @@ pub(crate) enum Failed {
     Operation(OperationError),
     /// The answer cannot be used, or did not come.
     Answer(String),
+    /// The agent rejects what is relayed to it.
+    Unfit(String),
     /// The client took the request back.
     Cancelled,
 }
@@ -116,7 +127,18 @@ impl Failed {
             Failed::Arguments(why) => failure("INVALID_ARGUMENTS", &why),
             Failed::Operation(error) => refused(&error),
             Failed::Answer(why) => failure("NO_ANSWER", &why),
-            Failed::Cancelled => failure("CANCELLED", "the request was cancelled, and the agent's task with it"),
+            Failed::Unfit(why) => failure("REJECTED", &why),
+            Failed::Cancelled => failure("CANCELLED", CANCELLED),
+        }
+    }
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failed::Arguments(why) | Failed::Answer(why) | Failed::Unfit(why) => to.write_str(why),
+            Failed::Operation(error) => write!(to, "{}: {}", error.reason(), error.message),
+            Failed::Cancelled => to.write_str(CANCELLED),
         }
     }
 }
@@ -126,7 +148,7 @@ type Events = BoxStream<'static, Result<Vec<u8>, OperationError>>;
 /// Who calls whom.
 pub(crate) struct Caller<'a> {
     pub calls: &'a Calls,
-    pub principal: &'a Principal,
+    pub principal: Principal,
     pub context: &'a RequestContext<RoleServer>,
     pub agent: AgentId,
 }
@@ -134,6 +156,17 @@ pub(crate) struct Caller<'a> {
 impl Caller<'_> {
     /// Calls the agent and waits for its answer.
     pub async fn call(&self, arguments: Arguments) -> Result<CallToolResult, Failed> {
+        Ok(self.answer(arguments).await?.into_result(&self.agent.to_string()))
+    }
+
+    /// Relays a request of MCP to the agent; gives the result as its server wrote it.
+    pub async fn relay(&self, request: Value) -> Result<Value, Failed> {
+        let wait_seconds = Some(RELAY_WAIT_S);
+        let arguments = Arguments { data: Some(request), wait_seconds, relays: true, ..Arguments::default() };
+        self.answer(arguments).await?.into_relayed(RELAY)
+    }
+
+    async fn answer(&self, arguments: Arguments) -> Result<Answer, Failed> {
         let wait = arguments.wait_seconds.unwrap_or(WAIT_DEFAULT_S);
         if !(1..=WAIT_MAX_S).contains(&wait) {
             return Err(Failed::Arguments(format!("`wait_seconds` is from 1 to {WAIT_MAX_S}")));
@@ -157,7 +190,7 @@ impl Caller<'_> {
                 "no answer came within {wait} s, and the agent has no task to wait for; call again, with more \
                  wait_seconds"
             ))),
-            Ok(()) => Ok(answer.into_result(&self.agent.to_string())),
+            Ok(()) => Ok(answer),
         }
     }
 
@@ -191,6 +224,9 @@ impl Caller<'_> {
                     let bytes = event?;
                     let event: StreamResponse = serde_json::from_slice(&bytes)
                         .map_err(|error| Failed::Answer(format!("the agent's answer is not A2A: {error}")))?;
+                    if let Some(told) = relayed_progress(&event) {
+                        progress.relay(told).await;
+                    }
                     let news = answer.take(event, bytes.len()).map_err(Failed::Answer)?;
                     progress.tell(&news).await;
                 }
@@ -201,7 +237,7 @@ impl Caller<'_> {
 
     /// Sends the message, or reads the task; none if the answer is complete already.
     async fn open(&self, arguments: Arguments, answer: &mut Answer) -> Result<Option<Events>, Failed> {
-        let Arguments { agent: _, message, data, task_id, context_id, wait_seconds: _ } = arguments;
+        let Arguments { agent: _, message, data, task_id, context_id, wait_seconds: _, relays } = arguments;
         let mut parts: Vec<Part> = message.map(Part::text).into_iter().collect();
         parts.extend(data.map(|data| Part {
             content: PartContent::Data(data),
@@ -219,6 +255,7 @@ impl Caller<'_> {
                 message.message_id = self.calls.new_id();
                 message.task_id = task;
                 message.context_id = context_id;
+                message.extensions = relays.then(|| vec![RELAY.to_owned()]);
                 let request = SendMessageRequest { message, configuration: None, metadata: None, tenant: None };
                 let params = serde_json::to_value(&request).map_err(|error| Failed::Arguments(error.to_string()))?;
                 self.events(Operation::SendStreamingMessage, &params).await.map(Some)
@@ -284,6 +321,12 @@ fn trace(context: &RequestContext<RoleServer>) -> Trace {
     Trace { traceparent: value("traceparent"), tracestate: value("tracestate") }
 }
 
+/// What a relayed call tells of its progress.
+fn relayed_progress(event: &StreamResponse) -> Option<&Value> {
+    let StreamResponse::StatusUpdate(update) = event else { return None };
+    update.metadata.as_ref()?.get(RELAY)
+}
+
 /// Tells a client how its request goes, if it asked for that.
 struct Progress<'a> {
     peer: &'a Peer<RoleServer>,
@@ -297,6 +340,15 @@ impl<'a> Progress<'a> {
     fn new(context: &'a RequestContext<RoleServer>) -> Progress<'a> {
         let token = context.meta.get_progress_token();
         Progress { peer: &context.peer, token, told: 0, at: None, untold: String::new() }
+    }
+
+    /// Tells what a server of tools told.
+    async fn relay(&self, told: &Value) {
+        let (Some(token), Some(progress)) = (&self.token, told["progress"].as_f64()) else { return };
+        let mut notification = ProgressNotificationParam::new(token.clone(), progress);
+        notification.total = told["total"].as_f64();
+        notification.message = told["message"].as_str().map(str::to_owned);
+        let _ = timeout(NOTIFY_PATIENCE, self.peer.notify_progress(notification)).await;
     }
 
     /// Tells what is new; what comes too soon after the last notification waits for the next.

@@ -12,6 +12,7 @@ mod answer;
 mod bridge;
 mod call;
 mod http;
+mod relay;
 mod result;
 mod server;
 mod sessions;

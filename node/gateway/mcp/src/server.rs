@@ -7,8 +7,8 @@ use std::time::Duration;
 use althing_calls::finding::{self, Filter};
 use althing_calls::{Among, Calls, OperationError, Principal};
 use althing_discovery::TrustRelation;
-use althing_edge::Identity;
-use althing_protocol::{Digest, digest};
+use althing_edge::{Identity, Scope};
+use althing_protocol::{AgentId, Digest, digest};
 use axum::extract::Query;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::call::{self, Arguments, Caller, Failed};
+use crate::relay;
 use crate::result::{failure, refused, value};
 use crate::tools::{self, GENERAL};
 use crate::view::View;
@@ -84,7 +85,7 @@ impl Server {
     /// Calls the agent of a skill, or the one that the arguments name.
     async fn ask(
         &self,
-        skill: Option<althing_protocol::AgentId>,
+        skill: Option<AgentId>,
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, Failed> {
@@ -97,13 +98,34 @@ impl Server {
             (None, Some(name)) => self.calls().resolve(name, Among::Near).await?,
             (None, None) => return Err(Failed::Arguments("`agent` is missing".to_owned())),
         };
+        self.caller(agent, context)?.call(arguments).await
+    }
+
+    /// A caller of that agent, if whoever sent the request may call it.
+    fn caller<'a>(&'a self, agent: AgentId, context: &'a RequestContext<RoleServer>) -> Result<Caller<'a>, Failed> {
         let identity = identity(&context.extensions);
         let is_own = self.calls().relation(agent.publisher()) == TrustRelation::Own;
         let may = identity.check_agent(&agent.to_string(), is_own.then(|| agent.name()));
         may.map_err(OperationError::caller_not_allowed)?;
         let principal = (self.shared.principal)(&identity);
-        let caller = Caller { calls: self.calls(), principal: &principal, context, agent };
-        caller.call(arguments).await
+        Ok(Caller { calls: self.calls(), principal, context, agent })
+    }
+
+    /// A caller of the server of tools that a view shows, if it shows one.
+    async fn relay<'a>(
+        &'a self,
+        view: &View,
+        context: &'a RequestContext<RoleServer>,
+    ) -> Result<Option<Caller<'a>>, ErrorData> {
+        let Some(name) = &view.agent else { return Ok(None) };
+        let refused = |failed: Failed| ErrorData::invalid_params(failed.to_string(), None);
+        if !identity(&context.extensions).may(Scope::Call) {
+            return Err(refused(Failed::Arguments(
+                "this token may not call agents: it lacks the scope call".to_owned(),
+            )));
+        }
+        let agent = self.calls().resolve(name, Among::Near).await.map_err(|error| refused(error.into()))?;
+        self.caller(agent, context).map(Some).map_err(refused)
     }
 
     /// The page of a list, the general tools first.
@@ -205,7 +227,8 @@ fn view(extensions: &Extensions) -> Result<View, ErrorData> {
     let Some(parts) = extensions.get::<axum::http::request::Parts>() else { return Ok(View::default()) };
     let read = Query::<View>::try_from_uri(&parts.uri).map(|Query(view)| view);
     read.map_err(|error| {
-        let message = format!("the query of the URL has agents=local|mesh, text, capability, action, target: {error}");
+        let message =
+            format!("the query of the URL has agent, or agents=local|mesh, text, capability, action, target: {error}");
         ErrorData::invalid_params(message, None)
     })
 }
@@ -233,6 +256,9 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let view = view(&context.extensions)?;
+        if let Some(caller) = self.relay(&view, &context).await? {
+            return relay::list(&caller).await;
+        }
         let after = request.and_then(|request| request.cursor).map(|cursor| place(&cursor)).transpose()?;
         Ok(self.page(&view, after.as_deref()))
     }
@@ -242,6 +268,9 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if let Some(caller) = self.relay(&view(&context.extensions)?, &context).await? {
+            return relay::call(&caller, request).await;
+        }
         let arguments = request.arguments.unwrap_or_default();
         let result = match request.name.as_ref() {
             "find_agents" => match read::<Filter>(arguments) {

@@ -158,7 +158,7 @@ pub(crate) fn about(skill: &Skill, by_stranger: bool) -> String {
 }
 
 /// What a stranger claims: marked, without hidden characters, and shortened.
-fn claimed(about: &str) -> String {
+pub(crate) fn claimed(about: &str) -> String {
     let mut visible = about.chars().filter(|c| !althing_td::is_hidden(*c) && (!c.is_control() || *c == '\n'));
     let text: String = visible.by_ref().take(STRANGER_CHARS_MAX).collect();
     let more = if visible.next().is_some() { "…" } else { "" };

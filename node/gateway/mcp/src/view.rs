@@ -14,10 +14,12 @@ pub(crate) enum Whose {
     Mesh,
 }
 
-/// The query of `/mcp`: `agents=mesh` lists the agents of all known nodes, the others narrow the list.
+/// The query of `/mcp`: `agents=mesh` lists the agents of all known nodes, the others narrow the list. `agent` alone shows
+/// one that is a server of tools as that server.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct View {
+    pub agent: Option<String>,
     pub agents: Whose,
     pub text: Option<String>,
     pub capability: Option<String>,

@@ -1,0 +1,130 @@
+//! An agent that is a server of tools, as that server: its tools have their own names, schemas and results.
+//!
+//! The agent may run on any node. Each request is a message to it, which names the extension [`RELAY`] and has the request
+//! of MCP in a data part; its answer is the result as the server wrote it.
+
+use std::collections::BTreeMap;
+
+use althing_discovery::TrustRelation;
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientResult, ElicitationCapability,
+    FormElicitationCapability, InputRequest, InputRequests, InputRequiredResult, ListToolsResult, ProtocolVersion,
+    ServerRequest, Tool,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::call::{Caller, Failed};
+use crate::tools::claimed;
+
+/// The A2A extension by which requests of MCP are relayed.
+pub(crate) const RELAY: &str = "https://althing.dev/ext/mcp/v1";
+/// Rounds in which a server asks a client with a session for input, in one call.
+const ROUNDS_MAX: usize = 10;
+
+/// The tools of the server.
+pub(crate) async fn list(caller: &Caller<'_>) -> Result<ListToolsResult, ErrorData> {
+    #[derive(Deserialize)]
+    struct Listed {
+        tools: Vec<Tool>,
+    }
+    let listed = caller.relay(json!({ "method": "tools/list" })).await.map_err(|failed| error(&failed))?;
+    let mut listed: Listed = serde_json::from_value(listed).map_err(|why| unreadable(&why))?;
+    if caller.calls.relation(caller.agent.publisher()) == TrustRelation::Stranger {
+        for tool in &mut listed.tools {
+            tool.description = tool.description.as_deref().map(|about| claimed(about).into());
+        }
+    }
+    Ok(ListToolsResult::with_all_items(listed.tools))
+}
+
+/// Calls one of them. What the server asks its client for comes back as MCP has it: as a result in the version without
+/// sessions, else as requests to the client, whose answers are sent in the next round.
+pub(crate) async fn call(caller: &Caller<'_>, params: CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
+    let mut request = json!({ "method": "tools/call", "params": { "name": params.name } });
+    request["params"]["arguments"] = Value::Object(params.arguments.unwrap_or_default());
+    if caller.context.meta.get_progress_token().is_some() {
+        request["params"]["_meta"] = json!({ "progressToken": 0 });
+    }
+    let (mut responses, mut state) = (params.input_responses, params.request_state);
+    for _ in 0..ROUNDS_MAX {
+        request["params"]["inputResponses"] = json!(responses);
+        request["params"]["requestState"] = json!(state);
+        let result = match caller.relay(request.clone()).await {
+            Ok(result) => result,
+            Err(Failed::Unfit(why)) => return Err(ErrorData::invalid_params(why, None)),
+            Err(failed) => return Ok(failed.into_result().into()),
+        };
+        if let Some(error) = result.get("error") {
+            return Err(ErrorData::deserialize(error).map_err(|why| unreadable(&why))?);
+        }
+        if result["resultType"] != "input_required" {
+            let result: CallToolResult = serde_json::from_value(result).map_err(|why| unreadable(&why))?;
+            return Ok(result.into());
+        }
+        let asked: InputRequiredResult = serde_json::from_value(result).map_err(|why| unreadable(&why))?;
+        let requests = asked.input_requests.clone().unwrap_or_default();
+        may_be_asked(caller.context, &requests)?;
+        if caller.context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+            return Ok(asked.into());
+        }
+        responses = Some(answers(caller.context, requests).await?);
+        state = asked.request_state;
+    }
+    Err(ErrorData::internal_error(format!("the tool asked for input {ROUNDS_MAX} times, and did not end"), None))
+}
+
+/// Whether the client declared what it is asked for.
+fn may_be_asked(context: &RequestContext<RoleServer>, requests: &InputRequests) -> Result<(), ErrorData> {
+    let declared = context.meta.client_capabilities();
+    let declared = declared.or_else(|| context.peer.peer_info().map(|info| info.capabilities.clone()));
+    let declared = declared.unwrap_or_default();
+    let lacks =
+        |request: &InputRequest| !matches!(request, InputRequest::Elicitation(_)) || declared.elicitation.is_none();
+    if !requests.values().any(lacks) {
+        return Ok(());
+    }
+    let mut required = ClientCapabilities::default();
+    required.elicitation = Some(ElicitationCapability::new().with_form(FormElicitationCapability::new()));
+    Err(ErrorData::missing_required_client_capability(required))
+}
+
+/// Asks a client that has a session.
+async fn answers(
+    context: &RequestContext<RoleServer>,
+    requests: InputRequests,
+) -> Result<BTreeMap<String, Value>, ErrorData> {
+    let mut answers = BTreeMap::new();
+    for (name, request) in requests {
+        let InputRequest::Elicitation(request) = request else { continue };
+        let answered = tokio::select! {
+            answered = context.peer.send_request(ServerRequest::ElicitRequest(request)) => answered,
+            () = context.ct.cancelled() => return Err(error(&Failed::Cancelled)),
+        };
+        let unanswered = |why: &dyn std::fmt::Display| {
+            ErrorData::internal_error(format!("the client did not answer what the tool asked: {why}"), None)
+        };
+        match answered.map_err(|why| unanswered(&why))? {
+            ClientResult::ElicitResult(answer) => {
+                answers.insert(name, serde_json::to_value(&answer).map_err(|why| unreadable(&why))?);
+            }
+            _ => return Err(unanswered(&"it sent something else")),
+        }
+    }
+    Ok(answers)
+}
+
+fn unreadable(why: &serde_json::Error) -> ErrorData {
+    ErrorData::internal_error(format!("what the agent answered is not MCP: {why}"), None)
+}
+
+/// A failure of a request that has no tool's result.
+fn error(failed: &Failed) -> ErrorData {
+    let said = failed.to_string();
+    match failed {
+        Failed::Unfit(_) | Failed::Arguments(_) | Failed::Operation(_) => ErrorData::invalid_params(said, None),
+        Failed::Answer(_) | Failed::Cancelled => ErrorData::internal_error(said, None),
+    }
+}
