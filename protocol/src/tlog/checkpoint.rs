@@ -103,6 +103,10 @@ impl Checkpoint {
     /// # Errors
     /// [`NoteError`]: the line is no signature of that witness over this checkpoint.
     pub fn with_cosignature(&self, line: &str, witness: &NoteKey) -> Result<Checkpoint, NoteError> {
+        // An empty line within it would end the text at another place.
+        if line.find('\n') != line.len().checked_sub(1) {
+            return Err(NoteError::Shape("a cosignature is one line"));
+        }
         let alone = Checkpoint { head: self.head, note: format!("{}\n{line}", self.text()) };
         alone.cosignature(witness)?;
         if self.note.contains(line) {
@@ -230,5 +234,11 @@ mod tests {
         assert!(checkpoint.with_cosignature(&line, &key("witness.example", NoteKeyKind::Cosignature, 8)).is_err());
         let log_line = key("witness.example", NoteKeyKind::Note, 9).sign(checkpoint.text(), &secret(9));
         assert!(checkpoint.with_cosignature(&log_line, &witness).is_err(), "of another kind");
+        // A witness that signs more than the checkpoint cannot make a note of it that the log did not sign.
+        let longer = format!("{}\nmore\n", checkpoint.text());
+        let signature = secret(9).sign(super::cosigned(1, &longer).as_bytes());
+        let over_more = witness.line(&[&1u64.to_be_bytes()[..], &signature].concat());
+        let refused = checkpoint.with_cosignature(&format!("more\n\n{over_more}"), &witness);
+        assert_eq!(refused, Err(NoteError::Shape("a cosignature is one line")));
     }
 }
