@@ -28,6 +28,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-coordination", &["althing-communication", "althing-protocol", "althing-store"]),
     ("althing-fetch", &[]),
     ("althing-discovery", &["althing-communication", "althing-fetch", "althing-protocol", "althing-td"]),
+    ("althing-routing", &[]),
     (
         "althing-calls",
         &["althing-communication", "althing-discovery", "althing-execution", "althing-protocol", "althing-store"],

@@ -1,0 +1,31 @@
+//! Which agent a sentence is for: the best of those that may be called, two to choose from where two are close, or none.
+//!
+//! **Inputs**: candidates (agents with what their publishers say of them), rows that this node's owner labelled, a sentence.
+//! **Outputs**: a [`Decision`], and the scores behind it.
+//!
+//! **Invariants**: the same candidates and rows give the same scores, in whatever order they come. What a stranger writes of
+//! its agent changes no other agent's score. A model names one of the candidates that it was shown, or none.
+//!
+//! **Never knows**: where candidates come from, who asks, clocks, disks, networks.
+
+mod candidate;
+mod classifier;
+mod evaluation;
+mod features;
+mod keyword;
+mod linear;
+mod question;
+mod router;
+mod rows;
+mod thresholds;
+
+pub use candidate::{CANDIDATES_MAX, Candidate, STRANGERS_MAX};
+pub use evaluation::{Evaluation, Mistake, evaluate};
+pub use features::SENTENCE_CHARS_MAX;
+pub use question::{MODEL_CANDIDATES_MAX, Question};
+pub use router::{Decision, Mode, Route, Router, Scored};
+pub use rows::{FILE_BYTES_MAX, Part, ROWS_MAX, Row, RowsError, parse, split};
+pub use thresholds::Thresholds;
+
+#[cfg(test)]
+mod tests;
