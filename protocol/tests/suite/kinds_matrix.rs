@@ -6,12 +6,13 @@ use althing_protocol::keylog::KeyEvent;
 use althing_protocol::keyring::Withdrawal;
 use althing_protocol::object::{self, Description, Grant, Membership, Placement};
 use althing_protocol::record::Contact;
+use althing_protocol::registry::{Attestation, Mark, Release, Roster, Visit};
 use althing_protocol::sign1;
 use althing_protocol::{FrameOpener, PublicKey};
 
 use crate::support::*;
 
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 20] = [
     "frame",
     "description",
     "grant",
@@ -27,6 +28,11 @@ const KINDS: [&str; 15] = [
     "dissolution",
     "group commands",
     "deployment",
+    "release",
+    "mark",
+    "roster",
+    "attestation",
+    "visit",
 ];
 
 fn domain(kind: usize) -> String {
@@ -55,7 +61,7 @@ fn payloads() -> Vec<Vec<u8>> {
         crate::records::contact().bytes,
         crate::keyring::withdrawal(OPENER, NOW_MS).bytes,
     ];
-    let signed = signed.into_iter().chain(crate::groups::one_of_each());
+    let signed = signed.into_iter().chain(crate::groups::one_of_each()).chain(crate::registry::one_of_each());
     signed.map(|bytes| sign1::read(&bytes, 1 << 20).expect("a good sample").payload().to_vec()).collect()
 }
 
@@ -76,7 +82,12 @@ fn reads(kind: usize, bytes: &[u8]) -> bool {
         11 => object::open::<Expulsion>(bytes, NETWORK, "").is_ok(),
         12 => object::open::<Dissolution>(bytes, NETWORK, "").is_ok(),
         13 => object::open::<Batch>(bytes, NETWORK, "").is_ok(),
-        _ => object::open::<Deployment>(bytes, NETWORK, "").is_ok(),
+        14 => object::open::<Deployment>(bytes, NETWORK, "").is_ok(),
+        15 => object::open::<Release>(bytes, NETWORK, "").is_ok(),
+        16 => object::open::<Mark>(bytes, NETWORK, "").is_ok(),
+        17 => object::open::<Roster>(bytes, NETWORK, "").is_ok(),
+        18 => object::open::<Attestation>(bytes, NETWORK, "").is_ok(),
+        _ => object::open::<Visit>(bytes, NETWORK, "").is_ok(),
     }
 }
 
@@ -105,9 +116,9 @@ fn an_object_whose_kind_was_rewritten_is_refused_by_its_signature() {
     let signer = key(OPENER);
     for (signed_as, payload) in payloads().iter().enumerate().skip(1) {
         for reader in (1..KINDS.len()).filter(|reader| *reader != signed_as) {
-            let mut relabelled = payload.clone();
-            assert_eq!(relabelled[1], 0, "member 0 comes first");
-            relabelled[2] = u8::try_from(reader).expect("there are few");
+            assert_eq!(payload[1], 0, "member 0 comes first");
+            let rest = if payload[2] == 0x18 { &payload[4..] } else { &payload[3..] };
+            let relabelled = [&payload[..2], &uint(reader as u64), rest].concat();
             let bytes = cose(&relabelled, &aad(signed_as, signer.public()), &signer);
             assert!(!reads(reader, &bytes), "{} as {}", KINDS[signed_as], KINDS[reader]);
         }

@@ -6,8 +6,12 @@ use althing_protocol::group::EndorsementError;
 use althing_protocol::inquiry::InquiryError;
 use althing_protocol::keyring::KeyringError;
 use althing_protocol::record::RecordError;
+use althing_protocol::registry::{
+    BundleError, NameEvidenceError, PresenceError, ReleaseError, SignInError, SubmissionError,
+};
 use althing_protocol::sign1::Sign1Error as S;
 use althing_protocol::stream::{HelloError as H, OwnerProofError};
+use althing_protocol::tlog::{CheckpointError, LogProofError, NoteError, NoteKeyError, TreeError};
 use althing_protocol::{EvidenceError as E, FrameError as F, IdentityError as I, KeyLogError as K, ObjectError as O};
 
 pub trait Name {
@@ -184,6 +188,140 @@ impl Name for InquiryError {
         match self {
             InquiryError::Cbor(inner) => format!("InquiryError::Cbor({})", inner.name()),
             InquiryError::Shape(_) => "InquiryError::Shape".to_owned(),
+        }
+    }
+}
+
+impl Name for NoteKeyError {
+    fn name(&self) -> String {
+        let variant = match self {
+            NoteKeyError::Shape => "Shape",
+            NoteKeyError::Name => "Name",
+            NoteKeyError::Hash => "Hash",
+            NoteKeyError::Key => "Key",
+        };
+        format!("NoteKeyError::{variant}")
+    }
+}
+
+impl Name for NoteError {
+    fn name(&self) -> String {
+        let variant = match self {
+            NoteError::Bound => "Bound",
+            NoteError::Shape(_) => "Shape",
+            NoteError::Unsigned(_) => "Unsigned",
+            NoteError::Forged(_) => "Forged",
+        };
+        format!("NoteError::{variant}")
+    }
+}
+
+impl Name for CheckpointError {
+    fn name(&self) -> String {
+        match self {
+            CheckpointError::Note(inner) => format!("CheckpointError::Note({})", inner.name()),
+            CheckpointError::Shape(_) => "CheckpointError::Shape".to_owned(),
+            CheckpointError::Origin { .. } => "CheckpointError::Origin".to_owned(),
+        }
+    }
+}
+
+impl Name for TreeError {
+    fn name(&self) -> String {
+        let variant = match self {
+            TreeError::Size(_) => "Size",
+            TreeError::Index { .. } => "Index",
+            TreeError::Smaller { .. } => "Smaller",
+            TreeError::Hashes { .. } => "Hashes",
+            TreeError::Root => "Root",
+        };
+        format!("TreeError::{variant}")
+    }
+}
+
+impl Name for LogProofError {
+    fn name(&self) -> String {
+        match self {
+            LogProofError::Shape(_) => "LogProofError::Shape".to_owned(),
+            LogProofError::Checkpoint(inner) => format!("LogProofError::Checkpoint({})", inner.name()),
+            LogProofError::Tree(inner) => format!("LogProofError::Tree({})", inner.name()),
+            LogProofError::Witnesses { .. } => "LogProofError::Witnesses".to_owned(),
+        }
+    }
+}
+
+impl Name for ReleaseError {
+    fn name(&self) -> String {
+        match self {
+            ReleaseError::Cbor(inner) => format!("ReleaseError::Cbor({})", inner.name()),
+            ReleaseError::Shape(_) => "ReleaseError::Shape".to_owned(),
+            ReleaseError::KeyLog(inner) => format!("ReleaseError::KeyLog({})", inner.name()),
+            ReleaseError::Object { error, .. } => format!("ReleaseError::Object({})", error.name()),
+            ReleaseError::Proof { error, .. } => format!("ReleaseError::Proof({})", error.name()),
+            ReleaseError::Checkpoints => "ReleaseError::Checkpoints".to_owned(),
+            ReleaseError::Order => "ReleaseError::Order".to_owned(),
+            ReleaseError::NotApproved { .. } => "ReleaseError::NotApproved".to_owned(),
+            ReleaseError::Mismatch { .. } => "ReleaseError::Mismatch".to_owned(),
+        }
+    }
+}
+
+impl Name for NameEvidenceError {
+    fn name(&self) -> String {
+        match self {
+            NameEvidenceError::Cbor(inner) => format!("NameEvidenceError::Cbor({})", inner.name()),
+            NameEvidenceError::Shape(_) => "NameEvidenceError::Shape".to_owned(),
+            NameEvidenceError::KeyLog(inner) => format!("NameEvidenceError::KeyLog({})", inner.name()),
+            NameEvidenceError::Roster(inner) => format!("NameEvidenceError::Roster({})", inner.name()),
+            NameEvidenceError::Proof { error, .. } => format!("NameEvidenceError::Proof({})", error.name()),
+            NameEvidenceError::Checkpoints => "NameEvidenceError::Checkpoints".to_owned(),
+            NameEvidenceError::OtherDomain(_) => "NameEvidenceError::OtherDomain".to_owned(),
+            NameEvidenceError::NotProven(_) => "NameEvidenceError::NotProven".to_owned(),
+            NameEvidenceError::NotNamed { .. } => "NameEvidenceError::NotNamed".to_owned(),
+        }
+    }
+}
+
+impl Name for SubmissionError {
+    fn name(&self) -> String {
+        match self {
+            SubmissionError::Cbor(inner) => format!("SubmissionError::Cbor({})", inner.name()),
+            SubmissionError::Shape(_) => "SubmissionError::Shape".to_owned(),
+        }
+    }
+}
+
+impl Name for SignInError {
+    fn name(&self) -> String {
+        match self {
+            SignInError::Cbor(inner) => format!("SignInError::Cbor({})", inner.name()),
+            SignInError::Shape(_) => "SignInError::Shape".to_owned(),
+            SignInError::KeyLog(inner) => format!("SignInError::KeyLog({})", inner.name()),
+            SignInError::Visit(inner) => format!("SignInError::Visit({})", inner.name()),
+            SignInError::OtherKeyLog(_) => "SignInError::OtherKeyLog".to_owned(),
+        }
+    }
+}
+
+impl Name for PresenceError {
+    fn name(&self) -> String {
+        match self {
+            PresenceError::Cbor(inner) => format!("PresenceError::Cbor({})", inner.name()),
+            PresenceError::Shape(_) => "PresenceError::Shape".to_owned(),
+            PresenceError::Contact(inner) => format!("PresenceError::Contact({})", inner.name()),
+            PresenceError::Grant { error, .. } => format!("PresenceError::Grant({})", error.name()),
+            PresenceError::OtherNode { .. } => "PresenceError::OtherNode".to_owned(),
+        }
+    }
+}
+
+impl Name for BundleError {
+    fn name(&self) -> String {
+        match self {
+            BundleError::Cbor(inner) => format!("BundleError::Cbor({})", inner.name()),
+            BundleError::Shape(_) => "BundleError::Shape".to_owned(),
+            BundleError::Path(_) => "BundleError::Path".to_owned(),
+            BundleError::TooMany => "BundleError::TooMany".to_owned(),
         }
     }
 }

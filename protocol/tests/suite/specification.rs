@@ -8,6 +8,8 @@ const OBEYED_ELSEWHERE: [u32; 23] =
     [19, 20, 33, 34, 42, 53, 55, 56, 57, 59, 60, 61, 70, 71, 72, 75, 76, 77, 153, 154, 155, 156, 157];
 /// How a group executes its log, and `/althing/raft/1`: the same, by the crate of groups.
 const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 5] = [85..=109, 111..=121, 125..=142, 144..=152, 158..=158];
+/// What a registry accepts and shows, and the tiles of a log: the same, by the crates of registries and of logs.
+const OBEYED_BY_REGISTRIES: [u32; 6] = [167, 168, 169, 170, 184, 185];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -40,7 +42,7 @@ fn rules_are_numbered_without_gaps_and_each_is_cited_by_a_test() {
     rules.sort_unstable();
     assert_eq!(rules, (1..=u32::try_from(rules.len()).expect("a few")).collect::<Vec<_>>());
     let mut tested = BTreeSet::new();
-    for directory in ["src", "src/group", "tests/suite"] {
+    for directory in ["src", "src/group", "src/registry", "src/tlog", "tests/suite"] {
         for entry in std::fs::read_dir(top.join(directory)).expect("our own source") {
             let path = entry.expect("our own source").path();
             if path.is_file() && !path.ends_with("specification.rs") {
@@ -52,7 +54,8 @@ fn rules_are_numbered_without_gaps_and_each_is_cited_by_a_test() {
         }
     }
     let missing: Vec<_> = rules.iter().filter(|rule| !tested.contains(rule)).copied().collect();
-    let elsewhere: BTreeSet<u32> = OBEYED_ELSEWHERE.into_iter().chain(OBEYED_BY_GROUPS.into_iter().flatten()).collect();
+    let elsewhere = OBEYED_ELSEWHERE.into_iter().chain(OBEYED_BY_GROUPS.into_iter().flatten());
+    let elsewhere: BTreeSet<u32> = elsewhere.chain(OBEYED_BY_REGISTRIES).collect();
     let elsewhere: Vec<u32> = elsewhere.into_iter().collect();
     assert_eq!(missing, elsewhere, "rules that no test here cites");
     let unknown: Vec<_> = cited(&specification).union(&tested).filter(|rule| !rules.contains(rule)).copied().collect();
@@ -117,11 +120,24 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         WORKFLOW_AFTER_MAX,
         WORKFLOW_ITEMS_MAX,
         usize::from(WORKFLOW_ROUNDS_MAX),
+        RELEASE_READERS_MAX,
+        RELEASE_MARKS_MAX,
+        RELEASE_APPROVALS_MAX,
+        ROSTER_MEMBERS_MAX,
+        ROSTER_NAMES_MAX,
+        ROSTER_NAMES_IN_ALL_MAX,
+        ATTESTATION_VALUE_BYTES_MAX,
+        SUBMISSION_STATEMENTS_MAX,
+        SUBMISSION_BYTES_MAX,
+        PRESENCE_GRANTS_MAX,
+        PRESENCE_BYTES_MAX,
     ]
     .map(|value| value as u64)
     .into_iter()
     .chain([PLACEMENT_TTL_MAX_MS, GRANT_LIFE_MAX_MS, CLOCK_SKEW_MAX_MS, INVITATION_LIFE_MAX_MS])
     .chain([PROPOSAL_LIFE_MAX_MS, REPLACE_AFTER_MIN_MS, REPLACE_AFTER_MAX_MS])
+    .chain([BUNDLE_BYTES_MAX, ROSTER_LIFE_MAX_MS, ATTESTATION_LIFE_MAX_MS, VISIT_LIFE_MAX_MS])
+    .chain([DOMAIN_PROOF_LIFE_MS, DOMAIN_WAIT_MS])
     .chain([WORK_LEASE_MIN_MS, WORK_LEASE_MAX_MS, WORKFLOW_TIMEOUT_MIN_MS, WORKFLOW_TIMEOUT_MAX_MS])
     {
         let words: BTreeSet<&str> = limits.split(|c: char| !c.is_ascii_digit()).collect();
@@ -143,6 +159,12 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         "expulsion",
         "dissolution",
         "group-commands",
+        "deployment",
+        "release",
+        "mark",
+        "roster",
+        "attestation",
+        "visit",
     ] {
         assert!(domains.contains(&format!("`althing/{kind}/1`")), "{kind}");
     }

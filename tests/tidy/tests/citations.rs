@@ -36,7 +36,8 @@ fn cited(line: &str) -> Vec<u32> {
 fn citations() -> BTreeMap<u32, Vec<String>> {
     let (production, tests) = support::rust_files();
     let mut found = BTreeMap::new();
-    let production = production.iter().filter(|file| file.starts_with("protocol") || file.starts_with("node"));
+    let rooms = ["protocol", "node", "registry"];
+    let production = production.iter().filter(|file| rooms.iter().any(|room| file.starts_with(room)));
     for file in tests.iter().filter(|file| is_proof(file)).chain(production) {
         let text = support::text(file);
         let lines: Vec<&str> = text.lines().collect();
@@ -55,7 +56,7 @@ fn citations() -> BTreeMap<u32, Vec<String>> {
 
 /// This crate's own examples prove nothing.
 fn is_proof(file: &Path) -> bool {
-    let is_ours = ["protocol", "node", "tests"].iter().any(|room| file.starts_with(room));
+    let is_ours = ["protocol", "node", "registry", "tests"].iter().any(|room| file.starts_with(room));
     is_ours && !file.starts_with("tests/tidy")
 }
 
@@ -79,7 +80,7 @@ fn every_rule_is_cited_by_a_test() {
     assert!(
         missing.is_empty(),
         "no test function cites {}. Cite each rule, by its own number, in the test function that proves it or in the comment \
-         above it (protocol/tests/, #[cfg(test)] in protocol/src or node/, or tests/)",
+         above it (protocol/tests/, #[cfg(test)] in protocol/src, node/ or registry/, or tests/)",
         missing.join(", ")
     );
 }

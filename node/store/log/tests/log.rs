@@ -82,6 +82,7 @@ async fn an_oracle_computes_the_same_roots_and_proofs() {
     assert!(matches!(log.inclusion(0, size + 1), Err(LogError::Tree(_))));
 }
 
+/// P-184
 #[tokio::test]
 async fn tiles_are_those_of_the_oracle() {
     let size = 66_000;
