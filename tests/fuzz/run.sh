@@ -10,9 +10,13 @@ vectors=$here/../../protocol/vectors
 seconds=${1:?usage: run.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(cbor frame object evidence record contract group)
+[ ${#targets[@]} -gt 0 ] || targets=(cbor frame object evidence record contract group registry replication)
 triple=x86_64-unknown-linux-gnu
 dir=${CARGO_TARGET_DIR:-$here/../../target}/fuzz
+
+# Groups are kept in RocksDB. Its library is found before the flags below, so that it is the one that other builds link.
+rocksdb=$("$here/../../scripts/rocksdb.sh")
+eval "$rocksdb"
 
 # Coverage as libFuzzer wants it. An explicit --target keeps these flags away from build scripts.
 export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -29,7 +33,16 @@ seeds() {
   done < <(sed -n "s/^ *\"$3\": \"\([0-9a-f]\{2,\}\)\",\{0,1\}$/\1/p" "$vectors/$2.json")
   [ "$count" -gt 0 ] || { echo "run.sh: $2.json has no member $3" >&2; exit 1; }
 }
-mkdir -p "$dir"/corpus/{cbor,frame,object,evidence,record,contract,group} "$dir/artifacts"
+# texts TARGET FILE MEMBER: the same for members that are texts, with the escapes of JSON undone.
+texts() {
+  local count=0 text
+  while read -r text; do
+    count=$((count + 1))
+    printf '%b' "$text" >"$dir/corpus/$1/$2-$3-$count"
+  done < <(sed -n "s/^ *\"$3\": \"\(.*\)\",\{0,1\}\$/\1/p" "$vectors/$2.json")
+  [ "$count" -gt 0 ] || { echo "run.sh: $2.json has no member $3" >&2; exit 1; }
+}
+mkdir -p "$dir"/corpus/{cbor,frame,object,evidence,record,contract,group,registry,replication} "$dir/artifacts"
 seeds cbor cbor bytes
 seeds cbor hello bytes
 seeds frame frames frame
@@ -39,6 +52,12 @@ seeds evidence evidence evidence
 seeds record records value
 seeds group groups object
 seeds group groups under
+seeds object registry object
+seeds registry registry bytes
+seeds replication replication bytes
+texts registry registry note
+texts registry registry proof
+texts registry registry key
 for file in "$here"/../../examples/*/*.yaml; do
   # JSON is what contracts are read as; any text serves as a beginning.
   cp "$file" "$dir/corpus/contract/$(basename "$(dirname "$file")")-$(basename "$file")"

@@ -8,8 +8,9 @@ use althing_protocol::binding::Binding;
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::keyring::Withdrawal;
 use althing_protocol::object::{self, Description, Grant, Kind, Membership, Placement, Statement};
-use althing_protocol::{KeyLog, SecretKey, cbor, sign1};
 use althing_protocol::record::Contact;
+use althing_protocol::registry::{Attestation, Mark, Release, Roster, Visit};
+use althing_protocol::{KeyLog, SecretKey, cbor, sign1};
 use libfuzzer_sys::fuzz_target;
 
 const NETWORK: &str = "testnet";
@@ -30,6 +31,11 @@ fn aad(kind: Kind, network: &str) -> Vec<u8> {
         Kind::Binding => "althing/binding/1",
         Kind::Contact => "althing/contact/1",
         Kind::Withdrawal => "althing/withdrawal/1",
+        Kind::Release => "althing/release/1",
+        Kind::Mark => "althing/mark/1",
+        Kind::Roster => "althing/roster/1",
+        Kind::Attestation => "althing/attestation/1",
+        Kind::Visit => "althing/visit/1",
         other => unreachable!("{other:?} is a kind of groups: group.rs"),
     };
     let mut bytes = vec![0x83];
@@ -70,6 +76,11 @@ fn every_kind(bytes: &[u8]) -> usize {
         accepted_signs_to_itself::<Binding>(bytes, NETWORK),
         accepted_signs_to_itself::<Contact>(bytes, NETWORK),
         accepted_signs_to_itself::<Withdrawal>(bytes, ""),
+        accepted_signs_to_itself::<Release>(bytes, NETWORK),
+        accepted_signs_to_itself::<Mark>(bytes, NETWORK),
+        accepted_signs_to_itself::<Roster>(bytes, NETWORK),
+        accepted_signs_to_itself::<Attestation>(bytes, NETWORK),
+        accepted_signs_to_itself::<Visit>(bytes, NETWORK),
     ]
     .iter()
     .filter(|accepted| **accepted)
@@ -90,6 +101,11 @@ fuzz_target!(|data: &[u8]| {
             Some(6) => Kind::Binding,
             Some(7) => Kind::Contact,
             Some(8) => Kind::Withdrawal,
+            Some(15) => Kind::Release,
+            Some(16) => Kind::Mark,
+            Some(17) => Kind::Roster,
+            Some(18) => Kind::Attestation,
+            Some(19) => Kind::Visit,
             _ => Kind::Membership,
         };
         let network = if matches!(kind, Kind::KeyEvent | Kind::Withdrawal) { "" } else { NETWORK };
