@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 pub mod cast;
+pub mod counter;
 pub mod delay;
 pub mod disk;
 pub mod guests;
