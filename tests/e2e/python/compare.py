@@ -1,41 +1,143 @@
-"""Drives the same stock agent at several places, and finds what differs: compare.py DIRECT NAME=URL …. What is sent and
-what comes back is JSON-RPC as it stands on the wire. Differences that are listed below with their reasons are none."""
-import uuid
+"""Drives the same stock agent at several places, and finds what differs: compare.py NAME=URL,GRPC …, the first of which is
+the agent itself; GRPC is the address of its gRPC. Each case is run over each binding; what is sent and what comes back is
+compared as it stands on the wire. Differences that are listed below with their reasons are none."""
 import json
 import sys
+import uuid
 
+import grpc
 import httpx
+from a2a.types import a2a_pb2
+from a2a.types.a2a_pb2_grpc import A2AServiceStub
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.rpc import error_details_pb2, status_pb2
 
 PATIENCE = 20
 HEADERS = {"A2A-Version": "1.0", "Content-Type": "application/json", "A2A-Extensions": "https://example.com/x"}
 # The place that is not the agent's own node.
 FAR = "two nodes"
+EMPTY = {"filename", "mediaType", "name", "description"}
 IDS = {"id", "taskId", "contextId", "messageId", "artifactId"}
+# Of the requests over HTTP+JSON: method and path.
+REST = {
+    "SendMessage": ("POST", "message:send"),
+    "SendStreamingMessage": ("POST", "message:stream"),
+    "GetTask": ("GET", "tasks/{id}"),
+    "ListTasks": ("GET", "tasks"),
+    "CancelTask": ("POST", "tasks/{id}:cancel"),
+    "SubscribeToTask": ("POST", "tasks/{id}:subscribe"),
+}
 
 
 class Place:
-    """An agent at a URL."""
+    """An agent at a URL, over JSON-RPC."""
 
-    def __init__(self, http, url, is_far):
-        self.http, self.url, self.is_far, self.sent = http, url, is_far, 0
+    def __init__(self, http, url, is_far, tenant):
+        self.http, self.url, self.is_far, self.tenant, self.sent = http, url, is_far, tenant, 0
 
     def ask(self, method, params, headers=HEADERS):
         """The status, the content type, and all that came back; the other headers are those of whoever serves."""
         self.sent += 1
         request = {"jsonrpc": "2.0", "id": self.sent, "method": method, "params": params}
         answer = self.http.post(self.url, headers=headers, content=json.dumps(request))
-        kind = answer.headers["content-type"].split(";")[0]
-        if kind == "text/event-stream":
-            lines = [line[5:] for line in answer.text.splitlines() if line.startswith("data:")]
-        else:
-            lines = [answer.text]
-        events = [json.loads(line) for line in lines]
+        kind, events = events_of(answer)
         assert all(event.pop("id") == self.sent and event.pop("jsonrpc") == "2.0" for event in events), answer.text
         return [answer.status_code, kind, *events]
+
+    def watch(self, task, seen):
+        """What a stream of a task tells; `seen` runs after its first event."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": task}}
+        return self.streamed(self.url, request, seen)
+
+    def streamed(self, url, body, seen):
+        events = []
+        with self.http.stream("POST", url, headers=HEADERS, content=json.dumps(body)) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data:"):
+                    events.append(json.loads(line[5:]))
+                    if len(events) == 1:
+                        seen()
+        return [answer.status_code, *[event.get("result", event) for event in events]]
 
     def says(self, text, method="SendMessage", **more):
         message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}], "metadata": {"mine": "m"}}
         return self.ask(method, {"message": {**message, **more.pop("message", {})}, **more})
+
+
+class Rest(Place):
+    """The same over HTTP+JSON."""
+
+    def ask(self, method, params, headers=HEADERS):
+        verb, path = REST[method]
+        path = path.format(id=params.get("id"))
+        if verb == "GET":
+            query = {name: value for name, value in params.items() if name != "id"}
+            answer = self.http.get(f"{self.url.rstrip('/')}/{path}", headers=headers, params=query)
+        else:
+            body = json.dumps(params if method.startswith("Send") else {})
+            answer = self.http.post(f"{self.url.rstrip('/')}/{path}", headers=headers, content=body)
+        kind, events = events_of(answer)
+        return [answer.status_code, kind, *[shaped(event) for event in events]]
+
+    def watch(self, task, seen):
+        return self.streamed(f"{self.url.rstrip('/')}/tasks/{task}:subscribe", {}, seen)
+
+
+def shaped(event):
+    """A result or an error in the shape that those of JSON-RPC have."""
+    if "error" not in event:
+        return {"result": event}
+    error = event["error"]
+    return {"error": {**{name: error[name] for name in error if name != "details"}, "data": error.get("details", [])}}
+
+
+class Grpc(Place):
+    """The same over gRPC. Its messages are compared as ProtoJSON."""
+
+    def ask(self, method, params, headers=HEADERS):
+        request = ParseDict(params, getattr(a2a_pb2, method.replace("Streaming", "") + "Request")())
+        request.tenant = self.tenant
+        metadata = [(name.lower(), value) for name, value in headers.items() if name != "Content-Type"]
+        call = getattr(A2AServiceStub(self.http), method)
+        try:
+            answer = call(request, metadata=metadata, timeout=PATIENCE)
+            streams = method in ("SendStreamingMessage", "SubscribeToTask")
+            events = [{"result": MessageToDict(event)} for event in (answer if streams else [answer])]
+            return ["OK", "stream" if streams else "message", *events]
+        except grpc.RpcError as error:
+            return [error.code().name, "error", {"error": {"code": error.code().name, "message": error.details(),
+                                                           "data": details(error)}}]
+
+
+    def watch(self, task, seen):
+        metadata = [(name.lower(), value) for name, value in HEADERS.items() if name != "Content-Type"]
+        request = a2a_pb2.SubscribeToTaskRequest(id=task, tenant=self.tenant)
+        events = []
+        for event in A2AServiceStub(self.http).SubscribeToTask(request, metadata=metadata, timeout=PATIENCE):
+            events.append(MessageToDict(event))
+            if len(events) == 1:
+                seen()
+        return ["OK", *events]
+
+
+def details(error):
+    """The ErrorInfo of an error."""
+    found = []
+    for key, value in error.trailing_metadata() or []:
+        if key == "grpc-status-details-bin":
+            for detail in status_pb2.Status.FromString(value).details:
+                info = error_details_pb2.ErrorInfo()
+                if detail.Unpack(info):
+                    found.append({"reason": info.reason, "domain": info.domain, "metadata": dict(info.metadata)})
+    return found
+
+
+def events_of(answer):
+    """The content type of an answer, and what it tells."""
+    kind = answer.headers["content-type"].split(";")[0]
+    if kind == "text/event-stream":
+        return kind, [json.loads(line[5:]) for line in answer.text.splitlines() if line.startswith("data:")]
+    return kind, [json.loads(answer.text)]
 
 
 def task_of(seen):
@@ -73,6 +175,25 @@ def asked_and_cancelled(place):
     asked = place.says("ask me")
     by_id = {"id": task_of(asked)}
     return [asked, place.ask("CancelTask", by_id), place.ask("GetTask", by_id), refusal(place.ask("CancelTask", by_id))]
+
+
+def listed(place):
+    """The tasks of a conversation, with and without what they made."""
+    sent = place.says("work a b")
+    mine = {"contextId": sent[2]["result"]["task"]["contextId"]}
+    over = {**mine, "status": "TASK_STATE_COMPLETED", "historyLength": 0}
+    return [place.ask("ListTasks", query) for query in (mine, over, {**mine, "includeArtifacts": True})]
+
+
+def watched(place):
+    """A second stream of a task that works, which is cancelled."""
+    begun = task_of(place.says("stuck", configuration={"returnImmediately": True}))
+    by_id = {"id": begun, "historyLength": 0}
+    for _ in range(1000):
+        # A node shows a task as soon as it has it; the agent's own word comes later.
+        if "message" in place.ask("GetTask", by_id)[2]["result"]["status"]:
+            break
+    return place.watch(begun, lambda: place.ask("CancelTask", {"id": begun}))
 
 
 def refusal(seen):
@@ -122,6 +243,8 @@ CASES = {
         f"an error: {name}": lambda place, name=name: both(place, f"refuse {name}")
         for name in ("params", "unsupported", "content", "answer", "internal", "extension")
     },
+    "tasks that are listed": listed,
+    "a task that is watched": watched,
     "a task that is over": over,
     "a task that is none": unknown,
     # Not compared: the gateway makes an extended card for every agent, also where the agent has none.
@@ -138,6 +261,8 @@ def same(value, at=""):
     shown = {name: same(item, name) for name, item in value.items()}
     # Times: of the agent where it is asked directly, of the node where that keeps the task; a stock agent may leave it out.
     shown.pop("timestamp", None)
+    # The stock server writes members without a value, but only in lists of tasks.
+    shown = {name: value for name, value in shown.items() if value != [] and not (name in EMPTY and value == "")}
     # A node keeps every message that continued a task; the stock server keeps the first.
     if "history" in shown:
         first, *later = shown["history"]
@@ -156,20 +281,33 @@ def joined(parts):
     return out
 
 
+def compared(case, run, places):
+    """How many places differ from the first."""
+    seen = {name: same(run(place)) for name, place in places.items()}
+    (directly, expected), *others = seen.items()
+    differ = 0
+    for name, other in others:
+        if other is not None and other != expected:
+            differ += 1
+            print(f"{case}: {name} differs\n  {directly} {json.dumps(expected)}\n  {name} {json.dumps(other)}")
+    return differ
+
+
 def main():
-    places = dict(place.split("=", 1) for place in sys.argv[1:])
+    addresses = [place.split("=", 1) for place in sys.argv[1:]]
+    addresses = {name: address.split(",") for name, address in addresses}
+    differ = 0
     with httpx.Client(timeout=PATIENCE) as http:
-        places = {name: Place(http, url, name == FAR) for name, url in places.items()}
-        differ = 0
-        for case, run in CASES.items():
-            seen = {name: same(run(place)) for name, place in places.items()}
-            directly, *others = seen.items()
-            for name, other in others:
-                if other is not None and other != directly[1]:
-                    differ += 1
-                    print(f"{case}: {name} differs\n  directly {json.dumps(directly[1])}\n  {name} {json.dumps(other)}")
-            print(f"{case}: compared")
-        assert len(places) > 1 and not differ, f"{differ} differences"
+        for kind in (Place, Rest, Grpc):
+            places = {}
+            for name, (url, channel) in addresses.items():
+                through = grpc.insecure_channel(channel, [("grpc.enable_http_proxy", 0)]) if kind is Grpc else http
+                places[name] = kind(through, url, name == FAR, "stock" if places else "")
+            for case, run in CASES.items():
+                if not (case == "the card" and kind is not Place):
+                    differ += compared(f"{kind.__name__}: {case}", run, places)
+            print(f"{kind.__name__}: {len(CASES)} cases compared")
+    assert len(addresses) > 1 and not differ, f"{differ} differences"
     print("COMPARE OK")
 
 

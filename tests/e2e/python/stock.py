@@ -1,16 +1,18 @@
 """A stock agent of the official SDK's server, which does what the first word of its message says. It listens where its
-node tells it to, or, by itself, on a port of its own, which it prints."""
+node tells it to, or, by itself, on ports of its own, which it prints: that of JSON-RPC and HTTP+JSON, and that of gRPC."""
 import asyncio
 import os
 import socket
 
+import grpc
 import uvicorn
 from a2a.helpers.proto_helpers import new_data_part, new_task, new_text_artifact, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor
-from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill, TaskState
+from a2a.types.a2a_pb2_grpc import add_A2AServiceServicer_to_server
 from a2a.utils import errors
 from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
@@ -63,7 +65,8 @@ class Stock(AgentExecutor):
         if verb == "ask":
             return await task.requires_input(new_text_message("which?", context_id=task.context_id, task_id=task.task_id))
         if verb == "stuck":
-            await task.start_work()
+            told = new_text_message("it is stuck", context_id=task.context_id, task_id=task.task_id)
+            await task.start_work(told)
             return await asyncio.sleep(60)
         if verb == "think":
             thought = new_text_message("thinking", context_id=task.context_id, task_id=task.task_id)
@@ -100,7 +103,20 @@ card = AgentCard(name="stock", description="Does as it is told", version="1.0.0"
                  supported_interfaces=[AgentInterface(url="http://127.0.0.1/", protocol_binding="JSONRPC",
                                                       protocol_version="1.0")])
 handler = DefaultRequestHandler(Stock(), InMemoryTaskStore(), card)
-app = Starlette(routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/")])
-if "PORT" not in os.environ and "LISTEN_FDS" not in os.environ:
-    print(listener.getsockname()[1], flush=True)
-uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listener])
+routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/"), *create_rest_routes(handler)]
+server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="error"))
+
+
+async def alone():
+    also = grpc.aio.server()
+    add_A2AServiceServicer_to_server(GrpcHandler(handler), also)
+    port = also.add_insecure_port("127.0.0.1:0")
+    await also.start()
+    print(listener.getsockname()[1], port, flush=True)
+    await server.serve(sockets=[listener])
+
+
+if "PORT" in os.environ or "LISTEN_FDS" in os.environ:
+    server.run(sockets=[listener])
+else:
+    asyncio.run(alone())

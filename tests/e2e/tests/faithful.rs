@@ -41,12 +41,14 @@ fn an_agent_is_the_same_directly_through_one_node_and_through_two() {
 
     let mut stock = two.command(python);
     let mut directly = Running::start(stock.arg("stock.py").stdout(Stdio::piped()));
-    let port = directly.line(SOON).expect("its port");
+    let ports = directly.line(SOON).expect("its ports");
+    let (port, grpc) = ports.split_once(' ').expect("two ports");
     one.write("compare.py", COMPARE);
     let mut compare = one.command(python);
-    compare.arg("compare.py").arg(format!("direct=http://127.0.0.1:{port}/"));
+    compare.arg("compare.py").arg(format!("direct=http://127.0.0.1:{port}/,127.0.0.1:{grpc}"));
     for (name, node) in [("one node", &host), ("two nodes", &caller)] {
-        compare.arg(format!("{name}={}/a2a/stock", node.gateway()));
+        let gateway = node.gateway();
+        compare.arg(format!("{name}={gateway}/a2a/stock,{}", support::http::authority(&gateway)));
     }
     let outcome = Running::start(&mut compare).end(Duration::from_secs(120));
     directly.kill();
