@@ -196,6 +196,7 @@ impl Caller<'_> {
 
     /// Takes the answer's events until it is complete, or until that time.
     async fn follow(&self, arguments: Arguments, until: Instant, answer: &mut Answer) -> Result<(), Failed> {
+        let relays = arguments.relays;
         let mut opening = Box::pin(self.open(arguments, answer));
         let opened = tokio::select! {
             opened = timeout_at(until, &mut opening) => opened,
@@ -228,7 +229,9 @@ impl Caller<'_> {
                         progress.relay(told).await;
                     }
                     let news = answer.take(event, bytes.len()).map_err(Failed::Answer)?;
-                    progress.tell(&news).await;
+                    if !relays {
+                        progress.tell(&news).await;
+                    }
                 }
             }
         }

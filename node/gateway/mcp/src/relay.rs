@@ -10,7 +10,7 @@ use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientResult, ElicitationCapability,
     FormElicitationCapability, InputRequest, InputRequests, InputRequiredResult, ListToolsResult, ProtocolVersion,
-    ServerRequest, Tool,
+    ResultType, ServerRequest, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde::Deserialize;
@@ -61,7 +61,9 @@ pub(crate) async fn call(caller: &Caller<'_>, params: CallToolRequestParams) -> 
             return Err(ErrorData::deserialize(error).map_err(|why| unreadable(&why))?);
         }
         if result["resultType"] != "input_required" {
-            let result: CallToolResult = serde_json::from_value(result).map_err(|why| unreadable(&why))?;
+            let mut result: CallToolResult = serde_json::from_value(result).map_err(|why| unreadable(&why))?;
+            // Servers of earlier versions do not say so.
+            result.result_type = Some(ResultType::COMPLETE);
             return Ok(result.into());
         }
         let asked: InputRequiredResult = serde_json::from_value(result).map_err(|why| unreadable(&why))?;

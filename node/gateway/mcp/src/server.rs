@@ -241,7 +241,13 @@ fn place(cursor: &str) -> Result<String, ErrorData> {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        // Lists of prompts and resources are answered too: they are empty.
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_prompts()
+            .enable_resources()
+            .build();
         let implementation = Implementation::new("althing", env!("CARGO_PKG_VERSION")).with_title("Althing");
         ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(INSTRUCTIONS)
     }

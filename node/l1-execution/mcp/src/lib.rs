@@ -29,11 +29,12 @@ use opentelemetry::trace::TraceContextExt as _;
 use relayed::Told;
 use rmcp::model::{
     CallToolRequestParams, ClientConfig, ClientRequest, ElicitationCapability, FormElicitationCapability,
-    ListToolsRequest, PaginatedRequestParams, RequestMetaObject, ServerResult,
+    ListToolsRequest, PaginatedRequestParams, ProtocolVersion, RequestMetaObject, ServerResult,
 };
 use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
+use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
@@ -184,7 +185,12 @@ impl Server {
         T: rmcp::transport::Transport<RoleClient> + 'static,
     {
         let watched = Watched::new(transport, self.epoch.clone(), self.told.clone());
-        let client = rmcp::serve_client(client_config(), watched).await;
+        // A server of the newest version has no sessions; one of an earlier version says so, or nothing.
+        let lifecycle = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(ProtocolVersion::V_2025_11_25),
+        };
+        let client = client_config().serve_with_lifecycle(watched, lifecycle).await;
         client.map(Arc::new).map_err(|error| Fault::Unreachable(error.to_string()))
     }
 
