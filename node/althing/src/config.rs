@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use althing_discovery::Net;
 use althing_execution::admission::Policy;
 use althing_execution::kernel::KernelConfig;
+use althing_gateway::Scope;
 use althing_node::network_key;
 use althing_protocol::NetworkKey;
 use althing_store::file::read_text;
@@ -177,6 +178,8 @@ pub struct Gateway {
     pub hosts: Vec<String>,
     /// Encrypted connections.
     pub tls: GatewayTls,
+    /// Who issues tokens for it.
+    pub oauth: GatewayOauth,
     /// Whether the address was set on the command line: then no other is used.
     #[serde(skip)]
     pub fixed: bool,
@@ -203,6 +206,70 @@ impl GatewayTls {
             key: set(&self.key)?,
             client_ca: set(&self.client_ca),
         })
+    }
+}
+
+/// `[gateway.oauth]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GatewayOauth {
+    /// The identifier of the issuer, a URL; empty: no tokens of issuers are taken.
+    pub issuer: String,
+    /// What its tokens are for: the identifier of this gateway.
+    pub audience: String,
+    /// Where its keys are; empty: what its metadata says.
+    pub jwks: String,
+    /// Scopes of its tokens that allow to read.
+    pub read: Vec<String>,
+    /// Those that allow to call agents.
+    pub call: Vec<String>,
+    /// Those that allow everything.
+    pub admin: Vec<String>,
+}
+
+impl Default for GatewayOauth {
+    fn default() -> Self {
+        let word = |scope: Scope| vec![format!("althing.{scope}")];
+        GatewayOauth {
+            issuer: String::new(),
+            audience: String::new(),
+            jwks: String::new(),
+            read: word(Scope::Read),
+            call: word(Scope::Call),
+            admin: word(Scope::Admin),
+        }
+    }
+}
+
+impl GatewayOauth {
+    /// The issuer, if there is one.
+    pub fn issuer(&self) -> Option<althing_gateway::IssuerConfig> {
+        let of =
+            |words: &[String], scope: Scope| words.iter().map(move |word| (word.clone(), scope)).collect::<Vec<_>>();
+        let scopes = [of(&self.read, Scope::Read), of(&self.call, Scope::Call), of(&self.admin, Scope::Admin)];
+        (!self.issuer.is_empty()).then(|| althing_gateway::IssuerConfig {
+            issuer: self.issuer.clone(),
+            audience: self.audience.clone(),
+            jwks: (!self.jwks.is_empty()).then(|| self.jwks.clone()),
+            scopes: scopes.into_iter().flatten().collect(),
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (key, url) in [("issuer", &self.issuer), ("jwks", &self.jwks)] {
+            if !url.is_empty() && !althing_td::keeps_bearer(url) {
+                return Err(format!("`gateway.oauth.{key}` is an address with https, not {url:?}"));
+            }
+        }
+        match (self.issuer.is_empty(), self.audience.is_empty()) {
+            (false, true) => {
+                Err("`gateway.oauth` needs `audience`: what tokens are for that this gateway takes".to_owned())
+            }
+            (true, _) if !(self.audience.is_empty() && self.jwks.is_empty()) => {
+                Err("`gateway.oauth` needs `issuer`".to_owned())
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -272,6 +339,7 @@ impl Default for Gateway {
             token: String::new(),
             hosts: Vec::new(),
             tls: GatewayTls::default(),
+            oauth: GatewayOauth::default(),
             fixed: false,
         }
     }
@@ -422,10 +490,11 @@ impl Gateway {
         if cert != key || client_ca && !cert {
             return Err("`gateway.tls` needs `cert` and `key`; `client_ca` goes with both".to_owned());
         }
-        if !address.ip().is_loopback() && self.token.is_empty() && !client_ca {
+        self.oauth.check()?;
+        if !address.ip().is_loopback() && self.token.is_empty() && !client_ca && self.oauth.issuer.is_empty() {
             return Err(format!(
-                "`gateway.listen` is {address}, which others can reach: set `gateway.token` or `gateway.tls.client_ca`, or \
-                 listen on 127.0.0.1"
+                "`gateway.listen` is {address}, which others can reach: set `gateway.token`, `gateway.tls.client_ca` or \
+                 `gateway.oauth`, or listen on 127.0.0.1"
             ));
         }
         Ok(())
@@ -513,5 +582,24 @@ mod tests {
     fn the_default_is_valid_and_reads_back() {
         let text = toml::to_string(&Config::default()).expect("TOML");
         assert_eq!(Config::parse(&text), Ok(Config::default()));
+    }
+
+    #[test]
+    fn an_issuer_is_asked_over_https_and_its_tokens_are_for_this_gateway() {
+        for (part, says) in [
+            ("issuer = \"https://id.example\"", "audience"),
+            ("audience = \"https://mesh.example\"", "issuer"),
+            ("issuer = \"http://id.example\"\naudience = \"a\"", "https"),
+            ("issuer = \"https://id.example\"\naudience = \"a\"\njwks = \"http://id.example/keys\"", "https"),
+        ] {
+            let error = Config::parse(&format!("[gateway.oauth]\n{part}")).expect_err("a half");
+            assert!(error.contains("gateway.oauth") && error.contains(says), "{part}: {error}");
+        }
+        let whole = "[gateway]\nlisten = \"0.0.0.0:1\"\n[gateway.oauth]\nissuer = \"https://id.example\"\naudience = \"a\"\n\
+                     call = [\"mesh.call\", \"agents\"]";
+        let whole = Config::parse(whole).expect("tokens of an issuer are no less than one of its own");
+        let issuer = whole.gateway.oauth.issuer().expect("an issuer");
+        assert_eq!((issuer.scopes["agents"], issuer.scopes["althing.read"]), (Scope::Call, Scope::Read));
+        assert_eq!(Config::default().gateway.oauth.issuer(), None);
     }
 }

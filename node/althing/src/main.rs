@@ -6,6 +6,7 @@ mod config;
 mod control_socket;
 mod exit;
 mod faces;
+mod issuer;
 mod paths;
 mod ports;
 mod startup;

@@ -33,7 +33,10 @@ use routes::{Answer, Route, Routes, Served, Tag};
 use serde_json::json;
 
 pub use althing_calls::is_user_name;
-pub use althing_edge::{Access, Limits, NoScope, Scope, Tls, TlsError, TlsFiles, User, Users, serve, serve_tls};
+pub use althing_edge::{
+    Access, Issuer, IssuerConfig, Limits, NoScope, Publications, Scope, Tls, TlsError, TlsFiles, User, Users, serve,
+    serve_tls,
+};
 pub use wot::{introductions, paths};
 
 /// Bytes of a request's body: the largest body of an operation, and its envelope.

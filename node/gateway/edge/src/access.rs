@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use althing_protocol::digest;
+use serde_json::Value;
 
 use crate::tls::Certified;
 use crate::users::{Identity, Users};
@@ -29,6 +30,12 @@ impl Access {
     #[must_use]
     pub fn is_guarded(&self) -> bool {
         self.token.is_some() || self.users.iter().any(|users| users.is_used())
+    }
+
+    /// Where clients read how they get a token, if somebody issues any, and what they read there.
+    #[must_use]
+    pub fn metadata(&self) -> Option<(&'static str, Value)> {
+        self.users.iter().find_map(|users| users.metadata())
     }
 
     /// What addresses of this gateway begin with.

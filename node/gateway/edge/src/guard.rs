@@ -101,7 +101,7 @@ fn unknown(access: &Access, given: bool, host: Option<&str>) -> Response {
     if given {
         members.push("error=\"invalid_token\"".to_owned());
     }
-    if let Some(path) = access.users.iter().find_map(|users| users.metadata()) {
+    if let Some((path, _)) = access.metadata() {
         let host = host.unwrap_or_default();
         members.push(format!("resource_metadata=\"{}://{host}{path}\"", access.scheme()));
     }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use serde_json::Value;
 
 /// Between two looks at a token or certificate.
 pub(crate) const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
@@ -135,8 +136,8 @@ pub trait Users: fmt::Debug + Send + Sync {
     /// The user whom a bearer token belongs to; none if it is unknown here.
     fn of_token<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Option<User>>;
 
-    /// Where clients read how they get a token (RFC 9728): a path of this gateway.
-    fn metadata(&self) -> Option<&'static str> {
+    /// Where clients read how they get a token, a path of this gateway, and what they read there (RFC 9728).
+    fn metadata(&self) -> Option<(&'static str, Value)> {
         None
     }
 }

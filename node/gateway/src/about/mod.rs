@@ -8,11 +8,11 @@ mod page;
 use std::sync::Arc;
 
 use althing_calls::TrustRelation;
-use althing_edge::{Scope, host};
+use althing_edge::{METADATA, Scope, host, problem};
 use althing_protocol::PublicKey;
 use althing_td::jwk;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::{Value, json};
 
@@ -47,6 +47,11 @@ pub(crate) fn open() -> Routes {
             Route::get("/.well-known/jwks.json", TAG, "Shows the keys that sign push notifications")
                 .answers(const { &[Answer::ok("JSON Web Keys (RFC 7517)", "application/jwk-set+json")] }),
             jwks,
+        )
+        .route(
+            Route::get(METADATA, TAG, "Tells who issues tokens for this gateway, if somebody does")
+                .answers(const { &[Answer::ok("OAuth 2.0 Protected Resource Metadata (RFC 9728)", JSON)] }),
+            protected_resource,
         )
 }
 
@@ -83,6 +88,14 @@ async fn jwks(State(gateway): State<Arc<Gateway>>) -> Response {
     let keys: Vec<Value> = std::iter::once(own).chain(others).map(jwk).collect();
     let caching = [(header::CONTENT_TYPE, "application/jwk-set+json"), (header::CACHE_CONTROL, "max-age=60")];
     (caching, json!({ "keys": keys }).to_string()).into_response()
+}
+
+/// Who issues tokens for this gateway.
+async fn protected_resource(State(gateway): State<Arc<Gateway>>) -> Response {
+    match gateway.access.metadata() {
+        Some((_, told)) => Json(told).into_response(),
+        None => problem(StatusCode::NOT_FOUND, "no issuer of OAuth is configured here (`gateway.oauth`)"),
+    }
 }
 
 /// An agent, as a list names it.
