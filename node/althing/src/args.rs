@@ -586,7 +586,8 @@ pub struct Adopt {
 pub struct Find {
     /// Free text; the best match comes first.
     pub text: Vec<String>,
-    /// A capability's id, such as billing.view, or billing.* for all that begin so.
+    /// A capability's id, such as billing.view, or billing.* for all that begin so; with a range of versions, such as
+    /// billing.view@^1.2, the highest first.
     #[arg(long = "cap", visible_alias = "skill")]
     pub capability: Option<String>,
     /// What is done.

@@ -12,6 +12,7 @@ pub(crate) mod node;
 pub mod publish_schedule;
 pub mod push_set;
 pub mod query;
+pub mod range;
 pub mod rank;
 pub mod search;
 pub mod things;

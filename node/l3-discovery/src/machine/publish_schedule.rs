@@ -10,6 +10,7 @@ use althing_protocol::{AgentId, Digest, PublicKey};
 use althing_td::Capability;
 
 use crate::machine::query::Query;
+use crate::machine::range::Wanted;
 
 /// Keys that one node publishes at most: 500 agents of eight.
 const KEYS_MAX: usize = 4_096;
@@ -40,7 +41,9 @@ pub fn keys(network: &str, agent: &AgentId, capabilities: &[Capability]) -> BTre
 /// there are no keys.
 #[must_use]
 pub fn search_key(network: &str, query: &Query) -> Option<(RecordKey, Inquiry)> {
-    let key = match (&query.capability, &query.action, &query.target) {
+    // Nodes are asked for all versions: what is found is compared with the range here.
+    let capability = query.capability.as_deref().map(|wanted| Wanted::read(wanted).id);
+    let key = match (capability, &query.action, &query.target) {
         (Some(id), _, _) => {
             let family = id.strip_suffix(".*").unwrap_or(id);
             // There are no keys for parts of a word.
@@ -54,7 +57,7 @@ pub fn search_key(network: &str, query: &Query) -> Option<(RecordKey, Inquiry)> 
         (None, None, None) => return None,
     };
     let inquiry = Inquiry {
-        capability: query.capability.clone(),
+        capability: capability.map(str::to_owned),
         action: query.action.clone(),
         target: query.target.clone(),
         agent: None,

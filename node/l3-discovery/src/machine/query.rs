@@ -6,12 +6,14 @@ use althing_protocol::contract::Grade;
 use althing_protocol::object::{AgentLoad, Health, Machine};
 use althing_protocol::{AgentId, PublicKey, PublisherId};
 use althing_td::Capability;
+use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FindError;
 use crate::machine::catalogue::{Candidate, Catalogue, Learned};
 use crate::machine::index::Numbers;
 use crate::machine::node::Node;
+use crate::machine::range::Wanted;
 pub use crate::machine::rank::TrustRelation;
 
 /// Results of one `find` at most.
@@ -30,7 +32,8 @@ pub enum Among {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Query {
-    /// A capability's id, such as `billing.view`; `billing.*` matches all that begin with `billing.`.
+    /// A capability's id, such as `billing.view`; `billing.*` matches all that begin with `billing.`. With `@RANGE` after it,
+    /// such as `billing.view@^1.2`, only versions in that range, the highest first.
     pub capability: Option<String>,
     /// What is done.
     pub action: Option<String>,
@@ -120,12 +123,7 @@ impl Query {
     /// Do these capabilities have what is looked for, as far as capability, action and target go?
     #[must_use]
     pub fn matches(&self, capabilities: &[Capability]) -> bool {
-        let fits = |wanted: &str, id: &str| match wanted.strip_suffix('*') {
-            Some(prefix) => id.starts_with(prefix),
-            None => id == wanted,
-        };
-        let capability =
-            self.capability.as_ref().is_none_or(|wanted| capabilities.iter().any(|has| fits(wanted, &has.id)));
+        let capability = self.capability.as_ref().is_none_or(|wanted| Wanted::read(wanted).fits(capabilities));
         capability && self.action_target_matches(capabilities)
     }
 
@@ -144,17 +142,20 @@ impl Query {
 /// A result that may still be cut off by the limit: nothing is copied for it yet.
 struct Hit<'a> {
     score: Option<f32>,
+    /// Of the capability, where a range of versions is looked for.
+    version: Option<Version>,
     key: PublicKey,
     node: &'a Node,
     candidate: &'a Candidate,
 }
 
 impl Hit<'_> {
-    /// The best first: by score, then load, then id and node.
+    /// The best first: by score, then version, then load, then id and node.
     fn order(&self, other: &Hit<'_>) -> std::cmp::Ordering {
         let score = |hit: &Hit<'_>| hit.score.unwrap_or(0.0);
         score(other)
             .total_cmp(&score(self))
+            .then_with(|| other.version.cmp(&self.version))
             .then_with(|| self.node.load_permille.cmp(&other.node.load_permille))
             .then_with(|| self.candidate.verified.agent.cmp(&other.candidate.verified.agent))
             .then_with(|| self.key.cmp(&other.key))
@@ -176,11 +177,14 @@ impl Hit<'_> {
 }
 
 impl Catalogue {
-    /// What `query` finds at `monotonic_ms`, the best first: by score, then load, then id and node.
+    /// What `query` finds at `monotonic_ms`, the best first: by score, then version where a range is looked for, then load,
+    /// then id and node.
     #[must_use]
     pub fn find(&self, query: &Query, monotonic_ms: u64) -> (Vec<Found>, Explanation) {
         let mut why = Explanation { known: self.len(), order: "load, then id", ..Explanation::default() };
-        let with_capability = query.capability.as_ref().map(|id| self.index.with_capability(id));
+        let wanted = query.capability.as_deref().map(Wanted::read);
+        let with_capability = wanted.as_ref().map(|wanted| self.index.with_capability(wanted.id));
+        let ranged = wanted.as_ref().filter(|wanted| wanted.range.is_some());
         let with_action = query.action.as_ref().map(|action| self.index.with_action(action));
         let with_target = query.target.as_ref().map(|target| self.index.with_target(target));
         let mut hits = Vec::new();
@@ -188,7 +192,8 @@ impl Catalogue {
             let lacks = |set: &Option<Numbers>| set.as_ref().is_some_and(|set| !set.contains(&document));
             let Some((key, candidate)) = self.index.document(document) else { return };
             let Some(node) = self.node(*key) else { return };
-            if lacks(&with_capability) {
+            let version = ranged.and_then(|wanted| wanted.version(candidate.description.capabilities()));
+            if lacks(&with_capability) || (ranged.is_some() && version.is_none()) {
                 why.capability += 1;
             } else if lacks(&with_action)
                 || lacks(&with_target)
@@ -200,7 +205,7 @@ impl Catalogue {
             } else if query.min_grade.is_some_and(|least| node.machine.is_none_or(|machine| machine.grade > least)) {
                 why.grade += 1;
             } else {
-                hits.push(Hit { score, key: *key, node, candidate });
+                hits.push(Hit { score, version, key: *key, node, candidate });
             }
         };
         if let Some(text) = &query.text {
@@ -210,7 +215,10 @@ impl Catalogue {
             why.order = "text score (BM25), then load, then id";
         } else if let Some(set) = &with_capability {
             set.iter().for_each(|document| consider(*document, None));
-            why.capability = why.known - set.len();
+            why.capability += why.known - set.len();
+            if ranged.is_some() {
+                why.order = "version, then load, then id";
+            }
         } else if let Some(set) = with_action.as_ref().or(with_target.as_ref()) {
             set.iter().for_each(|document| consider(*document, None));
             why.action_target += why.known - set.len();
