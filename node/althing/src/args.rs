@@ -1,6 +1,7 @@
 //! The command line.
 
 mod group;
+mod route;
 mod task;
 mod workflow;
 
@@ -13,6 +14,7 @@ use althing_protocol::contract::Grade;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use group::{AmendArgs, CallersName, Group, ServeArgs};
+pub use route::{Route, RouteWork};
 pub use task::{SubmitArgs, Task};
 pub use workflow::{AddSchedule, App, Schedule, Workflow};
 
@@ -53,6 +55,8 @@ pub enum Command {
     Run(Run),
     /// Find agents by what they can do.
     Find(Find),
+    /// Send a sentence to the agent that it is for, of all that may be called.
+    Route(Route),
     /// Ask an agent, wherever it runs; the answer streams in.
     Call(Call),
     /// Serve MCP on standard input and output, for clients that start their servers: the agents of the mesh are tools.

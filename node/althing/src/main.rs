@@ -71,6 +71,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Demo(demo) => Ok(althing_demo::run(&demo, &out, &demo_ports()?).await?),
         Command::Agent(agent) => commands::agent::run(&at, &agent, &out).await,
         Command::Find(find) => commands::find::run(&at, &find, &out).await,
+        Command::Route(route) => commands::route::run(&at, &route, &out).await,
         Command::Call(call) => commands::call::run(&at, &call, &out).await,
         Command::Describe { agent, anyone } => commands::show::describe(&at, &agent, anyone, &out).await,
         Command::Mcp(mcp) => commands::mcp::run(&at, &mcp).await,

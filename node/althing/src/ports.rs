@@ -21,7 +21,8 @@ use althing_execution::{Builtins, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_node::{
-    Execution, FAMILIES, GroupOrders, LanPort, Node, NodeConfig, Owner, Policies, Ports, Secrets, Things, owner,
+    Execution, FAMILIES, GroupOrders, LanPort, Node, NodeConfig, Owner, Policies, Ports, RouterAgent, Secrets, Things,
+    owner,
 };
 use althing_protocol::SecretKey;
 use althing_store::{OpenError, RocksStore, Store, StoreConfig, keyfile};
@@ -190,6 +191,7 @@ fn builtins() -> Builtins {
     let mut builtins = Builtins::new();
     builtins.insert("echo", Echo::build);
     builtins.insert("group", GroupAgent::build);
+    builtins.insert("router", RouterAgent::build);
     builtins.insert("tools", ToolAgent::build);
     builtins.insert("knowledge", |config, folder, _| Knowledge::build(config, folder));
     builtins

@@ -35,6 +35,7 @@ use crate::node::Node;
 use crate::owner::Owner;
 use crate::publish;
 use crate::push::Post;
+use crate::routing::Routing;
 use crate::trust::{TrustedPeers, read_trusted};
 
 /// Turns at which a node reports full load.
@@ -160,6 +161,7 @@ impl Node {
             key,
             config,
             agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone()),
+            routing: Arc::new(Routing::new(store.clone())),
             trust: TrustedPeers::new(store.clone(), communication.clone(), trust),
             communication,
             discovery,

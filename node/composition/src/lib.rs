@@ -30,6 +30,7 @@ mod node;
 pub mod owner;
 pub mod publish;
 mod push;
+mod routing;
 mod secrets;
 mod trust;
 
@@ -45,5 +46,6 @@ pub use identity::Identity;
 pub use lan::{IntroductionPaths, Introductions, LanPresence};
 pub use node::{FAMILIES, Node};
 pub use owner::{Owner, OwnerError};
+pub use routing::{Choice, EvalReport, RouteMode, Routed, RouterAgent, Routing, RoutingError};
 pub use secrets::{SECRET_BYTES_MAX, SecretError, Secrets};
 pub use trust::{TRUSTED, TrustedPeers};

@@ -27,10 +27,11 @@ use crate::keys::{self, HEARD_KEYS};
 use crate::lan::LanPresence;
 use crate::owner::Owner;
 use crate::publish::{self, AGENTS};
+use crate::routing::{ROUTES, Routing};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// All that a node's store keeps.
-pub const FAMILIES: [Family; 15] = [
+pub const FAMILIES: [Family; 16] = [
     TASKS,
     TASK_SUMMARIES,
     REMOTE_TASKS,
@@ -46,6 +47,7 @@ pub const FAMILIES: [Family; 15] = [
     RAFT_STATE,
     RAFT_SNAPSHOTS,
     RESULTS,
+    ROUTES,
 ];
 /// Grants and memberships are renewed at half of their life.
 const RENEW: Duration = Duration::from_millis(publish::GRANT_MS / 2);
@@ -93,6 +95,8 @@ pub struct Node {
     pub agents: Agents,
     /// What its agents are bound to.
     pub bindings: Arc<Bindings>,
+    /// What it learned of whom sentences are for.
+    pub routing: Arc<Routing>,
     /// Whom it trusts.
     pub trust: TrustedPeers,
     /// Its presence on the LAN.

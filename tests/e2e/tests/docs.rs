@@ -10,13 +10,14 @@ use support::world::World;
 use support::{COMMAND_MAX, Machine, Node, Running, binary};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 15] = [
+const DOCUMENTS: [&str; 16] = [
     "README.md",
     "docs/a2a.md",
     "docs/getting-started.md",
     "docs/wot.md",
     "docs/agents.md",
     "docs/mcp.md",
+    "docs/routing.md",
     "docs/traces.md",
     "docs/groups.md",
     "docs/workflows.md",

@@ -77,6 +77,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-discovery",
             "althing-execution",
             "althing-protocol",
+            "althing-routing",
             "althing-store",
             "althing-td",
         ],

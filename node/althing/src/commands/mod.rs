@@ -16,6 +16,7 @@ pub mod memory;
 pub mod network_key;
 mod panes;
 pub mod reserve;
+pub mod route;
 pub mod schedule;
 pub mod secret;
 pub mod show;

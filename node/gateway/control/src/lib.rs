@@ -15,6 +15,7 @@ mod groups;
 mod memory;
 mod requests;
 mod reserve;
+mod routing;
 mod traces;
 
 use std::sync::Arc;
@@ -34,8 +35,8 @@ use serde_json::{Value, json};
 pub use agents::machine;
 pub use requests::{
     AcceptRequest, AddRequest, AdoptRequest, AmendGroup, AppRequest, CallLine, CallRequest, CreateGroup, GroupRequest,
-    JoinGroup, Kind, MemoryRequest, Problem, ReserveRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup,
-    SubmitTask, TaskRequest, TrustRequest, WorkflowRequest,
+    JoinGroup, Kind, MemoryRequest, Problem, ReserveRequest, RouteEvaluation, RouteFile, RouteRequest, RunLine,
+    ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask, TaskRequest, TrustRequest, WorkflowRequest,
 };
 
 type Answer = Result<Json<Value>, Problem>;
@@ -55,6 +56,9 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/groups/{group}/schedules", post(group_flows::schedules))
         .route("/groups/{group}/serve", post(group_apps::serve))
         .route("/apps", post(group_apps::apps))
+        .route("/route", post(routing::route))
+        .route("/route/learn", post(routing::learn).delete(routing::forget))
+        .route("/route/eval", post(routing::evaluate))
         .route("/describe/{agent}", get(describe))
         .route("/agents", get(listed).post(add))
         .route("/agents/{name}", delete(remove))

@@ -9,11 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 mod groups;
+mod routing;
 
 pub use groups::{
     AmendGroup, AppRequest, CreateGroup, GroupRequest, JoinGroup, ScheduleRequest, ScheduledWork, ServeGroup,
     SubmitTask, TaskRequest, WorkflowRequest,
 };
+pub use routing::{RouteEvaluation, RouteFile, RouteRequest};
 
 /// Calls an agent.
 #[derive(Debug, Serialize, Deserialize)]

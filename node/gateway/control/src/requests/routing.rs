@@ -1,0 +1,36 @@
+//! Requests about routing.
+
+use std::path::PathBuf;
+
+use althing_node::RouteMode;
+use serde::{Deserialize, Serialize};
+
+/// Asks whom a sentence is for.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RouteRequest {
+    /// The sentence.
+    pub text: String,
+    /// How it is routed.
+    #[serde(default)]
+    pub mode: RouteMode,
+    /// Whether untrusted publishers' agents are candidates.
+    #[serde(default)]
+    pub anyone: bool,
+}
+
+/// Learns labelled sentences.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RouteFile {
+    /// The file, as an absolute path.
+    pub file: PathBuf,
+}
+
+/// Routes labelled sentences, and counts.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RouteEvaluation {
+    /// The file, as an absolute path.
+    pub file: PathBuf,
+    /// The mode; each that needs no model if none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<RouteMode>,
+}

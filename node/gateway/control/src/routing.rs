@@ -1,0 +1,48 @@
+//! The control API's routing: whom a sentence is for, what is learned for that, how well it does.
+
+use std::sync::Arc;
+
+use althing_node::{Node, RoutingError};
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use crate::{Problem, RouteEvaluation, RouteFile, RouteRequest, among};
+
+type Answer = Result<Json<Value>, Problem>;
+
+impl From<RoutingError> for Problem {
+    fn from(error: RoutingError) -> Problem {
+        Problem::new(error.kind().into(), error.to_string())
+    }
+}
+
+/// `POST /route`
+pub async fn route(State(node): State<Arc<Node>>, Json(request): Json<RouteRequest>) -> Answer {
+    let routed = node.route(&request.text, request.mode, among(request.anyone)).await?;
+    Ok(Json(json!(routed)))
+}
+
+/// `POST /route/learn`
+pub async fn learn(State(node): State<Arc<Node>>, Json(request): Json<RouteFile>) -> Answer {
+    // In a task of its own: it is completed even if the command line hangs up.
+    let learning = tokio::spawn(async move { node.routing.learn(&request.file).await });
+    let (learned, known) = learning.await.map_err(|error| Problem::failed(error.to_string()))??;
+    Ok(Json(json!({ "learned": learned, "known": known })))
+}
+
+/// `DELETE /route/learn`
+pub async fn forget(State(node): State<Arc<Node>>) -> Answer {
+    Ok(Json(json!({ "forgotten": node.routing.forget().await? })))
+}
+
+/// `POST /route/eval`
+pub async fn evaluate(State(node): State<Arc<Node>>, Json(request): Json<RouteEvaluation>) -> Answer {
+    let report = node.evaluate_routing(&request.file, request.mode).await?;
+    let mut shown = json!(report);
+    for (shown, found) in shown["modes"].as_array_mut().into_iter().flatten().zip(&report.modes) {
+        shown["accuracy"] = json!(found.accuracy());
+        shown["refusal"] = json!(found.refusal());
+    }
+    Ok(Json(shown))
+}
