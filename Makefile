@@ -4,6 +4,7 @@
 # make soak     24 minutes of nodes that live long beside others that are disturbed (SOAK=seconds)
 # make sim-night  groups under faults, from 5,000 seeds; goes on where it was interrupted (NIGHT=seeds)
 # make install  the programs, in release, into ~/.cargo/bin
+# make image    the image localhost/althing, by docker or podman (DEBUG=1: of the debug build; BASE=image to stand on)
 # make audit    licences, bans, sources and advisories of dependencies
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,7 +13,7 @@ ALTHING_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/althing
 export CARGO_TARGET_DIR ?= $(ALTHING_CACHE)/target
 CARGO := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; cargo
 
-.PHONY: demo test soak sim-night bench install audit lint fmt setup fuzz
+.PHONY: demo test soak sim-night bench install image audit lint fmt setup fuzz
 
 setup:
 	@scripts/setup.sh
@@ -52,6 +53,11 @@ bench: setup
 install: setup
 	@$(CARGO) install --path node/althing --locked
 	@$(CARGO) install --path simulations --locked
+
+# Of programs that this machine builds: nothing is compiled in the image.
+image: setup
+	@$(CARGO) build $(if $(DEBUG),,--release) --workspace --bin althing --bin althing-registry
+	@scripts/image.sh "$(CARGO_TARGET_DIR)/$(if $(DEBUG),debug,release)"
 
 fuzz: setup
 	@tests/fuzz/run.sh $(or $(SECONDS_EACH),60)

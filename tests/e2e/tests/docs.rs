@@ -6,6 +6,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use support::documents::{commands, is_for_the_reader};
 use support::world::World;
 use support::{COMMAND_MAX, Machine, Node, Running, binary};
 
@@ -38,25 +39,6 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// The commands of the `sh` blocks, with lines that go on put together.
-fn commands(document: &str) -> Vec<String> {
-    let mut commands: Vec<String> = Vec::new();
-    let (mut inside, mut goes_on) = (false, false);
-    for line in document.lines() {
-        if line.starts_with("```") {
-            (inside, goes_on) = (line == "```sh", false);
-        } else if inside && !line.trim().is_empty() {
-            let part = line.trim_end_matches('\\');
-            match commands.last_mut().filter(|_| goes_on) {
-                Some(command) => command.push_str(part),
-                None => commands.push(part.to_owned()),
-            }
-            goes_on = line.ends_with('\\');
-        }
-    }
-    commands
-}
-
 /// The exit code that a comment beside a command names (`exit 4`); 0 where it names none.
 fn exit_code(comment: &str) -> i32 {
     let named = comment.split_once("exit ").map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit).collect());
@@ -70,11 +52,6 @@ fn the_documented_exit_code_is_the_one_beside_the_command() {
     {
         assert_eq!(exit_code(comment), code, "{comment}");
     }
-}
-
-/// What a reader has to fill in, and what builds the program that runs here.
-fn is_for_the_reader(command: &str) -> bool {
-    command.contains('…') || command.starts_with("git ") || command.starts_with("make ")
 }
 
 /// Hard real-time threads of two programs disturb each other: one at a time.

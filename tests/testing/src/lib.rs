@@ -33,6 +33,12 @@ pub fn kernel_without(feature: &str) {
     eprintln!("skipped: this kernel has no {feature}");
 }
 
+/// A test needs what not every machine that runs all tests has, and `scripts/setup.sh` does not install, such as an engine of
+/// containers: it runs where that works, and is skipped elsewhere.
+pub fn optional(what: &str) {
+    eprintln!("skipped: {what}");
+}
+
 /// Public test vectors do not lie beside this checkout: they only come on top of our own, so the rest of the test runs.
 pub fn without_public_vectors(folder: &Path) {
     eprintln!("skipped: the public vectors are not beside this checkout ({} is absent)", folder.display());
