@@ -3,6 +3,7 @@
 use althing_protocol::SecretKey;
 use either::Either;
 use futures::StreamExt as _;
+use hickory_resolver::config::{ResolverConfig, ResolverOpts};
 use libp2p::core::Multiaddr;
 use libp2p::core::muxing::{StreamMuxer, StreamMuxerBox};
 use libp2p::core::transport::Boxed;
@@ -30,6 +31,9 @@ const QUIC_STREAM_BYTES: u32 = 256 << 10;
 const QUIC_CONNECTION_BYTES: u32 = 16 << 20;
 /// How long to wait for the first listen address.
 const LISTEN_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long the addresses of a name are believed. A container that starts again has another one, and the DNS of container
+/// engines gives its answers a day.
+const NAME_AGE_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 /// Unsent bytes that the kernel accepts (TCP_NOTSENT_LOWAT).
 #[cfg(target_os = "linux")]
 const UNSENT_MAX: u32 = 16 << 10;
@@ -47,12 +51,12 @@ pub(crate) fn build(
     let transport = |reason: String| ListenError::Transport(reason);
     let keypair = Keypair::ed25519_from_bytes(&mut seed).map_err(|error| transport(error.to_string()))?;
     let (relayed, client) = libp2p::relay::client::new(keypair.public().to_peer_id());
+    let (servers, options) = names().map_err(transport)?;
     let builder = libp2p::SwarmBuilder::with_existing_identity(keypair)
         .with_tokio()
         .with_other_transport(|key| transport_of(key, config, streams.egresses.clone(), relayed))
         .map_err(|error| transport(error.to_string()))?
-        .with_dns()
-        .map_err(|error| transport(error.to_string()))?;
+        .with_dns_config(servers, options);
     let swarm = builder
         .with_behaviour(|key| Behaviour::new(key, local, config, streams, client))
         .map_err(|error| transport(error.to_string()))?
@@ -60,6 +64,15 @@ pub(crate) fn build(
         .with_connection_timeout(config.dial_timeout)
         .build();
     Ok(swarm)
+}
+
+/// The system's resolver, which forgets sooner than it would.
+fn names() -> Result<(ResolverConfig, ResolverOpts), String> {
+    let (servers, mut options) =
+        hickory_resolver::system_conf::read_system_conf().map_err(|error| error.to_string())?;
+    options.positive_max_ttl = Some(NAME_AGE_MAX);
+    options.negative_max_ttl = Some(NAME_AGE_MAX);
+    Ok((servers, options))
 }
 
 /// TCP, noise and yamux, as libp2p's own builder combines them, with streams that fail when their connection is closed; the
