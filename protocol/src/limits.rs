@@ -130,10 +130,20 @@ pub const BUNDLE_BYTES_MAX: u64 = 64 << 20;
 pub const RELEASE_READERS_MAX: usize = 64;
 /// Longest life of a roster, milliseconds (24 h).
 pub const ROSTER_LIFE_MAX_MS: u64 = GRANT_LIFE_MAX_MS;
+/// How long the proof of a domain counts, milliseconds (48 h): two daily attempts to repeat it may fail.
+pub const DOMAIN_PROOF_LIFE_MS: u64 = 2 * GRANT_LIFE_MAX_MS;
+/// How long another organisation waits for a domain that is known, milliseconds (30 days).
+pub const DOMAIN_WAIT_MS: u64 = 30 * GRANT_LIFE_MAX_MS;
+/// Longest life of a visit to a registry, milliseconds (5 min).
+pub const VISIT_LIFE_MAX_MS: u64 = 5 * 60 * 1_000;
+/// Signers beside the publisher who approve one release.
+pub const RELEASE_APPROVALS_MAX: usize = 16;
 /// Members of an organisation.
 pub const ROSTER_MEMBERS_MAX: usize = 256;
 /// Patterns of names of one member.
 pub const ROSTER_NAMES_MAX: usize = 32;
+/// Patterns of names of all members together: a roster of 256 members stays below [`CBOR_ITEMS_MAX`].
+pub const ROSTER_NAMES_IN_ALL_MAX: usize = 1_024;
 /// Longest life of an attestation, milliseconds (366 days).
 pub const ATTESTATION_LIFE_MAX_MS: u64 = 366 * 24 * 60 * 60 * 1_000;
 /// Bytes of the value of an attestation.
@@ -144,3 +154,7 @@ pub const SUBMISSION_STATEMENTS_MAX: usize = 16;
 pub const SUBMISSION_BYTES_MAX: usize = 2 << 20;
 /// Marks on one release.
 pub const RELEASE_MARKS_MAX: usize = 32;
+/// Grants in what a node tells a registry of itself.
+pub const PRESENCE_GRANTS_MAX: usize = 64;
+/// Bytes of what a node tells a registry of itself.
+pub const PRESENCE_BYTES_MAX: usize = 64 << 10;

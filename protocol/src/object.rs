@@ -74,6 +74,9 @@ pub enum Kind {
     /// Somebody states a finding of an agent.
     #[n(18)]
     Attestation,
+    /// A publisher shows a registry who it is.
+    #[n(19)]
+    Visit,
 }
 
 impl Kind {
@@ -97,6 +100,7 @@ impl Kind {
             Kind::Mark => "althing/mark/1",
             Kind::Roster => "althing/roster/1",
             Kind::Attestation => "althing/attestation/1",
+            Kind::Visit => "althing/visit/1",
         }
     }
 }

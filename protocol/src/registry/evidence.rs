@@ -1,30 +1,19 @@
 //! What a registry shows of a release, and how a reader verifies it without believing the registry.
 
+use std::collections::BTreeSet;
+
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use super::{Entry, Mark, Release, Standing, Version};
-use crate::cbor::{self, CborError};
-use crate::identity::AgentId;
-use crate::keylog::{KeyLog, KeyLogError};
-use crate::limits::{KEYLOG_EVENTS_MAX, RELEASE_MARKS_MAX, SUBMISSION_BYTES_MAX};
-use crate::object::{self, Authored, Description, Kind, ObjectError};
-use crate::tlog::{Checkpoint, LogProof, LogProofError, NoteKey};
-
-/// A signed statement, and the proof that the registry's log has it.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct Logged {
-    /// The signed bytes.
-    #[n(0)]
-    pub statement: ByteVec,
-    /// When the registry says that it accepted it, Unix milliseconds; part of the entry that is proven.
-    #[n(1)]
-    pub at_ms: u64,
-    /// The proof (C2SP tlog-proof).
-    #[n(2)]
-    pub proof: String,
-}
+use super::approval::{self, Approved};
+use super::logged::opened;
+use super::{Approval, Logged, Mark, Release, ReleaseError, Roster, Standing, Version};
+use crate::cbor;
+use crate::identity::{AgentId, PublisherId};
+use crate::keylog::KeyLog;
+use crate::limits::{KEYLOG_EVENTS_MAX, RELEASE_APPROVALS_MAX, RELEASE_MARKS_MAX, SUBMISSION_BYTES_MAX};
+use crate::object::{Authored, Description, Kind};
+use crate::tlog::{Checkpoint, NoteKey};
 
 /// A release with what verifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -42,46 +31,12 @@ pub struct ReleaseEvidence {
     /// The marks on it, in the order in which they were accepted.
     #[n(3)]
     pub marks: Vec<Logged>,
-}
-
-/// Why evidence of a release is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReleaseError {
-    /// Not strict CBOR.
-    #[error("the evidence is not strict CBOR: {0}")]
-    Cbor(#[from] CborError),
-    /// Strict CBOR of another shape.
-    #[error("the evidence has the wrong shape: {0}")]
-    Shape(String),
-    /// The key log is invalid, or does not accept the signer.
-    #[error(transparent)]
-    KeyLog(#[from] KeyLogError),
-    /// A statement is invalid.
-    #[error("{what}: {error}")]
-    Object {
-        /// Which one.
-        what: &'static str,
-        /// Why.
-        error: ObjectError,
-    },
-    /// The log's proof is invalid.
-    #[error("the registry does not prove that its log has the {what}: {error}")]
-    Proof {
-        /// Which statement.
-        what: &'static str,
-        /// Why.
-        error: LogProofError,
-    },
-    /// The parts do not belong together.
-    #[error("the {what} is not of {agent} {version}")]
-    Mismatch {
-        /// Which part.
-        what: &'static str,
-        /// What was asked for.
-        agent: AgentId,
-        /// Its version.
-        version: Version,
-    },
+    /// What others signed who approve it.
+    #[n(4)]
+    pub approvals: Vec<Approval>,
+    /// The roster under which it was accepted, if its publisher is an organisation.
+    #[n(5)]
+    pub roster: Option<Logged>,
 }
 
 /// A release that was verified.
@@ -97,7 +52,13 @@ pub struct VerifiedRelease {
     pub reason: Option<String>,
     /// The publisher's keys.
     pub key_log: KeyLog,
-    /// The newest checkpoint that was shown.
+    /// When the registry accepted the release and its last approval, Unix milliseconds.
+    pub accepted_ms: u64,
+    /// Its publisher, and all others who approve it.
+    pub approvers: BTreeSet<PublisherId>,
+    /// The roster under which it was accepted, if the registry shows one.
+    pub roster: Option<Authored<Roster>>,
+    /// The checkpoint of all proofs.
     pub checkpoint: Checkpoint,
 }
 
@@ -115,15 +76,20 @@ impl ReleaseEvidence {
     pub fn decode(bytes: &[u8]) -> Result<ReleaseEvidence, ReleaseError> {
         cbor::check(bytes, SUBMISSION_BYTES_MAX)?;
         let read: ReleaseEvidence = minicbor::decode(bytes).map_err(|error| ReleaseError::Shape(error.to_string()))?;
-        if read.key_log.len() > KEYLOG_EVENTS_MAX || read.marks.len() > RELEASE_MARKS_MAX || read.encode() != bytes {
-            let message = "too many events or marks, or members that this version does not know";
+        let keys = read.approvals.iter().map(|approval| &approval.key_log).chain([&read.key_log]);
+        if keys.into_iter().any(|log| log.len() > KEYLOG_EVENTS_MAX)
+            || read.marks.len() > RELEASE_MARKS_MAX
+            || read.approvals.len() > RELEASE_APPROVALS_MAX
+            || read.encode() != bytes
+        {
+            let message = "too many events, marks or approvals, or members that this version does not know";
             return Err(ReleaseError::Shape(message.to_owned()));
         }
         Ok(read)
     }
 
-    /// Verifies that the publisher of `agent` released that version, and that the log of `registry` has all of it. A signer
-    /// must have had the publisher's key when the registry accepted the statement.
+    /// Verifies that the publisher of `agent` released that version, and that the log of `registry` has all of it, under one
+    /// checkpoint. A signer must have had the publisher's key when the registry accepted the statement.
     ///
     /// # Errors
     /// See [`ReleaseError`].
@@ -140,7 +106,10 @@ impl ReleaseEvidence {
         if key_log.publisher() != agent.publisher() {
             return Err(mismatch("key log"));
         }
-        let mut newest = self.release.check("release", Kind::Release, registry)?;
+        if !self.has_one_checkpoint() {
+            return Err(ReleaseError::Checkpoints);
+        }
+        let (mut before, checkpoint) = self.release.check("release", Kind::Release, registry)?;
         let release: Authored<Release> = opened("release", &self.release.statement, network)?;
         if release.body.agent != *agent || release.body.version != *version || release.body.by != agent.publisher() {
             return Err(mismatch("release"));
@@ -152,33 +121,43 @@ impl ReleaseEvidence {
         }
         let (mut standing, mut reason) = (Standing::Good, None);
         for logged in &self.marks {
-            let checkpoint = logged.check("mark", Kind::Mark, registry)?;
+            let (index, _) = logged.check("mark", Kind::Mark, registry)?;
+            if index <= before {
+                return Err(ReleaseError::Order);
+            }
+            before = index;
             let mark: Authored<Mark> = opened("mark", &logged.statement, network)?;
             if mark.body.agent != *agent || mark.body.version != *version || mark.body.by != agent.publisher() {
                 return Err(mismatch("mark"));
             }
             key_log.accepted(mark.signer, logged.at_ms)?;
-            // What was revoked stays revoked, in whatever order the registry shows it.
+            // What was revoked stays revoked, whatever the log has after it.
             if standing != Standing::Revoked {
                 (standing, reason) = (mark.body.standing, Some(mark.body.reason).filter(|reason| !reason.is_empty()));
             }
-            if checkpoint.head.size > newest.head.size {
-                newest = checkpoint;
-            }
         }
-        Ok(VerifiedRelease { release, description, standing, reason, key_log, checkpoint: newest })
+        let Approved { by: approvers, roster, at_ms: accepted_ms } =
+            approval::approved((&self.approvals, &self.roster), self.release.at_ms, network, &release, &key_log, registry)?;
+        Ok(VerifiedRelease {
+            release,
+            description,
+            standing,
+            reason,
+            key_log,
+            accepted_ms,
+            approvers,
+            roster,
+            checkpoint,
+        })
     }
 }
 
-impl Logged {
-    fn check(&self, what: &'static str, kind: Kind, registry: &NoteKey) -> Result<Checkpoint, ReleaseError> {
-        let refused = |error| ReleaseError::Proof { what, error };
-        let proof: LogProof = self.proof.parse().map_err(refused)?;
-        let entry = Entry::of(kind, &self.statement, self.at_ms).encode();
-        proof.check(&entry, registry, &[], 0).map_err(refused)
+impl ReleaseEvidence {
+    /// Whether all proofs are under the same checkpoint: a reader compares one with what it saw before, and a statement under
+    /// another one could be in a log that it would not believe.
+    fn has_one_checkpoint(&self) -> bool {
+        let approvals = self.approvals.iter().map(|approval| &approval.release);
+        let mut others = self.marks.iter().chain(approvals).chain(&self.roster);
+        others.all(|logged| logged.checkpoint() == self.release.checkpoint())
     }
-}
-
-fn opened<T: object::Statement>(what: &'static str, bytes: &[u8], network: &str) -> Result<Authored<T>, ReleaseError> {
-    object::open(bytes, network, "").map_err(|error| ReleaseError::Object { what, error })
 }

@@ -3,23 +3,37 @@
 //! A registry only keeps these statements. Whoever reads one verifies it against the key log of the publisher that it names;
 //! the registry's own signature is on the head of its log alone ([`crate::tlog`]).
 
+mod approval;
 mod attestation;
+mod domain;
 mod entry;
 mod evidence;
+mod files;
+mod logged;
 mod mark;
+mod name;
+mod presence;
 mod release;
 mod roster;
 mod submission;
 mod version;
+mod visit;
 
+pub use approval::Approval;
 pub use attestation::Attestation;
-pub use entry::Entry;
-pub use evidence::{Logged, ReleaseError, ReleaseEvidence, VerifiedRelease};
+pub use domain::{Domain, DomainError, DomainFinding, Means};
+pub use entry::{Entry, EntryKind};
+pub use evidence::{ReleaseEvidence, VerifiedRelease};
+pub use files::{BundleError, BundleFiles};
+pub use logged::{Logged, ReleaseError};
 pub use mark::{Mark, Standing};
+pub use name::{NameEvidence, NameEvidenceError, VerifiedName};
+pub use presence::{Presence, PresenceError, VerifiedPresence};
 pub use release::{Audience, Bundle, Reach, Release};
 pub use roster::{NamePattern, NamePatternError, Role, Roster, RosterMember};
-pub use submission::{Submission, SubmissionError};
+pub use submission::{Receipt, Submission, SubmissionError};
 pub use version::{Version, VersionError};
+pub use visit::{SignIn, SignInError, Visit};
 
 use crate::object::ObjectError;
 

@@ -7,8 +7,11 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
+use super::Domain;
 use crate::identity::{AgentId, PublisherId};
-use crate::limits::{AGENT_NAME_MAX, ROSTER_LIFE_MAX_MS, ROSTER_MEMBERS_MAX, ROSTER_NAMES_MAX};
+use crate::limits::{
+    AGENT_NAME_MAX, ROSTER_LIFE_MAX_MS, ROSTER_MEMBERS_MAX, ROSTER_NAMES_IN_ALL_MAX, ROSTER_NAMES_MAX,
+};
 use crate::object::{Kind, ObjectError, Statement, in_time, life};
 
 /// What a member of an organisation may do there.
@@ -111,6 +114,9 @@ pub struct Roster {
     /// Unix milliseconds, at most 24 h after `not_before_ms`.
     #[n(6)]
     pub not_after_ms: u64,
+    /// The domain under which people find its agents; whether it is the organisation's, others have to find out.
+    #[n(7)]
+    pub domain: Option<Domain>,
 }
 
 impl Roster {
@@ -124,7 +130,16 @@ impl Roster {
         not_after_ms: u64,
     ) -> Roster {
         members.sort_by_key(|member| member.publisher);
-        Roster { kind: Kind::Roster, organisation, members, approvals: 1, sequence, not_before_ms, not_after_ms }
+        Roster {
+            kind: Kind::Roster,
+            organisation,
+            members,
+            approvals: 1,
+            sequence,
+            not_before_ms,
+            not_after_ms,
+            domain: None,
+        }
     }
 
     /// Whether the organisation's own key or that of a member may do this with the agent.
@@ -173,6 +188,9 @@ impl Statement for Roster {
             if !roles || member.names.len() > ROSTER_NAMES_MAX {
                 return wrong(format!("a member has roles, each once, and at most {ROSTER_NAMES_MAX} names"));
             }
+        }
+        if self.members.iter().map(|member| member.names.len()).sum::<usize>() > ROSTER_NAMES_IN_ALL_MAX {
+            return wrong(format!("the members of a roster have at most {ROSTER_NAMES_IN_ALL_MAX} names together"));
         }
         let approvers = self.members.iter().filter(|member| member.roles.contains(&Role::Approve)).count();
         if self.approvals == 0 || usize::from(self.approvals) > approvers + 1 {
@@ -238,6 +256,25 @@ mod tests {
         assert!(refused(&|it| it.members[0].roles.clear()));
         assert!(refused(&|it| it.members[1].roles.reverse()));
         assert!(refused(&|it| it.not_after_ms += 1), "longer than a day");
+    }
+
+    #[test]
+    fn the_largest_roster_that_is_signed_is_read() {
+        let key = SecretKey::from_seed(&[1; 32]);
+        let of = |names: usize| {
+            let member = |index: usize| {
+                let mut digest = [0; 32];
+                digest[..8].copy_from_slice(&(index as u64).to_be_bytes());
+                let names = vec!["*".parse().expect("a pattern"); names];
+                let roles = vec![Role::Read, Role::Stage, Role::Approve];
+                RosterMember { publisher: PublisherId::from_digest(digest), roles, names }
+            };
+            let members = (0..ROSTER_MEMBERS_MAX).map(member).collect();
+            object::sign(Roster::new(publisher(1), members, 1, 0, 1), "net", "", &key)
+        };
+        let largest = of(ROSTER_NAMES_IN_ALL_MAX / ROSTER_MEMBERS_MAX).expect("it is signed");
+        assert!(object::open::<Roster>(&largest.bytes, "net", "").is_ok());
+        assert!(of(ROSTER_NAMES_IN_ALL_MAX / ROSTER_MEMBERS_MAX + 1).is_err(), "nobody could read it");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
+use super::Logged;
 use crate::cbor::{self, CborError};
 use crate::limits::{KEYLOG_EVENTS_MAX, SUBMISSION_BYTES_MAX, SUBMISSION_STATEMENTS_MAX};
 
@@ -60,6 +61,40 @@ impl Submission {
     }
 }
 
+/// What a registry answers to a submission.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Receipt {
+    /// The statements with their proofs, in the order of the submission; before them the key log's newest event if it was
+    /// new to the registry.
+    #[n(0)]
+    pub accepted: Vec<Logged>,
+}
+
+impl Receipt {
+    /// The bytes to send.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        minicbor::to_vec(self).expect("writing to a vector cannot fail")
+    }
+
+    /// Reads what a registry answered; nothing in it is verified yet.
+    ///
+    /// # Errors
+    /// [`SubmissionError`].
+    pub fn decode(bytes: &[u8]) -> Result<Receipt, SubmissionError> {
+        cbor::check(bytes, 2 * SUBMISSION_BYTES_MAX)?;
+        let read: Receipt = minicbor::decode(bytes).map_err(|error| SubmissionError::Shape(error.to_string()))?;
+        if read.accepted.len() > SUBMISSION_STATEMENTS_MAX + 1 {
+            return Err(SubmissionError::Shape("more proofs than statements".to_owned()));
+        }
+        if read.encode() != bytes {
+            return Err(SubmissionError::Shape("members that this version does not know".to_owned()));
+        }
+        Ok(read)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +108,18 @@ mod tests {
         assert!(matches!(Submission::decode(&many.encode()), Err(SubmissionError::Shape(_))));
         let long = Submission { statements: vec![vec![0; SUBMISSION_BYTES_MAX].into()], ..sent };
         assert!(matches!(Submission::decode(&long.encode()), Err(SubmissionError::Cbor(_))));
+    }
+
+    #[test]
+    fn a_receipt_is_read_as_it_was_written() {
+        let logged = || Logged { statement: vec![1].into(), at_ms: 2, proof: "3".to_owned() };
+        let receipt = Receipt { accepted: vec![logged()] };
+        let bytes = receipt.encode();
+        assert_eq!(Receipt::decode(&bytes), Ok(receipt));
+        // P-18: a map of two members, of which this version knows one.
+        let more = [&[0xa2], &bytes[1..], &[0x01, 0x00]].concat();
+        assert!(matches!(Receipt::decode(&more), Err(SubmissionError::Shape(_))));
+        let many = Receipt { accepted: (0..SUBMISSION_STATEMENTS_MAX + 2).map(|_| logged()).collect() };
+        assert!(matches!(Receipt::decode(&many.encode()), Err(SubmissionError::Shape(_))));
     }
 }
