@@ -77,6 +77,26 @@ pub struct Capability {
     pub examples: Vec<String>,
 }
 
+impl Capability {
+    /// Whether `wanted` is its id or, where it ends with `*`, how its id begins.
+    #[must_use]
+    pub fn has_id(&self, wanted: &str) -> bool {
+        match wanted.strip_suffix('*') {
+            Some(prefix) => self.id.starts_with(prefix),
+            None => self.id == wanted,
+        }
+    }
+
+    /// Whether it does that action to that target, as far as they are given; in whatever case they are written.
+    #[must_use]
+    pub fn does(&self, action: Option<&str>, target: Option<&str>) -> bool {
+        let fits = |wanted: Option<&str>, has: &Option<String>| {
+            wanted.is_none_or(|wanted| has.as_ref().is_some_and(|has| has.to_lowercase() == wanted.to_lowercase()))
+        };
+        fits(action, &self.action) && fits(target, &self.target)
+    }
+}
+
 impl Description {
     /// Reads and validates a description that anyone wrote (see [`crate::validate()`]), and keeps its bytes.
     ///

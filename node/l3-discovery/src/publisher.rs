@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use althing_communication::RoutingError;
 use althing_protocol::KeyLog;
-use althing_protocol::object;
+use althing_protocol::object::{self, Authored};
 use althing_protocol::record::{Contact, RecordKey, Value};
 use althing_td::Exposure;
 use tokio::sync::mpsc;
@@ -140,15 +140,20 @@ impl Shared {
         logs.chain([RecordKey::contact(network, self.key.public())]).collect()
     }
 
+    /// Where this node can be dialled, signed; nothing for a node that listens nowhere.
+    pub(crate) fn contact(&self, life_ms: u64) -> Option<Authored<Contact>> {
+        let mut addresses = self.communication.network().announced();
+        addresses.truncate(althing_protocol::limits::CONTACT_ADDRESSES_MAX);
+        let now_ms = self.clock.now_ms();
+        let contact = Contact::new(self.key.public(), now_ms, now_ms, now_ms + life_ms, addresses);
+        object::sign(contact, &self.config.network, "", &self.key).ok()
+    }
+
     /// The value of one of these keys, as it is now; nothing for a node that listens nowhere.
     fn value(&self, key: RecordKey) -> Option<Value> {
         let network = &self.config.network;
         if key == RecordKey::contact(network, self.key.public()) {
-            let mut addresses = self.communication.network().announced();
-            addresses.truncate(althing_protocol::limits::CONTACT_ADDRESSES_MAX);
-            let now_ms = self.clock.now_ms();
-            let contact = Contact::new(self.key.public(), now_ms, now_ms, now_ms + CONTACT_MS, addresses);
-            return object::sign(contact, network, "", &self.key).ok().map(Value::Contact);
+            return self.contact(CONTACT_MS).map(Value::Contact);
         }
         let watched = self.communication.keys().watched();
         let mut changed = watched.into_iter().filter_map(|(_, log)| log);

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::PLACEMENTS;
+use crate::hints::HINTS_MAX;
 use crate::machine::publish_schedule;
 use crate::machine::query::{Query, SearchReport};
 use crate::machine::search::{CandidateAnswer, Search, SearchEffect, SearchInput, SearchLimits};
@@ -71,11 +72,12 @@ impl Searcher<'_> {
         network.dial(Some(node), newest.addresses).await.is_ok()
     }
 
-    /// Can there be nodes that are not heard of? Not where all nodes of the routing table are heard of and no peer is beyond
+    /// Can there be nodes that are not heard of? Where a registry may know some. Not where all nodes of the routing table are heard of and no peer is beyond
     /// this node's own network: nodes behind routers are in no table.
     fn may_have_unknown_nodes(&self) -> bool {
         let network = self.0.communication.network();
-        if network.peers().iter().any(|info| is_far(&info.address)) {
+        let hinted = self.0.hints.get().is_some_and(|hints| hints.available());
+        if hinted || network.peers().iter().any(|info| is_far(&info.address)) {
             return true;
         }
         let nodes = network.routing().nodes();
@@ -106,9 +108,9 @@ impl Searcher<'_> {
         let begun = Instant::now();
         let mut search = Search::new(self.limits(), known);
         let (sender, mut candidates) = mpsc::channel(althing_communication::routing::RESULTS);
-        let routing = self.0.communication.network().routing();
-        let looking = timeout(self.0.config.lookup_patience, routing.providers(key, sender));
+        let looking = self.look_up(key, &inquiry, sender);
         tokio::pin!(looking);
+        let mut hinted = 0;
         let mut looked_up = false;
         let mut answers = FuturesUnordered::new();
         loop {
@@ -116,10 +118,9 @@ impl Searcher<'_> {
                 biased;
                 Some(provider) = candidates.recv() => SearchInput::Candidate(provider),
                 Some(answer) = answers.next(), if !answers.is_empty() => SearchInput::Answered(answer),
-                outcome = &mut looking, if !looked_up => {
-                    looked_up = true;
-                    let stats = outcome.ok().and_then(Result::ok);
-                    SearchInput::LookedUp(stats.map(|stats| (stats.requests, stats.answered)))
+                (stats, named) = &mut looking, if !looked_up => {
+                    (looked_up, hinted) = (true, named);
+                    SearchInput::LookedUp(stats)
                 }
                 () = sleep_until(begun + search.deadline()) => SearchInput::DeadlinePassed,
             };
@@ -141,12 +142,37 @@ impl Searcher<'_> {
                 for effect in effects {
                     match effect {
                         SearchEffect::Ask(provider) => answers.push(self.ask(provider, &inquiry)),
-                        SearchEffect::End => return search.report(begun.elapsed()),
+                        SearchEffect::End => return SearchReport { hinted, ..search.report(begun.elapsed()) },
                         SearchEffect::ListPeers => {}
                     }
                 }
             }
         }
+    }
+
+    /// Looks for candidates in the DHT, and asks for hints meanwhile. How many requests the look-up made and how many were
+    /// answered, nothing when it failed or timed out; and how many nodes the hints named.
+    async fn look_up(
+        &self,
+        key: RecordKey,
+        inquiry: &Inquiry,
+        candidates: mpsc::Sender<Provider>,
+    ) -> (Option<(u32, u32)>, usize) {
+        let (patience, routing) = (self.0.config.lookup_patience, self.0.communication.network().routing());
+        let hinting = async {
+            let Some(hints) = self.0.hints.get().filter(|hints| hints.available()) else { return 0 };
+            let named = timeout(patience, hints.hosts(inquiry)).await.unwrap_or_default();
+            let mut sent = 0;
+            for provider in named.into_iter().take(HINTS_MAX) {
+                // An error means that the search is over.
+                sent += usize::from(candidates.send(provider).await.is_ok());
+            }
+            sent
+        };
+        let looking = timeout(patience, routing.providers(key, candidates.clone()));
+        let (outcome, hinted) = futures::future::join(looking, hinting).await;
+        let stats = outcome.ok().and_then(Result::ok);
+        (stats.map(|stats| (stats.requests, stats.answered)), hinted)
     }
 
     /// A node that is heard of has said what it hosts; others are asked.

@@ -1,9 +1,11 @@
 //! The interface of L3: what is hosted here, what is found, and what keeps it from working.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use althing_communication::{Communication, StreamLimits, WallClock};
+use althing_protocol::object::Authored;
+use althing_protocol::record::Contact;
 use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey};
 use althing_td::Exposure;
 use tokio::sync::{Notify, mpsc};
@@ -13,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::DiscoveryConfig;
 use crate::error::FindError;
 use crate::exchange::PlacementExchange;
+use crate::hints::HostHints;
 use crate::lan::Sighting;
 use crate::machine::catalogue::Candidate;
 use crate::machine::dialling::{Dialling, Times};
@@ -92,6 +95,7 @@ impl Discovery {
             state: Mutex::new(state),
             changed: Notify::new(),
             subscribers: Notify::new(),
+            hints: OnceLock::new(),
         });
         let server = Arc::new(Server(shared.clone()));
         shared.communication.serve(PLACEMENTS, PLACEMENTS_LIMITS, server.clone())?;
@@ -194,6 +198,12 @@ impl Discovery {
         candidates.max_by_key(|candidate| candidate.verified.description.body.sequence).cloned()
     }
 
+    /// What that node showed of `agent`, if it hosts it.
+    #[must_use]
+    pub fn described_by(&self, node: PublicKey, agent: &AgentId) -> Option<Candidate> {
+        self.shared.lock().catalogue.candidate(node, agent).cloned()
+    }
+
     /// L3 at a glance.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -250,6 +260,18 @@ impl Discovery {
     /// node published last. False when that does not succeed.
     pub async fn reconnect(&self, node: PublicKey) -> bool {
         Searcher(&self.shared).reconnect(node).await
+    }
+
+    /// From now on searches ask `hints` too. The first ones stay.
+    pub fn take_hints(&self, hints: Arc<dyn HostHints>) {
+        // A second one would be a fault of the composition: the first decides.
+        let _ = self.shared.hints.set(hints);
+    }
+
+    /// Where this node can be dialled, signed by it and valid for `life_ms`; nothing for one that listens nowhere.
+    #[must_use]
+    pub fn contact(&self, life_ms: u64) -> Option<Authored<Contact>> {
+        self.shared.contact(life_ms)
     }
 
     /// Reads Things at `urls`, and where `hints` lead, for as long as the network lives. Links that others wrote are followed

@@ -1,7 +1,7 @@
 //! What all of L3's tasks share: the node's key and network, and one state behind one lock.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use althing_communication::{Communication, WallClock};
 use althing_protocol::object::{AgentLoad, Health, Machine, Placement};
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::config::DiscoveryConfig;
 use crate::error::FindError;
+use crate::hints::HostHints;
 use crate::machine::catalogue::{Catalogue, Now};
 use crate::machine::contacts::Contacts;
 use crate::machine::dialling::Dialling;
@@ -91,6 +92,8 @@ pub(crate) struct Shared {
     pub changed: Notify,
     /// Subscribers have something to hear.
     pub subscribers: Notify,
+    /// Others who may know hosts.
+    pub hints: OnceLock<Arc<dyn HostHints>>,
 }
 
 pub(crate) struct State {

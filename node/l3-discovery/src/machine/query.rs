@@ -105,6 +105,8 @@ pub struct SearchReport {
     pub answered: u32,
     /// How long the look-up took.
     pub lookup: Duration,
+    /// Nodes that registries named.
+    pub hinted: usize,
     /// Candidates that were asked.
     pub asked: usize,
     /// Those that have what is looked for, and proved it.
@@ -129,13 +131,8 @@ impl Query {
 
     /// Action and target must be those of one capability.
     fn action_target_matches(&self, capabilities: &[Capability]) -> bool {
-        let fits = |wanted: &Option<String>, has: &Option<String>| {
-            wanted
-                .as_ref()
-                .is_none_or(|wanted| has.as_ref().is_some_and(|has| has.to_lowercase() == wanted.to_lowercase()))
-        };
-        (self.action.is_none() && self.target.is_none())
-            || capabilities.iter().any(|c| fits(&self.action, &c.action) && fits(&self.target, &c.target))
+        let (action, target) = (self.action.as_deref(), self.target.as_deref());
+        (action.is_none() && target.is_none()) || capabilities.iter().any(|has| has.does(action, target))
     }
 }
 
