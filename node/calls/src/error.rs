@@ -37,6 +37,8 @@ pub enum Refusal {
     MessageIdReused,
     /// The agent does not answer this caller.
     CallerNotAllowed,
+    /// Its publisher revoked the version that is hosted.
+    AgentRevoked,
     /// No such agent.
     AgentUnknown,
     /// The agent is not hosted here, or not for this caller.
@@ -78,6 +80,7 @@ impl Refusal {
         let known = [
             Refusal::MessageIdReused,
             Refusal::CallerNotAllowed,
+            Refusal::AgentRevoked,
             Refusal::AgentUnknown,
             Refusal::AgentNotHere,
             Refusal::AgentUnreachable,
@@ -106,6 +109,7 @@ impl Refusal {
             Refusal::Internal => error_code::INTERNAL_ERROR,
             Refusal::OfAgent(code) => *code,
             Refusal::CallerNotAllowed
+            | Refusal::AgentRevoked
             | Refusal::AgentUnknown
             | Refusal::AgentNotHere
             | Refusal::AgentUnreachable
@@ -121,6 +125,7 @@ impl Refusal {
         match self {
             Refusal::MessageIdReused => "MESSAGE_ID_REUSED",
             Refusal::CallerNotAllowed => "CALLER_NOT_ALLOWED",
+            Refusal::AgentRevoked => "AGENT_REVOKED",
             Refusal::AgentUnknown => "AGENT_UNKNOWN",
             Refusal::AgentNotHere => "AGENT_NOT_HERE",
             Refusal::AgentUnreachable => "AGENT_UNREACHABLE",
@@ -136,6 +141,7 @@ impl Refusal {
         match self {
             Refusal::MessageIdReused
             | Refusal::CallerNotAllowed
+            | Refusal::AgentRevoked
             | Refusal::AgentUnknown
             | Refusal::AgentNotHere
             | Refusal::AgentUnreachable
@@ -303,6 +309,12 @@ impl OperationError {
     #[must_use]
     pub fn caller_not_allowed(message: impl Into<String>) -> OperationError {
         OperationError::new(Refusal::CallerNotAllowed, message)
+    }
+
+    /// Its publisher revoked the version that is hosted.
+    #[must_use]
+    pub fn revoked(message: impl Into<String>) -> OperationError {
+        OperationError::new(Refusal::AgentRevoked, message)
     }
 
     /// No such agent.

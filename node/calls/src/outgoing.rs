@@ -1,7 +1,7 @@
 //! The outgoing path of a call: a face hands over a request with its principal; L3 resolves the agent to
 //! nodes; L2 sends one signed frame, unless the agent is hosted here.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
@@ -45,7 +45,12 @@ struct Shared {
     remote: Remote,
     clock: WallClock,
     me: Caller,
+    /// Why a version of an agent must not be called, if so.
+    refused: OnceLock<Refused>,
 }
+
+/// Why a version of an agent must not be called, if so.
+pub type Refused = Arc<dyn Fn(&AgentId, &str) -> Option<String> + Send + Sync>;
 
 impl Calls {
     /// Connects the layers. `owner` is this node's owner.
@@ -59,8 +64,41 @@ impl Calls {
         owner: PublisherId,
     ) -> Calls {
         let me = Caller { node: communication.network().local(), owner: Some(owner) };
-        let shared = Shared { communication, discovery, hosting, remote: Remote::new(store), clock, me };
+        let shared = Shared {
+            communication,
+            discovery,
+            hosting,
+            remote: Remote::new(store),
+            clock,
+            me,
+            refused: OnceLock::new(),
+        };
         Calls { shared: Arc::new(shared) }
+    }
+
+    /// From now on asks `refused` before each call. The first one stays.
+    pub fn refuse(&self, refused: Refused) {
+        // A second one would be a fault of the composition: the first decides.
+        let _ = self.shared.refused.set(refused);
+    }
+
+    /// The hosts whose version of an agent may be called; an error if there are only others.
+    fn permitted(&self, agent: &AgentId, hosts: Vec<PublicKey>) -> Result<Vec<PublicKey>, OperationError> {
+        let Some(refused) = self.shared.refused.get() else { return Ok(hosts) };
+        let mut permitted = Vec::with_capacity(hosts.len());
+        let mut revoked = None;
+        for host in hosts {
+            let known = self.shared.discovery.described_by(host, agent);
+            let version = known.as_ref().and_then(|known| known.description.version());
+            match version.and_then(|version| refused(agent, version)) {
+                None => permitted.push(host),
+                Some(why) => revoked = Some(why),
+            }
+        }
+        match revoked {
+            Some(why) if permitted.is_empty() => Err(OperationError::revoked(why)),
+            _ => Ok(permitted),
+        }
     }
 
     /// Resolves an identifier or a name to an agent. A name that no known agent of a trusted publisher has is looked up in
@@ -189,7 +227,10 @@ impl Calls {
         if operation == Operation::ExtendedCard {
             return Err(OperationError::no_extended_card());
         }
-        let hosts = self.hosts(&call).await;
+        let mut hosts = self.hosts(&call).await;
+        if matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage) {
+            hosts = self.permitted(&call.agent, hosts)?;
+        }
         if operation == Operation::ListTasks && hosts.len() > 1 {
             return self.list(&call, hosts).await;
         }

@@ -80,7 +80,7 @@ impl Refusal {
             | Refusal::InvalidParams
             | Refusal::MessageIdReused => RpcCode::InvalidArgument,
             Refusal::MethodNotFound => RpcCode::Unimplemented,
-            Refusal::CallerNotAllowed => RpcCode::PermissionDenied,
+            Refusal::CallerNotAllowed | Refusal::AgentRevoked => RpcCode::PermissionDenied,
             Refusal::AgentUnreachable => RpcCode::Unavailable,
             Refusal::DeadlineExceeded => RpcCode::DeadlineExceeded,
             Refusal::Overloaded => RpcCode::ResourceExhausted,

@@ -41,7 +41,7 @@ pub(super) fn status(refusal: &Refusal) -> StatusCode {
         Refusal::Parse | Refusal::InvalidRequest | Refusal::InvalidParams | Refusal::VersionNotSupported => {
             StatusCode::BAD_REQUEST
         }
-        Refusal::CallerNotAllowed => StatusCode::FORBIDDEN,
+        Refusal::CallerNotAllowed | Refusal::AgentRevoked => StatusCode::FORBIDDEN,
         Refusal::AgentUnreachable => StatusCode::SERVICE_UNAVAILABLE,
         Refusal::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
         Refusal::Overloaded => StatusCode::TOO_MANY_REQUESTS,
