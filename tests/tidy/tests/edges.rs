@@ -27,6 +27,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-simnet", &["althing-communication", "althing-protocol"]),
     ("althing-coordination", &["althing-communication", "althing-protocol", "althing-store"]),
     ("althing-fetch", &[]),
+    ("althing-registry", &["althing-edge", "althing-fetch", "althing-log", "althing-protocol", "althing-store", "althing-td"]),
+    ("althing-registry-client", &["althing-fetch", "althing-protocol"]),
     ("althing-discovery", &["althing-communication", "althing-fetch", "althing-protocol", "althing-td"]),
     ("althing-routing", &[]),
     (
@@ -77,6 +79,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-discovery",
             "althing-execution",
             "althing-protocol",
+            "althing-registry-client",
             "althing-routing",
             "althing-store",
             "althing-td",

@@ -9,6 +9,7 @@ mod support;
 const SHELLS: &[(&str, &str)] = &[
     ("node/althing/demo/src/stage.rs", "the real clock, to measure what it shows"),
     ("node/althing/src/ports.rs", "the real clock and randomness, handed to the layers"),
+    ("registry/src/main.rs", "the real clock and randomness, handed to the registry"),
 ];
 
 /// Pure modules beside those in a folder or file named `machine`: paths, each with all that lies below it. They decide or
@@ -24,6 +25,7 @@ const PURE: &[&str] = &[
     "node/l1-execution/src/hrt/counters.rs",
     "node/l1-execution/src/model/chat.rs",
     "node/l1-execution/src/sse.rs",
+    "node/l3-discovery/routing/src",
     "node/store/src/format.rs",
     "protocol/src",
     "simulations/src/scenario.rs",

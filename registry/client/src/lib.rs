@@ -1,0 +1,447 @@
+//! Asks a registry over HTTP, and believes only what it proves.
+//!
+//! **In**: the address of a registry, and the key of its log. **Out**: verified releases, and the checkpoint they were
+//! verified under.
+//!
+//! Invariants
+//! - Nothing is taken from a registry but what its publisher signed and its log proves.
+//! - A checkpoint is accepted only if its log goes on from the one that was accepted before.
+//! - Each answer is bounded in bytes and time.
+//!
+//! This crate must never know where checkpoints are kept, or what releases are used for.
+
+mod error;
+mod names;
+mod organisation;
+mod organisation_watch;
+
+use std::fmt;
+use std::time::Duration;
+
+use althing_fetch::{Fetch, Given, Limits, Method, Url};
+use althing_protocol::inquiry::Inquiry;
+use althing_protocol::limits::SUBMISSION_BYTES_MAX;
+use althing_protocol::object::{self, Authored, Kind};
+use althing_protocol::record::Contact;
+use althing_protocol::registry::{
+    Bundle, Presence, Receipt, ReleaseEvidence, Standing, Submission, VerifiedRelease, Version,
+};
+use althing_protocol::tlog::{Checkpoint, Head, NoteKey, TreeError};
+use althing_protocol::{AgentId, Digest, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+pub use error::RegistryError;
+pub use names::{NameError, Reference};
+pub use organisation::{
+    ListedStaged, ListedWaiting, Pending, Resolved, ShownAgent, ShownClaim, ShownDomain, ShownProof, StagedRelease,
+    check_approved,
+};
+pub use organisation_watch::{Said, WATCHED_ENTRIES_MAX, Watched};
+
+/// Of an answer that is JSON or text.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+/// Nodes of one answer.
+const HOSTS_MAX: usize = 32;
+/// How long an answer may take.
+const TIME_MAX: Duration = Duration::from_secs(10);
+/// How long sending or fetching a bundle may take.
+const BUNDLE_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// A registry that is asked.
+#[derive(Debug, Clone)]
+pub struct RegistryClient {
+    fetch: Fetch,
+    base: Url,
+    key: NoteKey,
+    token: Option<Token>,
+}
+
+/// A bearer token.
+#[derive(Clone)]
+struct Token(String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// A version, as a registry lists it. It is a hint: only the evidence of a release proves anything.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ListedVersion {
+    /// The version.
+    pub version: String,
+    /// What the registry says of it.
+    pub standing: String,
+    /// Why.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// An agent, as a registry lists it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ListedAgent {
+    /// Its id.
+    pub id: String,
+    /// Its versions, the lowest first.
+    pub versions: Vec<ListedVersion>,
+}
+
+/// A release of which a registry says that it is revoked.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ListedRevocation {
+    /// The index of the mark in the log.
+    pub entry: u64,
+    /// The agent.
+    pub agent: String,
+    /// The version.
+    pub version: String,
+}
+
+#[derive(Deserialize)]
+struct About {
+    network: String,
+}
+
+#[derive(Deserialize)]
+struct Agents {
+    agents: Vec<ListedAgent>,
+}
+
+#[derive(Deserialize)]
+struct Revocations {
+    revoked: Vec<ListedRevocation>,
+}
+
+#[derive(Deserialize)]
+struct Hosts {
+    hosts: Vec<ListedHost>,
+}
+
+#[derive(Deserialize)]
+struct ListedHost {
+    contact: String,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    detail: String,
+}
+
+impl RegistryClient {
+    /// A client of the registry at `url`, whose operator gave `key`.
+    ///
+    /// # Errors
+    /// [`RegistryError::Address`].
+    pub fn new(fetch: Fetch, url: &str, key: NoteKey) -> Result<RegistryClient, RegistryError> {
+        let wrong = || RegistryError::Address(url.to_owned());
+        let mut base = Url::parse(url).map_err(|_| wrong())?;
+        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() || base.query().is_some() {
+            return Err(wrong());
+        }
+        if !base.path().ends_with('/') {
+            base.set_path(&format!("{}/", base.path()));
+        }
+        Ok(RegistryClient { fetch, base, key, token: None })
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.base.as_str()
+    }
+
+    /// The key of its log.
+    #[must_use]
+    pub fn key(&self) -> &NoteKey {
+        &self.key
+    }
+
+    /// The network whose agents it says that it keeps.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn network(&self) -> Result<String, RegistryError> {
+        Ok(self.json::<About>("").await?.network)
+    }
+
+    /// Its newest checkpoint, whose log goes on from `before`.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn checkpoint(&self, before: Option<&Checkpoint>) -> Result<Checkpoint, RegistryError> {
+        let note = self.text("checkpoint").await?;
+        let now = Checkpoint::open(&note, &self.key)?;
+        match before {
+            Some(before) => self.newer(before, now).await,
+            None => Ok(now),
+        }
+    }
+
+    /// The newer one of two checkpoints of one log.
+    ///
+    /// # Errors
+    /// [`RegistryError::Forked`] if there is no such log, and those of asking for the proof.
+    pub async fn newer(&self, before: &Checkpoint, now: Checkpoint) -> Result<Checkpoint, RegistryError> {
+        let (old, new) = (before.head, now.head);
+        let (first, second) = if old.size <= new.size { (old, new) } else { (new, old) };
+        if first == second {
+            return Ok(now);
+        }
+        let hashes = if first.size == 0 || first.size == second.size {
+            Vec::new()
+        } else {
+            match self.growth(first, second).await {
+                Err(RegistryError::Refused { .. }) if new.size < old.size => {
+                    return Err(RegistryError::WentBack { old: old.size, new: new.size });
+                }
+                hashes => hashes?,
+            }
+        };
+        if let Err(error) = second.check_extends(&first, &hashes) {
+            return Err(forked(before, &now, error));
+        }
+        Ok(if old.size <= new.size { now } else { before.clone() })
+    }
+
+    async fn growth(&self, old: Head, new: Head) -> Result<Vec<Digest>, RegistryError> {
+        let text = self.text(&format!("consistency/{}/{}", old.size, new.size)).await?;
+        let hash = |line: &str| STANDARD.decode(line).ok().and_then(|bytes| bytes.try_into().ok());
+        let hashes: Option<Vec<Digest>> = text.lines().map(hash).collect();
+        hashes.ok_or_else(|| RegistryError::Answer { what: "proof", why: "a line is no hash".to_owned() })
+    }
+
+    /// Sends statements; gives the checkpoint under which the registry proves that it accepted all of them.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn submit(&self, submission: &Submission, kinds: &[Kind]) -> Result<Checkpoint, RegistryError> {
+        let sent = ("application/cbor", submission.encode());
+        let limits = Limits { bytes: 2 * SUBMISSION_BYTES_MAX, time: TIME_MAX };
+        let body = self.exchange(Method::POST, "submissions", sent, limits).await?;
+        let receipt = Receipt::decode(&body)?;
+        let skipped = receipt.accepted.len().saturating_sub(submission.statements.len());
+        let mut proven: Option<Checkpoint> = None;
+        for (at, sent) in submission.statements.iter().enumerate() {
+            let answered = receipt.accepted.get(skipped + at).filter(|logged| logged.statement == *sent);
+            let missing = || RegistryError::Answer { what: "receipt", why: format!("statement {at} is not in it") };
+            let logged = answered.ok_or_else(missing)?;
+            let kind = kinds.get(at).copied().ok_or_else(missing)?;
+            let shown = logged.verify(kind, &self.key).map_err(|error| RegistryError::Receipt { at, error })?;
+            // Only the one that is given on is compared with what was seen before.
+            if proven.as_ref().is_some_and(|proven| proven.head != shown.head) {
+                let why = "its proofs are under several checkpoints".to_owned();
+                return Err(RegistryError::Answer { what: "receipt", why });
+            }
+            proven = Some(shown);
+        }
+        proven.ok_or_else(|| RegistryError::Answer { what: "receipt", why: "nothing was sent".to_owned() })
+    }
+
+    /// The versions of an agent, as the registry lists them.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn versions(&self, agent: &AgentId) -> Result<Vec<ListedVersion>, RegistryError> {
+        let listed: Agents = self.json(&format!("agents/{agent}")).await?;
+        Ok(listed.agents.into_iter().flat_map(|agent| agent.versions).collect())
+    }
+
+    /// Agents after `after`, as the registry lists them: a page.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn agents(&self, after: Option<&str>) -> Result<Vec<ListedAgent>, RegistryError> {
+        let path = after.map_or_else(|| "agents".to_owned(), |after| format!("agents?after={after}"));
+        Ok(self.json::<Agents>(&path).await?.agents)
+    }
+
+    /// Revocations whose marks have an index of at least `from`: a page.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn revoked(&self, from: u64) -> Result<Vec<ListedRevocation>, RegistryError> {
+        Ok(self.json::<Revocations>(&format!("revoked?from={from}")).await?.revoked)
+    }
+
+    /// A release, verified.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn release(
+        &self,
+        network: &str,
+        agent: &AgentId,
+        version: &Version,
+    ) -> Result<VerifiedRelease, RegistryError> {
+        let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
+        let bytes = self.get(&format!("agents/{agent}/{version}"), limits).await?;
+        Ok(ReleaseEvidence::decode(&bytes)?.verify(network, agent, version, &self.key)?)
+    }
+
+    /// The bundle of a release.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn bundle(&self, agent: &AgentId, version: &Version, wanted: Bundle) -> Result<Vec<u8>, RegistryError> {
+        let bytes = usize::try_from(wanted.bytes).unwrap_or(usize::MAX);
+        let limits = Limits { bytes, time: BUNDLE_TIME_MAX };
+        let path = format!("agents/{agent}/{version}/bundle");
+        let bundle = self.get(&path, limits).await?;
+        if digest(&bundle) == wanted.digest { Ok(bundle) } else { Err(RegistryError::Bundle) }
+    }
+
+    /// Sends the bundle of a release that was accepted.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn keep_bundle(&self, agent: &AgentId, version: &Version, bytes: Vec<u8>) -> Result<(), RegistryError> {
+        let path = format!("agents/{agent}/{version}/bundle");
+        let limits = Limits { bytes: TEXT_BYTES_MAX, time: BUNDLE_TIME_MAX };
+        self.exchange(Method::PUT, &path, ("application/octet-stream", bytes), limits).await?;
+        Ok(())
+    }
+
+    /// Tells the registry where a node is and what it hosts.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn host(&self, presence: &Presence) -> Result<(), RegistryError> {
+        let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
+        self.exchange(Method::POST, "hosts", ("application/cbor", presence.encode()), limits).await?;
+        Ok(())
+    }
+
+    /// Where nodes can be dialled that may host what is looked for, as they signed it. It is a hint: only what the node itself
+    /// shows proves anything.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn hosts(&self, network: &str, inquiry: &Inquiry, now_ms: u64) -> Result<Vec<Contact>, RegistryError> {
+        let mut url = self.url("hosts")?;
+        let agent = inquiry.agent.as_ref().map(AgentId::to_string);
+        let given = [
+            ("agent", agent.as_deref()),
+            ("capability", inquiry.capability.as_deref()),
+            ("action", inquiry.action.as_deref()),
+            ("target", inquiry.target.as_deref()),
+        ];
+        for (name, value) in given.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
+            url.query_pairs_mut().append_pair(name, value);
+        }
+        let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
+        let bytes = self.ask(Method::GET, &url, ("text/plain", Vec::new()), limits).await?;
+        let answer: Hosts = read(&bytes)?;
+        let contact = |host: &ListedHost| {
+            let bytes = STANDARD.decode(&host.contact).ok()?;
+            let contact: Authored<Contact> = object::open(&bytes, network, "").ok()?;
+            contact.in_force(now_ms).ok()?;
+            Some(contact.body)
+        };
+        Ok(answer.hosts.iter().take(HOSTS_MAX).filter_map(contact).collect())
+    }
+
+    fn url(&self, path: &str) -> Result<Url, RegistryError> {
+        self.base.join(path).map_err(|_| RegistryError::Address(path.to_owned()))
+    }
+
+    async fn get(&self, path: &str, limits: Limits) -> Result<Vec<u8>, RegistryError> {
+        self.exchange(Method::GET, path, ("text/plain", Vec::new()), limits).await
+    }
+
+    async fn text(&self, path: &str) -> Result<String, RegistryError> {
+        let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
+        let bytes = self.get(path, limits).await?;
+        String::from_utf8(bytes).map_err(|error| RegistryError::Answer { what: "text", why: error.to_string() })
+    }
+
+    async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<T, RegistryError> {
+        let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
+        read(&self.get(path, limits).await?)
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        sent: (&str, Vec<u8>),
+        limits: Limits,
+    ) -> Result<Vec<u8>, RegistryError> {
+        self.ask(method, &self.url(path)?, sent, limits).await
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        url: &Url,
+        sent: (&str, Vec<u8>),
+        limits: Limits,
+    ) -> Result<Vec<u8>, RegistryError> {
+        let token = self.token.as_ref().map(|token| token.0.as_str());
+        let answered = self.fetch.exchange_as(token, method, url, Given::Operator, sent, limits).await;
+        let unreachable = |error| RegistryError::Unreachable { at: self.base.to_string(), error };
+        let (status, body) = answered.map_err(unreachable)?;
+        if (200..300).contains(&status) {
+            return Ok(body);
+        }
+        let said = serde_json::from_slice::<Problem>(&body).map(|problem| plain(&problem.detail));
+        Err(RegistryError::Refused { status, detail: said.unwrap_or_else(|_| "it gives no reason".to_owned()) })
+    }
+}
+
+fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, RegistryError> {
+    serde_json::from_slice(json).map_err(|error| RegistryError::Answer { what: "list", why: error.to_string() })
+}
+
+/// A registry's words, safe on a terminal.
+fn plain(text: &str) -> String {
+    text.chars().filter(|one| !one.is_control()).take(512).collect()
+}
+
+fn forked(before: &Checkpoint, now: &Checkpoint, error: TreeError) -> RegistryError {
+    RegistryError::Forked {
+        old: before.head.size,
+        new: now.head.size,
+        error,
+        before: before.note().to_owned(),
+        now: now.note().to_owned(),
+    }
+}
+
+/// The highest version that a range chooses among those that are neither yanked nor revoked.
+#[must_use]
+pub fn chosen(listed: &[ListedVersion], wanted: &semver::VersionReq) -> Option<Version> {
+    let usable =
+        |one: &&ListedVersion| one.standing == Standing::Good.name() || one.standing == Standing::Deprecated.name();
+    let parsed = |one: &ListedVersion| one.version.parse::<Version>().ok();
+    let matching = |version: &Version| wanted.matches(version.semver());
+    listed.iter().filter(usable).filter_map(parsed).filter(matching).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(version: &str, standing: Standing) -> ListedVersion {
+        ListedVersion { version: version.to_owned(), standing: standing.name().to_owned(), reason: None }
+    }
+
+    #[test]
+    fn a_range_chooses_the_highest_that_was_not_taken_back() {
+        let all = [
+            listed("1.0.0", Standing::Good),
+            listed("1.9.0", Standing::Deprecated),
+            listed("1.10.0", Standing::Yanked),
+            listed("1.11.0", Standing::Revoked),
+            listed("2.0.0", Standing::Good),
+        ];
+        let of = |range: &str| chosen(&all, &range.parse().expect("a range")).map(|version| version.to_string());
+        assert_eq!(of("^1"), Some("1.9.0".to_owned()));
+        assert_eq!(of("*"), Some("2.0.0".to_owned()));
+        assert_eq!(of("^3"), None);
+        assert_eq!(of("=1.10.0"), None);
+    }
+}

@@ -1,0 +1,235 @@
+//! Watches a log: reads every entry of it, checks that they are the ones under the checkpoint, and reads what they name.
+
+use std::collections::BTreeMap;
+
+use althing_fetch::Limits;
+use althing_protocol::object::{self, Kind};
+use althing_protocol::registry::{DomainFinding, Entry, EntryKind, Mark, Release, ReleaseEvidence, Roster, Version};
+use althing_protocol::tlog::{Checkpoint, leaf_hash, node_hash};
+use althing_protocol::{AgentId, Digest, PublisherId, digest};
+
+use crate::{RegistryClient, RegistryError, SUBMISSION_BYTES_MAX, TIME_MAX};
+
+/// Entries of one tile.
+const TILE: u64 = 256;
+/// Bytes of a tile of entries.
+const TILE_BYTES_MAX: usize = 256 * 130;
+/// Entries of a log that is read as a whole.
+pub const WATCHED_ENTRIES_MAX: u64 = 1 << 20;
+
+/// What an entry says, as far as the registry shows it to whoever asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// A release, or an approval of one.
+    Release(AgentId, Version, PublisherId),
+    /// A mark on a release.
+    Mark(AgentId, Version, &'static str),
+    /// A roster.
+    Roster(PublisherId),
+    /// What was found of a domain.
+    Domain(Box<DomainFinding>),
+    /// Something else, such as keys.
+    Other,
+    /// The registry does not show it.
+    Unseen,
+}
+
+/// An entry of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    /// Its index.
+    pub index: u64,
+    /// The entry.
+    pub entry: Entry,
+    /// What it says.
+    pub said: Said,
+}
+
+impl Watched {
+    /// Whether it is about a publisher: its agents, its roster, or its domain.
+    #[must_use]
+    pub fn is_about(&self, publisher: PublisherId, domain: Option<&str>) -> bool {
+        match &self.said {
+            Said::Release(agent, _, by) => agent.publisher() == publisher || *by == publisher,
+            Said::Mark(agent, ..) => agent.publisher() == publisher,
+            Said::Roster(organisation) => *organisation == publisher,
+            Said::Domain(finding) => finding.organisation == publisher || domain == Some(finding.domain.as_str()),
+            Said::Other | Said::Unseen => false,
+        }
+    }
+}
+
+impl RegistryClient {
+    /// All entries of the log under a checkpoint.
+    ///
+    /// # Errors
+    /// [`RegistryError::Entries`]: they are not those under the checkpoint.
+    pub async fn entries(&self, checkpoint: &Checkpoint) -> Result<Vec<Entry>, RegistryError> {
+        let size = checkpoint.head.size;
+        if size > WATCHED_ENTRIES_MAX {
+            return Err(RegistryError::TooLong { size, max: WATCHED_ENTRIES_MAX });
+        }
+        let (mut entries, mut tree) = (Vec::new(), Vec::new());
+        for number in 0..size.div_ceil(TILE) {
+            let width = TILE.min(size - number * TILE);
+            let limits = Limits { bytes: TILE_BYTES_MAX, time: TIME_MAX };
+            let bytes = self.get(&tile_path(number, width), limits).await?;
+            let cut = cut(&bytes).filter(|cut| cut.len() as u64 == width).ok_or(RegistryError::Entries)?;
+            for bytes in cut {
+                add(&mut tree, leaf_hash(bytes));
+                entries.push(Entry::decode(bytes).ok_or(RegistryError::Entries)?);
+            }
+        }
+        if root(tree) == checkpoint.head.root { Ok(entries) } else { Err(RegistryError::Entries) }
+    }
+
+    /// What the entries from `from` on say.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn watch(
+        &self,
+        network: &str,
+        checkpoint: &Checkpoint,
+        from: u64,
+    ) -> Result<Vec<Watched>, RegistryError> {
+        let entries = self.entries(checkpoint).await?;
+        let mut watched = Vec::new();
+        for (index, entry) in (0..).zip(entries).filter(|(index, _)| *index >= from) {
+            let said = self.said(network, index, &entry).await?;
+            watched.push(Watched { index, entry, said });
+        }
+        Ok(watched)
+    }
+
+    async fn said(&self, network: &str, index: u64, entry: &Entry) -> Result<Said, RegistryError> {
+        let signed = EntryKind::Signed;
+        let kinds = [signed(Kind::Release), signed(Kind::Mark), signed(Kind::Roster), EntryKind::DomainFinding];
+        if !kinds.contains(&entry.kind) {
+            return Ok(Said::Other);
+        }
+        let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
+        let statement = match self.get(&format!("statements/{index}"), limits).await {
+            Err(RegistryError::Refused { status: 404, .. }) => return Ok(Said::Unseen),
+            shown => shown?,
+        };
+        if digest(&statement) != entry.statement {
+            return Err(RegistryError::OtherStatement(index));
+        }
+        let other = |_| RegistryError::OtherStatement(index);
+        Ok(match entry.kind {
+            EntryKind::Signed(Kind::Release) => {
+                let body = object::open::<Release>(&statement, network, "").map_err(other)?.body;
+                Said::Release(body.agent, body.version, body.by)
+            }
+            EntryKind::Signed(Kind::Mark) => {
+                let body = object::open::<Mark>(&statement, network, "").map_err(other)?.body;
+                Said::Mark(body.agent, body.version, body.standing.name())
+            }
+            EntryKind::Signed(Kind::Roster) => {
+                Said::Roster(object::open::<Roster>(&statement, network, "").map_err(other)?.body.organisation)
+            }
+            _ => {
+                let finding = DomainFinding::decode(&statement);
+                Said::Domain(Box::new(finding.ok_or(RegistryError::OtherStatement(index))?))
+            }
+        })
+    }
+
+    /// Checks that the registry shows with each release all marks that its own log has on it.
+    ///
+    /// # Errors
+    /// [`RegistryError::Hides`].
+    pub async fn check_marks(&self, network: &str, watched: &[Watched]) -> Result<(), RegistryError> {
+        let mut marks: BTreeMap<(&AgentId, &Version), Vec<&Watched>> = BTreeMap::new();
+        for one in watched {
+            if let Said::Mark(agent, version, _) = &one.said {
+                marks.entry((agent, version)).or_default().push(one);
+            }
+        }
+        for ((agent, version), marks) in marks {
+            let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
+            let bytes = self.get(&format!("agents/{agent}/{version}"), limits).await?;
+            let evidence = ReleaseEvidence::decode(&bytes)?;
+            evidence.verify(network, agent, version, &self.key)?;
+            let shown: Vec<Digest> = evidence.marks.iter().map(|mark| digest(&mark.statement)).collect();
+            if let Some(hidden) = marks.iter().find(|mark| !shown.contains(&mark.entry.statement)) {
+                let (agent, version, entry) = (agent.clone(), version.clone(), hidden.index);
+                return Err(RegistryError::Hides { agent, version, entry });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The address of a tile of entries (C2SP tlog-tiles): the number in groups of three digits, `x` before all but the last.
+fn tile_path(number: u64, width: u64) -> String {
+    let mut groups = vec![format!("{:03}", number % 1_000)];
+    let mut rest = number / 1_000;
+    while rest > 0 {
+        groups.push(format!("x{:03}", rest % 1_000));
+        rest /= 1_000;
+    }
+    groups.reverse();
+    let partial = if width < TILE { format!(".p/{width}") } else { String::new() };
+    format!("tile/entries/{}{partial}", groups.join("/"))
+}
+
+/// The entries of a tile, each after its length in two bytes.
+fn cut(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut entries = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
+        let (entry, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        entries.push(entry);
+        bytes = rest;
+    }
+    bytes.is_empty().then_some(entries)
+}
+
+/// Adds a leaf to the roots of the whole subtrees, each with its height.
+fn add(tree: &mut Vec<(u32, Digest)>, leaf: Digest) {
+    let (mut height, mut hash) = (0, leaf);
+    while let Some((_, left)) = tree.pop_if(|(left, _)| *left == height) {
+        (height, hash) = (height + 1, node_hash(&left, &hash));
+    }
+    tree.push((height, hash));
+}
+
+/// The root over them; of no leaf, the digest of nothing.
+fn root(mut tree: Vec<(u32, Digest)>) -> Digest {
+    let Some((_, mut hash)) = tree.pop() else { return digest(b"") };
+    while let Some((_, left)) = tree.pop() {
+        hash = node_hash(&left, &hash);
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_are_named_as_the_specification_says() {
+        assert_eq!(tile_path(0, 256), "tile/entries/000");
+        assert_eq!(tile_path(1_234_067, 256), "tile/entries/x001/x234/067");
+        assert_eq!(tile_path(273, 3), "tile/entries/273.p/3");
+    }
+
+    #[test]
+    fn a_tile_is_cut_into_its_entries() {
+        assert_eq!(cut(&[0, 1, 7, 0, 0, 0, 2, 8, 9]), Some(vec![&[7][..], &[], &[8, 9]]));
+        assert_eq!(cut(&[0, 2, 7]), None);
+        assert_eq!(cut(&[0]), None);
+        assert_eq!(cut(&[]), Some(vec![]));
+    }
+
+    #[test]
+    fn the_root_is_that_of_rfc_9162() {
+        let leaves = [0, 1, 2, 3, 4].map(|byte| leaf_hash(&[byte]));
+        let mut tree = Vec::new();
+        assert_eq!(root(tree.clone()), digest(b""));
+        leaves.iter().for_each(|leaf| add(&mut tree, *leaf));
+        let pairs = node_hash(&node_hash(&leaves[0], &leaves[1]), &node_hash(&leaves[2], &leaves[3]));
+        assert_eq!(root(tree), node_hash(&pairs, &leaves[4]));
+    }
+}

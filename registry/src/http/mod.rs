@@ -1,0 +1,143 @@
+//! The HTTP face of a registry. It translates: what is accepted and shown is decided in [`crate::service`].
+
+mod answers;
+mod organisation;
+mod problem;
+mod things;
+
+use std::sync::Arc;
+
+use althing_edge::read_body;
+use althing_log::Tile;
+use althing_protocol::AgentId;
+use althing_protocol::limits::{PRESENCE_BYTES_MAX, SUBMISSION_BYTES_MAX};
+use althing_protocol::registry::{Presence, Receipt, Submission, Version};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use serde::Deserialize;
+
+use crate::service::{HostQuery, KEPT_BUNDLE_BYTES_MAX, Registry, RequestError, Visitor};
+use answers::{bundle_of, cbor, json, private, text};
+use problem::{Answer, Problem};
+
+/// Agents of one page.
+const PAGE: usize = 100;
+
+/// What the routes ask.
+type Shared = State<Arc<Registry>>;
+
+/// The routes of a registry.
+pub fn router(registry: Arc<Registry>) -> Router {
+    Router::new()
+        .route("/", get(about))
+        .route("/checkpoint", get(checkpoint))
+        .route("/tile/{*path}", get(tile))
+        .route("/consistency/{old}/{new}", get(consistency))
+        .route("/submissions", post(submit))
+        .route("/agents", get(agents))
+        .route("/agents/{agent}", get(versions))
+        .route("/agents/{agent}/{version}", get(release))
+        .route("/agents/{agent}/{version}/bundle", get(bundle).put(keep_bundle))
+        .route("/revoked", get(revoked))
+        .route("/hosts", get(hosts).post(host))
+        .merge(things::routes())
+        .merge(organisation::routes())
+        .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is nothing here; GET / lists what there is") })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method")
+        })
+        .layer(DefaultBodyLimit::max(KEPT_BUNDLE_BYTES_MAX))
+        .with_state(registry)
+}
+
+async fn about(State(registry): Shared) -> Response {
+    json(&answers::about(&registry))
+}
+
+async fn checkpoint(State(registry): Shared) -> Response {
+    text(registry.checkpoint().note())
+}
+
+async fn tile(State(registry): Shared, Path(path): Path<String>) -> Answer {
+    let entries = path.strip_prefix("entries/");
+    let name = entries.map_or_else(|| path.clone(), |rest| format!("0/{rest}"));
+    let tile: Tile = name.parse().map_err(Problem::bad)?;
+    let found = if entries.is_some() { registry.entries(tile)? } else { registry.tile(tile)? };
+    Ok(answers::immutable(found.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "the log has no such tile yet"))?))
+}
+
+async fn consistency(State(registry): Shared, Path((old, new)): Path<(u64, u64)>) -> Answer {
+    Ok(text(&answers::lines(&registry.growth(old, new)?)))
+}
+
+async fn submit(State(registry): Shared, request: Request) -> Answer {
+    let body = read_body(request, SUBMISSION_BYTES_MAX).await.map_err(Problem::body)?;
+    let submission = Submission::decode(&body).map_err(crate::machine::Refusal::from)?;
+    let receipt = Receipt { accepted: registry.submit(&submission).await? };
+    Ok((StatusCode::CREATED, cbor(receipt.encode())).into_response())
+}
+
+#[derive(Deserialize)]
+struct Page {
+    after: Option<String>,
+}
+
+/// The names in an address.
+type Named = Path<(String, String)>;
+
+fn named((agent, version): &(String, String)) -> Result<(AgentId, Version), Problem> {
+    Ok((agent.parse().map_err(Problem::bad)?, version.parse().map_err(Problem::bad)?))
+}
+
+async fn agents(State(registry): Shared, Query(page): Query<Page>, visitor: Visitor) -> Answer {
+    let after: Option<AgentId> = page.after.map(|after| after.parse()).transpose().map_err(Problem::bad)?;
+    Ok(private(json(&answers::agents(&registry.list(after.as_ref(), PAGE, visitor.reader())))))
+}
+
+async fn versions(State(registry): Shared, Path(agent): Path<String>, visitor: Visitor) -> Answer {
+    let agent = agent.parse().map_err(Problem::bad)?;
+    Ok(private(json(&answers::agents(&registry.versions(&agent, visitor.reader())?))))
+}
+
+async fn release(State(registry): Shared, Path(names): Named, visitor: Visitor) -> Answer {
+    let (agent, version) = named(&names)?;
+    Ok(private(cbor(registry.evidence(&agent, &version, visitor.reader())?.encode())))
+}
+
+async fn bundle(State(registry): Shared, Path(names): Named, visitor: Visitor) -> Answer {
+    let (agent, version) = named(&names)?;
+    Ok(bundle_of(registry.bundle(&agent, &version, visitor.reader())?, visitor.reader().is_none()))
+}
+
+async fn keep_bundle(State(registry): Shared, Path(names): Named, visitor: Visitor, request: Request) -> Answer {
+    let (agent, version) = named(&names)?;
+    // Nobody sends bytes that nothing names.
+    registry.wants_bundle(&agent, &version, visitor.reader())?;
+    let body = read_body(request, KEPT_BUNDLE_BYTES_MAX).await.map_err(Problem::body)?;
+    registry.keep_bundle(&agent, &version, body.to_vec(), visitor.reader()).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn host(State(registry): Shared, request: Request) -> Answer {
+    let body = read_body(request, PRESENCE_BYTES_MAX).await.map_err(Problem::body)?;
+    let presence = Presence::decode(&body).map_err(RequestError::from)?;
+    let (agents, lease_ms) = registry.host(&presence)?;
+    Ok(json(&answers::lease(agents, lease_ms)))
+}
+
+async fn hosts(State(registry): Shared, Query(query): Query<HostQuery>) -> Response {
+    json(&answers::hosts(&registry.find_hosts(&query)))
+}
+
+#[derive(Deserialize)]
+struct From {
+    #[serde(default)]
+    from: u64,
+}
+
+async fn revoked(State(registry): Shared, Query(From { from }): Query<From>, visitor: Visitor) -> Response {
+    private(json(&answers::revoked(&registry.revoked(from, PAGE, visitor.reader()))))
+}

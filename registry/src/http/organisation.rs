@@ -1,0 +1,196 @@
+//! Organisations over HTTP: signing in, domains and names, staged releases.
+
+use std::sync::Arc;
+
+use althing_edge::read_body;
+use althing_protocol::limits::SUBMISSION_BYTES_MAX;
+use althing_protocol::registry::{Domain, SignIn, Version};
+use axum::Router;
+use axum::extract::{FromRequestParts, Path, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::answers::{cbor, json, private};
+use super::problem::{Answer, Problem};
+use super::things::{bearer, refused};
+use crate::domain::{DomainLookup, Looked, prove};
+use crate::service::{
+    KEPT_BUNDLE_BYTES_MAX, Listed, Registry, RequestError, SESSION_MS, ShownDomain, Stage, Staged, Visitor, hex, unhex,
+};
+
+/// Bytes of a request to stage: a bundle in base64, and a description.
+const STAGE_BYTES_MAX: usize = KEPT_BUNDLE_BYTES_MAX / 3 * 4 + (1 << 20);
+
+/// The routes.
+pub fn routes() -> Router<Arc<Registry>> {
+    Router::new()
+        .route("/sessions", post(sign_in))
+        .route("/domains/prove", post(prove_domain))
+        .route("/names/{domain}", get(domain))
+        .route("/names/{domain}/{name}", get(name))
+        .route("/statements/{index}", get(statement))
+        .route("/staged", get(staged).post(stage))
+        .route("/staged/{id}", get(staged_one).delete(unstage))
+        .route("/staged/{agent}/{version}", get(waiting))
+}
+
+impl FromRequestParts<Arc<Registry>> for Visitor {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, registry: &Arc<Registry>) -> Result<Visitor, Problem> {
+        visitor(registry, &parts.headers)
+    }
+}
+
+/// Who asks. A token that is unknown is refused whatever is asked for.
+fn visitor(registry: &Registry, headers: &HeaderMap) -> Result<Visitor, Problem> {
+    registry.visitor(bearer(headers)).map_err(refused)
+}
+
+async fn sign_in(State(registry): Shared, request: Request) -> Answer {
+    let body = read_body(request, SUBMISSION_BYTES_MAX).await.map_err(Problem::body)?;
+    let sign_in = SignIn::decode(&body).map_err(RequestError::from)?;
+    let token = registry.sign_in(&sign_in)?;
+    let body = json(&json!({ "token": token, "expires_in": SESSION_MS / 1_000 }));
+    Ok((StatusCode::CREATED, private(body)).into_response())
+}
+
+async fn prove_domain(
+    State(registry): Shared,
+    lookup: Option<axum::Extension<Arc<dyn DomainLookup>>>,
+    visitor: Visitor,
+) -> Answer {
+    let organisation = visitor.publisher()?;
+    let Some(axum::Extension(lookup)) = lookup else { return Err(RequestError::NoLookup.into()) };
+    let (domain, looked) = prove(&registry, lookup.as_ref(), organisation).await?;
+    let (proven, by, why) = match looked {
+        Looked::Proven(means) => (true, Some(means.name()), None),
+        Looked::Not(_) => (false, None, Some("it names this organisation in neither place".to_owned())),
+        Looked::Unknown(why) => (false, None, Some(why)),
+    };
+    let shown = registry.domain(&domain, visitor.reader()).ok();
+    let held = shown.as_ref().map(|shown| shown_domain(&domain, shown));
+    Ok(json(&json!({ "domain": domain.to_string(), "proven": proven, "by": by, "why": why, "held": held })))
+}
+
+async fn domain(State(registry): Shared, Path(domain): Path<String>, visitor: Visitor) -> Answer {
+    let domain: Domain = domain.parse().map_err(Problem::bad)?;
+    Ok(private(json(&shown_domain(&domain, &registry.domain(&domain, visitor.reader())?))))
+}
+
+fn shown_domain(domain: &Domain, shown: &ShownDomain) -> Value {
+    let claim = shown.held.claim.as_ref().map(|claim| {
+        let by = claim.means.name();
+        json!({ "organisation": claim.organisation.to_string(), "by": by, "since_ms": claim.since_ms })
+    });
+    let agents = shown.agents.iter().map(|(agent, newest)| {
+        json!({ "name": agent.name(), "id": agent.to_string(), "newest": newest.as_ref().map(Version::to_string) })
+    });
+    json!({
+        "domain": domain.to_string(),
+        "organisation": shown.held.organisation.to_string(),
+        "by": shown.held.finding.means.name(),
+        "proven": shown.is_proven,
+        "found_ms": shown.held.found_ms,
+        "claim": claim,
+        "twins": shown.twins.iter().map(Domain::to_string).collect::<Vec<_>>(),
+        "agents": agents.collect::<Vec<_>>(),
+    })
+}
+
+async fn name(State(registry): Shared, Path(names): Path<(String, String)>, visitor: Visitor) -> Answer {
+    let domain: Domain = names.0.parse().map_err(Problem::bad)?;
+    Ok(private(cbor(registry.name(&domain, &names.1, visitor.reader())?.encode())))
+}
+
+async fn statement(State(registry): Shared, Path(index): Path<u64>, visitor: Visitor) -> Answer {
+    Ok(private(cbor(registry.said(index, visitor.reader())?)))
+}
+
+/// A release to be staged, as a build machine sends it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sent {
+    agent: String,
+    version: String,
+    /// The Thing Description, as JSON.
+    description: String,
+    /// Base64.
+    bundle: String,
+    /// SHA-256 of the bundle, hexadecimal.
+    digest: String,
+}
+
+async fn stage(State(registry): Shared, visitor: Visitor, request: Request) -> Answer {
+    // Nobody sends megabytes who may not.
+    if matches!(visitor, Visitor::Anybody | Visitor::Reads(_)) {
+        return Err(RequestError::StageFirst.into());
+    }
+    let body = read_body(request, STAGE_BYTES_MAX).await.map_err(Problem::body)?;
+    let sent: Sent = serde_json::from_slice(&body).map_err(Problem::bad)?;
+    let wrong = |what: &str| Problem::bad(format!("`{what}` cannot be read"));
+    let stage = Stage {
+        agent: sent.agent.parse().map_err(Problem::bad)?,
+        version: sent.version.parse().map_err(Problem::bad)?,
+        description: sent.description.into_bytes(),
+        bundle: STANDARD.decode(&sent.bundle).map_err(|_| wrong("bundle"))?,
+        digest: unhex(&sent.digest).and_then(|digest| digest.try_into().ok()).ok_or_else(|| wrong("digest"))?,
+    };
+    let id = registry.stage(visitor, stage).await?;
+    Ok((StatusCode::CREATED, json(&json!({ "id": id }))).into_response())
+}
+
+async fn staged(State(registry): Shared, visitor: Visitor) -> Answer {
+    let who = visitor.publisher()?;
+    let staged: Vec<Value> = registry.staged(who)?.iter().map(shown_staged).collect();
+    let waiting: Vec<Value> = registry.waiting(who).iter().map(|one| shown_waiting(&registry, one)).collect();
+    Ok(private(json(&json!({ "staged": staged, "waiting": waiting }))))
+}
+
+fn shown_staged(staged: &Staged) -> Value {
+    json!({
+        "id": staged.id,
+        "agent": staged.agent.to_string(),
+        "version": staged.version.to_string(),
+        "digest": hex(&staged.digest),
+        "bytes": staged.bytes,
+        "at_ms": staged.at_ms,
+    })
+}
+
+fn shown_waiting(registry: &Registry, listed: &Listed) -> Value {
+    let signers = listed.released.approvals.iter().map(|(by, ..)| by.to_string());
+    json!({
+        "agent": listed.agent.to_string(),
+        "version": listed.version.to_string(),
+        "entry": listed.released.index,
+        "approved_by": signers.collect::<Vec<_>>(),
+        "wanted": registry.approvals_wanted(&listed.agent),
+    })
+}
+
+async fn staged_one(State(registry): Shared, Path(id): Path<String>, visitor: Visitor) -> Answer {
+    let (staged, bundle) = registry.staged_one(visitor.publisher()?, &id)?;
+    let mut shown = shown_staged(&staged);
+    shown["description"] = json!(String::from_utf8_lossy(&staged.description));
+    shown["bundle"] = json!(STANDARD.encode(bundle));
+    Ok(private(json(&shown)))
+}
+
+async fn unstage(State(registry): Shared, Path(id): Path<String>, visitor: Visitor) -> Answer {
+    registry.unstage(visitor.publisher()?, &id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn waiting(State(registry): Shared, Path(names): super::Named, visitor: Visitor) -> Answer {
+    let (agent, version) = super::named(&names)?;
+    let evidence: Response = cbor(registry.waiting_evidence(&agent, &version, visitor.publisher()?)?.encode());
+    Ok(private(evidence))
+}

@@ -1,0 +1,137 @@
+//! The directory of W3C WoT Discovery: Things, searches and events.
+
+mod access;
+mod events;
+mod list;
+mod problem;
+mod search;
+mod td;
+
+use std::sync::Arc;
+
+use althing_edge::{is_json, read_body};
+use althing_td::TD_BYTES_MAX;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+
+use super::Shared;
+use super::problem::{Answer, Problem};
+use crate::machine::things::Expected;
+use crate::service::{Put, Registry, Shown};
+pub(super) use access::{bearer, refused};
+use access::{reader, writer};
+
+/// The media type of a description.
+const TD: &str = "application/td+json";
+/// The media type of a merge patch.
+const PATCH: &str = "application/merge-patch+json";
+
+/// The routes of the directory.
+pub fn routes() -> Router<Arc<Registry>> {
+    Router::new()
+        .route("/.well-known/wot", get(td::describe))
+        .route("/things", get(list::list).post(create))
+        .route("/things/{id}", get(retrieve).put(put).patch(patch).delete(delete))
+        .route("/things/{id}/submitted", get(submitted))
+        .route("/search/jsonpath", get(search::jsonpath))
+        .route("/search/{other}", get(search::unsupported).post(search::unsupported))
+        .route("/events", get(events::all))
+        .route("/events/{kind}", get(events::of_kind))
+}
+
+/// The body of a request, if its content type is one of these.
+async fn body(request: Request, kinds: &[&str]) -> Result<Bytes, Problem> {
+    if !is_json(request.headers(), kinds) {
+        let wanted = kinds.first().copied().unwrap_or("application/json");
+        let detail = format!("the body must be {wanted}, and the Content-Type must say so");
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    read_body(request, TD_BYTES_MAX).await.map_err(Problem::body)
+}
+
+/// What the request says is there.
+fn expected(headers: &HeaderMap) -> Result<Expected, Problem> {
+    let Some(given) = headers.get(header::IF_MATCH) else { return Ok(Expected::Anything) };
+    let given = given.to_str().unwrap_or_default().trim();
+    if given == "*" {
+        return Ok(Expected::Something);
+    }
+    let index = given.strip_prefix('"').and_then(|it| it.strip_suffix('"')).and_then(|it| it.parse().ok());
+    index.map(Expected::Entry).ok_or_else(|| {
+        Problem::new(StatusCode::PRECONDITION_FAILED, "If-Match has one ETag that this directory gave, or *")
+    })
+}
+
+fn etag(index: u64) -> HeaderValue {
+    HeaderValue::from_str(&format!("\"{index}\"")).unwrap_or(HeaderValue::from_static("\"\""))
+}
+
+fn wrote(put: &Put) -> Response {
+    let status = if put.is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    let mut response = (status, [(header::ETAG, etag(put.index))]).into_response();
+    if put.is_new
+        && let Ok(location) = HeaderValue::from_str(&format!("/things/{}", escaped(&put.id)))
+    {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+fn shown(shown: Shown) -> Response {
+    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(TD)), (header::ETAG, etag(shown.index))];
+    (headers, shown.bytes).into_response()
+}
+
+/// A text as a part of an address: what URNs have is left as it is.
+fn escaped(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+async fn create(State(registry): Shared, request: Request) -> Answer {
+    let writer = writer(&registry, request.headers())?;
+    let body = body(request, &[TD, "application/ld+json"]).await?;
+    Ok(wrote(&registry.directory().post_thing(&body, &writer).await?))
+}
+
+async fn put(State(registry): Shared, Path(id): Path<String>, request: Request) -> Answer {
+    let writer = writer(&registry, request.headers())?;
+    let expected = expected(request.headers())?;
+    let body = body(request, &[TD, "application/ld+json"]).await?;
+    Ok(wrote(&registry.directory().put_thing(&id, &body, &writer, expected).await?))
+}
+
+async fn patch(State(registry): Shared, Path(id): Path<String>, request: Request) -> Answer {
+    let writer = writer(&registry, request.headers())?;
+    let expected = expected(request.headers())?;
+    let body = body(request, &[PATCH]).await?;
+    Ok(wrote(&registry.directory().patch_thing(&id, &body, &writer, expected).await?))
+}
+
+async fn delete(State(registry): Shared, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+    let writer = writer(&registry, &headers)?;
+    registry.directory().delete_thing(&id, &writer, expected(&headers)?).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn retrieve(State(registry): Shared, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+    reader(&registry, &headers)?;
+    Ok(shown(registry.directory().retrieve(&id)?))
+}
+
+async fn submitted(State(registry): Shared, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+    reader(&registry, &headers)?;
+    Ok(shown(registry.directory().submitted(&id)?))
+}

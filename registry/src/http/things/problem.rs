@@ -1,0 +1,62 @@
+//! Errors of the directory as problem details.
+
+use axum::http::StatusCode;
+use serde_json::Value;
+
+use super::super::problem::Problem;
+use crate::machine::things::ThingRefusal;
+use crate::service::{SearchError, ThingError, report};
+
+impl From<ThingError> for Problem {
+    fn from(error: ThingError) -> Problem {
+        let status = match &error {
+            ThingError::Invalid(findings) => {
+                let text = "the Thing Description is not valid; validationErrors say where and why";
+                let too_large = findings.errors().any(|one| one.rule == "too-large");
+                let status = if too_large { StatusCode::PAYLOAD_TOO_LARGE } else { StatusCode::BAD_REQUEST };
+                return Problem::new(status, text).with("validationErrors", Value::Array(report(findings)));
+            }
+            ThingError::Twice(_)
+            | ThingError::Registration(_)
+            | ThingError::OtherId { .. }
+            | ThingError::HasId(_)
+            | ThingError::Patch(_) => StatusCode::BAD_REQUEST,
+            ThingError::Contended(_) => StatusCode::CONFLICT,
+            ThingError::NoDirectory => StatusCode::FORBIDDEN,
+            ThingError::Refused(refusal) => status(refusal),
+            ThingError::Request(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        match error {
+            ThingError::Request(error) => error.into(),
+            error => Problem::new(status, error),
+        }
+    }
+}
+
+fn status(refusal: &ThingRefusal) -> StatusCode {
+    match refusal {
+        ThingRefusal::Id { .. } | ThingRefusal::Over | ThingRefusal::Ttl { .. } => StatusCode::BAD_REQUEST,
+        ThingRefusal::Agent(_) | ThingRefusal::NotYours(_) | ThingRefusal::WriterFull { .. } => StatusCode::FORBIDDEN,
+        ThingRefusal::None(_) => StatusCode::NOT_FOUND,
+        ThingRefusal::Changed(_) => StatusCode::PRECONDITION_FAILED,
+        ThingRefusal::Full { .. } => StatusCode::INSUFFICIENT_STORAGE,
+    }
+}
+
+impl From<SearchError> for Problem {
+    fn from(error: SearchError) -> Problem {
+        let status = match &error {
+            SearchError::Query { .. }
+            | SearchError::TooLong { .. }
+            | SearchError::Start
+            | SearchError::Costly { .. } => StatusCode::BAD_REQUEST,
+            SearchError::Time { .. } | SearchError::TooMuch { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            SearchError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            SearchError::Thing(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        match error {
+            SearchError::Thing(error) => error.into(),
+            error => Problem::new(status, error),
+        }
+    }
+}

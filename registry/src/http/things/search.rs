@@ -1,0 +1,32 @@
+//! `GET /search/jsonpath`: what a query (RFC 9535) selects in the list of all descriptions.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse as _;
+
+use super::super::Shared;
+use super::super::problem::{Answer, Problem};
+use super::reader;
+use crate::service::Found;
+
+pub async fn jsonpath(
+    State(registry): Shared,
+    Query(words): Query<BTreeMap<String, String>>,
+    headers: HeaderMap,
+) -> Answer {
+    reader(&registry, &headers)?;
+    let query =
+        words.get("query").ok_or_else(|| Problem::bad("`query` is missing: /search/jsonpath?query=$[?@.title]"))?;
+    let Found { json, .. } = registry.search(query.clone()).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+pub async fn unsupported(Path(other): Path<String>) -> Problem {
+    let name: String = other.chars().take(32).collect();
+    Problem::new(
+        StatusCode::NOT_IMPLEMENTED,
+        format!("this directory does not search by {name:?}: use /search/jsonpath"),
+    )
+}

@@ -1,0 +1,460 @@
+//! Agents, their versions, and what may be said of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use althing_protocol::limits::RELEASE_MARKS_MAX;
+use althing_protocol::object::{self, Authored, Description, Kind, ObjectError};
+use althing_protocol::registry::{
+    Audience, DomainFinding, EntryKind, Mark, Reach, Release, Roster, Standing, Submission, Version,
+};
+use althing_protocol::{AgentId, Digest, KeyLog, PublisherId, digest};
+
+use super::organisation_rules::essence;
+use super::things::{ThingRecord, Things};
+use super::{Organisations, Refusal};
+
+/// Versions of one agent.
+const VERSIONS_MAX: usize = 1_024;
+
+/// A verified statement.
+#[derive(Debug, Clone)]
+pub enum Statement {
+    /// A publisher's keys, as far as they go beyond those that were known.
+    KeyLog(KeyLog),
+    /// A release, with the description that it names.
+    Release(Box<Authored<Release>>, Box<Authored<Description>>),
+    /// A release once more, by one who approves it.
+    Approval(Box<Authored<Release>>),
+    /// A mark.
+    Mark(Box<Authored<Mark>>),
+    /// An organisation's roster.
+    Roster(Box<Authored<Roster>>),
+    /// What the registry found of a domain, and when, Unix milliseconds.
+    Finding(Box<DomainFinding>, u64),
+    /// What is said of a Thing, without a signature.
+    Thing(Box<ThingRecord>),
+}
+
+impl Statement {
+    /// The kind of its entry in the log.
+    #[must_use]
+    pub fn kind(&self) -> EntryKind {
+        match self {
+            Statement::KeyLog(_) => Kind::KeyEvent.into(),
+            Statement::Release(..) | Statement::Approval(_) => Kind::Release.into(),
+            Statement::Mark(_) => Kind::Mark.into(),
+            Statement::Roster(_) => Kind::Roster.into(),
+            Statement::Finding(..) => EntryKind::DomainFinding,
+            Statement::Thing(record) => record.kind(),
+        }
+    }
+
+    /// The bytes that the entry names; of a key log, those of its newest event.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Statement::KeyLog(log) => log.to_bytes().pop().unwrap_or_default(),
+            Statement::Release(release, _) | Statement::Approval(release) => release.bytes.clone(),
+            Statement::Mark(mark) => mark.bytes.clone(),
+            Statement::Roster(roster) => roster.bytes.clone(),
+            Statement::Finding(finding, _) => finding.encode(),
+            Statement::Thing(record) => record.encode(),
+        }
+    }
+}
+
+/// What became of a statement.
+#[derive(Debug, Clone)]
+pub enum Judged {
+    /// It is new.
+    New(Statement),
+    /// It was accepted before, with that index: sending it again is no error.
+    Known(u64),
+}
+
+/// A version of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Released {
+    /// The index of the release in the log.
+    pub index: u64,
+    /// The digest of its signed bytes.
+    pub statement: Digest,
+    /// Its standing.
+    pub standing: Standing,
+    /// Why.
+    pub reason: String,
+    /// The indexes and digests of its marks.
+    pub marks: Vec<(u64, Digest)>,
+    /// Who may see it.
+    pub audience: Audience,
+    /// The digest of what its signers agree on.
+    pub essence: Digest,
+    /// Those beside the publisher who approve it, with the indexes and digests of their statements.
+    pub approvals: Vec<(PublisherId, u64, Digest)>,
+    /// Whether as many approve it as its organisation wants. Until then nobody sees it who does not approve it.
+    pub is_approved: bool,
+    /// The index of the roster under which it was approved, if its publisher is an organisation.
+    pub roster: Option<u64>,
+}
+
+/// The versions of an agent.
+#[derive(Debug, Clone, Default)]
+pub struct Versions {
+    versions: BTreeMap<Version, Released>,
+    sequence: u64,
+}
+
+impl Versions {
+    /// All of them, the lowest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Version, &Released)> {
+        self.versions.iter()
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, version: &Version) -> Option<&Released> {
+        self.versions.get(version)
+    }
+
+    /// Those that everybody sees, the lowest first.
+    pub fn public(&self) -> impl Iterator<Item = (&Version, &Released)> {
+        self.versions.iter().filter(|(_, released)| released.is_public())
+    }
+
+    /// The highest that everybody sees and a range chooses: neither yanked nor revoked.
+    #[must_use]
+    pub fn current(&self) -> Option<(&Version, &Released)> {
+        let usable = |released: &Released| released.is_public() && released.standing <= Standing::Deprecated;
+        self.versions.iter().rev().find(|(_, released)| usable(released))
+    }
+}
+
+/// Who may publish.
+#[derive(Debug, Clone)]
+pub enum Admission {
+    /// These publishers.
+    Publishers(BTreeSet<PublisherId>),
+    /// Everybody.
+    Anyone,
+}
+
+impl Admission {
+    fn admits(&self, publisher: PublisherId) -> bool {
+        match self {
+            Admission::Publishers(admitted) => admitted.contains(&publisher),
+            Admission::Anyone => true,
+        }
+    }
+}
+
+/// The state of a registry.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    network: String,
+    admission: Admission,
+    publishers: BTreeMap<PublisherId, (KeyLog, u64)>,
+    pub(super) agents: BTreeMap<AgentId, Versions>,
+    /// Revoked releases, by the index of the mark.
+    revoked: BTreeMap<u64, (AgentId, Version)>,
+    things: Things,
+    pub(super) organisations: Organisations,
+    /// Releases that too few approve.
+    pub(super) unapproved: BTreeSet<(AgentId, Version)>,
+}
+
+impl Released {
+    /// Whether everybody sees it.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        self.is_approved && self.audience.reach == Reach::Public
+    }
+}
+
+impl Machine {
+    /// The state of an empty log, for agents of that network.
+    #[must_use]
+    pub fn new(network: &str, admission: Admission) -> Machine {
+        Machine {
+            network: network.to_owned(),
+            admission,
+            publishers: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            revoked: BTreeMap::new(),
+            things: Things::default(),
+            organisations: Organisations::default(),
+            unapproved: BTreeSet::new(),
+        }
+    }
+
+    /// The organisations, and their domains.
+    #[must_use]
+    pub fn organisations(&self) -> &Organisations {
+        &self.organisations
+    }
+
+    /// The agents of a publisher.
+    pub fn of(&self, publisher: PublisherId) -> impl Iterator<Item = &AgentId> {
+        // Names are made of these characters and a hyphen inside: none sorts before this one.
+        let first = AgentId::new(publisher, "0").ok();
+        let from = first.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Included);
+        let agents = self.agents.range((from, std::ops::Bound::Unbounded)).map(|(agent, _)| agent);
+        agents.take_while(move |agent| agent.publisher() == publisher)
+    }
+
+    /// The Things of the directory.
+    #[must_use]
+    pub fn things(&self) -> &Things {
+        &self.things
+    }
+
+    /// Revoked releases whose marks have an index of at least `from`, in the order of the log.
+    pub fn revoked(&self, from: u64) -> impl Iterator<Item = (u64, &AgentId, &Version)> {
+        self.revoked.range(from..).map(|(index, (agent, version))| (*index, agent, version))
+    }
+
+    /// The keys of a publisher.
+    #[must_use]
+    pub fn key_log(&self, publisher: PublisherId) -> Option<&KeyLog> {
+        self.publishers.get(&publisher).map(|(log, _)| log)
+    }
+
+    /// The versions of an agent.
+    #[must_use]
+    pub fn agent(&self, agent: &AgentId) -> Option<&Versions> {
+        self.agents.get(agent)
+    }
+
+    /// Agents after `after`, in the order of their ids.
+    pub fn agents<'a>(
+        &'a self,
+        after: Option<&AgentId>,
+    ) -> impl Iterator<Item = (&'a AgentId, &'a Versions)> + use<'a> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        self.agents.range((after.map_or(Unbounded, Excluded), Unbounded))
+    }
+
+    /// Judges a submission: what is new in it, in the order in which it takes effect.
+    ///
+    /// # Errors
+    /// [`Refusal`]: nothing of it is accepted.
+    pub fn judge(&self, submission: &Submission, now_ms: u64) -> Result<Vec<Judged>, Refusal> {
+        if submission.statements.is_empty() {
+            return Err(Refusal::Empty);
+        }
+        let mut judged = Vec::new();
+        // Statements may build on each other: each is judged in the state after those before it.
+        let mut state = Machine::new(&self.network, self.admission.clone());
+        let events: Vec<&[u8]> = submission.key_log.iter().map(|event| event.as_slice()).collect();
+        let log = self.judge_keys(&events)?;
+        let publisher = log.publisher();
+        if !self.admission.admits(publisher)
+            && !self.organisations.has_member(publisher, |organisation| self.admission.admits(organisation))
+        {
+            return Err(Refusal::NotAdmitted(publisher));
+        }
+        state.organisations = self.organisations.of(publisher);
+        if let Some((agents, known)) = self.publishers.get(&publisher).map(|it| (self.of_publisher(publisher), it)) {
+            state.agents = agents;
+            state.publishers.insert(publisher, known.clone());
+        }
+        if state.key_log(publisher) != Some(&log) {
+            judged.push(Judged::New(Statement::KeyLog(log.clone())));
+            state.apply(u64::MAX, &Statement::KeyLog(log.clone()));
+        }
+        let descriptions: BTreeMap<Digest, &[u8]> =
+            submission.descriptions.iter().map(|bytes| (digest(bytes), bytes.as_slice())).collect();
+        for (at, bytes) in submission.statements.iter().enumerate() {
+            let one = state.judge_one(self, (at, bytes), &descriptions, &log, now_ms)?;
+            if let Judged::New(statement) = &one {
+                state.apply(u64::MAX, statement);
+            }
+            judged.push(one);
+        }
+        Ok(judged)
+    }
+
+    fn of_publisher(&self, publisher: PublisherId) -> BTreeMap<AgentId, Versions> {
+        let of = |(agent, _): &(&AgentId, &Versions)| agent.publisher() == publisher;
+        self.agents.iter().filter(of).map(|(agent, versions)| (agent.clone(), versions.clone())).collect()
+    }
+
+    fn judge_keys(&self, events: &[&[u8]]) -> Result<KeyLog, Refusal> {
+        let log = KeyLog::verify(events)?;
+        match self.key_log(log.publisher()) {
+            Some(known) if known.continues(&log) => Ok(known.clone()),
+            Some(known) if !log.continues(known) => Err(Refusal::OtherKeyLog(log.publisher())),
+            _ => Ok(log),
+        }
+    }
+
+    fn judge_one(
+        &mut self,
+        whole: &Machine,
+        (at, bytes): (usize, &[u8]),
+        descriptions: &BTreeMap<Digest, &[u8]>,
+        log: &KeyLog,
+        now_ms: u64,
+    ) -> Result<Judged, Refusal> {
+        let refused = |error| Refusal::Object { at, error };
+        match object::open::<Release>(bytes, &self.network, "") {
+            Ok(release) => {
+                log.accepts(release.signer, now_ms)?;
+                release.body.made(now_ms).map_err(refused)?;
+                if release.body.agent.publisher() != log.publisher() {
+                    self.bring(whole, &release.body.agent);
+                    return self.judge_approval(release, log, now_ms);
+                }
+                self.judge_release(at, release, descriptions, log, now_ms)
+            }
+            Err(ObjectError::WrongKind { got: Kind::Mark, .. }) => {
+                let mark: Authored<Mark> = object::open(bytes, &self.network, "").map_err(refused)?;
+                log.accepts(mark.signer, now_ms)?;
+                mark.body.made(now_ms).map_err(refused)?;
+                self.judge_mark(mark, log)
+            }
+            Err(ObjectError::WrongKind { got: Kind::Roster, .. }) => {
+                let roster: Authored<Roster> = object::open(bytes, &self.network, "").map_err(refused)?;
+                log.accepts(roster.signer, now_ms)?;
+                roster.body.in_force(now_ms).map_err(refused)?;
+                self.judge_roster(roster, log)
+            }
+            Err(ObjectError::WrongKind { got, .. }) => Err(Refusal::Kind { at, kind: got }),
+            Err(error) => Err(refused(error)),
+        }
+    }
+
+    fn judge_release(
+        &self,
+        at: usize,
+        release: Authored<Release>,
+        descriptions: &BTreeMap<Digest, &[u8]>,
+        log: &KeyLog,
+        now_ms: u64,
+    ) -> Result<Judged, Refusal> {
+        let Release { agent, version, description, audience, by, sequence, .. } = release.body.clone();
+        own(&agent, by, log)?;
+        if audience.reach == Reach::Organisation && self.organisations.roster(agent.publisher()).is_none() {
+            return Err(Refusal::Audience { agent });
+        }
+        let versions = self.agents.get(&agent);
+        if let Some(known) = versions.and_then(|versions| versions.get(&version)) {
+            let same = known.statement == release.digest();
+            return if same { Ok(Judged::Known(known.index)) } else { Err(Refusal::VersionTaken { agent, version }) };
+        }
+        self.organisations.publishing(agent.publisher(), now_ms)?;
+        if let Some(versions) = versions {
+            if versions.versions.len() >= VERSIONS_MAX {
+                return Err(Refusal::VersionsFull { agent, max: VERSIONS_MAX });
+            }
+            rising(&agent, versions.sequence, sequence)?;
+        }
+        let Some(bytes) = descriptions.get(&description) else {
+            return Err(Refusal::DescriptionMissing { agent, version });
+        };
+        let described: Authored<Description> =
+            object::open(bytes, &self.network, "").map_err(|error| Refusal::Object { at, error })?;
+        log.accepts(described.signer, now_ms)?;
+        let wrong = |reason: String| Refusal::Description { agent: agent.clone(), version: version.clone(), reason };
+        if described.body.agent != agent {
+            return Err(wrong(format!("it describes {}", described.body.agent)));
+        }
+        let td = althing_td::Description::parse(&described.body.td).map_err(|error| wrong(error.to_string()))?;
+        if td.version() != Some(version.to_string().as_str()) {
+            return Err(wrong(format!("it describes version {:?}", td.version().unwrap_or_default())));
+        }
+        Ok(Judged::New(Statement::Release(Box::new(release), Box::new(described))))
+    }
+
+    fn judge_mark(&self, mark: Authored<Mark>, log: &KeyLog) -> Result<Judged, Refusal> {
+        let Mark { agent, version, standing, by, sequence, .. } = mark.body.clone();
+        own(&agent, by, log)?;
+        let Some((versions, released)) =
+            self.agents.get(&agent).and_then(|versions| Some((versions, versions.get(&version)?)))
+        else {
+            return Err(Refusal::NoRelease { agent, version });
+        };
+        let digest = mark.digest();
+        if let Some((index, _)) = released.marks.iter().find(|(_, known)| *known == digest) {
+            return Ok(Judged::Known(*index));
+        }
+        if released.standing == Standing::Revoked {
+            return Err(Refusal::Revoked { agent, version });
+        }
+        // The last place is kept for a revocation.
+        let max = if standing == Standing::Revoked { RELEASE_MARKS_MAX } else { RELEASE_MARKS_MAX - 1 };
+        if released.marks.len() >= max {
+            return Err(Refusal::MarksFull { agent, version, max });
+        }
+        rising(&agent, versions.sequence, sequence)?;
+        Ok(Judged::New(Statement::Mark(Box::new(mark))))
+    }
+
+    /// Applies a statement that the log has at `index`.
+    pub fn apply(&mut self, index: u64, statement: &Statement) {
+        match statement {
+            Statement::KeyLog(log) => {
+                self.publishers.insert(log.publisher(), (log.clone(), index));
+            }
+            Statement::Release(release, _) => {
+                let versions = self.agents.entry(release.body.agent.clone()).or_default();
+                versions.sequence = release.body.sequence;
+                let mut released = Released {
+                    index,
+                    statement: release.digest(),
+                    standing: Standing::Good,
+                    reason: String::new(),
+                    marks: Vec::new(),
+                    audience: release.body.audience.clone(),
+                    essence: essence(&release.body),
+                    approvals: Vec::new(),
+                    is_approved: false,
+                    roster: None,
+                };
+                self.organisations.count(&release.body.agent, &mut released);
+                if !released.is_approved {
+                    self.unapproved.insert((release.body.agent.clone(), release.body.version.clone()));
+                }
+                versions.versions.insert(release.body.version.clone(), released);
+            }
+            Statement::Approval(release) => {
+                let versions = self.agents.get_mut(&release.body.agent);
+                if let Some(released) = versions.and_then(|all| all.versions.get_mut(&release.body.version)) {
+                    released.approvals.push((release.body.by, index, release.digest()));
+                    self.organisations.count(&release.body.agent, released);
+                    if released.is_approved {
+                        self.unapproved.remove(&(release.body.agent.clone(), release.body.version.clone()));
+                    }
+                }
+            }
+            Statement::Roster(roster) => {
+                self.organisations.apply_roster(index, roster.digest(), roster.body.clone());
+            }
+            Statement::Finding(finding, at_ms) => self.organisations.apply_finding(index, *at_ms, finding),
+            Statement::Mark(mark) => {
+                let Some(versions) = self.agents.get_mut(&mark.body.agent) else { return };
+                versions.sequence = mark.body.sequence;
+                if mark.body.standing == Standing::Revoked {
+                    self.revoked.insert(index, (mark.body.agent.clone(), mark.body.version.clone()));
+                }
+                if let Some(released) = versions.versions.get_mut(&mark.body.version) {
+                    released.marks.push((index, mark.digest()));
+                    released.standing = mark.body.standing;
+                    released.reason.clone_from(&mark.body.reason);
+                }
+            }
+            Statement::Thing(record) => self.things.apply(index, record),
+        }
+    }
+}
+
+/// Only the publisher itself speaks for its agents.
+fn own(agent: &AgentId, by: PublisherId, log: &KeyLog) -> Result<(), Refusal> {
+    if agent.publisher() == log.publisher() && by == log.publisher() {
+        return Ok(());
+    }
+    Err(Refusal::NotYours { agent: agent.clone(), by: log.publisher() })
+}
+
+fn rising(agent: &AgentId, known: u64, given: u64) -> Result<(), Refusal> {
+    if given > known { Ok(()) } else { Err(Refusal::Stale { agent: agent.clone(), known, given }) }
+}

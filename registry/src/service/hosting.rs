@@ -1,0 +1,71 @@
+//! Nodes tell the registry of themselves, and are named to those who look for their agents.
+
+use std::collections::BTreeSet;
+use std::sync::MutexGuard;
+
+use althing_protocol::registry::{Presence, VerifiedPresence};
+use althing_td::Description;
+
+use super::hosts::{Host, HostQuery, Hosts, LEASE_MS};
+use super::{Registry, RequestError};
+use crate::machine::Statement;
+
+impl Registry {
+    /// Takes what a node tells of itself; how many of its agents are published here, and for how long that holds,
+    /// milliseconds. Agents that are not published here are left out.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn host(&self, presence: &Presence) -> Result<(usize, u64), RequestError> {
+        let now_ms = (self.clock)();
+        let VerifiedPresence { contact, grants } = presence.verify(self.network(), now_ms)?;
+        let mut agents = BTreeSet::new();
+        let mut current = Vec::new();
+        {
+            let seen = self.state.read().expect("no holder panics");
+            for grant in &grants {
+                let agent = &grant.body.agent;
+                // A host is named to everybody: of what is not for everybody it is as if it were not here.
+                let versions = seen.machine.agent(agent).filter(|versions| versions.public().next().is_some());
+                let Some(versions) = versions else { continue };
+                let log = seen.machine.key_log(agent.publisher());
+                if log.is_none_or(|log| log.accepts(grant.signer, now_ms).is_err()) {
+                    continue;
+                }
+                agents.insert(agent.clone());
+                current.extend(versions.current().map(|(_, released)| (agent.clone(), released.index)));
+            }
+        }
+        let (count, none) = (agents.len(), agents.is_empty());
+        if !none && !self.hosts().renew(contact, agents, now_ms) {
+            return Err(RequestError::NoRoom);
+        }
+        for (agent, entry) in current {
+            if !self.hosts().knows(&agent, entry) {
+                let (_, statement) = self.statement(entry)?;
+                let Statement::Release(_, described) = statement else { return Err(RequestError::Damaged(entry)) };
+                let description = Description::parse(&described.body.td).map_err(|_| RequestError::Damaged(entry))?;
+                self.hosts().describe(agent, entry, description.capabilities().to_vec());
+            }
+        }
+        Ok((count, LEASE_MS))
+    }
+
+    /// Nodes that host what is looked for.
+    #[must_use]
+    pub fn find_hosts(&self, query: &HostQuery) -> Vec<Host> {
+        let now_ms = (self.clock)();
+        self.hosts().find(query, now_ms)
+    }
+
+    /// How many nodes are known.
+    #[must_use]
+    pub fn host_count(&self) -> usize {
+        let now_ms = (self.clock)();
+        self.hosts().len(now_ms)
+    }
+
+    fn hosts(&self) -> MutexGuard<'_, Hosts> {
+        self.hosts.lock().expect("no holder of the hosts panics")
+    }
+}

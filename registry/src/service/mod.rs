@@ -1,0 +1,290 @@
+//! A registry that runs: the log on disk, the state that follows from it, and the checkpoint over it.
+
+mod error;
+mod events;
+mod hosting;
+mod hosts;
+mod names;
+mod organisation;
+mod releases;
+mod rows;
+mod search;
+mod stage;
+mod things;
+
+use std::sync::{Arc, Mutex, RwLock};
+
+use althing_log::{Log, Tile};
+use althing_protocol::registry::{Entry, Logged, Submission, Version};
+use althing_protocol::tlog::{Checkpoint, LogProof, NoteKey, NoteKeyKind};
+use althing_protocol::{AgentId, Digest, SecretKey};
+use althing_store::{Batch, Durability, Store};
+use tokio::sync::watch;
+
+pub use error::{OpenError, RequestError};
+pub use events::{Event, EventKind};
+pub use hosts::{Host, HostQuery};
+pub use names::ShownDomain;
+pub use organisation::{SESSION_MS, Visitor};
+pub use releases::Reader;
+pub use rows::FAMILIES;
+pub use search::{Found, SearchError};
+pub use stage::{Stage, StageError, Staged, hex, unhex};
+pub(crate) use things::report;
+pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Random, Shown, ThingError};
+
+use crate::machine::{Admission, Judged, Machine, Released, Statement};
+use hosts::Hosts;
+use organisation::Sessions;
+use rows::{CHECKPOINT, LOG, META, STATEMENTS};
+
+/// Bytes of a bundle that a registry keeps: one write to the store holds it.
+pub const KEPT_BUNDLE_BYTES_MAX: usize = 3 << 20;
+/// Entries that are read at once when a registry starts.
+const REPLAYED_AT_ONCE: u64 = 512;
+
+/// The time of day, Unix milliseconds.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// What a registry is opened with.
+pub struct RegistryConfig {
+    /// The name of its log, such as `registry.example.org/log`: a checkpoint's origin.
+    pub origin: String,
+    /// The network whose statements it takes; empty for the open one.
+    pub network: String,
+    /// Who may publish.
+    pub admission: Admission,
+}
+
+/// A version of an agent, as it is listed.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The agent.
+    pub agent: AgentId,
+    /// The version.
+    pub version: Version,
+    /// What is said of it.
+    pub released: Released,
+}
+
+/// A registry.
+pub struct Registry {
+    store: Arc<dyn Store>,
+    log: Log,
+    key: SecretKey,
+    note_key: NoteKey,
+    config: RegistryConfig,
+    clock: Clock,
+    state: RwLock<Seen>,
+    hosts: Mutex<Hosts>,
+    sessions: Mutex<Sessions>,
+    /// Held while a staged release is added.
+    staging: tokio::sync::Mutex<()>,
+    /// Entries of the log, for those who wait for more.
+    grown: watch::Sender<u64>,
+    directory: Option<DirectoryConfig>,
+}
+
+/// What follows from the entries that were read, and the checkpoint over them.
+struct Seen {
+    machine: Machine,
+    checkpoint: Checkpoint,
+}
+
+impl Registry {
+    /// Opens the registry that is in the store, or an empty one.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(
+        store: Arc<dyn Store>,
+        key: SecretKey,
+        config: RegistryConfig,
+        clock: Clock,
+    ) -> Result<Registry, OpenError> {
+        let note_key = NoteKey::new(&config.origin, NoteKeyKind::Note, key.public())?;
+        let log = Log::open(store.clone(), LOG)?;
+        let head = log.head();
+        if let Some(note) = store.read(META, CHECKPOINT)? {
+            let note = String::from_utf8_lossy(&note).into_owned();
+            let forked = |signed| OpenError::Forked { size: head.size, signed };
+            let signed = Checkpoint::open(&note, &note_key).map_err(|_| forked(0))?.head;
+            if log.head_at(signed.size).map_err(|_| forked(signed.size))? != signed {
+                return Err(forked(signed.size));
+            }
+        }
+        let machine = Machine::new(&config.network, config.admission.clone());
+        let checkpoint = Checkpoint::sign(&config.origin, head, &key)?;
+        let state = RwLock::new(Seen { machine, checkpoint });
+        let (hosts, sessions, staging) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
+        let grown = watch::Sender::new(head.size);
+        let registry = Registry {
+            store,
+            log,
+            key,
+            note_key,
+            config,
+            clock,
+            state,
+            hosts,
+            sessions,
+            staging,
+            grown,
+            directory: None,
+        };
+        {
+            let mut seen = registry.state.write().expect("no holder panics");
+            let mut next = 0;
+            while next < head.size {
+                next = registry.replay(&mut seen.machine, next, head.size)?;
+            }
+        }
+        Ok(registry)
+    }
+
+    /// Reads some entries from `first` on into the state; gives the next one.
+    fn replay(&self, machine: &mut Machine, first: u64, size: u64) -> Result<u64, OpenError> {
+        let count = REPLAYED_AT_ONCE.min(size - first);
+        for (index, entry) in (first..).zip(self.log.entries(first, count)?) {
+            let row = self.store.read(STATEMENTS, &index.to_be_bytes())?;
+            let statement = row.and_then(|row| rows::read(&entry, &row, &self.config.network));
+            machine.apply(index, &statement.ok_or(OpenError::Statement(index))?);
+        }
+        Ok(first + count)
+    }
+
+    /// The key that its checkpoints are verified with.
+    #[must_use]
+    pub fn note_key(&self) -> &NoteKey {
+        &self.note_key
+    }
+
+    /// The network whose statements it takes.
+    #[must_use]
+    pub fn network(&self) -> &str {
+        &self.config.network
+    }
+
+    /// The newest checkpoint, as a signed note.
+    ///
+    /// # Panics
+    /// If another holder panicked, as everywhere here.
+    #[must_use]
+    pub fn checkpoint(&self) -> Checkpoint {
+        self.state.read().expect("no holder panics").checkpoint.clone()
+    }
+
+    /// Accepts statements of a publisher, all of them or none. When it completes they are on disk, and the checkpoint of the
+    /// proofs covers them. Statements that were accepted before are no error.
+    ///
+    /// # Errors
+    /// See [`RequestError`]. After [`RequestError::Append`] they may still be accepted; sending them again is harmless.
+    pub async fn submit(&self, submission: &Submission) -> Result<Vec<Logged>, RequestError> {
+        let mut writer = self.log.writer().await;
+        let next = writer.next().await?;
+        self.catch_up(next)?;
+        let now_ms = (self.clock)();
+        let judged = {
+            let seen = self.state.read().expect("no holder panics");
+            seen.machine.judge(submission, now_ms)?
+        };
+        let (mut entries, mut batch, mut indexes) = (Vec::new(), Batch::new(), Vec::new());
+        for one in judged {
+            indexes.push(match one {
+                Judged::Known(index) => index,
+                Judged::New(statement) => {
+                    let index = next + entries.len() as u64;
+                    entries.push(Entry::of(statement.kind(), &statement.bytes(), now_ms).encode());
+                    batch.put(STATEMENTS, index.to_be_bytes(), rows::write(&statement));
+                    index
+                }
+            });
+        }
+        if !entries.is_empty() {
+            writer.append(&entries, batch).await?;
+        }
+        self.catch_up(next + entries.len() as u64)?;
+        drop(writer);
+        self.keep_checkpoint().await?;
+        let checkpoint = self.checkpoint();
+        indexes
+            .into_iter()
+            .map(|index| {
+                let (entry, statement) = self.statement(index)?;
+                self.logged(index, &entry, &statement, &checkpoint)
+            })
+            .collect()
+    }
+
+    /// Applies what the log has and the state has not, and signs the head.
+    fn catch_up(&self, size: u64) -> Result<(), RequestError> {
+        let mut seen = self.state.write().expect("no holder panics");
+        let mut next = seen.checkpoint.head.size;
+        if next == size {
+            return Ok(());
+        }
+        while next < size {
+            next = self.replay(&mut seen.machine, next, size).map_err(|error| match error {
+                OpenError::Log(error) => RequestError::Log(error),
+                OpenError::Store(error) => RequestError::Read(error),
+                _ => RequestError::Damaged(next),
+            })?;
+        }
+        let head = self.log.head_at(size)?;
+        seen.checkpoint = Checkpoint::sign(&self.config.origin, head, &self.key).expect("the name was checked");
+        self.grown.send_replace(size);
+        Ok(())
+    }
+
+    /// Writes the newest checkpoint, so that a log that lost entries is noticed when it is opened.
+    async fn keep_checkpoint(&self) -> Result<(), RequestError> {
+        let mut batch = Batch::new();
+        batch.put(META, CHECKPOINT, self.checkpoint().note().as_bytes());
+        Ok(self.store.write(batch, Durability::Synced).await?)
+    }
+
+    fn statement(&self, index: u64) -> Result<(Entry, Statement), RequestError> {
+        let bytes = self.log.entry(index)?;
+        let row = self.store.read(STATEMENTS, &index.to_be_bytes())?;
+        let statement = row.and_then(|row| rows::read(&bytes, &row, &self.config.network));
+        let (entry, statement) = (Entry::decode(&bytes), statement);
+        entry.zip(statement).ok_or(RequestError::Damaged(index))
+    }
+
+    /// A statement, and the proof under that checkpoint: all proofs of one answer are under the same.
+    fn logged(
+        &self,
+        index: u64,
+        entry: &Entry,
+        statement: &Statement,
+        checkpoint: &Checkpoint,
+    ) -> Result<Logged, RequestError> {
+        let hashes = self.log.inclusion(index, checkpoint.head.size)?;
+        let proof = LogProof { index, hashes, checkpoint: checkpoint.note().to_owned() };
+        Ok(Logged { statement: statement.bytes().into(), at_ms: entry.at_ms, proof: proof.to_string() })
+    }
+
+    /// The hashes of a tile; none if the log has no such tile.
+    ///
+    /// # Errors
+    /// [`RequestError`].
+    pub fn tile(&self, tile: Tile) -> Result<Option<Vec<u8>>, RequestError> {
+        Ok(self.log.tile(tile)?)
+    }
+
+    /// The entries of a tile of level 0; none if the log has no such tile.
+    ///
+    /// # Errors
+    /// [`RequestError`].
+    pub fn entries(&self, tile: Tile) -> Result<Option<Vec<u8>>, RequestError> {
+        Ok(self.log.bundle(tile)?)
+    }
+
+    /// The hashes that show that the log of `new` entries goes on from that of `old`.
+    ///
+    /// # Errors
+    /// [`RequestError`].
+    pub fn growth(&self, old: u64, new: u64) -> Result<Vec<Digest>, RequestError> {
+        Ok(self.log.consistency(old, new)?)
+    }
+}

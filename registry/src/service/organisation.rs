@@ -1,0 +1,163 @@
+//! Who asks: publishers that sign in, and holders of tokens.
+
+use std::collections::BTreeMap;
+
+use althing_protocol::registry::SignIn;
+use althing_protocol::{Digest, PublisherId, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::{Reader, Registry, RequestError};
+use crate::tokens::{AccessError, TokenScope};
+
+/// How long somebody stays signed in, milliseconds.
+pub const SESSION_MS: u64 = 10 * 60 * 1_000;
+/// Sessions at one time.
+const SESSIONS_MAX: usize = 4_096;
+/// Sessions of one publisher at one time.
+const OF_ONE_MAX: usize = 16;
+/// What the token of a session begins with.
+const PREFIX: &str = "althing_session_";
+
+/// A session.
+#[derive(Debug, Clone, Copy)]
+struct Session {
+    publisher: PublisherId,
+    until_ms: u64,
+}
+
+/// Those who have signed in, by the digests of their tokens. Kept in memory alone: who is forgotten signs in again.
+#[derive(Debug, Default)]
+pub struct Sessions(BTreeMap<Digest, Session>);
+
+impl Sessions {
+    /// Begins a session; false if there are too many.
+    fn begin(&mut self, token: &str, publisher: PublisherId, now_ms: u64) -> bool {
+        self.0.retain(|_, session| session.until_ms >= now_ms);
+        let mut own: Vec<(u64, Digest)> = Vec::new();
+        own.extend(self.0.iter().filter(|(_, one)| one.publisher == publisher).map(|(key, one)| (one.until_ms, *key)));
+        if own.len() >= OF_ONE_MAX
+            && let Some((_, oldest)) = own.into_iter().min()
+        {
+            self.0.remove(&oldest);
+        }
+        if self.0.len() >= SESSIONS_MAX {
+            return false;
+        }
+        self.0.insert(digest(token.as_bytes()), Session { publisher, until_ms: now_ms + SESSION_MS });
+        true
+    }
+
+    fn of(&self, token: &str, now_ms: u64) -> Option<PublisherId> {
+        let session = self.0.get(&digest(token.as_bytes()))?;
+        (session.until_ms >= now_ms).then_some(session.publisher)
+    }
+}
+
+/// Who asks, as far as it has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visitor {
+    /// Nobody in particular.
+    Anybody,
+    /// A publisher that signed in.
+    Publisher(PublisherId),
+    /// The holder of a token that reads what a publisher reads.
+    Reads(PublisherId),
+    /// The holder of a token that stages a publisher's releases, and nothing else.
+    Stages(PublisherId),
+}
+
+impl Visitor {
+    /// As whom it reads.
+    #[must_use]
+    pub fn reader(self) -> Reader {
+        match self {
+            Visitor::Publisher(publisher) | Visitor::Reads(publisher) => Some(publisher),
+            Visitor::Anybody | Visitor::Stages(_) => None,
+        }
+    }
+
+    /// The publisher that signed in.
+    ///
+    /// # Errors
+    /// [`RequestError::SignInFirst`].
+    pub fn publisher(self) -> Result<PublisherId, RequestError> {
+        match self {
+            Visitor::Publisher(publisher) => Ok(publisher),
+            _ => Err(RequestError::SignInFirst),
+        }
+    }
+}
+
+impl Registry {
+    /// Signs a publisher in that shows its key; gives the token of the session.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn sign_in(&self, sign_in: &SignIn) -> Result<String, RequestError> {
+        let now_ms = (self.clock)();
+        let shown = sign_in.verify(self.network(), self.note_key(), now_ms)?;
+        let publisher = shown.publisher();
+        // Keys that were rotated away here, or are not known, open nothing; nor does a log that forks.
+        if let Some(known) = self.seen().machine.key_log(publisher)
+            && !shown.continues(known)
+        {
+            return Err(RequestError::OldKeys(publisher));
+        }
+        let random = self.directory.as_ref().map(|directory| &directory.random).ok_or(RequestError::NoSessions)?;
+        let bytes = [random(), random()].concat();
+        let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
+        let begun = self.sessions.lock().expect("no holder panics").begin(&token, publisher, now_ms);
+        if begun { Ok(token) } else { Err(RequestError::NoSessions) }
+    }
+
+    /// Who shows a token.
+    ///
+    /// # Errors
+    /// [`AccessError::Unknown`].
+    ///
+    /// # Panics
+    /// If another holder panicked.
+    pub fn visitor(&self, token: Option<&str>) -> Result<Visitor, AccessError> {
+        let Some(token) = token else { return Ok(Visitor::Anybody) };
+        let now_ms = (self.clock)();
+        if let Some(publisher) = self.sessions.lock().expect("no holder panics").of(token, now_ms) {
+            return Ok(Visitor::Publisher(publisher));
+        }
+        let access = self.access().map_err(|_| AccessError::Unknown)?;
+        Ok(match access.publisher(token)? {
+            Some((TokenScope::StageReleases, publisher)) => Visitor::Stages(publisher),
+            Some((_, publisher)) => Visitor::Reads(publisher),
+            // It is for Things; releases that are for everybody are for its holder too.
+            None => Visitor::Anybody,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_end_and_are_bounded() {
+        let mut sessions = Sessions::default();
+        let publisher = |at: u64| {
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&at.to_be_bytes());
+            PublisherId::from_digest(bytes)
+        };
+        assert!(sessions.begin("one", publisher(1), 0));
+        assert_eq!(sessions.of("one", SESSION_MS), Some(publisher(1)));
+        assert_eq!(sessions.of("one", SESSION_MS + 1), None);
+        assert_eq!(sessions.of("on", 0), None);
+        for at in 0..OF_ONE_MAX as u64 {
+            assert!(sessions.begin(&format!("more {at}"), publisher(1), at + 1));
+        }
+        assert_eq!(sessions.of("one", 20), None, "one publisher's oldest makes room");
+        for at in 0..SESSIONS_MAX as u64 {
+            sessions.begin(&format!("other {at}"), publisher(at + 2), 30);
+        }
+        assert!(!sessions.begin("no room", publisher(9_999), 30));
+        assert!(sessions.begin("later", publisher(9_999), 31 + SESSION_MS));
+    }
+}

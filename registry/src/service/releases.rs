@@ -1,0 +1,251 @@
+//! What a reader is shown of releases. What somebody may not see looks like what is not there: each answer is made from what
+//! the reader sees alone.
+
+use std::sync::RwLockReadGuard;
+
+use althing_protocol::registry::{Approval, Bundle, Logged, ReleaseEvidence, Version};
+use althing_protocol::tlog::Checkpoint;
+use althing_protocol::{AgentId, KeyLog, PublisherId, digest};
+use althing_store::{Batch, Durability};
+use minicbor::bytes::ByteVec;
+
+use super::rows::BUNDLES;
+use super::{KEPT_BUNDLE_BYTES_MAX, Listed, Registry, RequestError, Seen};
+use crate::machine::{Machine, Released, Statement};
+
+/// Who reads: a publisher that has shown who it is, or anybody.
+pub type Reader = Option<PublisherId>;
+
+impl Registry {
+    /// The releases of agents after `after`, in the order of their ids; at most `limit`, whole agents.
+    #[must_use]
+    pub fn list(&self, after: Option<&AgentId>, limit: usize, reader: Reader) -> Vec<Listed> {
+        let (seen, now_ms) = (self.seen(), (self.clock)());
+        let mut listed = Vec::new();
+        for (agent, _) in seen.machine.agents(after) {
+            if listed.len() >= limit {
+                break;
+            }
+            listed.extend(visible(&seen.machine, agent, reader, now_ms));
+        }
+        listed
+    }
+
+    /// The versions of an agent, the lowest first.
+    ///
+    /// # Errors
+    /// [`RequestError::NoAgent`].
+    pub fn versions(&self, agent: &AgentId, reader: Reader) -> Result<Vec<Listed>, RequestError> {
+        let seen = self.seen();
+        let listed: Vec<Listed> = visible(&seen.machine, agent, reader, (self.clock)()).collect();
+        if listed.is_empty() { Err(RequestError::NoAgent(agent.clone())) } else { Ok(listed) }
+    }
+
+    /// Releases whose revocations have an index of at least `from`, at most `limit`.
+    #[must_use]
+    pub fn revoked(&self, from: u64, limit: usize, reader: Reader) -> Vec<(u64, AgentId, Version)> {
+        let (seen, now_ms) = (self.seen(), (self.clock)());
+        let is_seen = |(_, agent, version): &(u64, &AgentId, &Version)| {
+            let released = seen.machine.agent(agent).and_then(|versions| versions.get(version));
+            released.is_some_and(|released| seen.machine.sees(reader, agent, released, now_ms))
+        };
+        let owned = |(index, agent, version): (u64, &AgentId, &Version)| (index, agent.clone(), version.clone());
+        seen.machine.revoked(from).filter(is_seen).take(limit).map(owned).collect()
+    }
+
+    /// A release with all that verifies it.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn evidence(
+        &self,
+        agent: &AgentId,
+        version: &Version,
+        reader: Reader,
+    ) -> Result<ReleaseEvidence, RequestError> {
+        let released = self.released(agent, version, reader)?;
+        self.evidence_of(agent, &released)
+    }
+
+    /// A release that waits for approvals, with what there is, for somebody who may approve it.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn waiting_evidence(
+        &self,
+        agent: &AgentId,
+        version: &Version,
+        who: PublisherId,
+    ) -> Result<ReleaseEvidence, RequestError> {
+        let waits = |seen: &Seen| {
+            let mut waiting = seen.machine.waiting(who, (self.clock)());
+            waiting.find(|(one, other, _)| (*one, *other) == (agent, version)).map(|(.., released)| released.clone())
+        };
+        let released = waits(&self.seen());
+        let none = || RequestError::NoVersion(agent.clone(), version.clone());
+        self.evidence_of(agent, &released.ok_or_else(none)?)
+    }
+
+    /// The statement that an entry names, if the reader sees what it is about.
+    ///
+    /// # Errors
+    /// [`RequestError::NoStatement`].
+    pub fn said(&self, index: u64, reader: Reader) -> Result<Vec<u8>, RequestError> {
+        let none = RequestError::NoStatement(index);
+        if index >= self.checkpoint().head.size {
+            return Err(none);
+        }
+        let (_, statement) = self.statement(index)?;
+        let is_seen = match &statement {
+            Statement::KeyLog(_) | Statement::Roster(_) | Statement::Finding(..) => true,
+            Statement::Release(release, _) | Statement::Approval(release) => {
+                self.sees(&release.body.agent, &release.body.version, reader)
+            }
+            Statement::Mark(mark) => self.sees(&mark.body.agent, &mark.body.version, reader),
+            // Things are in the directory, which forgets.
+            _ => false,
+        };
+        if is_seen { Ok(statement.bytes()) } else { Err(none) }
+    }
+
+    fn sees(&self, agent: &AgentId, version: &Version, reader: Reader) -> bool {
+        let (seen, now_ms) = (self.seen(), (self.clock)());
+        let released = seen.machine.agent(agent).and_then(|versions| versions.get(version));
+        released.is_some_and(|released| {
+            let approves = reader.is_some_and(|who| seen.machine.organisations().approves(who, agent, now_ms));
+            approves || seen.machine.sees(reader, agent, released, now_ms)
+        })
+    }
+
+    /// What waits for the approval of somebody.
+    #[must_use]
+    pub fn waiting(&self, who: PublisherId) -> Vec<Listed> {
+        let seen = self.seen();
+        let waiting = seen.machine.waiting(who, (self.clock)());
+        waiting.map(|(agent, version, released)| listed(agent, version, released)).collect()
+    }
+
+    /// How many must approve a release of an agent.
+    #[must_use]
+    pub fn approvals_wanted(&self, agent: &AgentId) -> u8 {
+        let seen = self.seen();
+        seen.machine.organisations().roster(agent.publisher()).map_or(1, |held| held.roster.approvals)
+    }
+
+    fn evidence_of(&self, agent: &AgentId, released: &Released) -> Result<ReleaseEvidence, RequestError> {
+        let (entry, statement) = self.statement(released.index)?;
+        let Statement::Release(_, described) = &statement else {
+            return Err(RequestError::Damaged(released.index));
+        };
+        let checkpoint = self.checkpoint();
+        let indexes = released.marks.iter().map(|(index, _)| *index);
+        let marks = indexes.map(|index| self.logged_at(index, &checkpoint)).collect::<Result<_, _>>()?;
+        let mut approvals = Vec::new();
+        for (by, index, _) in &released.approvals {
+            let key_log = self.key_log(*by);
+            approvals.push(Approval { key_log, release: self.logged_at(*index, &checkpoint)? });
+        }
+        Ok(ReleaseEvidence {
+            key_log: self.key_log(agent.publisher()),
+            release: self.logged(released.index, &entry, &statement, &checkpoint)?,
+            description: described.bytes.clone().into(),
+            marks,
+            approvals,
+            roster: released.roster.map(|index| self.logged_at(index, &checkpoint)).transpose()?,
+        })
+    }
+
+    /// The key log of a publisher; empty if it is not known.
+    pub(super) fn key_log(&self, publisher: PublisherId) -> Vec<ByteVec> {
+        let bytes = self.seen().machine.key_log(publisher).map(KeyLog::to_bytes);
+        bytes.unwrap_or_default().into_iter().map(Into::into).collect()
+    }
+
+    /// A statement with its proof.
+    pub(super) fn logged_at(&self, index: u64, checkpoint: &Checkpoint) -> Result<Logged, RequestError> {
+        let (entry, statement) = self.statement(index)?;
+        self.logged(index, &entry, &statement, checkpoint)
+    }
+
+    pub(super) fn seen(&self) -> RwLockReadGuard<'_, Seen> {
+        self.state.read().expect("no holder panics")
+    }
+
+    /// A release that the reader sees, or may approve.
+    fn released(&self, agent: &AgentId, version: &Version, reader: Reader) -> Result<Released, RequestError> {
+        let listed = self.versions(agent, reader)?;
+        let found = listed.into_iter().find(|one| one.version == *version).map(|one| one.released);
+        found.ok_or_else(|| RequestError::NoVersion(agent.clone(), version.clone()))
+    }
+
+    /// What the bundle of a release must be.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn wants_bundle(&self, agent: &AgentId, version: &Version, reader: Reader) -> Result<Bundle, RequestError> {
+        let wanted = self.bundle_of(agent, version, reader)?;
+        let max = KEPT_BUNDLE_BYTES_MAX as u64;
+        if wanted.bytes > max {
+            return Err(RequestError::BundleTooLarge { bytes: wanted.bytes, max });
+        }
+        Ok(wanted)
+    }
+
+    /// Keeps the bundle of a release. It is on disk when this completes.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn keep_bundle(
+        &self,
+        agent: &AgentId,
+        version: &Version,
+        bytes: Vec<u8>,
+        reader: Reader,
+    ) -> Result<(), RequestError> {
+        let wanted = self.wants_bundle(agent, version, reader)?;
+        if wanted.bytes != bytes.len() as u64 || wanted.digest != digest(&bytes) {
+            return Err(RequestError::OtherBundle);
+        }
+        let mut batch = Batch::new();
+        batch.put(BUNDLES, wanted.digest, bytes);
+        Ok(self.store.write(batch, Durability::Synced).await?)
+    }
+
+    /// The bundle of a release.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn bundle(&self, agent: &AgentId, version: &Version, reader: Reader) -> Result<Vec<u8>, RequestError> {
+        let wanted = self.bundle_of(agent, version, reader)?;
+        self.store.read(BUNDLES, &wanted.digest)?.ok_or(RequestError::NoBundle)
+    }
+
+    fn bundle_of(&self, agent: &AgentId, version: &Version, reader: Reader) -> Result<Bundle, RequestError> {
+        let waiting = || self.waiting(reader?).into_iter().find(|one| one.agent == *agent && one.version == *version);
+        let index = match self.released(agent, version, reader) {
+            Ok(released) => released.index,
+            // Its publisher sends the bundle before others have approved it.
+            Err(absent) => waiting().ok_or(absent)?.released.index,
+        };
+        match self.statement(index)?.1 {
+            Statement::Release(release, _) => release.body.bundle.ok_or(RequestError::BundleUnknown),
+            _ => Err(RequestError::Damaged(index)),
+        }
+    }
+}
+
+/// The versions of an agent that a reader sees, the lowest first.
+pub(super) fn visible<'a>(
+    machine: &'a Machine,
+    agent: &'a AgentId,
+    reader: Reader,
+    now_ms: u64,
+) -> impl Iterator<Item = Listed> + 'a {
+    let versions = machine.agent(agent).into_iter().flat_map(|versions| versions.iter());
+    let visible = versions.filter(move |(_, released)| machine.sees(reader, agent, released, now_ms));
+    visible.map(move |(version, released)| listed(agent, version, released))
+}
+
+fn listed(agent: &AgentId, version: &Version, released: &Released) -> Listed {
+    Listed { agent: agent.clone(), version: version.clone(), released: released.clone() }
+}

@@ -1,0 +1,368 @@
+//! The directory of Things: writes them to the log, and gives them back as they were sent.
+
+mod body;
+mod error;
+mod list;
+
+use std::sync::Arc;
+
+use althing_log::Writer as LogWriter;
+use althing_protocol::registry::{Entry, Version};
+use althing_protocol::{AgentId, digest};
+use althing_store::Batch;
+use serde_json::Value;
+
+pub use error::ThingError;
+pub use list::{Order, Page, Paged};
+pub(super) use list::{Pick, Picked, agents_after, picks};
+
+pub(crate) use body::report;
+pub(super) use body::{Registration, difference, shown};
+
+use super::rows::{self, STATEMENTS, THINGS};
+use super::{Registry, RequestError};
+use crate::machine::things::{
+    Draft, Expected, Quotas, SALT_BYTES, Thing, ThingRecord, ThingRefusal, Things, Writer, is_agent,
+};
+use crate::machine::{Released, Statement};
+use crate::tokens::Access;
+use body::{Sent, patched};
+
+/// Attempts of a patch, while others write the same Thing.
+const ATTEMPTS: usize = 8;
+
+/// Gives random bytes.
+pub type Random = Arc<dyn Fn() -> [u8; SALT_BYTES] + Send + Sync>;
+
+/// What a directory is opened with.
+pub struct DirectoryConfig {
+    /// How much there may be.
+    pub quotas: Quotas,
+    /// Who may write, and read.
+    pub access: Access,
+    /// Makes ids and salts.
+    pub random: Random,
+    /// Whether the registry is reached by https.
+    pub is_tls: bool,
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put {
+    /// The id of the Thing.
+    pub id: String,
+    /// The entry of the description.
+    pub index: u64,
+    /// Whether the Thing is new.
+    pub is_new: bool,
+}
+
+/// A description, as the directory gives it.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The entry that it comes from.
+    pub index: u64,
+}
+
+impl Registry {
+    /// Takes Things from now on; before, nobody may write any.
+    #[must_use]
+    pub fn with_directory(mut self, directory: DirectoryConfig) -> Registry {
+        self.directory = Some(directory);
+        self
+    }
+
+    /// The directory of Things and agents.
+    #[must_use]
+    pub fn directory(&self) -> Directory<'_> {
+        Directory { registry: self }
+    }
+
+    /// Who may write Things, and read them.
+    ///
+    /// # Errors
+    /// [`ThingError::NoDirectory`].
+    pub fn access(&self) -> Result<&Access, ThingError> {
+        Ok(&self.directory.as_ref().ok_or(ThingError::NoDirectory)?.access)
+    }
+
+    /// What addresses of the registry begin with.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        if self.directory.as_ref().is_some_and(|directory| directory.is_tls) { "https" } else { "http" }
+    }
+}
+
+/// The directory of a registry: Things, and the agents that were released.
+#[derive(Clone, Copy)]
+pub struct Directory<'a> {
+    registry: &'a Registry,
+}
+
+impl<'a> Directory<'a> {
+    fn config(&self) -> Result<&'a DirectoryConfig, ThingError> {
+        self.registry.directory.as_ref().ok_or(ThingError::NoDirectory)
+    }
+
+    /// Registers a description that has no id.
+    ///
+    /// # Errors
+    /// See [`ThingError`].
+    pub async fn post_thing(&self, bytes: &[u8], writer: &Writer) -> Result<Put, ThingError> {
+        let sent = Sent::read(bytes)?;
+        if let Some(id) = sent.id() {
+            return Err(ThingError::HasId(id.chars().take(200).collect()));
+        }
+        let random = (self.config()?.random)();
+        let id = format!("urn:uuid:{}", uuid::Builder::from_random_bytes(random).into_uuid());
+        self.write_thing(&id, &sent, writer, Expected::Anything).await
+    }
+
+    /// Registers a description under its id, or changes it.
+    ///
+    /// # Errors
+    /// See [`ThingError`].
+    pub async fn put_thing(
+        &self,
+        id: &str,
+        bytes: &[u8],
+        writer: &Writer,
+        expected: Expected,
+    ) -> Result<Put, ThingError> {
+        if is_agent(id) {
+            return Err(ThingRefusal::Agent(id.to_owned()).into());
+        }
+        let sent = Sent::read(bytes)?;
+        // What was registered without an id keeps having none: the directory puts it in.
+        let is_anonymous = || {
+            let seen = self.registry.state.read().expect("no holder panics");
+            seen.machine.things().get(id, (self.registry.clock)()).is_some()
+        };
+        match sent.id() {
+            Some(body) if body == id => {}
+            None if is_anonymous() => {}
+            other => {
+                let body = other.unwrap_or_default().chars().take(200).collect();
+                return Err(ThingError::OtherId { path: id.to_owned(), body });
+            }
+        }
+        self.write_thing(id, &sent, writer, expected).await
+    }
+
+    /// Changes a description by a merge patch (RFC 7396).
+    ///
+    /// # Errors
+    /// See [`ThingError`].
+    pub async fn patch_thing(
+        &self,
+        id: &str,
+        patch: &[u8],
+        writer: &Writer,
+        expected: Expected,
+    ) -> Result<Put, ThingError> {
+        if is_agent(id) {
+            return Err(ThingRefusal::Agent(id.to_owned()).into());
+        }
+        for _ in 0..ATTEMPTS {
+            let (thing, bytes) = self.thing(id)?;
+            if matches!(expected, Expected::Entry(index) if index != thing.index) {
+                return Err(ThingRefusal::Changed(id.to_owned()).into());
+            }
+            let sent = Sent::read(&patched(&bytes, patch)?)?;
+            if let Some(body) = sent.id().filter(|body| *body != id) {
+                return Err(ThingError::OtherId { path: id.to_owned(), body: body.chars().take(200).collect() });
+            }
+            match self.write_thing(id, &sent, writer, Expected::Entry(thing.index)).await {
+                // Somebody else was faster.
+                Err(ThingError::Refused(ThingRefusal::Changed(_))) => {}
+                written => return written,
+            }
+        }
+        Err(ThingError::Contended(id.to_owned()))
+    }
+
+    async fn write_thing(&self, id: &str, sent: &Sent, writer: &Writer, expected: Expected) -> Result<Put, ThingError> {
+        let bytes = sent.bytes();
+        let draft = Draft {
+            id,
+            title: sent.title(),
+            body: digest(bytes),
+            bytes: bytes.len() as u64,
+            ttl_s: sent.ttl_s,
+            expires_ms: sent.expires_ms,
+        };
+        let directory = self.config()?;
+        let salt = (directory.random)();
+        let mut log = self.registry.log.writer().await;
+        let index = log.next().await?;
+        self.registry.catch_up(index)?;
+        let now_ms = (self.registry.clock)();
+        let mut rows = Batch::new();
+        let written = {
+            let seen = self.registry.state.read().expect("no holder panics");
+            let things = seen.machine.things();
+            let written = things.judge(&draft, writer, expected, directory.quotas, now_ms, salt)?;
+            let before = things.get(id, now_ms).and_then(|known| known.written.follows);
+            take_away(&mut rows, before.into_iter().chain(ended(things, now_ms)));
+            written
+        };
+        rows.put(THINGS, index.to_be_bytes(), bytes.to_vec());
+        let is_new = written.follows.is_none();
+        self.append_record(log, index, ThingRecord::Written(written), rows).await?;
+        Ok(Put { id: id.to_owned(), index, is_new })
+    }
+
+    /// Deletes a Thing, and its description.
+    ///
+    /// # Errors
+    /// See [`ThingError`].
+    pub async fn delete_thing(&self, id: &str, writer: &Writer, expected: Expected) -> Result<(), ThingError> {
+        let salt = (self.config()?.random)();
+        let mut log = self.registry.log.writer().await;
+        let index = log.next().await?;
+        self.registry.catch_up(index)?;
+        let now_ms = (self.registry.clock)();
+        let mut rows = Batch::new();
+        let deleted = {
+            let seen = self.registry.state.read().expect("no holder panics");
+            let things = seen.machine.things();
+            let deleted = things.judge_deletion(id, writer, expected, now_ms, salt)?;
+            let known = things.get(id, now_ms).into_iter().flat_map(entries);
+            take_away(&mut rows, known.chain(ended(things, now_ms)));
+            deleted
+        };
+        self.append_record(log, index, ThingRecord::Deleted(deleted), rows).await
+    }
+
+    async fn append_record(
+        &self,
+        mut log: LogWriter<'_>,
+        index: u64,
+        record: ThingRecord,
+        mut rows: Batch,
+    ) -> Result<(), ThingError> {
+        let at_ms = match &record {
+            ThingRecord::Written(written) => written.at_ms,
+            ThingRecord::Deleted(deleted) => deleted.at_ms,
+        };
+        let statement = Statement::Thing(Box::new(record));
+        let entry = Entry::of(statement.kind(), &statement.bytes(), at_ms).encode();
+        rows.put(STATEMENTS, index.to_be_bytes(), rows::write(&statement));
+        log.append(&[entry], rows).await?;
+        self.registry.catch_up(index + 1)?;
+        drop(log);
+        Ok(self.registry.keep_checkpoint().await?)
+    }
+
+    /// A Thing, and its description as it was sent.
+    fn thing(&self, id: &str) -> Result<(Thing, Vec<u8>), ThingError> {
+        loop {
+            let thing = {
+                let seen = self.registry.state.read().expect("no holder panics");
+                seen.machine.things().get(id, (self.registry.clock)()).cloned()
+            };
+            let thing = thing.ok_or_else(|| ThingRefusal::None(id.chars().take(200).collect()))?;
+            match self.description(&thing)? {
+                Some(bytes) => return Ok((thing, bytes)),
+                // It was changed or deleted since.
+                None if self.is_current(&thing) => return Err(RequestError::Damaged(thing.index).into()),
+                None => {}
+            }
+        }
+    }
+
+    fn is_current(&self, thing: &Thing) -> bool {
+        let seen = self.registry.state.read().expect("no holder panics");
+        seen.machine.things().get(&thing.written.id, 0).is_some_and(|known| known.index == thing.index)
+    }
+
+    /// The description of a Thing as it was sent; none if it is not kept any more.
+    pub(super) fn description(&self, thing: &Thing) -> Result<Option<Vec<u8>>, ThingError> {
+        let Some(bytes) = self.registry.store.read(THINGS, &thing.index.to_be_bytes())? else { return Ok(None) };
+        if digest(&bytes) != thing.written.body {
+            return Err(RequestError::Damaged(thing.index).into());
+        }
+        Ok(Some(bytes))
+    }
+
+    /// A description as it was sent, of a Thing or of an agent.
+    ///
+    /// # Errors
+    /// See [`ThingError`].
+    pub fn submitted(&self, id: &str) -> Result<Shown, ThingError> {
+        if is_agent(id) {
+            let (index, bytes, _) = self.described(id)?;
+            return Ok(Shown { bytes, index });
+        }
+        let (thing, bytes) = self.thing(id)?;
+        Ok(Shown { bytes, index: thing.index })
+    }
+
+    /// A description, with what the directory says of its registration.
+    ///
+    /// # Errors
+    /// See [`ThingError`].
+    pub fn retrieve(&self, id: &str) -> Result<Shown, ThingError> {
+        let (index, bytes, registration) = if is_agent(id) {
+            self.described(id)?
+        } else {
+            let (thing, bytes) = self.thing(id)?;
+            (thing.index, bytes, Registration::of(&thing))
+        };
+        let bytes = shown(&bytes, id, registration, (self.registry.clock)());
+        Ok(Shown { bytes: bytes.ok_or(RequestError::Damaged(index))?, index })
+    }
+
+    /// The description of an agent's current version: the entry of its release, and what was signed.
+    fn described(&self, id: &str) -> Result<(u64, Vec<u8>, Registration), ThingError> {
+        let none = || ThingRefusal::None(id.chars().take(200).collect());
+        let agent: AgentId = id.parse().map_err(|_| none())?;
+        let (first, index) = {
+            let seen = self.registry.state.read().expect("no holder panics");
+            let versions = seen.machine.agent(&agent).ok_or_else(none)?;
+            let (_, current) = versions.current().ok_or_else(none)?;
+            (first(versions.public()).unwrap_or(current.index), current.index)
+        };
+        self.described_at(first, index)
+    }
+
+    /// The same, of releases that are known.
+    fn described_at(&self, first: u64, index: u64) -> Result<(u64, Vec<u8>, Registration), ThingError> {
+        let (entry, statement) = self.registry.statement(index)?;
+        let Statement::Release(_, described) = statement else {
+            return Err(RequestError::Damaged(index).into());
+        };
+        let created = Entry::decode(&self.registry.log.entry(first)?).ok_or(RequestError::Damaged(first))?;
+        let registration =
+            Registration { created_ms: created.at_ms, modified_ms: entry.at_ms, ttl_s: None, expires_ms: None };
+        Ok((index, described.body.td.to_vec(), registration))
+    }
+}
+
+/// The entries whose descriptions are kept for a Thing.
+fn entries(thing: &Thing) -> impl Iterator<Item = u64> + use<> {
+    std::iter::once(thing.index).chain(thing.written.follows)
+}
+
+/// The entries of Things whose time has passed, and which the next entry takes away.
+fn ended(things: &Things, now_ms: u64) -> impl Iterator<Item = u64> {
+    things.forgotten(now_ms).flat_map(entries)
+}
+
+fn take_away(rows: &mut Batch, entries: impl Iterator<Item = u64>) {
+    for index in entries {
+        rows.delete(THINGS, index.to_be_bytes());
+    }
+}
+
+/// The entry of the first release of an agent.
+pub(super) fn first<'a>(versions: impl Iterator<Item = (&'a Version, &'a Released)>) -> Option<u64> {
+    versions.map(|(_, released)| released.index).min()
+}
+
+/// A description as JSON.
+pub(super) fn value(bytes: &[u8]) -> Option<Value> {
+    serde_json::from_slice(bytes).ok()
+}
