@@ -21,6 +21,7 @@ use crate::error::{Kind, NodeError};
 use crate::identity::Identity;
 use crate::owner::Owner;
 use crate::publish::{self, Stay, StoredAgent};
+use crate::registries::{Revocations, remove_folder};
 
 /// The agents of a node.
 pub struct Agents {
@@ -32,6 +33,7 @@ pub struct Agents {
     clock: WallClock,
     identity: Arc<Identity>,
     bindings: Arc<Bindings>,
+    revocations: Arc<Revocations>,
     /// Held while agents are added, started or removed, so that names and promises belong to one at a time.
     changing: tokio::sync::Mutex<()>,
     /// Agents that were added and do not run, and why.
@@ -39,7 +41,12 @@ pub struct Agents {
 }
 
 impl Agents {
-    pub(crate) fn new(bindings: Arc<Bindings>, hosting: Hosting, discovery: Discovery) -> Agents {
+    pub(crate) fn new(
+        bindings: Arc<Bindings>,
+        hosting: Hosting,
+        discovery: Discovery,
+        revocations: Arc<Revocations>,
+    ) -> Agents {
         let Bindings { host, kernel, store, identity, clock, .. } = bindings.as_ref();
         Agents {
             host: host.clone(),
@@ -50,6 +57,7 @@ impl Agents {
             clock: clock.clone(),
             identity: identity.clone(),
             bindings,
+            revocations,
             changing: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
         }
@@ -189,17 +197,17 @@ impl Agents {
         publish::agent_id(&self.identity.owner(), &added.file)
     }
 
-    /// Puts another agent file in the place of an agent's: with the definitions that its tools have now. If the new one does
+    /// Puts another agent file, whose relative paths start in `folder`, in the place of an agent's: with the definitions that its tools have now. If the new one does
     /// not start, the old one runs on.
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub async fn replace(&self, file: AgentFile) -> Result<AgentId, NodeError> {
+    pub async fn replace(&self, file: AgentFile, folder: &Path) -> Result<AgentId, NodeError> {
         self.identity.check_authority()?;
         self.probed().await;
         let _changing = self.changing.lock().await;
         let before = self.stored(&file.name)?;
-        let mut after = self.signed(file, &before.folder, Stay::UntilRemoved)?;
+        let mut after = self.signed(file, folder, Stay::UntilRemoved)?;
         let name = after.file.name.clone();
         self.stop(&name).await?;
         let mut replaced = self.start(&after, None).await;
@@ -256,6 +264,7 @@ impl Agents {
     /// Starts an agent with these tool definitions, or else with those that its servers list now.
     async fn start(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<(), NodeError> {
         self.identity.check_authority()?;
+        self.check_standing(added)?;
         let rule = added.rule()?;
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
         run_blocking(self.kernel.as_ref(), move || host.start_pinned(&file, &folder, pins)).await??;
@@ -323,7 +332,10 @@ impl Agents {
     async fn forget(&self, name: &str) -> Result<(), NodeError> {
         publish::delete(self.store.as_ref(), name).await?;
         self.failed().remove(name);
-        self.stop(name).await
+        self.stop(name).await?;
+        let installed = self.revocations.set_installed(name, None).await?;
+        installed.iter().for_each(|row| remove_folder(&row.folder));
+        Ok(())
     }
 
     /// Stops all agents; they stay added.
@@ -334,6 +346,32 @@ impl Agents {
             self.failed().insert(status.name, why.to_owned());
         }
         Ok(())
+    }
+
+    /// Refuses an agent whose release its publisher revoked.
+    fn check_standing(&self, added: &StoredAgent) -> Result<(), NodeError> {
+        let id = publish::agent_id(&self.identity.owner(), &added.file)?;
+        match self.revocations.here(&id, &added.file.version) {
+            Some(why) => Err(NodeError::Revoked(why)),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops the agents whose releases their publishers revoked; they stay added, and say why they do not run.
+    pub(crate) async fn end_revoked(&self) {
+        let _changing = self.changing.lock().await;
+        let known = match publish::all(self.store.as_ref()) {
+            Ok(known) => known,
+            Err(error) => return tracing::error!(%error, "agents whose releases are revoked could not be stopped"),
+        };
+        for added in known {
+            let Err(why) = self.check_standing(&added) else { continue };
+            let name = added.file.name;
+            match self.stop(&name).await {
+                Ok(()) => drop(self.failed().insert(name, why.to_string())),
+                Err(error) => tracing::error!(agent = name, %error, "an agent whose release is revoked does not stop"),
+            }
+        }
     }
 
     /// Waits until the machine was probed, where agents are scheduled.

@@ -35,6 +35,7 @@ use crate::node::Node;
 use crate::owner::Owner;
 use crate::publish;
 use crate::push::Post;
+use crate::registries::{Registries, Revocations};
 use crate::routing::Routing;
 use crate::trust::{TrustedPeers, read_trusted};
 
@@ -143,6 +144,9 @@ impl Node {
         let below = (communication.clone(), discovery.clone(), hosting.clone());
         let calls = Calls::new(below.0, below.1, below.2, store.clone(), clock.clone(), now.id());
         agent_caller.connect(&calls);
+        let revocations = Arc::new(Revocations::open(store.clone())?);
+        let revoked = revocations.clone();
+        calls.refuse(Arc::new(move |agent, version| revoked.of(agent, version)));
         let network = config.communication.network.clone();
         let identity =
             Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
@@ -156,12 +160,15 @@ impl Node {
             policies: config.policies.clone(),
             clock: clock.clone(),
         });
+        let registries = Arc::new(Registries::open(store.clone(), identity.clone(), revocations.clone())?);
+        discovery.take_hints(registries.clone());
         let node = Node {
             traces: serve_traces(&communication, &discovery, spans, trust.subscribe())?,
             key,
             config,
-            agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone()),
+            registries,
             routing: Arc::new(Routing::new(store.clone())),
+            agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone(), revocations),
             trust: TrustedPeers::new(store.clone(), communication.clone(), trust),
             communication,
             discovery,

@@ -4,10 +4,12 @@
 mod call;
 mod gather;
 mod overhead;
+mod registries;
 
 pub use call::{CallPath, diagnose_call, examine_call};
 pub use gather::{examine, refused_tools, short};
 pub use overhead::overhead;
+pub use registries::RegistryHealth;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -77,6 +79,8 @@ pub struct NodeStatus {
     pub groups: Vec<GroupHealth>,
     /// Entries of `things.urls` that cannot be read, and why.
     pub unread: Vec<(String, String)>,
+    /// The registries that it follows.
+    pub registries: Vec<RegistryHealth>,
 }
 
 /// A group that the node belongs to.
@@ -118,6 +122,7 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     discovery(status, &mut findings);
     visibility(status, &mut findings);
     groups(status, &mut findings);
+    findings.extend(status.registries.iter().map(registries::judge));
     findings
 }
 

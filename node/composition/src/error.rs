@@ -83,6 +83,12 @@ pub enum NodeError {
     /// Neither an agent nor a manifest has that name or hash.
     #[error("no agent {0:?} runs on this node, and no manifest of that hash was sealed here")]
     NoBinding(String),
+    /// Its publisher revoked the release.
+    #[error("{0}")]
+    Revoked(String),
+    /// What is kept of registries cannot be read.
+    #[error("what is kept of registries: {0}")]
+    Registries(String),
     /// The owner revoked its keys.
     #[error("the owner revoked its keys: no agent can run on this node")]
     OwnerRevoked,
@@ -167,6 +173,7 @@ impl NodeError {
             NodeError::Start(StartError::Admission { .. } | StartError::Unbound { .. })
             | NodeError::Lease(_)
             | NodeError::OwnerRevoked
+            | NodeError::Revoked(_)
             | NodeError::NodeWithdrawn
             | NodeError::OfGroup { .. }
             | NodeError::ToolsUnknown(_) => Kind::Refused,
@@ -189,6 +196,7 @@ impl NodeError {
             | NodeError::Deployment { .. }
             | NodeError::Broken(_)
             | NodeError::Groups(_)
+            | NodeError::Registries(_)
             | NodeError::Json(_) => Kind::Failed,
         }
     }

@@ -227,6 +227,7 @@ pub fn words(answer: &Value) -> String {
 fn again(error: &OperationError) -> Again {
     match error.refusal {
         Refusal::CallerNotAllowed
+        | Refusal::AgentRevoked
         | Refusal::AgentUnknown
         | Refusal::AgentNotHere
         | Refusal::Unsupported

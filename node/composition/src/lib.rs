@@ -30,6 +30,7 @@ mod node;
 pub mod owner;
 pub mod publish;
 mod push;
+pub mod registries;
 mod routing;
 mod secrets;
 mod trust;

@@ -27,11 +27,12 @@ use crate::keys::{self, HEARD_KEYS};
 use crate::lan::LanPresence;
 use crate::owner::Owner;
 use crate::publish::{self, AGENTS};
+use crate::registries::{INSTALLED, ORGANISATIONS, REGISTRIES, REVOKED, Registries};
 use crate::routing::{ROUTES, Routing};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// All that a node's store keeps.
-pub const FAMILIES: [Family; 16] = [
+pub const FAMILIES: [Family; 20] = [
     TASKS,
     TASK_SUMMARIES,
     REMOTE_TASKS,
@@ -47,6 +48,10 @@ pub const FAMILIES: [Family; 16] = [
     RAFT_STATE,
     RAFT_SNAPSHOTS,
     RESULTS,
+    REGISTRIES,
+    REVOKED,
+    INSTALLED,
+    ORGANISATIONS,
     ROUTES,
 ];
 /// Grants and memberships are renewed at half of their life.
@@ -95,6 +100,8 @@ pub struct Node {
     pub agents: Agents,
     /// What its agents are bound to.
     pub bindings: Arc<Bindings>,
+    /// The registries that it follows.
+    pub registries: Arc<Registries>,
     /// What it learned of whom sentences are for.
     pub routing: Arc<Routing>,
     /// Whom it trusts.
@@ -171,7 +178,9 @@ impl Node {
         let introducing = self.lan.announce_introductions(&self.discovery);
         let hosting = GroupHosting { agents: &self.agents, groups: &self.groups, store: self.store.as_ref() };
         let hosting = Box::pin(hosting.run(self.placements.clone()));
-        tokio::join!(self.renew_when_due(), self.sweep_memory(), keys, introducing, hosting);
+        let registries = async { tokio::join!(self.registries.follow(&self.agents), self.registries.tell(&self.discovery)) };
+        let registries = Box::pin(registries);
+        tokio::join!(self.renew_when_due(), self.sweep_memory(), keys, introducing, hosting, registries);
     }
 
     /// Deletes what agents kept and has passed its retention.

@@ -72,7 +72,7 @@ impl StoredAgent {
         network: &str,
         now_ms: u64,
     ) -> Result<StoredAgent, NodeError> {
-        let description = describe(&file, owner, network, now_ms)?;
+        let description = STANDARD.encode(describe(&file, owner, network, now_ms)?.bytes);
         let (once, (group, deployed_ms)) = match stay {
             Stay::UntilRemoved => (false, (None, None)),
             Stay::WhileConnected => (true, (None, None)),
@@ -86,7 +86,7 @@ impl StoredAgent {
     /// # Errors
     /// See [`NodeError`].
     pub fn signed_anew(self, owner: &Owner, network: &str, now_ms: u64) -> Result<StoredAgent, NodeError> {
-        let description = describe(&self.file, owner, network, now_ms)?;
+        let description = STANDARD.encode(describe(&self.file, owner, network, now_ms)?.bytes);
         Ok(StoredAgent { description, ..self })
     }
 
@@ -157,13 +157,17 @@ impl StoredAgent {
     }
 }
 
-/// The signed description of the agent of `file`, base64.
-fn describe(file: &AgentFile, owner: &Owner, network: &str, now_ms: u64) -> Result<String, NodeError> {
+/// The signed description of the agent of `file`.
+pub(crate) fn describe(
+    file: &AgentFile,
+    owner: &Owner,
+    network: &str,
+    now_ms: u64,
+) -> Result<Authored<object::Description>, NodeError> {
     let id = agent_id(owner, file)?;
     let td = althing_td::describe(file, &id.to_string());
     let body = object::Description::new(id, now_ms, now_ms, td.bytes().to_vec());
-    let signed = object::sign(body, network, "", &owner.key)?;
-    Ok(STANDARD.encode(signed.bytes))
+    Ok(object::sign(body, network, "", &owner.key)?)
 }
 
 /// The id of the owner's agent of that name.

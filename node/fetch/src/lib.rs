@@ -22,13 +22,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use reqwest::header::{ACCEPT, LOCATION};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Response};
 
 pub use address::URL_BYTES_MAX;
 pub use error::FetchError;
 pub use nets::{Net, NoNet, blocked};
-pub use reqwest::Url;
+pub use reqwest::{Method, Url};
 pub use resolve::{Resolve, SystemResolver};
 
 use address::{Host, host_of};
@@ -131,6 +131,50 @@ impl Fetch {
         Ok(response.status().as_u16())
     }
 
+    /// [`Fetch::exchange_as`] of nobody in particular.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub async fn exchange(
+        &self,
+        method: Method,
+        url: &Url,
+        given: Given,
+        sent: (&str, Vec<u8>),
+        limits: Limits,
+    ) -> Result<(u16, Vec<u8>), FetchError> {
+        self.exchange_as(None, method, url, given, sent, limits).await
+    }
+
+    /// Sends a request that is no mere look-up, with a bearer token for whoever was named; gives the status and the body of the answer, whatever the status. Redirects
+    /// are not followed.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub async fn exchange_as(
+        &self,
+        bearer: Option<&str>,
+        method: Method,
+        url: &Url,
+        given: Given,
+        (kind, sent): (&str, Vec<u8>),
+        limits: Limits,
+    ) -> Result<(u16, Vec<u8>), FetchError> {
+        self.check(url, given)?;
+        let client = if given == Given::Operator { &self.free } else { &self.guarded };
+        let mut request = client.request(method, url.clone()).header(CONTENT_TYPE, kind).body(sent);
+        if let Some(token) = bearer {
+            request = request.bearer_auth(token);
+        }
+        let exchanged = async {
+            let response = request.send().await.map_err(|error| why(&error))?;
+            let status = response.status().as_u16();
+            Ok((status, whole(response, limits.bytes).await?))
+        };
+        let late = |_| Err(FetchError::TooLate(limits.time.as_millis()));
+        tokio::time::timeout(limits.time, exchanged).await.unwrap_or_else(late)
+    }
+
     /// Whether a stranger's URL may lead anywhere: checks the addresses of its name too, as far as it has any now.
     ///
     /// # Errors
@@ -223,6 +267,11 @@ async fn body(response: Response, bytes_max: usize) -> Result<Vec<u8>, FetchErro
     if !response.status().is_success() {
         return Err(FetchError::Status(response.status().as_u16()));
     }
+    whole(response, bytes_max).await
+}
+
+/// The body, whatever the status.
+async fn whole(response: Response, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {

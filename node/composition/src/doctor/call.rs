@@ -125,6 +125,10 @@ fn fault(refusal: &Refusal) -> (&'static str, &'static str) {
             "its owner decides who may call it: ask to be trusted there (`althing trust`), or for `callers` of its agent \
              file to admit you",
         ),
+        Refusal::AgentRevoked => (
+            "L3",
+            "its publisher revoked that version: ask for a newer one, or install one (`althing release list AGENT`)",
+        ),
         Refusal::AgentUnknown | Refusal::AgentNotHere => {
             ("L3", "its host does not have it any more, or not for this node's owner: `althing find` asks again")
         }
@@ -171,6 +175,7 @@ mod tests {
             (Refusal::AgentUnreachable, "L2"),
             (Refusal::CallerNotAllowed, "L2"),
             (Refusal::AgentNotHere, "L3"),
+            (Refusal::AgentRevoked, "L3"),
             (Refusal::Overloaded, "L1"),
             (Refusal::DeadlineExceeded, "L1"),
             (Refusal::Internal, "L1"),

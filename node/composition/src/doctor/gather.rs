@@ -150,6 +150,7 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         reach: node.reach().to_owned(),
         table: network.routing().stats().nodes,
         groups: groups(node),
+        registries: node.registries.examine().await,
         unread: node.discovery.reading_things().1,
     }
 }

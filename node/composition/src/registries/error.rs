@@ -1,0 +1,294 @@
+//! Why something with registries failed.
+
+use std::path::PathBuf;
+
+use althing_protocol::object::ObjectError;
+use althing_protocol::registry::{BundleError, Version, VersionError};
+use althing_protocol::tlog::NoteKeyError;
+use althing_protocol::{AgentId, IdentityError};
+use althing_registry_client::{NameError, RegistryError};
+use althing_store::file::FileError;
+use althing_store::{ReadError, WriteError};
+use althing_td::AgentFileError;
+
+use crate::error::{Kind, NodeError};
+
+/// Why something with registries failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistriesError {
+    /// The registry cannot be used, or is not believed.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The key is none.
+    #[error("{0}; a registry prints its key when it starts, and shows it at its address")]
+    Key(#[from] NoteKeyError),
+    /// No HTTP client can be made.
+    #[error("no HTTP client can be made: {0}")]
+    Client(String),
+    /// No registry is known.
+    #[error("this node follows no registry: `althing registry add URL --key KEY` adds one")]
+    None,
+    /// Several are known.
+    #[error("this node follows several registries: name one with --registry: {}", .0.join(", "))]
+    Several(Vec<String>),
+    /// The registry is not known.
+    #[error("this node does not follow {0}; `althing registry list` shows those it follows")]
+    Unknown(String),
+    /// The registry is known by another key.
+    #[error("{at} is known with another key: {key}. The key of a registry never changes; remove the registry first")]
+    OtherKey {
+        /// Its address.
+        at: String,
+        /// The key that is known.
+        key: String,
+    },
+    /// The registry is of another network.
+    #[error(
+        "{at} keeps agents of the network {theirs:?}, and this node is of {ours:?}: nodes of different networks do not meet. \
+         Its operator starts it with --network for another one"
+    )]
+    OtherNetwork {
+        /// Its address.
+        at: String,
+        /// Its network.
+        theirs: String,
+        /// The node's.
+        ours: String,
+    },
+    /// The registry showed two histories.
+    #[error(
+        "{0} showed two histories, and is asked nothing more: `althing registry list` shows the evidence, `althing registry \
+         remove` forgets both"
+    )]
+    Distrusted(String),
+    /// As many registries as one node follows.
+    #[error("a node follows at most {0} registries; `althing registry remove` makes room")]
+    Full(usize),
+    /// A file cannot be read.
+    #[error("{}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: FileError,
+    },
+    /// A file or folder cannot be written.
+    #[error("cannot write {}: {source}", .path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The agent file is wrong.
+    #[error("the agent file: {0}")]
+    File(#[from] AgentFileError),
+    /// The contract is in another file.
+    #[error("the contract is in another file: write it into the agent file, so that the release has all of it")]
+    ContractApart,
+    /// The bundle is wrong.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The bundle is too large.
+    #[error("the agent has {bytes} bytes with its files, and a release at most {max}")]
+    TooLarge {
+        /// Its bytes.
+        bytes: usize,
+        /// Bytes at most.
+        max: usize,
+    },
+    /// A file of the bundle is outside the folder of the agent file.
+    #[error("{} is not below the folder of the agent file: files of a release are", .0.display())]
+    Outside(PathBuf),
+    /// The version is none.
+    #[error(transparent)]
+    Version(#[from] VersionError),
+    /// The version was released before, with another content.
+    #[error(
+        "{agent} {version} was released before, and a version never changes: write the next version into the agent file"
+    )]
+    VersionTaken {
+        /// The agent.
+        agent: AgentId,
+        /// The version.
+        version: Version,
+    },
+    /// The range is none.
+    #[error("{0:?} is no version and no range: write 1.2.3, ^1, ~1.2 or *")]
+    Range(String),
+    /// Nothing matches.
+    #[error("{at} has no release of {agent} that {range} chooses")]
+    NoMatch {
+        /// The registry.
+        at: String,
+        /// The agent.
+        agent: AgentId,
+        /// The range.
+        range: String,
+    },
+    /// The release is revoked.
+    #[error("{agent} {version} was revoked by its publisher{}", because(.reason))]
+    Revoked {
+        /// The agent.
+        agent: AgentId,
+        /// The version.
+        version: Version,
+        /// The publisher's reason.
+        reason: Option<String>,
+    },
+    /// The release has nothing to install.
+    #[error("{agent} {version} was released without its files: it can be called, and not be installed")]
+    NoBundle {
+        /// The agent.
+        agent: AgentId,
+        /// The version.
+        version: Version,
+    },
+    /// What was typed is no name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The owner is no organisation in that registry.
+    #[error("you are no organisation in this registry: `althing org init example.org` makes you one")]
+    NoOrganisation,
+    /// What was said of the organisation cannot be.
+    #[error("{0}")]
+    Organisation(String),
+    /// A staged release is not what it should be.
+    #[error("the staged release {id} is not signed: {why}")]
+    Staged {
+        /// Its id.
+        id: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The bundle holds another agent.
+    #[error("the bundle of {agent} {version} holds {found}: it is not installed")]
+    OtherAgent {
+        /// The agent.
+        agent: AgentId,
+        /// The version.
+        version: Version,
+        /// What the bundle holds.
+        found: String,
+    },
+    /// The release is young, and its publisher not trusted.
+    #[error(
+        "{agent} {version} was published {hours} h ago by {}, whom you do not trust: wait until it is {min} h old, \
+         trust the publisher (`althing trust`), or say --young",
+        .agent.publisher()
+    )]
+    Young {
+        /// The agent.
+        agent: AgentId,
+        /// The version.
+        version: Version,
+        /// Its age, hours.
+        hours: u64,
+        /// The age from which it is installed.
+        min: u64,
+    },
+    /// Another release than the one that was looked at.
+    #[error("the registry shows another release now than the one you looked at: look again")]
+    Changed,
+    /// The agent was not installed from a registry.
+    #[error("no agent {0:?} was installed from a registry; `althing outdated` lists those that were")]
+    NotInstalled(String),
+    /// The node has no folder of its own.
+    #[error("this node keeps no data, so nothing can be installed on it")]
+    NoFolder,
+    /// A row of the store is damaged.
+    #[error("what is stored of the registry {0} is damaged: remove it and add it again")]
+    Damaged(String),
+    /// Something could not be signed.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// An id is none.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The store cannot be read.
+    #[error(transparent)]
+    StoreRead(#[from] ReadError),
+    /// The store cannot be written.
+    #[error(transparent)]
+    StoreWrite(#[from] WriteError),
+    /// The node cannot do it.
+    #[error(transparent)]
+    Node(#[from] Box<NodeError>),
+}
+
+impl From<NodeError> for RegistriesError {
+    fn from(error: NodeError) -> RegistriesError {
+        RegistriesError::Node(Box::new(error))
+    }
+}
+
+impl From<RegistriesError> for NodeError {
+    fn from(error: RegistriesError) -> NodeError {
+        NodeError::Registries(error.to_string())
+    }
+}
+
+impl RegistriesError {
+    /// Whether the registry has no such thing, as far as it shows.
+    pub(super) fn is_absence(&self) -> bool {
+        matches!(
+            self,
+            RegistriesError::NoMatch { .. } | RegistriesError::Registry(RegistryError::Refused { status: 404, .. })
+        )
+    }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            RegistriesError::Node(error) => error.kind(),
+            RegistriesError::Key(_)
+            | RegistriesError::Registry(RegistryError::Address(_))
+            | RegistriesError::Several(_)
+            | RegistriesError::File(_)
+            | RegistriesError::ContractApart
+            | RegistriesError::Bundle(_)
+            | RegistriesError::TooLarge { .. }
+            | RegistriesError::Outside(_)
+            | RegistriesError::Version(_)
+            | RegistriesError::Range(_)
+            | RegistriesError::Name(_)
+            | RegistriesError::Organisation(_)
+            | RegistriesError::Identity(_) => Kind::Invalid,
+            RegistriesError::None
+            | RegistriesError::Unknown(_)
+            | RegistriesError::NoMatch { .. }
+            | RegistriesError::NotInstalled(_)
+            | RegistriesError::NoOrganisation
+            | RegistriesError::NoBundle { .. } => Kind::NotFound,
+            RegistriesError::OtherKey { .. }
+            | RegistriesError::OtherNetwork { .. }
+            | RegistriesError::Distrusted(_)
+            | RegistriesError::Revoked { .. }
+            | RegistriesError::OtherAgent { .. }
+            | RegistriesError::Staged { .. }
+            | RegistriesError::Young { .. }
+            | RegistriesError::Changed
+            | RegistriesError::VersionTaken { .. }
+            | RegistriesError::Registry(
+                RegistryError::Refused { .. }
+                | RegistryError::Forked { .. }
+                | RegistryError::WentBack { .. }
+                | RegistryError::Hides { .. }
+                | RegistryError::Entries
+                | RegistryError::OtherStatement(_)
+                | RegistryError::Name(_)
+                | RegistryError::NotApproved { .. }
+                | RegistryError::Checkpoint(_)
+                | RegistryError::Release(_)
+                | RegistryError::Receipt { .. }
+                | RegistryError::Bundle,
+            ) => Kind::Refused,
+            _ => Kind::Failed,
+        }
+    }
+}
+
+fn because(reason: &Option<String>) -> String {
+    reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"))
+}

@@ -1,0 +1,353 @@
+//! Installs a release of somebody else's agent as an agent of this node's owner.
+
+use std::path::{Path, PathBuf};
+
+use althing_protocol::registry::{BundleFiles, Standing, VerifiedRelease, Version};
+use althing_protocol::{AgentId, CallerId, Digest, PublisherId};
+use althing_registry_client::{ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen};
+use althing_td::{AgentFile, Callers, Exposure};
+
+use super::revocations::remove_folder;
+use super::rows::InstalledRow;
+use super::{Registries, RegistriesError};
+use crate::agents::Agents;
+use crate::error::NodeError;
+
+/// The age from which releases of publishers that are not trusted are installed: takeovers of accounts are noticed by then.
+const AGE_MIN_MS: u64 = 72 * HOUR_MS;
+const HOUR_MS: u64 = 60 * 60 * 1_000;
+
+/// What somebody wants to install.
+#[derive(Debug, Clone)]
+pub struct Installation {
+    /// `urn:althing:…:name` or `example.org/name`, and a range or a version after `@`.
+    pub reference: String,
+    /// The agent's name here; by default its own.
+    pub name: Option<String>,
+    /// Who may call it.
+    pub callers: Callers,
+    /// Whether a young release of a publisher that is not trusted will do.
+    pub young: bool,
+    /// Which registry; the only one if none is named.
+    pub registry: Option<String>,
+}
+
+/// A name that a release was found by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedBy {
+    /// The domain.
+    pub domain: String,
+    /// The organisation that holds it.
+    pub organisation: PublisherId,
+    /// By what that is proven: `well-known`, `dns`, or `operator`.
+    pub by: &'static str,
+    /// Other domains that the registry knows and that look like this one.
+    pub twins: Vec<String>,
+}
+
+impl NamedBy {
+    fn of(resolved: Resolved) -> NamedBy {
+        let Resolved { name, twins } = resolved;
+        let domain = name.finding.domain.to_string();
+        NamedBy { domain, organisation: name.finding.organisation, by: name.finding.means.name(), twins }
+    }
+}
+
+/// A verified release that can be installed.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    /// The publisher's agent.
+    pub agent: AgentId,
+    /// The version.
+    pub version: Version,
+    /// The registry.
+    pub registry: String,
+    /// The digest of the signed release: what is agreed to.
+    pub digest: Digest,
+    /// The range that was asked for.
+    pub range: String,
+    /// When the registry accepted it, Unix milliseconds.
+    pub at_ms: u64,
+    /// The organisation's name that it was found by, and by what the domain is proven.
+    pub named: Option<NamedBy>,
+    /// Whether its publisher is trusted here.
+    pub trusted: bool,
+    /// Its standing.
+    pub standing: Standing,
+    /// Why, if a mark says so.
+    pub reason: Option<String>,
+    /// The agent file, as it would be added here.
+    pub file: AgentFile,
+    bundle: BundleFiles,
+}
+
+/// An installed agent, and the version that its registry has now.
+#[derive(Debug, Clone)]
+pub struct Outdated {
+    /// Its name here.
+    pub name: String,
+    /// From where it was installed.
+    pub from: InstalledRow,
+    /// The highest version there, unless the registry cannot be asked.
+    pub newest: Result<Option<String>, String>,
+    /// Why it must not run, if its publisher revoked it.
+    pub revoked: Option<String>,
+}
+
+impl Registries {
+    /// Looks a release up and verifies it: publisher, proof, marks, bundle and age.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn look(
+        &self,
+        wanted: &Installation,
+        trusts: impl Fn(CallerId) -> bool,
+    ) -> Result<Offer, RegistriesError> {
+        let at = self.named(wanted.registry.as_deref())?;
+        let client = self.client(&at)?;
+        match self.look_as(&at, client.clone(), wanted, &trusts).await {
+            // A registry hears who asks only where what is wanted is not for everybody.
+            Err(absent) if absent.is_absence() => match self.visiting(&client).await {
+                Ok(client) => self.look_as(&at, client, wanted, &trusts).await,
+                Err(_) => Err(absent),
+            },
+            looked => looked,
+        }
+    }
+
+    async fn look_as(
+        &self,
+        at: &str,
+        client: RegistryClient,
+        wanted: &Installation,
+        trusts: &impl Fn(CallerId) -> bool,
+    ) -> Result<Offer, RegistriesError> {
+        let (agent, range, named) = self.meant(at, &client, &wanted.reference).await?;
+        let range = range.as_str();
+        let version = self.version(at, &client, &agent, range).await?;
+        let verified = client.release(self.identity.network(), &agent, &version).await?;
+        self.accept(at, &client, verified.checkpoint.clone()).await?;
+        if verified.standing == Standing::Revoked {
+            return Err(RegistriesError::Revoked { agent, version, reason: verified.reason });
+        }
+        if let Some(named) = &named {
+            check_approved(&verified, &named.name.roster.body)?;
+        }
+        let trusted = trusts(CallerId::Publisher(agent.publisher()));
+        let now_ms = self.identity.clock().now_ms();
+        let age_ms = now_ms.saturating_sub(verified.accepted_ms);
+        if !trusted && !wanted.young && age_ms < AGE_MIN_MS {
+            let (hours, min) = (age_ms / HOUR_MS, AGE_MIN_MS / HOUR_MS);
+            return Err(RegistriesError::Young { agent, version, hours, min });
+        }
+        let bundle = self.unpack(&client, &agent, &version, &verified).await?;
+        let mut file = AgentFile::parse(&bundle.agent)?;
+        if file.name != agent.name() || file.version != version.to_string() {
+            let found = format!("{} {}", file.name, file.version);
+            return Err(RegistriesError::OtherAgent { agent, version, found });
+        }
+        if let Some(name) = &wanted.name {
+            file.name.clone_from(name);
+        }
+        file.callers = wanted.callers.clone();
+        file.exposure = if wanted.callers == Callers::ThisNode { Exposure::Hidden } else { Exposure::Public };
+        let digest = verified.release.digest();
+        let VerifiedRelease { standing, reason, accepted_ms: at_ms, .. } = verified;
+        let (range, registry, named) = (range.to_owned(), at.to_owned(), named.map(NamedBy::of));
+        Ok(Offer { agent, version, registry, digest, range, at_ms, named, trusted, standing, reason, file, bundle })
+    }
+
+    /// The agent that is meant, the range, and what proves the name if it is an organisation's.
+    async fn meant(
+        &self,
+        at: &str,
+        client: &RegistryClient,
+        reference: &str,
+    ) -> Result<(AgentId, String, Option<Resolved>), RegistriesError> {
+        if !Reference::is_meant(reference) {
+            let (agent, range) = reference.split_once('@').unwrap_or((reference, "*"));
+            return Ok((agent.parse()?, range.to_owned(), None));
+        }
+        let name = Reference::parse(reference)?;
+        let now_ms = self.identity.clock().now_ms();
+        let resolved = client.resolve(self.identity.network(), &name, now_ms).await?;
+        self.accept(at, client, resolved.name.checkpoint.clone()).await?;
+        Ok((resolved.name.agent.clone(), name.range, Some(resolved)))
+    }
+
+    /// The version that a range chooses, or the one that it names.
+    async fn version(
+        &self,
+        at: &str,
+        client: &RegistryClient,
+        agent: &AgentId,
+        range: &str,
+    ) -> Result<Version, RegistriesError> {
+        // An exact version is there even if it was yanked.
+        if let Ok(version) = range.parse() {
+            return Ok(version);
+        }
+        let wanted = range.parse().map_err(|_| RegistriesError::Range(range.to_owned()))?;
+        let listed: Vec<ListedVersion> = client.versions(agent).await?;
+        chosen(&listed, &wanted).ok_or_else(|| RegistriesError::NoMatch {
+            at: at.to_owned(),
+            agent: agent.clone(),
+            range: range.to_owned(),
+        })
+    }
+
+    async fn unpack(
+        &self,
+        client: &RegistryClient,
+        agent: &AgentId,
+        version: &Version,
+        verified: &VerifiedRelease,
+    ) -> Result<BundleFiles, RegistriesError> {
+        let missing = || RegistriesError::NoBundle { agent: agent.clone(), version: version.clone() };
+        let wanted = verified.release.body.bundle.ok_or_else(missing)?;
+        Ok(BundleFiles::decode(&client.bundle(agent, version, wanted).await?)?)
+    }
+
+    /// Writes the files of an offer into a new folder below `data`; gives the folder.
+    ///
+    /// # Errors
+    /// [`RegistriesError::Write`].
+    fn write_files(&self, offer: &Offer, data: &Path) -> Result<PathBuf, RegistriesError> {
+        let id: String = offer.digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let folder = data.join("installed").join(format!("{}-{id}", offer.file.name));
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| RegistriesError::Write { path, source }
+        };
+        std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
+        let agent = [("agent.yaml".to_owned(), offer.bundle.agent.clone().into_bytes())];
+        let others = offer.bundle.files.iter().map(|(path, bytes)| (path.clone(), bytes.to_vec()));
+        for (path, bytes) in others.chain(agent) {
+            let path = folder.join(path);
+            let parent = path.parent().unwrap_or(&folder);
+            std::fs::create_dir_all(parent).map_err(failed(parent))?;
+            std::fs::write(&path, bytes).map_err(failed(&path))?;
+        }
+        Ok(folder)
+    }
+
+    /// Adds the agent of an offer as an agent of this node's owner.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn install(
+        &self,
+        agents: &Agents,
+        data: Option<&Path>,
+        offer: &Offer,
+    ) -> Result<AgentId, RegistriesError> {
+        let name = &offer.file.name;
+        let _installing = self.installing.lock().await;
+        if agents.file(name).is_ok() {
+            return Err(NodeError::AgentExists(name.clone()).into());
+        }
+        let folder = self.write_files(offer, data.ok_or(RegistriesError::NoFolder)?)?;
+        // Before the agent runs: it must be known then whose release it is.
+        self.revocations.set_installed(name, Some(offer.row(&folder))).await?;
+        match agents.add(offer.file.clone(), &folder, None, true).await {
+            Ok(id) => Ok(id),
+            Err(error) => {
+                self.revocations.set_installed(name, None).await?;
+                remove_folder(&folder);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// What an update of the agent of that name would bring: the highest release of its range, with its callers of now.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn look_for_update(
+        &self,
+        agents: &Agents,
+        name: &str,
+        young: bool,
+        trusts: impl Fn(CallerId) -> bool,
+    ) -> Result<Offer, RegistriesError> {
+        let row = self.installed(name)?;
+        let wanted = Installation {
+            reference: format!("{}@{}", row.agent, row.range),
+            name: Some(name.to_owned()),
+            callers: agents.file(name)?.0.callers,
+            young,
+            registry: Some(row.registry),
+        };
+        self.look(&wanted, trusts).await
+    }
+
+    /// Puts the agent of an offer in the place of the one that was installed. If it does not start, the old one runs on.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn update(
+        &self,
+        agents: &Agents,
+        data: Option<&Path>,
+        offer: &Offer,
+    ) -> Result<AgentId, RegistriesError> {
+        let name = &offer.file.name;
+        let _installing = self.installing.lock().await;
+        let before = self.installed(name)?;
+        let folder = self.write_files(offer, data.ok_or(RegistriesError::NoFolder)?)?;
+        self.revocations.set_installed(name, Some(offer.row(&folder))).await?;
+        match agents.replace(offer.file.clone(), &folder).await {
+            Ok(id) => {
+                if before.folder != folder {
+                    remove_folder(&before.folder);
+                }
+                Ok(id)
+            }
+            Err(error) => {
+                if before.folder != folder {
+                    remove_folder(&folder);
+                }
+                self.revocations.set_installed(name, Some(before)).await?;
+                Err(error.into())
+            }
+        }
+    }
+
+    fn installed(&self, name: &str) -> Result<InstalledRow, RegistriesError> {
+        self.revocations.installed().remove(name).ok_or_else(|| RegistriesError::NotInstalled(name.to_owned()))
+    }
+
+    /// The agents that were installed, and what their registries have now.
+    pub async fn outdated(&self) -> Vec<Outdated> {
+        let mut all = Vec::new();
+        for (name, from) in self.revocations.installed() {
+            let newest = self.newest(&from).await.map_err(|error| error.to_string());
+            let agent: Option<AgentId> = from.agent.parse().ok();
+            let revoked = agent.and_then(|agent| self.revocations.of(&agent, &from.version));
+            all.push(Outdated { name, from, newest, revoked });
+        }
+        all
+    }
+
+    async fn newest(&self, from: &InstalledRow) -> Result<Option<String>, RegistriesError> {
+        let client = self.client(&from.registry)?;
+        let listed = client.versions(&from.agent.parse()?).await?;
+        // An exact version stays as it is.
+        let range = if from.range.parse::<Version>().is_ok() { format!("={}", from.range) } else { from.range.clone() };
+        let range = range.parse().map_err(|_| RegistriesError::Range(from.range.clone()))?;
+        Ok(chosen(&listed, &range).map(|version| version.to_string()))
+    }
+}
+
+impl Offer {
+    fn row(&self, folder: &Path) -> InstalledRow {
+        InstalledRow {
+            agent: self.agent.to_string(),
+            version: self.version.to_string(),
+            range: self.range.clone(),
+            registry: self.registry.clone(),
+            folder: folder.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The registries that a node follows: publishes in, installs from, and hears revocations of.
+//!
+//! A registry is believed in nothing but what publishers signed and its log proves. One that shows two histories is asked
+//! nothing more, and both are kept as evidence.
+
+mod error;
+mod follow;
+mod hosting;
+mod install;
+mod organisation;
+mod publishing;
+mod revocations;
+mod rows;
+mod stage;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use althing_discovery::{Fetch, SystemResolver};
+use althing_protocol::tlog::{Checkpoint, NoteKey};
+use althing_registry_client::RegistryClient;
+use althing_store::{Batch, Durability, Store};
+
+use crate::doctor::RegistryHealth;
+use crate::identity::Identity;
+
+pub use althing_registry_client::{
+    ListedAgent, ListedVersion, Pending, RegistryError, Said, ShownDomain, ShownProof, Watched,
+};
+pub use error::RegistriesError;
+pub use install::{Installation, NamedBy, Offer, Outdated};
+pub use organisation::{MemberRow, ORGANISATIONS, OrganisationRow, Proof};
+pub use publishing::{Mark, Publication, Published};
+pub use revocations::Revocations;
+pub(crate) use revocations::remove_folder;
+pub use rows::{INSTALLED, InstalledRow, REGISTRIES, REVOKED, RegistryRow};
+pub use stage::read_audience;
+
+use rows::{REGISTRIES_MAX, all, bytes};
+
+/// The registries that a node follows.
+pub struct Registries {
+    store: Arc<dyn Store>,
+    identity: Arc<Identity>,
+    revocations: Arc<Revocations>,
+    fetch: OnceLock<Fetch>,
+    known: Mutex<BTreeMap<String, RegistryRow>>,
+    /// Held while what is known of one changes.
+    changing: tokio::sync::Mutex<()>,
+    /// Held while an agent is installed or updated.
+    installing: tokio::sync::Mutex<()>,
+    /// Told when a registry is added.
+    added: tokio::sync::Notify,
+}
+
+impl Registries {
+    /// Those that the store has.
+    pub(crate) fn open(
+        store: Arc<dyn Store>,
+        identity: Arc<Identity>,
+        revocations: Arc<Revocations>,
+    ) -> Result<Registries, RegistriesError> {
+        let known = Mutex::new(all(store.as_ref(), REGISTRIES)?);
+        let (fetch, changing, installing, added) = Default::default();
+        Ok(Registries { store, identity, revocations, fetch, known, changing, installing, added })
+    }
+
+    /// Those that are followed, by their addresses.
+    ///
+    /// # Panics
+    /// If another holder panicked.
+    #[must_use]
+    pub fn list(&self) -> BTreeMap<String, RegistryRow> {
+        self.known().clone()
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, RegistryRow>> {
+        self.known.lock().expect("no holder of the registries panics")
+    }
+
+    /// Follows the registry at `url`, whose key its operator gave; asks for its checkpoint first.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn add(&self, url: &str, key: &str) -> Result<(String, RegistryRow), RegistriesError> {
+        let key: NoteKey = key.parse()?;
+        let client = RegistryClient::new(self.fetch()?, url, key.clone())?;
+        let at = client.address().to_owned();
+        let _changing = self.changing.lock().await;
+        match self.known().get(&at) {
+            Some(known) if known.key != key.to_string() => {
+                return Err(RegistriesError::OtherKey { at, key: known.key.clone() });
+            }
+            Some(known) => return Ok((at, known.clone())),
+            None => {}
+        }
+        if self.known().len() >= REGISTRIES_MAX {
+            return Err(RegistriesError::Full(REGISTRIES_MAX));
+        }
+        let checkpoint = client.checkpoint(None).await?;
+        let (theirs, ours) = (client.network().await?, self.identity.network().to_owned());
+        if theirs != ours {
+            return Err(RegistriesError::OtherNetwork { at, theirs, ours });
+        }
+        let row = RegistryRow {
+            key: key.to_string(),
+            checkpoint: checkpoint.note().to_owned(),
+            revoked_from: 0,
+            forked: None,
+        };
+        self.write(&at, Some(row.clone())).await?;
+        self.added.notify_waiters();
+        Ok((at, row))
+    }
+
+    /// Waits until at least one registry is followed; most nodes follow none, and do nothing for it.
+    async fn some(&self) -> BTreeMap<String, RegistryRow> {
+        loop {
+            let added = self.added.notified();
+            let known = self.list();
+            if !known.is_empty() {
+                return known;
+            }
+            added.await;
+        }
+    }
+
+    /// Stops to follow a registry. What its publishers revoked stays revoked.
+    ///
+    /// # Errors
+    /// [`RegistriesError::Unknown`], and those of the store.
+    pub async fn remove(&self, named: &str) -> Result<String, RegistriesError> {
+        let _changing = self.changing.lock().await;
+        let at = self.named(Some(named))?;
+        self.write(&at, None).await?;
+        Ok(at)
+    }
+
+    /// The address of a registry, and the releases of an agent that it lists; of the first hundred agents if none is named.
+    /// A list is its word: only a release itself is verified.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn releases(
+        &self,
+        agent: Option<&str>,
+        registry: Option<&str>,
+    ) -> Result<(String, Vec<ListedAgent>), RegistriesError> {
+        let at = self.named(registry)?;
+        let client = self.client(&at)?;
+        let Some(agent) = agent else { return Ok((at, client.agents(None).await?)) };
+        let agent = self.agent(agent)?;
+        let versions = client.versions(&agent).await?;
+        Ok((at, vec![ListedAgent { id: agent.to_string(), versions }]))
+    }
+
+    /// How the registries are, each asked now.
+    pub(crate) async fn examine(&self) -> Vec<RegistryHealth> {
+        let asked = self.list().into_iter().map(|(at, row)| async move {
+            let seen = row.read(&at).map_or(0, |(_, checkpoint)| checkpoint.head.size);
+            let shown = match self.client(&at) {
+                Ok(client) => client.checkpoint(None).await.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            let entries = shown.map(|checkpoint| checkpoint.head.size);
+            RegistryHealth { at, forked: row.forked.is_some(), entries, seen }
+        });
+        futures::future::join_all(asked).await
+    }
+
+    async fn write(&self, at: &str, row: Option<RegistryRow>) -> Result<(), RegistriesError> {
+        let mut batch = Batch::new();
+        match &row {
+            Some(row) => batch.put(REGISTRIES, at.as_bytes(), bytes(row)),
+            None => batch.delete(REGISTRIES, at.as_bytes()),
+        };
+        self.store.write(batch, Durability::Synced).await?;
+        match row {
+            Some(row) => self.known().insert(at.to_owned(), row),
+            None => self.known().remove(at),
+        };
+        Ok(())
+    }
+
+    /// The address of the registry that is meant: by its address, by its name, or the only one.
+    fn named(&self, named: Option<&str>) -> Result<String, RegistriesError> {
+        let known = self.known();
+        match named {
+            None => match known.len() {
+                0 => Err(RegistriesError::None),
+                1 => Ok(known.keys().next().cloned().unwrap_or_default()),
+                _ => Err(RegistriesError::Several(known.keys().cloned().collect())),
+            },
+            Some(named) => {
+                let is_meant = |(at, row): &(&String, &RegistryRow)| {
+                    at.trim_end_matches('/') == named.trim_end_matches('/')
+                        || row.key.split('+').next().is_some_and(|name| name == named)
+                };
+                let found = known.iter().find(is_meant).map(|(at, _)| at.clone());
+                found.ok_or_else(|| RegistriesError::Unknown(named.to_owned()))
+            }
+        }
+    }
+
+    /// A client of a registry, unless it showed two histories.
+    fn client(&self, at: &str) -> Result<RegistryClient, RegistriesError> {
+        let row = self.known().get(at).cloned().ok_or_else(|| RegistriesError::Unknown(at.to_owned()))?;
+        if row.forked.is_some() {
+            return Err(RegistriesError::Distrusted(at.to_owned()));
+        }
+        Ok(RegistryClient::new(self.fetch()?, at, row.read(at)?.0)?)
+    }
+
+    /// Made when it is first needed: most nodes follow no registry.
+    fn fetch(&self) -> Result<Fetch, RegistriesError> {
+        if let Some(fetch) = self.fetch.get() {
+            return Ok(fetch.clone());
+        }
+        let made = Fetch::new(Vec::new(), Arc::new(SystemResolver));
+        let made = made.map_err(|error| RegistriesError::Client(error.to_string()))?;
+        Ok(self.fetch.get_or_init(|| made).clone())
+    }
+
+    /// Accepts a checkpoint that a registry showed, with whatever it proved: its log must go on from the one before.
+    async fn accept(&self, at: &str, client: &RegistryClient, shown: Checkpoint) -> Result<(), RegistriesError> {
+        let _changing = self.changing.lock().await;
+        let Some(mut row) = self.known().get(at).cloned() else { return Ok(()) };
+        let (_, before) = row.read(at)?;
+        match client.newer(&before, shown).await {
+            Ok(newer) if newer == before => Ok(()),
+            Ok(newer) => {
+                row.checkpoint = newer.note().to_owned();
+                self.write(at, Some(row)).await
+            }
+            Err(RegistryError::Forked { old, new, error, before, now }) => {
+                tracing::error!(registry = at, old, new, %error, "a registry shows two histories; it is asked nothing more");
+                row.forked = Some((before.clone(), now.clone()));
+                self.write(at, Some(row)).await?;
+                Err(RegistryError::Forked { old, new, error, before, now }.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Publishes releases of the owner's agents, and marks them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use althing_protocol::object::{self, Kind};
+use althing_protocol::registry::{
+    self, Audience, Bundle, BundleFiles, Release, Standing, Submission, VerifiedRelease, Version,
+};
+use althing_protocol::{AgentId, digest};
+use althing_registry_client::{RegistryClient, RegistryError};
+use althing_store::file::read_bytes;
+use althing_td::{AgentFile, RuntimeSpec};
+
+use super::{Registries, RegistriesError};
+use crate::publish::describe;
+
+/// Bytes of an agent file.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+/// Bytes of a release's files together: what registries keep.
+const BUNDLE_BYTES_MAX: usize = 3 << 20;
+
+/// An agent that is published.
+#[derive(Debug, Clone)]
+pub struct Publication {
+    /// The agent file.
+    pub file: PathBuf,
+    /// Further files below its folder that the agent needs.
+    pub with: Vec<PathBuf>,
+    /// For whom the release is.
+    pub audience: Audience,
+    /// Which registry; the only one if none is named.
+    pub registry: Option<String>,
+}
+
+/// What was published.
+#[derive(Debug, Clone)]
+pub struct Published {
+    /// The agent.
+    pub agent: AgentId,
+    /// The version.
+    pub version: Version,
+    /// The registry.
+    pub registry: String,
+    /// Entries of its log, as of the checkpoint that covers the statement.
+    pub entries: u64,
+    /// Bytes of the bundle.
+    pub bytes: usize,
+}
+
+/// A mark on a release.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// The agent; a name means the owner's.
+    pub agent: String,
+    /// The version.
+    pub version: String,
+    /// Its standing from now on.
+    pub standing: Standing,
+    /// Why, for people.
+    pub reason: String,
+    /// Which registry; the only one if none is named.
+    pub registry: Option<String>,
+}
+
+impl Registries {
+    /// Releases an agent: signs its description and the release, waits until the registry proves that it has both, and sends
+    /// the files. What was released before, with the same content, is no error.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn publish(&self, publication: &Publication) -> Result<Published, RegistriesError> {
+        self.identity.check_authority()?;
+        let at = self.named(publication.registry.as_deref())?;
+        let client = self.visitor(&self.client(&at)?).await;
+        let (file, bundle) = gather(&publication.file, &publication.with)?;
+        let (owner, network) = (self.identity.owner(), self.identity.network());
+        let now_ms = self.identity.clock().now_ms();
+        let agent = crate::publish::agent_id(&owner, &file)?;
+        let version: Version = file.version.parse()?;
+        let described = describe(&file, &owner, network, now_ms)?;
+        let wanted = Bundle { digest: digest(&bundle), bytes: bundle.len() as u64 };
+        if let Some(before) = self.released(&client, &agent, &version).await? {
+            let same = before.release.body.bundle == Some(wanted) && before.description.body.td == described.body.td;
+            if !same {
+                return Err(RegistriesError::VersionTaken { agent, version });
+            }
+            let (entries, bytes) = (before.checkpoint.head.size, bundle.len());
+            client.keep_bundle(&agent, &version, bundle).await?;
+            return Ok(Published { agent, version, registry: at, entries, bytes });
+        }
+        let mut release =
+            Release::new(agent.clone(), version.clone(), described.digest(), publication.audience.clone(), now_ms);
+        release.bundle = Some(wanted);
+        let release = object::sign(release, network, "", &owner.key)?;
+        let submission = Submission {
+            key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
+            statements: vec![release.bytes.into()],
+            descriptions: vec![described.bytes.into()],
+        };
+        let proven = client.submit(&submission, &[Kind::Release]).await?;
+        let (entries, bytes) = (proven.head.size, bundle.len());
+        self.accept(&at, &client, proven).await?;
+        client.keep_bundle(&agent, &version, bundle).await?;
+        Ok(Published { agent, version, registry: at, entries, bytes })
+    }
+
+    /// The release of that version, if the registry has one.
+    async fn released(
+        &self,
+        client: &RegistryClient,
+        agent: &AgentId,
+        version: &Version,
+    ) -> Result<Option<VerifiedRelease>, RegistriesError> {
+        match client.release(self.identity.network(), agent, version).await {
+            Ok(release) => Ok(Some(release)),
+            Err(RegistryError::Refused { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Marks a release of the owner's; waits until the registry proves that it has the mark.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn mark(&self, mark: &Mark) -> Result<Published, RegistriesError> {
+        self.identity.check_authority()?;
+        let at = self.named(mark.registry.as_deref())?;
+        let client = self.client(&at)?;
+        let (owner, network) = (self.identity.owner(), self.identity.network());
+        let agent = self.agent(&mark.agent)?;
+        let version: Version = mark.version.parse()?;
+        let now_ms = self.identity.clock().now_ms();
+        let body = registry::Mark::new(agent.clone(), version.clone(), mark.standing, &mark.reason, now_ms);
+        let signed = object::sign(body, network, "", &owner.key)?;
+        let submission = Submission {
+            key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
+            statements: vec![signed.bytes.into()],
+            descriptions: Vec::new(),
+        };
+        let proven = client.submit(&submission, &[Kind::Mark]).await?;
+        let entries = proven.head.size;
+        self.accept(&at, &client, proven).await?;
+        Ok(Published { agent, version, registry: at, entries, bytes: 0 })
+    }
+
+    /// The agent of that id, or the owner's of that name.
+    pub(super) fn agent(&self, named: &str) -> Result<AgentId, RegistriesError> {
+        if named.starts_with("urn:") {
+            return Ok(named.parse()?);
+        }
+        Ok(AgentId::new(self.identity.owner().id(), named)?)
+    }
+}
+
+/// An agent file, and the bytes of the bundle with the files that it names.
+fn gather(path: &Path, with: &[PathBuf]) -> Result<(AgentFile, Vec<u8>), RegistriesError> {
+    let read = |path: &Path, max: u64| {
+        read_bytes(path, max).map_err(|source| RegistriesError::Read { path: path.to_owned(), source })
+    };
+    let text = String::from_utf8_lossy(&read(path, FILE_BYTES_MAX)?).into_owned();
+    let file = AgentFile::parse(&text)?;
+    if file.contract_file.is_some() {
+        return Err(RegistriesError::ContractApart);
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let mut wanted: Vec<PathBuf> = with.to_vec();
+    if let RuntimeSpec::Wasm { module } = &file.runtime {
+        wanted.push(module.clone());
+    }
+    let mut files = BTreeMap::new();
+    let mut left = BUNDLE_BYTES_MAX;
+    for one in wanted {
+        let whole = folder.join(&one);
+        let relative = whole.strip_prefix(folder).ok().and_then(Path::to_str);
+        let relative = relative.ok_or_else(|| RegistriesError::Outside(one.clone()))?.to_owned();
+        let bytes = read(&whole, left as u64)?;
+        left = left.saturating_sub(bytes.len());
+        files.insert(relative, bytes.into());
+    }
+    let bundle = BundleFiles { agent: text, files }.encode()?;
+    if bundle.len() > BUNDLE_BYTES_MAX {
+        return Err(RegistriesError::TooLarge { bytes: bundle.len(), max: BUNDLE_BYTES_MAX });
+    }
+    Ok((file, bundle))
+}

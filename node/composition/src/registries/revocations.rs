@@ -1,0 +1,112 @@
+//! Releases that their publishers revoked: this node neither runs nor calls them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, RwLock};
+
+use althing_protocol::AgentId;
+use althing_protocol::registry::Version;
+use althing_store::{Batch, Durability, Store};
+
+use super::RegistriesError;
+use super::rows::{INSTALLED, InstalledRow, REVOKED, REVOKED_MAX, RevokedRow, all, bytes, release_key};
+
+/// Revoked releases, and from which releases the agents here were installed.
+pub struct Revocations {
+    store: Arc<dyn Store>,
+    known: RwLock<Known>,
+}
+
+struct Known {
+    revoked: BTreeMap<String, RevokedRow>,
+    installed: BTreeMap<String, InstalledRow>,
+}
+
+impl Revocations {
+    /// Those that the store has.
+    pub(crate) fn open(store: Arc<dyn Store>) -> Result<Revocations, RegistriesError> {
+        let (revoked, installed) = (all(store.as_ref(), REVOKED)?, all(store.as_ref(), INSTALLED)?);
+        Ok(Revocations { store, known: RwLock::new(Known { revoked, installed }) })
+    }
+
+    /// Why that version of an agent must not be used, if its publisher revoked it.
+    ///
+    /// # Panics
+    /// If another holder panicked, as everywhere here.
+    #[must_use]
+    pub fn of(&self, agent: &AgentId, version: &str) -> Option<String> {
+        let known = self.known.read().expect("no holder panics");
+        why(&known, agent, version)
+    }
+
+    /// The same for an agent of this node, by its name: also for the release that it was installed from.
+    #[must_use]
+    pub fn here(&self, own: &AgentId, version: &str) -> Option<String> {
+        let known = self.known.read().expect("no holder panics");
+        why(&known, own, version).or_else(|| {
+            let from = known.installed.get(own.name())?;
+            why(&known, &from.agent.parse().ok()?, &from.version)
+        })
+    }
+
+    /// The agents that were installed.
+    pub(crate) fn installed(&self) -> BTreeMap<String, InstalledRow> {
+        self.known.read().expect("no holder panics").installed.clone()
+    }
+
+    /// Remembers a revocation that was verified; whether it is new.
+    pub(crate) async fn add(
+        &self,
+        agent: &AgentId,
+        version: &Version,
+        row: RevokedRow,
+    ) -> Result<bool, RegistriesError> {
+        let key = release_key(agent, version);
+        {
+            let known = self.known.read().expect("no holder panics");
+            if known.revoked.contains_key(&key) || known.revoked.len() >= REVOKED_MAX {
+                return Ok(false);
+            }
+        }
+        let mut batch = Batch::new();
+        batch.put(REVOKED, key.as_bytes(), bytes(&row));
+        self.store.write(batch, Durability::Synced).await?;
+        self.known.write().expect("no holder panics").revoked.insert(key, row);
+        Ok(true)
+    }
+
+    /// Remembers where the agent of that name was installed from, or forgets it; gives what was remembered before.
+    pub(crate) async fn set_installed(
+        &self,
+        name: &str,
+        row: Option<InstalledRow>,
+    ) -> Result<Option<InstalledRow>, RegistriesError> {
+        if row.is_none() && !self.known.read().expect("no holder panics").installed.contains_key(name) {
+            return Ok(None);
+        }
+        let mut batch = Batch::new();
+        match &row {
+            Some(row) => batch.put(INSTALLED, name.as_bytes(), bytes(row)),
+            None => batch.delete(INSTALLED, name.as_bytes()),
+        };
+        self.store.write(batch, Durability::Synced).await?;
+        let mut known = self.known.write().expect("no holder panics");
+        Ok(match row {
+            Some(row) => known.installed.insert(name.to_owned(), row),
+            None => known.installed.remove(name),
+        })
+    }
+}
+
+fn why(known: &Known, agent: &AgentId, version: &str) -> Option<String> {
+    let row = known.revoked.get(&format!("{agent} {version}"))?;
+    let said = row.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+    Some(format!("{agent} {version} was revoked by its publisher{said}"))
+}
+
+/// Removes the files of an installed agent; what is left behind only takes room.
+pub(crate) fn remove_folder(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder) {
+        tracing::warn!(folder = %folder.display(), %error, "the files of an installed agent could not be removed");
+    }
+}

@@ -1,0 +1,139 @@
+//! Releases that wait: what build machines staged, and what others released and the owner has to approve.
+
+use althing_protocol::object::{self, Kind};
+use althing_protocol::registry::{Audience, Bundle, BundleFiles, Release, Submission, Version};
+use althing_protocol::{AgentId, digest, hex};
+use althing_registry_client::{Pending, RegistryClient};
+use althing_td::AgentFile;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Published, Registries, RegistriesError};
+use crate::publish::describe;
+
+impl Registries {
+    /// What waits for the owner's approval.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn pending(&self, registry: Option<&str>) -> Result<(String, Pending), RegistriesError> {
+        let at = self.named(registry)?;
+        let client = self.visiting(&self.client(&at)?).await?;
+        Ok((at, client.pending().await?))
+    }
+
+    /// Approves what waits: a staged release of the owner's by its id, which is signed and released; or somebody else's release
+    /// as `urn:…@version`.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn approve(
+        &self,
+        what: &str,
+        audience: Audience,
+        registry: Option<&str>,
+    ) -> Result<Published, RegistriesError> {
+        self.identity.check_authority()?;
+        let at = self.named(registry)?;
+        let client = self.visiting(&self.client(&at)?).await?;
+        match what.rsplit_once('@') {
+            Some((agent, version)) => self.co_sign(&at, &client, &agent.parse()?, &version.parse()?).await,
+            None => self.release_staged(&at, &client, what, audience).await,
+        }
+    }
+
+    /// Takes a staged release away.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn reject(&self, id: &str, registry: Option<&str>) -> Result<String, RegistriesError> {
+        let at = self.named(registry)?;
+        self.visiting(&self.client(&at)?).await?.unstage(id).await?;
+        Ok(at)
+    }
+
+    /// Signs the very release that its publisher signed.
+    async fn co_sign(
+        &self,
+        at: &str,
+        client: &RegistryClient,
+        agent: &AgentId,
+        version: &Version,
+    ) -> Result<Published, RegistriesError> {
+        let waiting = client.waiting(self.identity.network(), agent, version).await?;
+        let now_ms = self.identity.clock().now_ms();
+        let mut body: Release = waiting.release.body;
+        (body.by, body.sequence, body.made_ms) = (self.identity.owner().id(), now_ms, now_ms);
+        let bytes = body.bundle.map_or(0, |bundle| bundle.bytes);
+        let entries = self.send_release(at, client, body, None).await?;
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Ok(Published { agent: agent.clone(), version: version.clone(), registry: at.to_owned(), entries, bytes })
+    }
+
+    /// Signs what a build machine staged, if the description is the one that the agent file of the bundle makes.
+    async fn release_staged(
+        &self,
+        at: &str,
+        client: &RegistryClient,
+        id: &str,
+        audience: Audience,
+    ) -> Result<Published, RegistriesError> {
+        let staged = client.staged(id).await?;
+        let other = |why: &str| RegistriesError::Staged { id: id.to_owned(), why: why.to_owned() };
+        let bundle = STANDARD.decode(&staged.bundle).map_err(|_| other("its bundle cannot be read"))?;
+        if hex(&digest(&bundle)) != staged.digest {
+            return Err(other("its bundle has another digest than the build machine sent"));
+        }
+        let file = AgentFile::parse(&BundleFiles::decode(&bundle)?.agent)?;
+        let (owner, network) = (self.identity.owner(), self.identity.network());
+        let now_ms = self.identity.clock().now_ms();
+        let agent = crate::publish::agent_id(&owner, &file)?;
+        let version: Version = file.version.parse()?;
+        if staged.agent != agent.to_string() || staged.version != version.to_string() {
+            return Err(other("its bundle holds another agent or version"));
+        }
+        let described = describe(&file, &owner, network, now_ms)?;
+        if described.body.td[..] != *staged.description.as_bytes() {
+            return Err(other("its description is not the one that its agent file makes: build it with this version"));
+        }
+        let mut body = Release::new(agent.clone(), version.clone(), described.digest(), audience, now_ms);
+        body.bundle = Some(Bundle { digest: digest(&bundle), bytes: bundle.len() as u64 });
+        let bytes = bundle.len();
+        let entries = self.send_release(at, client, body, Some(described.bytes)).await?;
+        client.keep_bundle(&agent, &version, bundle).await?;
+        client.unstage(id).await?;
+        Ok(Published { agent, version, registry: at.to_owned(), entries, bytes })
+    }
+
+    async fn send_release(
+        &self,
+        at: &str,
+        client: &RegistryClient,
+        body: Release,
+        described: Option<Vec<u8>>,
+    ) -> Result<u64, RegistriesError> {
+        let owner = self.identity.owner();
+        let release = object::sign(body, self.identity.network(), "", &owner.key)?;
+        let submission = Submission {
+            key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
+            statements: vec![release.bytes.into()],
+            descriptions: described.into_iter().map(Into::into).collect(),
+        };
+        let proven = client.submit(&submission, &[Kind::Release]).await?;
+        let entries = proven.head.size;
+        self.accept(at, client, proven).await?;
+        Ok(entries)
+    }
+}
+
+/// Reads for whom a release is: `public`, `organisation`, or ids of publishers, separated by commas.
+///
+/// # Errors
+/// [`RegistriesError::Identity`].
+pub fn read_audience(text: &str) -> Result<Audience, RegistriesError> {
+    match text {
+        "public" => Ok(Audience::public()),
+        "organisation" => Ok(Audience::organisation()),
+        listed => Ok(Audience::listed(listed.split(',').map(str::parse).collect::<Result<Vec<_>, _>>()?)),
+    }
+}
