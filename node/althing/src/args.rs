@@ -1,6 +1,8 @@
 //! The command line.
 
 mod group;
+mod org;
+mod registry;
 mod route;
 mod task;
 mod workflow;
@@ -14,6 +16,8 @@ use althing_protocol::contract::Grade;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use group::{AmendArgs, CallersName, Group, ServeArgs};
+pub use org::Org;
+pub use registry::{ApproveArgs, Install, MarkArgs, Publish, Registry, Release, Update};
 pub use route::{Route, RouteWork};
 pub use task::{SubmitArgs, Task};
 pub use workflow::{AddSchedule, App, Schedule, Workflow};
@@ -107,6 +111,23 @@ pub enum Command {
     /// Applications: agents, workflows and schedules that one file brings up in a group.
     #[command(subcommand)]
     App(App),
+    /// Registries of agents: follow one, list them, leave one.
+    #[command(subcommand)]
+    Registry(Registry),
+    /// Your organisation in a registry: its domain, its members, what its log says of you.
+    #[command(subcommand)]
+    Org(Org),
+    /// Release an agent in a registry: signed by you, and proven by its log.
+    Publish(Publish),
+    /// Versions of agents in a registry: list, approve, reject, deprecate, yank, restore, revoke.
+    #[command(subcommand)]
+    Release(Release),
+    /// Install a release of somebody else's agent as your own, after a look at its contract.
+    Install(Install),
+    /// Agents that were installed, and what their registries have now.
+    Outdated,
+    /// Update an agent that was installed.
+    Update(Update),
     /// How this node is, layer by layer.
     Status,
     /// Find out what is wrong, layer by layer, and why others do not see this node: asks peers to dial it back.

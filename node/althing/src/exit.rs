@@ -89,9 +89,11 @@ impl From<DemoError> for Failure {
             DemoError::Client(error) => error.into(),
             DemoError::Input(error) => error.into(),
             DemoError::Node(error) => error.into(),
-            DemoError::Step { .. } | DemoError::Folder(_) | DemoError::Write { .. } | DemoError::Unexpected(_) => {
-                Failure::failed(error.to_string())
-            }
+            DemoError::Step { .. }
+            | DemoError::Folder(_)
+            | DemoError::Write { .. }
+            | DemoError::Registry { .. }
+            | DemoError::Unexpected(_) => Failure::failed(error.to_string()),
         }
     }
 }

@@ -89,7 +89,7 @@ impl Faces {
     /// Serves on all of them until the node stops.
     pub fn serve(self, node: &Node, config: &Config, data: &Path) {
         let mut access = Access { tls: self.tls.is_some(), ..access(config, self.gateway, data) };
-        access.users.extend(issuer::of(config).map(|issuer| Arc::new(issuer) as Arc<dyn Users>));
+        access.users.extend(issuer::of(config, node.clock().clone()).map(|issuer| Arc::new(issuer) as Arc<dyn Users>));
         let is_guarded = access.is_guarded();
         let router = althing_gateway::router(node.calls.clone(), node.key.clone(), access);
         let limits = althing_gateway::Limits::default();

@@ -3,24 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use althing_communication::WallClock;
 use althing_fetch::{Fetch, Given, Limits, SystemResolver, Url};
 use althing_gateway::{Issuer, Publications};
 use futures::future::BoxFuture;
 
 use crate::config::Config;
-use crate::ports;
 
 /// Of what an issuer publishes.
 const LIMITS: Limits = Limits { bytes: 256 << 10, time: Duration::from_secs(5) };
 
 /// The issuer of the configuration, if there is one.
-pub fn of(config: &Config) -> Option<Issuer> {
+pub fn of(config: &Config, clock: WallClock) -> Option<Issuer> {
     let issuer = config.gateway.oauth.issuer()?;
     let hosts =
         [Some(&issuer.issuer), issuer.jwks.as_ref()].into_iter().flatten().filter_map(|url| host(url)).collect();
     let fetch = Fetch::new(Vec::new(), Arc::new(SystemResolver));
     let fetch = fetch.inspect_err(|error| tracing::warn!(%error, "tokens of the issuer cannot be verified")).ok()?;
-    let clock = ports::clock();
     Some(Issuer::new(issuer, Arc::new(Published { fetch, hosts }), Box::new(move || clock.now_ms() / 1_000)))
 }
 

@@ -38,6 +38,21 @@ impl NodeProcess {
         owner: &str,
         network: &str,
     ) -> Result<NodeProcess, NodeProcessError> {
+        NodeProcess::start_with(program, folder, name, owner, network, &[]).await
+    }
+
+    /// The same, with further flags of `althing up`.
+    ///
+    /// # Errors
+    /// See [`NodeProcessError`].
+    pub async fn start_with(
+        program: &Path,
+        folder: &Path,
+        name: &str,
+        owner: &str,
+        network: &str,
+        flags: &[&str],
+    ) -> Result<NodeProcess, NodeProcessError> {
         let failed = |error| NodeProcessError::Start { name: name.to_owned(), error };
         let (data, home) = (folder.join(name), folder.join(owner));
         let config = folder.join(format!("{name}.toml"));
@@ -50,6 +65,7 @@ impl NodeProcess {
             .arg("--config")
             .arg(&config)
             .args(["up", "--gateway", "127.0.0.1:0", "--listen", "/ip4/0.0.0.0/tcp/0"])
+            .args(flags)
             .env("XDG_CONFIG_HOME", &home)
             // Whoever runs it shows refusals itself.
             .env("ALTHING_LOG", "error")

@@ -39,7 +39,8 @@ fn source(adopt: &Adopt) -> Result<ToolServerSpec, Failure> {
     }
 }
 
-fn callers(word: &str) -> Callers {
+/// Who may call an agent, by the word for it.
+pub fn callers(word: &str) -> Callers {
     match word {
         "own" => Callers::Own,
         "trusted" => Callers::Trusted,
@@ -50,12 +51,7 @@ fn callers(word: &str) -> Callers {
 
 fn shown(adopted: &Value) -> String {
     let file = &adopted["file"];
-    let who = match text(file, "callers").as_str() {
-        "this-node" => "what runs on this node".to_owned(),
-        "own" => "the owner's nodes".to_owned(),
-        "trusted" => "those whom the owner trusts".to_owned(),
-        other => other.to_owned(),
-    };
+    let who = who(&text(file, "callers"));
     let skills =
         rows(file, "skills").iter().map(|skill| vec![text(skill, "id"), first_line(skill)]).collect::<Vec<_>>();
     let left_out = rows(adopted, "leftOut");
@@ -77,6 +73,16 @@ fn shown(adopted: &Value) -> String {
         text(file, "version"),
         table(&["skill", "what it does"], &skills),
     )
+}
+
+/// Who may call an agent, for people.
+pub fn who(callers: &str) -> String {
+    match callers {
+        "this-node" => "what runs on this node".to_owned(),
+        "own" => "the owner's nodes".to_owned(),
+        "trusted" => "those whom the owner trusts".to_owned(),
+        other => other.to_owned(),
+    }
 }
 
 /// The first line of a skill's description, at most 80 characters.

@@ -112,11 +112,12 @@ fn explained(explain: &Value) -> String {
         "the table was not searched\n".to_owned()
     } else {
         format!(
-            "searched the table: {} nodes asked, {} answered, {} ms; {} candidates asked: {} have it, {} do not, \
-             {} did not answer, {} were refused; {} ms in all\n",
+            "searched the table: {} nodes asked, {} answered, {} ms; registries named {} nodes; {} candidates asked: {} have \
+             it, {} do not, {} did not answer, {} were refused; {} ms in all\n",
             number("requests"),
             number("answered"),
             number("lookupMicroseconds") / 1_000,
+            number("registriesNamed"),
             number("asked"),
             number("confirmed"),
             number("without"),

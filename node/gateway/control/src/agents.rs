@@ -129,7 +129,7 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
         })?;
         let draft = drafted(&adoption, &node, &folder).await?;
         let mut answer = shown(&draft);
-        let id = node.agents.replace(draft.file).await?;
+        let id = node.agents.replace(draft.file, &folder).await?;
         answer["added"] = added(&node, &id);
         Ok(Json(answer))
     });

@@ -13,6 +13,8 @@ mod group_resources;
 mod group_tasks;
 mod groups;
 mod memory;
+mod org;
+mod registries;
 mod requests;
 mod reserve;
 mod routing;
@@ -34,9 +36,10 @@ use serde_json::{Value, json};
 
 pub use agents::machine;
 pub use requests::{
-    AcceptRequest, AddRequest, AdoptRequest, AmendGroup, AppRequest, CallLine, CallRequest, CreateGroup, GroupRequest,
-    JoinGroup, Kind, MemoryRequest, Problem, ReserveRequest, RouteEvaluation, RouteFile, RouteRequest, RunLine,
-    ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask, TaskRequest, TrustRequest, WorkflowRequest,
+    AcceptRequest, AddRegistry, AddRequest, AdoptRequest, AmendGroup, AppRequest, ApproveRequest, CallLine, CallRequest, CreateGroup,
+    GroupRequest, InstallRequest, JoinGroup, Kind, MarkRequest, MemberRequest, MemoryRequest, OrganiseRequest, Problem, ProveRequest, PublishRequest, ReserveRequest,
+    RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask, TaskRequest, TrustRequest, UpdateRequest,
+    WorkflowRequest,
 };
 
 type Answer = Result<Json<Value>, Problem>;
@@ -73,6 +76,20 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/doctor", post(examine))
         .route("/doctor/overhead", post(overhead))
         .route("/trust", get(trusted).post(trust))
+        .route("/registries", get(registries::list).post(registries::add).delete(registries::remove))
+        .route("/publish", post(registries::publish))
+        .route("/releases", get(registries::releases))
+        .route("/releases/mark", post(registries::mark))
+        .route("/releases/pending", get(org::pending))
+        .route("/releases/approve", post(org::approve))
+        .route("/releases/reject", post(org::reject))
+        .route("/org", get(org::show).post(org::organise))
+        .route("/org/members", post(org::member))
+        .route("/org/prove", post(org::prove))
+        .route("/org/watch", get(org::watch))
+        .route("/install", post(registries::install))
+        .route("/update", post(registries::update))
+        .route("/outdated", get(registries::outdated))
         .route("/traces", get(traces::list))
         .route("/traces/{trace}", get(traces::show))
         .route("/call", post(call))
@@ -203,6 +220,7 @@ async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<V
             "requests": sought.requests,
             "answered": sought.answered,
             "lookupMicroseconds": micros(sought.lookup),
+            "registriesNamed": sought.hinted,
             "asked": sought.asked,
             "confirmed": sought.confirmed,
             "without": sought.without,

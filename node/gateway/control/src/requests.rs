@@ -9,11 +9,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 mod groups;
+mod registries;
 mod routing;
 
 pub use groups::{
     AmendGroup, AppRequest, CreateGroup, GroupRequest, JoinGroup, ScheduleRequest, ScheduledWork, ServeGroup,
     SubmitTask, TaskRequest, WorkflowRequest,
+};
+pub use registries::{
+    AddRegistry, ApproveRequest, InstallRequest, MarkRequest, MemberRequest, OrganiseRequest, ProveRequest, PublishRequest,
+    UpdateRequest,
 };
 pub use routing::{RouteEvaluation, RouteFile, RouteRequest};
 
@@ -217,7 +222,7 @@ impl From<OperationError> for Problem {
             Refusal::AgentUnknown | Refusal::AgentNotHere | Refusal::TaskNotFound | Refusal::MethodNotFound => {
                 Kind::NotFound
             }
-            Refusal::CallerNotAllowed => Kind::Refused,
+            Refusal::CallerNotAllowed | Refusal::AgentRevoked => Kind::Refused,
             Refusal::AgentUnreachable | Refusal::DeadlineExceeded | Refusal::OfNewerNode(_) => Kind::Unreachable,
             _ => Kind::Failed,
         };

@@ -1,0 +1,137 @@
+//! The command line of registries.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+/// `althing registry`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Registry {
+    /// Follow a registry: publish in it, install from it, hear what its publishers revoke.
+    Add {
+        /// Its address, such as https://registry.example.org.
+        url: String,
+        /// The key of its log: its operator tells it, `althing-registry` prints it.
+        #[arg(long)]
+        key: String,
+    },
+    /// List the registries that this node follows, and the evidence against those that showed two histories.
+    List,
+    /// Follow a registry no more. What its publishers revoked stays revoked.
+    Remove {
+        /// Its name or address.
+        registry: String,
+    },
+}
+
+/// `althing publish`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Publish {
+    /// The agent file (YAML). The files that it names are published with it.
+    pub file: PathBuf,
+    /// A further file below its folder that the agent needs; may be given more than once.
+    #[arg(long, value_name = "FILE")]
+    pub with: Vec<PathBuf>,
+    /// For whom it is: public, organisation, or ids of publishers separated by commas.
+    #[arg(long, default_value = "public")]
+    pub audience: String,
+    /// Which registry, by name or address [default: the only one].
+    #[arg(long)]
+    pub registry: Option<String>,
+}
+
+/// `althing release`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Release {
+    /// List the versions of an agent, or of all agents.
+    List {
+        /// Its id, or the name of one of yours.
+        agent: Option<String>,
+        /// Which registry, by name or address [default: the only one].
+        #[arg(long)]
+        registry: Option<String>,
+    },
+    /// List what waits for your approval: what build machines staged, and what others released.
+    Pending {
+        /// Which registry, by name or address [default: the only one].
+        #[arg(long)]
+        registry: Option<String>,
+    },
+    /// Approve what waits: it is signed by you, and released when enough approve it.
+    Approve(ApproveArgs),
+    /// Take a staged release away.
+    Reject(ApproveArgs),
+    /// Advise against a version; it is still installed and called.
+    Deprecate(MarkArgs),
+    /// Take a version out of ranges; it is still there for who names it exactly.
+    Yank(MarkArgs),
+    /// Take back that it was deprecated or yanked.
+    Restore(MarkArgs),
+    /// End a version for ever: nodes that follow the registry refuse it within seconds.
+    Revoke(MarkArgs),
+}
+
+/// A release that waits.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ApproveArgs {
+    /// The id of a staged release, or urn:althing:z…:name@1.2.3 of one that others released.
+    pub what: String,
+    /// For whom a staged release will be: public, organisation, or ids of publishers separated by commas [default: public].
+    #[arg(long)]
+    pub audience: Option<String>,
+    /// Which registry, by name or address [default: the only one].
+    #[arg(long)]
+    pub registry: Option<String>,
+}
+
+/// A mark on a release.
+#[derive(Debug, Clone, clap::Args)]
+pub struct MarkArgs {
+    /// The agent and its version, such as echo@1.2.0.
+    pub release: String,
+    /// Why, for people.
+    #[arg(long, default_value = "")]
+    pub reason: String,
+    /// Which registry, by name or address [default: the only one].
+    #[arg(long)]
+    pub registry: Option<String>,
+}
+
+/// `althing install`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Install {
+    /// The agent's id or its organisation's name, with a range or version after @, such as urn:althing:z…:echo@^1 or
+    /// example.org/echo@^1.
+    pub reference: String,
+    /// The agent's name here [default: its own].
+    // An id of its own: the global `--name` would take the value.
+    #[arg(long = "as", id = "as", value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Who may call it and sees it: this-node, own, trusted or anyone.
+    #[arg(long, default_value = "this-node", value_parser = ["this-node", "own", "trusted", "anyone"])]
+    pub callers: String,
+    /// A release younger than 72 hours will do, although its publisher is not trusted.
+    #[arg(long)]
+    pub young: bool,
+    /// Agree to the contract without being asked.
+    #[arg(long)]
+    pub yes: bool,
+    /// Which registry, by name or address [default: the only one].
+    #[arg(long)]
+    pub registry: Option<String>,
+}
+
+/// `althing update`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Update {
+    /// The name of an agent that was installed.
+    // An id of its own: the global `--name` would take the value.
+    #[arg(id = "agent", value_name = "NAME")]
+    pub agent: String,
+    /// A release younger than 72 hours will do, although its publisher is not trusted.
+    #[arg(long)]
+    pub young: bool,
+    /// Agree to the contract without being asked.
+    #[arg(long)]
+    pub yes: bool,
+}

@@ -1,0 +1,199 @@
+//! The control API's registries: following them, publishing in them, installing from them.
+
+use std::sync::Arc;
+
+use althing_node::Node;
+use althing_node::registries::{
+    Installation, Mark, Offer, Outdated, Publication, Published, RegistriesError, RegistryRow, read_audience,
+};
+use althing_protocol::registry::Standing;
+use althing_protocol::{CallerId, hex};
+use axum::Json;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{AddRegistry, InstallRequest, Kind, MarkRequest, Problem, PublishRequest, UpdateRequest};
+
+type Answer = Result<Json<Value>, Problem>;
+
+impl From<RegistriesError> for Problem {
+    fn from(error: RegistriesError) -> Problem {
+        let unreachable =
+            matches!(&error, RegistriesError::Registry(althing_node::registries::RegistryError::Unreachable { .. }));
+        let kind = if unreachable { Kind::Unreachable } else { error.kind().into() };
+        Problem::new(kind, error.to_string())
+    }
+}
+
+fn row(at: &str, row: &RegistryRow) -> Value {
+    let entries = row.read(at).map(|(_, checkpoint)| checkpoint.head.size).ok();
+    let mut value = json!({ "at": at, "name": name(row), "key": row.key, "entries": entries });
+    if let Some((before, now)) = &row.forked {
+        value["forked"] = json!({ "before": before, "now": now });
+    }
+    value
+}
+
+fn name(row: &RegistryRow) -> &str {
+    row.key.split('+').next().unwrap_or_default()
+}
+
+/// `GET /registries`
+pub async fn list(State(node): State<Arc<Node>>) -> Json<Value> {
+    let known = node.registries.list();
+    Json(json!({ "registries": known.iter().map(|(at, known)| row(at, known)).collect::<Vec<_>>() }))
+}
+
+/// `POST /registries`
+pub async fn add(State(node): State<Arc<Node>>, Json(AddRegistry { url, key }): Json<AddRegistry>) -> Answer {
+    let (at, known) = node.registries.add(&url, &key).await?;
+    Ok(Json(row(&at, &known)))
+}
+
+/// Which registry.
+#[derive(Deserialize)]
+pub struct Named {
+    registry: String,
+}
+
+/// `DELETE /registries?registry=…`
+pub async fn remove(State(node): State<Arc<Node>>, Query(Named { registry }): Query<Named>) -> Answer {
+    let at = node.registries.remove(&registry).await?;
+    Ok(Json(json!({ "removed": at })))
+}
+
+/// `POST /publish`
+pub async fn publish(State(node): State<Arc<Node>>, Json(request): Json<PublishRequest>) -> Answer {
+    let PublishRequest { file, with, audience, registry } = request;
+    let audience = read_audience(audience.as_deref().unwrap_or("public"))?;
+    // In a task of its own: it is completed even if the command line hangs up.
+    let publishing = tokio::spawn(async move {
+        let published = node.registries.publish(&Publication { file, with, audience, registry }).await?;
+        Ok(Json(shown(&published)))
+    });
+    publishing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+fn shown(published: &Published) -> Value {
+    json!({
+        "agent": published.agent.to_string(),
+        "version": published.version.to_string(),
+        "registry": published.registry,
+        "entries": published.entries,
+        "bytes": published.bytes,
+    })
+}
+
+/// Which releases are listed.
+#[derive(Deserialize)]
+pub struct Listed {
+    agent: Option<String>,
+    registry: Option<String>,
+}
+
+/// `GET /releases`
+pub async fn releases(State(node): State<Arc<Node>>, Query(asked): Query<Listed>) -> Answer {
+    let (at, agents) = node.registries.releases(asked.agent.as_deref(), asked.registry.as_deref()).await?;
+    let version = |one: &althing_node::registries::ListedVersion| json!({ "version": one.version, "standing": one.standing, "reason": one.reason });
+    let agents = agents
+        .iter()
+        .map(|agent| json!({ "agent": agent.id, "versions": agent.versions.iter().map(version).collect::<Vec<_>>() }));
+    Ok(Json(json!({ "registry": at, "agents": agents.collect::<Vec<_>>() })))
+}
+
+/// `POST /releases/mark`
+pub async fn mark(State(node): State<Arc<Node>>, Json(request): Json<MarkRequest>) -> Answer {
+    let MarkRequest { agent, version, standing, reason, registry } = request;
+    let all = [Standing::Good, Standing::Deprecated, Standing::Yanked, Standing::Revoked];
+    let meant = all.into_iter().find(|one| one.name() == standing);
+    let unknown = || Problem::invalid(format!("{standing:?} is no standing: good, deprecated, yanked or revoked"));
+    let mark = Mark { agent, version, standing: meant.ok_or_else(unknown)?, reason, registry };
+    let marking = tokio::spawn(async move {
+        let published = node.registries.mark(&mark).await?;
+        let mut shown = shown(&published);
+        shown["standing"] = json!(mark.standing.name());
+        Ok(Json(shown))
+    });
+    marking.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+fn trusts(node: &Node) -> impl Fn(CallerId) -> bool + use<> {
+    let (trusted, own) = (node.trust.ids(), CallerId::Publisher(node.owner().id()));
+    move |id| id == own || trusted.contains(&id)
+}
+
+fn offered(offer: &Offer) -> Value {
+    json!({
+        "agent": offer.agent.to_string(),
+        "version": offer.version.to_string(),
+        "registry": offer.registry,
+        "digest": hex(&offer.digest),
+        "acceptedMs": offer.at_ms,
+        "named": offer.named.as_ref().map(|named| json!({
+            "domain": named.domain, "organisation": named.organisation.to_string(), "by": named.by, "twins": named.twins,
+        })),
+        "trusted": offer.trusted,
+        "standing": offer.standing.name(),
+        "reason": offer.reason,
+        "file": offer.file,
+    })
+}
+
+/// Refuses to install another release than the one that was agreed to.
+fn agreed(offer: &Offer, digest: &str) -> Result<(), Problem> {
+    if hex(&offer.digest) == digest { Ok(()) } else { Err(RegistriesError::Changed.into()) }
+}
+
+/// `POST /install`: shows what would be installed; installs it when its digest is agreed to.
+pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallRequest>) -> Answer {
+    let InstallRequest { reference, name, callers, young, registry, agreed: digest } = request;
+    let wanted = Installation { reference, name, callers, young, registry };
+    let offer = node.registries.look(&wanted, trusts(&node)).await?;
+    let mut answer = offered(&offer);
+    let Some(digest) = digest else {
+        answer["taken"] = node.agents.file(&offer.file.name).is_ok().into();
+        return Ok(Json(answer));
+    };
+    agreed(&offer, &digest)?;
+    let installing = tokio::spawn(async move {
+        let id = node.registries.install(&node.agents, node.data(), &offer).await?;
+        answer["added"] = crate::agents::added(&node, &id);
+        Ok(Json(answer))
+    });
+    installing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+/// `POST /update`: shows what an installed agent would be updated to; updates it when its digest is agreed to.
+pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateRequest>) -> Answer {
+    let UpdateRequest { name, young, agreed: digest } = request;
+    let offer = node.registries.look_for_update(&node.agents, &name, young, trusts(&node)).await?;
+    let mut answer = offered(&offer);
+    answer["before"] = json!(node.agents.file(&name)?.0.version);
+    let Some(digest) = digest else { return Ok(Json(answer)) };
+    agreed(&offer, &digest)?;
+    let updating = tokio::spawn(async move {
+        let id = node.registries.update(&node.agents, node.data(), &offer).await?;
+        answer["added"] = crate::agents::added(&node, &id);
+        Ok(Json(answer))
+    });
+    updating.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+/// `GET /outdated`
+pub async fn outdated(State(node): State<Arc<Node>>) -> Json<Value> {
+    let one = |Outdated { name, from, newest, revoked }: &Outdated| {
+        json!({
+            "name": name,
+            "agent": from.agent,
+            "version": from.version,
+            "range": from.range,
+            "registry": from.registry,
+            "newest": newest.as_ref().ok(),
+            "why": newest.as_ref().err(),
+            "revoked": revoked,
+        })
+    };
+    let all = node.registries.outdated().await;
+    Json(json!({ "installed": all.iter().map(one).collect::<Vec<_>>() }))
+}
