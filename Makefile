@@ -18,9 +18,9 @@ CARGO := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; cargo
 setup:
 	@scripts/setup.sh
 
-# Only the program, with the features that the whole workspace gives its libraries: `make test` compiles none of them again.
+# Only the programs, with the features that the whole workspace gives its libraries: `make test` compiles none of them again.
 demo: setup
-	@$(CARGO) build --workspace --bin althing
+	@$(CARGO) build --workspace --bin althing --bin althing-registry
 	@"$(CARGO_TARGET_DIR)/debug/althing" demo $(DEMO)
 
 # The programs first: end-to-end tests run them as processes.
@@ -53,6 +53,7 @@ bench: setup
 install: setup
 	@$(CARGO) install --path node/althing --locked
 	@$(CARGO) install --path simulations --locked
+	@$(CARGO) install --path registry --locked
 
 # Of programs that this machine builds: nothing is compiled in the image.
 image: setup

@@ -51,6 +51,14 @@ pub enum DemoError {
     /// An agent file of the demo cannot be used.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// The registry's program cannot be run.
+    #[error("the registry {} does not run: {why}; `make demo` and `make install` build it", program.display())]
+    Registry {
+        /// Its program.
+        program: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// Something else happened than the step is there to show.
     #[error("{0}")]
     Unexpected(String),

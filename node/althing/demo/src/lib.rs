@@ -8,6 +8,7 @@ mod faces;
 mod groups;
 mod intruder;
 mod kernel;
+mod registry;
 mod stage;
 
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ pub use error::DemoError;
 #[derive(Debug, Clone, clap::Args)]
 pub struct Demo {
     /// Which chapter; all, when none is named.
-    #[arg(value_parser = ["assembly", "kernel", "groups", "faces"])]
+    #[arg(value_parser = ["assembly", "kernel", "groups", "faces", "registry"])]
     pub chapter: Option<String>,
     /// The folder of text files that the knowledge agent is given.
     #[arg(long)]
@@ -52,6 +53,7 @@ pub async fn run(demo: &Demo, out: &Out, ports: &Ports) -> Result<(), DemoError>
         Some("kernel") => kernel::play(&mut stage, &ports.program).await,
         Some("groups") => groups::play(&mut stage, &ports.program).await,
         Some("faces") => faces::play(&mut stage, &ports.program).await,
+        Some("registry") => registry::play(&mut stage, &ports.program).await,
         Some(other) => Err(DemoError::NoChapter(other.to_owned())),
         None => all(&mut stage, demo, ports).await,
     };
@@ -62,5 +64,6 @@ async fn all(stage: &mut stage::Stage, demo: &Demo, ports: &Ports) -> Result<(),
     assembly::play(stage, demo, ports).await?;
     kernel::play(stage, &ports.program).await?;
     groups::play(stage, &ports.program).await?;
-    faces::play(stage, &ports.program).await
+    faces::play(stage, &ports.program).await?;
+    registry::play(stage, &ports.program).await
 }
