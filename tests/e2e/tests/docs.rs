@@ -11,7 +11,7 @@ use support::world::World;
 use support::{COMMAND_MAX, Machine, Node, Running, binary};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 16] = [
+const DOCUMENTS: [&str; 17] = [
     "README.md",
     "docs/a2a.md",
     "docs/getting-started.md",
@@ -22,6 +22,7 @@ const DOCUMENTS: [&str; 16] = [
     "docs/traces.md",
     "docs/groups.md",
     "docs/workflows.md",
+    "docs/publishing.md",
     "docs/contracts.md",
     "docs/keys.md",
     "docs/private-networks.md",
@@ -60,6 +61,7 @@ static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 struct Reader {
     machine: Machine,
     nodes: Vec<Node>,
+    registries: Vec<Running>,
 }
 
 impl Reader {
@@ -78,6 +80,14 @@ impl Reader {
         let Some(line) = running.line(support::UP_MAX) else { panic!("{command}: {:?}", running.end(COMMAND_MAX)) };
         let said = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{command}: {error}: {line}"));
         self.nodes.push(Node { running, said, ready: std::time::Instant::now() });
+    }
+
+    /// A registry that is to run beside what follows.
+    fn serve(&mut self, command: &str) {
+        let mut running = Running::start(&mut self.shell(&format!("exec {command}")));
+        // The last line that it prints when it is ready.
+        while !running.line(support::UP_MAX).expect("a registry starts").starts_with("entries") {}
+        self.registries.push(running);
     }
 
     /// Runs a command; its exit code is the one that the document names beside it.
@@ -144,13 +154,15 @@ fn every_command_of_the_documentation_does_what_it_says() {
     std::os::unix::fs::symlink(binary(), machine.home().join("bin/althing")).expect("a link");
     std::os::unix::fs::symlink(root().join("thing-descriptions"), machine.home().join("thing-descriptions"))
         .expect("a link");
-    std::os::unix::fs::symlink(binary().with_file_name("althing-sim"), machine.home().join("bin/althing-sim"))
-        .expect("a link");
+    for program in ["althing-sim", "althing-registry"] {
+        let link = machine.home().join("bin").join(program);
+        std::os::unix::fs::symlink(binary().with_file_name(program), link).expect("a link");
+    }
     std::os::unix::fs::symlink(root().join("simulations"), machine.home().join("simulations")).expect("a link");
     std::os::unix::fs::symlink(root().join("docs"), machine.home().join("docs")).expect("a link");
     std::os::unix::fs::symlink(root().join("examples"), machine.home().join("examples")).expect("a link");
     machine.write("question.txt", "What is this?\n");
-    let mut reader = Reader { machine, nodes: Vec::new() };
+    let mut reader = Reader { machine, nodes: Vec::new(), registries: Vec::new() };
     let mut done = 0;
     for document in DOCUMENTS {
         let text = std::fs::read_to_string(root().join(document)).expect("a document");
@@ -173,6 +185,8 @@ fn every_command_of_the_documentation_does_what_it_says() {
                 if !first {
                     reader.nodes.rotate_right(1);
                 }
+            } else if bare.starts_with("althing-registry ") {
+                reader.serve(&bare);
             } else {
                 reader.run(command);
             }

@@ -11,6 +11,7 @@ pub mod guests;
 pub mod http;
 pub mod node;
 pub mod python;
+pub mod registry;
 pub mod world;
 
 use std::io::{BufRead as _, BufReader, Read as _};
