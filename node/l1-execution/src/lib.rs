@@ -31,6 +31,7 @@ pub mod model;
 mod ports;
 pub mod process;
 pub mod realtime;
+pub mod relayed;
 mod recognise;
 pub mod secrets;
 mod sse;

@@ -19,8 +19,9 @@ use tokio::sync::mpsc;
 
 use crate::agent::{Made, Metadata};
 use crate::definition::Definition;
+use crate::relayed::{Progress, Relayed};
 use crate::syscalls::SystemCalls;
-use crate::tools::{Progress, Relayed, Tools};
+use crate::tools::Tools;
 use crate::{Agent, AgentError, Output, Turn};
 
 /// The A2A extension by which requests of MCP are relayed.

@@ -7,8 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
 use serde_json::{Value, json};
 
-use crate::call::Failed;
+use crate::failed::Failed;
 
+/// The A2A extension by which requests of MCP are relayed.
+pub(crate) const RELAY: &str = "https://althing.dev/ext/mcp/v1";
 /// Bytes of an answer: what an agent's task may have.
 const ANSWER_BYTES_MAX: usize = BODY_BYTES_MAX;
 /// Bytes of text in one progress notification.

@@ -15,9 +15,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::answer::{Answer, is_idle};
-use crate::relay::RELAY;
-use crate::result::{failure, refused};
+use crate::answer::{Answer, RELAY, is_idle};
+use crate::failed::Failed;
 
 /// How long an answer is awaited by default. Clients give a request up after 60 s.
 const WAIT_DEFAULT_S: u64 = 50;
@@ -33,9 +32,6 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 const NOTIFY_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of text that wait for the next notification.
 const UNTOLD_BYTES_MAX: usize = 4_096;
-
-/// What becomes of a request that its client takes back.
-const CANCELLED: &str = "the request was cancelled, and the agent's task with it";
 
 /// The arguments of a tool that calls an agent.
 #[derive(Debug, Default, Deserialize)]
@@ -98,49 +94,6 @@ pub(crate) fn output() -> Value {
         },
         "required": ["agent", "state", "text"],
     })
-}
-
-/// Why a call gives no answer.
-pub(crate) enum Failed {
-    /// The arguments break a rule.
-    Arguments(String),
-    /// The call failed.
-    Operation(OperationError),
-    /// The answer cannot be used, or did not come.
-    Answer(String),
-    /// The agent rejects what is relayed to it.
-    Unfit(String),
-    /// The client took the request back.
-    Cancelled,
-}
-
-impl From<OperationError> for Failed {
-    fn from(error: OperationError) -> Failed {
-        Failed::Operation(error)
-    }
-}
-
-impl Failed {
-    /// The tool's result.
-    pub fn into_result(self) -> CallToolResult {
-        match self {
-            Failed::Arguments(why) => failure("INVALID_ARGUMENTS", &why),
-            Failed::Operation(error) => refused(&error),
-            Failed::Answer(why) => failure("NO_ANSWER", &why),
-            Failed::Unfit(why) => failure("REJECTED", &why),
-            Failed::Cancelled => failure("CANCELLED", CANCELLED),
-        }
-    }
-}
-
-impl std::fmt::Display for Failed {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Failed::Arguments(why) | Failed::Answer(why) | Failed::Unfit(why) => to.write_str(why),
-            Failed::Operation(error) => write!(to, "{}: {}", error.reason(), error.message),
-            Failed::Cancelled => to.write_str(CANCELLED),
-        }
-    }
 }
 
 type Events = BoxStream<'static, Result<Vec<u8>, OperationError>>;

@@ -11,6 +11,7 @@
 mod answer;
 mod bridge;
 mod call;
+mod failed;
 mod http;
 mod relay;
 mod result;

@@ -1,6 +1,6 @@
 //! An agent that is a server of tools, as that server: its tools have their own names, schemas and results.
 //!
-//! The agent may run on any node. Each request is a message to it, which names the extension [`RELAY`] and has the request
+//! The agent may run on any node. Each request is a message to it, which names the extension for that and has the request
 //! of MCP in a data part; its answer is the result as the server wrote it.
 
 use std::collections::BTreeMap;
@@ -16,11 +16,10 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::call::{Caller, Failed};
+use crate::call::Caller;
+use crate::failed::Failed;
 use crate::tools::claimed;
 
-/// The A2A extension by which requests of MCP are relayed.
-pub(crate) const RELAY: &str = "https://althing.dev/ext/mcp/v1";
 /// Rounds in which a server asks a client with a session for input, in one call.
 const ROUNDS_MAX: usize = 10;
 

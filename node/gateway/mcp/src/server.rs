@@ -25,7 +25,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::call::{self, Arguments, Caller, Failed};
+use crate::call::{self, Arguments, Caller};
+use crate::failed::Failed;
 use crate::relay;
 use crate::result::{failure, refused, value};
 use crate::tools::{self, GENERAL};

@@ -1,6 +1,7 @@
 //! Calls that are relayed: what the server asks for, how far it is, and its errors go to whoever called.
 
-use althing_execution::tools::{Fault, Relayed};
+use althing_execution::relayed::Relayed;
+use althing_execution::tools::Fault;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ProgressNotificationParam,
     RequestId, ServerResult,

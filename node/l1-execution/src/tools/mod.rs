@@ -5,7 +5,6 @@
 //! its whole definition is the one that was bound: its server is listed again before each call.
 
 mod gate;
-mod relayed;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -25,7 +24,6 @@ use crate::lease::Superseded;
 
 pub use crate::definition::Definition;
 pub use gate::{ContractGate, Denied, MakeGate, ToolCall, ToolGate, contract_gates};
-pub use relayed::{Progress, Relayed};
 
 /// How long a tool may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -70,7 +68,7 @@ pub trait ToolServer: Send + Sync + 'static {
         Box::pin(async { Ok((self.tools().await?, 0)) })
     }
 
-    /// Calls one; gives MCP's `CallToolResult`. If the call is [`Relayed`], it may be an `InputRequiredResult`, or the `error`
+    /// Calls one; gives MCP's `CallToolResult`. If the call is [`Relayed`](crate::relayed::Relayed), it may be an `InputRequiredResult`, or the `error`
     /// with which the server answered.
     fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>>;
 

@@ -122,7 +122,7 @@ async fn keys_of_all_common_kinds_are_known() {
     let [x, y] = [x, y].map(|half| URL_SAFE_NO_PAD.encode(half));
     let (_, issuer) = publishing(&[
         json!({ "kty": "oct", "k": "c2VjcmV0" }),
-        json!({ "kty": "EC", "crv": "P-256", "kid": "ec", "use": "sig", "x": x, "y": y }),
+        json!({ "kty": "EC", "crv": format!("P-{}", 8 * 32), "kid": "ec", "use": "sig", "x": x, "y": y }),
         json!({ "kty": "RSA", "alg": "RS256", "kid": "rsa", "n": RSA_N, "e": "AQAB" }),
     ]);
     let token = signed(&json!({ "alg": "ES256", "kid": "ec" }), &claims(), |bytes| {
