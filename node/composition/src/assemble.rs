@@ -144,22 +144,13 @@ impl Node {
         let below = (communication.clone(), discovery.clone(), hosting.clone());
         let calls = Calls::new(below.0, below.1, below.2, store.clone(), clock.clone(), now.id());
         agent_caller.connect(&calls);
-        let revocations = Arc::new(Revocations::open(store.clone())?);
-        let revoked = revocations.clone();
-        calls.refuse(Arc::new(move |agent, version| revoked.of(agent, version)));
+        let revocations = open_revocations(&calls, store.clone())?;
         let network = config.communication.network.clone();
         let identity =
             Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
         let (worker, placements) = GroupWorker::new(&calls, &host, &identity, &config);
         let groups = open_groups(&communication, &identity, store.clone(), &entropy, worker, &group_orders).await?;
-        let bindings = Arc::new(Bindings {
-            host: host.clone(),
-            kernel: kernel.clone(),
-            store: store.clone(),
-            identity: identity.clone(),
-            policies: config.policies.clone(),
-            clock: clock.clone(),
-        });
+        let bindings = bindings(&host, kernel.as_ref(), &store, &identity, &config);
         let registries = Arc::new(Registries::open(store.clone(), identity.clone(), revocations.clone())?);
         discovery.take_hints(registries.clone());
         let node = Node {
@@ -207,6 +198,32 @@ impl Node {
 /// This node, its owner, and whom its store says that it trusts.
 fn whom_to_trust(node: PublicKey, owner: &Owner, store: &dyn Store, private: bool) -> Result<Trust, NodeError> {
     Ok(Trust { node, owner: owner.id(), trusted: read_trusted(store)?, private })
+}
+
+/// What binds agents' contracts.
+fn bindings(
+    host: &Arc<Host>,
+    kernel: Option<&Arc<Kernel>>,
+    store: &Arc<dyn Store>,
+    identity: &Arc<Identity>,
+    config: &NodeConfig,
+) -> Arc<Bindings> {
+    Arc::new(Bindings {
+        host: host.clone(),
+        kernel: kernel.cloned(),
+        store: store.clone(),
+        identity: identity.clone(),
+        policies: config.policies.clone(),
+        clock: identity.clock().clone(),
+    })
+}
+
+/// Reads which releases publishers revoked, and lets nobody call these.
+fn open_revocations(calls: &Calls, store: Arc<dyn Store>) -> Result<Arc<Revocations>, NodeError> {
+    let revocations = Arc::new(Revocations::open(store)?);
+    let revoked = revocations.clone();
+    calls.refuse(Arc::new(move |agent, version| revoked.of(agent, version)));
+    Ok(revocations)
 }
 
 /// Starts the groups that this node belongs to, serves their members, and lets agents give them tasks.

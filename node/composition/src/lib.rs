@@ -47,6 +47,6 @@ pub use identity::Identity;
 pub use lan::{IntroductionPaths, Introductions, LanPresence};
 pub use node::{FAMILIES, Node};
 pub use owner::{Owner, OwnerError};
-pub use routing::{Choice, EvalReport, RouteMode, Routed, RouterAgent, Routing, RoutingError};
+pub use routing::{Choice, EvalReport, NodeRouter, RouteMode, Routed, RouterAgent, Routing, RoutingError};
 pub use secrets::{SECRET_BYTES_MAX, SecretError, Secrets};
 pub use trust::{TRUSTED, TrustedPeers};

@@ -2,28 +2,28 @@
 //! learned, and the model that is asked.
 
 mod agent;
+mod error;
 mod eval;
 mod learned;
 mod model;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 
 use althing_calls::Among;
 use althing_discovery::{Found, Query, TrustRelation};
 use althing_protocol::object::Health;
-use althing_routing::{Candidate, Decision, Mode, Route, Router, Row};
-use althing_store::Store;
-use althing_td::Description;
+use althing_routing::{Candidate, Decision, Mode, Route, Router};
 use serde::{Deserialize, Serialize};
 
 use crate::blocking::run_blocking;
-use crate::error::{Kind, NodeError};
+use crate::error::NodeError;
 use crate::node::Node;
 
 pub use agent::RouterAgent;
+pub use error::RoutingError;
 pub use eval::EvalReport;
 pub(crate) use learned::ROUTES;
+pub use learned::Routing;
 
 /// Candidates that an explanation shows.
 const SHOWN_MAX: usize = 8;
@@ -50,45 +50,6 @@ impl RouteMode {
             RouteMode::Keyword => Mode::Keyword,
             RouteMode::Vector => Mode::Vector,
             RouteMode::Hybrid | RouteMode::Model => Mode::Hybrid,
-        }
-    }
-}
-
-/// Why a sentence is not routed.
-#[derive(Debug, thiserror::Error)]
-pub enum RoutingError {
-    /// What was learned cannot be read or written, or the model not be started.
-    #[error(transparent)]
-    Node(#[from] NodeError),
-    /// A file of rows.
-    #[error("{path}: {why}")]
-    File {
-        /// Its path.
-        path: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// More was learned than a node keeps.
-    #[error(
-        "a node keeps at most {} labelled sentences of {} MiB in all: `althing route forget` makes room",
-        althing_routing::ROWS_MAX,
-        althing_routing::FILE_BYTES_MAX >> 20
-    )]
-    Full,
-    /// The model did not answer.
-    #[error("the model did not choose: {0}; `--mode hybrid` needs none")]
-    Model(String),
-}
-
-impl RoutingError {
-    /// What kind of failure it is.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        match self {
-            RoutingError::Node(error) => error.kind(),
-            RoutingError::File { .. } => Kind::Invalid,
-            RoutingError::Full => Kind::Refused,
-            RoutingError::Model(_) => Kind::Failed,
         }
     }
 }
@@ -142,87 +103,19 @@ struct Callable {
     left_out: usize,
 }
 
-/// A router, and what it was made of.
-struct Built {
-    described: Vec<(bool, Arc<Description>)>,
-    rows: Arc<Vec<Row>>,
-    router: Arc<Router>,
-}
+/// Routes sentences for a node.
+pub struct NodeRouter<'a>(pub &'a Node);
 
-/// What a node knows of routing.
-pub struct Routing {
-    store: Arc<dyn Store>,
-    /// The labelled sentences, once they are read.
-    rows: Mutex<Option<Arc<Vec<Row>>>>,
-    built: Mutex<Option<Built>>,
-    /// Held while rows change.
-    changing: tokio::sync::Mutex<()>,
-    /// Held while a model is asked.
-    asking: tokio::sync::Mutex<()>,
-}
-
-impl Routing {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Routing {
-        Routing {
-            store,
-            rows: Mutex::default(),
-            built: Mutex::default(),
-            changing: tokio::sync::Mutex::default(),
-            asking: tokio::sync::Mutex::default(),
-        }
-    }
-
-    /// The router for these agents and rows: the last one where both are unchanged.
-    fn router(&self, agents: &[(bool, Found)], rows: Arc<Vec<Row>>) -> Arc<Router> {
-        let described: Vec<(bool, Arc<Description>)> =
-            agents.iter().map(|(near, found)| (*near, found.candidate.description.clone())).collect();
-        let same = |built: &Built| {
-            let pairs = || built.described.iter().zip(&described);
-            Arc::ptr_eq(&built.rows, &rows)
-                && built.described.len() == described.len()
-                && pairs().all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(&one.1, &other.1))
-        };
-        let mut built = self.built.lock().expect("no holder of the router panics");
-        if let Some(built) = built.as_ref().filter(|built| same(built)) {
-            return built.router.clone();
-        }
-        let router = Arc::new(Router::new(agents.iter().map(candidate).collect(), &rows));
-        *built = Some(Built { described, rows, router: router.clone() });
-        router
-    }
-}
-
-/// What routing reads of an agent.
-fn candidate((near, found): &(bool, Found)) -> Candidate {
-    let (agent, description) = (&found.candidate.verified.agent, &found.candidate.description);
-    let mut lines = vec![description.title().to_owned()];
-    lines.extend(description.description().map(str::to_owned));
-    for capability in description.capabilities() {
-        let words = [capability.action.as_deref(), capability.target.as_deref()].into_iter().flatten();
-        lines.push(words.chain([capability.name.as_str()]).collect::<Vec<_>>().join(" "));
-        lines.push(capability.description.clone());
-        lines.push(capability.tags.join(" "));
-    }
-    let examples = description.capabilities().iter().flat_map(|capability| capability.examples.clone());
-    Candidate {
-        id: agent.to_string(),
-        name: agent.name().to_owned(),
-        near: *near,
-        description: lines.join("\n"),
-        examples: examples.collect(),
-    }
-}
-
-impl Node {
+impl NodeRouter<'_> {
     /// Whom a sentence is for, of the agents that this node may call; strangers' too if `among` allows it.
     ///
     /// # Errors
     /// See [`RoutingError`].
     pub async fn route(&self, sentence: &str, mode: RouteMode, among: Among) -> Result<Routed, RoutingError> {
         let Callable { agents, left_out } = self.callable(among);
-        let rows = self.routing.rows()?;
+        let rows = self.0.routing.rows()?;
         let learned = rows.len();
-        let routing = self.routing.clone();
+        let routing = self.0.routing.clone();
         // Learning anew takes up to seconds.
         let working = {
             let (agents, sentence) = (agents.clone(), sentence.to_owned());
@@ -233,7 +126,7 @@ impl Node {
                 (router, route, begun.elapsed())
             }
         };
-        let (router, route, took) = run_blocking(self.kernel.as_ref(), working).await.map_err(NodeError::from)?;
+        let (router, route, took) = run_blocking(self.0.kernel.as_ref(), working).await.map_err(NodeError::from)?;
         let titles = |id: &str| {
             let found = agents.iter().find(|(_, found)| found.candidate.verified.agent.to_string() == id);
             found.map(|(_, found)| found.candidate.description.title().to_owned()).unwrap_or_default()
@@ -279,7 +172,7 @@ impl Node {
     /// The agents that this node may call, each once: those of its owner and of whom it trusts, strangers' if `among` allows
     /// it; no routers, and none of nodes that are leaving. Whether another owner's node lets it is known only once it is asked.
     fn callable(&self, among: Among) -> Callable {
-        let (found, _) = self.discovery.find(&Query::default());
+        let (found, _) = self.0.discovery.find(&Query::default());
         let (mut seen, mut agents, mut left_out) = (BTreeSet::new(), Vec::new(), 0);
         for found in found {
             let agent = found.candidate.verified.agent.clone();
@@ -289,7 +182,7 @@ impl Node {
             {
                 continue;
             }
-            let near = self.calls.relation(agent.publisher()) != TrustRelation::Stranger;
+            let near = self.0.calls.relation(agent.publisher()) != TrustRelation::Stranger;
             if !near && among == Among::Near {
                 left_out += 1;
             } else {

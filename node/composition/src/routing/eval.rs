@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::blocking::run_blocking;
 use crate::error::NodeError;
-use crate::node::Node;
-use crate::routing::{Callable, RouteMode, RoutingError, candidate, learned};
+use crate::routing::learned::{self, candidate};
+use crate::routing::{Callable, NodeRouter, RouteMode, RoutingError};
 
 /// What an evaluation found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,13 +31,13 @@ pub struct EvalReport {
     pub learning_ms: u64,
 }
 
-impl Node {
+impl NodeRouter<'_> {
     /// Routes the sentences of a file whose agents are known, by one mode or by each that needs no model. The agents need not
     /// exist: those of whom nothing is known are known by sentences only. Nothing is kept.
     ///
     /// # Errors
     /// See [`RoutingError`].
-    pub async fn evaluate_routing(&self, path: &Path, mode: Option<RouteMode>) -> Result<EvalReport, RoutingError> {
+    pub async fn evaluate(&self, path: &Path, mode: Option<RouteMode>) -> Result<EvalReport, RoutingError> {
         let modes = match mode {
             None => Mode::ALL.to_vec(),
             Some(RouteMode::Model) => {
@@ -48,7 +48,7 @@ impl Node {
             Some(mode) => vec![mode.scores()],
         };
         let rows = learned::read(path)?;
-        let before = self.routing.rows()?;
+        let before = self.0.routing.rows()?;
         let Callable { agents, .. } = self.callable(Among::Near);
         let known: Vec<Candidate> = agents.iter().map(candidate).collect();
         let working = move || {
@@ -75,7 +75,7 @@ impl Node {
                 learning_ms,
             }
         };
-        Ok(run_blocking(self.kernel(), working).await.map_err(NodeError::from)?)
+        Ok(run_blocking(self.0.kernel(), working).await.map_err(NodeError::from)?)
     }
 }
 

@@ -1,20 +1,93 @@
 //! The labelled sentences that a node learned, in its store.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use althing_discovery::Found;
 use althing_protocol::digest;
-use althing_routing::{FILE_BYTES_MAX, ROWS_MAX, Row, parse};
+use althing_routing::{Candidate, FILE_BYTES_MAX, ROWS_MAX, Router, Row, parse};
 use althing_store::file::read_bytes;
-use althing_store::{Batch, Durability, Family, Range};
+use althing_store::{Batch, Durability, Family, Range, Store};
+use althing_td::Description;
 
 use crate::error::NodeError;
-use crate::routing::{Routing, RoutingError};
+use crate::routing::error::RoutingError;
 
 /// Labelled sentences, by their digests.
 pub const ROUTES: Family = Family("althing.routes");
 /// Rows of one write.
 const BATCH_MAX: usize = 4_096;
+
+/// A router, and what it was made of.
+struct Built {
+    described: Vec<(bool, Arc<Description>)>,
+    rows: Arc<Vec<Row>>,
+    router: Arc<Router>,
+}
+
+/// What a node knows of routing.
+pub struct Routing {
+    store: Arc<dyn Store>,
+    /// The labelled sentences, once they are read.
+    rows: Mutex<Option<Arc<Vec<Row>>>>,
+    built: Mutex<Option<Built>>,
+    /// Held while rows change.
+    changing: tokio::sync::Mutex<()>,
+    /// Held while a model is asked.
+    pub(super) asking: tokio::sync::Mutex<()>,
+}
+
+impl Routing {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Routing {
+        Routing {
+            store,
+            rows: Mutex::default(),
+            built: Mutex::default(),
+            changing: tokio::sync::Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The router for these agents and rows: the last one where both are unchanged.
+    pub(super) fn router(&self, agents: &[(bool, Found)], rows: Arc<Vec<Row>>) -> Arc<Router> {
+        let described: Vec<(bool, Arc<Description>)> =
+            agents.iter().map(|(near, found)| (*near, found.candidate.description.clone())).collect();
+        let same = |built: &Built| {
+            let pairs = || built.described.iter().zip(&described);
+            Arc::ptr_eq(&built.rows, &rows)
+                && built.described.len() == described.len()
+                && pairs().all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(&one.1, &other.1))
+        };
+        let mut built = self.built.lock().expect("no holder of the router panics");
+        if let Some(built) = built.as_ref().filter(|built| same(built)) {
+            return built.router.clone();
+        }
+        let router = Arc::new(Router::new(agents.iter().map(candidate).collect(), &rows));
+        *built = Some(Built { described, rows, router: router.clone() });
+        router
+    }
+}
+
+/// What routing reads of an agent.
+pub(super) fn candidate((near, found): &(bool, Found)) -> Candidate {
+    let (agent, description) = (&found.candidate.verified.agent, &found.candidate.description);
+    let mut lines = vec![description.title().to_owned()];
+    lines.extend(description.description().map(str::to_owned));
+    for capability in description.capabilities() {
+        let words = [capability.action.as_deref(), capability.target.as_deref()].into_iter().flatten();
+        lines.push(words.chain([capability.name.as_str()]).collect::<Vec<_>>().join(" "));
+        lines.push(capability.description.clone());
+        lines.push(capability.tags.join(" "));
+    }
+    let examples = description.capabilities().iter().flat_map(|capability| capability.examples.clone());
+    Candidate {
+        id: agent.to_string(),
+        name: agent.name().to_owned(),
+        near: *near,
+        description: lines.join("\n"),
+        examples: examples.collect(),
+    }
+}
 
 /// Reads a file of labelled sentences.
 pub(super) fn read(path: &Path) -> Result<Vec<Row>, RoutingError> {

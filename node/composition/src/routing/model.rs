@@ -9,8 +9,7 @@ use serde_json::json;
 
 use crate::blocking::run_blocking;
 use crate::error::NodeError;
-use crate::node::Node;
-use crate::routing::RoutingError;
+use crate::routing::{NodeRouter, RoutingError};
 
 /// The agent.
 const NAME: &str = "althing-route-model";
@@ -31,7 +30,7 @@ fn file() -> Result<AgentFile, NodeError> {
     Ok(AgentFile::parse(&file.to_string())?)
 }
 
-impl Node {
+impl NodeRouter<'_> {
     /// The place of the candidate that a model of this node names; none where it names none, or says anything else.
     ///
     /// # Errors
@@ -39,12 +38,12 @@ impl Node {
     pub(super) async fn ask_model(&self, sentence: &str, shown: &[&Candidate]) -> Result<Option<usize>, RoutingError> {
         let question = Question::new(sentence, shown);
         // One at a time: the agent has one name.
-        let _asking = self.routing.asking.lock().await;
-        let (host, file) = (self.host.clone(), file()?);
-        let started = run_blocking(self.kernel(), move || host.start(&file, std::path::Path::new("/"))).await;
+        let _asking = self.0.routing.asking.lock().await;
+        let (host, file) = (self.0.host.clone(), file()?);
+        let started = run_blocking(self.0.kernel(), move || host.start(&file, std::path::Path::new("/"))).await;
         started.map_err(NodeError::from)?.map_err(NodeError::from)?;
         let turn = Turn {
-            task_id: self.calls.new_id(),
+            task_id: self.0.calls.new_id(),
             context_id: NAME.to_owned(),
             message: Message::new(Role::User, vec![Part::text(&question.text)]),
             history: Vec::new(),
@@ -53,8 +52,8 @@ impl Node {
             parameters: Parameters::default(),
         };
         let (output, outputs) = Output::channel();
-        let (ended, answer) = tokio::join!(self.host.turn(NAME, turn, output), text(outputs));
-        self.host.stop(NAME).await;
+        let (ended, answer) = tokio::join!(self.0.host.turn(NAME, turn, output), text(outputs));
+        self.0.host.stop(NAME).await;
         ended.map_err(|error| RoutingError::Model(error.to_string()))?;
         Ok(question.read(&answer))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_node::{Node, RoutingError};
+use althing_node::{Node, NodeRouter, RoutingError};
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ impl From<RoutingError> for Problem {
 
 /// `POST /route`
 pub async fn route(State(node): State<Arc<Node>>, Json(request): Json<RouteRequest>) -> Answer {
-    let routed = node.route(&request.text, request.mode, among(request.anyone)).await?;
+    let routed = NodeRouter(&node).route(&request.text, request.mode, among(request.anyone)).await?;
     Ok(Json(json!(routed)))
 }
 
@@ -38,7 +38,7 @@ pub async fn forget(State(node): State<Arc<Node>>) -> Answer {
 
 /// `POST /route/eval`
 pub async fn evaluate(State(node): State<Arc<Node>>, Json(request): Json<RouteEvaluation>) -> Answer {
-    let report = node.evaluate_routing(&request.file, request.mode).await?;
+    let report = NodeRouter(&node).evaluate(&request.file, request.mode).await?;
     let mut shown = json!(report);
     for (shown, found) in shown["modes"].as_array_mut().into_iter().flatten().zip(&report.modes) {
         shown["accuracy"] = json!(found.accuracy());
