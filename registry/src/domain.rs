@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_fetch::{Fetch, Given, Limits, Url};
+use althing_fetch::{Fetch, FetchError, Given, Limits, Url};
 use althing_protocol::PublisherId;
 use althing_protocol::registry::{Domain, DomainFinding, Means};
 use futures::FutureExt as _;
@@ -158,17 +158,7 @@ impl Internet {
 
 impl DomainLookup for Internet {
     fn well_known<'a>(&'a self, domain: &'a Domain) -> BoxFuture<'a, Result<Option<String>, String>> {
-        async move {
-            let url = format!("https://{domain}/.well-known/althing-registry");
-            let url = Url::parse(&url).map_err(|error| error.to_string())?;
-            let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
-            match self.fetch.get(&url, Given::Stranger, "text/plain", limits).await {
-                Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-                Err(althing_fetch::FetchError::Status(404 | 410)) => Ok(None),
-                Err(error) => Err(error.to_string()),
-            }
-        }
-        .boxed()
+        well_known(&self.fetch, domain).boxed()
     }
 
     fn records<'a>(&'a self, domain: &'a Domain) -> BoxFuture<'a, Result<Vec<String>, String>> {
@@ -182,6 +172,18 @@ impl DomainLookup for Internet {
             }
         }
         .boxed()
+    }
+}
+
+/// The text at the well-known address.
+async fn well_known(fetch: &Fetch, domain: &Domain) -> Result<Option<String>, String> {
+    let url =
+        Url::parse(&format!("https://{domain}/.well-known/althing-registry")).map_err(|error| error.to_string())?;
+    let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
+    match fetch.get(&url, Given::Stranger, "text/plain", limits).await {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(FetchError::Status(404 | 410)) => Ok(None),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -245,9 +247,10 @@ mod tests {
 
     #[tokio::test]
     async fn the_well_known_address_leads_to_no_private_net() {
+        // Another test may have installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let fetch = Fetch::new(Vec::new(), Arc::new(Loopback)).expect("a client");
-        let internet = Internet::new(fetch).expect("name servers");
-        let found = internet.well_known(&"example.org".parse().expect("a domain")).await;
+        let found = well_known(&fetch, &"example.org".parse().expect("a domain")).await;
         assert!(found.expect_err("it is refused").contains("127.0.0.1"));
     }
 
