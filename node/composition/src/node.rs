@@ -178,7 +178,8 @@ impl Node {
         let introducing = self.lan.announce_introductions(&self.discovery);
         let hosting = GroupHosting { agents: &self.agents, groups: &self.groups, store: self.store.as_ref() };
         let hosting = Box::pin(hosting.run(self.placements.clone()));
-        let registries = async { tokio::join!(self.registries.follow(&self.agents), self.registries.tell(&self.discovery)) };
+        let following = self.registries.following();
+        let registries = async { tokio::join!(following.follow(&self.agents), following.tell(&self.discovery)) };
         let registries = Box::pin(registries);
         tokio::join!(self.renew_when_due(), self.sweep_memory(), keys, introducing, hosting, registries);
     }

@@ -136,8 +136,14 @@ impl ReleaseEvidence {
                 (standing, reason) = (mark.body.standing, Some(mark.body.reason).filter(|reason| !reason.is_empty()));
             }
         }
-        let Approved { by: approvers, roster, at_ms: accepted_ms } =
-            approval::approved((&self.approvals, &self.roster), self.release.at_ms, network, &release, &key_log, registry)?;
+        let Approved { by: approvers, roster, at_ms: accepted_ms } = approval::approved(
+            (&self.approvals, &self.roster),
+            self.release.at_ms,
+            network,
+            &release,
+            &key_log,
+            registry,
+        )?;
         Ok(VerifiedRelease {
             release,
             description,

@@ -15,33 +15,36 @@ const ASK: Duration = Duration::from_secs(5);
 /// Revocations that are fetched from one registry before the others have their turn.
 const AT_ONCE: usize = 100;
 
-impl Registries {
+/// Follows registries.
+pub struct Following<'a>(pub(super) &'a Registries);
+
+impl Following<'_> {
     /// Asks each registry again and again, for as long as the node runs; ends agents that were revoked.
     pub(crate) async fn follow(&self, agents: &Agents) {
         loop {
-            for at in self.some().await.into_keys() {
+            for at in self.0.some().await.into_keys() {
                 match self.ask(&at).await {
                     Ok(false) => {}
                     Ok(true) => agents.end_revoked().await,
                     Err(error) => tracing::debug!(registry = at, %error, "a registry could not be asked"),
                 }
             }
-            self.renew_rosters().await;
+            self.0.organising().renew_rosters().await;
             tokio::time::sleep(ASK).await;
         }
     }
 
     /// Asks one registry for its checkpoint and for revocations; whether there are new ones.
     async fn ask(&self, at: &str) -> Result<bool, RegistriesError> {
-        let Some(row) = self.list().remove(at).filter(|row| row.forked.is_none()) else { return Ok(false) };
-        let client = self.client(at)?;
+        let Some(row) = self.0.list().remove(at).filter(|row| row.forked.is_none()) else { return Ok(false) };
+        let client = self.0.client(at)?;
         let before = row.read(at)?.1;
         let shown = client.checkpoint(None).await?;
         if shown.head == before.head && row.revoked_from >= before.head.size {
             return Ok(false);
         }
         let size = shown.head.size;
-        self.accept(at, &client, shown).await?;
+        self.0.accept(at, &client, shown).await?;
         let listed = client.revoked(row.revoked_from).await?;
         let more = listed.len() >= AT_ONCE;
         let (mut news, mut next) = (false, row.revoked_from);
@@ -63,24 +66,24 @@ impl Registries {
     /// Verifies one revocation, and remembers it; whether it is new.
     async fn hear(&self, at: &str, client: &RegistryClient, one: &ListedRevocation) -> Result<bool, RegistriesError> {
         let (agent, version): (AgentId, Version) = (one.agent.parse()?, one.version.parse()?);
-        if self.revocations.of(&agent, &one.version).is_some() {
+        if self.0.revocations.of(&agent, &one.version).is_some() {
             return Ok(false);
         }
-        let verified = client.release(self.identity.network(), &agent, &version).await?;
-        self.accept(at, client, verified.checkpoint.clone()).await?;
+        let verified = client.release(self.0.identity.network(), &agent, &version).await?;
+        self.0.accept(at, client, verified.checkpoint.clone()).await?;
         if verified.standing != Standing::Revoked {
             return Ok(false);
         }
         tracing::warn!(%agent, %version, reason = verified.reason, "its publisher revoked a release");
         let row = RevokedRow { reason: verified.reason, registry: at.to_owned() };
-        self.revocations.add(&agent, &version, row).await
+        self.0.revocations.add(&agent, &version, row).await
     }
 
     /// Remembers up to where revocations were heard.
     async fn asked(&self, at: &str, from: u64) -> Result<(), RegistriesError> {
-        let _changing = self.changing.lock().await;
-        let Some(mut row) = self.known().get(at).cloned() else { return Ok(()) };
+        let _changing = self.0.changing.lock().await;
+        let Some(mut row) = self.0.known().get(at).cloned() else { return Ok(()) };
         row.revoked_from = row.revoked_from.max(from);
-        self.write(at, Some(row)).await
+        self.0.write(at, Some(row)).await
     }
 }

@@ -13,7 +13,7 @@ use althing_protocol::registry::Presence;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::Registries;
+use super::{Following, Registries};
 
 /// How often it is checked whether registries are to be told something.
 const LOOK: Duration = Duration::from_secs(1);
@@ -22,12 +22,12 @@ const TELL: Duration = Duration::from_secs(20);
 /// How long a contact is valid that a registry is told.
 const CONTACT_MS: u64 = 10 * 60 * 1_000;
 
-impl Registries {
+impl Following<'_> {
     /// Tells each registry of this node again and again, for as long as the node runs; soon where something has changed.
     pub(crate) async fn tell(&self, discovery: &Discovery) {
         let (mut told, mut at) = (None, Instant::now());
         loop {
-            let registries: Vec<String> = self.some().await.into_keys().collect();
+            let registries: Vec<String> = self.0.some().await.into_keys().collect();
             let agents: Vec<AgentId> =
                 discovery.introduced().into_iter().map(|agent| agent.verified.agent.clone()).collect();
             let now = Some((registries, agents));
@@ -40,14 +40,14 @@ impl Registries {
     }
 
     async fn tell_all(&self, discovery: &Discovery) {
-        let known = self.list();
+        let known = self.0.list();
         let grants = discovery.introduced().into_iter().map(|agent| agent.verified.grant.bytes.clone().into());
         let grants: Vec<_> = grants.take(PRESENCE_GRANTS_MAX).collect();
         let Some(contact) = discovery.contact(CONTACT_MS).filter(|_| !grants.is_empty()) else { return };
         let presence = Presence { contact: contact.bytes.into(), grants };
         let presence = &presence;
         let told = known.keys().map(|at| async move {
-            let told = match self.client(at) {
+            let told = match self.0.client(at) {
                 Ok(client) => client.host(presence).await.map_err(Into::into),
                 Err(error) => Err(error),
             };

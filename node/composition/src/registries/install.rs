@@ -94,7 +94,10 @@ pub struct Outdated {
     pub revoked: Option<String>,
 }
 
-impl Registries {
+/// Installs what others published.
+pub struct Installing<'a>(pub(super) &'a Registries);
+
+impl Installing<'_> {
     /// Looks a release up and verifies it: publisher, proof, marks, bundle and age.
     ///
     /// # Errors
@@ -104,11 +107,11 @@ impl Registries {
         wanted: &Installation,
         trusts: impl Fn(CallerId) -> bool,
     ) -> Result<Offer, RegistriesError> {
-        let at = self.named(wanted.registry.as_deref())?;
-        let client = self.client(&at)?;
+        let at = self.0.named(wanted.registry.as_deref())?;
+        let client = self.0.client(&at)?;
         match self.look_as(&at, client.clone(), wanted, &trusts).await {
             // A registry hears who asks only where what is wanted is not for everybody.
-            Err(absent) if absent.is_absence() => match self.visiting(&client).await {
+            Err(absent) if absent.is_absence() => match self.0.organising().visiting(&client).await {
                 Ok(client) => self.look_as(&at, client, wanted, &trusts).await,
                 Err(_) => Err(absent),
             },
@@ -126,8 +129,8 @@ impl Registries {
         let (agent, range, named) = self.meant(at, &client, &wanted.reference).await?;
         let range = range.as_str();
         let version = self.version(at, &client, &agent, range).await?;
-        let verified = client.release(self.identity.network(), &agent, &version).await?;
-        self.accept(at, &client, verified.checkpoint.clone()).await?;
+        let verified = client.release(self.0.identity.network(), &agent, &version).await?;
+        self.0.accept(at, &client, verified.checkpoint.clone()).await?;
         if verified.standing == Standing::Revoked {
             return Err(RegistriesError::Revoked { agent, version, reason: verified.reason });
         }
@@ -135,7 +138,7 @@ impl Registries {
             check_approved(&verified, &named.name.roster.body)?;
         }
         let trusted = trusts(CallerId::Publisher(agent.publisher()));
-        let now_ms = self.identity.clock().now_ms();
+        let now_ms = self.0.identity.clock().now_ms();
         let age_ms = now_ms.saturating_sub(verified.accepted_ms);
         if !trusted && !wanted.young && age_ms < AGE_MIN_MS {
             let (hours, min) = (age_ms / HOUR_MS, AGE_MIN_MS / HOUR_MS);
@@ -170,9 +173,9 @@ impl Registries {
             return Ok((agent.parse()?, range.to_owned(), None));
         }
         let name = Reference::parse(reference)?;
-        let now_ms = self.identity.clock().now_ms();
-        let resolved = client.resolve(self.identity.network(), &name, now_ms).await?;
-        self.accept(at, client, resolved.name.checkpoint.clone()).await?;
+        let now_ms = self.0.identity.clock().now_ms();
+        let resolved = client.resolve(self.0.identity.network(), &name, now_ms).await?;
+        self.0.accept(at, client, resolved.name.checkpoint.clone()).await?;
         Ok((resolved.name.agent.clone(), name.range, Some(resolved)))
     }
 
@@ -243,17 +246,17 @@ impl Registries {
         offer: &Offer,
     ) -> Result<AgentId, RegistriesError> {
         let name = &offer.file.name;
-        let _installing = self.installing.lock().await;
+        let _installing = self.0.installing.lock().await;
         if agents.file(name).is_ok() {
             return Err(NodeError::AgentExists(name.clone()).into());
         }
         let folder = self.write_files(offer, data.ok_or(RegistriesError::NoFolder)?)?;
         // Before the agent runs: it must be known then whose release it is.
-        self.revocations.set_installed(name, Some(offer.row(&folder))).await?;
+        self.0.revocations.set_installed(name, Some(offer.row(&folder))).await?;
         match agents.add(offer.file.clone(), &folder, None, true).await {
             Ok(id) => Ok(id),
             Err(error) => {
-                self.revocations.set_installed(name, None).await?;
+                self.0.revocations.set_installed(name, None).await?;
                 remove_folder(&folder);
                 Err(error.into())
             }
@@ -293,10 +296,10 @@ impl Registries {
         offer: &Offer,
     ) -> Result<AgentId, RegistriesError> {
         let name = &offer.file.name;
-        let _installing = self.installing.lock().await;
+        let _installing = self.0.installing.lock().await;
         let before = self.installed(name)?;
         let folder = self.write_files(offer, data.ok_or(RegistriesError::NoFolder)?)?;
-        self.revocations.set_installed(name, Some(offer.row(&folder))).await?;
+        self.0.revocations.set_installed(name, Some(offer.row(&folder))).await?;
         match agents.replace(offer.file.clone(), &folder).await {
             Ok(id) => {
                 if before.folder != folder {
@@ -308,30 +311,30 @@ impl Registries {
                 if before.folder != folder {
                     remove_folder(&folder);
                 }
-                self.revocations.set_installed(name, Some(before)).await?;
+                self.0.revocations.set_installed(name, Some(before)).await?;
                 Err(error.into())
             }
         }
     }
 
     fn installed(&self, name: &str) -> Result<InstalledRow, RegistriesError> {
-        self.revocations.installed().remove(name).ok_or_else(|| RegistriesError::NotInstalled(name.to_owned()))
+        self.0.revocations.installed().remove(name).ok_or_else(|| RegistriesError::NotInstalled(name.to_owned()))
     }
 
     /// The agents that were installed, and what their registries have now.
     pub async fn outdated(&self) -> Vec<Outdated> {
         let mut all = Vec::new();
-        for (name, from) in self.revocations.installed() {
+        for (name, from) in self.0.revocations.installed() {
             let newest = self.newest(&from).await.map_err(|error| error.to_string());
             let agent: Option<AgentId> = from.agent.parse().ok();
-            let revoked = agent.and_then(|agent| self.revocations.of(&agent, &from.version));
+            let revoked = agent.and_then(|agent| self.0.revocations.of(&agent, &from.version));
             all.push(Outdated { name, from, newest, revoked });
         }
         all
     }
 
     async fn newest(&self, from: &InstalledRow) -> Result<Option<String>, RegistriesError> {
-        let client = self.client(&from.registry)?;
+        let client = self.0.client(&from.registry)?;
         let listed = client.versions(&from.agent.parse()?).await?;
         // An exact version stays as it is.
         let range = if from.range.parse::<Version>().is_ok() { format!("={}", from.range) } else { from.range.clone() };

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use althing_discovery::{Fetch, SystemResolver};
+use althing_protocol::AgentId;
 use althing_protocol::tlog::{Checkpoint, NoteKey};
 use althing_registry_client::RegistryClient;
 use althing_store::{Batch, Durability, Store};
@@ -28,9 +29,10 @@ pub use althing_registry_client::{
     ListedAgent, ListedVersion, Pending, RegistryError, Said, ShownDomain, ShownProof, Watched,
 };
 pub use error::RegistriesError;
-pub use install::{Installation, NamedBy, Offer, Outdated};
-pub use organisation::{MemberRow, ORGANISATIONS, OrganisationRow, Proof};
-pub use publishing::{Mark, Publication, Published};
+pub(crate) use follow::Following;
+pub use install::{Installation, Installing, NamedBy, Offer, Outdated};
+pub use organisation::{MemberRow, ORGANISATIONS, OrganisationRow, Organising, Proof};
+pub use publishing::{Mark, Publication, Published, Publishing};
 pub use revocations::Revocations;
 pub(crate) use revocations::remove_folder;
 pub use rows::{INSTALLED, InstalledRow, REGISTRIES, REVOKED, RegistryRow};
@@ -166,6 +168,37 @@ impl Registries {
             RegistryHealth { at, forked: row.forked.is_some(), entries, seen }
         });
         futures::future::join_all(asked).await
+    }
+
+    /// The agent of that id, or the owner's of that name.
+    fn agent(&self, named: &str) -> Result<AgentId, RegistriesError> {
+        if named.starts_with("urn:") {
+            return Ok(named.parse()?);
+        }
+        Ok(AgentId::new(self.identity.owner().id(), named)?)
+    }
+
+    /// Releases, marks and approvals of the owner's.
+    #[must_use]
+    pub fn publishing(&self) -> Publishing<'_> {
+        Publishing(self)
+    }
+
+    /// What is installed from registries.
+    #[must_use]
+    pub fn installing(&self) -> Installing<'_> {
+        Installing(self)
+    }
+
+    /// The owner as an organisation.
+    #[must_use]
+    pub fn organising(&self) -> Organising<'_> {
+        Organising(self)
+    }
+
+    /// What is heard of registries, and what they are told, for as long as the node runs.
+    pub(crate) fn following(&self) -> Following<'_> {
+        Following(self)
     }
 
     async fn write(&self, at: &str, row: Option<RegistryRow>) -> Result<(), RegistriesError> {

@@ -82,7 +82,10 @@ fn read_role(text: &str) -> Result<Role, RegistriesError> {
     }
 }
 
-impl Registries {
+/// Speaks for the owner as an organisation.
+pub struct Organising<'a>(pub(super) &'a Registries);
+
+impl Organising<'_> {
     /// Makes the owner an organisation of a registry, or changes its domain and how many must approve; signs its roster.
     ///
     /// # Errors
@@ -93,7 +96,7 @@ impl Registries {
         approvals: u8,
         registry: Option<&str>,
     ) -> Result<(String, OrganisationRow), RegistriesError> {
-        let at = self.named(registry)?;
+        let at = self.0.named(registry)?;
         let members = self.organisation_row(&at)?.map(|row| row.members).unwrap_or_default();
         let row = OrganisationRow { domain: domain.to_owned(), approvals, members, signed_ms: 0 };
         self.sign_roster(&at, row).await
@@ -108,7 +111,7 @@ impl Registries {
         member: MemberRow,
         registry: Option<&str>,
     ) -> Result<(String, OrganisationRow), RegistriesError> {
-        let at = self.named(registry)?;
+        let at = self.0.named(registry)?;
         let mut row = self.organisation_row(&at)?.ok_or(RegistriesError::NoOrganisation)?;
         row.members.retain(|known| known.publisher != member.publisher);
         if !member.roles.is_empty() {
@@ -122,7 +125,7 @@ impl Registries {
     /// # Errors
     /// See [`RegistriesError`].
     pub fn organisation(&self, registry: Option<&str>) -> Result<(String, OrganisationRow), RegistriesError> {
-        let at = self.named(registry)?;
+        let at = self.0.named(registry)?;
         let row = self.organisation_row(&at)?.ok_or(RegistriesError::NoOrganisation)?;
         Ok((at, row))
     }
@@ -133,7 +136,7 @@ impl Registries {
     /// See [`RegistriesError`].
     pub async fn prove(&self, registry: Option<&str>) -> Result<Proof, RegistriesError> {
         let (at, row) = self.organisation(registry)?;
-        let client = self.visiting(&self.client(&at)?).await?;
+        let client = self.visiting(&self.0.client(&at)?).await?;
         let found = client.prove().await?;
         Ok(Proof { found, shown: client.domain(&row.domain).await.ok() })
     }
@@ -144,13 +147,13 @@ impl Registries {
     /// # Errors
     /// See [`RegistriesError`].
     pub async fn watch(&self, from: u64, registry: Option<&str>) -> Result<(u64, Vec<Watched>), RegistriesError> {
-        let at = self.named(registry)?;
-        let client = self.visitor(&self.client(&at)?).await;
+        let at = self.0.named(registry)?;
+        let client = self.visitor(&self.0.client(&at)?).await;
         let shown = client.checkpoint(None).await?;
-        self.accept(&at, &client, shown.clone()).await?;
-        let network = self.identity.network();
+        self.0.accept(&at, &client, shown.clone()).await?;
+        let network = self.0.identity.network();
         let mut watched = client.watch(network, &shown, from).await?;
-        let (owner, row) = (self.identity.owner().id(), self.organisation_row(&at)?);
+        let (owner, row) = (self.0.identity.owner().id(), self.organisation_row(&at)?);
         watched.retain(|one| one.is_about(owner, row.as_ref().map(|row| row.domain.as_str())));
         client.check_marks(network, &watched).await?;
         Ok((shown.head.size, watched))
@@ -158,9 +161,9 @@ impl Registries {
 
     /// A client that signed in as the owner.
     pub(super) async fn visiting(&self, client: &RegistryClient) -> Result<RegistryClient, RegistriesError> {
-        let owner = self.identity.owner();
-        let now_ms = self.identity.clock().now_ms();
-        Ok(client.sign_in(self.identity.network(), (&owner.key, &owner.log), now_ms).await?)
+        let owner = self.0.identity.owner();
+        let now_ms = self.0.identity.clock().now_ms();
+        Ok(client.sign_in(self.0.identity.network(), (&owner.key, &owner.log), now_ms).await?)
     }
 
     /// The same; one that nobody signed in with, where that cannot be.
@@ -173,8 +176,8 @@ impl Registries {
 
     /// Renews rosters that get old.
     pub(super) async fn renew_rosters(&self) {
-        let now_ms = self.identity.clock().now_ms();
-        for at in self.list().into_keys() {
+        let now_ms = self.0.identity.clock().now_ms();
+        for at in self.0.list().into_keys() {
             let due = match self.organisation_row(&at) {
                 Ok(row) => row.filter(|row| now_ms >= row.signed_ms.saturating_add(RENEW_MS)),
                 Err(error) => {
@@ -194,27 +197,27 @@ impl Registries {
         at: &str,
         mut row: OrganisationRow,
     ) -> Result<(String, OrganisationRow), RegistriesError> {
-        self.identity.check_authority()?;
-        let client = self.client(at)?;
-        let owner = self.identity.owner();
-        let now_ms = self.identity.clock().now_ms();
-        let roster = object::sign(row.roster(owner.id(), now_ms)?, self.identity.network(), "", &owner.key)?;
+        self.0.identity.check_authority()?;
+        let client = self.0.client(at)?;
+        let owner = self.0.identity.owner();
+        let now_ms = self.0.identity.clock().now_ms();
+        let roster = object::sign(row.roster(owner.id(), now_ms)?, self.0.identity.network(), "", &owner.key)?;
         let submission = Submission {
             key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
             statements: vec![roster.bytes.into()],
             ..Submission::default()
         };
         let proven = client.submit(&submission, &[Kind::Roster]).await?;
-        self.accept(at, &client, proven).await?;
+        self.0.accept(at, &client, proven).await?;
         row.signed_ms = now_ms;
         let mut batch = Batch::new();
         batch.put(ORGANISATIONS, at.as_bytes(), bytes(&row));
-        self.store.write(batch, Durability::Synced).await?;
+        self.0.store.write(batch, Durability::Synced).await?;
         Ok((at.to_owned(), row))
     }
 
     fn organisation_row(&self, at: &str) -> Result<Option<OrganisationRow>, RegistriesError> {
-        let rows = self.store.scan(ORGANISATIONS, Range::all(REGISTRIES_MAX))?;
+        let rows = self.0.store.scan(ORGANISATIONS, Range::all(REGISTRIES_MAX))?;
         let row = rows.into_iter().find(|(key, _)| key == at.as_bytes()).map(|(_, row)| row);
         let damaged = |_| RegistriesError::Damaged(at.to_owned());
         row.map(|row| serde_json::from_slice(&row).map_err(damaged)).transpose()

@@ -63,19 +63,22 @@ pub struct Mark {
     pub registry: Option<String>,
 }
 
-impl Registries {
+/// Publishes what is the owner's.
+pub struct Publishing<'a>(pub(super) &'a Registries);
+
+impl Publishing<'_> {
     /// Releases an agent: signs its description and the release, waits until the registry proves that it has both, and sends
     /// the files. What was released before, with the same content, is no error.
     ///
     /// # Errors
     /// See [`RegistriesError`].
     pub async fn publish(&self, publication: &Publication) -> Result<Published, RegistriesError> {
-        self.identity.check_authority()?;
-        let at = self.named(publication.registry.as_deref())?;
-        let client = self.visitor(&self.client(&at)?).await;
+        self.0.identity.check_authority()?;
+        let at = self.0.named(publication.registry.as_deref())?;
+        let client = self.0.organising().visitor(&self.0.client(&at)?).await;
         let (file, bundle) = gather(&publication.file, &publication.with)?;
-        let (owner, network) = (self.identity.owner(), self.identity.network());
-        let now_ms = self.identity.clock().now_ms();
+        let (owner, network) = (self.0.identity.owner(), self.0.identity.network());
+        let now_ms = self.0.identity.clock().now_ms();
         let agent = crate::publish::agent_id(&owner, &file)?;
         let version: Version = file.version.parse()?;
         let described = describe(&file, &owner, network, now_ms)?;
@@ -100,7 +103,7 @@ impl Registries {
         };
         let proven = client.submit(&submission, &[Kind::Release]).await?;
         let (entries, bytes) = (proven.head.size, bundle.len());
-        self.accept(&at, &client, proven).await?;
+        self.0.accept(&at, &client, proven).await?;
         client.keep_bundle(&agent, &version, bundle).await?;
         Ok(Published { agent, version, registry: at, entries, bytes })
     }
@@ -112,7 +115,7 @@ impl Registries {
         agent: &AgentId,
         version: &Version,
     ) -> Result<Option<VerifiedRelease>, RegistriesError> {
-        match client.release(self.identity.network(), agent, version).await {
+        match client.release(self.0.identity.network(), agent, version).await {
             Ok(release) => Ok(Some(release)),
             Err(RegistryError::Refused { status: 404, .. }) => Ok(None),
             Err(error) => Err(error.into()),
@@ -124,13 +127,13 @@ impl Registries {
     /// # Errors
     /// See [`RegistriesError`].
     pub async fn mark(&self, mark: &Mark) -> Result<Published, RegistriesError> {
-        self.identity.check_authority()?;
-        let at = self.named(mark.registry.as_deref())?;
-        let client = self.client(&at)?;
-        let (owner, network) = (self.identity.owner(), self.identity.network());
-        let agent = self.agent(&mark.agent)?;
+        self.0.identity.check_authority()?;
+        let at = self.0.named(mark.registry.as_deref())?;
+        let client = self.0.client(&at)?;
+        let (owner, network) = (self.0.identity.owner(), self.0.identity.network());
+        let agent = self.0.agent(&mark.agent)?;
         let version: Version = mark.version.parse()?;
-        let now_ms = self.identity.clock().now_ms();
+        let now_ms = self.0.identity.clock().now_ms();
         let body = registry::Mark::new(agent.clone(), version.clone(), mark.standing, &mark.reason, now_ms);
         let signed = object::sign(body, network, "", &owner.key)?;
         let submission = Submission {
@@ -140,16 +143,8 @@ impl Registries {
         };
         let proven = client.submit(&submission, &[Kind::Mark]).await?;
         let entries = proven.head.size;
-        self.accept(&at, &client, proven).await?;
+        self.0.accept(&at, &client, proven).await?;
         Ok(Published { agent, version, registry: at, entries, bytes: 0 })
-    }
-
-    /// The agent of that id, or the owner's of that name.
-    pub(super) fn agent(&self, named: &str) -> Result<AgentId, RegistriesError> {
-        if named.starts_with("urn:") {
-            return Ok(named.parse()?);
-        }
-        Ok(AgentId::new(self.identity.owner().id(), named)?)
     }
 }
 

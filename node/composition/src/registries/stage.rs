@@ -8,17 +8,17 @@ use althing_td::AgentFile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Published, Registries, RegistriesError};
+use super::{Published, Publishing, RegistriesError};
 use crate::publish::describe;
 
-impl Registries {
+impl Publishing<'_> {
     /// What waits for the owner's approval.
     ///
     /// # Errors
     /// See [`RegistriesError`].
     pub async fn pending(&self, registry: Option<&str>) -> Result<(String, Pending), RegistriesError> {
-        let at = self.named(registry)?;
-        let client = self.visiting(&self.client(&at)?).await?;
+        let at = self.0.named(registry)?;
+        let client = self.0.organising().visiting(&self.0.client(&at)?).await?;
         Ok((at, client.pending().await?))
     }
 
@@ -33,9 +33,9 @@ impl Registries {
         audience: Audience,
         registry: Option<&str>,
     ) -> Result<Published, RegistriesError> {
-        self.identity.check_authority()?;
-        let at = self.named(registry)?;
-        let client = self.visiting(&self.client(&at)?).await?;
+        self.0.identity.check_authority()?;
+        let at = self.0.named(registry)?;
+        let client = self.0.organising().visiting(&self.0.client(&at)?).await?;
         match what.rsplit_once('@') {
             Some((agent, version)) => self.co_sign(&at, &client, &agent.parse()?, &version.parse()?).await,
             None => self.release_staged(&at, &client, what, audience).await,
@@ -47,8 +47,8 @@ impl Registries {
     /// # Errors
     /// See [`RegistriesError`].
     pub async fn reject(&self, id: &str, registry: Option<&str>) -> Result<String, RegistriesError> {
-        let at = self.named(registry)?;
-        self.visiting(&self.client(&at)?).await?.unstage(id).await?;
+        let at = self.0.named(registry)?;
+        self.0.organising().visiting(&self.0.client(&at)?).await?.unstage(id).await?;
         Ok(at)
     }
 
@@ -60,10 +60,10 @@ impl Registries {
         agent: &AgentId,
         version: &Version,
     ) -> Result<Published, RegistriesError> {
-        let waiting = client.waiting(self.identity.network(), agent, version).await?;
-        let now_ms = self.identity.clock().now_ms();
+        let waiting = client.waiting(self.0.identity.network(), agent, version).await?;
+        let now_ms = self.0.identity.clock().now_ms();
         let mut body: Release = waiting.release.body;
-        (body.by, body.sequence, body.made_ms) = (self.identity.owner().id(), now_ms, now_ms);
+        (body.by, body.sequence, body.made_ms) = (self.0.identity.owner().id(), now_ms, now_ms);
         let bytes = body.bundle.map_or(0, |bundle| bundle.bytes);
         let entries = self.send_release(at, client, body, None).await?;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -85,8 +85,8 @@ impl Registries {
             return Err(other("its bundle has another digest than the build machine sent"));
         }
         let file = AgentFile::parse(&BundleFiles::decode(&bundle)?.agent)?;
-        let (owner, network) = (self.identity.owner(), self.identity.network());
-        let now_ms = self.identity.clock().now_ms();
+        let (owner, network) = (self.0.identity.owner(), self.0.identity.network());
+        let now_ms = self.0.identity.clock().now_ms();
         let agent = crate::publish::agent_id(&owner, &file)?;
         let version: Version = file.version.parse()?;
         if staged.agent != agent.to_string() || staged.version != version.to_string() {
@@ -112,8 +112,8 @@ impl Registries {
         body: Release,
         described: Option<Vec<u8>>,
     ) -> Result<u64, RegistriesError> {
-        let owner = self.identity.owner();
-        let release = object::sign(body, self.identity.network(), "", &owner.key)?;
+        let owner = self.0.identity.owner();
+        let release = object::sign(body, self.0.identity.network(), "", &owner.key)?;
         let submission = Submission {
             key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
             statements: vec![release.bytes.into()],
@@ -121,7 +121,7 @@ impl Registries {
         };
         let proven = client.submit(&submission, &[Kind::Release]).await?;
         let entries = proven.head.size;
-        self.accept(at, client, proven).await?;
+        self.0.accept(at, client, proven).await?;
         Ok(entries)
     }
 }

@@ -36,9 +36,10 @@ use serde_json::{Value, json};
 
 pub use agents::machine;
 pub use requests::{
-    AcceptRequest, AddRegistry, AddRequest, AdoptRequest, AmendGroup, AppRequest, ApproveRequest, CallLine, CallRequest, CreateGroup,
-    GroupRequest, InstallRequest, JoinGroup, Kind, MarkRequest, MemberRequest, MemoryRequest, OrganiseRequest, Problem, ProveRequest, PublishRequest, ReserveRequest,
-    RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask, TaskRequest, TrustRequest, UpdateRequest,
+    AcceptRequest, AddRegistry, AddRequest, AdoptRequest, AmendGroup, AppRequest, ApproveRequest, CallLine,
+    CallRequest, CreateGroup, GroupRequest, InstallRequest, JoinGroup, Kind, MarkRequest, MemberRequest, MemoryRequest,
+    OrganiseRequest, Problem, ProveRequest, PublishRequest, ReserveRequest, RouteEvaluation, RouteFile, RouteRequest,
+    RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask, TaskRequest, TrustRequest, UpdateRequest,
     WorkflowRequest,
 };
 

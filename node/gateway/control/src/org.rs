@@ -34,27 +34,28 @@ fn shown(node: &Node, (at, row): &(String, OrganisationRow)) -> Value {
 
 /// `GET /org`
 pub async fn show(State(node): State<Arc<Node>>, Query(of): Query<Of>) -> Answer {
-    let row = node.registries.organisation(of.registry.as_deref())?;
+    let row = node.registries.organising().organisation(of.registry.as_deref())?;
     Ok(Json(shown(&node, &row)))
 }
 
 /// `POST /org`
 pub async fn organise(State(node): State<Arc<Node>>, Json(request): Json<OrganiseRequest>) -> Answer {
     let OrganiseRequest { domain, approvals, registry } = request;
-    let row = node.registries.organise(&domain, approvals, registry.as_deref()).await?;
+    let row = node.registries.organising().organise(&domain, approvals, registry.as_deref()).await?;
     Ok(Json(shown(&node, &row)))
 }
 
 /// `POST /org/members`
 pub async fn member(State(node): State<Arc<Node>>, Json(request): Json<MemberRequest>) -> Answer {
     let MemberRequest { publisher, roles, names, registry } = request;
-    let row = node.registries.set_member(MemberRow { publisher, roles, names }, registry.as_deref()).await?;
+    let row =
+        node.registries.organising().set_member(MemberRow { publisher, roles, names }, registry.as_deref()).await?;
     Ok(Json(shown(&node, &row)))
 }
 
 /// `POST /org/prove`
 pub async fn prove(State(node): State<Arc<Node>>, Json(request): Json<ProveRequest>) -> Answer {
-    let proof = node.registries.prove(request.registry.as_deref()).await?;
+    let proof = node.registries.organising().prove(request.registry.as_deref()).await?;
     Ok(Json(json!({
         "organisation": node.owner().id().to_string(),
         "domain": proof.found.domain,
@@ -90,7 +91,7 @@ pub struct From {
 
 /// `GET /org/watch`
 pub async fn watch(State(node): State<Arc<Node>>, Query(From { from, registry }): Query<From>) -> Answer {
-    let (entries, watched) = node.registries.watch(from, registry.as_deref()).await?;
+    let (entries, watched) = node.registries.organising().watch(from, registry.as_deref()).await?;
     Ok(Json(json!({ "entries": entries, "watched": watched.iter().map(told).collect::<Vec<_>>() })))
 }
 
@@ -114,7 +115,7 @@ fn told(watched: &Watched) -> Value {
 
 /// `GET /releases/pending`
 pub async fn pending(State(node): State<Arc<Node>>, Query(of): Query<Of>) -> Answer {
-    let (at, Pending { staged, waiting }) = node.registries.pending(of.registry.as_deref()).await?;
+    let (at, Pending { staged, waiting }) = node.registries.publishing().pending(of.registry.as_deref()).await?;
     let staged = staged.iter().map(|one| {
         json!({
             "id": one.id, "agent": one.agent, "version": one.version, "digest": one.digest, "bytes": one.bytes,
@@ -136,7 +137,7 @@ pub async fn approve(State(node): State<Arc<Node>>, Json(request): Json<ApproveR
     // In a task of its own: it is completed even if the command line hangs up.
     let approving = tokio::spawn(async move {
         let Published { agent, version, registry, entries, bytes } =
-            node.registries.approve(&what, audience, registry.as_deref()).await?;
+            node.registries.publishing().approve(&what, audience, registry.as_deref()).await?;
         Ok(Json(json!({
             "agent": agent.to_string(), "version": version.to_string(), "registry": registry, "entries": entries,
             "bytes": bytes,
@@ -147,6 +148,6 @@ pub async fn approve(State(node): State<Arc<Node>>, Json(request): Json<ApproveR
 
 /// `POST /releases/reject`
 pub async fn reject(State(node): State<Arc<Node>>, Json(request): Json<ApproveRequest>) -> Answer {
-    let at = node.registries.reject(&request.what, request.registry.as_deref()).await?;
+    let at = node.registries.publishing().reject(&request.what, request.registry.as_deref()).await?;
     Ok(Json(json!({ "rejected": request.what, "registry": at })))
 }

@@ -69,7 +69,7 @@ pub async fn publish(State(node): State<Arc<Node>>, Json(request): Json<PublishR
     let audience = read_audience(audience.as_deref().unwrap_or("public"))?;
     // In a task of its own: it is completed even if the command line hangs up.
     let publishing = tokio::spawn(async move {
-        let published = node.registries.publish(&Publication { file, with, audience, registry }).await?;
+        let published = node.registries.publishing().publish(&Publication { file, with, audience, registry }).await?;
         Ok(Json(shown(&published)))
     });
     publishing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
@@ -110,7 +110,7 @@ pub async fn mark(State(node): State<Arc<Node>>, Json(request): Json<MarkRequest
     let unknown = || Problem::invalid(format!("{standing:?} is no standing: good, deprecated, yanked or revoked"));
     let mark = Mark { agent, version, standing: meant.ok_or_else(unknown)?, reason, registry };
     let marking = tokio::spawn(async move {
-        let published = node.registries.mark(&mark).await?;
+        let published = node.registries.publishing().mark(&mark).await?;
         let mut shown = shown(&published);
         shown["standing"] = json!(mark.standing.name());
         Ok(Json(shown))
@@ -149,7 +149,7 @@ fn agreed(offer: &Offer, digest: &str) -> Result<(), Problem> {
 pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallRequest>) -> Answer {
     let InstallRequest { reference, name, callers, young, registry, agreed: digest } = request;
     let wanted = Installation { reference, name, callers, young, registry };
-    let offer = node.registries.look(&wanted, trusts(&node)).await?;
+    let offer = node.registries.installing().look(&wanted, trusts(&node)).await?;
     let mut answer = offered(&offer);
     let Some(digest) = digest else {
         answer["taken"] = node.agents.file(&offer.file.name).is_ok().into();
@@ -157,7 +157,7 @@ pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallR
     };
     agreed(&offer, &digest)?;
     let installing = tokio::spawn(async move {
-        let id = node.registries.install(&node.agents, node.data(), &offer).await?;
+        let id = node.registries.installing().install(&node.agents, node.data(), &offer).await?;
         answer["added"] = crate::agents::added(&node, &id);
         Ok(Json(answer))
     });
@@ -167,13 +167,13 @@ pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallR
 /// `POST /update`: shows what an installed agent would be updated to; updates it when its digest is agreed to.
 pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateRequest>) -> Answer {
     let UpdateRequest { name, young, agreed: digest } = request;
-    let offer = node.registries.look_for_update(&node.agents, &name, young, trusts(&node)).await?;
+    let offer = node.registries.installing().look_for_update(&node.agents, &name, young, trusts(&node)).await?;
     let mut answer = offered(&offer);
     answer["before"] = json!(node.agents.file(&name)?.0.version);
     let Some(digest) = digest else { return Ok(Json(answer)) };
     agreed(&offer, &digest)?;
     let updating = tokio::spawn(async move {
-        let id = node.registries.update(&node.agents, node.data(), &offer).await?;
+        let id = node.registries.installing().update(&node.agents, node.data(), &offer).await?;
         answer["added"] = crate::agents::added(&node, &id);
         Ok(Json(answer))
     });
@@ -194,6 +194,6 @@ pub async fn outdated(State(node): State<Arc<Node>>) -> Json<Value> {
             "revoked": revoked,
         })
     };
-    let all = node.registries.outdated().await;
+    let all = node.registries.installing().outdated().await;
     Json(json!({ "installed": all.iter().map(one).collect::<Vec<_>>() }))
 }

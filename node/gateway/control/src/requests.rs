@@ -17,8 +17,8 @@ pub use groups::{
     SubmitTask, TaskRequest, WorkflowRequest,
 };
 pub use registries::{
-    AddRegistry, ApproveRequest, InstallRequest, MarkRequest, MemberRequest, OrganiseRequest, ProveRequest, PublishRequest,
-    UpdateRequest,
+    AddRegistry, ApproveRequest, InstallRequest, MarkRequest, MemberRequest, OrganiseRequest, ProveRequest,
+    PublishRequest, UpdateRequest,
 };
 pub use routing::{RouteEvaluation, RouteFile, RouteRequest};
 
