@@ -146,6 +146,7 @@ const TEST_EDGES: &[(&str, &[&str])] = &[
     ("althing-gateway", &["althing-communication", "althing-simnet", "althing-simulations"]),
     ("althing-mcp-server", &["althing-simulations"]),
     ("althing-node", &["althing-simnet"]),
+    ("althing-registry", &["althing-registry-client", "althing-testing"]),
     ("althing-store", &["althing-testing"]),
     ("althing-td", &["althing-testing"]),
     ("althing-wasm", &["althing-store"]),
