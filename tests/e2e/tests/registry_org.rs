@@ -2,12 +2,17 @@
 
 mod support;
 
+use althing_protocol::registry::BundleFiles;
+use althing_protocol::{digest, hex};
+use althing_td::AgentFile;
+use serde_json::json;
+use support::http::{raw, request};
 use support::registry::{RegistryProcess, program};
 use support::{Machine, Node, Outcome, cast};
 
 /// A registry whose operator says whose example.org is; an organisation's node and a member's.
 struct Scene {
-    _registry: RegistryProcess,
+    registry: RegistryProcess,
     organisation: Machine,
     member: Machine,
     nodes: [Node; 2],
@@ -27,7 +32,7 @@ fn scene() -> Scene {
     for machine in [&organisation, &member] {
         machine.json(&["registry", "add", &registry.at, "--key", &registry.key]);
     }
-    Scene { _registry: registry, organisation, member, nodes }
+    Scene { registry, organisation, member, nodes }
 }
 
 impl Scene {
@@ -88,4 +93,68 @@ fn an_organisation_is_installed_from_by_name_shows_to_its_members_and_approves_t
     for kind in ["domain", "roster", "release", "approval"] {
         assert!(what.contains(&kind), "{what:?}");
     }
+}
+
+/// RFC 4648, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let group = |three: &[u8]| {
+        let number = (0..3).fold(0, |number, at| number << 8 | u32::from(*three.get(at).unwrap_or(&0)));
+        let letter = |at: usize| char::from(LETTERS[(number >> (18 - 6 * at) & 63) as usize]);
+        (0..4).map(|at| if at <= three.len() { letter(at) } else { '=' }).collect::<String>()
+    };
+    bytes.chunks(3).map(group).collect()
+}
+
+#[test]
+fn a_build_machine_stages_what_a_person_approves_or_rejects() {
+    let scene = scene();
+    let (org, owner) = (&scene.organisation, scene.nodes[0].owner());
+    let mut command = org.command(&program());
+    command.args(["token", "add", "ci", "--scope", "releases:stage", "--publisher", &owner, "--data"]);
+    let made = command.arg(org.home().join("registry")).output().expect("it runs");
+    let token = String::from_utf8(made.stdout).expect("text").trim().to_owned();
+    assert!(token.starts_with("althing_registry_"), "{token}");
+    let stage = |version: &str, description: Option<String>, token: &str| {
+        let text = cast::echo("echo", "anyone").replace("version: 1.0.0", &format!("version: {version}"));
+        let agent = format!("{owner}:echo");
+        let td = althing_td::describe(&AgentFile::parse(&text).expect("a file"), &agent);
+        let described = String::from_utf8(td.bytes().to_vec()).expect("text");
+        let bundle = BundleFiles { agent: text, files: [].into() }.encode().expect("a bundle");
+        let body = json!({
+            "agent": agent, "version": version, "description": description.unwrap_or(described),
+            "bundle": base64(&bundle), "digest": hex(&digest(&bundle)),
+        });
+        let bearer = format!("Bearer {token}");
+        let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+        raw(&scene.registry.at, &request(&scene.registry.at, "POST", "/staged", &headers, body.to_string().as_bytes()))
+    };
+    assert_eq!(stage("1.0.0", None, "althing_registry_other").status, 401);
+    let staged = stage("1.0.0", None, &token);
+    assert_eq!(staged.status, 201, "{staged:?}");
+    let id = staged.json()["id"].as_str().expect("an id").to_owned();
+    let pending = org.json(&["release", "pending"]);
+    assert_eq!(pending["staged"][0]["id"], id.as_str());
+    assert!(scene.member.json(&["release", "pending"])["staged"].as_array().is_some_and(Vec::is_empty));
+    assert!(!said(&org.run(&["release", "list", "echo"])).contains("1.0.0"), "nobody signed it");
+    let approved = org.run(&["release", "approve", &id]);
+    assert_eq!(approved.code, 0, "{approved:?}");
+    let exact = format!("{owner}:echo@1.0.0");
+    let installed = scene.member.run(&["install", &exact, "--young", "--yes"]);
+    assert_eq!(installed.code, 0, "{installed:?}");
+    let again = org.run(&["release", "approve", &id]);
+    assert!(again.code != 0 && said(&again).contains("no staged release"), "{again:?}");
+
+    // A description that is not the bundle's is not signed, whatever it says.
+    let other = json!({
+        "@context": ["https://www.w3.org/2022/wot/td/v1.1"], "id": format!("{owner}:echo"), "title": "Not so",
+        "version": { "instance": "1.1.0" }, "securityDefinitions": { "nosec": { "scheme": "nosec" } }, "security": "nosec",
+    });
+    let staged = stage("1.1.0", Some(other.to_string()), &token);
+    assert_eq!(staged.status, 201, "{staged:?}");
+    let id = staged.json()["id"].as_str().expect("an id").to_owned();
+    let refused = org.run(&["release", "approve", &id]);
+    assert!(refused.code != 0 && said(&refused).contains("description"), "{refused:?}");
+    assert_eq!(org.run(&["release", "reject", &id]).code, 0);
+    assert!(org.json(&["release", "pending"])["staged"].as_array().is_some_and(Vec::is_empty));
 }
