@@ -27,7 +27,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-simnet", &["althing-communication", "althing-protocol"]),
     ("althing-coordination", &["althing-communication", "althing-protocol", "althing-store"]),
     ("althing-fetch", &[]),
-    ("althing-registry", &["althing-edge", "althing-fetch", "althing-log", "althing-protocol", "althing-store", "althing-td"]),
+    (
+        "althing-registry",
+        &["althing-edge", "althing-fetch", "althing-log", "althing-protocol", "althing-store", "althing-td"],
+    ),
     ("althing-registry-client", &["althing-fetch", "althing-protocol"]),
     ("althing-discovery", &["althing-communication", "althing-fetch", "althing-protocol", "althing-td"]),
     ("althing-routing", &[]),
