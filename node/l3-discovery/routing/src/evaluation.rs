@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::router::{Decision, Mode, Router};
+use crate::mode::Mode;
+use crate::router::{Decision, Router};
 use crate::rows::Row;
 
 /// Mistakes that are listed.

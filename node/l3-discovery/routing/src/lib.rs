@@ -14,18 +14,19 @@ mod evaluation;
 mod features;
 mod keyword;
 mod linear;
+mod mode;
 mod question;
 mod router;
 mod rows;
-mod thresholds;
+mod validation;
 
 pub use candidate::{CANDIDATES_MAX, Candidate, STRANGERS_MAX};
 pub use evaluation::{Evaluation, Mistake, evaluate};
 pub use features::SENTENCE_CHARS_MAX;
+pub use mode::{Mode, Thresholds};
 pub use question::{MODEL_CANDIDATES_MAX, Question};
-pub use router::{Decision, Mode, Route, Router, Scored};
+pub use router::{Decision, Route, Router, Scored};
 pub use rows::{FILE_BYTES_MAX, Part, ROWS_MAX, Row, RowsError, parse, split};
-pub use thresholds::Thresholds;
 
 #[cfg(test)]
 mod tests;

@@ -1,46 +1,17 @@
 //! The decision: scores of all candidates, and which of them the sentence is for.
 
-use serde::{Deserialize, Serialize};
-
-use crate::candidate::{self, Candidate};
-use crate::classifier::{Classifier, background, of_none, of_row, said_by};
+use crate::candidate::Candidate;
+use crate::classifier::{Classifier, of_none, of_row, said_by};
 use crate::features::SENTENCE_CHARS_MAX;
 use crate::keyword::Keywords;
 use crate::linear::Sample;
-use crate::rows::{self, Row};
-use crate::thresholds::Thresholds;
+use crate::mode::{Mode, Thresholds};
+use crate::rows::Row;
 
 /// Two candidates whose scores differ by less are close: whoever asks is asked back.
 const CLOSE: f32 = 0.05;
 /// The part of keywords in a hybrid score; the rest is the classifier's.
 const KEYWORD_PART: f32 = 0.25;
-
-/// How candidates are scored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// By the words that they share with the sentence (BM25).
-    Keyword,
-    /// By the classifier.
-    Vector,
-    /// By both.
-    Hybrid,
-}
-
-impl Mode {
-    /// All of them.
-    pub const ALL: [Mode; 3] = [Mode::Keyword, Mode::Vector, Mode::Hybrid];
-
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Keyword => "keyword",
-            Mode::Vector => "vector",
-            Mode::Hybrid => "hybrid",
-        }
-    }
-}
 
 /// Whom a sentence is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,18 +57,6 @@ pub struct Router {
 }
 
 impl Router {
-    /// Learns from what candidates say and from labelled rows. A row whose agent is no candidate teaches that its sentence is
-    /// for none of them.
-    #[must_use]
-    pub fn new(candidates: Vec<Candidate>, rows: &[Row]) -> Router {
-        let candidates = candidate::ordered(candidates);
-        let rows = rows::ordered(rows);
-        let background: Vec<&'static str> = background().collect();
-        let near = candidates.iter().take_while(|candidate| candidate.near).count();
-        let thresholds = Thresholds::validated(&candidates[..near], &rows, &background);
-        Router::with(candidates, &rows, &background, thresholds)
-    }
-
     pub(crate) fn with(
         candidates: Vec<Candidate>,
         rows: &[&Row],
