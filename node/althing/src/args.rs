@@ -178,6 +178,9 @@ pub struct Mcp {
     /// List only agents that this text finds.
     #[arg(long)]
     pub text: Option<String>,
+    /// Show this agent, an adopted MCP server, as that server: with the names, schemas and results of its tools.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["mesh", "capability", "text"])]
+    pub agent: Option<String>,
 }
 
 /// `althing key`

@@ -50,7 +50,7 @@ fn reached(gateway: SocketAddr) -> SocketAddr {
 /// Which agents are listed.
 fn query(mcp: &Mcp) -> String {
     let agents = mcp.mesh.then_some(("agents", "mesh"));
-    let named = [("capability", &mcp.capability), ("text", &mcp.text)];
+    let named = [("agent", &mcp.agent), ("capability", &mcp.capability), ("text", &mcp.text)];
     let named = named.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
     let all: Vec<String> =
         agents.into_iter().chain(named).map(|(name, value)| format!("{name}={}", escape(value))).collect();
@@ -76,8 +76,10 @@ mod tests {
             mesh,
             capability: capability.map(str::to_owned),
             text: text.map(str::to_owned),
+            agent: None,
         };
         assert_eq!(query(&mcp(false, None, None)), "");
+        assert_eq!(query(&Mcp { agent: Some("files".to_owned()), ..mcp(false, None, None) }), "?agent=files");
         assert_eq!(
             query(&mcp(true, Some("billing.*"), Some("a & ä"))),
             "?agents=mesh&capability=billing.%2A&text=a%20%26%20%C3%A4"
