@@ -129,6 +129,22 @@ impl Query {
         capability && self.action_target_matches(capabilities)
     }
 
+    /// The id of the capability, and it with the range of versions that is looked for, if one is.
+    fn wanted(&self) -> (Option<&str>, Option<Wanted<'_>>) {
+        let wanted = self.capability.as_deref().map(Wanted::read);
+        (wanted.as_ref().map(|wanted| wanted.id), wanted.filter(|wanted| wanted.range.is_some()))
+    }
+
+    /// How results are ordered.
+    fn order(&self) -> &'static str {
+        match (&self.text, self.wanted().1) {
+            (Some(_), None) => "text score (BM25), then load, then id",
+            (Some(_), Some(_)) => "text score (BM25), then version, then load, then id",
+            (None, Some(_)) => "version, then load, then id",
+            (None, None) => "load, then id",
+        }
+    }
+
     /// Action and target must be those of one capability.
     fn action_target_matches(&self, capabilities: &[Capability]) -> bool {
         let (action, target) = (self.action.as_deref(), self.target.as_deref());
@@ -173,15 +189,24 @@ impl Hit<'_> {
     }
 }
 
+/// The best of them, in order.
+fn best(mut hits: Vec<Hit<'_>>, limit: usize) -> Vec<Hit<'_>> {
+    if hits.len() > limit && limit > 0 {
+        // Only what is shown needs to be in order.
+        hits.select_nth_unstable_by(limit - 1, Hit::order);
+    }
+    hits.truncate(limit);
+    hits.sort_unstable_by(Hit::order);
+    hits
+}
+
 impl Catalogue {
-    /// What `query` finds at `monotonic_ms`, the best first: by score, then version where a range is looked for, then load,
-    /// then id and node.
+    /// What `query` finds at `monotonic_ms`, the best first: by score, version (of a range), load, id and node.
     #[must_use]
     pub fn find(&self, query: &Query, monotonic_ms: u64) -> (Vec<Found>, Explanation) {
-        let mut why = Explanation { known: self.len(), order: "load, then id", ..Explanation::default() };
-        let wanted = query.capability.as_deref().map(Wanted::read);
-        let with_capability = wanted.as_ref().map(|wanted| self.index.with_capability(wanted.id));
-        let ranged = wanted.as_ref().filter(|wanted| wanted.range.is_some());
+        let mut why = Explanation { known: self.len(), order: query.order(), ..Explanation::default() };
+        let (wanted, ranged) = query.wanted();
+        let with_capability = wanted.map(|id| self.index.with_capability(id));
         let with_action = query.action.as_ref().map(|action| self.index.with_action(action));
         let with_target = query.target.as_ref().map(|target| self.index.with_target(target));
         let mut hits = Vec::new();
@@ -189,7 +214,7 @@ impl Catalogue {
             let lacks = |set: &Option<Numbers>| set.as_ref().is_some_and(|set| !set.contains(&document));
             let Some((key, candidate)) = self.index.document(document) else { return };
             let Some(node) = self.node(*key) else { return };
-            let version = ranged.and_then(|wanted| wanted.version(candidate.description.capabilities()));
+            let version = ranged.as_ref().and_then(|wanted| wanted.version(candidate.description.capabilities()));
             if lacks(&with_capability) || (ranged.is_some() && version.is_none()) {
                 why.capability += 1;
             } else if lacks(&with_action)
@@ -209,13 +234,9 @@ impl Catalogue {
             let matches = self.index.search(text);
             matches.iter().for_each(|(document, score)| consider(*document, Some(*score)));
             why.text = why.known - matches.len();
-            why.order = "text score (BM25), then load, then id";
         } else if let Some(set) = &with_capability {
             set.iter().for_each(|document| consider(*document, None));
             why.capability += why.known - set.len();
-            if ranged.is_some() {
-                why.order = "version, then load, then id";
-            }
         } else if let Some(set) = with_action.as_ref().or(with_target.as_ref()) {
             set.iter().for_each(|document| consider(*document, None));
             why.action_target += why.known - set.len();
@@ -224,13 +245,7 @@ impl Catalogue {
         }
         let limit = query.limit.unwrap_or(RESULTS_MAX).min(RESULTS_MAX);
         why.limit = hits.len().saturating_sub(limit);
-        if why.limit > 0 && limit > 0 {
-            // Only what is shown needs to be in order.
-            hits.select_nth_unstable_by(limit - 1, Hit::order);
-        }
-        hits.truncate(limit);
-        hits.sort_unstable_by(Hit::order);
-        (hits.iter().map(|hit| hit.found(monotonic_ms)).collect(), why)
+        (best(hits, limit).iter().map(|hit| hit.found(monotonic_ms)).collect(), why)
     }
 
     /// The nodes that host `agent`: those whose description says what the newest says come first; of these this one,
