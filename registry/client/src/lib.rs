@@ -11,14 +11,14 @@
 //! This crate must never know where checkpoints are kept, or what releases are used for.
 
 mod error;
+mod http;
 mod names;
 mod organisation;
 mod organisation_watch;
 
-use std::fmt;
 use std::time::Duration;
 
-use althing_fetch::{Fetch, Given, Limits, Method, Url};
+use althing_fetch::{Fetch, Limits, Method};
 use althing_protocol::inquiry::Inquiry;
 use althing_protocol::limits::SUBMISSION_BYTES_MAX;
 use althing_protocol::object::{self, Authored, Kind};
@@ -31,7 +31,8 @@ use althing_protocol::{AgentId, Digest, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+
+use http::{Http, read};
 
 pub use error::RegistryError;
 pub use names::{NameError, Reference};
@@ -53,20 +54,8 @@ const BUNDLE_TIME_MAX: Duration = Duration::from_secs(60);
 /// A registry that is asked.
 #[derive(Debug, Clone)]
 pub struct RegistryClient {
-    fetch: Fetch,
-    base: Url,
+    http: Http,
     key: NoteKey,
-    token: Option<Token>,
-}
-
-/// A bearer token.
-#[derive(Clone)]
-struct Token(String);
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
-    }
 }
 
 /// A version, as a registry lists it. It is a hint: only the evidence of a release proves anything.
@@ -126,32 +115,19 @@ struct ListedHost {
     contact: String,
 }
 
-#[derive(Deserialize)]
-struct Problem {
-    detail: String,
-}
-
 impl RegistryClient {
     /// A client of the registry at `url`, whose operator gave `key`.
     ///
     /// # Errors
     /// [`RegistryError::Address`].
     pub fn new(fetch: Fetch, url: &str, key: NoteKey) -> Result<RegistryClient, RegistryError> {
-        let wrong = || RegistryError::Address(url.to_owned());
-        let mut base = Url::parse(url).map_err(|_| wrong())?;
-        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() || base.query().is_some() {
-            return Err(wrong());
-        }
-        if !base.path().ends_with('/') {
-            base.set_path(&format!("{}/", base.path()));
-        }
-        Ok(RegistryClient { fetch, base, key, token: None })
+        Ok(RegistryClient { http: Http::new(fetch, url)?, key })
     }
 
     /// Its address.
     #[must_use]
     pub fn address(&self) -> &str {
-        self.base.as_str()
+        self.http.address()
     }
 
     /// The key of its log.
@@ -165,7 +141,7 @@ impl RegistryClient {
     /// # Errors
     /// See [`RegistryError`].
     pub async fn network(&self) -> Result<String, RegistryError> {
-        Ok(self.json::<About>("").await?.network)
+        Ok(self.http.json::<About>("").await?.network)
     }
 
     /// Its newest checkpoint, whose log goes on from `before`.
@@ -173,7 +149,7 @@ impl RegistryClient {
     /// # Errors
     /// See [`RegistryError`].
     pub async fn checkpoint(&self, before: Option<&Checkpoint>) -> Result<Checkpoint, RegistryError> {
-        let note = self.text("checkpoint").await?;
+        let note = self.http.text("checkpoint").await?;
         let now = Checkpoint::open(&note, &self.key)?;
         match before {
             Some(before) => self.newer(before, now).await,
@@ -208,7 +184,7 @@ impl RegistryClient {
     }
 
     async fn growth(&self, old: Head, new: Head) -> Result<Vec<Digest>, RegistryError> {
-        let text = self.text(&format!("consistency/{}/{}", old.size, new.size)).await?;
+        let text = self.http.text(&format!("consistency/{}/{}", old.size, new.size)).await?;
         let hash = |line: &str| STANDARD.decode(line).ok().and_then(|bytes| bytes.try_into().ok());
         let hashes: Option<Vec<Digest>> = text.lines().map(hash).collect();
         hashes.ok_or_else(|| RegistryError::Answer { what: "proof", why: "a line is no hash".to_owned() })
@@ -221,7 +197,7 @@ impl RegistryClient {
     pub async fn submit(&self, submission: &Submission, kinds: &[Kind]) -> Result<Checkpoint, RegistryError> {
         let sent = ("application/cbor", submission.encode());
         let limits = Limits { bytes: 2 * SUBMISSION_BYTES_MAX, time: TIME_MAX };
-        let body = self.exchange(Method::POST, "submissions", sent, limits).await?;
+        let body = self.http.exchange(Method::POST, "submissions", sent, limits).await?;
         let receipt = Receipt::decode(&body)?;
         let skipped = receipt.accepted.len().saturating_sub(submission.statements.len());
         let mut proven: Option<Checkpoint> = None;
@@ -246,7 +222,7 @@ impl RegistryClient {
     /// # Errors
     /// See [`RegistryError`].
     pub async fn versions(&self, agent: &AgentId) -> Result<Vec<ListedVersion>, RegistryError> {
-        let listed: Agents = self.json(&format!("agents/{agent}")).await?;
+        let listed: Agents = self.http.json(&format!("agents/{agent}")).await?;
         Ok(listed.agents.into_iter().flat_map(|agent| agent.versions).collect())
     }
 
@@ -256,7 +232,7 @@ impl RegistryClient {
     /// See [`RegistryError`].
     pub async fn agents(&self, after: Option<&str>) -> Result<Vec<ListedAgent>, RegistryError> {
         let path = after.map_or_else(|| "agents".to_owned(), |after| format!("agents?after={after}"));
-        Ok(self.json::<Agents>(&path).await?.agents)
+        Ok(self.http.json::<Agents>(&path).await?.agents)
     }
 
     /// Revocations whose marks have an index of at least `from`: a page.
@@ -264,7 +240,7 @@ impl RegistryClient {
     /// # Errors
     /// See [`RegistryError`].
     pub async fn revoked(&self, from: u64) -> Result<Vec<ListedRevocation>, RegistryError> {
-        Ok(self.json::<Revocations>(&format!("revoked?from={from}")).await?.revoked)
+        Ok(self.http.json::<Revocations>(&format!("revoked?from={from}")).await?.revoked)
     }
 
     /// A release, verified.
@@ -278,7 +254,7 @@ impl RegistryClient {
         version: &Version,
     ) -> Result<VerifiedRelease, RegistryError> {
         let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
-        let bytes = self.get(&format!("agents/{agent}/{version}"), limits).await?;
+        let bytes = self.http.get(&format!("agents/{agent}/{version}"), limits).await?;
         Ok(ReleaseEvidence::decode(&bytes)?.verify(network, agent, version, &self.key)?)
     }
 
@@ -290,7 +266,7 @@ impl RegistryClient {
         let bytes = usize::try_from(wanted.bytes).unwrap_or(usize::MAX);
         let limits = Limits { bytes, time: BUNDLE_TIME_MAX };
         let path = format!("agents/{agent}/{version}/bundle");
-        let bundle = self.get(&path, limits).await?;
+        let bundle = self.http.get(&path, limits).await?;
         if digest(&bundle) == wanted.digest { Ok(bundle) } else { Err(RegistryError::Bundle) }
     }
 
@@ -301,7 +277,7 @@ impl RegistryClient {
     pub async fn keep_bundle(&self, agent: &AgentId, version: &Version, bytes: Vec<u8>) -> Result<(), RegistryError> {
         let path = format!("agents/{agent}/{version}/bundle");
         let limits = Limits { bytes: TEXT_BYTES_MAX, time: BUNDLE_TIME_MAX };
-        self.exchange(Method::PUT, &path, ("application/octet-stream", bytes), limits).await?;
+        self.http.exchange(Method::PUT, &path, ("application/octet-stream", bytes), limits).await?;
         Ok(())
     }
 
@@ -311,7 +287,7 @@ impl RegistryClient {
     /// See [`RegistryError`].
     pub async fn host(&self, presence: &Presence) -> Result<(), RegistryError> {
         let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
-        self.exchange(Method::POST, "hosts", ("application/cbor", presence.encode()), limits).await?;
+        self.http.exchange(Method::POST, "hosts", ("application/cbor", presence.encode()), limits).await?;
         Ok(())
     }
 
@@ -321,7 +297,7 @@ impl RegistryClient {
     /// # Errors
     /// See [`RegistryError`].
     pub async fn hosts(&self, network: &str, inquiry: &Inquiry, now_ms: u64) -> Result<Vec<Contact>, RegistryError> {
-        let mut url = self.url("hosts")?;
+        let mut url = self.http.url("hosts")?;
         let agent = inquiry.agent.as_ref().map(AgentId::to_string);
         let given = [
             ("agent", agent.as_deref()),
@@ -333,7 +309,7 @@ impl RegistryClient {
             url.query_pairs_mut().append_pair(name, value);
         }
         let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
-        let bytes = self.ask(Method::GET, &url, ("text/plain", Vec::new()), limits).await?;
+        let bytes = self.http.ask(Method::GET, &url, ("text/plain", Vec::new()), limits).await?;
         let answer: Hosts = read(&bytes)?;
         let contact = |host: &ListedHost| {
             let bytes = STANDARD.decode(&host.contact).ok()?;
@@ -343,62 +319,6 @@ impl RegistryClient {
         };
         Ok(answer.hosts.iter().take(HOSTS_MAX).filter_map(contact).collect())
     }
-
-    fn url(&self, path: &str) -> Result<Url, RegistryError> {
-        self.base.join(path).map_err(|_| RegistryError::Address(path.to_owned()))
-    }
-
-    async fn get(&self, path: &str, limits: Limits) -> Result<Vec<u8>, RegistryError> {
-        self.exchange(Method::GET, path, ("text/plain", Vec::new()), limits).await
-    }
-
-    async fn text(&self, path: &str) -> Result<String, RegistryError> {
-        let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
-        let bytes = self.get(path, limits).await?;
-        String::from_utf8(bytes).map_err(|error| RegistryError::Answer { what: "text", why: error.to_string() })
-    }
-
-    async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<T, RegistryError> {
-        let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
-        read(&self.get(path, limits).await?)
-    }
-
-    async fn exchange(
-        &self,
-        method: Method,
-        path: &str,
-        sent: (&str, Vec<u8>),
-        limits: Limits,
-    ) -> Result<Vec<u8>, RegistryError> {
-        self.ask(method, &self.url(path)?, sent, limits).await
-    }
-
-    async fn ask(
-        &self,
-        method: Method,
-        url: &Url,
-        sent: (&str, Vec<u8>),
-        limits: Limits,
-    ) -> Result<Vec<u8>, RegistryError> {
-        let token = self.token.as_ref().map(|token| token.0.as_str());
-        let answered = self.fetch.exchange_as(token, method, url, Given::Operator, sent, limits).await;
-        let unreachable = |error| RegistryError::Unreachable { at: self.base.to_string(), error };
-        let (status, body) = answered.map_err(unreachable)?;
-        if (200..300).contains(&status) {
-            return Ok(body);
-        }
-        let said = serde_json::from_slice::<Problem>(&body).map(|problem| plain(&problem.detail));
-        Err(RegistryError::Refused { status, detail: said.unwrap_or_else(|_| "it gives no reason".to_owned()) })
-    }
-}
-
-fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, RegistryError> {
-    serde_json::from_slice(json).map_err(|error| RegistryError::Answer { what: "list", why: error.to_string() })
-}
-
-/// A registry's words, safe on a terminal.
-fn plain(text: &str) -> String {
-    text.chars().filter(|one| !one.is_control()).take(512).collect()
 }
 
 fn forked(before: &Checkpoint, now: &Checkpoint, error: TreeError) -> RegistryError {

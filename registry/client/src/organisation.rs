@@ -10,7 +10,8 @@ use althing_protocol::{AgentId, KeyLog, SecretKey};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{BUNDLE_TIME_MAX, Reference, RegistryClient, RegistryError, TEXT_BYTES_MAX, TIME_MAX, Token, read};
+use crate::http::read;
+use crate::{BUNDLE_TIME_MAX, Reference, RegistryClient, RegistryError, TEXT_BYTES_MAX, TIME_MAX};
 
 /// Bytes of a staged release as JSON: a bundle in base64, and a description.
 const STAGED_BYTES_MAX: usize = 6 << 20;
@@ -154,7 +155,7 @@ impl RegistryClient {
     /// The same, as the holder of a token.
     #[must_use]
     pub fn with_token(self, token: String) -> RegistryClient {
-        RegistryClient { token: Some(Token(token)), ..self }
+        RegistryClient { http: self.http.with_token(token), ..self }
     }
 
     /// Signs in as a publisher; gives a client that sees what the publisher may see, for some minutes.
@@ -172,7 +173,7 @@ impl RegistryClient {
         let key_log = log.to_bytes().into_iter().map(Into::into).collect();
         let sign_in = SignIn { key_log, visit: visit.bytes.into() };
         let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
-        let body = self.exchange(Method::POST, "sessions", ("application/cbor", sign_in.encode()), limits).await?;
+        let body = self.http.exchange(Method::POST, "sessions", ("application/cbor", sign_in.encode()), limits).await?;
         Ok(self.clone().with_token(read::<Session>(&body)?.token))
     }
 
@@ -181,7 +182,7 @@ impl RegistryClient {
     /// # Errors
     /// See [`RegistryError`].
     pub async fn domain(&self, domain: &str) -> Result<ShownDomain, RegistryError> {
-        self.json(&format!("names/{domain}")).await
+        self.http.json(&format!("names/{domain}")).await
     }
 
     /// Lets the registry look for the proof of the domain that the roster of whoever signed in names.
@@ -190,7 +191,7 @@ impl RegistryClient {
     /// See [`RegistryError`].
     pub async fn prove(&self) -> Result<ShownProof, RegistryError> {
         let limits = Limits { bytes: TEXT_BYTES_MAX, time: BUNDLE_TIME_MAX };
-        read(&self.exchange(Method::POST, "domains/prove", ("text/plain", Vec::new()), limits).await?)
+        read(&self.http.exchange(Method::POST, "domains/prove", ("text/plain", Vec::new()), limits).await?)
     }
 
     /// The agent that an organisation means by a name, verified against its roster and the evidence of its domain.
@@ -200,7 +201,7 @@ impl RegistryClient {
     pub async fn resolve(&self, network: &str, reference: &Reference, now_ms: u64) -> Result<Resolved, RegistryError> {
         let (domain, name) = (&reference.domain, &reference.name);
         let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
-        let bytes = self.get(&format!("names/{domain}/{name}"), limits).await?;
+        let bytes = self.http.get(&format!("names/{domain}/{name}"), limits).await?;
         let name = NameEvidence::decode(&bytes)?.verify(network, (domain, name), &self.key, now_ms)?;
         // A hint for people; a registry that keeps it back hides nothing that is proven.
         let twins = self.domain(domain.as_str()).await.map(|shown| shown.twins).unwrap_or_default();
@@ -213,7 +214,7 @@ impl RegistryClient {
     /// # Errors
     /// See [`RegistryError`].
     pub async fn pending(&self) -> Result<Pending, RegistryError> {
-        self.json("staged").await
+        self.http.json("staged").await
     }
 
     /// A staged release, whole.
@@ -222,7 +223,7 @@ impl RegistryClient {
     /// See [`RegistryError`].
     pub async fn staged(&self, id: &str) -> Result<StagedRelease, RegistryError> {
         let limits = Limits { bytes: STAGED_BYTES_MAX, time: BUNDLE_TIME_MAX };
-        read(&self.get(&format!("staged/{id}"), limits).await?)
+        read(&self.http.get(&format!("staged/{id}"), limits).await?)
     }
 
     /// Takes a staged release away.
@@ -231,7 +232,7 @@ impl RegistryClient {
     /// See [`RegistryError`].
     pub async fn unstage(&self, id: &str) -> Result<(), RegistryError> {
         let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
-        self.exchange(Method::DELETE, &format!("staged/{id}"), ("text/plain", Vec::new()), limits).await?;
+        self.http.exchange(Method::DELETE, &format!("staged/{id}"), ("text/plain", Vec::new()), limits).await?;
         Ok(())
     }
 
@@ -246,7 +247,7 @@ impl RegistryClient {
         });
         let limits = Limits { bytes: TEXT_BYTES_MAX, time: BUNDLE_TIME_MAX };
         let sent = ("application/json", body.to_string().into_bytes());
-        Ok(read::<StagedId>(&self.exchange(Method::POST, "staged", sent, limits).await?)?.id)
+        Ok(read::<StagedId>(&self.http.exchange(Method::POST, "staged", sent, limits).await?)?.id)
     }
 
     /// A release that waits for approvals, with what was signed so far; only its publisher's part is verified.
@@ -260,7 +261,7 @@ impl RegistryClient {
         version: &Version,
     ) -> Result<VerifiedRelease, RegistryError> {
         let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
-        let bytes = self.get(&format!("staged/{agent}/{version}"), limits).await?;
+        let bytes = self.http.get(&format!("staged/{agent}/{version}"), limits).await?;
         Ok(ReleaseEvidence::decode(&bytes)?.verify(network, agent, version, &self.key)?)
     }
 }

@@ -73,7 +73,7 @@ impl RegistryClient {
         for number in 0..size.div_ceil(TILE) {
             let width = TILE.min(size - number * TILE);
             let limits = Limits { bytes: TILE_BYTES_MAX, time: TIME_MAX };
-            let bytes = self.get(&tile_path(number, width), limits).await?;
+            let bytes = self.http.get(&tile_path(number, width), limits).await?;
             let cut = cut(&bytes).filter(|cut| cut.len() as u64 == width).ok_or(RegistryError::Entries)?;
             for bytes in cut {
                 add(&mut tree, leaf_hash(bytes));
@@ -109,7 +109,7 @@ impl RegistryClient {
             return Ok(Said::Other);
         }
         let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
-        let statement = match self.get(&format!("statements/{index}"), limits).await {
+        let statement = match self.http.get(&format!("statements/{index}"), limits).await {
             Err(RegistryError::Refused { status: 404, .. }) => return Ok(Said::Unseen),
             shown => shown?,
         };
@@ -149,7 +149,7 @@ impl RegistryClient {
         }
         for ((agent, version), marks) in marks {
             let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
-            let bytes = self.get(&format!("agents/{agent}/{version}"), limits).await?;
+            let bytes = self.http.get(&format!("agents/{agent}/{version}"), limits).await?;
             let evidence = ReleaseEvidence::decode(&bytes)?;
             evidence.verify(network, agent, version, &self.key)?;
             let shown: Vec<Digest> = evidence.marks.iter().map(|mark| digest(&mark.statement)).collect();
