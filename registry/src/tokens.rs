@@ -43,13 +43,8 @@ pub enum TokenScope {
 
 impl TokenScope {
     /// All of them.
-    pub const ALL: [TokenScope; 5] = [
-        TokenScope::Read,
-        TokenScope::Write,
-        TokenScope::Admin,
-        TokenScope::StageReleases,
-        TokenScope::ReadReleases,
-    ];
+    pub const ALL: [TokenScope; 5] =
+        [TokenScope::Read, TokenScope::Write, TokenScope::Admin, TokenScope::StageReleases, TokenScope::ReadReleases];
 
     /// Whether it is of one publisher.
     #[must_use]
@@ -83,7 +78,9 @@ impl FromStr for TokenScope {
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// A word that is no scope.
-    #[error("there is no scope {0:?}; there are things:read, things:write, things:admin, releases:stage and releases:read")]
+    #[error(
+        "there is no scope {0:?}; there are things:read, things:write, things:admin, releases:stage and releases:read"
+    )]
     Scope(String),
     /// A word that is no name.
     #[error("a name is 1 to {NAME_BYTES_MAX} of a-z, 0-9, dot, _ and -")]
@@ -100,7 +97,9 @@ pub enum TokenError {
         there: String,
     },
     /// A scope of releases is of one publisher.
-    #[error("a token with the scope releases:stage or releases:read is a publisher's, and has no other scope: --publisher URN")]
+    #[error(
+        "a token with the scope releases:stage or releases:read is a publisher's, and has no other scope: --publisher URN"
+    )]
     Publisher,
     /// There are too many.
     #[error("there are {TOKENS_MAX} tokens, which is the most; remove one")]
@@ -218,7 +217,10 @@ impl Tokens {
         let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random));
         let scopes: BTreeSet<TokenScope> = scopes.iter().copied().collect();
         let scopes = scopes.into_iter().map(|scope| scope.name().to_owned()).collect();
-        all.insert(name.to_owned(), KeptToken { digest: digest_of(&token), scopes, publisher: publisher.map(|of| of.to_string()) });
+        all.insert(
+            name.to_owned(),
+            KeptToken { digest: digest_of(&token), scopes, publisher: publisher.map(|of| of.to_string()) },
+        );
         self.write(&all)?;
         Ok(token)
     }
@@ -333,7 +335,11 @@ impl Access {
         }
         let holder = self.holder(token.ok_or(AccessError::Required(TokenScope::Read))?)?;
         // Each scope of Things includes reading them.
-        if holder.scopes.iter().all(|scope| scope.is_of_publisher()) { Err(AccessError::Lacks(TokenScope::Read)) } else { Ok(()) }
+        if holder.scopes.iter().all(|scope| scope.is_of_publisher()) {
+            Err(AccessError::Lacks(TokenScope::Read))
+        } else {
+            Ok(())
+        }
     }
 
     /// Whose releases a token is for, and what for.

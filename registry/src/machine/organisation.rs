@@ -132,9 +132,10 @@ impl Organisations {
         }
     }
 
-    /// Whether a publisher is a member of one of these organisations.
-    pub(super) fn has_member(&self, publisher: PublisherId, of: impl Fn(PublisherId) -> bool) -> bool {
-        self.rosters.values().any(|held| of(held.roster.organisation) && held.roster.has_reader(publisher))
+    /// Whether a publisher is a member of one of these organisations at `now_ms`.
+    pub(super) fn has_member(&self, publisher: PublisherId, of: impl Fn(PublisherId) -> bool, now_ms: u64) -> bool {
+        let has = |roster: &Roster| roster.in_force(now_ms).is_ok() && roster.has_reader(publisher);
+        self.rosters.values().any(|held| of(held.roster.organisation) && has(&held.roster))
     }
 
     /// The roster under which an organisation may publish now; none if the publisher is no organisation.
@@ -272,6 +273,8 @@ impl Organisations {
 
 #[cfg(test)]
 mod tests {
+    use althing_protocol::registry::RosterMember;
+
     use super::*;
 
     const DAY: u64 = GRANT_LIFE_MAX_MS;
@@ -343,6 +346,17 @@ mod tests {
         // And a domain that names the other no more has no claim.
         back.apply_finding(33, 32 * DAY, &finding(2, Means::Dns, false));
         assert_eq!(back.domain(&domain()).and_then(|held| held.claim.clone()), None);
+    }
+
+    #[test]
+    fn a_member_is_one_for_as_long_as_the_roster_lives() {
+        let mut all = Organisations::default();
+        let member = RosterMember { publisher: org(2), roles: vec![Role::Approve], names: vec![] };
+        all.apply_roster(0, [0; 32], Roster::new(org(1), vec![member], 1, 0, DAY));
+        assert!(all.has_member(org(2), |organisation| organisation == org(1), DAY));
+        assert!(!all.has_member(org(2), |organisation| organisation == org(3), DAY));
+        assert!(!all.has_member(org(2), |_| true, DAY + 1));
+        assert!(!all.has_member(org(3), |_| true, 0));
     }
 
     #[test]

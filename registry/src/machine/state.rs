@@ -248,7 +248,7 @@ impl Machine {
         let log = self.judge_keys(&events)?;
         let publisher = log.publisher();
         if !self.admission.admits(publisher)
-            && !self.organisations.has_member(publisher, |organisation| self.admission.admits(organisation))
+            && !self.organisations.has_member(publisher, |organisation| self.admission.admits(organisation), now_ms)
         {
             return Err(Refusal::NotAdmitted(publisher));
         }

@@ -1,9 +1,9 @@
 //! Why a registry does not start, or does not answer.
 
 use althing_log::{AppendError, LogError};
-use althing_protocol::{AgentId, PublisherId};
 use althing_protocol::registry::{Domain, PresenceError, SignInError, Version};
 use althing_protocol::tlog::NoteKeyError;
+use althing_protocol::{AgentId, PublisherId};
 use althing_store::{ReadError, WriteError};
 
 use super::stage::StageError;
