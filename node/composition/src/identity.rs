@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use althing_communication::{Communication, WallClock};
-use althing_protocol::{OwnerProof, SecretKey};
+use althing_protocol::{KeyLog, OwnerProof, PublisherId, SecretKey};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -45,6 +45,11 @@ impl Identity {
     #[must_use]
     pub fn owner(&self) -> Owner {
         self.owner.borrow().clone()
+    }
+
+    /// The log of a publisher's keys that this node has accepted, if any.
+    pub(crate) fn keys_of(&self, publisher: PublisherId) -> Option<Arc<KeyLog>> {
+        self.communication.keys().log(publisher)
     }
 
     /// What peers are shown: that this node is its owner's. None when the owner withdrew it.

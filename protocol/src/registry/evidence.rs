@@ -88,6 +88,17 @@ impl ReleaseEvidence {
         Ok(read)
     }
 
+    /// The same, to be verified by the log of the publisher's keys that the reader has accepted, unless the one that is shown
+    /// goes on from it: who shows an older one would let a key speak that was rotated away (P-69).
+    #[must_use]
+    pub fn under(mut self, accepted: &KeyLog) -> ReleaseEvidence {
+        let events: Vec<&[u8]> = self.key_log.iter().map(|event| event.as_slice()).collect();
+        if !KeyLog::verify(&events).is_ok_and(|shown| shown.continues(accepted)) {
+            self.key_log = accepted.to_bytes().into_iter().map(ByteVec::from).collect();
+        }
+        self
+    }
+
     /// Verifies that the publisher of `agent` released that version, and that the log of `registry` has all of it, under one
     /// checkpoint. A signer must have had the publisher's key when the registry accepted the statement.
     ///

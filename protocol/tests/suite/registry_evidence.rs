@@ -2,8 +2,8 @@
 
 use althing_protocol::object;
 use althing_protocol::registry::{
-    Audience, BundleFiles, Domain, DomainFinding, Mark, NameEvidence, Presence, Receipt, ReleaseEvidence, Role, Roster,
-    RosterMember, SignIn, Standing, Submission, VerifiedRelease,
+    Audience, BundleFiles, Domain, DomainFinding, Mark, NameEvidence, Presence, Receipt, ReleaseError, ReleaseEvidence,
+    Role, Roster, RosterMember, SignIn, Standing, Submission, VerifiedRelease,
 };
 use althing_protocol::{AgentId, KeyLog, PublisherId};
 
@@ -155,6 +155,23 @@ fn evidence_built_by_hand_shows_a_release_and_its_standing() {
     let verified = Parts::approved(&told).verify().expect("it holds");
     assert_eq!(verified.approvers, [publisher(), approver().publisher()].into());
     assert_eq!(verified.accepted_ms, NOW_MS + 3, "the last approval counts");
+}
+
+#[test]
+fn a_key_that_was_rotated_away_does_not_speak_where_the_rotation_is_known() {
+    // P-69: the registry shows the log of before, and a release that the old key signed after the rotation.
+    let told = registry();
+    let registry_key = note_key(ORIGIN, 1, REGISTRY).parse().expect("a good key");
+    let shown = || ReleaseEvidence::decode(&Parts::of(&told).bytes()).expect("a good shape");
+    let verify =
+        |evidence: ReleaseEvidence| evidence.verify(NETWORK, &agent(), &version("1.2.3"), &registry_key).map(drop);
+    assert_eq!(verify(shown()), Ok(()));
+    assert_eq!(verify(shown().under(&log())), Ok(()));
+    let rotated = log().rotate(&key(NEXT), public(FOURTH), NOW_MS - 2 * HOUR_MS, 0).expect("a good rotation");
+    assert!(matches!(verify(shown().under(&rotated)), Err(ReleaseError::KeyLog(_))));
+    let newer = Parts { log: events(&rotated), ..Parts::of(&told) };
+    let newer = ReleaseEvidence::decode(&newer.bytes()).expect("a good shape");
+    assert_eq!(newer.clone().under(&log()), newer, "a log that goes on from the known one is taken");
 }
 
 #[test]

@@ -27,7 +27,7 @@ use althing_protocol::registry::{
     Bundle, Presence, Receipt, ReleaseEvidence, Standing, Submission, VerifiedRelease, Version,
 };
 use althing_protocol::tlog::{Checkpoint, Head, NoteKey, TreeError};
-use althing_protocol::{AgentId, Digest, digest};
+use althing_protocol::{AgentId, Digest, KeyLog, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -243,7 +243,28 @@ impl RegistryClient {
         Ok(self.http.json::<Revocations>(&format!("revoked?from={from}")).await?.revoked)
     }
 
-    /// A release, verified.
+    /// A release, verified by the log of its publisher's keys that was `accepted` before, if any was.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn release_under(
+        &self,
+        network: &str,
+        agent: &AgentId,
+        version: &Version,
+        accepted: Option<&KeyLog>,
+    ) -> Result<VerifiedRelease, RegistryError> {
+        let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
+        let bytes = self.http.get(&format!("agents/{agent}/{version}"), limits).await?;
+        let shown = ReleaseEvidence::decode(&bytes)?;
+        let evidence = match accepted {
+            Some(accepted) => shown.under(accepted),
+            None => shown,
+        };
+        Ok(evidence.verify(network, agent, version, &self.key)?)
+    }
+
+    /// A release, verified by the log of its publisher's keys that the registry shows.
     ///
     /// # Errors
     /// See [`RegistryError`].
@@ -253,9 +274,7 @@ impl RegistryClient {
         agent: &AgentId,
         version: &Version,
     ) -> Result<VerifiedRelease, RegistryError> {
-        let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
-        let bytes = self.http.get(&format!("agents/{agent}/{version}"), limits).await?;
-        Ok(ReleaseEvidence::decode(&bytes)?.verify(network, agent, version, &self.key)?)
+        self.release_under(network, agent, version, None).await
     }
 
     /// The bundle of a release.

@@ -69,7 +69,7 @@ impl Following<'_> {
         if self.0.revocations.of(&agent, &one.version).is_some() {
             return Ok(false);
         }
-        let verified = client.release(self.0.identity.network(), &agent, &version).await?;
+        let verified = self.0.release(client, &agent, &version).await?;
         self.0.accept(at, client, verified.checkpoint.clone()).await?;
         if verified.standing != Standing::Revoked {
             return Ok(false);

@@ -129,7 +129,7 @@ impl Installing<'_> {
         let (agent, range, named) = self.meant(at, &client, &wanted.reference).await?;
         let range = range.as_str();
         let version = self.version(at, &client, &agent, range).await?;
-        let verified = client.release(self.0.identity.network(), &agent, &version).await?;
+        let verified = self.0.release(&client, &agent, &version).await?;
         self.0.accept(at, &client, verified.checkpoint.clone()).await?;
         if verified.standing == Standing::Revoked {
             return Err(RegistriesError::Revoked { agent, version, reason: verified.reason });

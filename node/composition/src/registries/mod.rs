@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use althing_discovery::{Fetch, SystemResolver};
 use althing_protocol::AgentId;
+use althing_protocol::registry::{VerifiedRelease, Version};
 use althing_protocol::tlog::{Checkpoint, NoteKey};
 use althing_registry_client::RegistryClient;
 use althing_store::{Batch, Durability, Store};
@@ -168,6 +169,17 @@ impl Registries {
             RegistryHealth { at, forked: row.forked.is_some(), entries, seen }
         });
         futures::future::join_all(asked).await
+    }
+
+    /// A release, verified by what this node knows of its publisher's keys.
+    async fn release(
+        &self,
+        client: &RegistryClient,
+        agent: &AgentId,
+        version: &Version,
+    ) -> Result<VerifiedRelease, RegistryError> {
+        let accepted = self.identity.keys_of(agent.publisher());
+        client.release_under(self.identity.network(), agent, version, accepted.as_deref()).await
     }
 
     /// The agent of that id, or the owner's of that name.

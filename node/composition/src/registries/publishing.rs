@@ -115,7 +115,7 @@ impl Publishing<'_> {
         agent: &AgentId,
         version: &Version,
     ) -> Result<Option<VerifiedRelease>, RegistriesError> {
-        match client.release(self.0.identity.network(), agent, version).await {
+        match self.0.release(client, agent, version).await {
             Ok(release) => Ok(Some(release)),
             Err(RegistryError::Refused { status: 404, .. }) => Ok(None),
             Err(error) => Err(error.into()),
