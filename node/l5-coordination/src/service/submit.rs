@@ -173,8 +173,7 @@ impl Groups {
                 Err(why) => why,
             };
             if Instant::now() >= until {
-                let seconds = self.shared.config.patience.as_secs();
-                return Err(GroupError::NoAnswer { group, seconds, why });
+                return Err(GroupError::NoAnswer { group, seconds: self.shared.config.patience.as_secs(), why });
             }
             tokio::time::sleep(PAUSE).await;
         }
