@@ -159,7 +159,8 @@ fn echo_file(folder: &Path, version: &str) -> Result<PathBuf, DemoError> {
 }
 
 async fn publish(node: &NodeProcess, folder: &Path, version: &str) -> Result<((), String), DemoError> {
-    let request = PublishRequest { file: echo_file(folder, version)?, with: Vec::new(), audience: None, registry: None };
+    let request =
+        PublishRequest { file: echo_file(folder, version)?, with: Vec::new(), audience: None, registry: None };
     let published = node.client().await?.post("/publish", &request).await?;
     let entries = &published["entries"];
     Ok(((), format!("echo {version} is in the registry's log, which has {entries} entries and proves it")))
