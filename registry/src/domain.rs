@@ -85,7 +85,7 @@ pub async fn prove(
     lookup: &dyn DomainLookup,
     organisation: PublisherId,
 ) -> Result<(Domain, Looked), RequestError> {
-    let domain = registry.claimed_domain(organisation)?;
+    let domain = registry.names().claimed_domain(organisation)?;
     let looked = look(lookup, &domain, organisation, &[Means::WellKnown, Means::Dns]).await;
     write_down(registry, &domain, organisation, &looked).await?;
     Ok((domain, looked))
@@ -96,7 +96,7 @@ pub async fn prove(
 /// # Errors
 /// See [`RequestError`].
 pub async fn repeat(registry: &Registry, lookup: &dyn DomainLookup) -> Result<usize, RequestError> {
-    let due = registry.due_proofs();
+    let due = registry.names().due_proofs();
     for (domain, organisation, means) in &due {
         let looked = look(lookup, domain, *organisation, &[*means]).await;
         if let Looked::Unknown(error) = &looked {
@@ -116,11 +116,11 @@ async fn write_down(
     let finding = |means, proven| DomainFinding { domain: domain.clone(), organisation, means, proven };
     match looked {
         Looked::Proven(means) => {
-            registry.found(finding(*means, true)).await?;
+            registry.names().found(finding(*means, true)).await?;
         }
         Looked::Not(places) => {
             for means in places {
-                registry.found(finding(*means, false)).await?;
+                registry.names().found(finding(*means, false)).await?;
             }
         }
         // Nobody knows anything new; an old proof gets older.

@@ -48,8 +48,8 @@ pub async fn run(command: DomainCommand) -> Result<String, String> {
     };
     let registry = opened(&data, None, network, Admission::Publishers([].into()))?;
     let finding = DomainFinding { domain: domain.clone(), organisation, means: Means::Operator, proven };
-    let is_new = registry.found(finding).await.map_err(|error| error.to_string())?;
-    let held = registry.domain(&domain, None).map_err(|error| error.to_string())?;
+    let is_new = registry.names().found(finding).await.map_err(|error| error.to_string())?;
+    let held = registry.names().domain(&domain, None).map_err(|error| error.to_string())?;
     let rest = match (is_new, &held.held.claim) {
         (false, _) => "; the registry knew that",
         (true, Some(claim)) if claim.organisation == organisation => {

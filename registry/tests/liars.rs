@@ -10,7 +10,7 @@ use adversaries::stuffer::Stuffed;
 use adversaries::{forker, hider, rollback, stale_mirror, stuffer};
 use althing_protocol::object::ObjectError;
 use althing_protocol::registry::{Audience, NameEvidenceError, ReleaseError, Standing, Version};
-use althing_registry_client::{Reference, RegistryError, Said};
+use althing_registry_client::{LogReader, Reference, RegistryError, Said};
 use party::{DOMAIN, NETWORK, Party, client, client_at};
 use support::{NOW, Served, open};
 
@@ -63,12 +63,12 @@ async fn a_hider_is_caught_by_its_own_log() {
     let shown = asked.release(NETWORK, &agent, &number()).await.expect("what is left is valid");
     assert_eq!(shown.standing, Standing::Good, "one release alone does not tell");
     let checkpoint = asked.checkpoint(None).await.expect("a checkpoint");
-    let watched = asked.watch(NETWORK, &checkpoint, 0).await.expect("the entries are those of the log");
+    let watched = LogReader(&asked).watch(NETWORK, &checkpoint, 0).await.expect("the entries are those of the log");
     let said: Vec<&Said> = watched.iter().map(|one| &one.said).collect();
     assert!(matches!(said[..], [Said::Other, Said::Release(..), Said::Mark(_, _, "revoked")]), "{said:?}");
-    let caught = asked.check_marks(NETWORK, &watched).await;
+    let caught = LogReader(&asked).check_marks(NETWORK, &watched).await;
     assert!(matches!(caught, Err(RegistryError::Hides { entry: 2, .. })), "{caught:?}");
-    client(&served).check_marks(NETWORK, &watched).await.expect("the honest one shows it");
+    LogReader(&client(&served)).check_marks(NETWORK, &watched).await.expect("the honest one shows it");
 }
 
 #[tokio::test]

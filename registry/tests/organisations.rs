@@ -37,7 +37,7 @@ async fn an_agent_is_found_by_the_name_that_its_organisation_gives_it() {
     // The roster names the domain, and nobody has proven yet that it is the organisation's.
     let unproven = org.publishes(&served, org.release("billing", "1.0.0", Audience::public(), BUNDLE)).await;
     assert!(matches!(refused(unproven), (409, why) if why.contains("althing org prove")));
-    served.registry.found(org.finding(true)).await.expect("written down");
+    served.registry.names().found(org.finding(true)).await.expect("written down");
     for (party, agent) in [(&org, "billing"), (&member, "pay-in"), (&member, "other"), (&stranger, "pay-out")] {
         let release = party.release(agent, "1.0.0", Audience::public(), BUNDLE);
         party.publishes(&served, release).await.expect("accepted");
@@ -72,12 +72,12 @@ async fn a_lapsed_proof_or_roster_freezes_publishing_and_takes_the_name() {
         body
     };
     org.publishes(&served, release("1.0.0", NOW)).await.expect("accepted");
-    served.registry.found(org.finding(false)).await.expect("written down");
+    served.registry.names().found(org.finding(false)).await.expect("written down");
     assert_eq!(refused(org.publishes(&served, release("1.1.0", NOW + 1)).await).0, 409);
     assert_eq!(refused(client(&served).resolve(NETWORK, &name("billing"), NOW).await).0, 409);
     // It takes back what it published all the same.
     org.marks(&served, "billing", "1.0.0", Standing::Yanked).await;
-    served.registry.found(org.finding(true)).await.expect("written down");
+    served.registry.names().found(org.finding(true)).await.expect("written down");
     org.publishes(&served, release("1.1.0", NOW + 2)).await.expect("it is proven again");
     served.now.store(NOW + DAY + 1, Ordering::SeqCst);
     let late = org.publishes(&served, release("1.2.0", NOW + 3)).await;
@@ -121,7 +121,7 @@ async fn a_release_is_seen_when_as_many_approve_it_as_the_roster_wants() {
     let resolved = client(&served).resolve(NETWORK, &name("billing"), NOW).await.expect("a name");
     assert!(check_approved(&seen, &resolved.name.roster.body).is_ok());
     // A registry that leaves the approvals out is caught.
-    let mut evidence = served.registry.evidence(&agent, &number, None).expect("it is there");
+    let mut evidence = served.registry.releases().evidence(&agent, &number, None).expect("it is there");
     evidence.approvals.clear();
     let key = served.registry.note_key();
     assert!(evidence.verify(NETWORK, &agent, &number, key).expect_err("one of two").to_string().contains("2 must"));
@@ -179,7 +179,7 @@ async fn a_build_machine_stages_and_does_nothing_else() {
     assert_eq!((listed.len(), listed[0].id.clone(), listed[0].bytes), (1, id.clone(), BUNDLE.len() as u64));
     let whole = visitor.staged(&id).await.expect("it is there");
     assert_eq!((whole.bundle, whole.digest), (good.bundle.clone(), good.digest.clone()));
-    assert_eq!(served.registry.list(None, 10, Some(org.id())).len(), 0, "nothing of it is published");
+    assert_eq!(served.registry.releases().list(None, 10, Some(org.id())).len(), 0, "nothing of it is published");
     visitor.unstage(&id).await.expect("rejected");
     assert_eq!(refused(visitor.staged(&id).await).0, 404);
     for at in 0..32 {

@@ -139,7 +139,7 @@ impl World {
     }
 
     fn evidence(&self, publisher: &Publisher, version: &str, reader: Option<PublisherId>) -> Option<ReleaseEvidence> {
-        self.registry.evidence(&publisher.agent(), &of(version), reader).ok()
+        self.registry.releases().evidence(&publisher.agent(), &of(version), reader).ok()
     }
 }
 
@@ -274,8 +274,8 @@ async fn what_a_reader_may_not_see_looks_like_what_is_not_there() {
     let sees = |reader: Option<PublisherId>| {
         let versions = ["1.0.0", "1.1.0", "1.2.0"].into_iter();
         let shown: Vec<&str> = versions.filter(|version| world.evidence(&alice, version, reader).is_some()).collect();
-        let listed = world.registry.list(None, 100, reader).len();
-        let versions = world.registry.versions(&alice.agent(), reader).map_or(0, |versions| versions.len());
+        let listed = world.registry.releases().list(None, 100, reader).len();
+        let versions = world.registry.releases().versions(&alice.agent(), reader).map_or(0, |versions| versions.len());
         assert_eq!((listed, versions), (shown.len(), shown.len()), "all ways agree");
         shown
     };
@@ -283,8 +283,8 @@ async fn what_a_reader_may_not_see_looks_like_what_is_not_there() {
     assert_eq!(sees(Some(alice.id())), ["1.0.0", "1.1.0"]);
     assert_eq!(sees(Some(bob.id())), ["1.0.0"]);
     assert_eq!(sees(Some(eve.id())), ["1.1.0"]);
-    let hidden = world.registry.evidence(&alice.agent(), &of("1.0.0"), None).expect_err("it is hidden");
-    let absent = world.registry.evidence(&alice.agent(), &of("9.9.9"), None).expect_err("it is not there");
+    let hidden = world.registry.releases().evidence(&alice.agent(), &of("1.0.0"), None).expect_err("it is hidden");
+    let absent = world.registry.releases().evidence(&alice.agent(), &of("9.9.9"), None).expect_err("it is not there");
     assert_eq!(hidden.to_string().replace("1.0.0", "9.9.9"), absent.to_string());
     // Two must approve from now on: nobody sees a release that one signed.
     (roster.sequence, roster.approvals) = (2, 2);

@@ -40,7 +40,7 @@ pub use organisation::{
     ListedStaged, ListedWaiting, Pending, Resolved, ShownAgent, ShownClaim, ShownDomain, ShownProof, StagedRelease,
     check_approved,
 };
-pub use organisation_watch::{Said, WATCHED_ENTRIES_MAX, Watched};
+pub use organisation_watch::{LogReader, Said, WATCHED_ENTRIES_MAX, Watched};
 
 /// Of an answer that is JSON or text.
 const TEXT_BYTES_MAX: usize = 1 << 20;

@@ -59,7 +59,10 @@ impl Watched {
     }
 }
 
-impl RegistryClient {
+/// Reads the log of a registry.
+pub struct LogReader<'a>(pub &'a RegistryClient);
+
+impl LogReader<'_> {
     /// All entries of the log under a checkpoint.
     ///
     /// # Errors
@@ -73,7 +76,7 @@ impl RegistryClient {
         for number in 0..size.div_ceil(TILE) {
             let width = TILE.min(size - number * TILE);
             let limits = Limits { bytes: TILE_BYTES_MAX, time: TIME_MAX };
-            let bytes = self.http.get(&tile_path(number, width), limits).await?;
+            let bytes = self.0.http.get(&tile_path(number, width), limits).await?;
             let cut = cut(&bytes).filter(|cut| cut.len() as u64 == width).ok_or(RegistryError::Entries)?;
             for bytes in cut {
                 add(&mut tree, leaf_hash(bytes));
@@ -109,7 +112,7 @@ impl RegistryClient {
             return Ok(Said::Other);
         }
         let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
-        let statement = match self.http.get(&format!("statements/{index}"), limits).await {
+        let statement = match self.0.http.get(&format!("statements/{index}"), limits).await {
             Err(RegistryError::Refused { status: 404, .. }) => return Ok(Said::Unseen),
             shown => shown?,
         };
@@ -149,9 +152,9 @@ impl RegistryClient {
         }
         for ((agent, version), marks) in marks {
             let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
-            let bytes = self.http.get(&format!("agents/{agent}/{version}"), limits).await?;
+            let bytes = self.0.http.get(&format!("agents/{agent}/{version}"), limits).await?;
             let evidence = ReleaseEvidence::decode(&bytes)?;
-            evidence.verify(network, agent, version, &self.key)?;
+            evidence.verify(network, agent, version, &self.0.key)?;
             let shown: Vec<Digest> = evidence.marks.iter().map(|mark| digest(&mark.statement)).collect();
             if let Some(hidden) = marks.iter().find(|mark| !shown.contains(&mark.entry.statement)) {
                 let (agent, version, entry) = (agent.clone(), version.clone(), hidden.index);

@@ -94,42 +94,42 @@ fn named((agent, version): &(String, String)) -> Result<(AgentId, Version), Prob
 
 async fn agents(State(registry): Shared, Query(page): Query<Page>, visitor: Visitor) -> Answer {
     let after: Option<AgentId> = page.after.map(|after| after.parse()).transpose().map_err(Problem::bad)?;
-    Ok(private(json(&answers::agents(&registry.list(after.as_ref(), PAGE, visitor.reader())))))
+    Ok(private(json(&answers::agents(&registry.releases().list(after.as_ref(), PAGE, visitor.reader())))))
 }
 
 async fn versions(State(registry): Shared, Path(agent): Path<String>, visitor: Visitor) -> Answer {
     let agent = agent.parse().map_err(Problem::bad)?;
-    Ok(private(json(&answers::agents(&registry.versions(&agent, visitor.reader())?))))
+    Ok(private(json(&answers::agents(&registry.releases().versions(&agent, visitor.reader())?))))
 }
 
 async fn release(State(registry): Shared, Path(names): Named, visitor: Visitor) -> Answer {
     let (agent, version) = named(&names)?;
-    Ok(private(cbor(registry.evidence(&agent, &version, visitor.reader())?.encode())))
+    Ok(private(cbor(registry.releases().evidence(&agent, &version, visitor.reader())?.encode())))
 }
 
 async fn bundle(State(registry): Shared, Path(names): Named, visitor: Visitor) -> Answer {
     let (agent, version) = named(&names)?;
-    Ok(bundle_of(registry.bundle(&agent, &version, visitor.reader())?, visitor.reader().is_none()))
+    Ok(bundle_of(registry.releases().bundle(&agent, &version, visitor.reader())?, visitor.reader().is_none()))
 }
 
 async fn keep_bundle(State(registry): Shared, Path(names): Named, visitor: Visitor, request: Request) -> Answer {
     let (agent, version) = named(&names)?;
     // Nobody sends bytes that nothing names.
-    registry.wants_bundle(&agent, &version, visitor.reader())?;
+    registry.releases().wants_bundle(&agent, &version, visitor.reader())?;
     let body = read_body(request, KEPT_BUNDLE_BYTES_MAX).await.map_err(Problem::body)?;
-    registry.keep_bundle(&agent, &version, body.to_vec(), visitor.reader()).await?;
+    registry.releases().keep_bundle(&agent, &version, body.to_vec(), visitor.reader()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 async fn host(State(registry): Shared, request: Request) -> Answer {
     let body = read_body(request, PRESENCE_BYTES_MAX).await.map_err(Problem::body)?;
     let presence = Presence::decode(&body).map_err(RequestError::from)?;
-    let (agents, lease_ms) = registry.host(&presence)?;
+    let (agents, lease_ms) = registry.hosting().host(&presence)?;
     Ok(json(&answers::lease(agents, lease_ms)))
 }
 
 async fn hosts(State(registry): Shared, Query(query): Query<HostQuery>) -> Response {
-    json(&answers::hosts(&registry.find_hosts(&query)))
+    json(&answers::hosts(&registry.hosting().find_hosts(&query)))
 }
 
 #[derive(Deserialize)]
@@ -139,5 +139,5 @@ struct From {
 }
 
 async fn revoked(State(registry): Shared, Query(From { from }): Query<From>, visitor: Visitor) -> Response {
-    private(json(&answers::revoked(&registry.revoked(from, PAGE, visitor.reader()))))
+    private(json(&answers::revoked(&registry.releases().revoked(from, PAGE, visitor.reader()))))
 }

@@ -75,14 +75,14 @@ async fn prove_domain(
         Looked::Not(_) => (false, None, Some("it names this organisation in neither place".to_owned())),
         Looked::Unknown(why) => (false, None, Some(why)),
     };
-    let shown = registry.domain(&domain, visitor.reader()).ok();
+    let shown = registry.names().domain(&domain, visitor.reader()).ok();
     let held = shown.as_ref().map(|shown| shown_domain(&domain, shown));
     Ok(json(&json!({ "domain": domain.to_string(), "proven": proven, "by": by, "why": why, "held": held })))
 }
 
 async fn domain(State(registry): Shared, Path(domain): Path<String>, visitor: Visitor) -> Answer {
     let domain: Domain = domain.parse().map_err(Problem::bad)?;
-    Ok(private(json(&shown_domain(&domain, &registry.domain(&domain, visitor.reader())?))))
+    Ok(private(json(&shown_domain(&domain, &registry.names().domain(&domain, visitor.reader())?))))
 }
 
 fn shown_domain(domain: &Domain, shown: &ShownDomain) -> Value {
@@ -107,11 +107,11 @@ fn shown_domain(domain: &Domain, shown: &ShownDomain) -> Value {
 
 async fn name(State(registry): Shared, Path(names): Path<(String, String)>, visitor: Visitor) -> Answer {
     let domain: Domain = names.0.parse().map_err(Problem::bad)?;
-    Ok(private(cbor(registry.name(&domain, &names.1, visitor.reader())?.encode())))
+    Ok(private(cbor(registry.names().name(&domain, &names.1, visitor.reader())?.encode())))
 }
 
 async fn statement(State(registry): Shared, Path(index): Path<u64>, visitor: Visitor) -> Answer {
-    Ok(private(cbor(registry.said(index, visitor.reader())?)))
+    Ok(private(cbor(registry.releases().said(index, visitor.reader())?)))
 }
 
 /// A release to be staged, as a build machine sends it.
@@ -143,14 +143,15 @@ async fn stage(State(registry): Shared, visitor: Visitor, request: Request) -> A
         bundle: STANDARD.decode(&sent.bundle).map_err(|_| wrong("bundle"))?,
         digest: unhex(&sent.digest).and_then(|digest| digest.try_into().ok()).ok_or_else(|| wrong("digest"))?,
     };
-    let id = registry.stage(visitor, stage).await?;
+    let id = registry.staging().stage(visitor, stage).await?;
     Ok((StatusCode::CREATED, json(&json!({ "id": id }))).into_response())
 }
 
 async fn staged(State(registry): Shared, visitor: Visitor) -> Answer {
     let who = visitor.publisher()?;
-    let staged: Vec<Value> = registry.staged(who)?.iter().map(shown_staged).collect();
-    let waiting: Vec<Value> = registry.waiting(who).iter().map(|one| shown_waiting(&registry, one)).collect();
+    let staged: Vec<Value> = registry.staging().staged(who)?.iter().map(shown_staged).collect();
+    let waiting: Vec<Value> =
+        registry.releases().waiting(who).iter().map(|one| shown_waiting(&registry, one)).collect();
     Ok(private(json(&json!({ "staged": staged, "waiting": waiting }))))
 }
 
@@ -172,12 +173,12 @@ fn shown_waiting(registry: &Registry, listed: &Listed) -> Value {
         "version": listed.version.to_string(),
         "entry": listed.released.index,
         "approved_by": signers.collect::<Vec<_>>(),
-        "wanted": registry.approvals_wanted(&listed.agent),
+        "wanted": registry.releases().approvals_wanted(&listed.agent),
     })
 }
 
 async fn staged_one(State(registry): Shared, Path(id): Path<String>, visitor: Visitor) -> Answer {
-    let (staged, bundle) = registry.staged_one(visitor.publisher()?, &id)?;
+    let (staged, bundle) = registry.staging().staged_one(visitor.publisher()?, &id)?;
     let mut shown = shown_staged(&staged);
     shown["description"] = json!(String::from_utf8_lossy(&staged.description));
     shown["bundle"] = json!(STANDARD.encode(bundle));
@@ -185,12 +186,13 @@ async fn staged_one(State(registry): Shared, Path(id): Path<String>, visitor: Vi
 }
 
 async fn unstage(State(registry): Shared, Path(id): Path<String>, visitor: Visitor) -> Answer {
-    registry.unstage(visitor.publisher()?, &id).await?;
+    registry.staging().unstage(visitor.publisher()?, &id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 async fn waiting(State(registry): Shared, Path(names): super::Named, visitor: Visitor) -> Answer {
     let (agent, version) = super::named(&names)?;
-    let evidence: Response = cbor(registry.waiting_evidence(&agent, &version, visitor.publisher()?)?.encode());
+    let evidence: Response =
+        cbor(registry.releases().waiting_evidence(&agent, &version, visitor.publisher()?)?.encode());
     Ok(private(evidence))
 }

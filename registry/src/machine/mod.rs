@@ -6,12 +6,14 @@
 mod organisation;
 mod organisation_rules;
 mod refusal;
+mod released;
 mod state;
 pub mod things;
 
 pub use organisation::{Claim, HeldDomain, HeldRoster, Organisations};
 pub use refusal::Refusal;
-pub use state::{Admission, Judged, Machine, Released, Statement, Versions};
+pub use released::Released;
+pub use state::{Admission, Judged, Machine, Statement, Versions};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,8 @@ use althing_protocol::limits::{DOMAIN_WAIT_MS, GRANT_LIFE_MAX_MS};
 use althing_protocol::registry::{Domain, DomainFinding, Means, Role, Roster};
 use althing_protocol::{AgentId, Digest, PublisherId};
 
-use super::{Refusal, Released};
+use super::Refusal;
+use super::released::Released;
 
 /// Domains that a registry knows.
 const DOMAINS_MAX: usize = 65_536;

@@ -3,9 +3,10 @@
 use althing_protocol::limits::RELEASE_APPROVALS_MAX;
 use althing_protocol::object::Authored;
 use althing_protocol::registry::{Reach, Release, Role, Roster, Version};
-use althing_protocol::{AgentId, Digest, KeyLog, PublisherId, digest};
+use althing_protocol::{AgentId, KeyLog, PublisherId};
 
-use super::{Judged, Machine, Refusal, Released, Statement};
+use super::released::{Released, essence};
+use super::{Judged, Machine, Refusal, Statement};
 
 impl Machine {
     /// Whether a reader sees a release at `now_ms`. What is hidden looks like what is not there.
@@ -84,11 +85,4 @@ impl Machine {
         self.organisations.judge_roster(&roster.body)?;
         Ok(Judged::New(Statement::Roster(Box::new(roster))))
     }
-}
-
-/// The digest of what all signers of a release agree on.
-pub(super) fn essence(release: &Release) -> Digest {
-    let mut body = release.clone();
-    (body.by, body.sequence, body.made_ms) = (release.agent.publisher(), 0, 0);
-    digest(&minicbor::to_vec(body).expect("writing to a vector cannot fail"))
 }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use althing_protocol::limits::RELEASE_MARKS_MAX;
 use althing_protocol::object::{self, Authored, Description, Kind, ObjectError};
 use althing_protocol::registry::{
-    Audience, DomainFinding, EntryKind, Mark, Reach, Release, Roster, Standing, Submission, Version,
+    DomainFinding, EntryKind, Mark, Reach, Release, Roster, Standing, Submission, Version,
 };
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId, digest};
 
-use super::organisation_rules::essence;
+use super::released::{Released, essence};
 use super::things::{ThingRecord, Things};
 use super::{Organisations, Refusal};
 
@@ -70,31 +70,6 @@ pub enum Judged {
     New(Statement),
     /// It was accepted before, with that index: sending it again is no error.
     Known(u64),
-}
-
-/// A version of an agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Released {
-    /// The index of the release in the log.
-    pub index: u64,
-    /// The digest of its signed bytes.
-    pub statement: Digest,
-    /// Its standing.
-    pub standing: Standing,
-    /// Why.
-    pub reason: String,
-    /// The indexes and digests of its marks.
-    pub marks: Vec<(u64, Digest)>,
-    /// Who may see it.
-    pub audience: Audience,
-    /// The digest of what its signers agree on.
-    pub essence: Digest,
-    /// Those beside the publisher who approve it, with the indexes and digests of their statements.
-    pub approvals: Vec<(PublisherId, u64, Digest)>,
-    /// Whether as many approve it as its organisation wants. Until then nobody sees it who does not approve it.
-    pub is_approved: bool,
-    /// The index of the roster under which it was approved, if its publisher is an organisation.
-    pub roster: Option<u64>,
 }
 
 /// The versions of an agent.
@@ -160,14 +135,6 @@ pub struct Machine {
     pub(super) organisations: Organisations,
     /// Releases that too few approve.
     pub(super) unapproved: BTreeSet<(AgentId, Version)>,
-}
-
-impl Released {
-    /// Whether everybody sees it.
-    #[must_use]
-    pub fn is_public(&self) -> bool {
-        self.is_approved && self.audience.reach == Reach::Public
-    }
 }
 
 impl Machine {

@@ -6,8 +6,11 @@ use althing_protocol::tlog::NoteKeyError;
 use althing_protocol::{AgentId, PublisherId};
 use althing_store::{ReadError, WriteError};
 
-use super::stage::StageError;
+use super::KEPT_BUNDLE_BYTES_MAX;
 use crate::machine::Refusal;
+
+/// Releases of one publisher that wait at one time.
+pub(super) const STAGED_MAX: usize = 32;
 
 /// Why a registry does not start.
 #[derive(Debug, thiserror::Error)]
@@ -124,4 +127,33 @@ pub enum RequestError {
     /// A statement is not what the log says.
     #[error("statement {0} is damaged: the registry must be restored from a copy")]
     Damaged(u64),
+}
+
+/// Why nothing is staged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StageError {
+    /// Whoever asks may not stage releases of that agent.
+    #[error(
+        "this token stages no releases of {0}: the registry's operator makes one that does (althing-registry token add NAME \
+         --scope releases:stage --publisher URN)"
+    )]
+    NotYours(AgentId),
+    /// The bundle is not what was said of it.
+    #[error("the bundle has another digest than was said: it was damaged or changed on its way; send it again")]
+    Digest,
+    /// The bundle is too large, or empty.
+    #[error("a bundle has 1 to {KEPT_BUNDLE_BYTES_MAX} bytes, and this one {0}")]
+    Bytes(usize),
+    /// The description is none, or of something else.
+    #[error("the description: {0}")]
+    Description(String),
+    /// The version is there.
+    #[error("{0} {1} was released before, and a version never changes: build the next one")]
+    Released(AgentId, Version),
+    /// There are too many.
+    #[error("{STAGED_MAX} releases of this publisher wait for approval: approve or reject some first")]
+    Full,
+    /// There is no such staged release, or whoever asks may not see it.
+    #[error("no staged release has the id {0:?}; `althing release list` shows those there are")]
+    None(String),
 }

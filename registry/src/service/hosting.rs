@@ -10,19 +10,22 @@ use super::hosts::{Host, HostQuery, Hosts, LEASE_MS};
 use super::{Registry, RequestError};
 use crate::machine::Statement;
 
-impl Registry {
+/// The nodes that told a registry of themselves.
+pub struct Hosting<'a>(pub(super) &'a Registry);
+
+impl Hosting<'_> {
     /// Takes what a node tells of itself; how many of its agents are published here, and for how long that holds,
     /// milliseconds. Agents that are not published here are left out.
     ///
     /// # Errors
     /// See [`RequestError`].
     pub fn host(&self, presence: &Presence) -> Result<(usize, u64), RequestError> {
-        let now_ms = (self.clock)();
-        let VerifiedPresence { contact, grants } = presence.verify(self.network(), now_ms)?;
+        let now_ms = (self.0.clock)();
+        let VerifiedPresence { contact, grants } = presence.verify(self.0.network(), now_ms)?;
         let mut agents = BTreeSet::new();
         let mut current = Vec::new();
         {
-            let seen = self.state.read().expect("no holder panics");
+            let seen = self.0.state.read().expect("no holder panics");
             for grant in &grants {
                 let agent = &grant.body.agent;
                 // A host is named to everybody: of what is not for everybody it is as if it were not here.
@@ -42,7 +45,7 @@ impl Registry {
         }
         for (agent, entry) in current {
             if !self.hosts().knows(&agent, entry) {
-                let (_, statement) = self.statement(entry)?;
+                let (_, statement) = self.0.statement(entry)?;
                 let Statement::Release(_, described) = statement else { return Err(RequestError::Damaged(entry)) };
                 let description = Description::parse(&described.body.td).map_err(|_| RequestError::Damaged(entry))?;
                 self.hosts().describe(agent, entry, description.capabilities().to_vec());
@@ -54,18 +57,18 @@ impl Registry {
     /// Nodes that host what is looked for.
     #[must_use]
     pub fn find_hosts(&self, query: &HostQuery) -> Vec<Host> {
-        let now_ms = (self.clock)();
+        let now_ms = (self.0.clock)();
         self.hosts().find(query, now_ms)
     }
 
     /// How many nodes are known.
     #[must_use]
     pub fn host_count(&self) -> usize {
-        let now_ms = (self.clock)();
+        let now_ms = (self.0.clock)();
         self.hosts().len(now_ms)
     }
 
     fn hosts(&self) -> MutexGuard<'_, Hosts> {
-        self.hosts.lock().expect("no holder of the hosts panics")
+        self.0.hosts.lock().expect("no holder of the hosts panics")
     }
 }

@@ -12,24 +12,26 @@ mod search;
 mod stage;
 mod things;
 
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use althing_log::{Log, Tile};
 use althing_protocol::registry::{Entry, Logged, Submission, Version};
 use althing_protocol::tlog::{Checkpoint, LogProof, NoteKey, NoteKeyKind};
-use althing_protocol::{AgentId, Digest, SecretKey};
+use althing_protocol::{AgentId, Digest, KeyLog, PublisherId, SecretKey};
 use althing_store::{Batch, Durability, Store};
+use minicbor::bytes::ByteVec;
 use tokio::sync::watch;
 
-pub use error::{OpenError, RequestError};
+pub use error::{OpenError, RequestError, StageError};
 pub use events::{Event, EventKind};
+pub use hosting::Hosting;
 pub use hosts::{Host, HostQuery};
-pub use names::ShownDomain;
+pub use names::{Names, ShownDomain};
 pub use organisation::{SESSION_MS, Visitor};
-pub use releases::Reader;
+pub use releases::{Reader, Releases};
 pub use rows::FAMILIES;
 pub use search::{Found, SearchError};
-pub use stage::{Stage, StageError, Staged, hex, unhex};
+pub use stage::{Stage, Staged, Staging, hex, unhex};
 pub(crate) use things::report;
 pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Random, Shown, ThingError};
 
@@ -174,6 +176,30 @@ impl Registry {
         self.state.read().expect("no holder panics").checkpoint.clone()
     }
 
+    /// The releases, as a reader sees them.
+    #[must_use]
+    pub fn releases(&self) -> Releases<'_> {
+        Releases(self)
+    }
+
+    /// The nodes that told of themselves.
+    #[must_use]
+    pub fn hosting(&self) -> Hosting<'_> {
+        Hosting(self)
+    }
+
+    /// What build machines staged.
+    #[must_use]
+    pub fn staging(&self) -> Staging<'_> {
+        Staging(self)
+    }
+
+    /// Domains and names.
+    #[must_use]
+    pub fn names(&self) -> Names<'_> {
+        Names(self)
+    }
+
     /// Accepts statements of a publisher, all of them or none. When it completes they are on disk, and the checkpoint of the
     /// proofs covers them. Statements that were accepted before are no error.
     ///
@@ -241,6 +267,22 @@ impl Registry {
         let mut batch = Batch::new();
         batch.put(META, CHECKPOINT, self.checkpoint().note().as_bytes());
         Ok(self.store.write(batch, Durability::Synced).await?)
+    }
+
+    /// The key log of a publisher; empty if it is not known.
+    fn key_log(&self, publisher: PublisherId) -> Vec<ByteVec> {
+        let bytes = self.seen().machine.key_log(publisher).map(KeyLog::to_bytes);
+        bytes.unwrap_or_default().into_iter().map(Into::into).collect()
+    }
+
+    /// A statement with its proof.
+    fn logged_at(&self, index: u64, checkpoint: &Checkpoint) -> Result<Logged, RequestError> {
+        let (entry, statement) = self.statement(index)?;
+        self.logged(index, &entry, &statement, checkpoint)
+    }
+
+    fn seen(&self) -> RwLockReadGuard<'_, Seen> {
+        self.state.read().expect("no holder panics")
     }
 
     fn statement(&self, index: u64) -> Result<(Entry, Statement), RequestError> {

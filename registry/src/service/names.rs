@@ -28,26 +28,29 @@ pub struct ShownDomain {
     pub agents: Vec<(AgentId, Option<Version>)>,
 }
 
-impl Registry {
+/// Domains of organisations, and the names below them.
+pub struct Names<'a>(pub(super) &'a Registry);
+
+impl Names<'_> {
     /// Writes down what was found of a domain, unless it says nothing new; whether it did. It is on disk when this completes.
     ///
     /// # Errors
     /// See [`RequestError`].
     pub async fn found(&self, finding: DomainFinding) -> Result<bool, RequestError> {
-        let mut writer = self.log.writer().await;
+        let mut writer = self.0.log.writer().await;
         let next = writer.next().await?;
-        self.catch_up(next)?;
-        let now_ms = (self.clock)();
-        if !self.seen().machine.organisations().is_news(&finding, now_ms)? {
+        self.0.catch_up(next)?;
+        let now_ms = (self.0.clock)();
+        if !self.0.seen().machine.organisations().is_news(&finding, now_ms)? {
             return Ok(false);
         }
         let entry = Entry::of(EntryKind::DomainFinding, &finding.encode(), now_ms).encode();
         let mut batch = Batch::new();
         batch.put(STATEMENTS, next.to_be_bytes(), rows::write(&Statement::Finding(Box::new(finding), now_ms)));
         writer.append(&[entry], batch).await?;
-        self.catch_up(next + 1)?;
+        self.0.catch_up(next + 1)?;
         drop(writer);
-        self.keep_checkpoint().await?;
+        self.0.keep_checkpoint().await?;
         Ok(true)
     }
 
@@ -56,17 +59,17 @@ impl Registry {
     /// # Errors
     /// [`Refusal::RosterOver`], and [`Refusal::NoDomain`] without a roster that names one.
     pub fn claimed_domain(&self, organisation: PublisherId) -> Result<Domain, RequestError> {
-        let seen = self.seen();
+        let seen = self.0.seen();
         let held = seen.machine.organisations().roster(organisation).ok_or(Refusal::NoDomain(organisation))?;
         let over = |error| Refusal::RosterOver { organisation, error };
-        held.roster.in_force((self.clock)()).map_err(over)?;
+        held.roster.in_force((self.0.clock)()).map_err(over)?;
         Ok(held.roster.domain.clone().ok_or(Refusal::NoDomain(organisation))?)
     }
 
     /// The proofs that have to be looked for again.
     #[must_use]
     pub fn due_proofs(&self) -> Vec<(Domain, PublisherId, Means)> {
-        self.seen().machine.organisations().due((self.clock)())
+        self.0.seen().machine.organisations().due((self.0.clock)())
     }
 
     /// A domain.
@@ -74,7 +77,7 @@ impl Registry {
     /// # Errors
     /// [`Refusal::DomainUnknown`].
     pub fn domain(&self, domain: &Domain, reader: Reader) -> Result<ShownDomain, RequestError> {
-        let (seen, now_ms) = (self.seen(), (self.clock)());
+        let (seen, now_ms) = (self.0.seen(), (self.0.clock)());
         let organisations = seen.machine.organisations();
         let held = organisations.domain(domain).ok_or_else(|| Refusal::DomainUnknown(domain.clone()))?.clone();
         let twins = organisations.domains().map(|(other, _)| other).filter(|other| is_twin(domain, other));
@@ -102,9 +105,9 @@ impl Registry {
     /// [`RequestError::NoName`], also for a name whose agent the reader does not see; [`Refusal::DomainUnknown`] and
     /// [`Refusal::DomainNotProven`].
     pub fn name(&self, domain: &Domain, name: &str, reader: Reader) -> Result<NameEvidence, RequestError> {
-        let now_ms = (self.clock)();
+        let now_ms = (self.0.clock)();
         let (agent, organisation, roster, finding) = {
-            let seen = self.seen();
+            let seen = self.0.seen();
             let (held, roster) = seen.machine.organisations().of_domain(domain, now_ms)?;
             let sees = |agent: &AgentId| visible(&seen.machine, agent, reader, now_ms).next().is_some();
             let own = AgentId::new(held.organisation, name).ok();
@@ -120,12 +123,12 @@ impl Registry {
             let none = || RequestError::NoName { domain: domain.clone(), name: name.chars().take(80).collect() };
             (agent.ok_or_else(none)?, held.organisation, roster.index, held.index)
         };
-        let checkpoint = self.checkpoint();
+        let checkpoint = self.0.checkpoint();
         Ok(NameEvidence {
             agent,
-            key_log: self.key_log(organisation),
-            roster: self.logged_at(roster, &checkpoint)?,
-            finding: self.logged_at(finding, &checkpoint)?,
+            key_log: self.0.key_log(organisation),
+            roster: self.0.logged_at(roster, &checkpoint)?,
+            finding: self.0.logged_at(finding, &checkpoint)?,
         })
     }
 }

@@ -1,13 +1,9 @@
 //! What a reader is shown of releases. What somebody may not see looks like what is not there: each answer is made from what
 //! the reader sees alone.
 
-use std::sync::RwLockReadGuard;
-
-use althing_protocol::registry::{Approval, Bundle, Logged, ReleaseEvidence, Version};
-use althing_protocol::tlog::Checkpoint;
-use althing_protocol::{AgentId, KeyLog, PublisherId, digest};
+use althing_protocol::registry::{Approval, Bundle, ReleaseEvidence, Version};
+use althing_protocol::{AgentId, PublisherId, digest};
 use althing_store::{Batch, Durability};
-use minicbor::bytes::ByteVec;
 
 use super::rows::BUNDLES;
 use super::{KEPT_BUNDLE_BYTES_MAX, Listed, Registry, RequestError, Seen};
@@ -16,11 +12,14 @@ use crate::machine::{Machine, Released, Statement};
 /// Who reads: a publisher that has shown who it is, or anybody.
 pub type Reader = Option<PublisherId>;
 
-impl Registry {
+/// The releases of a registry, as a reader sees them.
+pub struct Releases<'a>(pub(super) &'a Registry);
+
+impl Releases<'_> {
     /// The releases of agents after `after`, in the order of their ids; at most `limit`, whole agents.
     #[must_use]
     pub fn list(&self, after: Option<&AgentId>, limit: usize, reader: Reader) -> Vec<Listed> {
-        let (seen, now_ms) = (self.seen(), (self.clock)());
+        let (seen, now_ms) = (self.0.seen(), (self.0.clock)());
         let mut listed = Vec::new();
         for (agent, _) in seen.machine.agents(after) {
             if listed.len() >= limit {
@@ -36,15 +35,15 @@ impl Registry {
     /// # Errors
     /// [`RequestError::NoAgent`].
     pub fn versions(&self, agent: &AgentId, reader: Reader) -> Result<Vec<Listed>, RequestError> {
-        let seen = self.seen();
-        let listed: Vec<Listed> = visible(&seen.machine, agent, reader, (self.clock)()).collect();
+        let seen = self.0.seen();
+        let listed: Vec<Listed> = visible(&seen.machine, agent, reader, (self.0.clock)()).collect();
         if listed.is_empty() { Err(RequestError::NoAgent(agent.clone())) } else { Ok(listed) }
     }
 
     /// Releases whose revocations have an index of at least `from`, at most `limit`.
     #[must_use]
     pub fn revoked(&self, from: u64, limit: usize, reader: Reader) -> Vec<(u64, AgentId, Version)> {
-        let (seen, now_ms) = (self.seen(), (self.clock)());
+        let (seen, now_ms) = (self.0.seen(), (self.0.clock)());
         let is_seen = |(_, agent, version): &(u64, &AgentId, &Version)| {
             let released = seen.machine.agent(agent).and_then(|versions| versions.get(version));
             released.is_some_and(|released| seen.machine.sees(reader, agent, released, now_ms))
@@ -78,10 +77,10 @@ impl Registry {
         who: PublisherId,
     ) -> Result<ReleaseEvidence, RequestError> {
         let waits = |seen: &Seen| {
-            let mut waiting = seen.machine.waiting(who, (self.clock)());
+            let mut waiting = seen.machine.waiting(who, (self.0.clock)());
             waiting.find(|(one, other, _)| (*one, *other) == (agent, version)).map(|(.., released)| released.clone())
         };
-        let released = waits(&self.seen());
+        let released = waits(&self.0.seen());
         let none = || RequestError::NoVersion(agent.clone(), version.clone());
         self.evidence_of(agent, &released.ok_or_else(none)?)
     }
@@ -92,10 +91,10 @@ impl Registry {
     /// [`RequestError::NoStatement`].
     pub fn said(&self, index: u64, reader: Reader) -> Result<Vec<u8>, RequestError> {
         let none = RequestError::NoStatement(index);
-        if index >= self.checkpoint().head.size {
+        if index >= self.0.checkpoint().head.size {
             return Err(none);
         }
-        let (_, statement) = self.statement(index)?;
+        let (_, statement) = self.0.statement(index)?;
         let is_seen = match &statement {
             Statement::KeyLog(_) | Statement::Roster(_) | Statement::Finding(..) => true,
             Statement::Release(release, _) | Statement::Approval(release) => {
@@ -109,7 +108,7 @@ impl Registry {
     }
 
     fn sees(&self, agent: &AgentId, version: &Version, reader: Reader) -> bool {
-        let (seen, now_ms) = (self.seen(), (self.clock)());
+        let (seen, now_ms) = (self.0.seen(), (self.0.clock)());
         let released = seen.machine.agent(agent).and_then(|versions| versions.get(version));
         released.is_some_and(|released| {
             let approves = reader.is_some_and(|who| seen.machine.organisations().approves(who, agent, now_ms));
@@ -120,55 +119,39 @@ impl Registry {
     /// What waits for the approval of somebody.
     #[must_use]
     pub fn waiting(&self, who: PublisherId) -> Vec<Listed> {
-        let seen = self.seen();
-        let waiting = seen.machine.waiting(who, (self.clock)());
+        let seen = self.0.seen();
+        let waiting = seen.machine.waiting(who, (self.0.clock)());
         waiting.map(|(agent, version, released)| listed(agent, version, released)).collect()
     }
 
     /// How many must approve a release of an agent.
     #[must_use]
     pub fn approvals_wanted(&self, agent: &AgentId) -> u8 {
-        let seen = self.seen();
+        let seen = self.0.seen();
         seen.machine.organisations().roster(agent.publisher()).map_or(1, |held| held.roster.approvals)
     }
 
     fn evidence_of(&self, agent: &AgentId, released: &Released) -> Result<ReleaseEvidence, RequestError> {
-        let (entry, statement) = self.statement(released.index)?;
+        let (entry, statement) = self.0.statement(released.index)?;
         let Statement::Release(_, described) = &statement else {
             return Err(RequestError::Damaged(released.index));
         };
-        let checkpoint = self.checkpoint();
+        let checkpoint = self.0.checkpoint();
         let indexes = released.marks.iter().map(|(index, _)| *index);
-        let marks = indexes.map(|index| self.logged_at(index, &checkpoint)).collect::<Result<_, _>>()?;
+        let marks = indexes.map(|index| self.0.logged_at(index, &checkpoint)).collect::<Result<_, _>>()?;
         let mut approvals = Vec::new();
         for (by, index, _) in &released.approvals {
-            let key_log = self.key_log(*by);
-            approvals.push(Approval { key_log, release: self.logged_at(*index, &checkpoint)? });
+            let key_log = self.0.key_log(*by);
+            approvals.push(Approval { key_log, release: self.0.logged_at(*index, &checkpoint)? });
         }
         Ok(ReleaseEvidence {
-            key_log: self.key_log(agent.publisher()),
-            release: self.logged(released.index, &entry, &statement, &checkpoint)?,
+            key_log: self.0.key_log(agent.publisher()),
+            release: self.0.logged(released.index, &entry, &statement, &checkpoint)?,
             description: described.bytes.clone().into(),
             marks,
             approvals,
-            roster: released.roster.map(|index| self.logged_at(index, &checkpoint)).transpose()?,
+            roster: released.roster.map(|index| self.0.logged_at(index, &checkpoint)).transpose()?,
         })
-    }
-
-    /// The key log of a publisher; empty if it is not known.
-    pub(super) fn key_log(&self, publisher: PublisherId) -> Vec<ByteVec> {
-        let bytes = self.seen().machine.key_log(publisher).map(KeyLog::to_bytes);
-        bytes.unwrap_or_default().into_iter().map(Into::into).collect()
-    }
-
-    /// A statement with its proof.
-    pub(super) fn logged_at(&self, index: u64, checkpoint: &Checkpoint) -> Result<Logged, RequestError> {
-        let (entry, statement) = self.statement(index)?;
-        self.logged(index, &entry, &statement, checkpoint)
-    }
-
-    pub(super) fn seen(&self) -> RwLockReadGuard<'_, Seen> {
-        self.state.read().expect("no holder panics")
     }
 
     /// A release that the reader sees, or may approve.
@@ -208,7 +191,7 @@ impl Registry {
         }
         let mut batch = Batch::new();
         batch.put(BUNDLES, wanted.digest, bytes);
-        Ok(self.store.write(batch, Durability::Synced).await?)
+        Ok(self.0.store.write(batch, Durability::Synced).await?)
     }
 
     /// The bundle of a release.
@@ -217,7 +200,7 @@ impl Registry {
     /// See [`RequestError`].
     pub fn bundle(&self, agent: &AgentId, version: &Version, reader: Reader) -> Result<Vec<u8>, RequestError> {
         let wanted = self.bundle_of(agent, version, reader)?;
-        self.store.read(BUNDLES, &wanted.digest)?.ok_or(RequestError::NoBundle)
+        self.0.store.read(BUNDLES, &wanted.digest)?.ok_or(RequestError::NoBundle)
     }
 
     fn bundle_of(&self, agent: &AgentId, version: &Version, reader: Reader) -> Result<Bundle, RequestError> {
@@ -227,7 +210,7 @@ impl Registry {
             // Its publisher sends the bundle before others have approved it.
             Err(absent) => waiting().ok_or(absent)?.released.index,
         };
-        match self.statement(index)?.1 {
+        match self.0.statement(index)?.1 {
             Statement::Release(release, _) => release.body.bundle.ok_or(RequestError::BundleUnknown),
             _ => Err(RequestError::Damaged(index)),
         }

@@ -8,11 +8,10 @@ use althing_store::{Batch, Durability, Range};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
+use super::error::{STAGED_MAX, StageError};
 use super::rows::{STAGED, STAGED_BUNDLES};
 use super::{KEPT_BUNDLE_BYTES_MAX, Registry, RequestError, Visitor};
 
-/// Releases of one publisher that wait at one time.
-const STAGED_MAX: usize = 32;
 /// Bytes of an id.
 const ID_BYTES: usize = 16;
 
@@ -50,35 +49,6 @@ pub struct Staged {
     pub at_ms: u64,
 }
 
-/// Why nothing is staged.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StageError {
-    /// Whoever asks may not stage releases of that agent.
-    #[error(
-        "this token stages no releases of {0}: the registry's operator makes one that does (althing-registry token add NAME \
-         --scope releases:stage --publisher URN)"
-    )]
-    NotYours(AgentId),
-    /// The bundle is not what was said of it.
-    #[error("the bundle has another digest than was said: it was damaged or changed on its way; send it again")]
-    Digest,
-    /// The bundle is too large, or empty.
-    #[error("a bundle has 1 to {KEPT_BUNDLE_BYTES_MAX} bytes, and this one {0}")]
-    Bytes(usize),
-    /// The description is none, or of something else.
-    #[error("the description: {0}")]
-    Description(String),
-    /// The version is there.
-    #[error("{0} {1} was released before, and a version never changes: build the next one")]
-    Released(AgentId, Version),
-    /// There are too many.
-    #[error("{STAGED_MAX} releases of this publisher wait for approval: approve or reject some first")]
-    Full,
-    /// There is no such staged release, or whoever asks may not see it.
-    #[error("no staged release has the id {0:?}; `althing release list` shows those there are")]
-    None(String),
-}
-
 /// A staged release on disk.
 #[derive(Encode, Decode)]
 #[cbor(map)]
@@ -97,7 +67,10 @@ struct Row {
     at_ms: u64,
 }
 
-impl Registry {
+/// What build machines staged in a registry.
+pub struct Staging<'a>(pub(super) &'a Registry);
+
+impl Staging<'_> {
     /// Keeps a release for approval; gives its id. It is on disk when this completes. The same again is no error.
     ///
     /// # Errors
@@ -120,23 +93,23 @@ impl Registry {
             return Err(StageError::Digest.into());
         }
         check_description(&agent, &version, &description)?;
-        if self.seen().machine.agent(&agent).is_some_and(|versions| versions.get(&version).is_some()) {
+        if self.0.seen().machine.agent(&agent).is_some_and(|versions| versions.get(&version).is_some()) {
             return Err(StageError::Released(agent, version).into());
         }
         let bytes = bundle.len() as u64;
-        let row = Row { agent, version, description: description.into(), digest: said, bytes, at_ms: (self.clock)() };
+        let row = Row { agent, version, description: description.into(), digest: said, bytes, at_ms: (self.0.clock)() };
         let id = id_of(&row);
         let key = key(publisher, &id);
-        if self.store.read(STAGED, &key)?.is_none() {
-            let _adding = self.staging.lock().await;
-            let waiting = self.store.scan(STAGED, Range::prefix(publisher.as_bytes().to_vec(), STAGED_MAX))?.len();
+        if self.0.store.read(STAGED, &key)?.is_none() {
+            let _adding = self.0.staging.lock().await;
+            let waiting = self.0.store.scan(STAGED, Range::prefix(publisher.as_bytes().to_vec(), STAGED_MAX))?.len();
             if waiting >= STAGED_MAX {
                 return Err(StageError::Full.into());
             }
             let mut batch = Batch::new();
             batch.put(STAGED, key.clone(), minicbor::to_vec(&row).expect("writing to a vector cannot fail"));
             batch.put(STAGED_BUNDLES, key, bundle);
-            self.store.write(batch, Durability::Synced).await?;
+            self.0.store.write(batch, Durability::Synced).await?;
         }
         Ok(hex(&id))
     }
@@ -146,7 +119,7 @@ impl Registry {
     /// # Errors
     /// See [`RequestError`].
     pub fn staged(&self, who: PublisherId) -> Result<Vec<Staged>, RequestError> {
-        let rows = self.store.scan(STAGED, Range::prefix(who.as_bytes().to_vec(), STAGED_MAX))?;
+        let rows = self.0.store.scan(STAGED, Range::prefix(who.as_bytes().to_vec(), STAGED_MAX))?;
         Ok(rows.iter().filter_map(|(key, row)| read(key, row)).collect())
     }
 
@@ -157,8 +130,8 @@ impl Registry {
     pub fn staged_one(&self, who: PublisherId, id: &str) -> Result<(Staged, Vec<u8>), RequestError> {
         let none = || StageError::None(id.chars().take(2 * ID_BYTES).collect());
         let key = key(who, &unhex(id).ok_or_else(none)?);
-        let row = self.store.read(STAGED, &key)?.ok_or_else(none)?;
-        let bundle = self.store.read(STAGED_BUNDLES, &key)?.ok_or_else(none)?;
+        let row = self.0.store.read(STAGED, &key)?.ok_or_else(none)?;
+        let bundle = self.0.store.read(STAGED_BUNDLES, &key)?.ok_or_else(none)?;
         Ok((read(&key, &row).ok_or_else(none)?, bundle))
     }
 
@@ -173,13 +146,13 @@ impl Registry {
         let mut batch = Batch::new();
         batch.delete(STAGED, key.clone());
         batch.delete(STAGED_BUNDLES, key);
-        Ok(self.store.write(batch, Durability::Synced).await?)
+        Ok(self.0.store.write(batch, Durability::Synced).await?)
     }
 
     /// Whether the organisation's roster lets somebody stage its agent.
     fn stages(&self, who: PublisherId, agent: &AgentId) -> bool {
-        let now_ms = (self.clock)();
-        let seen = self.seen();
+        let now_ms = (self.0.clock)();
+        let seen = self.0.seen();
         let held = seen.machine.organisations().roster(agent.publisher());
         let of = |role| {
             held.is_some_and(|held| held.roster.in_force(now_ms).is_ok() && held.roster.allows(who, role, agent))

@@ -113,7 +113,7 @@ impl Party {
     /// An organisation with these members, whose domain is proven.
     pub async fn is_organisation(&self, served: &Served, members: Vec<RosterMember>, approvals: u8) {
         self.names(served, self.roster(members, approvals, NOW)).await.expect("a roster");
-        served.registry.found(self.finding(true)).await.expect("written down");
+        served.registry.names().found(self.finding(true)).await.expect("written down");
     }
 
     pub fn finding(&self, proven: bool) -> DomainFinding {

@@ -3,7 +3,7 @@
 use althing_protocol::PublisherId;
 use althing_protocol::object::{self, Kind};
 use althing_protocol::registry::{Domain, NamePattern, Role, Roster, RosterMember, Submission};
-use althing_registry_client::{RegistryClient, ShownDomain, ShownProof, Watched};
+use althing_registry_client::{LogReader, RegistryClient, ShownDomain, ShownProof, Watched};
 use althing_store::{Batch, Durability, Family, Range};
 use serde::{Deserialize, Serialize};
 
@@ -152,10 +152,10 @@ impl Organising<'_> {
         let shown = client.checkpoint(None).await?;
         self.0.accept(&at, &client, shown.clone()).await?;
         let network = self.0.identity.network();
-        let mut watched = client.watch(network, &shown, from).await?;
+        let mut watched = LogReader(&client).watch(network, &shown, from).await?;
         let (owner, row) = (self.0.identity.owner().id(), self.organisation_row(&at)?);
         watched.retain(|one| one.is_about(owner, row.as_ref().map(|row| row.domain.as_str())));
-        client.check_marks(network, &watched).await?;
+        LogReader(&client).check_marks(network, &watched).await?;
         Ok((shown.head.size, watched))
     }
 

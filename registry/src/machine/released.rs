@@ -1,0 +1,44 @@
+//! A version of an agent, as the log has it.
+
+use althing_protocol::registry::{Audience, Reach, Release, Standing};
+use althing_protocol::{Digest, PublisherId, digest};
+
+/// A version of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Released {
+    /// The index of the release in the log.
+    pub index: u64,
+    /// The digest of its signed bytes.
+    pub statement: Digest,
+    /// Its standing.
+    pub standing: Standing,
+    /// Why.
+    pub reason: String,
+    /// The indexes and digests of its marks.
+    pub marks: Vec<(u64, Digest)>,
+    /// Who may see it.
+    pub audience: Audience,
+    /// The digest of what its signers agree on.
+    pub essence: Digest,
+    /// Those beside the publisher who approve it, with the indexes and digests of their statements.
+    pub approvals: Vec<(PublisherId, u64, Digest)>,
+    /// Whether as many approve it as its organisation wants. Until then nobody sees it who does not approve it.
+    pub is_approved: bool,
+    /// The index of the roster under which it was approved, if its publisher is an organisation.
+    pub roster: Option<u64>,
+}
+
+impl Released {
+    /// Whether everybody sees it.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        self.is_approved && self.audience.reach == Reach::Public
+    }
+}
+
+/// The digest of what all signers of a release agree on.
+pub(super) fn essence(release: &Release) -> Digest {
+    let mut body = release.clone();
+    (body.by, body.sequence, body.made_ms) = (release.agent.publisher(), 0, 0);
+    digest(&minicbor::to_vec(body).expect("writing to a vector cannot fail"))
+}
