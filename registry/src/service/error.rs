@@ -78,7 +78,7 @@ pub enum RequestError {
     #[error("the keys of {0} were changed: sign in with the whole key log, newest event included")]
     OldKeys(PublisherId),
     /// Nobody can sign in now.
-    #[error("nobody can sign in here now: the registry has no room, or takes no visitors")]
+    #[error("nobody can sign in here: this registry takes no visitors")]
     NoSessions,
     /// A publisher has to show who it is.
     #[error("this is for publishers that signed in (POST /sessions)")]

@@ -31,21 +31,25 @@ struct Session {
 pub struct Sessions(BTreeMap<Digest, Session>);
 
 impl Sessions {
-    /// Begins a session; false if there are too many.
-    fn begin(&mut self, token: &str, publisher: PublisherId, now_ms: u64) -> bool {
+    /// Begins a session. Where there is no room the session that ends first gives way: keys cost nothing, so whoever fills
+    /// the table must not keep others out.
+    fn begin(&mut self, token: &str, publisher: PublisherId, now_ms: u64) {
         self.0.retain(|_, session| session.until_ms >= now_ms);
-        let mut own: Vec<(u64, Digest)> = Vec::new();
-        own.extend(self.0.iter().filter(|(_, one)| one.publisher == publisher).map(|(key, one)| (one.until_ms, *key)));
-        if own.len() >= OF_ONE_MAX
-            && let Some((_, oldest)) = own.into_iter().min()
-        {
-            self.0.remove(&oldest);
-        }
-        if self.0.len() >= SESSIONS_MAX {
-            return false;
-        }
+        self.make_room(OF_ONE_MAX, |session| session.publisher == publisher);
+        self.make_room(SESSIONS_MAX, |_| true);
         self.0.insert(digest(token.as_bytes()), Session { publisher, until_ms: now_ms + SESSION_MS });
-        true
+    }
+
+    /// Ends the session that ends first of those that count, if there are `max` of them.
+    fn make_room(&mut self, max: usize, counts: impl Fn(&Session) -> bool) {
+        let counted = self.0.iter().filter(|(_, session)| counts(session));
+        if counted.clone().count() < max {
+            return;
+        }
+        let first = counted.min_by_key(|(key, session)| (session.until_ms, **key)).map(|(key, _)| *key);
+        if let Some(first) = first {
+            self.0.remove(&first);
+        }
     }
 
     fn of(&self, token: &str, now_ms: u64) -> Option<PublisherId> {
@@ -107,8 +111,8 @@ impl Registry {
         let random = self.directory.as_ref().map(|directory| &directory.random).ok_or(RequestError::NoSessions)?;
         let bytes = [random(), random()].concat();
         let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
-        let begun = self.sessions.lock().expect("no holder panics").begin(&token, publisher, now_ms);
-        if begun { Ok(token) } else { Err(RequestError::NoSessions) }
+        self.sessions.lock().expect("no holder panics").begin(&token, publisher, now_ms);
+        Ok(token)
     }
 
     /// Who shows a token.
@@ -146,18 +150,36 @@ mod tests {
             bytes[..8].copy_from_slice(&at.to_be_bytes());
             PublisherId::from_digest(bytes)
         };
-        assert!(sessions.begin("one", publisher(1), 0));
+        sessions.begin("one", publisher(1), 0);
         assert_eq!(sessions.of("one", SESSION_MS), Some(publisher(1)));
         assert_eq!(sessions.of("one", SESSION_MS + 1), None);
         assert_eq!(sessions.of("on", 0), None);
         for at in 0..OF_ONE_MAX as u64 {
-            assert!(sessions.begin(&format!("more {at}"), publisher(1), at + 1));
+            sessions.begin(&format!("more {at}"), publisher(1), at + 1);
         }
         assert_eq!(sessions.of("one", 20), None, "one publisher's oldest makes room");
+        assert_eq!(sessions.of("more 0", 20), Some(publisher(1)));
+        assert_eq!(sessions.0.len(), OF_ONE_MAX);
+        sessions.begin("later", publisher(2), 30 + SESSION_MS);
+        assert_eq!(sessions.0.len(), 1, "what is over takes no room");
+    }
+
+    #[test]
+    fn who_fills_the_table_keeps_nobody_out() {
+        let mut sessions = Sessions::default();
+        let publisher = |at: u64| {
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&at.to_be_bytes());
+            PublisherId::from_digest(bytes)
+        };
         for at in 0..SESSIONS_MAX as u64 {
-            sessions.begin(&format!("other {at}"), publisher(at + 2), 30);
+            sessions.begin(&format!("fresh {at}"), publisher(at), at);
         }
-        assert!(!sessions.begin("no room", publisher(9_999), 30));
-        assert!(sessions.begin("later", publisher(9_999), 31 + SESSION_MS));
+        assert_eq!(sessions.of("fresh 0", 5_000), Some(publisher(0)), "there is room for so many");
+        sessions.begin("honest", publisher(9_999), 5_000);
+        assert_eq!(sessions.of("honest", 5_000), Some(publisher(9_999)));
+        assert_eq!(sessions.of("fresh 0", 5_000), None, "the one that ends first gives way");
+        assert_eq!(sessions.of("fresh 1", 5_000), Some(publisher(1)), "and no other");
+        assert_eq!(sessions.0.len(), SESSIONS_MAX);
     }
 }
