@@ -215,6 +215,8 @@ async fn a_submission_is_taken_as_a_whole_and_once() {
     let bad = alice.signs(alice.mark("9.0.0", Standing::Yanked, 3));
     let mixed = alice.sends(&[&good[..], &[bad]].concat());
     assert!(matches!(world.submit(&mixed).await, Err(Refusal::NoRelease { .. })));
+    let twice = alice.sends(&[&good[..], &good[..1]].concat());
+    assert!(matches!(world.submit(&twice).await, Err(Refusal::Twice { at: 2 })));
     assert_eq!(world.submit(&alice.sends(&good)).await, Ok(3));
     world.now.store(NOW + 60_000, Ordering::SeqCst);
     assert_eq!(world.submit(&alice.sends(&good)).await, Ok(0), "each is an entry once");

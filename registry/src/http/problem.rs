@@ -132,6 +132,7 @@ fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::Empty
         | Refusal::KeyLog(_)
         | Refusal::Object { .. }
+        | Refusal::Twice { .. }
         | Refusal::Kind { .. }
         | Refusal::Audience { .. }
         | Refusal::DescriptionMissing { .. }

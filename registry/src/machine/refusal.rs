@@ -32,6 +32,12 @@ pub enum Refusal {
         /// Why.
         error: ObjectError,
     },
+    /// A statement is there twice.
+    #[error("statement {at} is there twice: send each statement once")]
+    Twice {
+        /// The number of the second one in the submission, from 0.
+        at: usize,
+    },
     /// A registry takes no statements of that kind.
     #[error("statement {at}: a registry takes releases, marks and rosters, and this is a {kind:?}")]
     Kind {

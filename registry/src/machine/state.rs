@@ -15,6 +15,8 @@ use super::{Organisations, Refusal};
 
 /// Versions of one agent.
 const VERSIONS_MAX: usize = 1_024;
+/// The index of what is new in a submission while it is judged: no entry has it.
+const IN_SUBMISSION: u64 = u64::MAX;
 
 /// A verified statement.
 #[derive(Debug, Clone)]
@@ -161,11 +163,15 @@ impl Machine {
 
     /// The agents of a publisher.
     pub fn of(&self, publisher: PublisherId) -> impl Iterator<Item = &AgentId> {
+        self.agents_of(publisher).map(|(agent, _)| agent)
+    }
+
+    fn agents_of(&self, publisher: PublisherId) -> impl Iterator<Item = (&AgentId, &Versions)> {
         // Names are made of these characters and a hyphen inside: none sorts before this one.
         let first = AgentId::new(publisher, "0").ok();
         let from = first.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Included);
-        let agents = self.agents.range((from, std::ops::Bound::Unbounded)).map(|(agent, _)| agent);
-        agents.take_while(move |agent| agent.publisher() == publisher)
+        let agents = self.agents.range((from, std::ops::Bound::Unbounded));
+        agents.take_while(move |(agent, _)| agent.publisher() == publisher)
     }
 
     /// The Things of the directory.
@@ -220,29 +226,27 @@ impl Machine {
             return Err(Refusal::NotAdmitted(publisher));
         }
         state.organisations = self.organisations.of(publisher);
-        if let Some((agents, known)) = self.publishers.get(&publisher).map(|it| (self.of_publisher(publisher), it)) {
-            state.agents = agents;
+        if let Some(known) = self.publishers.get(&publisher) {
+            let own = self.agents_of(publisher).map(|(agent, versions)| (agent.clone(), versions.clone()));
+            state.agents = own.collect();
             state.publishers.insert(publisher, known.clone());
         }
         if state.key_log(publisher) != Some(&log) {
             judged.push(Judged::New(Statement::KeyLog(log.clone())));
-            state.apply(u64::MAX, &Statement::KeyLog(log.clone()));
+            state.apply(IN_SUBMISSION, &Statement::KeyLog(log.clone()));
         }
         let descriptions: BTreeMap<Digest, &[u8]> =
             submission.descriptions.iter().map(|bytes| (digest(bytes), bytes.as_slice())).collect();
         for (at, bytes) in submission.statements.iter().enumerate() {
             let one = state.judge_one(self, (at, bytes), &descriptions, &log, now_ms)?;
-            if let Judged::New(statement) = &one {
-                state.apply(u64::MAX, statement);
+            match &one {
+                Judged::New(statement) => state.apply(IN_SUBMISSION, statement),
+                Judged::Known(IN_SUBMISSION) => return Err(Refusal::Twice { at }),
+                Judged::Known(_) => {}
             }
             judged.push(one);
         }
         Ok(judged)
-    }
-
-    fn of_publisher(&self, publisher: PublisherId) -> BTreeMap<AgentId, Versions> {
-        let of = |(agent, _): &(&AgentId, &Versions)| agent.publisher() == publisher;
-        self.agents.iter().filter(of).map(|(agent, versions)| (agent.clone(), versions.clone())).collect()
     }
 
     fn judge_keys(&self, events: &[&[u8]]) -> Result<KeyLog, Refusal> {

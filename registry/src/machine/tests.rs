@@ -2,7 +2,7 @@
 
 use althing_protocol::limits::RELEASE_MARKS_MAX;
 use althing_protocol::object::{self, Authored, Description};
-use althing_protocol::registry::{Audience, Mark, Release, Standing, Submission, Version};
+use althing_protocol::registry::{Audience, Mark, Release, Roster, Standing, Submission, Version};
 use althing_protocol::{AgentId, KeyLog, PublisherId, SecretKey, keylog};
 
 use super::*;
@@ -167,6 +167,23 @@ fn a_version_never_changes_and_no_statement_comes_late() {
     ]);
     assert!(accept(&mut machine, &mut index, &mixed).is_err());
     assert_eq!(machine.agent(&alice.agent("echo")).map(|versions| versions.iter().count()), Some(1));
+}
+
+#[test]
+fn a_statement_stands_in_a_submission_once() {
+    let (alice, mut machine, mut index) = (Publisher::new(1), Machine::new(NETWORK, Admission::Anyone), 0);
+    let release = alice.signs(alice.release("echo", "1.0.0", 1));
+    let mark = alice.signs(alice.mark("echo", "1.0.0", Standing::Yanked, 2));
+    let roster = alice.signs(Roster::new(alice.id(), vec![], NOW, NOW, NOW + 1_000));
+    for twice in [&release, &mark, &roster] {
+        let statements = [release.clone(), mark.clone(), roster.clone(), twice.clone()];
+        let judged = accept(&mut machine, &mut index, &alice.sends(&statements));
+        assert_eq!(judged, Err(Refusal::Twice { at: 3 }));
+    }
+    assert_eq!(machine.agents(None).count(), 0, "nothing of it was accepted");
+    assert_eq!(accept(&mut machine, &mut index, &alice.sends(&[release.clone(), mark, roster])), Ok(4));
+    let again = alice.sends(&[release.clone(), release]);
+    assert_eq!(accept(&mut machine, &mut index, &again), Ok(0), "what has an entry is known, however often it is sent");
 }
 
 #[test]
