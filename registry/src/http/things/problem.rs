@@ -48,6 +48,8 @@ impl From<SearchError> for Problem {
         let status = match &error {
             SearchError::Query { .. }
             | SearchError::TooLong { .. }
+            | SearchError::Repeat
+            | SearchError::Expression
             | SearchError::Start
             | SearchError::Costly { .. } => StatusCode::BAD_REQUEST,
             SearchError::Time { .. } | SearchError::TooMuch { .. } => StatusCode::UNPROCESSABLE_ENTITY,

@@ -59,6 +59,17 @@ pub enum SearchError {
         /// How many.
         max: usize,
     },
+    /// A regular expression has a counted repetition.
+    #[error(
+        "a query with match() or search() has no {{ in its texts: write a repetition such as a{{2,3}} out as aaa?, and compare \
+         a text with braces by == in a search of its own"
+    )]
+    Repeat,
+    /// A regular expression does not stand in the query.
+    #[error(
+        "the regular expression of match() and search() is a text in the query itself, such as match(@.title, 'L.*')"
+    )]
+    Expression,
     /// The query is about the list rather than about each description in it.
     #[error(
         "a search begins with $[?…], $[*] or $.. and looks at each description by itself; for parts of the list there are \
@@ -66,7 +77,10 @@ pub enum SearchError {
     )]
     Start,
     /// The query may select too much in one description.
-    #[error("the query is too costly for {id}: use fewer `..`, `$` and selectors between commas")]
+    #[error(
+        "the query is too costly for {id}: use fewer `..`, `$` and selectors between commas, and shorter regular expressions \
+         at the members that they are for, such as $[?search(@.title, 'L.*')]"
+    )]
     Costly {
         /// The description.
         id: String,

@@ -9,8 +9,11 @@ use super::SearchError;
 const QUERY_BYTES_MAX: usize = 1_024;
 /// Steps that a query may take in one description, by the estimate below.
 const STEPS_MAX: u64 = 20_000_000;
-/// Digits of a counted repetition in a regular expression, such as {100}: what it stands for is built for each comparison.
-const REPEATS_DIGITS_MAX: usize = 2;
+/// Steps of one comparison with a regular expression, for each byte of the query's texts: the expression is built anew for
+/// each comparison, which takes a thousand times as long as to look at a node.
+const EXPRESSION_BYTE_STEPS: u64 = 500;
+/// Functions that take a regular expression.
+const EXPRESSIONS: [&str; 2] = ["match(", "search("];
 
 /// A query.
 pub struct Query {
@@ -21,6 +24,10 @@ pub struct Query {
     powers: u32,
     /// How often selectors between commas may double what is selected.
     doublings: u32,
+    /// Steps of all comparisons with regular expressions at one place.
+    expression_steps: u64,
+    /// Whether the only filter looks at the description as a whole, so that it compares once.
+    is_compared_once: bool,
 }
 
 impl Query {
@@ -37,12 +44,16 @@ impl Query {
         if !words.looks_at_each() {
             return Err(SearchError::Start);
         }
-        if words.has_large_repeat() {
-            let reason = "a repetition in a regular expression is below {100}".to_owned();
-            return Err(SearchError::Query { reason });
-        }
+        words.check_expressions()?;
         let powers = 1 + words.count("..") + words.count("$").saturating_sub(1);
-        Ok(Query { path, texts: words.must_have(), powers, doublings: words.count(",") })
+        Ok(Query {
+            path,
+            texts: words.must_have(),
+            powers,
+            doublings: words.count(","),
+            expression_steps: words.expression_steps(),
+            is_compared_once: words.bare.starts_with("$[?") && words.count("?") == 1,
+        })
     }
 
     /// Whether there are texts that a description must have.
@@ -58,7 +69,9 @@ impl Query {
 
     /// What the query selects in a list of this description alone; none if that may take too long.
     pub fn select(&self, description: Value) -> Option<Vec<Value>> {
-        let steps = nodes(&description).checked_pow(self.powers)?.checked_mul(1_u64.checked_shl(self.doublings)?)?;
+        let looks = nodes(&description).checked_pow(self.powers)?.checked_mul(1_u64.checked_shl(self.doublings)?)?;
+        let compared = if self.is_compared_once { 1 } else { looks };
+        let steps = looks.checked_add(compared.checked_mul(self.expression_steps)?)?;
         if steps > STEPS_MAX {
             return None;
         }
@@ -91,6 +104,21 @@ fn contains(bytes: &[u8], text: &[u8]) -> bool {
         rest = &rest[at + 1..];
     }
     false
+}
+
+/// The arguments of a call, which begin the text.
+fn arguments(call: &str) -> &str {
+    let mut depth = 0_u32;
+    let end = call.find(|one: char| {
+        match one {
+            '(' | '[' => depth += 1,
+            ')' | ']' if depth == 0 => return true,
+            ')' | ']' => depth -= 1,
+            _ => {}
+        }
+        false
+    });
+    &call[..end.unwrap_or(call.len())]
 }
 
 /// A query that was read, without its string literals: those stand beside it.
@@ -159,17 +187,32 @@ impl Words {
         false
     }
 
-    fn has_large_repeat(&self) -> bool {
-        let calls = self.bare.contains("match(") || self.bare.contains("search(");
-        let is_large = |literal: &String| {
-            literal.split('{').skip(1).any(|rest| {
-                let digits = rest.chars().take_while(|one| *one != '}').collect::<String>();
-                digits.split(',').any(|number| number.trim().len() > REPEATS_DIGITS_MAX)
-            })
-        };
-        calls
-            && (self.literals.iter().any(is_large)
-                || self.literals.iter().map(|it| it.matches('{').count()).sum::<usize>() > 4)
+    /// What follows the opening parenthesis of each call that takes a regular expression.
+    fn expression_calls(&self) -> impl Iterator<Item = &str> {
+        let bare = self.bare.as_str();
+        let after = move |name: &'static str| bare.match_indices(name).map(move |(at, _)| &bare[at + name.len()..]);
+        EXPRESSIONS.into_iter().flat_map(after)
+    }
+
+    /// Refuses regular expressions that are much longer than they look: what a counted repetition stands for is built for
+    /// each comparison, and what a description says nobody has looked at.
+    fn check_expressions(&self) -> Result<(), SearchError> {
+        // A call ends with the literal that is its expression.
+        let is_literal = |call: &str| arguments(call).ends_with(",'");
+        if !self.expression_calls().all(is_literal) {
+            return Err(SearchError::Expression);
+        }
+        // Braces may also be written as escapes.
+        let repeats = |literal: &String| literal.contains('{') || literal.to_ascii_lowercase().contains("u007b");
+        if self.expression_calls().next().is_some() && self.literals.iter().any(repeats) {
+            return Err(SearchError::Repeat);
+        }
+        Ok(())
+    }
+
+    fn expression_steps(&self) -> u64 {
+        let bytes: usize = self.literals.iter().map(|literal| literal.len() + 1).sum();
+        self.expression_calls().count() as u64 * bytes as u64 * EXPRESSION_BYTE_STEPS
     }
 
     /// Literals that are compared for equality, where all comparisons must hold.
@@ -245,8 +288,31 @@ mod tests {
         assert_eq!(Query::parse("$[*][?@==7]").expect("a query").select(wide), Some(vec![json!(7)]));
         let doubled = format!("$[*]{}", "[*,*]".repeat(40));
         assert!(Query::parse(&doubled).expect("a query").select(json!({})).is_none());
-        for heavy in ["$[?match(@.a,'a{100}')]", "$[?match(@.a,'((a{9}){9}){9}b{9}c{9}')]"] {
-            assert!(matches!(Query::parse(heavy), Err(SearchError::Query { .. })), "{heavy}");
+    }
+
+    #[test]
+    fn regular_expressions_are_short_and_compared_seldom() {
+        for heavy in [
+            "$[?match(@.a,'a{2}')]",
+            "$[?search(@.a,'((a{9}){9}){9}')]",
+            "$[?search(@.a,'a\\u007B9}')]",
+            "$[?@.b=='{' && match(@.a,'a')]",
+        ] {
+            assert!(matches!(Query::parse(heavy), Err(SearchError::Repeat)), "{heavy}");
+        }
+        for unread in ["$[?match(@.a,@.b)]", "$[?search('aa',@['b'])]", "$[?match(@.a,value(@..b))]"] {
+            assert!(matches!(Query::parse(unread), Err(SearchError::Expression)), "{unread}");
+        }
+        assert!(Query::parse("$[?@.a=='{x}']").is_ok(), "it is no expression");
+        let title = Query::parse("$[?search(@['title'],'^L')].id").expect("a query");
+        let lamp = json!({ "id": 1, "title": "Lamp", "wide": vec![0; 100_000] });
+        assert_eq!(title.select(lamp), Some(vec![json!(1)]), "one comparison, however large it is");
+        // Each of these compares with each member, and would build the expression as often.
+        let words = "\\\\w".repeat(300);
+        for often in [format!("$[*][?search(@,'{words}')]"), format!("$..[?search(@,'{words}')]")] {
+            let query = Query::parse(&often).expect("a query");
+            assert_eq!(query.select(json!({ "a": "b" })), Some(vec![]), "it is for small ones");
+            assert!(query.select(Value::Array((0..1_000).map(Value::from).collect())).is_none(), "{often}");
         }
     }
 }
