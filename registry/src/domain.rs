@@ -7,8 +7,9 @@ use std::time::Duration;
 use althing_fetch::{Fetch, FetchError, Given, Limits, Url};
 use althing_protocol::PublisherId;
 use althing_protocol::registry::{Domain, DomainFinding, Means};
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt as _};
+use futures::{FutureExt as _, pin_mut};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::lookup::Lookup;
 use hickory_resolver::proto::rr::{RData, Record};
@@ -23,6 +24,8 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const RECORDS_MAX: usize = 32;
 /// Between two looks at which proofs are due.
 const LOOK_EVERY: Duration = Duration::from_secs(15 * 60);
+/// Proofs that are looked for at one time: domains that do not answer must not keep others waiting.
+const LOOKS_AT_ONCE: usize = 32;
 /// What a TXT record begins with.
 const RECORD: &str = "althing=";
 
@@ -97,14 +100,20 @@ pub async fn prove(
 /// See [`RequestError`].
 pub async fn repeat(registry: &Registry, lookup: &dyn DomainLookup) -> Result<usize, RequestError> {
     let due = registry.names().due_proofs();
-    for (domain, organisation, means) in &due {
-        let looked = look(lookup, domain, *organisation, &[*means]).await;
+    let count = due.len();
+    let looks = due.into_iter().map(|(domain, organisation, means)| async move {
+        let looked = look(lookup, &domain, organisation, &[means]).await;
+        (domain, organisation, looked)
+    });
+    let all_looked = stream::iter(looks).buffer_unordered(LOOKS_AT_ONCE);
+    pin_mut!(all_looked);
+    while let Some((domain, organisation, looked)) = all_looked.next().await {
         if let Looked::Unknown(error) = &looked {
             tracing::warn!(%domain, error, "the proof of a domain could not be repeated");
         }
-        write_down(registry, domain, *organisation, &looked).await?;
+        write_down(registry, &domain, organisation, &looked).await?;
     }
-    Ok(due.len())
+    Ok(count)
 }
 
 async fn write_down(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use althing_protocol::limits::{DOMAIN_WAIT_MS, GRANT_LIFE_MAX_MS};
+use althing_protocol::limits::{DOMAIN_PROOF_LIFE_MS, DOMAIN_WAIT_MS, GRANT_LIFE_MAX_MS};
 use althing_protocol::registry::{Domain, DomainFinding, Means, Role, Roster};
 use althing_protocol::{AgentId, Digest, PublisherId};
 
@@ -13,6 +13,8 @@ use super::released::Released;
 const DOMAINS_MAX: usize = 65_536;
 /// A proof is repeated when it is this old, milliseconds: a day, less what a look-up may be late.
 const REPEAT_MS: u64 = GRANT_LIFE_MAX_MS - 60 * 60 * 1_000;
+/// For how long a proof that lapsed is still looked for, milliseconds; whoever comes back later proves the domain anew.
+const LAPSED_MS: u64 = DOMAIN_PROOF_LIFE_MS;
 
 /// The newest roster of an organisation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,7 +215,8 @@ impl Organisations {
             return Ok(finding.proven);
         };
         let after = held.clone().after(finding, held.index, at_ms);
-        if after == *held {
+        // That a domain still does not name its holder is no news either: told again and again, it would never be over.
+        if after == *held || (!finding.proven && *finding == held.finding) {
             return Ok(false);
         }
         let old = |found_ms: u64| at_ms >= found_ms.saturating_add(REPEAT_MS);
@@ -226,16 +229,22 @@ impl Organisations {
         Ok(!(repeated && same_claim && (finding.organisation != held.organisation || !old(held.found_ms))))
     }
 
-    /// What has to be looked for again at `now_ms`: the daily proofs of holders and of those who wait.
+    /// What has to be looked for again at `now_ms`: the daily proofs of holders and of those who wait, but for those that
+    /// lapsed long ago.
     #[must_use]
     pub fn due(&self, now_ms: u64) -> Vec<(Domain, PublisherId, Means)> {
-        let old = |found_ms: u64, means| means != Means::Operator && now_ms >= found_ms.saturating_add(REPEAT_MS);
+        let is_due = |found_ms: u64, means, proven| {
+            // What was found not to be proven lapsed when it was found.
+            let lapses_ms = if proven { found_ms.saturating_add(DOMAIN_PROOF_LIFE_MS) } else { found_ms };
+            let from_ms = found_ms.saturating_add(REPEAT_MS);
+            means != Means::Operator && (from_ms..=lapses_ms.saturating_add(LAPSED_MS)).contains(&now_ms)
+        };
         let mut due = Vec::new();
         for (domain, held) in &self.domains {
-            if old(held.found_ms, held.finding.means) {
+            if is_due(held.found_ms, held.finding.means, held.finding.proven) {
                 due.push((domain.clone(), held.organisation, held.finding.means));
             }
-            if let Some(claim) = held.claim.as_ref().filter(|claim| old(claim.found_ms, claim.means)) {
+            if let Some(claim) = held.claim.as_ref().filter(|claim| is_due(claim.found_ms, claim.means, true)) {
                 due.push((domain.clone(), claim.organisation, claim.means));
             }
         }
@@ -311,6 +320,28 @@ mod tests {
         assert!(!all.holds(&domain(), org(1), DAY));
         all.apply_finding(2, DAY + 1, &finding(1, Means::WellKnown, true));
         assert!(all.holds(&domain(), org(1), DAY + 1));
+    }
+
+    #[test]
+    fn a_proof_that_lapsed_long_ago_is_not_looked_for() {
+        let mut all = Organisations::default();
+        all.apply_finding(0, 0, &finding(1, Means::Dns, true));
+        all.apply_finding(1, 0, &finding(2, Means::WellKnown, true));
+        let both = [(domain(), org(1), Means::Dns), (domain(), org(2), Means::WellKnown)];
+        assert_eq!(
+            all.due(4 * DAY),
+            both,
+            "it lapsed after two days, two days ago; and so did that of the one who waits"
+        );
+        assert_eq!(all.due(4 * DAY + 1), []);
+        // Who is back says so (`althing org prove`), and is looked for daily again.
+        all.apply_finding(2, 9 * DAY, &finding(1, Means::Dns, true));
+        assert_eq!(all.due(10 * DAY), both[..1]);
+        // What was found not to be proven lapsed at once, and is written down once.
+        all.apply_finding(3, 10 * DAY, &finding(1, Means::Dns, false));
+        assert_eq!(all.is_news(&finding(1, Means::Dns, false), 11 * DAY), Ok(false));
+        assert_eq!((all.due(12 * DAY), all.due(12 * DAY + 1)), (both[..1].to_vec(), vec![]));
+        assert_eq!(all.is_news(&finding(1, Means::Dns, true), 20 * DAY), Ok(true));
     }
 
     #[test]
