@@ -4,9 +4,12 @@ mod party;
 mod support;
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use althing_protocol::registry::{Audience, Means, Release, Role, Standing, Version};
-use althing_protocol::{AgentId, digest};
+use althing_protocol::object::{self, Grant};
+use althing_protocol::record::Contact;
+use althing_protocol::registry::{Audience, Means, Presence, Release, Role, SignIn, Standing, Version, Visit};
+use althing_protocol::{AgentId, SecretKey, digest};
 use althing_registry::tokens::TokenScope;
 use althing_registry_client::{Reference, RegistryError, StagedRelease, check_approved};
 use base64::Engine as _;
@@ -188,6 +191,36 @@ async fn a_build_machine_stages_and_does_nothing_else() {
     assert_eq!(refused(build.stage(&staged(&agent, &org, "2.0.0")).await).0, 507);
 }
 
+/// Asks, and gives the status and the body.
+async fn ask(
+    served: &Served,
+    (method, path): (Method, &str),
+    body: impl Into<reqwest::Body>,
+    token: Option<&str>,
+) -> (StatusCode, String) {
+    let mut request = served.request(method, &format!("/{path}")).body(body);
+    if let Some(token) = token {
+        request = request.bearer_auth(token);
+    }
+    let answer = request.send().await.expect("an answer");
+    let status = answer.status();
+    (status, String::from_utf8_lossy(&answer.bytes().await.expect("a body")).into_owned())
+}
+
+/// A node tells that it hosts these agents; gives what it is answered.
+async fn hosts(served: &Served, org: &Party, node: u8, agents: &[&str]) -> (StatusCode, String) {
+    let node = SecretKey::from_seed(&[node; 32]);
+    let addresses = vec!["/ip4/192.0.2.1/tcp/1".to_owned()];
+    let contact = object::sign(Contact::new(node.public(), 1, NOW, NOW + 60_000, addresses), NETWORK, "", &node);
+    let grant = |name: &&str| {
+        let body = Grant::new(org.agent(name), node.public(), NOW - 1_000, NOW + 60_000);
+        object::sign(body, NETWORK, "", &org.key).expect("a grant").bytes.into()
+    };
+    let contact = contact.expect("a contact").bytes.into();
+    let presence = Presence { contact, grants: agents.iter().map(grant).collect() };
+    ask(served, (Method::POST, "hosts"), presence.encode(), None).await
+}
+
 /// Everything that could tell of an agent, as a reader without a session or with one sees it.
 async fn surfaces(served: &Served, agent: &AgentId, token: Option<&str>) -> Vec<(String, StatusCode, String)> {
     let mut seen = Vec::new();
@@ -206,22 +239,15 @@ async fn surfaces(served: &Served, agent: &AgentId, token: Option<&str>) -> Vec<
         "things".to_owned(),
         "search/jsonpath?query=$[*].id".to_owned(),
         format!("hosts?agent={agent}"),
+        "hosts".to_owned(),
+        format!("staged/{agent}/1.0.0"),
     ];
-    let ask = async |method: Method, path: &str, body: &'static [u8]| {
-        let mut request = served.request(method, &format!("/{path}")).body(body);
-        if let Some(token) = token {
-            request = request.bearer_auth(token);
-        }
-        let answer = request.send().await.expect("an answer");
-        let status = answer.status();
-        (status, String::from_utf8_lossy(&answer.bytes().await.expect("a body")).into_owned())
-    };
     for path in paths {
-        let (status, body) = ask(Method::GET, &path, b"").await;
+        let (status, body) = ask(served, (Method::GET, &path), "", token).await;
         seen.push((path.replace(name, "NAME"), status, body.replace(name, "NAME")));
     }
     let put = format!("agents/{agent}/1.0.0/bundle");
-    let (status, body) = ask(Method::PUT, &put, b"other bytes").await;
+    let (status, body) = ask(served, (Method::PUT, &put), "other bytes", token).await;
     seen.push(("PUT a bundle".to_owned(), status, body.replace(name, "NAME")));
     seen
 }
@@ -241,6 +267,9 @@ async fn what_is_hidden_looks_like_what_is_absent_on_every_surface() {
         answer["token"].as_str().expect("a token").to_owned()
     };
     let outside = of(&stranger).await;
+    hosts(&served, &org, 100, &["open"]).await;
+    let host_of_open = ask(&served, (Method::GET, &format!("hosts?agent={}", org.agent("open"))), "", None).await.1;
+    assert!(host_of_open.contains("contact"), "a host of what is public is named: {host_of_open}");
     let before = [surfaces(&served, &absent, None).await, surfaces(&served, &absent, Some(&outside)).await];
     for (agent, audience, bundle) in [
         ("internal", Audience::organisation(), b"internal files".as_slice()),
@@ -252,6 +281,9 @@ async fn what_is_hidden_looks_like_what_is_absent_on_every_surface() {
         kept.expect("its publisher sends the bundle");
     }
     org.marks(&served, "listed", "1.0.0", Standing::Revoked).await;
+    hosts(&served, &org, 100, &["open", "internal", "listed"]).await;
+    let hidden = hosts(&served, &org, 101, &["internal", "listed"]).await;
+    assert_eq!(hidden, hosts(&served, &org, 101, &["absent"]).await, "who hosts it is not told either");
     for agent in ["internal", "listed"] {
         let after = [
             surfaces(&served, &org.agent(agent), None).await,
@@ -295,9 +327,56 @@ async fn what_is_hidden_looks_like_what_is_absent_on_every_surface() {
     assert_eq!(refused(old.release(NETWORK, &org.agent("internal"), &version("1.0.0")).await).0, 401);
 }
 
+/// What happened from the beginning on, as it is told, until that is told.
+async fn told(served: &Served, last: &str) -> String {
+    let (mut answer, mut text) = (served.get("/events?from=0&diff").await, String::new());
+    while !text.contains(last) {
+        let more = tokio::time::timeout(Duration::from_secs(30), answer.chunk()).await.expect("it comes soon");
+        text.push_str(std::str::from_utf8(&more.expect("it comes").expect("it goes on")).expect("text"));
+    }
+    text
+}
+
+#[tokio::test]
+async fn entries_and_events_do_not_tell_what_is_hidden() {
+    let served = Served::start(open()).await;
+    let (org, reader, stranger) = (Party::new(1), Party::new(3), Party::new(4));
+    org.is_organisation(&served, vec![], 1).await;
+    org.publishes(&served, org.release("open", "1.0.0", Audience::public(), BUNDLE)).await.expect("accepted");
+    let first = served.registry.checkpoint().head.size;
+    for (agent, audience) in [("internal", Audience::organisation()), ("listed", Audience::listed([reader.id()]))] {
+        org.publishes(&served, org.release(agent, "1.0.0", audience, BUNDLE)).await.expect("accepted");
+    }
+    org.marks(&served, "listed", "1.0.0", Standing::Revoked).await;
+    let end = served.registry.checkpoint().head.size;
+    assert_eq!(end - first, 3);
+    let session = ask(&served, (Method::POST, "sessions"), party_sign_in(&stranger, &served), None).await.1;
+    let session: serde_json::Value = serde_json::from_str(&session).expect("JSON");
+    for token in [None, session["token"].as_str()] {
+        let statement = async |index: u64| {
+            let (status, body) = ask(&served, (Method::GET, &format!("statements/{index}")), "", token).await;
+            (status, body.replace(&format!("entry {index} "), "entry N "))
+        };
+        let absent = statement(9_999).await;
+        assert_eq!(absent.0, StatusCode::NOT_FOUND);
+        assert_eq!(statement(first - 1).await.0, StatusCode::OK, "what is public is shown");
+        for index in first..end {
+            assert_eq!(statement(index).await, absent, "entry {index}");
+        }
+    }
+    served.have("urn:example:end", "Lamp").await;
+    let told = told(&served, "urn:example:end").await;
+    assert!(told.contains(&org.agent("open").to_string()), "what is public is told: {told}");
+    let ids: Vec<&str> = told.lines().filter_map(|line| Some(line.strip_prefix("id:")?.trim())).collect();
+    for index in first..end {
+        assert!(!ids.contains(&index.to_string().as_str()), "{told}");
+    }
+    for agent in ["internal", "listed"] {
+        assert!(!told.contains(&org.agent(agent).to_string()), "{told}");
+    }
+}
+
 fn party_sign_in(party: &Party, served: &Served) -> Vec<u8> {
-    use althing_protocol::object;
-    use althing_protocol::registry::{SignIn, Visit};
     let scope = served.registry.note_key().to_string();
     let visit = object::sign(Visit::new(party.id(), NOW), NETWORK, &scope, &party.key).expect("a good visit");
     let key_log = party.log.to_bytes().into_iter().map(Into::into).collect();
