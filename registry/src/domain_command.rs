@@ -46,7 +46,7 @@ pub async fn run(command: DomainCommand) -> Result<String, String> {
         DomainCommand::Add { domain, organisation, data, network } => (domain, organisation, data, network, true),
         DomainCommand::Remove { domain, organisation, data, network } => (domain, organisation, data, network, false),
     };
-    let registry = opened(&data, None, network, Admission::Publishers([].into()))?;
+    let registry = opened(&data, None, network, Admission::Publishers([].into())).await?;
     let finding = DomainFinding { domain: domain.clone(), organisation, means: Means::Operator, proven };
     let is_new = registry.names().found(finding).await.map_err(|error| error.to_string())?;
     let held = registry.names().domain(&domain, None).map_err(|error| error.to_string())?;

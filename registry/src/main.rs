@@ -110,13 +110,23 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
 }
 
 /// The registry of a data folder, which no other process has open.
-fn opened(data: &Path, origin: Option<String>, network: String, admission: Admission) -> Result<Registry, String> {
+async fn opened(
+    data: &Path,
+    origin: Option<String>,
+    network: String,
+    admission: Admission,
+) -> Result<Registry, String> {
     let store = RocksStore::open(&data.join("store"), &FAMILIES, StoreConfig::default());
     let store = Arc::new(store.map_err(|error| error.to_string())?);
-    let key = key(&data.join("registry.key"))?;
-    let origin = self::origin(&data.join("origin"), origin, &key)?;
-    let config = RegistryConfig { origin, network, admission };
-    Registry::open(store, key, config, clock()).map_err(|error| error.to_string())
+    let (key, path) = (key(&data.join("registry.key"))?, data.join("origin"));
+    let (origin, is_first) = self::origin(&path, origin, &key)?;
+    let config = RegistryConfig { origin: origin.clone(), network, admission, is_first };
+    let opened = Registry::open(store, key, config, clock()).await.map_err(|error| error.to_string())?;
+    // Last: a folder with it is one whose log has begun, and whose store must be there from now on.
+    if is_first {
+        keyfile::write_secret(&path, origin.as_bytes()).map_err(|error| error.to_string())?;
+    }
+    Ok(opened)
 }
 
 fn failed(reason: &str) -> ExitCode {
@@ -127,7 +137,7 @@ fn failed(reason: &str) -> ExitCode {
 async fn run(arguments: Arguments) -> Result<(), String> {
     let admission = admission(&arguments)?;
     let data = arguments.data.ok_or("--data is missing")?;
-    let registry = opened(&data, arguments.origin, arguments.network, admission)?;
+    let registry = opened(&data, arguments.origin, arguments.network, admission).await?;
     let directory = DirectoryConfig {
         quotas: Quotas::default(),
         access: Access {
@@ -214,28 +224,25 @@ fn key(path: &Path) -> Result<SecretKey, String> {
     Ok(SecretKey::from_seed(&seed))
 }
 
-/// The name of the log, kept from the first start on: every signature of the registry has it.
-fn origin(path: &Path, given: Option<String>, key: &SecretKey) -> Result<String, String> {
-    let cannot = |error: &dyn std::fmt::Display| format!("cannot use {}: {error}", path.display());
+/// The name of the log, kept from the first start on, since every signature of the registry has it; and whether this is the
+/// first start.
+fn origin(path: &Path, given: Option<String>, key: &SecretKey) -> Result<(String, bool), String> {
     match std::fs::read_to_string(path) {
         Ok(kept) => match given {
             Some(given) if given != kept => Err(format!(
                 "this registry's log is named {kept:?}, and a log cannot be renamed to {given:?}: leave out --origin, or \
                  start a new registry in another folder"
             )),
-            _ => Ok(kept),
+            _ => Ok((kept, false)),
         },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let made = || {
                 let id: String = key.public().to_string().chars().rev().take(8).collect();
                 format!("registry-{}", id.to_lowercase())
             };
-            let origin = given.unwrap_or_else(made);
-            let bytes = origin.as_bytes();
-            keyfile::write_secret(path, bytes).map_err(|error| cannot(&error))?;
-            Ok(origin)
+            Ok((given.unwrap_or_else(made), true))
         }
-        Err(error) => Err(cannot(&error)),
+        Err(error) => Err(format!("cannot use {}: {error}", path.display())),
     }
 }
 

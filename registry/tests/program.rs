@@ -89,6 +89,34 @@ async fn tokens_are_made_listed_and_taken_back_while_it_runs() {
     assert!(!Command::new(PROGRAM).output().expect("it runs").status.success(), "without --data it does not start");
 }
 
+#[test]
+fn it_does_not_start_where_its_store_is_not_mounted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("registry");
+    let (key, origin, store) = (data.join("registry.key"), data.join("origin"), data.join("store"));
+    drop(Running::start(&data, &["--origin", "registry.example.org/log"]));
+    assert_eq!(std::fs::read_to_string(&origin).expect("it is kept"), "registry.example.org/log");
+    // It goes on before anything was published, too.
+    drop(Running::start(&data, &[]));
+    // A command that ends by itself starts the registry in the same way.
+    let organisation = althing_protocol::PublisherId::from_digest([1; 32]).to_string();
+    let starts = |data: &Path| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["domain", "add", "example.org", &organisation, "--data"]).arg(data).output().expect("it runs")
+    };
+    std::fs::remove_dir_all(&store).expect("it is there");
+    let refused = starts(&data);
+    let said = String::from_utf8(refused.stderr).expect("text");
+    assert!(!refused.status.success() && said.contains("Mount it"), "{said}");
+    assert!(!starts(&data).status.success(), "nor at the second attempt");
+    // The key alone is a new beginning: whoever copies it says so.
+    let other = folder.path().join("other");
+    std::fs::create_dir(&other).expect("a folder");
+    std::fs::copy(&key, other.join("registry.key")).expect("copied");
+    drop(Running::start(&other, &["--origin", "registry.example.org/log"]));
+    assert!(starts(&other).status.success());
+}
+
 #[tokio::test]
 async fn what_was_acknowledged_is_there_after_it_was_killed() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -13,6 +13,7 @@ use althing_protocol::{AgentId, KeyLog, Kind, PublisherId, SecretKey, keylog};
 use althing_registry::machine::{Admission, Refusal};
 use althing_registry::service::{FAMILIES, Registry, RegistryConfig, RequestError};
 use althing_store::MemoryStore;
+use futures::FutureExt as _;
 use serde_json::json;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -93,20 +94,22 @@ struct World {
 
 impl World {
     fn new() -> World {
-        World::over(Arc::new(MemoryStore::new(&FAMILIES)))
+        World::over(Arc::new(MemoryStore::new(&FAMILIES)), true)
     }
 
-    fn over(store: Arc<MemoryStore>) -> World {
+    fn over(store: Arc<MemoryStore>, is_first: bool) -> World {
         let now = Arc::new(AtomicU64::new(NOW));
         let clock = now.clone();
         let config = RegistryConfig {
             origin: "registry.example/log".to_owned(),
             network: NETWORK.to_owned(),
             admission: Admission::Anyone,
+            is_first,
         };
         let clock = Arc::new(move || clock.load(Ordering::SeqCst));
         let key = SecretKey::from_seed(&[0x21; 32]);
-        World { registry: Registry::open(store.clone(), key, config, clock).expect("it opens"), store, now }
+        let opened = Registry::open(store.clone(), key, config, clock).now_or_never();
+        World { registry: opened.expect("memory does not wait").expect("it opens"), store, now }
     }
 
     /// Submits statements; gives the kinds of entries that are new, and why nothing is.
@@ -225,7 +228,7 @@ async fn a_submission_is_taken_as_a_whole_and_once() {
     assert!(matches!(world.submit(&alice.sends(&[])).await, Err(Refusal::Empty)));
     // What was acknowledged is there after the registry was closed and opened, under a log that goes on.
     let before = world.registry.checkpoint().head;
-    let opened = World::over(world.store.clone());
+    let opened = World::over(world.store.clone(), false);
     let hashes = opened.registry.growth(before.size, opened.size()).expect("a proof");
     assert_eq!(opened.registry.checkpoint().head.check_extends(&before, &hashes), Ok(()));
     assert!(opened.evidence(&alice, "1.0.0", None).is_some());

@@ -21,6 +21,19 @@ pub enum OpenError {
     /// The store fails.
     #[error(transparent)]
     Store(#[from] ReadError),
+    /// Nothing can be written.
+    #[error("nothing can be written: {0}")]
+    Write(#[from] WriteError),
+    /// The log began before, and its store is not here.
+    #[error(
+        "this registry's log began before, and its store has {size} entries and no signed checkpoint: `store/` is not mounted, \
+         or was lost. Mount it, or restore the folder as a whole; if there is no copy, begin anew in another folder with a \
+         new key, and tell your users: going on with this key would show them two histories"
+    )]
+    NoCheckpoint {
+        /// Entries of the log.
+        size: u64,
+    },
     /// The name of the log is none.
     #[error("the name of the log is refused: {0}")]
     Name(#[from] NoteKeyError),

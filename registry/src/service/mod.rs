@@ -56,6 +56,8 @@ pub struct RegistryConfig {
     pub network: String,
     /// Who may publish.
     pub admission: Admission,
+    /// Whether the log begins here, so that its store may be empty.
+    pub is_first: bool,
 }
 
 /// A version of an agent, as it is listed.
@@ -82,6 +84,8 @@ pub struct Registry {
     sessions: Mutex<Sessions>,
     /// Held while a staged release is added.
     staging: tokio::sync::Mutex<()>,
+    /// Entries under the checkpoint that was written last; held while one is written.
+    kept: tokio::sync::Mutex<u64>,
     /// Entries of the log, for those who wait for more.
     grown: watch::Sender<u64>,
     directory: Option<DirectoryConfig>,
@@ -94,11 +98,12 @@ struct Seen {
 }
 
 impl Registry {
-    /// Opens the registry that is in the store, or an empty one.
+    /// Opens the registry that is in the store. An empty one begins only where the caller says that it is the first start:
+    /// the same key over an empty store would be a second history.
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(
+    pub async fn open(
         store: Arc<dyn Store>,
         key: SecretKey,
         config: RegistryConfig,
@@ -107,19 +112,19 @@ impl Registry {
         let note_key = NoteKey::new(&config.origin, NoteKeyKind::Note, key.public())?;
         let log = Log::open(store.clone(), LOG)?;
         let head = log.head();
-        if let Some(note) = store.read(META, CHECKPOINT)? {
-            let note = String::from_utf8_lossy(&note).into_owned();
-            let forked = |signed| OpenError::Forked { size: head.size, signed };
-            let signed = Checkpoint::open(&note, &note_key).map_err(|_| forked(0))?.head;
-            if log.head_at(signed.size).map_err(|_| forked(signed.size))? != signed {
-                return Err(forked(signed.size));
-            }
-        }
-        let machine = Machine::new(&config.network, config.admission.clone());
         let checkpoint = Checkpoint::sign(&config.origin, head, &key)?;
+        let kept = match store.read(META, CHECKPOINT)? {
+            Some(note) => continued(&log, &note_key, &note)?,
+            None if config.is_first && head.size == 0 => {
+                store.write(kept_row(&checkpoint), Durability::Synced).await?;
+                0
+            }
+            None => return Err(OpenError::NoCheckpoint { size: head.size }),
+        };
+        let machine = Machine::new(&config.network, config.admission.clone());
         let state = RwLock::new(Seen { machine, checkpoint });
         let (hosts, sessions, staging) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
-        let grown = watch::Sender::new(head.size);
+        let (kept, grown) = (tokio::sync::Mutex::new(kept), watch::Sender::new(head.size));
         let registry = Registry {
             store,
             log,
@@ -131,6 +136,7 @@ impl Registry {
             hosts,
             sessions,
             staging,
+            kept,
             grown,
             directory: None,
         };
@@ -262,11 +268,16 @@ impl Registry {
         Ok(())
     }
 
-    /// Writes the newest checkpoint, so that a log that lost entries is noticed when it is opened.
+    /// Writes the newest checkpoint, so that a log that lost entries is noticed when it is opened. One at a time, and never a
+    /// smaller one: who waited here finds that a larger one was written for it too.
     async fn keep_checkpoint(&self) -> Result<(), RequestError> {
-        let mut batch = Batch::new();
-        batch.put(META, CHECKPOINT, self.checkpoint().note().as_bytes());
-        Ok(self.store.write(batch, Durability::Synced).await?)
+        let mut kept = self.kept.lock().await;
+        let checkpoint = self.checkpoint();
+        if checkpoint.head.size > *kept {
+            self.store.write(kept_row(&checkpoint), Durability::Synced).await?;
+            *kept = checkpoint.head.size;
+        }
+        Ok(())
     }
 
     /// The key log of a publisher; empty if it is not known.
@@ -329,4 +340,21 @@ impl Registry {
     pub fn growth(&self, old: u64, new: u64) -> Result<Vec<Digest>, RequestError> {
         Ok(self.log.consistency(old, new)?)
     }
+}
+
+/// The row of the newest checkpoint.
+fn kept_row(checkpoint: &Checkpoint) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(META, CHECKPOINT, checkpoint.note().as_bytes());
+    batch
+}
+
+/// The entries under a checkpoint that was kept, from which the log must go on.
+fn continued(log: &Log, note_key: &NoteKey, note: &[u8]) -> Result<u64, OpenError> {
+    let forked = |signed| OpenError::Forked { size: log.head().size, signed };
+    let signed = Checkpoint::open(&String::from_utf8_lossy(note), note_key).map_err(|_| forked(0))?.head;
+    if log.head_at(signed.size).map_err(|_| forked(signed.size))? != signed {
+        return Err(forked(signed.size));
+    }
+    Ok(signed.size)
 }

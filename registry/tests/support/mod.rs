@@ -48,20 +48,21 @@ pub struct Served {
 impl Served {
     pub async fn start(rules: Rules) -> Served {
         let folder = tempfile::tempdir().expect("a folder");
-        Served::over(Arc::new(MemoryStore::new(&FAMILIES)), folder, rules).await
+        Served::over(Arc::new(MemoryStore::new(&FAMILIES)), folder, rules, true).await
     }
 
-    async fn over(store: Arc<MemoryStore>, folder: tempfile::TempDir, rules: Rules) -> Served {
+    async fn over(store: Arc<MemoryStore>, folder: tempfile::TempDir, rules: Rules, is_first: bool) -> Served {
         let now = Arc::new(AtomicU64::new(NOW));
         let clock = now.clone();
         let config = RegistryConfig {
             origin: "registry.example.org/log".to_owned(),
             network: "test".to_owned(),
             admission: Admission::Anyone,
+            is_first,
         };
         let key = SecretKey::from_seed(&[9; 32]);
         let clock = Arc::new(move || clock.load(Ordering::SeqCst));
-        let registry = Registry::open(store.clone(), key, config, clock).expect("it opens");
+        let registry = Registry::open(store.clone(), key, config, clock).await.expect("it opens");
         let drawn = AtomicU8::new(0);
         let directory = DirectoryConfig {
             quotas: rules.quotas,
@@ -87,7 +88,7 @@ impl Served {
     /// The same registry, opened again from what is on disk.
     pub async fn again(self) -> Served {
         drop(self.stop);
-        Served::over(self.store, self.folder, self.rules).await
+        Served::over(self.store, self.folder, self.rules, false).await
     }
 
     pub fn token(&self, name: &str, scope: TokenScope) -> String {

@@ -1,0 +1,189 @@
+//! A registry and its store: what it refuses to begin without, and what it says while the store is behind or ahead.
+
+mod party;
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use althing_protocol::SecretKey;
+use althing_protocol::object;
+use althing_protocol::registry::{Audience, Mark, Release, Standing, Submission, Version};
+use althing_registry::machine::Admission;
+use althing_registry::service::{FAMILIES, OpenError, Registry, RegistryConfig};
+use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use party::{NETWORK, Party};
+use support::{NOW, Served, open};
+use tokio::sync::Notify;
+
+const STATEMENTS: Family = Family("statements");
+const META: Family = Family("meta");
+
+/// When a write is held up: before its rows are on disk, or after that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    Before,
+    After,
+}
+
+/// A store that a test holds up, or makes fail.
+struct Held {
+    store: MemoryStore,
+    /// The statement that cannot be read, once.
+    unreadable: Mutex<Option<u64>>,
+    writes: AtomicUsize,
+    /// The write that is held up, from 1 on.
+    held: Mutex<Option<(usize, Moment)>>,
+    reached: Notify,
+    go_on: Notify,
+}
+
+impl Held {
+    fn new() -> Arc<Held> {
+        Arc::new(Held {
+            store: MemoryStore::new(&FAMILIES),
+            unreadable: Mutex::default(),
+            writes: AtomicUsize::default(),
+            held: Mutex::default(),
+            reached: Notify::new(),
+            go_on: Notify::new(),
+        })
+    }
+
+    /// Holds up the write that comes after so many others.
+    fn hold(&self, after: usize, moment: Moment) {
+        let number = self.writes.load(Ordering::SeqCst) + after + 1;
+        *self.held.lock().expect("no holder panics") = Some((number, moment));
+    }
+
+    async fn is_reached(&self) {
+        tokio::time::timeout(Duration::from_secs(30), self.reached.notified()).await.expect("it comes to the write");
+    }
+
+    async fn pass(&self, number: usize, moment: Moment) {
+        let is_held = *self.held.lock().expect("no holder panics") == Some((number, moment));
+        if is_held {
+            self.reached.notify_one();
+            self.go_on.notified().await;
+        }
+    }
+}
+
+/// The same store, as a registry has it.
+struct Handle(Arc<Held>);
+
+impl Store for Handle {
+    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+        let mut unreadable = self.0.unreadable.lock().expect("no holder panics");
+        if family == STATEMENTS && unreadable.is_some_and(|index| key == index.to_be_bytes()) {
+            *unreadable = None;
+            return Err(ReadError::UnknownFamily { family });
+        }
+        self.0.store.read(family, key)
+    }
+
+    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
+        self.0.store.scan(family, range)
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        self.0.store.snapshot()
+    }
+
+    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
+        let (held, writing) = (self.0.clone(), self.0.store.write(batch, durability));
+        async move {
+            let number = held.writes.fetch_add(1, Ordering::SeqCst) + 1;
+            held.pass(number, Moment::Before).await;
+            writing.await?;
+            held.pass(number, Moment::After).await;
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+async fn opened(store: Arc<dyn Store>, seed: u8, is_first: bool) -> Result<Registry, OpenError> {
+    let config = RegistryConfig {
+        origin: "registry.example.org/log".to_owned(),
+        network: NETWORK.to_owned(),
+        admission: Admission::Anyone,
+        is_first,
+    };
+    Registry::open(store, SecretKey::from_seed(&[seed; 32]), config, Arc::new(|| NOW)).await
+}
+
+fn checkpoint_of(store: &MemoryStore) -> Option<String> {
+    let note = store.read(META, b"checkpoint").expect("it is read")?;
+    Some(String::from_utf8(note).expect("text"))
+}
+
+#[tokio::test]
+async fn a_log_that_began_does_not_begin_again_over_an_empty_store() {
+    let store = Arc::new(MemoryStore::new(&FAMILIES));
+    let first = opened(store.clone(), 9, true).await.expect("it begins");
+    let note = checkpoint_of(&store).expect("a log without entries is signed too");
+    assert_eq!(note, first.checkpoint().note());
+    drop(first);
+    // What was begun goes on, with nothing in it; whoever says so twice begins nothing.
+    for is_first in [false, true] {
+        assert_eq!(opened(store.clone(), 9, is_first).await.expect("it goes on").checkpoint().head.size, 0);
+    }
+    let lost = opened(Arc::new(MemoryStore::new(&FAMILIES)), 9, false).await;
+    let Err(error @ OpenError::NoCheckpoint { size: 0 }) = lost else { panic!("it forks") };
+    assert!(error.to_string().contains("store/") && error.to_string().contains("restore"), "{error}");
+    assert!(matches!(opened(store, 8, false).await, Err(OpenError::Forked { .. })), "another key");
+    // Nor does it take over entries that nothing signed.
+    let served = Served::start(open()).await;
+    served.have("urn:a", "Lamp").await;
+    let mut batch = Batch::new();
+    batch.delete(META, b"checkpoint".to_vec());
+    served.store.write(batch, Durability::Synced).await.expect("written");
+    for is_first in [false, true] {
+        let unsigned = opened(served.store.clone(), 9, is_first).await;
+        assert!(matches!(unsigned, Err(OpenError::NoCheckpoint { size: 1 })));
+    }
+}
+
+#[tokio::test]
+async fn the_checkpoint_that_is_kept_never_gets_older() {
+    let held = Held::new();
+    let registry = Arc::new(opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins"));
+    let submits = |seed: u8| {
+        let (registry, submission) = (registry.clone(), marked(&Party::new(seed)).0);
+        tokio::spawn(async move { registry.submit(&submission).await.expect("accepted") })
+    };
+    // The first one's entries are written, and its checkpoint is about to be, when the second one's are.
+    held.hold(1, Moment::Before);
+    let first = submits(1);
+    held.is_reached().await;
+    let mut grown = registry.grown();
+    let second = submits(2);
+    grown.wait_for(|size| *size == 8).await.expect("it grows");
+    held.go_on.notify_one();
+    for one in [first, second] {
+        one.await.expect("it ends");
+    }
+    assert_eq!(registry.checkpoint().head.size, 8);
+    assert_eq!(checkpoint_of(&held.store).as_deref(), Some(registry.checkpoint().note()));
+}
+
+/// A release of `echo` and two marks of it.
+fn marked(party: &Party) -> (Submission, Version) {
+    let body: Release = party.release("echo", "1.0.0", Audience::public(), b"files");
+    let version = body.version.clone();
+    let mark = |standing, sequence| {
+        let mut body = Mark::new(party.agent("echo"), version.clone(), standing, "", NOW);
+        body.sequence = sequence;
+        object::sign(body, NETWORK, "", &party.key).expect("a good mark").bytes
+    };
+    let (first, second) = (mark(Standing::Deprecated, NOW + 1), mark(Standing::Yanked, NOW + 2));
+    let release = object::sign(body, NETWORK, "", &party.key).expect("a good release").bytes;
+    let mut submission = party.submission(release, vec![party.described("echo", "1.0.0").bytes]);
+    submission.statements.push(first.into());
+    submission.statements.push(second.into());
+    (submission, version)
+}
