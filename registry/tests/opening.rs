@@ -11,7 +11,7 @@ use althing_protocol::SecretKey;
 use althing_protocol::object;
 use althing_protocol::registry::{Audience, Mark, Release, Standing, Submission, Version};
 use althing_registry::machine::Admission;
-use althing_registry::service::{FAMILIES, OpenError, Registry, RegistryConfig};
+use althing_registry::service::{FAMILIES, OpenError, Registry, RegistryConfig, RequestError};
 use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -186,4 +186,21 @@ fn marked(party: &Party) -> (Submission, Version) {
     submission.statements.push(first.into());
     submission.statements.push(second.into());
     (submission, version)
+}
+
+#[tokio::test]
+async fn entries_are_applied_once_also_where_reading_stopped() {
+    let held = Held::new();
+    let registry = opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins");
+    let party = Party::new(1);
+    let (submission, version) = marked(&party);
+    // The log has four entries: keys, release, mark, mark. The last one cannot be read after the others were applied.
+    *held.unreadable.lock().expect("no holder panics") = Some(3);
+    assert!(matches!(registry.submit(&submission).await, Err(RequestError::Read(_))));
+    assert_eq!(registry.submit(&submission).await.expect("it is known").len(), 3);
+    assert_eq!(registry.checkpoint().head.size, 4);
+    let evidence = registry.releases().evidence(&party.agent("echo"), &version, None).expect("it is there");
+    assert_eq!(evidence.marks.len(), 2, "no mark was applied twice");
+    let verified = evidence.verify(NETWORK, &party.agent("echo"), &version, registry.note_key());
+    assert_eq!(verified.map(|it| it.standing).ok(), Some(Standing::Yanked));
 }

@@ -94,6 +94,8 @@ pub struct Registry {
 /// What follows from the entries that were read, and the checkpoint over them.
 struct Seen {
     machine: Machine,
+    /// The next entry to apply: none is applied twice, also where reading stopped half-way.
+    next: u64,
     checkpoint: Checkpoint,
 }
 
@@ -122,7 +124,7 @@ impl Registry {
             None => return Err(OpenError::NoCheckpoint { size: head.size }),
         };
         let machine = Machine::new(&config.network, config.admission.clone());
-        let state = RwLock::new(Seen { machine, checkpoint });
+        let state = RwLock::new(Seen { machine, next: 0, checkpoint });
         let (hosts, sessions, staging) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
         let (kept, grown) = (tokio::sync::Mutex::new(kept), watch::Sender::new(head.size));
         let registry = Registry {
@@ -142,23 +144,23 @@ impl Registry {
         };
         {
             let mut seen = registry.state.write().expect("no holder panics");
-            let mut next = 0;
-            while next < head.size {
-                next = registry.replay(&mut seen.machine, next, head.size)?;
-            }
+            registry.replay(&mut seen, head.size)?;
         }
         Ok(registry)
     }
 
-    /// Reads some entries from `first` on into the state; gives the next one.
-    fn replay(&self, machine: &mut Machine, first: u64, size: u64) -> Result<u64, OpenError> {
-        let count = REPLAYED_AT_ONCE.min(size - first);
-        for (index, entry) in (first..).zip(self.log.entries(first, count)?) {
-            let row = self.store.read(STATEMENTS, &index.to_be_bytes())?;
-            let statement = row.and_then(|row| rows::read(&entry, &row, &self.config.network));
-            machine.apply(index, &statement.ok_or(OpenError::Statement(index))?);
+    /// Applies the entries that were not, up to `size`.
+    fn replay(&self, seen: &mut Seen, size: u64) -> Result<(), OpenError> {
+        while seen.next < size {
+            let first = seen.next;
+            for (index, entry) in (first..).zip(self.log.entries(first, REPLAYED_AT_ONCE.min(size - first))?) {
+                let row = self.store.read(STATEMENTS, &index.to_be_bytes())?;
+                let statement = row.and_then(|row| rows::read(&entry, &row, &self.config.network));
+                seen.machine.apply(index, &statement.ok_or(OpenError::Statement(index))?);
+                seen.next = index + 1;
+            }
         }
-        Ok(first + count)
+        Ok(())
     }
 
     /// The key that its checkpoints are verified with.
@@ -251,16 +253,15 @@ impl Registry {
     /// Applies what the log has and the state has not, and signs the head.
     fn catch_up(&self, size: u64) -> Result<(), RequestError> {
         let mut seen = self.state.write().expect("no holder panics");
-        let mut next = seen.checkpoint.head.size;
-        if next == size {
+        if seen.checkpoint.head.size == size {
             return Ok(());
         }
-        while next < size {
-            next = self.replay(&mut seen.machine, next, size).map_err(|error| match error {
+        if let Err(error) = self.replay(&mut seen, size) {
+            return Err(match error {
                 OpenError::Log(error) => RequestError::Log(error),
                 OpenError::Store(error) => RequestError::Read(error),
-                _ => RequestError::Damaged(next),
-            })?;
+                _ => RequestError::Damaged(seen.next),
+            });
         }
         let head = self.log.head_at(size)?;
         seen.checkpoint = Checkpoint::sign(&self.config.origin, head, &self.key).expect("the name was checked");
