@@ -11,12 +11,16 @@ use althing_protocol::SecretKey;
 use althing_protocol::object;
 use althing_protocol::registry::{Audience, Mark, Release, Standing, Submission, Version};
 use althing_registry::machine::Admission;
-use althing_registry::service::{FAMILIES, OpenError, Registry, RegistryConfig, RequestError};
+use althing_registry::machine::things::{Expected, Quotas, ThingRefusal, Writer};
+use althing_registry::service::{
+    DirectoryConfig, FAMILIES, OpenError, Page, Registry, RegistryConfig, RequestError, ThingError,
+};
+use althing_registry::tokens::{Access, Tokens};
 use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use party::{NETWORK, Party};
-use support::{NOW, Served, open};
+use support::{NOW, Served, open, thing};
 use tokio::sync::Notify;
 
 const STATEMENTS: Family = Family("statements");
@@ -203,4 +207,47 @@ async fn entries_are_applied_once_also_where_reading_stopped() {
     assert_eq!(evidence.marks.len(), 2, "no mark was applied twice");
     let verified = evidence.verify(NETWORK, &party.agent("echo"), &version, registry.note_key());
     assert_eq!(verified.map(|it| it.standing).ok(), Some(Standing::Yanked));
+}
+
+#[tokio::test]
+async fn a_thing_that_is_being_deleted_is_gone_and_not_damaged() {
+    let (held, folder) = (Held::new(), tempfile::tempdir().expect("a folder"));
+    let registry = opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins");
+    let access = Access { tokens: Tokens::of(folder.path()), is_anyone: true, is_closed: false };
+    let random = Arc::new(|| [7_u8; 16]);
+    let directory = DirectoryConfig { quotas: Quotas::default(), access, random, is_tls: false };
+    let registry = Arc::new(registry.with_directory(directory));
+    let writer = Writer { name: String::new(), is_admin: false };
+    for id in ["urn:a", "urn:b"] {
+        let body = thing(id, "Lamp").to_string();
+        registry.directory().put_thing(id, body.as_bytes(), &writer, Expected::Anything).await.expect("written");
+    }
+    held.hold(0, Moment::After);
+    let deleting = tokio::spawn({
+        let (registry, writer) = (registry.clone(), writer.clone());
+        async move { registry.directory().delete_thing("urn:a", &writer, Expected::Anything).await }
+    });
+    held.is_reached().await;
+    let is_gone = |result: Result<_, ThingError>| {
+        assert!(matches!(result, Err(ThingError::Refused(ThingRefusal::None(id))) if id == "urn:a"));
+    };
+    let list = || {
+        let page = registry.directory().page(&Page::default()).expect("a list");
+        page.descriptions.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    is_gone(registry.directory().retrieve("urn:a"));
+    is_gone(registry.directory().submitted("urn:a"));
+    assert_eq!(list(), ["urn:b"]);
+    let found = registry.clone().search("$[*].id".to_owned()).await.expect("a search");
+    assert_eq!(found.json, b"[\"urn:b\"]");
+    held.go_on.notify_one();
+    deleting.await.expect("it ends").expect("deleted");
+    is_gone(registry.directory().retrieve("urn:a"));
+    // What no entry has taken away is damaged all the same.
+    let mut batch = Batch::new();
+    batch.delete(Family("things"), 1_u64.to_be_bytes());
+    held.store.write(batch, Durability::Synced).await.expect("written");
+    let damaged = registry.directory().retrieve("urn:b");
+    assert!(matches!(damaged, Err(ThingError::Request(RequestError::Damaged(1)))));
+    assert!(registry.directory().page(&Page::default()).is_err());
 }

@@ -190,7 +190,7 @@ impl Directory<'_> {
             Picked::Agent(_, first, current) => self.described_at(*first, *current)?,
             Picked::Thing(thing) => match self.description(thing)? {
                 Some(bytes) => (thing.index, bytes, Registration::of(thing)),
-                None if self.is_current(thing) => return Err(RequestError::Damaged(thing.index).into()),
+                None if self.is_going(thing)? => return Ok(None),
                 // It was changed since, and is shown as it is now.
                 None => {
                     return match self.retrieve(&thing.written.id) {

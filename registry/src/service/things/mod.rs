@@ -266,16 +266,28 @@ impl<'a> Directory<'a> {
             let thing = thing.ok_or_else(|| ThingRefusal::None(id.chars().take(200).collect()))?;
             match self.description(&thing)? {
                 Some(bytes) => return Ok((thing, bytes)),
+                None if self.is_going(&thing)? => return Err(ThingRefusal::None(thing.written.id.to_string()).into()),
                 // It was changed or deleted since.
-                None if self.is_current(&thing) => return Err(RequestError::Damaged(thing.index).into()),
                 None => {}
             }
         }
     }
 
-    fn is_current(&self, thing: &Thing) -> bool {
-        let seen = self.registry.state.read().expect("no holder panics");
-        seen.machine.things().get(&thing.written.id, 0).is_some_and(|known| known.index == thing.index)
+    /// Whether a Thing whose description is not kept any more is about to go: its row goes with the entry that takes it away,
+    /// a moment before the state follows. If the state has followed already, it is not.
+    ///
+    /// # Errors
+    /// [`RequestError::Damaged`]: no entry has taken the description away.
+    fn is_going(&self, thing: &Thing) -> Result<bool, ThingError> {
+        let (is_current, next) = {
+            let seen = self.registry.state.read().expect("no holder panics");
+            let known = seen.machine.things().get(&thing.written.id, 0);
+            (known.is_some_and(|known| known.index == thing.index), seen.next)
+        };
+        if is_current && self.registry.store.read(STATEMENTS, &next.to_be_bytes())?.is_none() {
+            return Err(RequestError::Damaged(thing.index).into());
+        }
+        Ok(is_current)
     }
 
     /// The description of a Thing as it was sent; none if it is not kept any more.
