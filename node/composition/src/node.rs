@@ -179,7 +179,8 @@ impl Node {
         let hosting = GroupHosting { agents: &self.agents, groups: &self.groups, store: self.store.as_ref() };
         let hosting = Box::pin(hosting.run(self.placements.clone()));
         let following = self.registries.following();
-        let registries = async { tokio::join!(following.follow(&self.agents), following.tell(&self.discovery)) };
+        let registries =
+            async { tokio::join!(following.follow(&self.agents), following.renew(), following.tell(&self.discovery)) };
         let registries = Box::pin(registries);
         tokio::join!(self.renew_when_due(), self.sweep_memory(), keys, introducing, hosting, registries);
     }

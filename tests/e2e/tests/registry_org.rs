@@ -82,7 +82,7 @@ fn an_organisation_is_installed_from_by_name_shows_to_its_members_and_approves_t
     assert!(!said(&waits).contains("1.2.0"), "{waits:?}");
     let pending = member.run(&["release", "pending"]);
     assert!(said(&pending).contains(&exact) && said(&pending).contains("2 must approve"), "{pending:?}");
-    let approved = member.run(&["release", "approve", &exact]);
+    let approved = member.run(&["release", "approve", &exact, "--yes"]);
     assert!(approved.code == 0 && said(&approved).contains("you approve"), "{approved:?}");
     let listed = org.run(&["release", "list", "echo"]);
     assert!(said(&listed).contains("1.2.0"), "{listed:?}");
@@ -137,12 +137,12 @@ fn a_build_machine_stages_what_a_person_approves_or_rejects() {
     assert_eq!(pending["staged"][0]["id"], id.as_str());
     assert!(scene.member.json(&["release", "pending"])["staged"].as_array().is_some_and(Vec::is_empty));
     assert!(!said(&org.run(&["release", "list", "echo"])).contains("1.0.0"), "nobody signed it");
-    let approved = org.run(&["release", "approve", &id]);
+    let approved = org.run(&["release", "approve", &id, "--yes"]);
     assert_eq!(approved.code, 0, "{approved:?}");
     let exact = format!("{owner}:echo@1.0.0");
     let installed = scene.member.run(&["install", &exact, "--young", "--yes"]);
     assert_eq!(installed.code, 0, "{installed:?}");
-    let again = org.run(&["release", "approve", &id]);
+    let again = org.run(&["release", "approve", &id, "--yes"]);
     assert!(again.code != 0 && said(&again).contains("no staged release"), "{again:?}");
 
     // A description that is not the bundle's is not signed, whatever it says.
@@ -153,7 +153,7 @@ fn a_build_machine_stages_what_a_person_approves_or_rejects() {
     let staged = stage("1.1.0", Some(other.to_string()), &token);
     assert_eq!(staged.status, 201, "{staged:?}");
     let id = staged.json()["id"].as_str().expect("an id").to_owned();
-    let refused = org.run(&["release", "approve", &id]);
+    let refused = org.run(&["release", "approve", &id, "--yes"]);
     assert!(refused.code != 0 && said(&refused).contains("description"), "{refused:?}");
     assert_eq!(org.run(&["release", "reject", &id]).code, 0);
     assert!(org.json(&["release", "pending"])["staged"].as_array().is_some_and(Vec::is_empty));

@@ -79,6 +79,9 @@ pub struct ApproveArgs {
     /// For whom a staged release will be: public, organisation, or ids of publishers separated by commas [default: public].
     #[arg(long)]
     pub audience: Option<String>,
+    /// Sign without being asked.
+    #[arg(long)]
+    pub yes: bool,
     /// Which registry, by name or address [default: the only one].
     #[arg(long)]
     pub registry: Option<String>,

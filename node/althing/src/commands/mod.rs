@@ -2,6 +2,7 @@
 
 pub mod adopt;
 pub mod agent;
+mod agreement;
 pub mod app;
 pub mod bind;
 pub mod call;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::args::{ApproveArgs, Org};
 use crate::commands::agent::escape;
+use crate::commands::agreement::{agree, of_file};
 use crate::commands::{Out, rows, table, text, time};
 use crate::exit::Failure;
 use crate::paths::Paths;
@@ -127,7 +128,17 @@ pub async fn pending(at: &Paths, registry: &Option<String>, out: &Out) -> Result
 
 /// Approves a release that waits.
 pub async fn approve(at: &Paths, args: &ApproveArgs, out: &Out) -> Result<(), Failure> {
-    let approved = at.connect().await?.post("/releases/approve", &request(args)).await?;
+    let mut asked = request(args);
+    let waiting = at.connect().await?.post("/releases/approve", &asked).await?;
+    let shown = format!(
+        "release   {} {}\ndigest    {}\n{}",
+        text(&waiting, "agent"),
+        text(&waiting, "version"),
+        text(&waiting, "digest"),
+        of_file(&waiting["file"])
+    );
+    asked.agreed = Some(agree(&waiting, &shown, args.yes, "sign", out)?);
+    let approved = at.connect().await?.post("/releases/approve", &asked).await?;
     out.show(&approved, |approved| {
         format!(
             "you approve {} {}; the log of {} proves it",
@@ -147,6 +158,6 @@ pub async fn reject(at: &Paths, args: &ApproveArgs, out: &Out) -> Result<(), Fai
 }
 
 fn request(args: &ApproveArgs) -> ApproveRequest {
-    let ApproveArgs { what, audience, registry } = args.clone();
-    ApproveRequest { what, audience, registry }
+    let ApproveArgs { what, audience, registry, .. } = args.clone();
+    ApproveRequest { what, audience, registry, agreed: None }
 }

@@ -1,7 +1,5 @@
 //! `althing registry`, `publish`, `release`, `install`, `outdated` and `update`.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
-
 use althing_control::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
 use serde::Serialize;
 use serde_json::Value;
@@ -9,8 +7,9 @@ use serde_json::Value;
 use crate::args::{Install, MarkArgs, Publish, Registry, Release, Update};
 use crate::commands::adopt::{callers, who};
 use crate::commands::agent::escape;
+use crate::commands::agreement::{agree, of_file};
 use crate::commands::{Out, org, rows, table, text, time};
-use crate::exit::{Failure, code};
+use crate::exit::Failure;
 use crate::paths::Paths;
 
 /// Follows registries.
@@ -143,7 +142,7 @@ pub async fn install(at: &Paths, install: &Install, out: &Out) -> Result<(), Fai
             format!("an agent here has the name {:?}: --as gives this one another", text(&offer["file"], "name"));
         return Err(Failure::failed(message));
     }
-    request.agreed = Some(agree(&offer, install.yes, "install", out)?);
+    request.agreed = Some(agree(&offer, &described(&offer), install.yes, "install", out)?);
     done(at, "/install", &request, out).await
 }
 
@@ -155,7 +154,7 @@ pub async fn update(at: &Paths, update: &Update, out: &Out) -> Result<(), Failur
         out.show(&offer, |offer| format!("{} is up to date: {}", update.agent, text(offer, "version")));
         return Ok(());
     }
-    request.agreed = Some(agree(&offer, update.yes, "update to", out)?);
+    request.agreed = Some(agree(&offer, &described(&offer), update.yes, "update to", out)?);
     done(at, "/update", &request, out).await
 }
 
@@ -168,38 +167,13 @@ async fn done<T: Serialize>(at: &Paths, path: &str, request: &T, out: &Out) -> R
     Ok(())
 }
 
-/// Shows what a release may do here, and asks; the digest of what was agreed to.
-fn agree(offer: &Value, yes: bool, verb: &str, out: &Out) -> Result<String, Failure> {
-    let digest = text(offer, "digest");
-    if yes {
-        return Ok(digest);
-    }
-    if out.json || !std::io::stdin().is_terminal() {
-        let shown = if out.json { offer.to_string() } else { described(offer) };
-        let message = format!("{shown}\n\nnothing was changed: --yes agrees to this");
-        return Err(Failure::new(code::REFUSED, message));
-    }
-    print!("{}\n\n{verb} it? [y/N] ", described(offer));
-    let mut answer = String::new();
-    let read = std::io::stdout().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
-    match read {
-        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(digest),
-        _ => Err(Failure::new(code::REFUSED, "nothing was changed")),
-    }
-}
-
 /// A release for people: who made it, how it runs, and what it may do.
 fn described(offer: &Value) -> String {
     let file = &offer["file"];
-    let contract = &file["contract"];
-    let words = |list: &Value| {
-        let words: Vec<&str> = list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        if words.is_empty() { "none".to_owned() } else { words.join(" ") }
-    };
     let trusted = if offer["trusted"] == true { "you trust its publisher" } else { "you do not trust its publisher" };
     let standing = match text(offer, "reason") {
         reason if reason.is_empty() => text(offer, "standing"),
-        reason => format!("{}: {reason}", text(offer, "standing")),
+        reason => format!("{}: {}", text(offer, "standing"), reason.split_whitespace().collect::<Vec<_>>().join(" ")),
     };
     let named = &offer["named"];
     let twins: Vec<&str> = rows(named, "twins").iter().filter_map(Value::as_str).collect();
@@ -214,16 +188,11 @@ fn described(offer: &Value) -> String {
         ),
     };
     format!(
-        "{name}release   {} {}, {standing}\nsince     {}; {trusted}\nwhat      {}\nruns      {}\ntools     {}\nmay call  {}\nsecrets   {}\nclass     {}\ncallers   {}",
+        "{name}release   {} {}, {standing}\nsince     {}; {trusted}\n{}\ncallers   {}",
         text(offer, "agent"),
         text(offer, "version"),
         time(&offer["acceptedMs"]),
-        text(file, "description"),
-        file["runtime"],
-        if file["tools"].is_null() { "none".to_owned() } else { file["tools"].to_string() },
-        words(&contract["capabilities"]),
-        words(&contract["security"]["secrets"]),
-        text(&contract["class"], "latency"),
+        of_file(file),
         who(&text(file, "callers")),
     )
 }

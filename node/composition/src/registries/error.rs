@@ -86,6 +86,24 @@ pub enum RegistriesError {
     /// The contract is in another file.
     #[error("the contract is in another file: write it into the agent file, so that the release has all of it")]
     ContractApart,
+    /// The contract is completed by a role of the node.
+    #[error(
+        "the agent file names a role, so that its contract depends on the node: a release has its whole contract in the \
+         agent file"
+    )]
+    Role,
+    /// The name that an agent was installed by means another one now.
+    #[error(
+        "{name:?} was installed as {was}, and its name means {is} now: remove it, and install it anew if that is right"
+    )]
+    OtherMeaning {
+        /// Its name here.
+        name: String,
+        /// What was installed.
+        was: String,
+        /// What the name means now.
+        is: AgentId,
+    },
     /// The bundle is wrong.
     #[error(transparent)]
     Bundle(#[from] BundleError),
@@ -247,6 +265,7 @@ impl RegistriesError {
             | RegistriesError::Several(_)
             | RegistriesError::File(_)
             | RegistriesError::ContractApart
+            | RegistriesError::Role
             | RegistriesError::Bundle(_)
             | RegistriesError::TooLarge { .. }
             | RegistriesError::Outside(_)
@@ -263,6 +282,7 @@ impl RegistriesError {
             | RegistriesError::NoBundle { .. } => Kind::NotFound,
             RegistriesError::OtherKey { .. }
             | RegistriesError::OtherNetwork { .. }
+            | RegistriesError::OtherMeaning { .. }
             | RegistriesError::Distrusted(_)
             | RegistriesError::Revoked { .. }
             | RegistriesError::OtherAgent { .. }

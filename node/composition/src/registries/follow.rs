@@ -1,10 +1,13 @@
 //! Follows registries: their logs must grow, and what publishers revoke is heard within seconds.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use althing_protocol::AgentId;
 use althing_protocol::registry::{Standing, Version};
 use althing_registry_client::{ListedRevocation, RegistryClient, RegistryError};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 
 use super::rows::RevokedRow;
 use super::{Registries, RegistriesError};
@@ -12,39 +15,91 @@ use crate::agents::Agents;
 
 /// Between two questions to a registry: half of the 10 s within which a revocation is heard.
 const ASK: Duration = Duration::from_secs(5);
-/// Revocations that are fetched from one registry before the others have their turn.
+/// How often it is checked whether rosters get old.
+const RENEW: Duration = Duration::from_secs(60);
+/// Revocations of one page.
 const AT_ONCE: usize = 100;
+
+/// What one question to a registry brought.
+#[derive(Debug, Clone, Copy, Default)]
+struct Heard {
+    /// Something was revoked.
+    news: bool,
+    /// There is more to ask for.
+    more: bool,
+}
 
 /// Follows registries.
 pub struct Following<'a>(pub(super) &'a Registries);
 
 impl Following<'_> {
-    /// Asks each registry again and again, for as long as the node runs; ends agents that were revoked.
+    /// Asks each registry again and again, for as long as the node runs; ends agents that were revoked. None waits for another.
     pub(crate) async fn follow(&self, agents: &Agents) {
+        let (mut asking, mut known) = (FuturesUnordered::new(), BTreeSet::new());
         loop {
-            for at in self.0.some().await.into_keys() {
-                match self.ask(&at).await {
-                    Ok(false) => {}
-                    Ok(true) => agents.end_revoked().await,
-                    Err(error) => tracing::debug!(registry = at, %error, "a registry could not be asked"),
+            let added = self.0.added.notified();
+            for at in self.0.list().into_keys() {
+                if known.insert(at.clone()) {
+                    asking.push(self.follow_one(at, agents));
                 }
             }
-            self.0.organising().renew_rosters().await;
-            tokio::time::sleep(ASK).await;
+            tokio::select! {
+                () = added => {}
+                Some(gone) = asking.next(), if !asking.is_empty() => {
+                    known.remove(&gone);
+                }
+            }
         }
     }
 
-    /// Asks one registry for its checkpoint and for revocations; whether there are new ones.
-    async fn ask(&self, at: &str) -> Result<bool, RegistriesError> {
-        let Some(row) = self.0.list().remove(at).filter(|row| row.forked.is_none()) else { return Ok(false) };
-        let client = self.0.client(at)?;
+    /// Renews the rosters of the owner's organisations, for as long as the node runs.
+    pub(crate) async fn renew(&self) {
+        loop {
+            self.0.some().await;
+            self.0.organising().renew_rosters().await;
+            tokio::time::sleep(RENEW).await;
+        }
+    }
+
+    /// Asks one registry until it is followed no more; gives its address.
+    async fn follow_one(&self, at: String, agents: &Agents) -> String {
+        while self.0.list().contains_key(&at) {
+            let more = match self.ask(&at).await {
+                Ok(Heard { news, more }) => {
+                    if news {
+                        agents.end_revoked().await;
+                    }
+                    more
+                }
+                Err(error) => {
+                    tracing::debug!(registry = at, %error, "a registry could not be asked");
+                    false
+                }
+            };
+            if !more {
+                tokio::time::sleep(ASK).await;
+            }
+        }
+        at
+    }
+
+    /// Asks one registry for its checkpoint and for revocations.
+    async fn ask(&self, at: &str) -> Result<Heard, RegistriesError> {
+        let Some(row) = self.0.list().remove(at).filter(|row| row.forked.is_none()) else {
+            return Ok(Heard::default());
+        };
+        let mut client = self.0.client(at)?;
         let before = row.read(at)?.1;
         let shown = client.checkpoint(None).await?;
         if shown.head == before.head && row.revoked_from >= before.head.size {
-            return Ok(false);
+            return Ok(Heard::default());
         }
         let size = shown.head.size;
         self.0.accept(at, &client, shown).await?;
+        if self.0.revocations.installed().values().any(|installed| installed.registry == at) {
+            // What was installed may not be for everybody, and then neither is its revocation.
+            client = self.0.organising().visitor(&client).await;
+        }
         let listed = client.revoked(row.revoked_from).await?;
         let more = listed.len() >= AT_ONCE;
         let (mut news, mut next) = (false, row.revoked_from);
@@ -60,7 +115,8 @@ impl Following<'_> {
             }
         }
         self.asked(at, if more { next } else { size }).await?;
-        Ok(news)
+        // A page that leads nowhere is not asked for again at once.
+        Ok(Heard { news, more: more && next > row.revoked_from })
     }
 
     /// Verifies one revocation, and remembers it; whether it is new.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use althing_protocol::registry::{BundleFiles, Standing, VerifiedRelease, Version};
 use althing_protocol::{AgentId, CallerId, Digest, PublisherId};
 use althing_registry_client::{ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen};
-use althing_td::{AgentFile, Callers, Exposure};
+use althing_td::{AgentFile, AsksAs, Callers, Exposure};
 
 use super::revocations::remove_folder;
 use super::rows::InstalledRow;
@@ -35,6 +35,8 @@ pub struct Installation {
 /// A name that a release was found by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedBy {
+    /// The name, such as `example.org/billing`.
+    pub name: String,
     /// The domain.
     pub domain: String,
     /// The organisation that holds it.
@@ -49,7 +51,13 @@ impl NamedBy {
     fn of(resolved: Resolved) -> NamedBy {
         let Resolved { name, twins } = resolved;
         let domain = name.finding.domain.to_string();
-        NamedBy { domain, organisation: name.finding.organisation, by: name.finding.means.name(), twins }
+        NamedBy {
+            name: format!("{domain}/{}", name.agent.name()),
+            domain,
+            organisation: name.finding.organisation,
+            by: name.finding.means.name(),
+            twins,
+        }
     }
 }
 
@@ -146,6 +154,9 @@ impl Installing<'_> {
         }
         let bundle = self.unpack(&client, &agent, &version, &verified).await?;
         let mut file = AgentFile::parse(&bundle.agent)?;
+        if file.role.is_some() {
+            return Err(RegistriesError::Role);
+        }
         if file.name != agent.name() || file.version != version.to_string() {
             let found = format!("{} {}", file.name, file.version);
             return Err(RegistriesError::OtherAgent { agent, version, found });
@@ -154,6 +165,8 @@ impl Installing<'_> {
             file.name.clone_from(name);
         }
         file.callers = wanted.callers.clone();
+        // Whoever is called by it sees who asked.
+        file.asks_as = AsksAs::Caller;
         file.exposure = if wanted.callers == Callers::ThisNode { Exposure::Hidden } else { Exposure::Public };
         let digest = verified.release.digest();
         let VerifiedRelease { standing, reason, accepted_ms: at_ms, .. } = verified;
@@ -276,13 +289,17 @@ impl Installing<'_> {
     ) -> Result<Offer, RegistriesError> {
         let row = self.installed(name)?;
         let wanted = Installation {
-            reference: format!("{}@{}", row.agent, row.range),
+            reference: format!("{}@{}", row.named.as_ref().unwrap_or(&row.agent), row.range),
             name: Some(name.to_owned()),
             callers: agents.file(name)?.0.callers,
             young,
             registry: Some(row.registry),
         };
-        self.look(&wanted, trusts).await
+        let offer = self.look(&wanted, trusts).await?;
+        if offer.agent.to_string() == row.agent {
+            return Ok(offer);
+        }
+        Err(RegistriesError::OtherMeaning { name: name.to_owned(), was: row.agent, is: offer.agent })
     }
 
     /// Puts the agent of an offer in the place of the one that was installed. If it does not start, the old one runs on.
@@ -349,6 +366,7 @@ impl Offer {
             agent: self.agent.to_string(),
             version: self.version.to_string(),
             range: self.range.clone(),
+            named: self.named.as_ref().map(|named| named.name.clone()),
             registry: self.registry.clone(),
             folder: folder.to_owned(),
         }

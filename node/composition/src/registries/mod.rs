@@ -37,7 +37,7 @@ pub use publishing::{Mark, Publication, Published, Publishing};
 pub use revocations::Revocations;
 pub(crate) use revocations::remove_folder;
 pub use rows::{INSTALLED, InstalledRow, REGISTRIES, REVOKED, RegistryRow};
-pub use stage::read_audience;
+pub use stage::{Approvable, read_audience};
 
 use rows::{REGISTRIES_MAX, all, bytes};
 
@@ -268,22 +268,31 @@ impl Registries {
 
     /// Accepts a checkpoint that a registry showed, with whatever it proved: its log must go on from the one before.
     async fn accept(&self, at: &str, client: &RegistryClient, shown: Checkpoint) -> Result<(), RegistriesError> {
-        let _changing = self.changing.lock().await;
-        let Some(mut row) = self.known().get(at).cloned() else { return Ok(()) };
-        let (_, before) = row.read(at)?;
-        match client.newer(&before, shown).await {
-            Ok(newer) if newer == before => Ok(()),
-            Ok(newer) => {
-                row.checkpoint = newer.note().to_owned();
-                self.write(at, Some(row)).await
+        loop {
+            let Some(row) = self.known().get(at).cloned() else { return Ok(()) };
+            let (_, before) = row.read(at)?;
+            // Not while others wait: the registry takes as long as it likes.
+            let compared = client.newer(&before, shown.clone()).await;
+            let _changing = self.changing.lock().await;
+            let Some(mut now_known) = self.known().get(at).cloned() else { return Ok(()) };
+            if now_known.checkpoint != row.checkpoint {
+                // Another one was accepted meanwhile, with which this one is compared too.
+                continue;
             }
-            Err(RegistryError::Forked { old, new, error, before, now }) => {
-                tracing::error!(registry = at, old, new, %error, "a registry shows two histories; it is asked nothing more");
-                row.forked = Some((before.clone(), now.clone()));
-                self.write(at, Some(row)).await?;
-                Err(RegistryError::Forked { old, new, error, before, now }.into())
-            }
-            Err(error) => Err(error.into()),
+            return match compared {
+                Ok(newer) if newer == before => Ok(()),
+                Ok(newer) => {
+                    now_known.checkpoint = newer.note().to_owned();
+                    self.write(at, Some(now_known)).await
+                }
+                Err(RegistryError::Forked { old, new, error, before, now }) => {
+                    tracing::error!(registry = at, old, new, %error, "a registry shows two histories; it is asked nothing more");
+                    now_known.forked = Some((before.clone(), now.clone()));
+                    self.write(at, Some(now_known)).await?;
+                    Err(RegistryError::Forked { old, new, error, before, now }.into())
+                }
+                Err(error) => Err(error.into()),
+            };
         }
     }
 }

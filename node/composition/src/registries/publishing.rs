@@ -108,16 +108,22 @@ impl Publishing<'_> {
         Ok(Published { agent, version, registry: at, entries, bytes })
     }
 
-    /// The release of that version, if the registry has one.
-    async fn released(
+    /// The release of that version, if the registry has one, seen by all or not yet.
+    pub(super) async fn released(
         &self,
         client: &RegistryClient,
         agent: &AgentId,
         version: &Version,
     ) -> Result<Option<VerifiedRelease>, RegistriesError> {
+        let absent = |error: &RegistryError| matches!(error, RegistryError::Refused { status: 404, .. });
         match self.0.release(client, agent, version).await {
+            Err(error) if absent(&error) => {}
+            shown => return Ok(Some(shown?)),
+        }
+        // It may wait for the approval of others.
+        match client.waiting(self.0.identity.network(), agent, version).await {
             Ok(release) => Ok(Some(release)),
-            Err(RegistryError::Refused { status: 404, .. }) => Ok(None),
+            Err(RegistryError::Refused { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -157,6 +163,9 @@ fn gather(path: &Path, with: &[PathBuf]) -> Result<(AgentFile, Vec<u8>), Registr
     let file = AgentFile::parse(&text)?;
     if file.contract_file.is_some() {
         return Err(RegistriesError::ContractApart);
+    }
+    if file.role.is_some() {
+        return Err(RegistriesError::Role);
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut wanted: Vec<PathBuf> = with.to_vec();

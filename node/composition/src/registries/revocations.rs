@@ -9,7 +9,9 @@ use althing_protocol::registry::Version;
 use althing_store::{Batch, Durability, Store};
 
 use super::RegistriesError;
-use super::rows::{INSTALLED, InstalledRow, REVOKED, REVOKED_MAX, RevokedRow, all, bytes, release_key};
+use super::rows::{
+    INSTALLED, InstalledRow, REVOKED, REVOKED_MAX, REVOKED_OF_PUBLISHER_MAX, RevokedRow, all, bytes, release_key,
+};
 
 /// Revoked releases, and from which releases the agents here were installed.
 pub struct Revocations {
@@ -64,7 +66,15 @@ impl Revocations {
         let key = release_key(agent, version);
         {
             let known = self.known.read().expect("no holder panics");
-            if known.revoked.contains_key(&key) || known.revoked.len() >= REVOKED_MAX {
+            if known.revoked.contains_key(&key) {
+                return Ok(false);
+            }
+            let is_used = known.installed.values().any(|installed| installed.agent == agent.to_string());
+            let publisher = format!("{}:", agent.publisher());
+            let of_publisher =
+                known.revoked.range(publisher.clone()..).take_while(|(key, _)| key.starts_with(&publisher)).count();
+            if !is_used && (known.revoked.len() >= REVOKED_MAX || of_publisher >= REVOKED_OF_PUBLISHER_MAX) {
+                tracing::error!(%agent, %version, "a revocation is not remembered: there is no room for more of that publisher");
                 return Ok(false);
             }
         }
@@ -108,5 +118,47 @@ fn why(known: &Known, agent: &AgentId, version: &str) -> Option<String> {
 pub(crate) fn remove_folder(folder: &Path) {
     if let Err(error) = std::fs::remove_dir_all(folder) {
         tracing::warn!(folder = %folder.display(), %error, "the files of an installed agent could not be removed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use althing_protocol::PublisherId;
+    use althing_store::MemoryStore;
+
+    fn agent(publisher: u8) -> AgentId {
+        AgentId::new(PublisherId::from_digest([publisher; 32]), "echo").expect("an id")
+    }
+
+    fn version(number: usize) -> Version {
+        format!("1.0.{number}").parse().expect("a version")
+    }
+
+    fn row() -> RevokedRow {
+        RevokedRow { reason: None, registry: "http://r/".to_owned() }
+    }
+
+    #[tokio::test]
+    async fn a_publisher_takes_the_room_of_no_other() {
+        let revocations = Revocations::open(Arc::new(MemoryStore::new(&[REVOKED, INSTALLED]))).expect("an empty store");
+        for number in 0..REVOKED_OF_PUBLISHER_MAX {
+            assert!(revocations.add(&agent(1), &version(number), row()).await.expect("it is written"));
+        }
+        let one_more = version(REVOKED_OF_PUBLISHER_MAX);
+        assert!(!revocations.add(&agent(1), &one_more, row()).await.expect("it is left out"));
+        assert!(revocations.add(&agent(2), &version(0), row()).await.expect("there is room for others"));
+        let installed = InstalledRow {
+            agent: agent(1).to_string(),
+            version: one_more.to_string(),
+            range: "*".to_owned(),
+            named: None,
+            registry: "http://r/".to_owned(),
+            folder: "/nowhere".into(),
+        };
+        revocations.set_installed("copy", Some(installed)).await.expect("it is written");
+        assert!(revocations.add(&agent(1), &one_more, row()).await.expect("there is room for what runs here"));
+        let own = AgentId::new(PublisherId::from_digest([3; 32]), "copy").expect("an id");
+        assert!(revocations.here(&own, "9.9.9").is_some_and(|why| why.contains("was revoked by its publisher")));
     }
 }

@@ -22,6 +22,8 @@ pub const INSTALLED: Family = Family("althing.installed");
 pub const REGISTRIES_MAX: usize = 16;
 /// Revocations that a node remembers.
 pub const REVOKED_MAX: usize = 65_536;
+/// Those of one publisher: nobody takes the room of others.
+pub const REVOKED_OF_PUBLISHER_MAX: usize = 4_096;
 /// Agents that are installed.
 const INSTALLED_MAX: usize = 1_024;
 
@@ -67,6 +69,9 @@ pub struct InstalledRow {
     pub version: String,
     /// The range that `update` stays in.
     pub range: String,
+    /// The organisation's name that it was found by, such as `example.org/billing`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<String>,
     /// The registry.
     pub registry: String,
     /// The folder with its files.

@@ -1,6 +1,6 @@
 //! Releases that wait: what build machines staged, and what others released and the owner has to approve.
 
-use althing_protocol::object::{self, Kind};
+use althing_protocol::object::{self, Authored, Description, Kind};
 use althing_protocol::registry::{Audience, Bundle, BundleFiles, Release, Submission, Version};
 use althing_protocol::{AgentId, digest, hex};
 use althing_registry_client::{Pending, RegistryClient};
@@ -10,6 +10,30 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{Published, Publishing, RegistriesError};
 use crate::publish::describe;
+
+/// What waits for the owner's approval.
+#[derive(Debug, Clone)]
+pub struct Approvable {
+    /// The agent.
+    pub agent: AgentId,
+    /// The version.
+    pub version: Version,
+    /// The registry.
+    pub registry: String,
+    /// What is agreed to: the digest of a staged bundle, or of the release that its publisher signed; hexadecimal.
+    pub digest: String,
+    /// The agent file, unless its bundle cannot be read.
+    pub file: Option<AgentFile>,
+}
+
+/// A staged release that was checked.
+struct Staged {
+    file: AgentFile,
+    agent: AgentId,
+    version: Version,
+    bundle: Vec<u8>,
+    described: Authored<Description>,
+}
 
 impl Publishing<'_> {
     /// What waits for the owner's approval.
@@ -22,8 +46,32 @@ impl Publishing<'_> {
         Ok((at, client.pending().await?))
     }
 
-    /// Approves what waits: a staged release of the owner's by its id, which is signed and released; or somebody else's release
-    /// as `urn:…@version`.
+    /// What waits, to be looked at before it is approved.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn look_at(&self, what: &str, registry: Option<&str>) -> Result<Approvable, RegistriesError> {
+        let at = self.0.named(registry)?;
+        let client = self.0.organising().visiting(&self.0.client(&at)?).await?;
+        let Some((agent, version)) = what.rsplit_once('@') else {
+            let Staged { file, agent, version, bundle, .. } = self.staged(&client, what).await?;
+            return Ok(Approvable { agent, version, registry: at, digest: hex(&digest(&bundle)), file: Some(file) });
+        };
+        let (agent, version): (AgentId, Version) = (agent.parse()?, version.parse()?);
+        let waiting = client.waiting(self.0.identity.network(), &agent, &version).await?;
+        let bundle = match waiting.release.body.bundle {
+            // Where the registry keeps it back, it is looked at elsewhere: its digest is what is signed.
+            Some(wanted) => client.bundle(&agent, &version, wanted).await.ok(),
+            None => None,
+        };
+        let file =
+            bundle.map(|bundle| Ok::<_, RegistriesError>(AgentFile::parse(&BundleFiles::decode(&bundle)?.agent)?));
+        let digest = hex(&waiting.release.digest());
+        Ok(Approvable { agent, version, registry: at, digest, file: file.transpose()? })
+    }
+
+    /// Approves what waits, if it is what was `agreed` to: a staged release of the owner's by its id, which is signed and
+    /// released; or somebody else's release as `urn:…@version`.
     ///
     /// # Errors
     /// See [`RegistriesError`].
@@ -32,13 +80,14 @@ impl Publishing<'_> {
         what: &str,
         audience: Audience,
         registry: Option<&str>,
+        agreed: &str,
     ) -> Result<Published, RegistriesError> {
         self.0.identity.check_authority()?;
         let at = self.0.named(registry)?;
         let client = self.0.organising().visiting(&self.0.client(&at)?).await?;
         match what.rsplit_once('@') {
-            Some((agent, version)) => self.co_sign(&at, &client, &agent.parse()?, &version.parse()?).await,
-            None => self.release_staged(&at, &client, what, audience).await,
+            Some((agent, version)) => self.co_sign(&at, &client, (&agent.parse()?, &version.parse()?), agreed).await,
+            None => self.release_staged(&at, &client, what, audience, agreed).await,
         }
     }
 
@@ -57,10 +106,13 @@ impl Publishing<'_> {
         &self,
         at: &str,
         client: &RegistryClient,
-        agent: &AgentId,
-        version: &Version,
+        (agent, version): (&AgentId, &Version),
+        agreed: &str,
     ) -> Result<Published, RegistriesError> {
         let waiting = client.waiting(self.0.identity.network(), agent, version).await?;
+        if hex(&waiting.release.digest()) != agreed {
+            return Err(RegistriesError::Changed);
+        }
         let now_ms = self.0.identity.clock().now_ms();
         let mut body: Release = waiting.release.body;
         (body.by, body.sequence, body.made_ms) = (self.0.identity.owner().id(), now_ms, now_ms);
@@ -70,14 +122,8 @@ impl Publishing<'_> {
         Ok(Published { agent: agent.clone(), version: version.clone(), registry: at.to_owned(), entries, bytes })
     }
 
-    /// Signs what a build machine staged, if the description is the one that the agent file of the bundle makes.
-    async fn release_staged(
-        &self,
-        at: &str,
-        client: &RegistryClient,
-        id: &str,
-        audience: Audience,
-    ) -> Result<Published, RegistriesError> {
+    /// What a build machine staged, if its description is the one that the agent file of the bundle makes.
+    async fn staged(&self, client: &RegistryClient, id: &str) -> Result<Staged, RegistriesError> {
         let staged = client.staged(id).await?;
         let other = |why: &str| RegistriesError::Staged { id: id.to_owned(), why: why.to_owned() };
         let bundle = STANDARD.decode(&staged.bundle).map_err(|_| other("its bundle cannot be read"))?;
@@ -85,21 +131,47 @@ impl Publishing<'_> {
             return Err(other("its bundle has another digest than the build machine sent"));
         }
         let file = AgentFile::parse(&BundleFiles::decode(&bundle)?.agent)?;
+        if file.role.is_some() {
+            return Err(RegistriesError::Role);
+        }
         let (owner, network) = (self.0.identity.owner(), self.0.identity.network());
-        let now_ms = self.0.identity.clock().now_ms();
         let agent = crate::publish::agent_id(&owner, &file)?;
         let version: Version = file.version.parse()?;
         if staged.agent != agent.to_string() || staged.version != version.to_string() {
             return Err(other("its bundle holds another agent or version"));
         }
-        let described = describe(&file, &owner, network, now_ms)?;
+        let described = describe(&file, &owner, network, self.0.identity.clock().now_ms())?;
         if described.body.td[..] != *staged.description.as_bytes() {
             return Err(other("its description is not the one that its agent file makes: build it with this version"));
         }
-        let mut body = Release::new(agent.clone(), version.clone(), described.digest(), audience, now_ms);
-        body.bundle = Some(Bundle { digest: digest(&bundle), bytes: bundle.len() as u64 });
-        let bytes = bundle.len();
-        let entries = self.send_release(at, client, body, Some(described.bytes)).await?;
+        Ok(Staged { file, agent, version, bundle, described })
+    }
+
+    /// Signs and releases what a build machine staged.
+    async fn release_staged(
+        &self,
+        at: &str,
+        client: &RegistryClient,
+        id: &str,
+        audience: Audience,
+        agreed: &str,
+    ) -> Result<Published, RegistriesError> {
+        let Staged { agent, version, bundle, described, .. } = self.staged(client, id).await?;
+        if hex(&digest(&bundle)) != agreed {
+            return Err(RegistriesError::Changed);
+        }
+        let (wanted, bytes) = (Bundle { digest: digest(&bundle), bytes: bundle.len() as u64 }, bundle.len());
+        let entries = match self.released(client, &agent, &version).await? {
+            // Its release was accepted before, and what follows was not done.
+            Some(before) if before.release.body.bundle == Some(wanted) => before.checkpoint.head.size,
+            Some(_) => return Err(RegistriesError::VersionTaken { agent, version }),
+            None => {
+                let now_ms = self.0.identity.clock().now_ms();
+                let mut body = Release::new(agent.clone(), version.clone(), described.digest(), audience, now_ms);
+                body.bundle = Some(wanted);
+                self.send_release(at, client, body, Some(described.bytes)).await?
+            }
+        };
         client.keep_bundle(&agent, &version, bundle).await?;
         client.unstage(id).await?;
         Ok(Published { agent, version, registry: at.to_owned(), entries, bytes })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use althing_node::Node;
 use althing_node::registries::{
-    MemberRow, OrganisationRow, Pending, Published, Said, ShownDomain, Watched, read_audience,
+    Approvable, MemberRow, OrganisationRow, Pending, Published, Said, ShownDomain, Watched, read_audience,
 };
 use axum::Json;
 use axum::extract::{Query, State};
@@ -130,14 +130,22 @@ pub async fn pending(State(node): State<Arc<Node>>, Query(of): Query<Of>) -> Ans
     })))
 }
 
-/// `POST /releases/approve`
+/// `POST /releases/approve`: shows what would be approved; approves it when its digest is agreed to.
 pub async fn approve(State(node): State<Arc<Node>>, Json(request): Json<ApproveRequest>) -> Answer {
-    let ApproveRequest { what, audience, registry } = request;
+    let ApproveRequest { what, audience, registry, agreed } = request;
+    let Some(agreed) = agreed else {
+        let Approvable { agent, version, registry, digest, file } =
+            node.registries.publishing().look_at(&what, registry.as_deref()).await?;
+        return Ok(Json(json!({
+            "agent": agent.to_string(), "version": version.to_string(), "registry": registry, "digest": digest,
+            "file": file,
+        })));
+    };
     let audience = read_audience(audience.as_deref().unwrap_or("public"))?;
     // In a task of its own: it is completed even if the command line hangs up.
     let approving = tokio::spawn(async move {
         let Published { agent, version, registry, entries, bytes } =
-            node.registries.publishing().approve(&what, audience, registry.as_deref()).await?;
+            node.registries.publishing().approve(&what, audience, registry.as_deref(), &agreed).await?;
         Ok(Json(json!({
             "agent": agent.to_string(), "version": version.to_string(), "registry": registry, "entries": entries,
             "bytes": bytes,

@@ -77,6 +77,9 @@ pub struct ApproveRequest {
     /// Which registry; the only one if none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
+    /// The digest of what was looked at, hexadecimal; without one nothing is approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreed: Option<String>,
 }
 
 /// Changes the standing of a release.

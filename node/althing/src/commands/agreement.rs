@@ -1,0 +1,52 @@
+//! What a person looks at before something is installed or signed, and whether they agree.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use serde_json::Value;
+
+use crate::commands::{Out, text};
+use crate::exit::{Failure, code};
+
+/// Shows what it is about, and asks; the digest of what was agreed to.
+pub fn agree(offer: &Value, shown: &str, yes: bool, verb: &str, out: &Out) -> Result<String, Failure> {
+    let digest = text(offer, "digest");
+    if yes {
+        return Ok(digest);
+    }
+    if out.json || !std::io::stdin().is_terminal() {
+        let shown = if out.json { offer.to_string() } else { shown.to_owned() };
+        let message = format!("{shown}\n\nnothing was changed: --yes agrees to this");
+        return Err(Failure::new(code::REFUSED, message));
+    }
+    print!("{shown}\n\n{verb} it? [y/N] ");
+    let mut answer = String::new();
+    let read = std::io::stdout().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+    match read {
+        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(digest),
+        _ => Err(Failure::new(code::REFUSED, "nothing was changed")),
+    }
+}
+
+/// How an agent runs and what it may do, each on one line: a text of its publisher's cannot look like another line.
+pub fn of_file(file: &Value) -> String {
+    if file.is_null() {
+        return "its files cannot be read here: look at them elsewhere, by their digest".to_owned();
+    }
+    let contract = &file["contract"];
+    let words = |list: &Value| {
+        let words: Vec<&str> = list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if words.is_empty() { "none".to_owned() } else { words.join(" ") }
+    };
+    let line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let or_none = |value: &Value| if value.is_null() { "none".to_owned() } else { value.to_string() };
+    format!(
+        "what      {}\nruns      {}\ntools     {}\nmemory    embeddings by {}\nmay call  {}\nsecrets   {}\nclass     {}",
+        line(text(file, "description")),
+        file["runtime"],
+        or_none(&file["tools"]),
+        if file["embeddings"].is_null() { "this node".to_owned() } else { file["embeddings"].to_string() },
+        words(&contract["capabilities"]),
+        words(&contract["security"]["secrets"]),
+        text(&contract["class"], "latency"),
+    )
+}
