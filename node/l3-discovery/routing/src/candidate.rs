@@ -4,8 +4,10 @@
 pub const CANDIDATES_MAX: usize = 256;
 /// Strangers' agents of one router; of more, the first by name.
 pub const STRANGERS_MAX: usize = 64;
-/// Examples of one candidate that are read.
+/// Examples of one candidate that are read; of a stranger's, fewer and shorter ones.
 const EXAMPLES_MAX: usize = 256;
+const STRANGE_EXAMPLES_MAX: usize = 16;
+const STRANGE_EXAMPLE_BYTES_MAX: usize = 256;
 /// Bytes of one example, and of a description, that are read.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
@@ -31,16 +33,18 @@ impl Candidate {
     }
 
     pub(crate) fn description(&self) -> &str {
-        beginning(&self.description)
+        beginning(&self.description, TEXT_BYTES_MAX)
     }
 
     pub(crate) fn examples(&self) -> impl Iterator<Item = &str> {
-        self.examples.iter().take(EXAMPLES_MAX).map(|example| beginning(example))
+        let (count, bytes) =
+            if self.near { (EXAMPLES_MAX, TEXT_BYTES_MAX) } else { (STRANGE_EXAMPLES_MAX, STRANGE_EXAMPLE_BYTES_MAX) };
+        self.examples.iter().take(count).map(move |example| beginning(example, bytes))
     }
 }
 
-fn beginning(text: &str) -> &str {
-    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+fn beginning(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// Candidates in order, each once: near ones before strangers, so many of each as a router takes.
