@@ -65,7 +65,8 @@ async fn scenes(
         .say("The registry is killed. Another one starts in its place, with its key and a log without the revocation.");
     registry.kill().await?;
     copy_key(&data, &forked)?;
-    let _forked = Registry::start(program, &forked, &network, publisher, &registry.listens()).await?;
+    let _forked =
+        Registry::start_as(program, &forked, &network, publisher, &registry.listens(), Some(registry.name())).await?;
     // What is handed in makes the new log as long as the old one was, whose entries were others.
     for version in ["2.0.0", "2.0.1", "2.0.2", "2.0.3", "2.0.4"] {
         if publish(maker, folder, version).await.is_ok() {
@@ -90,12 +91,25 @@ impl Registry {
         publisher: &str,
         listen: &str,
     ) -> Result<Registry, DemoError> {
+        Registry::start_as(node, data, network, publisher, listen, None).await
+    }
+
+    /// With the name of its log.
+    async fn start_as(
+        node: &Path,
+        data: &Path,
+        network: &str,
+        publisher: &str,
+        listen: &str,
+        name: Option<&str>,
+    ) -> Result<Registry, DemoError> {
         let program = node.with_file_name("althing-registry");
         let failed = |why: String| DemoError::Registry { program: program.clone(), why };
         let mut child = Command::new(&program)
             .arg("--data")
             .arg(data)
             .args(["--network", network, "--publisher", publisher, "--listen", listen])
+            .args(name.map(|name| format!("--origin={name}")))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -124,6 +138,11 @@ impl Registry {
         AddRegistry { url: self.at.clone(), key: self.key.clone() }
     }
 
+    /// The name of its log.
+    fn name(&self) -> &str {
+        self.key.split('+').next().unwrap_or_default()
+    }
+
     fn listens(&self) -> String {
         self.at.rsplit('/').next().unwrap_or_default().to_owned()
     }
@@ -136,9 +155,8 @@ impl Registry {
 fn copy_key(from: &Path, to: &Path) -> Result<(), DemoError> {
     let failed = |path: PathBuf| move |error| DemoError::Write { path, error };
     std::fs::create_dir_all(to).map_err(failed(to.to_owned()))?;
-    for name in ["registry.key", "origin"] {
-        std::fs::copy(from.join(name), to.join(name)).map_err(failed(to.join(name)))?;
-    }
+    let key = to.join("registry.key");
+    std::fs::copy(from.join("registry.key"), &key).map_err(failed(key.clone()))?;
     Ok(())
 }
 
