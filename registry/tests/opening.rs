@@ -198,7 +198,9 @@ async fn entries_are_applied_once_also_where_reading_stopped() {
     let registry = opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins");
     let party = Party::new(1);
     let (submission, version) = marked(&party);
-    // The log has four entries: keys, release, mark, mark. The last one cannot be read after the others were applied.
+    let alone = Submission { statements: submission.statements[..1].to_vec(), ..submission.clone() };
+    registry.submit(&alone).await.expect("accepted");
+    // The log then has four entries: keys, release, mark, mark. The last one cannot be read after the first mark was applied.
     *held.unreadable.lock().expect("no holder panics") = Some(3);
     assert!(matches!(registry.submit(&submission).await, Err(RequestError::Read(_))));
     assert_eq!(registry.submit(&submission).await.expect("it is known").len(), 3);
