@@ -31,6 +31,9 @@ pub enum FetchError {
     /// It took too long.
     #[error("it took more than {0} ms")]
     TooLate(u128),
+    /// No program listens at its port.
+    #[error("nothing listens there")]
+    Closed,
     /// Connecting, sending or receiving failed.
     #[error("{0}")]
     Transport(String),

@@ -12,6 +12,7 @@
 //! **Never knows**: what is fetched, or why.
 
 mod address;
+mod ask;
 mod error;
 mod nets;
 mod resolve;
@@ -26,8 +27,10 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Response};
 
 pub use address::URL_BYTES_MAX;
+pub use ask::{Reply, Request};
 pub use error::FetchError;
 pub use nets::{Net, NoNet, blocked};
+pub use reqwest::header;
 pub use reqwest::{Method, Url};
 pub use resolve::{Resolve, SystemResolver};
 
@@ -257,6 +260,11 @@ fn why(error: &reqwest::Error) -> FetchError {
     while let Some(error) = cause {
         if let Some(ours) = error.downcast_ref::<FetchError>() {
             return ours.clone();
+        }
+        if let Some(error) = error.downcast_ref::<std::io::Error>()
+            && error.kind() == std::io::ErrorKind::ConnectionRefused
+        {
+            return FetchError::Closed;
         }
         cause = error.source();
     }
