@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_protocol::SecretKey;
-use althing_protocol::object;
+use althing_protocol::object::{self, Kind};
 use althing_protocol::registry::{Audience, Mark, Release, Standing, Submission, Version};
 use althing_registry::machine::Admission;
-use althing_registry::machine::things::{Expected, Quotas, ThingRefusal, Writer};
+use althing_registry::machine::things::{Amount, Expected, Quotas, ThingRefusal, Writer};
 use althing_registry::service::{
     DirectoryConfig, FAMILIES, OpenError, Page, Registry, RegistryConfig, RequestError, ThingError,
 };
@@ -120,6 +120,11 @@ async fn opened(store: Arc<dyn Store>, seed: u8, is_first: bool) -> Result<Regis
     Registry::open(store, SecretKey::from_seed(&[seed; 32]), config, Arc::new(|| NOW)).await
 }
 
+/// The same store, which nothing holds up.
+fn held_store(held: &Held) -> Arc<dyn Store> {
+    Arc::new(held.store.clone())
+}
+
 fn checkpoint_of(store: &MemoryStore) -> Option<String> {
     let note = store.read(META, b"checkpoint").expect("it is read")?;
     Some(String::from_utf8(note).expect("text"))
@@ -155,24 +160,120 @@ async fn a_log_that_began_does_not_begin_again_over_an_empty_store() {
 #[tokio::test]
 async fn the_checkpoint_that_is_kept_never_gets_older() {
     let held = Held::new();
-    let registry = Arc::new(opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins"));
-    let submits = |seed: u8| {
-        let (registry, submission) = (registry.clone(), marked(&Party::new(seed)).0);
-        tokio::spawn(async move { registry.submit(&submission).await.expect("accepted") })
-    };
-    // The first one's entries are written, and its checkpoint is about to be, when the second one's are.
-    held.hold(1, Moment::Before);
-    let first = submits(1);
-    held.is_reached().await;
-    let mut grown = registry.grown();
-    let second = submits(2);
-    grown.wait_for(|size| *size == 8).await.expect("it grows");
+    let registry = opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins");
+    let [first, second] = [1, 2].map(|seed| marked(&Party::new(seed)).0);
+    let kept = || checkpoint_of(&held.store);
+    let empty = kept();
+    // Entries and the checkpoint over them come on disk together, and are told of afterwards.
+    held.hold(0, Moment::Before);
+    let mut submitted = std::pin::pin!(registry.submit(&first));
+    assert!(futures::poll!(submitted.as_mut()).is_pending());
+    assert_eq!((registry.checkpoint().head.size, kept()), (0, empty));
     held.go_on.notify_one();
-    for one in [first, second] {
-        one.await.expect("it ends");
-    }
+    assert_eq!(submitted.await.expect("accepted").len(), 4);
+    assert_eq!(kept().as_deref(), Some(registry.checkpoint().note()));
+    held.hold(0, Moment::After);
+    let mut submitted = std::pin::pin!(registry.submit(&second));
+    assert!(futures::poll!(submitted.as_mut()).is_pending());
+    assert_eq!(registry.checkpoint().head.size, 4);
+    let ahead = kept();
+    held.go_on.notify_one();
+    submitted.await.expect("accepted");
     assert_eq!(registry.checkpoint().head.size, 8);
-    assert_eq!(checkpoint_of(&held.store).as_deref(), Some(registry.checkpoint().note()));
+    assert_eq!((ahead.as_deref(), kept().as_deref()), (Some(registry.checkpoint().note()), ahead.as_deref()));
+}
+
+#[tokio::test]
+async fn writers_that_wait_share_one_write_and_the_first_waits_for_nobody() {
+    let held = Held::new();
+    let registry = opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins");
+    let submissions: Vec<Submission> = (1..=8).map(|seed| marked(&Party::new(seed)).0).collect();
+    let before = held.writes.load(Ordering::SeqCst);
+    held.hold(0, Moment::Before);
+    let mut submitting: Vec<_> = submissions.iter().map(|one| Box::pin(registry.submit(one))).collect();
+    for one in &mut submitting {
+        assert!(futures::poll!(one).is_pending());
+    }
+    assert_eq!(held.writes.load(Ordering::SeqCst), before + 1, "the first one's, of its entries alone");
+    held.go_on.notify_one();
+    for receipt in futures::future::join_all(submitting).await {
+        let receipt = receipt.expect("accepted");
+        assert_eq!(receipt.len(), 4);
+        for logged in &receipt {
+            let kinds = [Kind::KeyEvent, Kind::Release, Kind::Mark];
+            assert!(kinds.into_iter().any(|kind| logged.verify(kind, registry.note_key()).is_ok()), "it is proven");
+        }
+    }
+    assert_eq!(registry.checkpoint().head.size, 32);
+    assert_eq!(held.writes.load(Ordering::SeqCst), before + 2, "and one of all others'");
+    // What has waited is there when it is opened again.
+    let again = opened(held_store(&held), 9, false).await.expect("it goes on");
+    assert_eq!(again.checkpoint(), registry.checkpoint());
+}
+
+#[tokio::test]
+async fn who_goes_away_while_it_writes_for_others_leaves_them_their_answers() {
+    for moment in [Moment::Before, Moment::After] {
+        let held = Held::new();
+        let registry = opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins");
+        let [first, second, third] = [1, 2, 3].map(|seed| marked(&Party::new(seed)).0);
+        held.hold(0, Moment::Before);
+        let mut leads = Box::pin(registry.submit(&first));
+        assert!(futures::poll!(leads.as_mut()).is_pending());
+        let (mut next, mut last) = (Box::pin(registry.submit(&second)), Box::pin(registry.submit(&third)));
+        assert!(futures::poll!(next.as_mut()).is_pending() && futures::poll!(last.as_mut()).is_pending());
+        held.hold(0, moment);
+        held.go_on.notify_one();
+        leads.await.expect("accepted");
+        // The second one writes for the third one too, and goes away in the middle of it.
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        assert_eq!(registry.checkpoint().head.size, 4);
+        drop(next);
+        assert_eq!(last.await.expect("accepted").len(), 4, "{moment:?}");
+        assert_eq!(registry.checkpoint().head.size, 12);
+        assert_eq!(registry.submit(&second).await.expect("it is known").len(), 3, "{moment:?}");
+        assert_eq!(registry.checkpoint().head.size, 12, "each is an entry once");
+    }
+}
+
+#[tokio::test]
+async fn what_bears_on_another_waits_for_the_next_write() {
+    let (held, folder) = (Held::new(), tempfile::tempdir().expect("a folder"));
+    let registry = opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins");
+    let access = Access { tokens: Tokens::of(folder.path()), is_anyone: true, is_closed: false };
+    let quotas = Quotas { each: Amount { things: 3, bytes: 1 << 20 }, ..Quotas::default() };
+    let random = Arc::new(|| [7_u8; 16]);
+    let registry = registry.with_directory(DirectoryConfig { quotas, access, random, is_tls: false });
+    let directory = registry.directory();
+    let writer = Writer { name: String::new(), is_admin: false };
+    let put = async |id: &str, title: &str, expected| {
+        directory.put_thing(id, thing(id, title).to_string().as_bytes(), &writer, expected).await
+    };
+    held.hold(0, Moment::Before);
+    let mut first = Box::pin(put("urn:a", "one", Expected::Anything));
+    assert!(futures::poll!(first.as_mut()).is_pending());
+    // Two of the same Thing; one of them believes what the first one made. Then more than there is room for.
+    let mut others = vec![
+        Box::pin(put("urn:a", "two", Expected::Entry(0))),
+        Box::pin(put("urn:a", "three", Expected::Entry(0))),
+        Box::pin(put("urn:b", "b", Expected::Anything)),
+        Box::pin(put("urn:c", "c", Expected::Anything)),
+        Box::pin(put("urn:d", "d", Expected::Anything)),
+    ];
+    for one in &mut others {
+        assert!(futures::poll!(one).is_pending());
+    }
+    held.go_on.notify_one();
+    first.await.expect("written");
+    let others = futures::future::join_all(others).await;
+    let outcomes: Vec<_> = others.iter().map(Result::is_ok).collect();
+    assert_eq!(outcomes, [true, false, true, true, false], "{others:?}");
+    assert!(matches!(&others[1], Err(ThingError::Refused(ThingRefusal::Changed(_)))));
+    assert!(matches!(&others[4], Err(ThingError::Refused(ThingRefusal::WriterFull { things: 3, things_max: 3, .. }))));
+    let page = directory.page(&Page::default()).expect("a list");
+    assert_eq!(page.descriptions.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["urn:a", "urn:b", "urn:c"]);
+    let shown = directory.submitted("urn:a").expect("it is there");
+    assert_eq!(shown.bytes, thing("urn:a", "two").to_string().into_bytes());
 }
 
 /// A release of `echo` and two marks of it.
@@ -200,7 +301,12 @@ async fn entries_are_applied_once_also_where_reading_stopped() {
     let (submission, version) = marked(&party);
     let alone = Submission { statements: submission.statements[..1].to_vec(), ..submission.clone() };
     registry.submit(&alone).await.expect("accepted");
-    // The log then has four entries: keys, release, mark, mark. The last one cannot be read after the first mark was applied.
+    // The log then has four entries: keys, release, mark, mark. Whoever wrote the marks went away meanwhile, and the last one
+    // cannot be read after the first one was applied.
+    held.hold(0, Moment::After);
+    let mut leaves = Box::pin(registry.submit(&submission));
+    assert!(futures::poll!(leaves.as_mut()).is_pending());
+    drop(leaves);
     *held.unreadable.lock().expect("no holder panics") = Some(3);
     assert!(matches!(registry.submit(&submission).await, Err(RequestError::Read(_))));
     assert_eq!(registry.submit(&submission).await.expect("it is known").len(), 3);

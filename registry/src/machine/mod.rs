@@ -3,6 +3,7 @@
 //! Pure: the time and all bytes are handed in. What is judged here is not in the state until it is applied, after the log has
 //! it on disk.
 
+mod opened;
 mod organisation;
 mod organisation_rules;
 mod refusal;
@@ -10,6 +11,7 @@ mod released;
 mod state;
 pub mod things;
 
+pub use opened::Opened;
 pub use organisation::{Claim, HeldDomain, HeldRoster, Organisations};
 pub use refusal::Refusal;
 pub use released::Released;

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::limits::RELEASE_MARKS_MAX;
-use althing_protocol::object::{self, Authored, Description, Kind, ObjectError};
-use althing_protocol::registry::{
-    DomainFinding, EntryKind, Mark, Reach, Release, Roster, Standing, Submission, Version,
-};
-use althing_protocol::{AgentId, Digest, KeyLog, PublisherId, digest};
+use althing_protocol::object::{Authored, Description, Kind, ObjectError};
+use althing_protocol::registry::{DomainFinding, EntryKind, Mark, Reach, Release, Roster, Standing, Version};
+use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 
+use super::opened::{Described, Opened, Signed};
 use super::released::{Released, essence};
 use super::things::{ThingRecord, Things};
 use super::{Organisations, Refusal};
@@ -206,39 +205,45 @@ impl Machine {
         self.agents.range((after.map_or(Unbounded, Excluded), Unbounded))
     }
 
-    /// Judges a submission: what is new in it, in the order in which it takes effect.
+    /// Whether a publisher may publish here at `now_ms`.
     ///
     /// # Errors
-    /// [`Refusal`]: nothing of it is accepted.
-    pub fn judge(&self, submission: &Submission, now_ms: u64) -> Result<Vec<Judged>, Refusal> {
-        if submission.statements.is_empty() {
-            return Err(Refusal::Empty);
-        }
-        let mut judged = Vec::new();
-        // Statements may build on each other: each is judged in the state after those before it.
-        let mut state = Machine::new(&self.network, self.admission.clone());
-        let events: Vec<&[u8]> = submission.key_log.iter().map(|event| event.as_slice()).collect();
-        let log = self.judge_keys(&events)?;
-        let publisher = log.publisher();
+    /// [`Refusal::NotAdmitted`].
+    pub fn admits(&self, publisher: PublisherId, now_ms: u64) -> Result<(), Refusal> {
         if !self.admission.admits(publisher)
             && !self.organisations.has_member(publisher, |organisation| self.admission.admits(organisation), now_ms)
         {
             return Err(Refusal::NotAdmitted(publisher));
         }
+        Ok(())
+    }
+
+    /// Judges a submission: what is new in it, in the order in which it takes effect.
+    ///
+    /// # Errors
+    /// [`Refusal`]: nothing of it is accepted.
+    pub fn judge(&self, opened: Opened, now_ms: u64) -> Result<Vec<Judged>, Refusal> {
+        let mut judged = Vec::new();
+        // Statements may build on each other: each is judged in the state after those before it.
+        let mut state = Machine::new(&self.network, self.admission.clone());
+        let Opened { log, statements, descriptions } = opened;
+        let log = self.judge_keys(log)?;
+        let publisher = log.publisher();
+        self.admits(publisher, now_ms)?;
         state.organisations = self.organisations.of(publisher);
         if let Some(known) = self.publishers.get(&publisher) {
-            let own = self.agents_of(publisher).map(|(agent, versions)| (agent.clone(), versions.clone()));
-            state.agents = own.collect();
             state.publishers.insert(publisher, known.clone());
         }
         if state.key_log(publisher) != Some(&log) {
             judged.push(Judged::New(Statement::KeyLog(log.clone())));
             state.apply(IN_SUBMISSION, &Statement::KeyLog(log.clone()));
         }
-        let descriptions: BTreeMap<Digest, &[u8]> =
-            submission.descriptions.iter().map(|bytes| (digest(bytes), bytes.as_slice())).collect();
-        for (at, bytes) in submission.statements.iter().enumerate() {
-            let one = state.judge_one(self, (at, bytes), &descriptions, &log, now_ms)?;
+        for (at, signed) in statements.into_iter().enumerate() {
+            let signed = signed?;
+            if let Some(agent) = signed.agent() {
+                state.bring(self, agent);
+            }
+            let one = state.judge_one((at, signed), &descriptions, &log, now_ms)?;
             match &one {
                 Judged::New(statement) => state.apply(IN_SUBMISSION, statement),
                 Judged::Known(IN_SUBMISSION) => return Err(Refusal::Twice { at }),
@@ -249,8 +254,7 @@ impl Machine {
         Ok(judged)
     }
 
-    fn judge_keys(&self, events: &[&[u8]]) -> Result<KeyLog, Refusal> {
-        let log = KeyLog::verify(events)?;
+    fn judge_keys(&self, log: KeyLog) -> Result<KeyLog, Refusal> {
         match self.key_log(log.publisher()) {
             Some(known) if known.continues(&log) => Ok(known.clone()),
             Some(known) if !log.continues(known) => Err(Refusal::OtherKeyLog(log.publisher())),
@@ -259,38 +263,32 @@ impl Machine {
     }
 
     fn judge_one(
-        &mut self,
-        whole: &Machine,
-        (at, bytes): (usize, &[u8]),
-        descriptions: &BTreeMap<Digest, &[u8]>,
+        &self,
+        (at, signed): (usize, Signed),
+        descriptions: &BTreeMap<Digest, Result<Described, ObjectError>>,
         log: &KeyLog,
         now_ms: u64,
     ) -> Result<Judged, Refusal> {
         let refused = |error| Refusal::Object { at, error };
-        match object::open::<Release>(bytes, &self.network, "") {
-            Ok(release) => {
+        match signed {
+            Signed::Release(release) => {
                 log.accepts(release.signer, now_ms)?;
                 release.body.made(now_ms).map_err(refused)?;
                 if release.body.agent.publisher() != log.publisher() {
-                    self.bring(whole, &release.body.agent);
                     return self.judge_approval(release, log, now_ms);
                 }
                 self.judge_release(at, release, descriptions, log, now_ms)
             }
-            Err(ObjectError::WrongKind { got: Kind::Mark, .. }) => {
-                let mark: Authored<Mark> = object::open(bytes, &self.network, "").map_err(refused)?;
+            Signed::Mark(mark) => {
                 log.accepts(mark.signer, now_ms)?;
                 mark.body.made(now_ms).map_err(refused)?;
                 self.judge_mark(mark, log)
             }
-            Err(ObjectError::WrongKind { got: Kind::Roster, .. }) => {
-                let roster: Authored<Roster> = object::open(bytes, &self.network, "").map_err(refused)?;
+            Signed::Roster(roster) => {
                 log.accepts(roster.signer, now_ms)?;
                 roster.body.in_force(now_ms).map_err(refused)?;
                 self.judge_roster(roster, log)
             }
-            Err(ObjectError::WrongKind { got, .. }) => Err(Refusal::Kind { at, kind: got }),
-            Err(error) => Err(refused(error)),
         }
     }
 
@@ -298,7 +296,7 @@ impl Machine {
         &self,
         at: usize,
         release: Authored<Release>,
-        descriptions: &BTreeMap<Digest, &[u8]>,
+        descriptions: &BTreeMap<Digest, Result<Described, ObjectError>>,
         log: &KeyLog,
         now_ms: u64,
     ) -> Result<Judged, Refusal> {
@@ -319,19 +317,19 @@ impl Machine {
             }
             rising(&agent, versions.sequence, sequence)?;
         }
-        let Some(bytes) = descriptions.get(&description) else {
+        let Some(described) = descriptions.get(&description) else {
             return Err(Refusal::DescriptionMissing { agent, version });
         };
-        let described: Authored<Description> =
-            object::open(bytes, &self.network, "").map_err(|error| Refusal::Object { at, error })?;
+        let Described { signed: described, version: said } =
+            described.clone().map_err(|error| Refusal::Object { at, error })?;
         log.accepts(described.signer, now_ms)?;
         let wrong = |reason: String| Refusal::Description { agent: agent.clone(), version: version.clone(), reason };
         if described.body.agent != agent {
             return Err(wrong(format!("it describes {}", described.body.agent)));
         }
-        let td = althing_td::Description::parse(&described.body.td).map_err(|error| wrong(error.to_string()))?;
-        if td.version() != Some(version.to_string().as_str()) {
-            return Err(wrong(format!("it describes version {:?}", td.version().unwrap_or_default())));
+        let said = said.map_err(wrong)?.unwrap_or_default();
+        if said != version.to_string() {
+            return Err(wrong(format!("it describes version {said:?}")));
         }
         Ok(Judged::New(Statement::Release(Box::new(release), Box::new(described))))
     }

@@ -70,10 +70,15 @@ impl Publisher {
     }
 }
 
+fn judge(machine: &Machine, submission: &Submission) -> Result<Vec<Judged>, Refusal> {
+    let log = Opened::keys(submission)?;
+    machine.judge(Opened::of(log, submission, NETWORK), NOW)
+}
+
 /// Judges, and applies what is new; gives how much that was.
 fn accept(machine: &mut Machine, index: &mut u64, submission: &Submission) -> Result<usize, Refusal> {
     let mut new = 0;
-    for one in machine.judge(submission, NOW)? {
+    for one in judge(machine, submission)? {
         if let Judged::New(statement) = one {
             machine.apply(*index, &statement);
             *index += 1;
@@ -139,7 +144,7 @@ fn what_is_wrong_is_refused_by_what_it_is() {
     other.description = alice.described("echo", "1.1.0").digest();
     assert!(matches!(refused(&alice.sends(&[alice.signs(other)])), Refusal::Description { .. }));
     let stranger = Machine::new(NETWORK, Admission::Publishers([bob.id()].into()));
-    let judged = stranger.judge(&alice.sends(std::slice::from_ref(&of_alice)), NOW);
+    let judged = judge(&stranger, &alice.sends(std::slice::from_ref(&of_alice)));
     assert!(matches!(judged, Err(Refusal::NotAdmitted(publisher)) if publisher == alice.id()));
     let mut hidden = alice.release("echo", "1.0.0", 5);
     hidden.audience = Audience::organisation();

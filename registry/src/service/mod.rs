@@ -1,7 +1,9 @@
 //! A registry that runs: the log on disk, the state that follows from it, and the checkpoint over it.
 
+mod commit;
 mod error;
 mod events;
+mod group;
 mod hosting;
 mod hosts;
 mod names;
@@ -35,7 +37,9 @@ pub use stage::{Stage, Staged, Staging, hex, unhex};
 pub(crate) use things::report;
 pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Random, Shown, ThingError};
 
-use crate::machine::{Admission, Judged, Machine, Released, Statement};
+use crate::machine::{Admission, Machine, Opened, Released, Statement};
+use commit::Waiting;
+use group::{Accepted, Job};
 use hosts::Hosts;
 use organisation::Sessions;
 use rows::{CHECKPOINT, LOG, META, STATEMENTS};
@@ -84,8 +88,7 @@ pub struct Registry {
     sessions: Mutex<Sessions>,
     /// Held while a staged release is added.
     staging: tokio::sync::Mutex<()>,
-    /// Entries under the checkpoint that was written last; held while one is written.
-    kept: tokio::sync::Mutex<u64>,
+    waiting: Waiting,
     /// Entries of the log, for those who wait for more.
     grown: watch::Sender<u64>,
     directory: Option<DirectoryConfig>,
@@ -115,18 +118,17 @@ impl Registry {
         let log = Log::open(store.clone(), LOG)?;
         let head = log.head();
         let checkpoint = Checkpoint::sign(&config.origin, head, &key)?;
-        let kept = match store.read(META, CHECKPOINT)? {
+        match store.read(META, CHECKPOINT)? {
             Some(note) => continued(&log, &note_key, &note)?,
             None if config.is_first && head.size == 0 => {
                 store.write(kept_row(&checkpoint), Durability::Synced).await?;
-                0
             }
             None => return Err(OpenError::NoCheckpoint { size: head.size }),
-        };
+        }
         let machine = Machine::new(&config.network, config.admission.clone());
         let state = RwLock::new(Seen { machine, next: 0, checkpoint });
         let (hosts, sessions, staging) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
-        let (kept, grown) = (tokio::sync::Mutex::new(kept), watch::Sender::new(head.size));
+        let (waiting, grown) = (Waiting::default(), watch::Sender::new(head.size));
         let registry = Registry {
             store,
             log,
@@ -138,7 +140,7 @@ impl Registry {
             hosts,
             sessions,
             staging,
-            kept,
+            waiting,
             grown,
             directory: None,
         };
@@ -214,43 +216,21 @@ impl Registry {
     /// # Errors
     /// See [`RequestError`]. After [`RequestError::Append`] they may still be accepted; sending them again is harmless.
     pub async fn submit(&self, submission: &Submission) -> Result<Vec<Logged>, RequestError> {
-        let mut writer = self.log.writer().await;
-        let next = writer.next().await?;
-        self.catch_up(next)?;
-        let now_ms = (self.clock)();
-        let judged = {
-            let seen = self.state.read().expect("no holder panics");
-            seen.machine.judge(submission, now_ms)?
-        };
-        let (mut entries, mut batch, mut indexes) = (Vec::new(), Batch::new(), Vec::new());
-        for one in judged {
-            indexes.push(match one {
-                Judged::Known(index) => index,
-                Judged::New(statement) => {
-                    let index = next + entries.len() as u64;
-                    entries.push(Entry::of(statement.kind(), &statement.bytes(), now_ms).encode());
-                    batch.put(STATEMENTS, index.to_be_bytes(), rows::write(&statement));
-                    index
-                }
-            });
-        }
-        if !entries.is_empty() {
-            writer.append(&entries, batch).await?;
-        }
-        self.catch_up(next + entries.len() as u64)?;
-        drop(writer);
-        self.keep_checkpoint().await?;
+        let log = Opened::keys(submission)?;
+        self.seen().machine.admits(log.publisher(), (self.clock)())?;
+        let opened = Box::new(Opened::of(log, submission, &self.config.network));
+        let accepted = self.commit(|answer| Job::Submission(opened, answer)).await?;
         let checkpoint = self.checkpoint();
-        indexes
+        accepted
             .into_iter()
-            .map(|index| {
-                let (entry, statement) = self.statement(index)?;
-                self.logged(index, &entry, &statement, &checkpoint)
+            .map(|Accepted { index, new }| match new {
+                Some((bytes, at_ms)) => self.proven(index, bytes, at_ms, &checkpoint),
+                None => self.logged_at(index, &checkpoint),
             })
             .collect()
     }
 
-    /// Applies what the log has and the state has not, and signs the head.
+    /// Applies what the log has and the state has not, and signs the head: of a write that whoever began it did not end.
     fn catch_up(&self, size: u64) -> Result<(), RequestError> {
         let mut seen = self.state.write().expect("no holder panics");
         if seen.checkpoint.head.size == size {
@@ -264,20 +244,8 @@ impl Registry {
             });
         }
         let head = self.log.head_at(size)?;
-        seen.checkpoint = Checkpoint::sign(&self.config.origin, head, &self.key).expect("the name was checked");
+        seen.checkpoint = self.sign(head);
         self.grown.send_replace(size);
-        Ok(())
-    }
-
-    /// Writes the newest checkpoint, so that a log that lost entries is noticed when it is opened. One at a time, and never a
-    /// smaller one: who waited here finds that a larger one was written for it too.
-    async fn keep_checkpoint(&self) -> Result<(), RequestError> {
-        let mut kept = self.kept.lock().await;
-        let checkpoint = self.checkpoint();
-        if checkpoint.head.size > *kept {
-            self.store.write(kept_row(&checkpoint), Durability::Synced).await?;
-            *kept = checkpoint.head.size;
-        }
         Ok(())
     }
 
@@ -313,9 +281,19 @@ impl Registry {
         statement: &Statement,
         checkpoint: &Checkpoint,
     ) -> Result<Logged, RequestError> {
+        self.proven(index, statement.bytes(), entry.at_ms, checkpoint)
+    }
+
+    fn proven(
+        &self,
+        index: u64,
+        statement: Vec<u8>,
+        at_ms: u64,
+        checkpoint: &Checkpoint,
+    ) -> Result<Logged, RequestError> {
         let hashes = self.log.inclusion(index, checkpoint.head.size)?;
         let proof = LogProof { index, hashes, checkpoint: checkpoint.note().to_owned() };
-        Ok(Logged { statement: statement.bytes().into(), at_ms: entry.at_ms, proof: proof.to_string() })
+        Ok(Logged { statement: statement.into(), at_ms, proof: proof.to_string() })
     }
 
     /// The hashes of a tile; none if the log has no such tile.
@@ -343,19 +321,20 @@ impl Registry {
     }
 }
 
-/// The row of the newest checkpoint.
+/// The row of the newest checkpoint. It is written with what it covers, so that a log that lost entries is noticed when it is
+/// opened.
 fn kept_row(checkpoint: &Checkpoint) -> Batch {
     let mut batch = Batch::new();
     batch.put(META, CHECKPOINT, checkpoint.note().as_bytes());
     batch
 }
 
-/// The entries under a checkpoint that was kept, from which the log must go on.
-fn continued(log: &Log, note_key: &NoteKey, note: &[u8]) -> Result<u64, OpenError> {
+/// Checks that the log goes on from a checkpoint that was kept.
+fn continued(log: &Log, note_key: &NoteKey, note: &[u8]) -> Result<(), OpenError> {
     let forked = |signed| OpenError::Forked { size: log.head().size, signed };
     let signed = Checkpoint::open(&String::from_utf8_lossy(note), note_key).map_err(|_| forked(0))?.head;
     if log.head_at(signed.size).map_err(|_| forked(signed.size))? != signed {
         return Err(forked(signed.size));
     }
-    Ok(signed.size)
+    Ok(())
 }

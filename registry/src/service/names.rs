@@ -1,14 +1,13 @@
 //! Domains, and the names of organisations' agents.
 
-use althing_protocol::registry::{Domain, DomainFinding, Entry, EntryKind, Means, NameEvidence, Version};
+use althing_protocol::registry::{Domain, DomainFinding, Means, NameEvidence, Version};
 use althing_protocol::{AgentId, PublisherId};
-use althing_store::Batch;
 use unicode_security::confusable_detection::skeleton;
 
+use super::group::Job;
 use super::releases::{Reader, visible};
-use super::rows::{self, STATEMENTS};
 use super::{Registry, RequestError};
-use crate::machine::{HeldDomain, Refusal, Statement};
+use crate::machine::{HeldDomain, Refusal};
 
 /// Domains that look like another one, at most.
 const TWINS_MAX: usize = 8;
@@ -37,21 +36,7 @@ impl Names<'_> {
     /// # Errors
     /// See [`RequestError`].
     pub async fn found(&self, finding: DomainFinding) -> Result<bool, RequestError> {
-        let mut writer = self.0.log.writer().await;
-        let next = writer.next().await?;
-        self.0.catch_up(next)?;
-        let now_ms = (self.0.clock)();
-        if !self.0.seen().machine.organisations().is_news(&finding, now_ms)? {
-            return Ok(false);
-        }
-        let entry = Entry::of(EntryKind::DomainFinding, &finding.encode(), now_ms).encode();
-        let mut batch = Batch::new();
-        batch.put(STATEMENTS, next.to_be_bytes(), rows::write(&Statement::Finding(Box::new(finding), now_ms)));
-        writer.append(&[entry], batch).await?;
-        self.0.catch_up(next + 1)?;
-        drop(writer);
-        self.0.keep_checkpoint().await?;
-        Ok(true)
+        self.0.commit(|answer| Job::Finding(Box::new(finding), answer)).await
     }
 
     /// The domain that an organisation's roster names.

@@ -23,7 +23,7 @@ pub enum LogError {
 }
 
 /// Why nothing was appended.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
     /// An entry is too long.
     #[error("an entry of {bytes} bytes is over {max}")]

@@ -29,7 +29,14 @@ pub struct LogFamilies {
 struct Written {
     edge: Edge,
     /// A write of unknown outcome: it is done again before the next one, so that there is one history whatever became of it.
-    pending: Option<(Batch, Edge)>,
+    pending: Option<Pending>,
+}
+
+/// A write that is under way.
+struct Pending {
+    batch: Batch,
+    edge: Edge,
+    head: Head,
 }
 
 /// An append-only log.
@@ -257,12 +264,13 @@ impl Writer<'_> {
         Ok(self.written.edge.size())
     }
 
-    /// Appends entries, and writes `rows` with them. When it completes, all of it is on disk; gives the head over it.
+    /// Appends entries, and writes rows with them: those that `over` makes of the head that the log will have. When it
+    /// completes, all of it is on disk; gives the head.
     ///
     /// # Errors
     /// [`AppendError`]. After [`AppendError::TooLong`] nothing was appended. After the others it may have been, and will be if
     /// the log is written again: whoever asks once more must find its entry rather than append it twice.
-    pub async fn append(&mut self, entries: &[Vec<u8>], rows: Batch) -> Result<Head, AppendError> {
+    pub async fn append(&mut self, entries: &[Vec<u8>], over: impl FnOnce(Head) -> Batch) -> Result<Head, AppendError> {
         self.settle().await?;
         let (mut edge, mut batch) = (self.written.edge.clone(), Batch::new());
         for entry in entries {
@@ -274,16 +282,17 @@ impl Writer<'_> {
                 batch.put(self.log.families.hashes, [&[level][..], &index.to_be_bytes()].concat(), hash);
             }
         }
-        batch.append(rows);
-        self.written.pending = Some((batch, edge));
+        let head = edge.head();
+        batch.append(over(head));
+        self.written.pending = Some(Pending { batch, edge, head });
         self.settle().await?;
-        Ok(self.log.head())
+        Ok(head)
     }
 
     /// Writes what is pending. Nothing is lost if this is dropped half-way.
     async fn settle(&mut self) -> Result<(), AppendError> {
-        let Some((batch, _)) = &self.written.pending else { return Ok(()) };
-        let outcome = self.log.store.write(batch.clone(), Durability::Synced).await;
+        let Some(pending) = &self.written.pending else { return Ok(()) };
+        let outcome = self.log.store.write(pending.batch.clone(), Durability::Synced).await;
         if let Err(refused) = outcome {
             use WriteError::{Closed, Damaged, TooLarge, UnknownFamily};
             if matches!(refused, UnknownFamily { .. } | TooLarge { .. } | Damaged { .. } | Closed { .. }) {
@@ -291,8 +300,8 @@ impl Writer<'_> {
             }
             return Err(refused.into());
         }
-        let (_, edge) = self.written.pending.take().expect("it was just written");
-        *self.log.head.write().expect("no holder panics") = edge.head();
+        let Pending { edge, head, .. } = self.written.pending.take().expect("it was just written");
+        *self.log.head.write().expect("no holder panics") = head;
         self.written.edge = edge;
         Ok(())
     }

@@ -31,7 +31,7 @@ async fn grown(store: &MemoryStore, size: u64) -> Log {
         // Batches of different sizes, over the ends of tiles.
         let end = size.min(at + 1 + at % 300);
         let entries: Vec<Vec<u8>> = (at..end).map(entry).collect();
-        writer.append(&entries, Batch::new()).await.expect("it is written");
+        writer.append(&entries, |_| Batch::new()).await.expect("it is written");
         at = end;
     }
     drop(writer);
@@ -110,7 +110,7 @@ async fn a_log_goes_on_after_it_was_closed() {
     assert_eq!(log.head(), before);
     let mut writer = log.writer().await;
     assert_eq!(writer.next().await.expect("nothing is pending"), 700);
-    let after = writer.append(&[entry(700)], Batch::new()).await.expect("it is written");
+    let after = writer.append(&[entry(700)], |_| Batch::new()).await.expect("it is written");
     assert_eq!(after.check_extends(&before, &log.consistency(700, 701).expect("a proof")), Ok(()));
     assert_eq!(log.entries(699, 2).expect("both"), [entry(699), entry(700)]);
 }
@@ -182,14 +182,20 @@ async fn a_write_of_unknown_outcome_is_done_again_before_the_next() {
         let store = Failing { inner: memory(), next: Arc::default() };
         let log = open(&store);
         let mut writer = log.writer().await;
-        writer.append(&[entry(0)], Batch::new()).await.expect("it is written");
+        writer.append(&[entry(0)], |_| Batch::new()).await.expect("it is written");
         *store.next.lock().expect("no panic") = Some(applied);
         let mut rows = Batch::new();
         rows.put(STATE, b"of 1", b"there");
-        assert!(matches!(writer.append(&[entry(1)], rows).await, Err(AppendError::Store(_))));
+        let mut over = Head::default();
+        let made = |head| {
+            over = head;
+            rows
+        };
+        assert!(matches!(writer.append(&[entry(1)], made).await, Err(AppendError::Store(_))));
         assert_eq!(log.head().size, 1, "nobody is told of it");
         assert_eq!(writer.next().await.expect("it is done again"), 2);
-        let head = writer.append(&[entry(2)], Batch::new()).await.expect("it is written");
+        assert_eq!(log.head(), over, "the rows were made for this head");
+        let head = writer.append(&[entry(2)], |_| Batch::new()).await.expect("it is written");
         assert_eq!(log.entries(0, 3).expect("all"), [entry(0), entry(1), entry(2)]);
         assert_eq!(store.read(STATE, b"of 1").expect("no damage").as_deref(), Some(&b"there"[..]));
         assert_eq!(open(&store).head(), head, "applied: {applied}");
@@ -200,9 +206,9 @@ async fn a_write_of_unknown_outcome_is_done_again_before_the_next() {
 async fn an_entry_that_is_too_long_is_refused() {
     let log = open(&memory());
     let mut writer = log.writer().await;
-    let refused = writer.append(&[vec![0; 65_536]], Batch::new()).await;
+    let refused = writer.append(&[vec![0; 65_536]], |_| Batch::new()).await;
     assert!(matches!(refused, Err(AppendError::TooLong { bytes: 65_536, .. })));
     assert_eq!(writer.next().await.expect("nothing is pending"), 0);
     assert_eq!(log.head(), Head::default());
-    writer.append(&[vec![0; 65_535]], Batch::new()).await.expect("the longest");
+    writer.append(&[vec![0; 65_535]], |_| Batch::new()).await.expect("the longest");
 }

@@ -51,8 +51,16 @@ impl Amount {
         self.things <= max.things && self.bytes <= max.bytes
     }
 
-    fn with(self, bytes: u64) -> Amount {
+    /// The same, and one Thing more.
+    #[must_use]
+    pub fn with(self, bytes: u64) -> Amount {
         Amount { things: self.things + 1, bytes: self.bytes + bytes }
+    }
+
+    /// What is left of it after that.
+    #[must_use]
+    pub fn less(self, other: Amount) -> Amount {
+        Amount { things: self.things.saturating_sub(other.things), bytes: self.bytes.saturating_sub(other.bytes) }
     }
 
     fn without(self, bytes: u64) -> Amount {
@@ -143,6 +151,12 @@ impl Things {
     /// Things that the next entry takes away if it is written at that time, because theirs has passed.
     pub fn forgotten(&self, at_ms: u64) -> impl Iterator<Item = &Thing> {
         self.ended(at_ms).take(FORGOTTEN_AT_ONCE)
+    }
+
+    /// Whether so many have passed by then that one entry does not take them all away.
+    #[must_use]
+    pub fn has_more_to_forget(&self, now_ms: u64) -> bool {
+        self.ended(now_ms).nth(FORGOTTEN_AT_ONCE).is_some()
     }
 
     /// Those whose time has passed, and that are still here.

@@ -49,8 +49,8 @@ impl Sent {
     }
 
     /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        self.td.bytes()
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.td.bytes().to_vec()
     }
 
     /// The id in it.

@@ -1,11 +1,12 @@
 //! Why a Thing is not written or shown.
 
-use althing_log::{AppendError, LogError};
-use althing_store::{ReadError, WriteError};
+use althing_log::LogError;
+use althing_store::ReadError;
 use althing_td::Report;
 
 use crate::machine::things::ThingRefusal;
 use crate::service::RequestError;
+use crate::service::group::ChangeError;
 
 /// Why a Thing is not written or shown.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +48,15 @@ pub enum ThingError {
     Request(#[from] RequestError),
 }
 
+impl From<ChangeError> for ThingError {
+    fn from(error: ChangeError) -> ThingError {
+        match error {
+            ChangeError::Refused(refusal) => refusal.into(),
+            ChangeError::Request(error) => error.into(),
+        }
+    }
+}
+
 macro_rules! of_requests {
     ($($error:ty),*) => {
         $(impl From<$error> for ThingError {
@@ -57,4 +67,4 @@ macro_rules! of_requests {
     };
 }
 
-of_requests!(AppendError, LogError, ReadError, WriteError);
+of_requests!(LogError, ReadError);

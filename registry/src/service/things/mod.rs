@@ -6,10 +6,8 @@ mod list;
 
 use std::sync::Arc;
 
-use althing_log::Writer as LogWriter;
 use althing_protocol::registry::{Entry, Version};
 use althing_protocol::{AgentId, digest};
-use althing_store::Batch;
 use serde_json::Value;
 
 pub use error::ThingError;
@@ -19,11 +17,10 @@ pub(super) use list::{Pick, Picked, agents_after, picks};
 pub(crate) use body::report;
 pub(super) use body::{Registration, difference, shown};
 
-use super::rows::{self, STATEMENTS, THINGS};
+use super::group::{Change, Changed, Job, Written};
+use super::rows::{STATEMENTS, THINGS};
 use super::{Registry, RequestError};
-use crate::machine::things::{
-    Draft, Expected, Quotas, SALT_BYTES, Thing, ThingRecord, ThingRefusal, Things, Writer, is_agent,
-};
+use crate::machine::things::{Expected, Quotas, SALT_BYTES, Thing, ThingRefusal, Writer, is_agent};
 use crate::machine::{Released, Statement};
 use crate::tokens::Access;
 use body::{Sent, patched};
@@ -117,7 +114,7 @@ impl<'a> Directory<'a> {
         }
         let random = (self.config()?.random)();
         let id = format!("urn:uuid:{}", uuid::Builder::from_random_bytes(random).into_uuid());
-        self.write_thing(&id, &sent, writer, Expected::Anything).await
+        self.write_thing(&id, sent, writer, Expected::Anything).await
     }
 
     /// Registers a description under its id, or changes it.
@@ -148,7 +145,7 @@ impl<'a> Directory<'a> {
                 return Err(ThingError::OtherId { path: id.to_owned(), body });
             }
         }
-        self.write_thing(id, &sent, writer, expected).await
+        self.write_thing(id, sent, writer, expected).await
     }
 
     /// Changes a description by a merge patch (RFC 7396).
@@ -174,7 +171,7 @@ impl<'a> Directory<'a> {
             if let Some(body) = sent.id().filter(|body| *body != id) {
                 return Err(ThingError::OtherId { path: id.to_owned(), body: body.chars().take(200).collect() });
             }
-            match self.write_thing(id, &sent, writer, Expected::Entry(thing.index)).await {
+            match self.write_thing(id, sent, writer, Expected::Entry(thing.index)).await {
                 // Somebody else was faster.
                 Err(ThingError::Refused(ThingRefusal::Changed(_))) => {}
                 written => return written,
@@ -183,34 +180,14 @@ impl<'a> Directory<'a> {
         Err(ThingError::Contended(id.to_owned()))
     }
 
-    async fn write_thing(&self, id: &str, sent: &Sent, writer: &Writer, expected: Expected) -> Result<Put, ThingError> {
-        let bytes = sent.bytes();
-        let draft = Draft {
-            id,
-            title: sent.title(),
-            body: digest(bytes),
-            bytes: bytes.len() as u64,
+    async fn write_thing(&self, id: &str, sent: Sent, writer: &Writer, expected: Expected) -> Result<Put, ThingError> {
+        let written = Written {
+            title: sent.title().to_owned(),
             ttl_s: sent.ttl_s,
             expires_ms: sent.expires_ms,
+            bytes: sent.into_bytes(),
         };
-        let directory = self.config()?;
-        let salt = (directory.random)();
-        let mut log = self.registry.log.writer().await;
-        let index = log.next().await?;
-        self.registry.catch_up(index)?;
-        let now_ms = (self.registry.clock)();
-        let mut rows = Batch::new();
-        let written = {
-            let seen = self.registry.state.read().expect("no holder panics");
-            let things = seen.machine.things();
-            let written = things.judge(&draft, writer, expected, directory.quotas, now_ms, salt)?;
-            let before = things.get(id, now_ms).and_then(|known| known.written.follows);
-            take_away(&mut rows, before.into_iter().chain(ended(things, now_ms)));
-            written
-        };
-        rows.put(THINGS, index.to_be_bytes(), bytes.to_vec());
-        let is_new = written.follows.is_none();
-        self.append_record(log, index, ThingRecord::Written(written), rows).await?;
+        let Changed { index, is_new } = self.change(id, Some(written), writer, expected).await?;
         Ok(Put { id: id.to_owned(), index, is_new })
     }
 
@@ -219,41 +196,21 @@ impl<'a> Directory<'a> {
     /// # Errors
     /// See [`ThingError`].
     pub async fn delete_thing(&self, id: &str, writer: &Writer, expected: Expected) -> Result<(), ThingError> {
-        let salt = (self.config()?.random)();
-        let mut log = self.registry.log.writer().await;
-        let index = log.next().await?;
-        self.registry.catch_up(index)?;
-        let now_ms = (self.registry.clock)();
-        let mut rows = Batch::new();
-        let deleted = {
-            let seen = self.registry.state.read().expect("no holder panics");
-            let things = seen.machine.things();
-            let deleted = things.judge_deletion(id, writer, expected, now_ms, salt)?;
-            let known = things.get(id, now_ms).into_iter().flat_map(entries);
-            take_away(&mut rows, known.chain(ended(things, now_ms)));
-            deleted
-        };
-        self.append_record(log, index, ThingRecord::Deleted(deleted), rows).await
+        self.change(id, None, writer, expected).await?;
+        Ok(())
     }
 
-    async fn append_record(
+    async fn change(
         &self,
-        mut log: LogWriter<'_>,
-        index: u64,
-        record: ThingRecord,
-        mut rows: Batch,
-    ) -> Result<(), ThingError> {
-        let at_ms = match &record {
-            ThingRecord::Written(written) => written.at_ms,
-            ThingRecord::Deleted(deleted) => deleted.at_ms,
-        };
-        let statement = Statement::Thing(Box::new(record));
-        let entry = Entry::of(statement.kind(), &statement.bytes(), at_ms).encode();
-        rows.put(STATEMENTS, index.to_be_bytes(), rows::write(&statement));
-        log.append(&[entry], rows).await?;
-        self.registry.catch_up(index + 1)?;
-        drop(log);
-        Ok(self.registry.keep_checkpoint().await?)
+        id: &str,
+        sent: Option<Written>,
+        writer: &Writer,
+        expected: Expected,
+    ) -> Result<Changed, ThingError> {
+        let directory = self.config()?;
+        let (writer, salt) = (writer.clone(), (directory.random)());
+        let change = Change { id: id.to_owned(), sent, writer, expected, quotas: directory.quotas, salt };
+        Ok(self.registry.commit(|answer| Job::Thing(Box::new(change), answer)).await?)
     }
 
     /// A Thing, and its description as it was sent.
@@ -350,22 +307,6 @@ impl<'a> Directory<'a> {
         let registration =
             Registration { created_ms: created.at_ms, modified_ms: entry.at_ms, ttl_s: None, expires_ms: None };
         Ok((index, described.body.td.to_vec(), registration))
-    }
-}
-
-/// The entries whose descriptions are kept for a Thing.
-fn entries(thing: &Thing) -> impl Iterator<Item = u64> + use<> {
-    std::iter::once(thing.index).chain(thing.written.follows)
-}
-
-/// The entries of Things whose time has passed, and which the next entry takes away.
-fn ended(things: &Things, now_ms: u64) -> impl Iterator<Item = u64> {
-    things.forgotten(now_ms).flat_map(entries)
-}
-
-fn take_away(rows: &mut Batch, entries: impl Iterator<Item = u64>) {
-    for index in entries {
-        rows.delete(THINGS, index.to_be_bytes());
     }
 }
 

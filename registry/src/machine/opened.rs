@@ -1,0 +1,105 @@
+//! A submission whose signatures were verified. That needs nothing of what the registry knows, so that many are verified at
+//! one time, and judged one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use althing_protocol::object::{self, Authored, Description, Kind, ObjectError};
+use althing_protocol::registry::{Mark, Release, Roster, Submission};
+use althing_protocol::{AgentId, Digest, KeyLog, PublisherId, digest};
+
+use super::Refusal;
+
+/// A statement with a valid signature.
+#[derive(Debug, Clone)]
+pub(super) enum Signed {
+    Release(Authored<Release>),
+    Mark(Authored<Mark>),
+    Roster(Authored<Roster>),
+}
+
+impl Signed {
+    fn open(at: usize, bytes: &[u8], network: &str) -> Result<Signed, Refusal> {
+        let refused = |error| Refusal::Object { at, error };
+        match object::open::<Release>(bytes, network, "") {
+            Ok(release) => Ok(Signed::Release(release)),
+            Err(ObjectError::WrongKind { got: Kind::Mark, .. }) => {
+                object::open(bytes, network, "").map(Signed::Mark).map_err(refused)
+            }
+            Err(ObjectError::WrongKind { got: Kind::Roster, .. }) => {
+                object::open(bytes, network, "").map(Signed::Roster).map_err(refused)
+            }
+            Err(ObjectError::WrongKind { got, .. }) => Err(Refusal::Kind { at, kind: got }),
+            Err(error) => Err(refused(error)),
+        }
+    }
+
+    /// The agent that it is about.
+    pub(super) fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Signed::Release(release) => Some(&release.body.agent),
+            Signed::Mark(mark) => Some(&mark.body.agent),
+            Signed::Roster(_) => None,
+        }
+    }
+}
+
+/// A description with a valid signature, and the version that it says.
+#[derive(Debug, Clone)]
+pub(super) struct Described {
+    pub(super) signed: Authored<Description>,
+    /// None if it says none; what is wrong with it, if it is no description.
+    pub(super) version: Result<Option<String>, String>,
+}
+
+/// A submission whose signatures were verified.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    pub(super) log: KeyLog,
+    pub(super) statements: Vec<Result<Signed, Refusal>>,
+    /// Those that are not valid count where a release names them.
+    pub(super) descriptions: BTreeMap<Digest, Result<Described, ObjectError>>,
+}
+
+impl Opened {
+    /// Verifies the key log of a submission.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn keys(submission: &Submission) -> Result<KeyLog, Refusal> {
+        if submission.statements.is_empty() {
+            return Err(Refusal::Empty);
+        }
+        let events: Vec<&[u8]> = submission.key_log.iter().map(|event| event.as_slice()).collect();
+        Ok(KeyLog::verify(&events)?)
+    }
+
+    /// Verifies the rest of a submission with that key log. What is wrong in it is told where it is judged.
+    #[must_use]
+    pub fn of(log: KeyLog, submission: &Submission, network: &str) -> Opened {
+        let described = |bytes: &[u8]| {
+            let signed: Authored<Description> = object::open(bytes, network, "")?;
+            let td = althing_td::Description::parse(&signed.body.td);
+            let version = td.map(|td| td.version().map(str::to_owned)).map_err(|error| error.to_string());
+            Ok(Described { signed, version })
+        };
+        let statements = submission.statements.iter().enumerate();
+        Opened {
+            log,
+            statements: statements.map(|(at, bytes)| Signed::open(at, bytes, network)).collect(),
+            descriptions: submission.descriptions.iter().map(|it| (digest(it), described(it))).collect(),
+        }
+    }
+
+    /// The publishers that it is of or about: what is said of others says nothing of theirs.
+    #[must_use]
+    pub fn concerns(&self) -> BTreeSet<PublisherId> {
+        let agents = self.statements.iter().flatten().filter_map(Signed::agent);
+        agents.map(AgentId::publisher).chain([self.log.publisher()]).collect()
+    }
+
+    /// Whether it says who speaks for an organisation, which may matter to everybody.
+    #[must_use]
+    pub fn has_roster(&self) -> bool {
+        self.statements.iter().flatten().any(|one| matches!(one, Signed::Roster(_)))
+    }
+}

@@ -1,0 +1,312 @@
+//! What is written at once: one statement after the other is judged, and none of them may bear on another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use althing_log::AppendError;
+use althing_protocol::registry::{DomainFinding, Entry};
+use althing_protocol::{PublisherId, digest};
+use althing_store::Batch;
+use tokio::sync::oneshot;
+
+use super::RequestError;
+use super::rows::{self, STATEMENTS, THINGS};
+use crate::machine::things::{
+    Amount, Draft, Expected, Quotas, SALT_BYTES, Thing, ThingRecord, ThingRefusal, Things, Writer,
+};
+use crate::machine::{Judged, Machine, Opened, Statement};
+
+/// Bytes of rows from which on no more is added: with the largest submission they fit into one write to the store.
+const GROUP_BYTES_MAX: usize = 1 << 20;
+
+/// Where somebody who writes is told what became of it.
+pub type Answer<T, E> = oneshot::Sender<Result<T, E>>;
+/// Tells somebody whether what was accepted is on disk.
+pub type Tell = Box<dyn FnOnce(Result<(), AppendError>) + Send>;
+
+/// What somebody wants to write, and where it is told what became of it.
+pub enum Job {
+    /// A publisher's statements.
+    Submission(Box<Opened>, Answer<Vec<Accepted>, RequestError>),
+    /// What was found of a domain; the answer is whether it says anything new.
+    Finding(Box<DomainFinding>, Answer<bool, RequestError>),
+    /// A Thing.
+    Thing(Box<Change>, Answer<Changed, ChangeError>),
+}
+
+impl Job {
+    /// Whether nobody waits for it any more.
+    pub fn is_abandoned(&self) -> bool {
+        match self {
+            Job::Submission(_, answer) => answer.is_closed(),
+            Job::Finding(_, answer) => answer.is_closed(),
+            Job::Thing(_, answer) => answer.is_closed(),
+        }
+    }
+}
+
+/// A statement that was accepted.
+pub struct Accepted {
+    /// Its entry.
+    pub index: u64,
+    /// The signed bytes, and when they were accepted, Unix milliseconds; none if that was with another submission.
+    pub new: Option<(Vec<u8>, u64)>,
+}
+
+/// What is to be done to a Thing.
+pub struct Change {
+    /// The id.
+    pub id: String,
+    /// The description that is written; none deletes the Thing.
+    pub sent: Option<Written>,
+    /// Who does it.
+    pub writer: Writer,
+    /// What the writer believes is there.
+    pub expected: Expected,
+    /// How much there may be.
+    pub quotas: Quotas,
+    /// Random.
+    pub salt: [u8; SALT_BYTES],
+}
+
+/// A valid description.
+pub struct Written {
+    /// As it was sent.
+    pub bytes: Vec<u8>,
+    /// Its title.
+    pub title: String,
+    /// How long it is to stay, seconds.
+    pub ttl_s: Option<u64>,
+    /// When it is to end, Unix milliseconds.
+    pub expires_ms: Option<u64>,
+}
+
+/// What became of a Thing.
+pub struct Changed {
+    /// The entry.
+    pub index: u64,
+    /// Whether the Thing is new.
+    pub is_new: bool,
+}
+
+/// Why a Thing is not written or deleted.
+#[derive(Debug)]
+pub enum ChangeError {
+    /// The directory does not accept it.
+    Refused(ThingRefusal),
+    /// What every request may fail with.
+    Request(RequestError),
+}
+
+impl From<ThingRefusal> for ChangeError {
+    fn from(refusal: ThingRefusal) -> ChangeError {
+        ChangeError::Refused(refusal)
+    }
+}
+
+impl From<RequestError> for ChangeError {
+    fn from(error: RequestError) -> ChangeError {
+        ChangeError::Request(error)
+    }
+}
+
+/// Answers somebody, who may have gone away.
+fn answer<T, E>(to: Answer<T, E>, outcome: Result<T, E>) {
+    let _ = to.send(outcome);
+}
+
+/// What is written at once.
+pub struct Group {
+    /// Entries for the log.
+    pub entries: Vec<Vec<u8>>,
+    /// What lies beside them.
+    pub rows: Batch,
+    /// What the entries say.
+    pub statements: Vec<Statement>,
+    /// Those who are told when it is on disk.
+    pub untold: Vec<Tell>,
+    next: u64,
+    now_ms: u64,
+    publishers: BTreeSet<PublisherId>,
+    /// Whether it says something of an organisation, by which others may be judged.
+    has_organisation: bool,
+    things: BTreeSet<String>,
+    /// What it adds, by the names of owners, and in all: at most so much.
+    added: BTreeMap<String, Amount>,
+    added_in_all: Amount,
+}
+
+impl Group {
+    /// An empty one, whose first entry is `next`.
+    pub fn new(next: u64, now_ms: u64) -> Group {
+        Group {
+            entries: Vec::new(),
+            rows: Batch::new(),
+            statements: Vec::new(),
+            untold: Vec::new(),
+            next,
+            now_ms,
+            publishers: BTreeSet::new(),
+            has_organisation: false,
+            things: BTreeSet::new(),
+            added: BTreeMap::new(),
+            added_in_all: Amount::default(),
+        }
+    }
+
+    /// Judges a job by the state before the group, and adds it or answers its refusal. Gives it back if it has to wait for the
+    /// state after the group; a job in an empty group never has to.
+    pub fn judge(&mut self, job: Job, machine: &Machine) -> Option<Job> {
+        if self.rows.bytes() >= GROUP_BYTES_MAX {
+            return Some(job);
+        }
+        match job {
+            Job::Submission(opened, to) => self.judge_submission(opened, to, machine),
+            Job::Finding(finding, to) => self.judge_finding(finding, to, machine),
+            Job::Thing(change, to) => self.judge_thing(change, to, machine.things()),
+        }
+    }
+
+    /// The index that the next entry will have.
+    fn index(&self) -> u64 {
+        self.next + self.entries.len() as u64
+    }
+
+    fn add(&mut self, statement: Statement) -> Vec<u8> {
+        let bytes = statement.bytes();
+        self.rows.put(STATEMENTS, self.index().to_be_bytes(), rows::write(&statement));
+        self.entries.push(Entry::of(statement.kind(), &bytes, self.now_ms).encode());
+        self.statements.push(statement);
+        bytes
+    }
+
+    fn tell_later<T: Send + 'static, E: From<RequestError> + Send + 'static>(&mut self, to: Answer<T, E>, value: T) {
+        self.untold.push(Box::new(move |outcome| {
+            let outcome = outcome.map_err(|error| E::from(RequestError::from(error)));
+            answer(to, outcome.map(|()| value));
+        }));
+    }
+
+    fn judge_submission(
+        &mut self,
+        opened: Box<Opened>,
+        to: Answer<Vec<Accepted>, RequestError>,
+        machine: &Machine,
+    ) -> Option<Job> {
+        let (concerns, has_roster) = (opened.concerns(), opened.has_roster());
+        let is_first = self.publishers.is_empty() && !self.has_organisation;
+        if self.has_organisation || (has_roster && !is_first) || !self.publishers.is_disjoint(&concerns) {
+            return Some(Job::Submission(opened, to));
+        }
+        match machine.judge(*opened, self.now_ms) {
+            Err(refusal) => answer(to, Err(refusal.into())),
+            Ok(judged) => {
+                self.publishers.extend(concerns);
+                self.has_organisation = has_roster;
+                let mut accepted = Vec::with_capacity(judged.len());
+                for one in judged {
+                    accepted.push(match one {
+                        Judged::Known(index) => Accepted { index, new: None },
+                        Judged::New(statement) => {
+                            let index = self.index();
+                            Accepted { index, new: Some((self.add(statement), self.now_ms)) }
+                        }
+                    });
+                }
+                self.tell_later(to, accepted);
+            }
+        }
+        None
+    }
+
+    fn judge_finding(
+        &mut self,
+        finding: Box<DomainFinding>,
+        to: Answer<bool, RequestError>,
+        machine: &Machine,
+    ) -> Option<Job> {
+        if self.has_organisation || !self.publishers.is_empty() {
+            return Some(Job::Finding(finding, to));
+        }
+        match machine.organisations().is_news(&finding, self.now_ms) {
+            Err(refusal) => answer(to, Err(refusal.into())),
+            Ok(false) => answer(to, Ok(false)),
+            Ok(true) => {
+                self.has_organisation = true;
+                self.add(Statement::Finding(finding, self.now_ms));
+                self.tell_later(to, true);
+            }
+        }
+        None
+    }
+
+    fn judge_thing(&mut self, change: Box<Change>, to: Answer<Changed, ChangeError>, things: &Things) -> Option<Job> {
+        let must_wait = self.things.contains(&change.id)
+            // Those that one entry does not forget all of are forgotten by one entry after the other.
+            || (!self.things.is_empty() && things.has_more_to_forget(self.now_ms));
+        if must_wait {
+            return Some(Job::Thing(change, to));
+        }
+        match self.judge_change(&change, things) {
+            // It may fit in when it is known what those before it leave.
+            Err(ThingRefusal::WriterFull { .. } | ThingRefusal::Full { .. }) if !self.things.is_empty() => {
+                return Some(Job::Thing(change, to));
+            }
+            Err(refusal) => answer(to, Err(refusal.into())),
+            Ok(record) => {
+                let index = self.index();
+                let is_new = matches!(&record, ThingRecord::Written(written) if written.follows.is_none());
+                self.add_thing(record, *change, things);
+                self.tell_later(to, Changed { index, is_new });
+            }
+        }
+        None
+    }
+
+    fn judge_change(&self, change: &Change, things: &Things) -> Result<ThingRecord, ThingRefusal> {
+        let Change { id, sent, writer, expected, quotas, salt } = change;
+        let Some(sent) = sent else {
+            let deleted = things.judge_deletion(id, writer, *expected, self.now_ms, *salt)?;
+            return Ok(ThingRecord::Deleted(deleted));
+        };
+        let owner = things.get(id, self.now_ms).map_or(&writer.name, |known| &known.written.owner);
+        let added = self.added.get(owner).copied().unwrap_or_default();
+        let left = Quotas { all: quotas.all.less(self.added_in_all), each: quotas.each.less(added) };
+        let draft = Draft {
+            id,
+            title: &sent.title,
+            body: digest(&sent.bytes),
+            bytes: sent.bytes.len() as u64,
+            ttl_s: sent.ttl_s,
+            expires_ms: sent.expires_ms,
+        };
+        Ok(ThingRecord::Written(things.judge(&draft, writer, *expected, left, self.now_ms, *salt)?))
+    }
+
+    /// Adds what is said of a Thing, its description, and takes away those that are kept no more.
+    fn add_thing(&mut self, record: ThingRecord, change: Change, things: &Things) {
+        let known = things.get(&change.id, self.now_ms);
+        let goes: Vec<u64> = match &record {
+            // Beside the newest description the one before it is kept.
+            ThingRecord::Written(_) => known.and_then(|known| known.written.follows).into_iter().collect(),
+            ThingRecord::Deleted(_) => known.into_iter().flat_map(kept).collect(),
+        };
+        // The first entry forgets all Things whose time has passed.
+        let ended = self.things.is_empty().then(|| things.forgotten(self.now_ms)).into_iter().flatten();
+        for index in goes.into_iter().chain(ended.flat_map(kept)) {
+            self.rows.delete(THINGS, index.to_be_bytes());
+        }
+        if let (ThingRecord::Written(written), Some(sent)) = (&record, change.sent) {
+            let added = self.added.entry(written.owner.clone()).or_default();
+            *added = added.with(written.bytes);
+            self.added_in_all = self.added_in_all.with(written.bytes);
+            self.rows.put(THINGS, self.index().to_be_bytes(), sent.bytes);
+        }
+        self.things.insert(change.id);
+        self.add(Statement::Thing(Box::new(record)));
+    }
+}
+
+/// The entries whose descriptions are kept for a Thing.
+fn kept(thing: &Thing) -> impl Iterator<Item = u64> + use<> {
+    std::iter::once(thing.index).chain(thing.written.follows)
+}
