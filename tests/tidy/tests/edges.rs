@@ -32,6 +32,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["althing-edge", "althing-fetch", "althing-log", "althing-protocol", "althing-store", "althing-td"],
     ),
     ("althing-registry-client", &["althing-fetch", "althing-protocol"]),
+    ("althing-search", &[]),
     ("althing-discovery", &["althing-communication", "althing-fetch", "althing-protocol", "althing-td"]),
     ("althing-routing", &[]),
     (
