@@ -90,9 +90,13 @@ fn a2a() -> Routes {
 }
 
 /// What another crate serves at `/mcp`.
-const MCP_ROUTES: &[Route] = &[Route::post("/mcp", MCP, "Takes a message of MCP (streamable HTTP)")
-    .needs(Scope::Read)
-    .answers(const { &[Answer::ok("The answer, as JSON or as events", JSON)] })];
+const MCP_ROUTES: &[Route] = &[
+    Route::post("/mcp", MCP, "Takes a message of MCP (streamable HTTP)").needs(Scope::Read).answers(MCP_ANSWERS),
+    Route::post("/mcp/{agent}", MCP, "The same, of an agent that is a server of tools")
+        .needs(Scope::Read)
+        .answers(MCP_ANSWERS),
+];
+const MCP_ANSWERS: &[Answer] = &[Answer::ok("The answer, as JSON or as events", JSON)];
 
 /// What decides on a request: each route needs what the table says, and one that is not in the table what calls need.
 fn guard(access: Arc<Access>) -> Guard {
@@ -103,7 +107,8 @@ fn guard(access: Arc<Access>) -> Guard {
         match (found, path) {
             (Some(found), _) => found.route.scope,
             // The list of tools is read; their calls are checked there.
-            (None, "/mcp" | "/mcp/") => Scope::Read,
+            (None, "/mcp") => Scope::Read,
+            (None, path) if path.starts_with("/mcp/") => Scope::Read,
             (None, _) => Scope::Call,
         }
     };
@@ -196,6 +201,9 @@ mod tests {
             (Method::POST, "/lf.a2a.v1.A2AService/GetTask", Scope::Call),
             (Method::POST, "/mcp", Scope::Read),
             (Method::GET, "/mcp", Scope::Read),
+            (Method::POST, "/mcp/files", Scope::Read),
+            (Method::DELETE, "/mcp/files/", Scope::Read),
+            (Method::GET, "/mcpx", Scope::Call),
             (Method::GET, "/metrics", Scope::Admin),
             (Method::GET, "/metrics/", Scope::Call),
             (Method::POST, "/things/echo", Scope::Call),

@@ -7,7 +7,7 @@ use althing_edge::{BodyError, Identity, Peer, Scope, lacking, problem, read_body
 use althing_protocol::limits::BODY_BYTES_MAX;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use axum::routing::any;
@@ -17,13 +17,14 @@ use serde::Deserialize;
 use crate::server::Server;
 use crate::sessions::{ASKING, Asking, Most, Sessions};
 use crate::tools::READING;
+use crate::view::OfPath;
 
 /// Bytes of a request: the largest body of an operation, and its envelope.
 const REQUEST_BYTES_MAX: usize = BODY_BYTES_MAX + 4_096;
 
 type Service = StreamableHttpService<Server, Sessions>;
 
-/// The route `/mcp`. Calls are made for the `principal` of the request's identity. The caller of this function checks host,
+/// The route `/mcp`, and `/mcp/{agent}` for one server of tools. Calls are made for the `principal` of the request's identity. The caller of this function checks host,
 /// origin and token before.
 pub fn routes<S: Clone + Send + Sync + 'static>(calls: Calls, principal: fn(&Identity) -> Principal) -> Router<S> {
     let server = Server::new(calls, principal);
@@ -35,7 +36,18 @@ pub fn routes<S: Clone + Send + Sync + 'static>(calls: Calls, principal: fn(&Ide
         .with_max_request_body_bytes(REQUEST_BYTES_MAX);
     let sessions = Arc::new(Sessions::new(Most::default()));
     let service = StreamableHttpService::new(move || Ok(server.of_session()), sessions, config);
-    Router::new().route("/mcp", any(serve)).route("/mcp/", any(serve)).with_state(Arc::new(service))
+    Router::new()
+        .route("/mcp", any(serve))
+        .route("/mcp/", any(serve))
+        .route("/mcp/{agent}", any(serve_one))
+        .route("/mcp/{agent}/", any(serve_one))
+        .with_state(Arc::new(service))
+}
+
+/// The server of tools that the path names.
+async fn serve_one(state: State<Arc<Service>>, Path(agent): Path<String>, mut request: Request) -> Response {
+    request.extensions_mut().insert(OfPath(agent));
+    serve(state, request).await
 }
 
 async fn serve(State(service): State<Arc<Service>>, request: Request) -> Response {

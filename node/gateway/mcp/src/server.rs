@@ -9,7 +9,6 @@ use althing_calls::{Among, Calls, OperationError, Principal};
 use althing_discovery::TrustRelation;
 use althing_edge::{Identity, Scope};
 use althing_protocol::{AgentId, Digest, digest};
-use axum::extract::Query;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rmcp::ErrorData;
@@ -226,12 +225,7 @@ fn identity(extensions: &Extensions) -> Identity {
 /// The view of the URL that a request was sent to.
 fn view(extensions: &Extensions) -> Result<View, ErrorData> {
     let Some(parts) = extensions.get::<axum::http::request::Parts>() else { return Ok(View::default()) };
-    let read = Query::<View>::try_from_uri(&parts.uri).map(|Query(view)| view);
-    read.map_err(|error| {
-        let message =
-            format!("the query of the URL has agent, or agents=local|mesh, text, capability, action, target: {error}");
-        ErrorData::invalid_params(message, None)
-    })
+    View::of(parts).map_err(|why| ErrorData::invalid_params(why, None))
 }
 
 fn place(cursor: &str) -> Result<String, ErrorData> {
