@@ -15,9 +15,8 @@ const DOCS: &str = include_str!("../../../docs/mcp.md");
 const SOON: Duration = Duration::from_secs(30);
 
 /// What is not relayed, and so not required of a node. The reasons are in docs/mcp.md.
-const LEFT: [&str; 20] = [
+const LEFT: [&str; 19] = [
     "http-custom-header-server-validation",
-    "http-header-validation",
     "input-required-result-basic-list-roots",
     "input-required-result-basic-sampling",
     "input-required-result-capability-check",
@@ -95,7 +94,7 @@ fn what_passes_directly_passes_through_a_node_and_another_one() {
     for version in ["2026-07-28", "2025-11-25"] {
         let (directly, _) = bench.run(version, &url);
         for node in &nodes {
-            let (through, said) = bench.run(version, &format!("{}/mcp?agent=fixture", node.gateway()));
+            let (through, said) = bench.run(version, &format!("{}/mcp/fixture", node.gateway()));
             assert!(through.keys().eq(directly.keys()), "the same scenarios");
             let required = through.iter().filter(|(name, _)| !left(name));
             let failed: Vec<_> = required.filter(|(_, (_, failed))| *failed > 0).collect();
