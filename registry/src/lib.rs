@@ -12,5 +12,7 @@
 pub mod domain;
 pub mod http;
 pub mod machine;
+pub mod serve;
 pub mod service;
 pub mod tokens;
+pub mod witness;

@@ -7,25 +7,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use althing_edge::{Limits, Tls, TlsFiles};
-use althing_fetch::{Fetch, SystemResolver};
-use althing_protocol::{PublisherId, SecretKey};
-use althing_registry::domain::{DomainLookup, Internet, keep_proving};
+use althing_protocol::PublisherId;
+use althing_protocol::tlog::NoteKey;
 use althing_registry::machine::Admission;
-use althing_registry::machine::things::Quotas;
-use althing_registry::service::{self, DirectoryConfig, FAMILIES, Registry, RegistryConfig};
-use althing_registry::tokens::{Access, Tokens};
-use althing_store::keyfile::{self, KeyFileError};
-use althing_store::{RocksStore, StoreConfig};
+use althing_registry::serve::{self, Options, Ports};
+use althing_registry::service::Registry;
 use clap::Parser;
 use rand::Rng as _;
 use token_command::Command;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
 mod directory_mdns;
 mod domain_command;
+mod purge_command;
 mod token_command;
+mod witness_command;
 
 /// A registry of agents: publishers hand in what they signed, and anybody reads it with a proof.
 #[derive(Parser)]
@@ -58,6 +54,9 @@ struct Arguments {
     /// The directory is read with a token only.
     #[arg(long)]
     things_closed: bool,
+    /// A witness that cosigns the checkpoints: its address and its key; may be repeated.
+    #[arg(long = "witness", num_args = 2, value_names = ["URL", "KEY"], action = clap::ArgAction::Append)]
+    witnesses: Vec<String>,
     /// Announce the directory on the LAN: mDNS `_directory._sub._wot._tcp`.
     #[arg(long)]
     mdns: bool,
@@ -77,6 +76,11 @@ fn main() -> ExitCode {
         let done = match command {
             Command::Token(command) => token_command::run(command).map_err(|error| error.to_string()),
             Command::Domain(command) => runtime().and_then(|it| it.block_on(domain_command::run(command))),
+            Command::Purge(command) => runtime().and_then(|it| it.block_on(purge_command::run(command))),
+            Command::Witness(command) => {
+                log_to_stderr();
+                return ended(runtime().and_then(|it| it.block_on(witness_command::run(command))));
+            }
         };
         return match done {
             Ok(said) => {
@@ -86,22 +90,18 @@ fn main() -> ExitCode {
             Err(reason) => failed(&reason),
         };
     }
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::INFO).init();
-    match runtime().and_then(|runtime| runtime.block_on(run(arguments))) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => failed(&reason),
-    }
+    log_to_stderr();
+    ended(runtime().and_then(|runtime| runtime.block_on(run(arguments))))
 }
 
-/// What looks for proofs of domains, and reaches public addresses only; none where the machine has no name servers.
-fn lookup() -> Result<Option<Arc<dyn DomainLookup>>, String> {
-    let fetch = Fetch::new(Vec::new(), Arc::new(SystemResolver)).map_err(|error| error.to_string())?;
-    match Internet::new(fetch) {
-        Ok(internet) => Ok(Some(Arc::new(internet))),
-        Err(error) => {
-            tracing::warn!(error, "no proofs of domains are looked for: the operator says whose they are");
-            Ok(None)
-        }
+fn log_to_stderr() {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::INFO).init();
+}
+
+fn ended(outcome: Result<(), String>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => failed(&reason),
     }
 }
 
@@ -116,17 +116,7 @@ async fn opened(
     network: String,
     admission: Admission,
 ) -> Result<Registry, String> {
-    let store = RocksStore::open(&data.join("store"), &FAMILIES, StoreConfig::default());
-    let store = Arc::new(store.map_err(|error| error.to_string())?);
-    let (key, path) = (key(&data.join("registry.key"))?, data.join("origin"));
-    let (origin, is_first) = self::origin(&path, origin, &key)?;
-    let config = RegistryConfig { origin: origin.clone(), network, admission, is_first };
-    let opened = Registry::open(store, key, config, clock()).await.map_err(|error| error.to_string())?;
-    // Last: a folder with it is one whose log has begun, and whose store must be there from now on.
-    if is_first {
-        keyfile::write_secret(&path, origin.as_bytes()).map_err(|error| error.to_string())?;
-    }
-    Ok(opened)
+    serve::open(data, origin, network, admission, &ports()).await.map_err(|error| error.to_string())
 }
 
 fn failed(reason: &str) -> ExitCode {
@@ -135,61 +125,48 @@ fn failed(reason: &str) -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), String> {
-    let admission = admission(&arguments)?;
-    let data = arguments.data.ok_or("--data is missing")?;
-    let registry = opened(&data, arguments.origin, arguments.network, admission).await?;
-    let directory = DirectoryConfig {
-        quotas: Quotas::default(),
-        access: Access {
-            tokens: Tokens::of(&data),
-            is_anyone: arguments.things_anyone,
-            is_closed: arguments.things_closed,
-        },
-        random: Arc::new(|| rand::rng().random()),
-        is_tls: arguments.tls_key.is_some(),
-    };
-    let registry = Arc::new(registry.with_directory(directory));
-    let tls = match (arguments.tls_certificate, arguments.tls_key) {
-        (Some(certificate), Some(key)) => {
-            let files = TlsFiles { cert: certificate, key, client_ca: None };
-            Some(Arc::new(Tls::open(files).map_err(|error| error.to_string())?))
-        }
-        _ => None,
-    };
-    let listener = tokio::net::TcpListener::bind(arguments.listen).await;
-    let listener = listener.map_err(|error| format!("cannot listen on {}: {error}", arguments.listen))?;
-    let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let scheme = if tls.is_some() { "https" } else { "http" };
+    let is_announced = arguments.mdns;
+    let running = serve::start(options(arguments)?, &ports()).await.map_err(|error| error.to_string())?;
+    let (registry, scheme, address) = (&running.registry, running.scheme, running.address);
     println!("registry {}", registry.note_key().name());
     println!("at       {scheme}://{address}");
     println!("key      {}", registry.note_key());
     println!("entries  {}", registry.checkpoint().head.size);
-    let announced = match arguments.mdns {
-        true => Some(directory_mdns::announce(&lan_name(&registry), address, scheme).map_err(|error| {
+    let announced = match is_announced {
+        true => Some(directory_mdns::announce(&lan_name(registry), address, scheme).map_err(|error| {
             format!(
                 "the directory cannot be announced on the LAN: {error}; start without --mdns, or repair the network"
             )
         })?),
         false => None,
     };
-    let stop = CancellationToken::new();
-    let lookup = lookup()?;
-    let proving = lookup.clone().map(|lookup| tokio::spawn(keep_proving(registry.clone(), lookup)));
-    let router = althing_registry::http::router(registry);
-    let router = lookup.into_iter().fold(router, |router, lookup| router.layer(axum::Extension(lookup)));
-    let serving = match tls {
-        None => tokio::spawn(althing_edge::serve(listener, router, Limits::default(), stop.clone())),
-        Some(tls) => tokio::spawn(althing_edge::serve_tls(listener, router, Limits::default(), tls, stop.clone())),
-    };
     told_to_stop().await?;
-    if let Some(proving) = proving {
-        proving.abort();
-    }
     if let Some(announced) = announced {
         announced.leave().await;
     }
-    stop.cancel();
-    serving.await.map_err(|error| error.to_string())
+    running.shut_down().await;
+    Ok(())
+}
+
+fn options(arguments: Arguments) -> Result<Options, String> {
+    let admission = admission(&arguments)?;
+    Ok(Options {
+        data: arguments.data.ok_or("--data is missing")?,
+        listen: arguments.listen,
+        origin: arguments.origin,
+        network: arguments.network,
+        admission,
+        things_anyone: arguments.things_anyone,
+        things_closed: arguments.things_closed,
+        tls: arguments.tls_certificate.zip(arguments.tls_key),
+        witnesses: arguments.witnesses.chunks_exact(2).map(witness).collect::<Result<_, String>>()?,
+    })
+}
+
+/// A witness by its address and its key.
+fn witness(pair: &[String]) -> Result<(String, NoteKey), String> {
+    let key: NoteKey = pair[1].parse().map_err(|error| format!("--witness {} {}: {error}", pair[0], pair[1]))?;
+    Ok((pair[0].clone(), key))
 }
 
 /// The name of the directory on the LAN: two registries on it have two keys.
@@ -209,48 +186,13 @@ fn admission(arguments: &Arguments) -> Result<Admission, String> {
     Ok(Admission::Publishers(arguments.publishers.iter().map(publisher).collect::<Result<_, _>>()?))
 }
 
-/// The key that signs checkpoints; made at the first start.
-fn key(path: &Path) -> Result<SecretKey, String> {
-    let bytes = match keyfile::read_secret(path) {
-        Err(KeyFileError::Missing { .. }) => {
-            let mut seed = [0; 32];
-            rand::rng().fill(&mut seed);
-            keyfile::write_secret(path, &seed).map_err(|error| error.to_string())?;
-            seed.to_vec()
-        }
-        read => read.map_err(|error| error.to_string())?,
-    };
-    let seed: [u8; 32] = bytes.try_into().map_err(|_| format!("{} is not a key of 32 bytes", path.display()))?;
-    Ok(SecretKey::from_seed(&seed))
-}
-
-/// The name of the log, kept from the first start on, since every signature of the registry has it; and whether this is the
-/// first start.
-fn origin(path: &Path, given: Option<String>, key: &SecretKey) -> Result<(String, bool), String> {
-    match std::fs::read_to_string(path) {
-        Ok(kept) => match given {
-            Some(given) if given != kept => Err(format!(
-                "this registry's log is named {kept:?}, and a log cannot be renamed to {given:?}: leave out --origin, or \
-                 start a new registry in another folder"
-            )),
-            _ => Ok((kept, false)),
-        },
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let made = || {
-                let id: String = key.public().to_string().chars().rev().take(8).collect();
-                format!("registry-{}", id.to_lowercase())
-            };
-            Ok((given.unwrap_or_else(made), true))
-        }
-        Err(error) => Err(format!("cannot use {}: {error}", path.display())),
-    }
-}
-
-fn clock() -> service::Clock {
-    Arc::new(|| {
+/// The real clock and randomness.
+fn ports() -> Ports {
+    let clock = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
+    };
+    Ports { clock: Arc::new(clock), random: Arc::new(|| rand::rng().random()) }
 }
 
 async fn told_to_stop() -> Result<(), String> {

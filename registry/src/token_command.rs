@@ -8,6 +8,8 @@ use clap::Subcommand;
 use rand::Rng as _;
 
 use crate::domain_command::DomainCommand;
+use crate::purge_command::PurgeCommand;
+use crate::witness_command::WitnessCommand;
 
 /// What the program does instead of serving.
 #[derive(Subcommand)]
@@ -18,6 +20,10 @@ pub enum Command {
     /// Domains of organisations.
     #[command(subcommand)]
     Domain(DomainCommand),
+    /// Delete a release that is not for everybody from the disk, as its publisher asked. Stop the registry first.
+    Purge(PurgeCommand),
+    /// Run a witness: it cosigns checkpoints of others' logs after it checked that they only grew (C2SP tlog-witness).
+    Witness(WitnessCommand),
 }
 
 /// What is done with tokens.

@@ -1,5 +1,6 @@
 //! The rules of SPEC chapter 20 that a registry obeys, each broken once.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,8 +11,10 @@ use althing_protocol::registry::{
 };
 use althing_protocol::tlog::{Checkpoint, NoteKey};
 use althing_protocol::{AgentId, KeyLog, Kind, PublisherId, SecretKey, keylog};
+use althing_registry::machine::things::Quotas;
 use althing_registry::machine::{Admission, Refusal};
-use althing_registry::service::{FAMILIES, Registry, RegistryConfig, RequestError};
+use althing_registry::service::{DirectoryConfig, FAMILIES, Registry, RegistryConfig, RequestError};
+use althing_registry::tokens::{Access, Tokens};
 use althing_store::MemoryStore;
 use futures::FutureExt as _;
 use serde_json::json;
@@ -109,7 +112,11 @@ impl World {
         let clock = Arc::new(move || clock.load(Ordering::SeqCst));
         let key = SecretKey::from_seed(&[0x21; 32]);
         let opened = Registry::open(store.clone(), key, config, clock).now_or_never();
-        World { registry: opened.expect("memory does not wait").expect("it opens"), store, now }
+        let registry = opened.expect("memory does not wait").expect("it opens");
+        let access = Access { tokens: Tokens::of(Path::new("none")), is_anyone: false, is_closed: false };
+        let random = Arc::new(|| [7; 16]);
+        let directory = DirectoryConfig { quotas: Quotas::default(), access, random, is_tls: false };
+        World { registry: registry.with_directory(directory), store, now }
     }
 
     /// Submits statements; gives the kinds of entries that are new, and why nothing is.

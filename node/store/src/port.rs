@@ -183,6 +183,16 @@ pub trait Store: Send + Sync + 'static {
     /// [`WriteError::Closed`] nothing was applied. After the others the batch is not visible, but it may come back
     /// when the store is opened again: a retry must be able to apply a batch twice.
     fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>>;
+
+    /// Writes anew what lies below rows whose keys have these prefixes, so that no file holds what was deleted or replaced
+    /// there before. Snapshots and scans that are open keep what they see until they are dropped. A store that keeps nothing
+    /// but the newest rows has nothing to do.
+    ///
+    /// # Errors
+    /// [`WriteError`]: it may be done in part, and is harmless to do again.
+    fn scrub(&self, _rows: Vec<(Family, Vec<u8>)>) -> BoxFuture<'static, Result<(), WriteError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// A frozen view of a [`Store`].

@@ -1,6 +1,6 @@
 //! Statements in a registry's log, and why a reader refuses what is shown of a release.
 
-use minicbor::bytes::ByteVec;
+use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 
 use super::{Entry, EntryKind, Version};
@@ -23,6 +23,9 @@ pub struct Logged {
     /// The proof (C2SP tlog-proof).
     #[n(2)]
     pub proof: String,
+    /// What the entry is salted with, if the statement is not for everybody.
+    #[n(3)]
+    pub salt: Option<ByteArray<16>>,
 }
 
 /// Why evidence of a release is refused.
@@ -96,7 +99,11 @@ impl Logged {
     /// The same, with the index of the entry.
     fn prove(&self, kind: EntryKind, registry: &NoteKey) -> Result<(u64, Checkpoint), LogProofError> {
         let proof: LogProof = self.proof.parse()?;
-        let entry = Entry::of(kind, &self.statement, self.at_ms).encode();
+        let entry = match (kind, &self.salt) {
+            (EntryKind::Signed(kind), Some(salt)) => Entry::salted(kind, &self.statement, salt, self.at_ms),
+            (kind, _) => Entry::of(kind, &self.statement, self.at_ms),
+        };
+        let entry = entry.encode();
         Ok((proof.index, proof.check(&entry, registry, &[], 0)?))
     }
 

@@ -22,7 +22,7 @@ mod visit;
 pub use approval::Approval;
 pub use attestation::Attestation;
 pub use domain::{Domain, DomainError, DomainFinding, Means};
-pub use entry::{Entry, EntryKind};
+pub use entry::{Entry, EntryKind, Salt, SaltedStatement};
 pub use evidence::{ReleaseEvidence, VerifiedRelease};
 pub use files::{BundleError, BundleFiles};
 pub use logged::{Logged, ReleaseError};

@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_receipt_is_read_as_it_was_written() {
-        let logged = || Logged { statement: vec![1].into(), at_ms: 2, proof: "3".to_owned() };
+        let logged = || Logged { statement: vec![1].into(), at_ms: 2, proof: "3".to_owned(), salt: None };
         let receipt = Receipt { accepted: vec![logged()] };
         let bytes = receipt.encode();
         assert_eq!(Receipt::decode(&bytes), Ok(receipt));

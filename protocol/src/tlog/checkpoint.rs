@@ -117,6 +117,12 @@ impl Checkpoint {
         Ok(Checkpoint { head: self.head, note })
     }
 
+    /// How many of these witnesses cosigned it.
+    #[must_use]
+    pub fn cosigned_by(&self, witnesses: &[NoteKey]) -> usize {
+        witnesses.iter().filter(|witness| self.cosignature(witness).is_ok()).count()
+    }
+
     /// The newest cosignature of a witness.
     ///
     /// # Errors

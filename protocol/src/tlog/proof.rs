@@ -63,7 +63,7 @@ impl LogProof {
     ) -> Result<Checkpoint, LogProofError> {
         let checkpoint = Checkpoint::open(&self.checkpoint, log)?;
         checkpoint.head.check_inclusion(entry, self.index, &self.hashes)?;
-        let found = witnesses.iter().filter(|witness| checkpoint.cosignature(witness).is_ok()).count();
+        let found = checkpoint.cosigned_by(witnesses);
         if found < wanted {
             return Err(LogProofError::Witnesses { found, wanted });
         }

@@ -146,11 +146,15 @@ fn an_entry_built_by_hand_is_what_the_crate_builds() {
         (EntryKind::Thing, 64),
         (EntryKind::ThingDeleted, 65),
         (EntryKind::DomainFinding, 66),
+        (EntryKind::Purge, 67),
     ] {
         let built = entry(number, NOW_MS, b"statement");
         assert_eq!(Entry::of(kind, b"statement", NOW_MS).encode(), built, "{number}");
         assert_eq!(Entry::decode(&built), Some(Entry::of(kind, b"statement", NOW_MS)));
     }
+    // P-190: 128 more, and the digest of the salt and the statement.
+    let built = entry(128 + 15, NOW_MS, b"sixteen bytes ..statement");
+    assert_eq!(Entry::salted(Kind::Release, b"statement", b"sixteen bytes ..", NOW_MS).encode(), built);
 }
 
 #[test]

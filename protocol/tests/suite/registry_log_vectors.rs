@@ -212,6 +212,8 @@ pub fn run(input: &Value) -> Option<Outcome> {
                 EntryKind::Thing => 64,
                 EntryKind::ThingDeleted => 65,
                 EntryKind::DomainFinding => 66,
+                EntryKind::Purge => 67,
+                EntryKind::Salted(kind) => 128 + kind as u8 + 1,
             };
             json!({ "kind": number, "at_ms": it.at_ms, "statement": hex(&it.statement) })
         }),

@@ -37,8 +37,8 @@ use http::{Http, read};
 pub use error::RegistryError;
 pub use names::{NameError, Reference};
 pub use organisation::{
-    ListedStaged, ListedWaiting, Pending, Resolved, ShownAgent, ShownClaim, ShownDomain, ShownProof, StagedRelease,
-    check_approved,
+    BuildMachine, ListedStaged, ListedWaiting, Pending, Resolved, ShownAgent, ShownClaim, ShownDomain, ShownProof,
+    StagedRelease, check_approved,
 };
 pub use organisation_watch::{LogReader, Said, WATCHED_ENTRIES_MAX, Watched};
 
@@ -297,6 +297,17 @@ impl RegistryClient {
         let path = format!("agents/{agent}/{version}/bundle");
         let limits = Limits { bytes: TEXT_BYTES_MAX, time: BUNDLE_TIME_MAX };
         self.http.exchange(Method::PUT, &path, ("application/octet-stream", bytes), limits).await?;
+        Ok(())
+    }
+
+    /// Purges a release of whoever signed in that is not for everybody: it is gone from the registry's disk.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn purge(&self, agent: &AgentId, version: &Version) -> Result<(), RegistryError> {
+        let limits = Limits { bytes: TEXT_BYTES_MAX, time: BUNDLE_TIME_MAX };
+        let sent = ("text/plain", Vec::new());
+        self.http.exchange(Method::DELETE, &format!("agents/{agent}/{version}"), sent, limits).await?;
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Organisations: signing in, domains, names, and releases that wait for approval.
 
-use althing_fetch::{Limits, Method};
+use althing_fetch::{Fetch, Limits, Method};
 use althing_protocol::limits::SUBMISSION_BYTES_MAX;
 use althing_protocol::object;
 use althing_protocol::registry::{
@@ -10,7 +10,7 @@ use althing_protocol::{AgentId, KeyLog, SecretKey};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::http::read;
+use crate::http::{Http, read};
 use crate::{BUNDLE_TIME_MAX, Reference, RegistryClient, RegistryError, TEXT_BYTES_MAX, TIME_MAX};
 
 /// Bytes of a staged release as JSON: a bundle in base64, and a description.
@@ -236,18 +236,12 @@ impl RegistryClient {
         Ok(())
     }
 
-    /// Stages a release, as the holder of a token for that; gives its id.
+    /// Stages a release, as somebody whom the organisation's roster lets stage; gives its id.
     ///
     /// # Errors
     /// See [`RegistryError`].
     pub async fn stage(&self, release: &StagedRelease) -> Result<String, RegistryError> {
-        let StagedRelease { agent, version, digest, description, bundle } = release;
-        let body = json!({
-            "agent": agent, "version": version, "digest": digest, "description": description, "bundle": bundle,
-        });
-        let limits = Limits { bytes: TEXT_BYTES_MAX, time: BUNDLE_TIME_MAX };
-        let sent = ("application/json", body.to_string().into_bytes());
-        Ok(read::<StagedId>(&self.http.exchange(Method::POST, "staged", sent, limits).await?)?.id)
+        stage(&self.http, release).await
     }
 
     /// A release that waits for approvals, with what was signed so far; only its publisher's part is verified.
@@ -264,6 +258,38 @@ impl RegistryClient {
         let bytes = self.http.get(&format!("staged/{agent}/{version}"), limits).await?;
         Ok(ReleaseEvidence::decode(&bytes)?.verify(network, agent, version, &self.key)?)
     }
+}
+
+/// A build machine: it has a token for staging, and no key with which it could verify or sign anything.
+#[derive(Debug, Clone)]
+pub struct BuildMachine(Http);
+
+impl BuildMachine {
+    /// At the registry at `url`, whose operator made the token.
+    ///
+    /// # Errors
+    /// [`RegistryError::Address`].
+    pub fn new(fetch: Fetch, url: &str, token: String) -> Result<BuildMachine, RegistryError> {
+        Ok(BuildMachine(Http::new(fetch, url)?.with_token(token)))
+    }
+
+    /// Stages a release; gives its id. The same again has the same id.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn stage(&self, release: &StagedRelease) -> Result<String, RegistryError> {
+        stage(&self.0, release).await
+    }
+}
+
+async fn stage(http: &Http, release: &StagedRelease) -> Result<String, RegistryError> {
+    let StagedRelease { agent, version, digest, description, bundle } = release;
+    let body = json!({
+        "agent": agent, "version": version, "digest": digest, "description": description, "bundle": bundle,
+    });
+    let limits = Limits { bytes: TEXT_BYTES_MAX, time: BUNDLE_TIME_MAX };
+    let sent = ("application/json", body.to_string().into_bytes());
+    Ok(read::<StagedId>(&http.exchange(Method::POST, "staged", sent, limits).await?)?.id)
 }
 
 /// Checks that a release has as many approvals as the organisation wants now that gives it its name (P-178).

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use althing_fetch::Limits;
 use althing_protocol::object::{self, Kind};
-use althing_protocol::registry::{DomainFinding, Entry, EntryKind, Mark, Release, ReleaseEvidence, Roster, Version};
+use althing_protocol::registry::{
+    DomainFinding, Entry, EntryKind, Logged, Mark, Release, ReleaseEvidence, Roster, SaltedStatement, Version,
+};
 use althing_protocol::tlog::{Checkpoint, leaf_hash, node_hash};
 use althing_protocol::{AgentId, Digest, PublisherId, digest};
 
@@ -108,7 +110,7 @@ impl LogReader<'_> {
     async fn said(&self, network: &str, index: u64, entry: &Entry) -> Result<Said, RegistryError> {
         let signed = EntryKind::Signed;
         let kinds = [signed(Kind::Release), signed(Kind::Mark), signed(Kind::Roster), EntryKind::DomainFinding];
-        if !kinds.contains(&entry.kind) {
+        if !kinds.contains(&entry.kind.plain()) {
             return Ok(Said::Other);
         }
         let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
@@ -116,11 +118,18 @@ impl LogReader<'_> {
             Err(RegistryError::Refused { status: 404, .. }) => return Ok(Said::Unseen),
             shown => shown?,
         };
-        if digest(&statement) != entry.statement {
+        let (statement, salt) = match entry.kind {
+            EntryKind::Salted(_) => {
+                let shown = SaltedStatement::decode(&statement).ok_or(RegistryError::OtherStatement(index))?;
+                (shown.statement.to_vec(), Some(shown.salt))
+            }
+            _ => (statement, None),
+        };
+        if !entry.names(&statement, salt.as_deref()) {
             return Err(RegistryError::OtherStatement(index));
         }
         let other = |_| RegistryError::OtherStatement(index);
-        Ok(match entry.kind {
+        Ok(match entry.kind.plain() {
             EntryKind::Signed(Kind::Release) => {
                 let body = object::open::<Release>(&statement, network, "").map_err(other)?.body;
                 Said::Release(body.agent, body.version, body.by)
@@ -155,8 +164,11 @@ impl LogReader<'_> {
             let bytes = self.0.http.get(&format!("agents/{agent}/{version}"), limits).await?;
             let evidence = ReleaseEvidence::decode(&bytes)?;
             evidence.verify(network, agent, version, &self.0.key)?;
-            let shown: Vec<Digest> = evidence.marks.iter().map(|mark| digest(&mark.statement)).collect();
-            if let Some(hidden) = marks.iter().find(|mark| !shown.contains(&mark.entry.statement)) {
+            let is_shown = |watched: &&&Watched| {
+                let names = |mark: &Logged| watched.entry.names(&mark.statement, mark.salt.as_deref());
+                evidence.marks.iter().any(names)
+            };
+            if let Some(hidden) = marks.iter().find(|watched| !is_shown(watched)) {
                 let (agent, version, entry) = (agent.clone(), version.clone(), hidden.index);
                 return Err(RegistryError::Hides { agent, version, entry });
             }

@@ -4,6 +4,7 @@ mod answers;
 mod organisation;
 mod problem;
 mod things;
+mod witness;
 
 use std::sync::Arc;
 
@@ -19,9 +20,12 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use serde::Deserialize;
 
+use crate::machine::PurgedBy;
 use crate::service::{HostQuery, KEPT_BUNDLE_BYTES_MAX, Registry, RequestError, Visitor};
 use answers::{bundle_of, cbor, json, private, text};
 use problem::{Answer, Problem};
+
+pub use witness::witness_router;
 
 /// Agents of one page.
 const PAGE: usize = 100;
@@ -39,7 +43,7 @@ pub fn router(registry: Arc<Registry>) -> Router {
         .route("/submissions", post(submit))
         .route("/agents", get(agents))
         .route("/agents/{agent}", get(versions))
-        .route("/agents/{agent}/{version}", get(release))
+        .route("/agents/{agent}/{version}", get(release).delete(purge))
         .route("/agents/{agent}/{version}/bundle", get(bundle).put(keep_bundle))
         .route("/revoked", get(revoked))
         .route("/hosts", get(hosts).post(host))
@@ -58,7 +62,7 @@ async fn about(State(registry): Shared) -> Response {
 }
 
 async fn checkpoint(State(registry): Shared) -> Response {
-    text(registry.checkpoint().note())
+    text(registry.witnessing().shown().note())
 }
 
 async fn tile(State(registry): Shared, Path(path): Path<String>) -> Answer {
@@ -105,6 +109,17 @@ async fn versions(State(registry): Shared, Path(agent): Path<String>, visitor: V
 async fn release(State(registry): Shared, Path(names): Named, visitor: Visitor) -> Answer {
     let (agent, version) = named(&names)?;
     Ok(private(cbor(registry.releases().evidence(&agent, &version, visitor.reader())?.encode())))
+}
+
+async fn purge(State(registry): Shared, Path(names): Named, visitor: Visitor) -> Answer {
+    let (agent, version) = named(&names)?;
+    if agent.publisher() != visitor.publisher()? {
+        return Err(RequestError::NoVersion(agent, version).into());
+    }
+    // In a task of its own: it is completed even if whoever asked hangs up.
+    let purging = async move { registry.purging().purge(&agent, &version, PurgedBy::Publisher).await };
+    tokio::spawn(purging).await.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))??;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 async fn bundle(State(registry): Shared, Path(names): Named, visitor: Visitor) -> Answer {

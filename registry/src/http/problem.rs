@@ -76,7 +76,7 @@ impl From<RequestError> for Problem {
             RequestError::Refused(refusal) => status(refusal),
             RequestError::SignIn(_) | RequestError::OldKeys(_) => StatusCode::UNAUTHORIZED,
             RequestError::SignInFirst | RequestError::StageFirst => StatusCode::UNAUTHORIZED,
-            RequestError::NoSessions | RequestError::NoLookup => StatusCode::SERVICE_UNAVAILABLE,
+            RequestError::NoSessions | RequestError::NoLookup | RequestError::NoSalt => StatusCode::SERVICE_UNAVAILABLE,
             RequestError::Stage(error) => staging(error),
             RequestError::NoAgent(_)
             | RequestError::NoName { .. }
@@ -118,6 +118,7 @@ fn status(refusal: &Refusal) -> StatusCode {
         Refusal::VersionTaken { .. }
         | Refusal::OtherKeyLog(_)
         | Refusal::NoRelease { .. }
+        | Refusal::NotPurgeable { .. }
         | Refusal::Revoked { .. }
         | Refusal::VersionsFull { .. }
         | Refusal::MarksFull { .. }

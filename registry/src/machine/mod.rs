@@ -6,6 +6,7 @@
 mod opened;
 mod organisation;
 mod organisation_rules;
+mod purge;
 mod refusal;
 mod released;
 mod state;
@@ -13,6 +14,7 @@ pub mod things;
 
 pub use opened::Opened;
 pub use organisation::{Claim, HeldDomain, HeldRoster, Organisations};
+pub use purge::{Purge, PurgedBy};
 pub use refusal::Refusal;
 pub use released::Released;
 pub use state::{Admission, Judged, Machine, Statement, Versions};

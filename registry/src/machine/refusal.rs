@@ -102,6 +102,17 @@ pub enum Refusal {
         /// The version.
         version: Version,
     },
+    /// Everybody has seen it.
+    #[error(
+        "{agent} {version} cannot be purged: it is for everybody, or was accepted before entries were salted. A revocation \
+         (althing release revoke) ends it"
+    )]
+    NotPurgeable {
+        /// The agent.
+        agent: AgentId,
+        /// The version.
+        version: Version,
+    },
     /// A revocation cannot be lifted.
     #[error("{agent} {version} is revoked, and stays so: release the next version")]
     Revoked {

@@ -24,11 +24,20 @@ pub struct Released {
     pub approvals: Vec<(PublisherId, u64, Digest)>,
     /// Whether as many approve it as its organisation wants. Until then nobody sees it who does not approve it.
     pub is_approved: bool,
+    /// The digest of its bundle.
+    pub bundle: Option<Digest>,
     /// The index of the roster under which it was approved, if its publisher is an organisation.
     pub roster: Option<u64>,
 }
 
 impl Released {
+    /// The entries that are about it, the release itself first.
+    pub fn entries(&self) -> impl Iterator<Item = u64> {
+        let marks = self.marks.iter().map(|(index, _)| *index);
+        let approvals = self.approvals.iter().map(|(_, index, _)| *index);
+        std::iter::once(self.index).chain(marks).chain(approvals)
+    }
+
     /// Whether everybody sees it.
     #[must_use]
     pub fn is_public(&self) -> bool {

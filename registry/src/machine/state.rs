@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::limits::RELEASE_MARKS_MAX;
 use althing_protocol::object::{Authored, Description, Kind, ObjectError};
-use althing_protocol::registry::{DomainFinding, EntryKind, Mark, Reach, Release, Roster, Standing, Version};
+use althing_protocol::registry::{DomainFinding, EntryKind, Mark, Reach, Release, Roster, Salt, Standing, Version};
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 
 use super::opened::{Described, Opened, Signed};
+use super::purge::{Purge, PurgedBy};
 use super::released::{Released, essence};
 use super::things::{ThingRecord, Things};
 use super::{Organisations, Refusal};
@@ -34,6 +35,10 @@ pub enum Statement {
     Finding(Box<DomainFinding>, u64),
     /// What is said of a Thing, without a signature.
     Thing(Box<ThingRecord>),
+    /// Something was purged.
+    Purge(Box<Purge>),
+    /// What is there no more of a statement that was purged.
+    Gone(EntryKind),
 }
 
 impl Statement {
@@ -47,6 +52,8 @@ impl Statement {
             Statement::Roster(_) => Kind::Roster.into(),
             Statement::Finding(..) => EntryKind::DomainFinding,
             Statement::Thing(record) => record.kind(),
+            Statement::Purge(_) => EntryKind::Purge,
+            Statement::Gone(kind) => *kind,
         }
     }
 
@@ -60,6 +67,8 @@ impl Statement {
             Statement::Roster(roster) => roster.bytes.clone(),
             Statement::Finding(finding, _) => finding.encode(),
             Statement::Thing(record) => record.encode(),
+            Statement::Purge(purge) => purge.encode(),
+            Statement::Gone(_) => Vec::new(),
         }
     }
 }
@@ -78,6 +87,8 @@ pub enum Judged {
 pub struct Versions {
     versions: BTreeMap<Version, Released>,
     sequence: u64,
+    /// Versions that were purged, and are never used again.
+    purged: BTreeSet<Version>,
 }
 
 impl Versions {
@@ -134,6 +145,10 @@ pub struct Machine {
     revoked: BTreeMap<u64, (AgentId, Version)>,
     things: Things,
     pub(super) organisations: Organisations,
+    /// Entries whose statements are gone, and of which no entry has said yet that they were purged.
+    gone: BTreeSet<u64>,
+    /// How many releases name a bundle.
+    bundles: BTreeMap<Digest, usize>,
     /// Releases that too few approve.
     pub(super) unapproved: BTreeSet<(AgentId, Version)>,
 }
@@ -150,6 +165,8 @@ impl Machine {
             revoked: BTreeMap::new(),
             things: Things::default(),
             organisations: Organisations::default(),
+            gone: BTreeSet::new(),
+            bundles: BTreeMap::new(),
             unapproved: BTreeSet::new(),
         }
     }
@@ -310,9 +327,12 @@ impl Machine {
             let same = known.statement == release.digest();
             return if same { Ok(Judged::Known(known.index)) } else { Err(Refusal::VersionTaken { agent, version }) };
         }
+        if versions.is_some_and(|versions| versions.purged.contains(&version)) {
+            return Err(Refusal::VersionTaken { agent, version });
+        }
         self.organisations.publishing(agent.publisher(), now_ms)?;
         if let Some(versions) = versions {
-            if versions.versions.len() >= VERSIONS_MAX {
+            if versions.versions.len() + versions.purged.len() >= VERSIONS_MAX {
                 return Err(Refusal::VersionsFull { agent, max: VERSIONS_MAX });
             }
             rising(&agent, versions.sequence, sequence)?;
@@ -377,11 +397,15 @@ impl Machine {
                     essence: essence(&release.body),
                     approvals: Vec::new(),
                     is_approved: false,
+                    bundle: release.body.bundle.map(|bundle| bundle.digest),
                     roster: None,
                 };
                 self.organisations.count(&release.body.agent, &mut released);
                 if !released.is_approved {
                     self.unapproved.insert((release.body.agent.clone(), release.body.version.clone()));
+                }
+                if let Some(bundle) = released.bundle {
+                    *self.bundles.entry(bundle).or_default() += 1;
                 }
                 versions.versions.insert(release.body.version.clone(), released);
             }
@@ -412,7 +436,67 @@ impl Machine {
                 }
             }
             Statement::Thing(record) => self.things.apply(index, record),
+            Statement::Purge(purge) => self.forget(purge),
+            Statement::Gone(_) => {
+                self.gone.insert(index);
+            }
         }
+    }
+
+    /// What purging a release of an agent takes away, and the digest of its bundle if no other release names that.
+    ///
+    /// # Errors
+    /// [`Refusal::NoRelease`].
+    pub fn judge_purge(
+        &self,
+        (agent, version): (&AgentId, &Version),
+        by: PurgedBy,
+        salt: Salt,
+    ) -> Result<(Purge, Option<Digest>), Refusal> {
+        let (agent, version) = (agent.clone(), version.clone());
+        let versions = self.agents.get(&agent);
+        let Some((versions, released)) = versions.and_then(|all| Some((all, all.get(&version)?))) else {
+            return Err(Refusal::NoRelease { agent, version });
+        };
+        if released.audience.reach == Reach::Public {
+            return Err(Refusal::NotPurgeable { agent, version });
+        }
+        let bundle = released.bundle.filter(|bundle| self.bundles.get(bundle).is_none_or(|count| *count <= 1));
+        let (entries, sequence) = (released.entries().collect(), versions.sequence);
+        Ok((Purge { agent, version, entries, by, sequence, salt }, bundle))
+    }
+
+    /// The first entry whose statement is gone although nothing says that it was purged.
+    #[must_use]
+    pub fn unexplained(&self) -> Option<u64> {
+        self.gone.first().copied()
+    }
+
+    /// Whether a version was purged.
+    #[must_use]
+    pub fn is_purged(&self, agent: &AgentId, version: &Version) -> bool {
+        self.agents.get(agent).is_some_and(|versions| versions.purged.contains(version))
+    }
+
+    /// Forgets what was purged: after a start its statements are not there, and the state is the same.
+    fn forget(&mut self, purge: &Purge) {
+        let versions = self.agents.entry(purge.agent.clone()).or_default();
+        versions.sequence = versions.sequence.max(purge.sequence);
+        versions.purged.insert(purge.version.clone());
+        let bundle = versions.versions.remove(&purge.version).and_then(|released| released.bundle);
+        if let Some(bundle) = bundle
+            && let Some(count) = self.bundles.get_mut(&bundle)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.bundles.remove(&bundle);
+            }
+        }
+        for index in &purge.entries {
+            self.revoked.remove(index);
+            self.gone.remove(index);
+        }
+        self.unapproved.remove(&(purge.agent.clone(), purge.version.clone()));
     }
 }
 

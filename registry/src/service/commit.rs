@@ -74,7 +74,8 @@ impl Registry {
 
     /// Judges what waits, as far as it can be written at once.
     fn gather(&self, next: u64) -> Group {
-        let mut group = Group::new(next, (self.clock)());
+        let mut group =
+            Group::new(next, (self.clock)(), self.directory.as_ref().map(|directory| directory.random.clone()));
         let jobs = std::mem::take(&mut *self.waiting.jobs.lock().expect("no holder panics"));
         let mut left = VecDeque::new();
         {

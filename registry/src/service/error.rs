@@ -37,6 +37,11 @@ pub enum OpenError {
     /// The name of the log is none.
     #[error("the name of the log is refused: {0}")]
     Name(#[from] NoteKeyError),
+    /// What was purged is still in files of the store.
+    #[error(
+        "what was purged cannot be taken out of the files of the store: {0}; make room on the disk, and start again"
+    )]
+    Scrub(Box<RequestError>),
     /// A statement is not what the log says.
     #[error(
         "statement {0} is damaged or missing, or of another network: restore the folder from a copy; nothing was changed"
@@ -102,6 +107,9 @@ pub enum RequestError {
          NAME --scope releases:stage --publisher URN)"
     )]
     StageFirst,
+    /// There is nothing to salt entries with.
+    #[error("this registry was opened without randomness, and takes nothing that is not for everybody")]
+    NoSalt,
     /// No proof can be looked for.
     #[error("this registry looks for no proofs of domains: its operator says whose they are")]
     NoLookup,

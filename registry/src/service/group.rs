@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_log::AppendError;
-use althing_protocol::registry::{DomainFinding, Entry};
-use althing_protocol::{PublisherId, digest};
+use althing_protocol::registry::{Audience, DomainFinding, Entry, EntryKind, Reach, Salt, Version};
+use althing_protocol::{AgentId, PublisherId, digest};
 use althing_store::Batch;
 use tokio::sync::oneshot;
 
-use super::RequestError;
-use super::rows::{self, STATEMENTS, THINGS};
+use super::rows::{self, BUNDLES, META, STATEMENTS, THINGS, UNSCRUBBED};
+use super::{Random, RequestError};
 use crate::machine::things::{
     Amount, Draft, Expected, Quotas, SALT_BYTES, Thing, ThingRecord, ThingRefusal, Things, Writer,
 };
-use crate::machine::{Judged, Machine, Opened, Statement};
+use crate::machine::{Judged, Machine, Opened, PurgedBy, Statement};
 
 /// Bytes of rows from which on no more is added: with the largest submission they fit into one write to the store.
 const GROUP_BYTES_MAX: usize = 1 << 20;
@@ -31,6 +31,8 @@ pub enum Job {
     Finding(Box<DomainFinding>, Answer<bool, RequestError>),
     /// A Thing.
     Thing(Box<Change>, Answer<Changed, ChangeError>),
+    /// A release that is purged; the answer is the entry.
+    Purge(Box<PurgeOf>, Answer<u64, RequestError>),
 }
 
 impl Job {
@@ -40,6 +42,7 @@ impl Job {
             Job::Submission(_, answer) => answer.is_closed(),
             Job::Finding(_, answer) => answer.is_closed(),
             Job::Thing(_, answer) => answer.is_closed(),
+            Job::Purge(_, answer) => answer.is_closed(),
         }
     }
 }
@@ -48,8 +51,28 @@ impl Job {
 pub struct Accepted {
     /// Its entry.
     pub index: u64,
-    /// The signed bytes, and when they were accepted, Unix milliseconds; none if that was with another submission.
-    pub new: Option<(Vec<u8>, u64)>,
+    /// What is new; none if it was accepted with another submission.
+    pub new: Option<Added>,
+}
+
+/// A statement that was added.
+pub struct Added {
+    /// The signed bytes.
+    pub bytes: Vec<u8>,
+    /// When it was accepted, Unix milliseconds.
+    pub at_ms: u64,
+    /// What its entry is salted with.
+    pub salt: Option<Salt>,
+}
+
+/// A release that is to be purged.
+pub struct PurgeOf {
+    /// The agent.
+    pub agent: AgentId,
+    /// The version.
+    pub version: Version,
+    /// Who wants it.
+    pub by: PurgedBy,
 }
 
 /// What is to be done to a Thing.
@@ -126,6 +149,7 @@ pub struct Group {
     pub untold: Vec<Tell>,
     next: u64,
     now_ms: u64,
+    random: Option<Random>,
     publishers: BTreeSet<PublisherId>,
     /// Whether it says something of an organisation, by which others may be judged.
     has_organisation: bool,
@@ -136,8 +160,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// An empty one, whose first entry is `next`.
-    pub fn new(next: u64, now_ms: u64) -> Group {
+    /// An empty one, whose first entry is `next`. Without randomness it takes nothing that is not for everybody.
+    pub fn new(next: u64, now_ms: u64, random: Option<Random>) -> Group {
         Group {
             entries: Vec::new(),
             rows: Batch::new(),
@@ -145,6 +169,7 @@ impl Group {
             untold: Vec::new(),
             next,
             now_ms,
+            random,
             publishers: BTreeSet::new(),
             has_organisation: false,
             things: BTreeSet::new(),
@@ -163,6 +188,7 @@ impl Group {
             Job::Submission(opened, to) => self.judge_submission(opened, to, machine),
             Job::Finding(finding, to) => self.judge_finding(finding, to, machine),
             Job::Thing(change, to) => self.judge_thing(change, to, machine.things()),
+            Job::Purge(purge, to) => self.judge_purge(purge, to, machine),
         }
     }
 
@@ -171,12 +197,47 @@ impl Group {
         self.next + self.entries.len() as u64
     }
 
-    fn add(&mut self, statement: Statement) -> Vec<u8> {
-        let bytes = statement.bytes();
-        self.rows.put(STATEMENTS, self.index().to_be_bytes(), rows::write(&statement));
-        self.entries.push(Entry::of(statement.kind(), &bytes, self.now_ms).encode());
+    fn add(&mut self, statement: Statement, salt: Option<Salt>) -> Added {
+        let (bytes, at_ms) = (statement.bytes(), self.now_ms);
+        let entry = match (statement.kind(), &salt) {
+            (EntryKind::Signed(kind), Some(salt)) => Entry::salted(kind, &bytes, salt, at_ms),
+            (kind, _) => Entry::of(kind, &bytes, at_ms),
+        };
+        self.rows.put(STATEMENTS, self.index().to_be_bytes(), rows::write(&statement, salt));
+        self.entries.push(entry.encode());
         self.statements.push(statement);
-        bytes
+        Added { bytes, at_ms, salt }
+    }
+
+    fn salt(&self) -> Result<Salt, RequestError> {
+        Ok(self.random.as_ref().ok_or(RequestError::NoSalt)?())
+    }
+
+    fn judge_purge(&mut self, purge: Box<PurgeOf>, to: Answer<u64, RequestError>, machine: &Machine) -> Option<Job> {
+        if self.has_organisation || !self.publishers.is_empty() {
+            return Some(Job::Purge(purge, to));
+        }
+        let PurgeOf { agent, version, by } = &*purge;
+        let judged = self.salt().and_then(|salt| Ok(machine.judge_purge((agent, version), *by, salt)?));
+        match judged {
+            Err(refusal) => answer(to, Err(refusal)),
+            Ok((record, bundle)) => {
+                // Nothing else that a group takes in may name the release or its bundle.
+                self.has_organisation = true;
+                let index = self.index();
+                for entry in &record.entries {
+                    self.rows.put(STATEMENTS, entry.to_be_bytes(), rows::purged());
+                }
+                if let Some(bundle) = bundle {
+                    self.rows.delete(BUNDLES, bundle);
+                }
+                let gone = rows::unscrubbed(&record.entries, bundle);
+                self.rows.put(META, [UNSCRUBBED, &index.to_be_bytes()].concat(), gone);
+                self.add(Statement::Purge(Box::new(record)), None);
+                self.tell_later(to, index);
+            }
+        }
+        None
     }
 
     fn tell_later<T: Send + 'static, E: From<RequestError> + Send + 'static>(&mut self, to: Answer<T, E>, value: T) {
@@ -200,15 +261,26 @@ impl Group {
         match machine.judge(*opened, self.now_ms) {
             Err(refusal) => answer(to, Err(refusal.into())),
             Ok(judged) => {
+                let mut private = Vec::with_capacity(judged.len());
+                for one in &judged {
+                    private.push(matches!(one, Judged::New(statement) if is_private(statement, machine, &judged)));
+                }
+                if private.contains(&true) && self.random.is_none() {
+                    answer(to, Err(RequestError::NoSalt));
+                    return None;
+                }
                 self.publishers.extend(concerns);
                 self.has_organisation = has_roster;
                 let mut accepted = Vec::with_capacity(judged.len());
+                let mut private = private.into_iter();
                 for one in judged {
+                    let is_private = private.next().unwrap_or_default();
                     accepted.push(match one {
                         Judged::Known(index) => Accepted { index, new: None },
                         Judged::New(statement) => {
                             let index = self.index();
-                            Accepted { index, new: Some((self.add(statement), self.now_ms)) }
+                            let salt = if is_private { self.salt().ok() } else { None };
+                            Accepted { index, new: Some(self.add(statement, salt)) }
                         }
                     });
                 }
@@ -232,7 +304,7 @@ impl Group {
             Ok(false) => answer(to, Ok(false)),
             Ok(true) => {
                 self.has_organisation = true;
-                self.add(Statement::Finding(finding, self.now_ms));
+                self.add(Statement::Finding(finding, self.now_ms), None);
                 self.tell_later(to, true);
             }
         }
@@ -302,8 +374,28 @@ impl Group {
             self.rows.put(THINGS, self.index().to_be_bytes(), sent.bytes);
         }
         self.things.insert(change.id);
-        self.add(Statement::Thing(Box::new(record)));
+        self.add(Statement::Thing(Box::new(record)), None);
     }
+}
+
+/// Whether a statement is not for everybody: a release, an approval of one, or a mark on one.
+fn is_private(statement: &Statement, machine: &Machine, judged: &[Judged]) -> bool {
+    let hides = |audience: &Audience| audience.reach != Reach::Public;
+    let (agent, version) = match statement {
+        Statement::Release(release, _) | Statement::Approval(release) => return hides(&release.body.audience),
+        Statement::Mark(mark) => (&mark.body.agent, &mark.body.version),
+        _ => return false,
+    };
+    let known = machine.agent(agent).and_then(|versions| versions.get(version));
+    if let Some(released) = known {
+        return hides(&released.audience);
+    }
+    judged.iter().any(|one| match one {
+        Judged::New(Statement::Release(release, _)) => {
+            release.body.agent == *agent && release.body.version == *version && hides(&release.body.audience)
+        }
+        _ => false,
+    })
 }
 
 /// The entries whose descriptions are kept for a Thing.

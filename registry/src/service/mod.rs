@@ -8,16 +8,18 @@ mod hosting;
 mod hosts;
 mod names;
 mod organisation;
+mod purging;
 mod releases;
 mod rows;
 mod search;
 mod stage;
 mod things;
+mod witnessed;
 
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use althing_log::{Log, Tile};
-use althing_protocol::registry::{Entry, Logged, Submission, Version};
+use althing_protocol::registry::{Entry, EntryKind, Logged, Submission, Version};
 use althing_protocol::tlog::{Checkpoint, LogProof, NoteKey, NoteKeyKind};
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId, SecretKey};
 use althing_store::{Batch, Durability, Store};
@@ -30,19 +32,22 @@ pub use hosting::Hosting;
 pub use hosts::{Host, HostQuery};
 pub use names::{Names, ShownDomain};
 pub use organisation::{SESSION_MS, Visitor};
+pub use purging::Purging;
 pub use releases::{Reader, Releases};
 pub use rows::FAMILIES;
 pub use search::{Found, SearchError};
 pub use stage::{Stage, Staged, Staging, hex, unhex};
 pub(crate) use things::report;
 pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Random, Shown, ThingError};
+pub use witnessed::Witnessing;
 
 use crate::machine::{Admission, Machine, Opened, Released, Statement};
 use commit::Waiting;
-use group::{Accepted, Job};
+use group::{Accepted, Added, Job};
 use hosts::Hosts;
 use organisation::Sessions;
 use rows::{CHECKPOINT, LOG, META, STATEMENTS};
+use witnessed::Cosigned;
 
 /// Bytes of a bundle that a registry keeps: one write to the store holds it.
 pub const KEPT_BUNDLE_BYTES_MAX: usize = 3 << 20;
@@ -91,6 +96,7 @@ pub struct Registry {
     waiting: Waiting,
     /// Entries of the log, for those who wait for more.
     grown: watch::Sender<u64>,
+    cosigned: watch::Sender<Cosigned>,
     directory: Option<DirectoryConfig>,
 }
 
@@ -142,12 +148,17 @@ impl Registry {
             staging,
             waiting,
             grown,
+            cosigned: watch::Sender::default(),
             directory: None,
         };
         {
             let mut seen = registry.state.write().expect("no holder panics");
             registry.replay(&mut seen, head.size)?;
+            if let Some(index) = seen.machine.unexplained() {
+                return Err(OpenError::Statement(index));
+            }
         }
+        registry.purging().scrub().await.map_err(|error| OpenError::Scrub(Box::new(error)))?;
         Ok(registry)
     }
 
@@ -204,6 +215,18 @@ impl Registry {
         Staging(self)
     }
 
+    /// What witnesses cosigned.
+    #[must_use]
+    pub fn witnessing(&self) -> Witnessing<'_> {
+        Witnessing(self)
+    }
+
+    /// Taking releases away that are not for everybody.
+    #[must_use]
+    pub fn purging(&self) -> Purging<'_> {
+        Purging(self)
+    }
+
     /// Domains and names.
     #[must_use]
     pub fn names(&self) -> Names<'_> {
@@ -220,11 +243,12 @@ impl Registry {
         self.seen().machine.admits(log.publisher(), (self.clock)())?;
         let opened = Box::new(Opened::of(log, submission, &self.config.network));
         let accepted = self.commit(|answer| Job::Submission(opened, answer)).await?;
-        let checkpoint = self.checkpoint();
+        let newest = accepted.iter().map(|one| one.index).max().unwrap_or_default();
+        let checkpoint = self.witnessing().soon_over(newest).await;
         accepted
             .into_iter()
             .map(|Accepted { index, new }| match new {
-                Some((bytes, at_ms)) => self.proven(index, bytes, at_ms, &checkpoint),
+                Some(added) => self.proven(index, added, &checkpoint),
                 None => self.logged_at(index, &checkpoint),
             })
             .collect()
@@ -281,19 +305,18 @@ impl Registry {
         statement: &Statement,
         checkpoint: &Checkpoint,
     ) -> Result<Logged, RequestError> {
-        self.proven(index, statement.bytes(), entry.at_ms, checkpoint)
+        let salt = match entry.kind {
+            EntryKind::Salted(_) => self.store.read(STATEMENTS, &index.to_be_bytes())?.as_deref().and_then(rows::salt),
+            _ => None,
+        };
+        self.proven(index, Added { bytes: statement.bytes(), at_ms: entry.at_ms, salt }, checkpoint)
     }
 
-    fn proven(
-        &self,
-        index: u64,
-        statement: Vec<u8>,
-        at_ms: u64,
-        checkpoint: &Checkpoint,
-    ) -> Result<Logged, RequestError> {
+    fn proven(&self, index: u64, added: Added, checkpoint: &Checkpoint) -> Result<Logged, RequestError> {
+        let Added { bytes, at_ms, salt } = added;
         let hashes = self.log.inclusion(index, checkpoint.head.size)?;
         let proof = LogProof { index, hashes, checkpoint: checkpoint.note().to_owned() };
-        Ok(Logged { statement: statement.into(), at_ms, proof: proof.to_string() })
+        Ok(Logged { statement: bytes.into(), at_ms, proof: proof.to_string(), salt: salt.map(Into::into) })
     }
 
     /// The hashes of a tile; none if the log has no such tile.

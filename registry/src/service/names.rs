@@ -108,7 +108,7 @@ impl Names<'_> {
             let none = || RequestError::NoName { domain: domain.clone(), name: name.chars().take(80).collect() };
             (agent.ok_or_else(none)?, held.organisation, roster.index, held.index)
         };
-        let checkpoint = self.0.checkpoint();
+        let checkpoint = self.0.witnessing().over(roster.max(finding));
         Ok(NameEvidence {
             agent,
             key_log: self.0.key_log(organisation),

@@ -1,11 +1,11 @@
 //! What a reader is shown of releases. What somebody may not see looks like what is not there: each answer is made from what
 //! the reader sees alone.
 
-use althing_protocol::registry::{Approval, Bundle, ReleaseEvidence, Version};
+use althing_protocol::registry::{Approval, Bundle, ReleaseEvidence, SaltedStatement, Version};
 use althing_protocol::{AgentId, PublisherId, digest};
 use althing_store::{Batch, Durability};
 
-use super::rows::BUNDLES;
+use super::rows::{self, BUNDLES, STATEMENTS};
 use super::{KEPT_BUNDLE_BYTES_MAX, Listed, Registry, RequestError, Seen};
 use crate::machine::{Machine, Released, Statement};
 
@@ -85,7 +85,7 @@ impl Releases<'_> {
         self.evidence_of(agent, &released.ok_or_else(none)?)
     }
 
-    /// The statement that an entry names, if the reader sees what it is about.
+    /// The statement that an entry names, if the reader sees what it is about; with its salt if the entry is salted (P-190).
     ///
     /// # Errors
     /// [`RequestError::NoStatement`].
@@ -94,6 +94,7 @@ impl Releases<'_> {
         if index >= self.0.checkpoint().head.size {
             return Err(none);
         }
+        let row = self.0.store.read(STATEMENTS, &index.to_be_bytes())?;
         let (_, statement) = self.0.statement(index)?;
         let is_seen = match &statement {
             Statement::KeyLog(_) | Statement::Roster(_) | Statement::Finding(..) => true,
@@ -104,7 +105,13 @@ impl Releases<'_> {
             // Things are in the directory, which forgets.
             _ => false,
         };
-        if is_seen { Ok(statement.bytes()) } else { Err(none) }
+        if !is_seen {
+            return Err(none);
+        }
+        Ok(match row.as_deref().and_then(rows::salt) {
+            Some(salt) => SaltedStatement { statement: statement.bytes().into(), salt: salt.into() }.encode(),
+            None => statement.bytes(),
+        })
     }
 
     fn sees(&self, agent: &AgentId, version: &Version, reader: Reader) -> bool {
@@ -136,8 +143,10 @@ impl Releases<'_> {
         let Statement::Release(_, described) = &statement else {
             return Err(RequestError::Damaged(released.index));
         };
-        let checkpoint = self.0.checkpoint();
         let indexes = released.marks.iter().map(|(index, _)| *index);
+        let approved = released.approvals.iter().map(|(_, index, _)| *index);
+        let all = indexes.clone().chain(approved).chain(released.roster).chain([released.index]);
+        let checkpoint = self.0.witnessing().over(all.max().unwrap_or_default());
         let marks = indexes.map(|index| self.0.logged_at(index, &checkpoint)).collect::<Result<_, _>>()?;
         let mut approvals = Vec::new();
         for (by, index, _) in &released.approvals {

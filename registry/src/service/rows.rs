@@ -4,14 +4,14 @@
 
 use althing_log::LogFamilies;
 use althing_protocol::object::{self, Authored, Kind};
-use althing_protocol::registry::{DomainFinding, Entry, EntryKind, Release};
-use althing_protocol::{KeyLog, digest};
+use althing_protocol::registry::{DomainFinding, Entry, EntryKind, Release, Salt};
+use althing_protocol::{Digest, KeyLog};
 use althing_store::Family;
-use minicbor::bytes::ByteVec;
+use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 
-use crate::machine::Statement;
 use crate::machine::things::ThingRecord;
+use crate::machine::{Purge, Statement};
 
 /// The entries and hashes of the log.
 pub const LOG: LogFamilies = LogFamilies { entries: Family("log.entries"), hashes: Family("log.hashes") };
@@ -33,6 +33,9 @@ pub const FAMILIES: [Family; 8] = [LOG.entries, LOG.hashes, STATEMENTS, BUNDLES,
 
 /// The key in [`META`] of the newest checkpoint that was signed.
 pub const CHECKPOINT: &[u8] = b"checkpoint";
+/// What the keys in [`META`] begin with of what was purged, and is not yet gone from the files of the store; then follows the
+/// index of the entry.
+pub const UNSCRUBBED: &[u8] = b"purged/";
 
 /// A statement on disk.
 #[derive(Encode, Decode)]
@@ -44,36 +47,61 @@ struct Row {
     /// The description that a release names.
     #[n(1)]
     description: Option<ByteVec>,
+    /// What the entry is salted with.
+    #[n(2)]
+    salt: Option<ByteArray<16>>,
 }
 
-/// The row of a statement.
-pub fn write(statement: &Statement) -> Vec<u8> {
-    let one = |bytes: &[u8]| vec![ByteVec::from(bytes.to_vec())];
-    let row = match statement {
-        Statement::KeyLog(log) => {
-            Row { signed: log.to_bytes().into_iter().map(ByteVec::from).collect(), description: None }
-        }
-        Statement::Release(release, described) => {
-            Row { signed: one(&release.bytes), description: Some(described.bytes.clone().into()) }
-        }
-        Statement::Approval(release) => Row { signed: one(&release.bytes), description: None },
-        Statement::Mark(mark) => Row { signed: one(&mark.bytes), description: None },
-        Statement::Roster(roster) => Row { signed: one(&roster.bytes), description: None },
-        Statement::Finding(finding, _) => Row { signed: one(&DomainFinding::encode(finding)), description: None },
-        Statement::Thing(record) => Row { signed: one(&record.encode()), description: None },
+/// The row of a statement, which is salted if it is not for everybody.
+pub fn write(statement: &Statement, salt: Option<Salt>) -> Vec<u8> {
+    let signed = match statement {
+        Statement::KeyLog(log) => log.to_bytes(),
+        one => vec![one.bytes()],
     };
+    let description = match statement {
+        Statement::Release(_, described) => Some(described.bytes.clone().into()),
+        _ => None,
+    };
+    let row = Row { signed: signed.into_iter().map(ByteVec::from).collect(), description, salt: salt.map(Into::into) };
     minicbor::to_vec(row).expect("writing to a vector cannot fail")
+}
+
+/// The row of a statement that was purged: it has nothing.
+pub fn purged() -> Vec<u8> {
+    let row = Row { signed: Vec::new(), description: None, salt: None };
+    minicbor::to_vec(row).expect("writing to a vector cannot fail")
+}
+
+/// The row of what was purged, and may still be in files of the store: the entries of statements, and the digest of a bundle.
+pub fn unscrubbed(entries: &[u64], bundle: Option<Digest>) -> Vec<u8> {
+    let bundle = bundle.map(|bundle| ByteVec::from(bundle.to_vec()));
+    minicbor::to_vec((entries, bundle)).expect("writing to a vector cannot fail")
+}
+
+/// The rows that such a row names.
+pub fn gone(row: &[u8]) -> Vec<(Family, Vec<u8>)> {
+    let (entries, bundle): (Vec<u64>, Option<ByteVec>) = minicbor::decode(row).unwrap_or_default();
+    let statements = entries.into_iter().map(|entry| (STATEMENTS, entry.to_be_bytes().to_vec()));
+    statements.chain(bundle.map(|bundle| (BUNDLES, bundle.to_vec()))).collect()
+}
+
+/// The salt of a row.
+pub fn salt(row: &[u8]) -> Option<Salt> {
+    minicbor::decode::<Row>(row).ok()?.salt.map(Into::into)
 }
 
 /// The statement of a row, which is what the log's entry names; none if it is another one, or damaged.
 pub fn read(entry: &[u8], row: &[u8], network: &str) -> Option<Statement> {
     let entry = Entry::decode(entry)?;
-    let Row { signed, description } = minicbor::decode(row).ok()?;
-    let newest = signed.last()?;
-    if digest(newest) != entry.statement {
+    let Row { signed, description, salt } = minicbor::decode(row).ok()?;
+    let Some(newest) = signed.last() else {
+        // It was purged, and an entry after it says so.
+        return matches!(entry.kind, EntryKind::Salted(_)).then_some(Statement::Gone(entry.kind));
+    };
+    if !entry.names(newest, salt.as_deref()) {
         return None;
     }
-    match entry.kind {
+    match entry.kind.plain() {
         EntryKind::Signed(Kind::KeyEvent) => {
             let events: Vec<&[u8]> = signed.iter().map(|event| event.as_slice()).collect();
             Some(Statement::KeyLog(KeyLog::verify(&events).ok()?))
@@ -92,6 +120,7 @@ pub fn read(entry: &[u8], row: &[u8], network: &str) -> Option<Statement> {
         EntryKind::Thing | EntryKind::ThingDeleted => {
             Some(Statement::Thing(Box::new(ThingRecord::decode(entry.kind, newest)?)))
         }
-        EntryKind::Signed(_) => None,
+        EntryKind::Purge => Some(Statement::Purge(Box::new(Purge::decode(newest)?))),
+        EntryKind::Signed(_) | EntryKind::Salted(_) => None,
     }
 }

@@ -66,7 +66,7 @@ fn alone(logged: &Logged, kind: Kind, aad: &[u8]) -> Logged {
     let head = althing_protocol::tlog::Head { size: 1, root: althing_protocol::tlog::leaf_hash(&entry) };
     let checkpoint = Checkpoint::sign(ORIGIN, head, log).expect("a good name");
     let proof = LogProof { index: 0, hashes: vec![], checkpoint: checkpoint.note().to_owned() }.to_string();
-    let logged = Logged { statement: statement.into(), at_ms: logged.at_ms, proof };
+    let logged = Logged { statement: statement.into(), at_ms: logged.at_ms, proof, salt: logged.salt };
     assert!(logged.verify(kind, &WORLD.key).is_ok());
     logged
 }

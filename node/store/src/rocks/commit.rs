@@ -85,6 +85,10 @@ impl Queue {
         self.lock().stats
     }
 
+    pub(super) fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes
+    }
+
     /// The next jobs for one commit; `None` when the queue is closed and empty.
     fn take(&self) -> Option<Vec<Job>> {
         let mut state = self.lock();

@@ -4,6 +4,7 @@
 mod commit;
 mod damage;
 mod open;
+mod scrub;
 mod view;
 mod wal;
 
@@ -21,6 +22,7 @@ use std::{
     sync::Arc,
     thread::JoinHandle,
 };
+use tokio::sync::oneshot;
 use view::{FrozenView, LiveView};
 
 /// A store on disk. Dropping it commits what has been queued; the directory is free again once its snapshots are
@@ -99,6 +101,23 @@ impl Store for RocksStore {
         Box::pin(async move {
             checked?;
             queue.submit(batch, durability).await
+        })
+    }
+
+    fn scrub(&self, rows: Vec<(Family, Vec<u8>)>) -> BoxFuture<'static, Result<(), WriteError>> {
+        let (database, queue) = (self.database.clone(), self.queue.clone());
+        Box::pin(async move {
+            // What was written before is in the tables that are merged.
+            queue.submit(Batch::new(), Durability::Synced).await?;
+            let closed = WriteError::Closed { dir: database.dir.clone() };
+            let (done, answer) = oneshot::channel();
+            let work = move || {
+                let _ = done.send(database.scrub(&rows, queue.reserve_bytes()));
+            };
+            match std::thread::Builder::new().name("althing-scrub".into()).spawn(work) {
+                Ok(_) => answer.await.unwrap_or(Err(closed)),
+                Err(_) => Err(closed),
+            }
         })
     }
 }

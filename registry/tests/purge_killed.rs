@@ -1,0 +1,138 @@
+//! The real program is killed while it purges: each time all of the release is there, or nothing; and one history.
+
+mod party;
+mod support;
+
+use std::io::{BufRead as _, BufReader, Lines};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use althing_fetch::{Fetch, SystemResolver};
+use althing_protocol::digest;
+use althing_protocol::object::{self, Kind};
+use althing_protocol::registry::{Audience, Version};
+use althing_protocol::tlog::Checkpoint;
+use althing_registry_client::{RegistryClient, RegistryError};
+use party::Party;
+use support::NOW;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_althing-registry");
+/// The network of the program by default.
+const NETWORK: &str = "althing";
+
+/// A running registry; it is killed when this is dropped.
+struct Running {
+    child: Child,
+    url: String,
+    key: String,
+    /// It says more: the pipe stays open.
+    _said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    fn start(data: &Path) -> Running {
+        let mut command = Command::new(PROGRAM);
+        command.arg("--data").arg(data).args(["--listen", "127.0.0.1:0", "--anyone"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut word = |name: &str| {
+            let found = said.by_ref().map_while(Result::ok).find_map(|line| Some(line.strip_prefix(name)?.to_owned()));
+            found.expect("it says so").trim().to_owned()
+        };
+        let (url, key) = (word("at"), word("key"));
+        Running { child, url, key, _said: said }
+    }
+
+    /// A client of the publisher's, who signed in.
+    async fn visit(&self, party: &Party) -> RegistryClient {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let fetch = Fetch::new(Vec::new(), Arc::new(SystemResolver)).expect("a client");
+        let client = RegistryClient::new(fetch, &self.url, self.key.parse().expect("a key")).expect("an address");
+        // It has the real time.
+        let answer = reqwest::get(&self.url).await.expect("an answer");
+        let now = answer.headers()["date"].to_str().expect("text");
+        let now = chrono::DateTime::parse_from_rfc2822(now).expect("a date").timestamp_millis();
+        let now_ms = u64::try_from(now).expect("after 1970");
+        client.sign_in(NETWORK, (&party.key, &party.log), now_ms).await.expect("it signs in")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.child.kill().expect("it is ours");
+        self.child.wait().expect("it is ours");
+    }
+}
+
+fn noise(seed: u8) -> Vec<u8> {
+    (0..8u8).flat_map(|at| digest(&[seed, at])).collect()
+}
+
+fn is_on_disk(folder: &Path, wanted: &[u8]) -> bool {
+    std::fs::read_dir(folder).expect("a folder").any(|entry| {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            return is_on_disk(&path, wanted);
+        }
+        let bytes = std::fs::read(&path).expect("readable");
+        bytes.windows(wanted.len()).any(|window| window == wanted)
+    })
+}
+
+/// Releases a version that only its publisher sees, with its bundle.
+async fn publish(client: &RegistryClient, org: &Party, round: u8) -> Version {
+    let version: Version = format!("1.{round}.0").parse().expect("a version");
+    let mut body = org.release("billing", &version.to_string(), Audience::listed([org.id()]), &noise(round));
+    body.sequence = NOW + u64::from(round);
+    let described = object::Description::new(org.agent("billing"), NOW, NOW, org.td("billing", &version.to_string()));
+    let described = object::sign(described, NETWORK, "", &org.key).expect("a good description");
+    body.description = described.digest();
+    let signed = object::sign(body, NETWORK, "", &org.key).expect("a good release");
+    let submission = org.submission(signed.bytes, vec![described.bytes]);
+    client.submit(&submission, &[Kind::Release]).await.expect("accepted");
+    client.keep_bundle(&org.agent("billing"), &version, noise(round)).await.expect("kept");
+    version
+}
+
+/// P-191
+#[tokio::test]
+async fn a_purge_that_is_killed_is_completed_or_did_not_happen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (org, mut before): (Party, Option<Checkpoint>) = (Party::new(1), None);
+    let agent = org.agent("billing");
+    for round in 0..8u8 {
+        let running = Running::start(folder.path());
+        let client = running.visit(&org).await;
+        let version = publish(&client, &org, round).await;
+        let purging = {
+            let (client, agent, version) = (client.clone(), agent.clone(), version.clone());
+            tokio::spawn(async move { client.purge(&agent, &version).await })
+        };
+        // Each time at another moment.
+        tokio::time::sleep(Duration::from_millis(2 * u64::from(round))).await;
+        drop(running);
+        let is_acknowledged = purging.await.expect("it ends").is_ok();
+
+        let running = Running::start(folder.path());
+        let client = running.visit(&org).await;
+        before = Some(client.checkpoint(before.as_ref()).await.expect("one history"));
+        match client.release(NETWORK, &agent, &version).await {
+            Ok(shown) => {
+                assert!(!is_acknowledged, "{version} was purged");
+                let wanted = shown.release.body.bundle.expect("it has one");
+                assert_eq!(client.bundle(&agent, &version, wanted).await.expect("all of it is there"), noise(round));
+            }
+            Err(RegistryError::Refused { status: 404, .. }) => {
+                drop(running);
+                assert!(!is_on_disk(folder.path(), &noise(round)), "{version} is in files after the start");
+                continue;
+            }
+            Err(error) => panic!("{version}: {error}"),
+        }
+        client.purge(&agent, &version).await.expect("it can be done again");
+        drop(running);
+        assert!(!is_on_disk(folder.path(), &noise(round)), "{version} is in files");
+    }
+}
