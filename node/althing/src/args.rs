@@ -1,9 +1,11 @@
 //! The command line.
 
 mod group;
+mod mounted;
 mod org;
 mod registry;
 mod route;
+mod staged;
 mod task;
 mod workflow;
 
@@ -16,9 +18,11 @@ use althing_protocol::contract::Grade;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use group::{AmendArgs, CallersName, Group, ServeArgs};
+pub use mounted::Mounted;
 pub use org::Org;
-pub use registry::{ApproveArgs, Install, MarkArgs, Publish, Registry, Release, Update};
+pub use registry::{Install, MarkArgs, Publish, Registry, Release, Update};
 pub use route::{Route, RouteWork};
+pub use staged::{ApproveArgs, PurgeArgs, RejectArgs, StageArgs};
 pub use task::{SubmitArgs, Task};
 pub use workflow::{AddSchedule, App, Schedule, Workflow};
 
@@ -119,7 +123,7 @@ pub enum Command {
     Org(Org),
     /// Release an agent in a registry: signed by you, and proven by its log.
     Publish(Publish),
-    /// Versions of agents in a registry: list, approve, reject, deprecate, yank, restore, revoke.
+    /// Versions of agents in a registry: list, stage, approve, reject, deprecate, yank, restore, revoke, purge.
     #[command(subcommand)]
     Release(Release),
     /// Install a release of somebody else's agent as your own, after a look at its contract.
@@ -362,6 +366,9 @@ pub struct Up {
     /// Do not announce this node on the LAN, nor look for others there.
     #[arg(long)]
     pub no_lan: bool,
+    /// A registry beside the node.
+    #[command(flatten)]
+    pub mounted: Mounted,
 }
 
 /// `althing agent`

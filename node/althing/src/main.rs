@@ -7,6 +7,7 @@ mod control_socket;
 mod exit;
 mod faces;
 mod issuer;
+mod mounted;
 mod paths;
 mod ports;
 mod startup;

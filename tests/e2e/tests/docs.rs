@@ -185,7 +185,7 @@ fn every_command_of_the_documentation_does_what_it_says() {
                 if !first {
                     reader.nodes.rotate_right(1);
                 }
-            } else if bare.starts_with("althing-registry ") {
+            } else if bare.starts_with("althing-registry --") {
                 reader.serve(&bare);
             } else {
                 reader.run(command);

@@ -8,7 +8,7 @@ use althing_td::AgentFile;
 use serde_json::json;
 use support::http::{raw, request};
 use support::registry::{RegistryProcess, program};
-use support::{Machine, Node, Outcome, cast};
+use support::{COMMAND_MAX, Machine, Node, Outcome, Running, cast};
 
 /// A registry whose operator says whose example.org is; an organisation's node and a member's.
 struct Scene {
@@ -129,10 +129,26 @@ fn a_build_machine_stages_what_a_person_approves_or_rejects() {
         let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
         raw(&scene.registry.at, &request(&scene.registry.at, "POST", "/staged", &headers, body.to_string().as_bytes()))
     };
-    assert_eq!(stage("1.0.0", None, "althing_registry_other").status, 401);
-    let staged = stage("1.0.0", None, &token);
-    assert_eq!(staged.status, 201, "{staged:?}");
-    let id = staged.json()["id"].as_str().expect("an id").to_owned();
+    // A machine that has neither a key nor a node, and the token in its environment.
+    let build = Machine::new();
+    let file = build.write("echo.yaml", &cast::echo("echo", "anyone"));
+    let command = |token: &str| {
+        let mut command = build.althing(&["--json", "release", "stage"]);
+        command
+            .arg(&file)
+            .args(["--publisher", &owner, "--registry", &scene.registry.at])
+            .env("ALTHING_REGISTRY_TOKEN", token);
+        Running::start(&mut command).end(COMMAND_MAX)
+    };
+    let without = command("");
+    assert!(without.code == 2 && without.stderr.contains("releases:stage"), "{without:?}");
+    let refused = command("althing_registry_other");
+    assert!(refused.code == 5 && refused.stderr.contains("401"), "{refused:?}");
+    let staged = command(&token);
+    assert_eq!(staged.code, 0, "{staged:?}");
+    let staged: serde_json::Value = serde_json::from_str(&staged.stdout).expect("JSON");
+    let id = staged["id"].as_str().expect("an id").to_owned();
+    assert!(!build.data().exists(), "neither key nor node was made there");
     let pending = org.json(&["release", "pending"]);
     assert_eq!(pending["staged"][0]["id"], id.as_str());
     assert!(scene.member.json(&["release", "pending"])["staged"].as_array().is_some_and(Vec::is_empty));

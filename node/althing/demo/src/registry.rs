@@ -135,7 +135,7 @@ impl Registry {
     }
 
     fn address(&self) -> AddRegistry {
-        AddRegistry { url: self.at.clone(), key: self.key.clone() }
+        AddRegistry { url: self.at.clone(), key: self.key.clone(), witnesses: Vec::new(), wanted: None }
     }
 
     /// The name of its log.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use super::staged::{ApproveArgs, PurgeArgs, RejectArgs, StageArgs};
+
 /// `althing registry`
 #[derive(Debug, Clone, Subcommand)]
 pub enum Registry {
@@ -14,6 +16,12 @@ pub enum Registry {
         /// The key of its log: its operator tells it, `althing-registry` prints it.
         #[arg(long)]
         key: String,
+        /// The key of a witness, which must have cosigned what the registry shows; may be given more than once.
+        #[arg(long = "witness", value_name = "KEY")]
+        witnesses: Vec<String>,
+        /// How many of the witnesses must have cosigned [default: all].
+        #[arg(long, value_name = "NUMBER", requires = "witnesses")]
+        wanted: Option<usize>,
     },
     /// List the registries that this node follows, and the evidence against those that showed two histories.
     List,
@@ -51,6 +59,8 @@ pub enum Release {
         #[arg(long)]
         registry: Option<String>,
     },
+    /// Hand in a release that its publisher has to approve: needs a token of the registry, and neither a key nor a node.
+    Stage(StageArgs),
     /// List what waits for your approval: what build machines staged, and what others released.
     Pending {
         /// Which registry, by name or address [default: the only one].
@@ -60,31 +70,17 @@ pub enum Release {
     /// Approve what waits: it is signed by you, and released when enough approve it.
     Approve(ApproveArgs),
     /// Take a staged release away.
-    Reject(ApproveArgs),
+    Reject(RejectArgs),
     /// Advise against a version; it is still installed and called.
     Deprecate(MarkArgs),
     /// Take a version out of ranges; it is still there for who names it exactly.
     Yank(MarkArgs),
     /// Take back that it was deprecated or yanked.
     Restore(MarkArgs),
+    /// Delete a version that is not for everybody from the registry's disk, with its files and marks; it is never used again.
+    Purge(PurgeArgs),
     /// End a version for ever: nodes that follow the registry refuse it within seconds.
     Revoke(MarkArgs),
-}
-
-/// A release that waits.
-#[derive(Debug, Clone, clap::Args)]
-pub struct ApproveArgs {
-    /// The id of a staged release, or urn:althing:z…:name@1.2.3 of one that others released.
-    pub what: String,
-    /// For whom a staged release will be: public, organisation, or ids of publishers separated by commas [default: public].
-    #[arg(long)]
-    pub audience: Option<String>,
-    /// Sign without being asked.
-    #[arg(long)]
-    pub yes: bool,
-    /// Which registry, by name or address [default: the only one].
-    #[arg(long)]
-    pub registry: Option<String>,
 }
 
 /// A mark on a release.

@@ -23,6 +23,7 @@ pub mod route;
 pub mod schedule;
 pub mod secret;
 pub mod show;
+mod staging;
 pub mod task;
 mod task_sets;
 pub mod token;

@@ -1,9 +1,9 @@
 //! `althing org`, and `althing release pending`, `approve` and `reject`.
 
-use althing_control::{ApproveRequest, MemberRequest, OrganiseRequest, ProveRequest};
-use serde_json::Value;
+use althing_control::{ApproveRequest, MemberRequest, OrganiseRequest, ProveRequest, PurgeRequest, RejectRequest};
+use serde_json::{Value, json};
 
-use crate::args::{ApproveArgs, Org};
+use crate::args::{ApproveArgs, Org, PurgeArgs, RejectArgs};
 use crate::commands::agent::escape;
 use crate::commands::agreement::{agree, of_file};
 use crate::commands::{Out, rows, table, text, time};
@@ -128,7 +128,8 @@ pub async fn pending(at: &Paths, registry: &Option<String>, out: &Out) -> Result
 
 /// Approves a release that waits.
 pub async fn approve(at: &Paths, args: &ApproveArgs, out: &Out) -> Result<(), Failure> {
-    let mut asked = request(args);
+    let ApproveArgs { what, audience, registry, .. } = args.clone();
+    let mut asked = ApproveRequest { what, audience, registry, agreed: None };
     let waiting = at.connect().await?.post("/releases/approve", &asked).await?;
     let shown = format!(
         "release   {} {}\ndigest    {}\n{}",
@@ -151,13 +152,26 @@ pub async fn approve(at: &Paths, args: &ApproveArgs, out: &Out) -> Result<(), Fa
 }
 
 /// Takes a staged release away.
-pub async fn reject(at: &Paths, args: &ApproveArgs, out: &Out) -> Result<(), Failure> {
-    let rejected = at.connect().await?.post("/releases/reject", &request(args)).await?;
+pub async fn reject(at: &Paths, args: &RejectArgs, out: &Out) -> Result<(), Failure> {
+    let request = RejectRequest { id: args.id.clone(), registry: args.registry.clone() };
+    let rejected = at.connect().await?.post("/releases/reject", &request).await?;
     out.show(&rejected, |rejected| format!("{} is not released", text(rejected, "rejected")));
     Ok(())
 }
 
-fn request(args: &ApproveArgs) -> ApproveRequest {
-    let ApproveArgs { what, audience, registry, .. } = args.clone();
-    ApproveRequest { what, audience, registry, agreed: None }
+/// Purges a release.
+pub async fn purge(at: &Paths, args: &PurgeArgs, out: &Out) -> Result<(), Failure> {
+    let PurgeArgs { release, yes, registry } = args;
+    let parts = release.rsplit_once('@');
+    let (agent, version) =
+        parts.ok_or_else(|| Failure::usage(format!("{release:?} has no version: write {release}@1.2.3")))?;
+    let shown = format!(
+        "{release} will be deleted from the registry's disk, with its files, its marks and its approvals. Nobody can install \
+         it, nor hear that it was revoked; what runs goes on. It cannot be brought back"
+    );
+    agree(&json!({ "release": release }), &shown, *yes, "purge", out)?;
+    let (agent, version, registry) = (agent.to_owned(), version.to_owned(), registry.clone());
+    let purged = at.connect().await?.post("/releases/purge", &PurgeRequest { agent, version, registry }).await?;
+    out.show(&purged, |purged| format!("{} {} is purged", text(purged, "agent"), text(purged, "version")));
+    Ok(())
 }

@@ -8,7 +8,7 @@ use crate::args::{Install, MarkArgs, Publish, Registry, Release, Update};
 use crate::commands::adopt::{callers, who};
 use crate::commands::agent::escape;
 use crate::commands::agreement::{agree, of_file};
-use crate::commands::{Out, org, rows, table, text, time};
+use crate::commands::{Out, org, rows, staging, table, text, time};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -16,8 +16,9 @@ use crate::paths::Paths;
 pub async fn registry(at: &Paths, registry: &Registry, out: &Out) -> Result<(), Failure> {
     let client = at.connect().await?;
     match registry {
-        Registry::Add { url, key } => {
-            let added = client.post("/registries", &AddRegistry { url: url.clone(), key: key.clone() }).await?;
+        Registry::Add { url, key, witnesses, wanted } => {
+            let (url, key, witnesses, wanted) = (url.clone(), key.clone(), witnesses.clone(), *wanted);
+            let added = client.post("/registries", &AddRegistry { url, key, witnesses, wanted }).await?;
             out.show(&added, |added| {
                 format!(
                     "this node follows {} at {}, {} entries",
@@ -43,8 +44,15 @@ pub async fn registry(at: &Paths, registry: &Registry, out: &Out) -> Result<(), 
 }
 
 fn followed(row: &Value) -> String {
-    let line =
+    let mut line =
         format!("{}  {}  {} entries\n  key {}", text(row, "name"), text(row, "at"), row["entries"], text(row, "key"));
+    let witnesses = rows(&row["witnesses"], "keys");
+    if !witnesses.is_empty() {
+        line += &format!("\n  {} of these witnesses must have cosigned", row["witnesses"]["wanted"]);
+    }
+    for witness in witnesses.iter().filter_map(Value::as_str) {
+        line += &format!("\n    {witness}");
+    }
     match row.get("forked") {
         None => line,
         Some(forked) => format!(
@@ -87,8 +95,10 @@ pub async fn release(at: &Paths, release: &Release, out: &Out) -> Result<(), Fai
             out.show(&list, listed);
             return Ok(());
         }
+        Release::Stage(args) => return staging::stage(args, out).await,
         Release::Pending { registry } => return org::pending(at, registry, out).await,
         Release::Approve(args) => return org::approve(at, args, out).await,
+        Release::Purge(args) => return org::purge(at, args, out).await,
         Release::Reject(args) => return org::reject(at, args, out).await,
         Release::Deprecate(mark) => (mark, "deprecated"),
         Release::Yank(mark) => (mark, "yanked"),

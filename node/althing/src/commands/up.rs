@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use althing_node::{Node, owner};
+use althing_registry::serve::Running;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Up;
-use crate::commands::{Out, print_line};
+use crate::commands::{Out, print_line, text};
 use crate::config::Config;
 use crate::control_socket;
 use crate::exit::Failure;
+use crate::mounted;
 use crate::paths::Paths;
 use crate::ports::{self, Opened};
 use crate::startup;
@@ -24,11 +26,12 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     let node = Arc::new(node);
     exporting.observe(&node);
     faces.serve(&node, &config, &at.data);
+    let registry = mounted::start(&up.mounted, at, &config.network, node.owner().id()).await?;
     let listener = control_socket::bind(&at.socket())?;
     tokio::spawn(control_socket::serve(listener, node.clone()));
     // The stamp of when the keys were read: they may have changed while the node started.
     let known = owner_changes.borrow().stamp;
-    announce(&node, at, out);
+    announce(&node, registry.as_ref(), at, out);
     tokio::spawn(startup::give_back_code());
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::failed(error.to_string()))?;
     // The terminal was closed.
@@ -42,6 +45,9 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     }
     if !out.json {
         print_line("stopping");
+    }
+    if let Some(registry) = registry {
+        registry.shut_down().await;
     }
     node.shut_down().await;
     // An error means that it was removed already.
@@ -76,9 +82,13 @@ fn configure(at: &Paths, up: &Up) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn announce(node: &Node, at: &Paths, out: &Out) {
+fn announce(node: &Node, registry: Option<&Running>, at: &Paths, out: &Out) {
     let listening = node.communication.network().listening();
-    let value = json!({
+    let mounted = registry.map(|one| {
+        let (url, key) = (format!("{}://{}", one.scheme, one.address), one.registry.note_key().to_string());
+        json!({ "at": url, "key": key, "name": one.registry.note_key().name() })
+    });
+    let mut value = json!({
         "node": node.key.public().did(),
         "owner": node.owner().id().to_string(),
         "gateway": node.gateway,
@@ -86,6 +96,9 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
         "introducing": node.lan.introductions.addresses,
         "notes": node.notes,
     });
+    if let Some(mounted) = &mounted {
+        value["registry"] = mounted.clone();
+    }
     if out.json {
         print_line(&value.to_string());
         return;
@@ -94,6 +107,9 @@ fn announce(node: &Node, at: &Paths, out: &Out) {
     print_line(&format!("owner    {}", node.owner().id()));
     if let Some(gateway) = &node.gateway {
         print_line(&format!("gateway  {gateway}"));
+    }
+    if let Some(mounted) = &mounted {
+        print_line(&format!("registry {}, key {}", text(mounted, "at"), text(mounted, "key")));
     }
     for address in &node.lan.introductions.addresses {
         print_line(&format!("intro    http://{address}/.well-known/wot"));

@@ -61,6 +61,24 @@ pub enum RegistriesError {
          remove` forgets both"
     )]
     Distrusted(String),
+    /// Too few witnesses cosigned its checkpoint.
+    #[error(
+        "{found} of the witnesses that you named cosigned the checkpoint of {at} with {size} entries, and you want {wanted}: a \
+         witness may be down, and then it helps to try again; if this stays so, ask the registry's operator"
+    )]
+    NotCosigned {
+        /// Its address.
+        at: String,
+        /// Entries under the checkpoint.
+        size: u64,
+        /// How many cosigned it.
+        found: usize,
+        /// How many should have.
+        wanted: usize,
+    },
+    /// What was said of witnesses cannot be.
+    #[error("{0}")]
+    Witnesses(String),
     /// As many registries as one node follows.
     #[error("a node follows at most {0} registries; `althing registry remove` makes room")]
     Full(usize),
@@ -261,6 +279,7 @@ impl RegistriesError {
         match self {
             RegistriesError::Node(error) => error.kind(),
             RegistriesError::Key(_)
+            | RegistriesError::Witnesses(_)
             | RegistriesError::Registry(RegistryError::Address(_))
             | RegistriesError::Several(_)
             | RegistriesError::File(_)
@@ -284,6 +303,7 @@ impl RegistriesError {
             | RegistriesError::OtherNetwork { .. }
             | RegistriesError::OtherMeaning { .. }
             | RegistriesError::Distrusted(_)
+            | RegistriesError::NotCosigned { .. }
             | RegistriesError::Revoked { .. }
             | RegistriesError::OtherAgent { .. }
             | RegistriesError::Staged { .. }

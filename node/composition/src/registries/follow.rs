@@ -95,7 +95,7 @@ impl Following<'_> {
             return Ok(Heard::default());
         }
         let size = shown.head.size;
-        self.0.accept(at, &client, shown).await?;
+        self.0.compare(at, &client, shown).await?;
         if self.0.revocations.installed().values().any(|installed| installed.registry == at) {
             // What was installed may not be for everybody, and then neither is its revocation.
             client = self.0.organising().visitor(&client).await;
@@ -126,7 +126,7 @@ impl Following<'_> {
             return Ok(false);
         }
         let verified = self.0.release(client, &agent, &version).await?;
-        self.0.accept(at, client, verified.checkpoint.clone()).await?;
+        self.0.compare(at, client, verified.checkpoint.clone()).await?;
         if verified.standing != Standing::Revoked {
             return Ok(false);
         }

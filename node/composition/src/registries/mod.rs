@@ -3,15 +3,18 @@
 //! A registry is believed in nothing but what publishers signed and its log proves. One that shows two histories is asked
 //! nothing more, and both are kept as evidence.
 
+mod build;
 mod error;
 mod follow;
 mod hosting;
 mod install;
 mod organisation;
 mod publishing;
+mod purge;
 mod revocations;
 mod rows;
 mod stage;
+mod witnesses;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -29,6 +32,7 @@ use crate::identity::Identity;
 pub use althing_registry_client::{
     ListedAgent, ListedVersion, Pending, RegistryError, Said, ShownDomain, ShownProof, Watched,
 };
+pub use build::{BuildStage, BuiltStage};
 pub use error::RegistriesError;
 pub(crate) use follow::Following;
 pub use install::{Installation, Installing, NamedBy, Offer, Outdated};
@@ -36,8 +40,9 @@ pub use organisation::{MemberRow, ORGANISATIONS, OrganisationRow, Organising, Pr
 pub use publishing::{Mark, Publication, Published, Publishing};
 pub use revocations::Revocations;
 pub(crate) use revocations::remove_folder;
-pub use rows::{INSTALLED, InstalledRow, REGISTRIES, REVOKED, RegistryRow};
+pub use rows::{INSTALLED, InstalledRow, REGISTRIES, REVOKED, RegistryRow, WitnessesRow};
 pub use stage::{Approvable, read_audience};
+pub use witnesses::Witnesses;
 
 use rows::{REGISTRIES_MAX, all, bytes};
 
@@ -81,12 +86,19 @@ impl Registries {
         self.known.lock().expect("no holder of the registries panics")
     }
 
-    /// Follows the registry at `url`, whose key its operator gave; asks for its checkpoint first.
+    /// Follows the registry at `url`, whose key its operator gave; asks for its checkpoint first, which as many of the
+    /// witnesses must have cosigned as are wanted. Of one that is followed it changes the witnesses, if any are named.
     ///
     /// # Errors
     /// See [`RegistriesError`].
-    pub async fn add(&self, url: &str, key: &str) -> Result<(String, RegistryRow), RegistriesError> {
+    pub async fn add(
+        &self,
+        url: &str,
+        key: &str,
+        witnesses: &Witnesses,
+    ) -> Result<(String, RegistryRow), RegistriesError> {
         let key: NoteKey = key.parse()?;
+        let witnesses = witnesses.row()?;
         let client = RegistryClient::new(self.fetch()?, url, key.clone())?;
         let at = client.address().to_owned();
         let _changing = self.changing.lock().await;
@@ -94,13 +106,20 @@ impl Registries {
             Some(known) if known.key != key.to_string() => {
                 return Err(RegistriesError::OtherKey { at, key: known.key.clone() });
             }
-            Some(known) => return Ok((at, known.clone())),
-            None => {}
+            Some(known) if witnesses.is_none() || known.witnesses == witnesses => return Ok((at, known.clone())),
+            _ => {}
         }
-        if self.known().len() >= REGISTRIES_MAX {
+        let before = self.known().get(&at).cloned();
+        if before.is_none() && self.known().len() >= REGISTRIES_MAX {
             return Err(RegistriesError::Full(REGISTRIES_MAX));
         }
         let checkpoint = client.checkpoint(None).await?;
+        if let Some(mut known) = before {
+            known.witnesses = witnesses;
+            known.check_cosigned(&at, &checkpoint)?;
+            self.write(&at, Some(known.clone())).await?;
+            return Ok((at, known));
+        }
         let (theirs, ours) = (client.network().await?, self.identity.network().to_owned());
         if theirs != ours {
             return Err(RegistriesError::OtherNetwork { at, theirs, ours });
@@ -110,7 +129,9 @@ impl Registries {
             checkpoint: checkpoint.note().to_owned(),
             revoked_from: 0,
             forked: None,
+            witnesses,
         };
+        row.check_cosigned(&at, &checkpoint)?;
         self.write(&at, Some(row.clone())).await?;
         self.added.notify_waiters();
         Ok((at, row))
@@ -162,7 +183,10 @@ impl Registries {
         let asked = self.list().into_iter().map(|(at, row)| async move {
             let seen = row.read(&at).map_or(0, |(_, checkpoint)| checkpoint.head.size);
             let shown = match self.client(&at) {
-                Ok(client) => client.checkpoint(None).await.map_err(|error| error.to_string()),
+                Ok(client) => match client.checkpoint(None).await {
+                    Ok(shown) => row.check_cosigned(&at, &shown).map(|()| shown).map_err(|error| error.to_string()),
+                    Err(error) => Err(error.to_string()),
+                },
                 Err(error) => Err(error.to_string()),
             };
             let entries = shown.map(|checkpoint| checkpoint.head.size);
@@ -266,8 +290,17 @@ impl Registries {
         Ok(self.fetch.get_or_init(|| made).clone())
     }
 
-    /// Accepts a checkpoint that a registry showed, with whatever it proved: its log must go on from the one before.
+    /// Accepts a checkpoint that a registry showed, with whatever it proved: its log must go on from the one before, and as
+    /// many witnesses as the owner wants must have cosigned it.
     async fn accept(&self, at: &str, client: &RegistryClient, shown: Checkpoint) -> Result<(), RegistriesError> {
+        let row = self.known().get(at).cloned();
+        self.compare(at, client, shown.clone()).await?;
+        row.map_or(Ok(()), |row| row.check_cosigned(at, &shown))
+    }
+
+    /// Compares a checkpoint with the one before, from which its log must go on. That is enough to hear what a publisher
+    /// revoked: it stops calls, and begins none.
+    async fn compare(&self, at: &str, client: &RegistryClient, shown: Checkpoint) -> Result<(), RegistriesError> {
         loop {
             let Some(row) = self.known().get(at).cloned() else { return Ok(()) };
             let (_, before) = row.read(at)?;

@@ -89,6 +89,7 @@ impl Publishing<'_> {
                 return Err(RegistriesError::VersionTaken { agent, version });
             }
             let (entries, bytes) = (before.checkpoint.head.size, bundle.len());
+            self.0.accept(&at, &client, before.checkpoint).await?;
             client.keep_bundle(&agent, &version, bundle).await?;
             return Ok(Published { agent, version, registry: at, entries, bytes });
         }
@@ -155,7 +156,7 @@ impl Publishing<'_> {
 }
 
 /// An agent file, and the bytes of the bundle with the files that it names.
-fn gather(path: &Path, with: &[PathBuf]) -> Result<(AgentFile, Vec<u8>), RegistriesError> {
+pub(super) fn gather(path: &Path, with: &[PathBuf]) -> Result<(AgentFile, Vec<u8>), RegistriesError> {
     let read = |path: &Path, max: u64| {
         read_bytes(path, max).map_err(|source| RegistriesError::Read { path: path.to_owned(), source })
     };

@@ -39,6 +39,18 @@ pub struct RegistryRow {
     /// Two signed checkpoints, neither of which goes on from the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked: Option<(String, String)>,
+    /// Witnesses of which some must have cosigned what is believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witnesses: Option<WitnessesRow>,
+}
+
+/// The witnesses that the owner wants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WitnessesRow {
+    /// Their keys.
+    pub keys: Vec<String>,
+    /// How many of them must have cosigned.
+    pub wanted: usize,
 }
 
 impl RegistryRow {
@@ -48,6 +60,18 @@ impl RegistryRow {
         let key: NoteKey = self.key.parse().map_err(|_| damaged())?;
         let checkpoint = Checkpoint::open(&self.checkpoint, &key).map_err(|_| damaged())?;
         Ok((key, checkpoint))
+    }
+
+    /// Checks that as many witnesses cosigned a checkpoint as the owner wants.
+    pub fn check_cosigned(&self, at: &str, shown: &Checkpoint) -> Result<(), RegistriesError> {
+        let Some(WitnessesRow { keys, wanted }) = &self.witnesses else { return Ok(()) };
+        let keys = keys.iter().map(|key| key.parse::<NoteKey>()).collect::<Result<Vec<_>, _>>();
+        let found = shown.cosigned_by(&keys.map_err(|_| RegistriesError::Damaged(at.to_owned()))?);
+        if found >= *wanted {
+            return Ok(());
+        }
+        let (at, size, wanted) = (at.to_owned(), shown.head.size, *wanted);
+        Err(RegistriesError::NotCosigned { at, size, found, wanted })
     }
 }
 

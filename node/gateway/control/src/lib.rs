@@ -38,9 +38,9 @@ pub use agents::machine;
 pub use requests::{
     AcceptRequest, AddRegistry, AddRequest, AdoptRequest, AmendGroup, AppRequest, ApproveRequest, CallLine,
     CallRequest, CreateGroup, GroupRequest, InstallRequest, JoinGroup, Kind, MarkRequest, MemberRequest, MemoryRequest,
-    OrganiseRequest, Problem, ProveRequest, PublishRequest, ReserveRequest, RouteEvaluation, RouteFile, RouteRequest,
-    RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask, TaskRequest, TrustRequest, UpdateRequest,
-    WorkflowRequest,
+    OrganiseRequest, Problem, ProveRequest, PublishRequest, PurgeRequest, RejectRequest, ReserveRequest,
+    RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask,
+    TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
 };
 
 type Answer = Result<Json<Value>, Problem>;
@@ -84,6 +84,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/releases/pending", get(org::pending))
         .route("/releases/approve", post(org::approve))
         .route("/releases/reject", post(org::reject))
+        .route("/releases/purge", post(org::purge))
         .route("/org", get(org::show).post(org::organise))
         .route("/org/members", post(org::member))
         .route("/org/prove", post(org::prove))

@@ -11,7 +11,7 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{ApproveRequest, MemberRequest, OrganiseRequest, Problem, ProveRequest};
+use crate::{ApproveRequest, MemberRequest, OrganiseRequest, Problem, ProveRequest, PurgeRequest, RejectRequest};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -155,7 +155,14 @@ pub async fn approve(State(node): State<Arc<Node>>, Json(request): Json<ApproveR
 }
 
 /// `POST /releases/reject`
-pub async fn reject(State(node): State<Arc<Node>>, Json(request): Json<ApproveRequest>) -> Answer {
-    let at = node.registries.publishing().reject(&request.what, request.registry.as_deref()).await?;
-    Ok(Json(json!({ "rejected": request.what, "registry": at })))
+pub async fn reject(State(node): State<Arc<Node>>, Json(request): Json<RejectRequest>) -> Answer {
+    let at = node.registries.publishing().reject(&request.id, request.registry.as_deref()).await?;
+    Ok(Json(json!({ "rejected": request.id, "registry": at })))
+}
+
+/// `POST /releases/purge`
+pub async fn purge(State(node): State<Arc<Node>>, Json(request): Json<PurgeRequest>) -> Answer {
+    let PurgeRequest { agent, version, registry } = request;
+    let (agent, version, at) = node.registries.publishing().purge(&agent, &version, registry.as_deref()).await?;
+    Ok(Json(json!({ "agent": agent.to_string(), "version": version.to_string(), "registry": at })))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use althing_node::Node;
 use althing_node::registries::{
-    Installation, Mark, Offer, Outdated, Publication, Published, RegistriesError, RegistryRow, read_audience,
+    Installation, Mark, Offer, Outdated, Publication, Published, RegistriesError, RegistryRow, Witnesses, read_audience,
 };
 use althing_protocol::registry::Standing;
 use althing_protocol::{CallerId, hex};
@@ -32,6 +32,9 @@ fn row(at: &str, row: &RegistryRow) -> Value {
     if let Some((before, now)) = &row.forked {
         value["forked"] = json!({ "before": before, "now": now });
     }
+    if let Some(witnesses) = &row.witnesses {
+        value["witnesses"] = json!({ "keys": witnesses.keys, "wanted": witnesses.wanted });
+    }
     value
 }
 
@@ -46,8 +49,9 @@ pub async fn list(State(node): State<Arc<Node>>) -> Json<Value> {
 }
 
 /// `POST /registries`
-pub async fn add(State(node): State<Arc<Node>>, Json(AddRegistry { url, key }): Json<AddRegistry>) -> Answer {
-    let (at, known) = node.registries.add(&url, &key).await?;
+pub async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRegistry>) -> Answer {
+    let AddRegistry { url, key, witnesses, wanted } = request;
+    let (at, known) = node.registries.add(&url, &key, &Witnesses { keys: witnesses, wanted }).await?;
     Ok(Json(row(&at, &known)))
 }
 

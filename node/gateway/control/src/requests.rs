@@ -18,7 +18,7 @@ pub use groups::{
 };
 pub use registries::{
     AddRegistry, ApproveRequest, InstallRequest, MarkRequest, MemberRequest, OrganiseRequest, ProveRequest,
-    PublishRequest, UpdateRequest,
+    PublishRequest, PurgeRequest, RejectRequest, UpdateRequest,
 };
 pub use routing::{RouteEvaluation, RouteFile, RouteRequest};
 

@@ -12,6 +12,12 @@ pub struct AddRegistry {
     pub url: String,
     /// The key of its log, as its operator gave it.
     pub key: String,
+    /// The keys of witnesses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub witnesses: Vec<String>,
+    /// How many of them must have cosigned what is believed; all if that is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<usize>,
 }
 
 /// Releases an agent.
@@ -66,7 +72,7 @@ pub struct ProveRequest {
     pub registry: Option<String>,
 }
 
-/// Approves or rejects a release that waits.
+/// Approves a release that waits.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ApproveRequest {
     /// The id of a staged release, or `urn:…@version`.
@@ -80,6 +86,28 @@ pub struct ApproveRequest {
     /// The digest of what was looked at, hexadecimal; without one nothing is approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreed: Option<String>,
+}
+
+/// Takes a staged release away.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RejectRequest {
+    /// Its id.
+    pub id: String,
+    /// Which registry; the only one if none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<String>,
+}
+
+/// Purges a release that is not for everybody.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PurgeRequest {
+    /// The agent; a name means the owner's.
+    pub agent: String,
+    /// The version.
+    pub version: String,
+    /// Which registry; the only one if none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<String>,
 }
 
 /// Changes the standing of a release.

@@ -1,0 +1,24 @@
+//! The command line of a node that has a registry.
+
+use std::net::SocketAddr;
+
+/// What `althing up` says of a registry.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Mounted {
+    /// Run a registry beside the node: the same as `althing-registry`, in the node's folder. Its owner may publish.
+    #[arg(long)]
+    pub registry: bool,
+    /// Where the registry listens [default: 127.0.0.1:7480].
+    #[arg(long, value_name = "ADDRESS", requires = "registry")]
+    pub registry_listen: Option<SocketAddr>,
+    /// The name of the registry's log, such as registry.example.org/log; it is signed, and cannot change later [default: made
+    /// from its key].
+    #[arg(long, value_name = "NAME", requires = "registry")]
+    pub registry_origin: Option<String>,
+    /// Another publisher that may publish in the registry (urn:althing:z…); may be repeated.
+    #[arg(long, value_name = "URN", requires = "registry")]
+    pub registry_publisher: Vec<String>,
+    /// Everybody may publish in the registry.
+    #[arg(long, requires = "registry", conflicts_with = "registry_publisher")]
+    pub registry_anyone: bool,
+}

@@ -1,0 +1,63 @@
+//! `althing release stage`: on a build machine, which has a token, and neither a key nor a running node.
+
+use althing_control::Problem;
+use althing_node::registries::{BuildStage, BuiltStage};
+use althing_protocol::PublisherId;
+use althing_store::file::read_text;
+use serde_json::json;
+
+use crate::args::StageArgs;
+use crate::commands::{Out, text};
+use crate::exit::Failure;
+
+/// The variable of the environment with the token; it is no argument, which every user of the machine would see.
+const TOKEN_VARIABLE: &str = "ALTHING_REGISTRY_TOKEN";
+/// Bytes of a file with a token.
+const TOKEN_BYTES_MAX: u64 = 4_096;
+
+/// Hands a release in.
+pub async fn stage(args: &StageArgs, out: &Out) -> Result<(), Failure> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        Failure::usage(format!("--publisher {}: {error}; the publisher's `althing id` prints it", args.publisher))
+    };
+    let publisher: PublisherId = args.publisher.parse().map_err(|error| wrong(&error))?;
+    let cannot = |error: std::io::Error| Failure::usage(format!("{}: {error}", args.file.display()));
+    let file = args.file.canonicalize().map_err(cannot)?;
+    let stage = BuildStage { file, with: args.with.clone(), publisher, registry: args.registry.clone() };
+    let staged = stage.send(token(args)?).await.map_err(Problem::from)?;
+    let BuiltStage { id, agent, version, digest, bytes } = staged;
+    let staged = json!({
+        "id": id, "agent": agent.to_string(), "version": version.to_string(), "digest": digest, "bytes": bytes,
+    });
+    out.show(&staged, |staged| {
+        format!(
+            "{} {} is staged, {} bytes\ndigest    {}\napprove   althing release approve {}",
+            text(staged, "agent"),
+            text(staged, "version"),
+            staged["bytes"],
+            text(staged, "digest"),
+            text(staged, "id")
+        )
+    });
+    Ok(())
+}
+
+fn token(args: &StageArgs) -> Result<String, Failure> {
+    let token = match &args.token_file {
+        Some(path) => {
+            let read = read_text(path, TOKEN_BYTES_MAX);
+            read.map_err(|error| Failure::usage(format!("--token-file {}: {error}", path.display())))?
+        }
+        None => std::env::var(TOKEN_VARIABLE).unwrap_or_default(),
+    };
+    let token = token.trim();
+    if token.is_empty() {
+        let message = format!(
+            "a token is needed, in {TOKEN_VARIABLE} or in --token-file: the registry's operator makes one \
+             (althing-registry token add NAME --scope releases:stage --publisher {})",
+            args.publisher
+        );
+        return Err(Failure::usage(message));
+    }
+    Ok(token.to_owned())
+}
