@@ -4,10 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::agent_file::{AgentFile, Skill};
 use crate::description::Description;
-use crate::validate::{CONTEXT_1_1, LMOS};
-
-/// What the prefix `althing` stands for in `@context`.
-pub const ALTHING: &str = "https://althing.dev/ns/v1";
+use crate::tool::{self, ExposedTool};
+use crate::validate::{ALTHING, CONTEXT_1_1, LMOS};
 
 /// The TD 1.1 that an agent file becomes. `agent_urn` is the agent's identity, `urn:althing:<key>:<name>` (a character
 /// that a URI may not hold is percent-encoded).
@@ -24,9 +22,16 @@ pub const ALTHING: &str = "https://althing.dev/ns/v1";
 ///
 /// For a file that [`AgentFile::check`] accepts, the result is valid with no findings.
 pub fn describe(file: &AgentFile, agent_urn: &str) -> Description {
+    describe_with(file, agent_urn, &[])
+}
+
+/// As [`describe`], with the tools that the agent exposes: a skill that has the id of a tool is that tool, and tools without
+/// one become capabilities too, as long as there are no more than an agent may have. Valid with no findings if the texts of
+/// the tools hold no hidden characters.
+pub fn describe_with(file: &AgentFile, agent_urn: &str, tools: &[ExposedTool]) -> Description {
     let id = uri(agent_urn);
     let capabilities: Vec<Value> = file.skills.iter().map(|skill| capability(skill, &file.version)).collect();
-    Description::made(json!({
+    let mut td = json!({
         "@context": [CONTEXT_1_1, { "lmos": LMOS, "althing": ALTHING }],
         "id": id,
         "@type": "lmos:Agent",
@@ -38,7 +43,13 @@ pub fn describe(file: &AgentFile, agent_urn: &str) -> Description {
         "lmos:capabilities": capabilities,
         "althing:inputModes": file.input_modes,
         "althing:outputModes": file.output_modes,
-    }))
+    });
+    if let Value::Object(td) = &mut td
+        && !tools.is_empty()
+    {
+        tool::write(td, tools, &file.version);
+    }
+    Description::made(td)
 }
 
 fn capability(skill: &Skill, agent_version: &str) -> Value {

@@ -10,6 +10,8 @@ use crate::validate::{Report, Strictness, parse};
 
 /// The capabilities that are read from one description; a longer list is cut.
 pub const CAPABILITIES_MAX: usize = 256;
+/// The member of a capability that says which tool it is.
+pub(crate) const TOOL: &str = "althing:tool";
 
 /// A description that is not valid; its text lists the findings, each with its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +77,8 @@ pub struct Capability {
     pub tags: Vec<String>,
     /// Example requests.
     pub examples: Vec<String>,
+    /// Whether it is a tool with schemas of its own ([`Description::tools`]).
+    pub is_tool: bool,
 }
 
 impl Capability {
@@ -255,6 +259,7 @@ fn capability(entry: &Value) -> Option<Capability> {
         target: text(&["althing:target", "target"]),
         tags: strings(first(object, &["althing:tags", "tags"])),
         examples: examples(first(object, &["examples", "lmos:examples"])),
+        is_tool: object.get(TOOL).is_some_and(|tool| tool["name"].is_string()),
     })
 }
 
@@ -342,6 +347,7 @@ mod tests {
             target: Some("bill".to_owned()),
             tags: vec!["money".to_owned()],
             examples: vec!["Show my bill".to_owned(), "Last month? 12 euros".to_owned()],
+            is_tool: false,
         };
         assert_eq!(read.capabilities(), [wanted]);
         let text = "Bills\nurn:x:billing:view\nView a bill\nShows a bill.\nview\nbill\nmoney\nShow my bill\nLast month? 12 euros";

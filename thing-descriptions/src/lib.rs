@@ -5,7 +5,7 @@
 //! wrote; a workflow file or an app file; an agent card that anyone sent; keys, handed in by the caller.
 //!
 //! **Outputs**: a [`Report`] of findings; a [`Description`] with what the node reads in it; the description of an agent
-//! file ([`describe()`]); the A2A agent card of a description ([`card()`]), signed ([`sign_card`]) and verified
+//! file ([`describe()`]), with the tools that it exposes and their Thing Models ([`thing_model`]); the A2A agent card of a description ([`card()`]), signed ([`sign_card`]) and verified
 //! ([`verify_card`]); the workflow of a workflow file ([`parse_workflow`]); the agents, workflows and schedules of an app
 //! file ([`parse_app`]).
 //!
@@ -41,6 +41,7 @@ mod hidden;
 mod json;
 mod jwt;
 mod reader;
+mod tool;
 mod validate;
 mod workflow_file;
 
@@ -60,11 +61,17 @@ pub use card::{
     CARD_BYTES_MAX, CardContext, CardError, Interface, SIGNATURES_MAX, VERSION_UNKNOWN, card, lint_card, sign_card,
     verify_card,
 };
-pub use describe::{ALTHING, describe};
+pub use describe::{describe, describe_with};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError};
 pub use hidden::is_hidden;
 pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX};
 pub use jwt::{jwk, kid, sign_jwt};
 pub use reader::FileProblem;
-pub use validate::{FINDINGS_MAX, Finding, Report, Severity, Strictness, no_duplicates, validate, validate_as};
+pub use tool::{
+    ExposedTool, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SCHEMAS_BYTES_MAX, SuspendedTool, Tool, affordance, check_schema,
+    data_schema, thing_model, without_texts,
+};
+pub use validate::{
+    ALTHING, FINDINGS_MAX, Finding, Report, Severity, Strictness, no_duplicates, validate, validate_as,
+};
 pub use workflow_file::{WORKFLOW_FILE_BYTES_MAX, WorkflowFileError, parse_workflow};

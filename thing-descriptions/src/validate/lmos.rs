@@ -10,6 +10,9 @@ use super::{Finding, Severity, Strictness, schema};
 /// The IRI of the prefix `lmos`.
 pub(crate) const LMOS: &str = "https://eclipse.dev/lmos/protocol/v1";
 
+/// What the prefix `althing` stands for in `@context`.
+pub const ALTHING: &str = "https://althing.dev/ns/v1";
+
 static TERMS: LazyLock<Validator> = LazyLock::new(|| schema::compile(include_str!("../../lmos/terms.schema.json")));
 
 /// Checks the terms of a description that declares the prefix; reports terms that are used without it.

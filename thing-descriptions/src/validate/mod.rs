@@ -10,6 +10,7 @@ mod schema;
 
 use serde_json::Value;
 
+pub use lmos::ALTHING;
 pub(crate) use lmos::LMOS;
 pub use report::{FINDINGS_MAX, Finding, Report, Severity};
 pub(crate) use schema::CONTEXT_1_1;
