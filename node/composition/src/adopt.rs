@@ -163,6 +163,7 @@ impl Adoption {
             skills,
             runtime,
             tools: std::collections::BTreeMap::new(),
+            expose: Vec::new(),
             embeddings: None,
             role: None,
             requested: serde_json::to_value(&contract).ok(),
@@ -289,18 +290,18 @@ fn slug(title: &str) -> String {
 }
 
 /// An id of a skill: `[a-z0-9._:-]`.
-fn id(name: &str) -> String {
+pub(crate) fn id(name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "._:-".contains(c) { c } else { '-' };
     name.to_ascii_lowercase().chars().map(allowed).take(SKILL_ID_CHARS_MAX).collect()
 }
 
 /// One line without hidden characters, cut at the limit.
-fn line(words: &str, chars_max: usize) -> String {
+pub(crate) fn line(words: &str, chars_max: usize) -> String {
     text(words, "", usize::MAX).split_whitespace().collect::<Vec<_>>().join(" ").chars().take(chars_max).collect()
 }
 
 /// A text without hidden characters, cut at the limit; the other one if nothing is left.
-fn text(words: &str, otherwise: &str, chars_max: usize) -> String {
+pub(crate) fn text(words: &str, otherwise: &str, chars_max: usize) -> String {
     let shown: String = words.chars().filter(|c| !is_hidden(*c)).take(chars_max).collect();
     if shown.trim().is_empty() { otherwise.to_owned() } else { shown.trim().to_owned() }
 }

@@ -1,5 +1,7 @@
 //! The agents of this node: added, started, published to peers, and removed.
 
+mod tools;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -38,6 +40,8 @@ pub struct Agents {
     changing: tokio::sync::Mutex<()>,
     /// Agents that were added and do not run, and why.
     failed: Mutex<BTreeMap<String, String>>,
+    /// The tools that they expose.
+    exposing: tools::Exposing,
 }
 
 impl Agents {
@@ -60,6 +64,7 @@ impl Agents {
             revocations,
             changing: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
+            exposing: tools::Exposing::default(),
         }
     }
 
@@ -274,7 +279,7 @@ impl Agents {
         self.hosting.add(HostedAgent {
             id,
             callers: rule,
-            input_modes: added.file.input_modes.clone(),
+            input_modes: input_modes(&added.file),
             barge_in: takes_interruptions(&added.file),
             priority: priority(&added.file),
         });
@@ -283,7 +288,7 @@ impl Agents {
 
     /// Makes fresh evidence for an agent and hands it to L3.
     fn publish(&self, added: &StoredAgent) -> Result<(), NodeError> {
-        let (verified, description) = added.evidence(
+        let (verified, description) = self.with_tools(added)?.evidence(
             &self.identity.owner(),
             self.identity.key.public(),
             self.identity.network(),
@@ -409,9 +414,20 @@ impl Agents {
         let id = AgentId::new(self.identity.owner().id(), name)?;
         self.discovery.unhost(&id);
         self.hosting.remove(&id);
+        self.exposing.forget(name);
         self.host.stop(name).await;
         Ok(())
     }
+}
+
+/// What an agent reads; calls of the tools that it exposes are data.
+fn input_modes(file: &AgentFile) -> Vec<String> {
+    const DATA: &str = "application/json";
+    let mut modes = file.input_modes.clone();
+    if !file.expose.is_empty() && !modes.iter().any(|mode| mode == DATA) {
+        modes.push(DATA.to_owned());
+    }
+    modes
 }
 
 /// The priority of an agent's frames, by its latency class.

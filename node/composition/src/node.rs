@@ -182,7 +182,8 @@ impl Node {
         let registries =
             async { tokio::join!(following.follow(&self.agents), following.renew(), following.tell(&self.discovery)) };
         let registries = Box::pin(registries);
-        tokio::join!(self.renew_when_due(), self.sweep_memory(), keys, introducing, hosting, registries);
+        let agents = async { tokio::join!(self.renew_when_due(), self.agents.follow_tools()) };
+        tokio::join!(agents, self.sweep_memory(), keys, introducing, hosting, registries);
     }
 
     /// Deletes what agents kept and has passed its retention.

@@ -8,7 +8,7 @@ use althing_execution::definition::Pins;
 use althing_protocol::object::{self, Grant, Membership};
 use althing_protocol::{AgentId, Authored, IdentityError, OwnerProof, PublicKey, VerifiedAgent};
 use althing_store::{Batch, Durability, Family, Range, Store};
-use althing_td::{AgentFile, Callers, Description};
+use althing_td::{AgentFile, Callers, Description, ExposedTool};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,23 @@ impl StoredAgent {
         Ok(StoredAgent { description, ..self })
     }
 
+    /// The same agent with a description that says which tools it exposes.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub(crate) fn signed_with(
+        self,
+        tools: &[ExposedTool],
+        owner: &Owner,
+        network: &str,
+        now_ms: u64,
+    ) -> Result<StoredAgent, NodeError> {
+        let id = agent_id(owner, &self.file)?;
+        let td = althing_td::describe_with(&self.file, &id.to_string(), tools);
+        let description = STANDARD.encode(sign(id, &td, owner, network, now_ms)?.bytes);
+        Ok(StoredAgent { description, ..self })
+    }
+
     /// Whether its description is for that network and signed by the owner's current key. The operator may have changed the
     /// network since, and the owner may have rotated its keys while the node did not run.
     #[must_use]
@@ -166,6 +183,16 @@ pub(crate) fn describe(
 ) -> Result<Authored<object::Description>, NodeError> {
     let id = agent_id(owner, file)?;
     let td = althing_td::describe(file, &id.to_string());
+    sign(id, &td, owner, network, now_ms)
+}
+
+fn sign(
+    id: AgentId,
+    td: &Description,
+    owner: &Owner,
+    network: &str,
+    now_ms: u64,
+) -> Result<Authored<object::Description>, NodeError> {
     let body = object::Description::new(id, now_ms, now_ms, td.bytes().to_vec());
     Ok(object::sign(body, network, "", &owner.key)?)
 }

@@ -1,7 +1,7 @@
 //! Which listed tools may be called, by their definitions. Pure: the pins, the last listing, and the unfit tools, by
 //! `server/tool`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::definition::{Definition, Pins, Unfit};
 
@@ -21,6 +21,10 @@ pub(crate) struct Known {
     fit: Pins,
     /// Of any listing, may not be called until the agent is bound again.
     unfit: BTreeMap<String, Unfit>,
+    /// Pinned tools that their server listed no more when it answered last.
+    gone: BTreeSet<String>,
+    /// The version of each server's last listing.
+    versions: BTreeMap<String, u64>,
 }
 
 impl Known {
@@ -55,6 +59,7 @@ impl Known {
         may: impl Fn(&str) -> bool,
     ) -> Vec<(String, Unfit)> {
         self.silent(server);
+        self.note_gone(server, &listed);
         let mut new = Vec::new();
         for tool in listed {
             let name = format!("{server}/{}", tool.name);
@@ -85,6 +90,35 @@ impl Known {
             }
         }
         tool.check()
+    }
+
+    fn note_gone(&mut self, server: &str, listed: &[Definition]) {
+        let pinned = self.pins.iter().flatten().map(|(name, _)| name);
+        let of_server = pinned.filter_map(|name| Some((name, name.strip_prefix(server)?.strip_prefix('/')?)));
+        for (name, tool) in of_server {
+            if listed.iter().any(|one| one.name == tool) {
+                self.gone.remove(name);
+            } else {
+                self.gone.insert(name.clone());
+            }
+        }
+    }
+
+    /// The pinned tools, with the reason why one is not called at present.
+    pub fn bound(&self) -> impl Iterator<Item = (&String, &Definition, Option<String>)> {
+        self.pins.iter().flatten().map(|(name, definition)| {
+            let gone = self.gone.contains(name).then(|| "its server offers it no more".to_owned());
+            (name, definition, self.unfit.get(name).map(Unfit::brief).or(gone))
+        })
+    }
+
+    /// Notes which version of its tools a server listed last.
+    pub fn note_version(&mut self, server: &str, version: u64) {
+        self.versions.insert(server.to_owned(), version);
+    }
+
+    pub fn version(&self, server: &str) -> Option<u64> {
+        self.versions.get(server).copied()
     }
 
     /// Forgets the listing of a server that does not answer.

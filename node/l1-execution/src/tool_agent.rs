@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use a2a::{Artifact, Part, PartContent, TaskState};
+use althing_td::AgentFile;
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -19,6 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::agent::{Made, Metadata};
 use crate::definition::Definition;
+use crate::known::real_name;
 use crate::relayed::{Progress, Relayed};
 use crate::syscalls::SystemCalls;
 use crate::tools::Tools;
@@ -34,6 +36,13 @@ const NAMED_MAX: usize = 20;
 /// Tools as an agent.
 pub struct ToolAgent {
     tools: Arc<Tools>,
+    /// The file of the agent beside which it is, whose tools others may call only as far as that says.
+    beside: Option<AgentFile>,
+}
+
+/// Whether a message is a request of MCP.
+pub(crate) fn is_relayed(turn: &Turn) -> bool {
+    turn.message.extensions.iter().flatten().any(|uri| uri == RELAY)
 }
 
 /// What a message asks for.
@@ -57,14 +66,20 @@ impl ToolAgent {
         if calls.tools.is_empty() {
             return Err("name a server of tools under tools, and its tools in the contract's capabilities".to_owned());
         }
-        Ok(Arc::new(ToolAgent { tools: calls.tools.clone() }))
+        Ok(Arc::new(ToolAgent { tools: calls.tools.clone(), beside: None }))
+    }
+
+    /// What answers requests of MCP for the tools that the agent of a file exposes, if it exposes any.
+    pub(crate) fn beside(file: &AgentFile, calls: &SystemCalls) -> Option<Arc<dyn Agent>> {
+        let beside = Some(file.clone()).filter(|file| !file.expose.is_empty())?;
+        Some(Arc::new(ToolAgent { tools: calls.tools.clone(), beside: Some(beside) }))
     }
 }
 
 impl Agent for ToolAgent {
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
         Box::pin(async move {
-            if turn.message.extensions.iter().flatten().any(|uri| uri == RELAY) {
+            if is_relayed(&turn) {
                 return self.relay(&turn.message.parts, &out).await;
             }
             let listed = self.tools.listed().await;
@@ -103,6 +118,22 @@ struct Call {
 }
 
 impl ToolAgent {
+    fn exposes(&self, tool: &str) -> bool {
+        self.beside.as_ref().is_none_or(|file| file.exposes(tool))
+    }
+
+    /// The tool that a request names, by its name or by `server/tool`; also one that is not called at present: the call says
+    /// why.
+    fn named(&self, name: &str, listed: &BTreeMap<String, Definition>) -> Option<String> {
+        let is_named = |(listed, tool): &(&String, &Definition)| tool.name == name || real_name(listed) == name;
+        let by_name = listed.iter().find(is_named).map(|(name, _)| name.clone());
+        let bound = || {
+            let mut all = self.tools.bound().into_iter().filter(|tool| self.exposes(&tool.name));
+            all.find(|tool| tool.name == name || tool.definition.name == name).map(|tool| tool.name)
+        };
+        by_name.or_else(bound)
+    }
+
     /// Answers a request of MCP.
     async fn relay(&self, parts: &[Part], out: &Output) -> Result<(), AgentError> {
         let data = parts.iter().find_map(|part| match &part.content {
@@ -111,18 +142,19 @@ impl ToolAgent {
         });
         let data = data.ok_or_else(|| AgentError::Rejected("a data part has the request of MCP".to_owned()))?;
         let request = Request::deserialize(data).map_err(|error| AgentError::Rejected(error.to_string()))?;
-        let listed = self.tools.listed().await;
+        let mut listed = self.tools.listed().await;
+        listed.retain(|name, _| self.exposes(&real_name(name)));
         let result = match request {
             Request::List => json!({ "tools": listed.values().map(Definition::whole).collect::<Vec<_>>() }),
             Request::Call(call) => {
                 let Call { name, arguments, relayed, meta } = *call;
-                let tool = listed.iter().find(|(_, tool)| tool.name == name).map(|(name, _)| name);
-                let tool = tool.ok_or_else(|| AgentError::Rejected(format!("there is no tool {name:?}")))?;
+                let unknown = || AgentError::Rejected(format!("there is no tool {name:?}"));
+                let tool = self.named(&name, &listed).ok_or_else(unknown)?;
                 let arguments = Value::Object(arguments).to_string();
                 let (sender, told) = mpsc::channel(TOLD);
                 let progress =
                     if meta.contains_key("progressToken") { Progress::to(sender) } else { Progress::default() };
-                let call = Relayed { progress, ..relayed }.call(self.tools.invoke(tool, &arguments));
+                let call = Relayed { progress, ..relayed }.call(self.tools.invoke(&tool, &arguments));
                 let (outcome, _) = told_until(told, out, call).await?;
                 outcome.map_err(|error| AgentError::Failed(error.to_string()))?
             }

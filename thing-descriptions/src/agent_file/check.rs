@@ -94,6 +94,7 @@ pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
         }
     }
     check.tools(&file.tools);
+    check.expose(file);
     check.contract(file);
     if file.role.as_ref().is_some_and(|role| !is_word(role, 63, "-")) {
         check.refuse("role", "name-form", "this is not the name of a role".to_owned(), "Use 1 to 63 of a-z, 0-9 and -");
@@ -317,6 +318,19 @@ impl Check {
                     self.secret(field("secret"), secret.as_deref());
                     self.bearer(field("url"), url, secret.as_deref());
                 }
+            }
+        }
+    }
+
+    fn expose(&mut self, file: &AgentFile) {
+        self.most("expose", file.expose.len(), SKILLS_MAX, "entries");
+        for (n, tool) in file.expose.iter().enumerate() {
+            let server =
+                tool.split_once('/').filter(|(_, tool)| !tool.is_empty() && !tool.trim_end_matches('*').contains('*'));
+            if server.is_none_or(|(server, _)| !file.tools.contains_key(server)) {
+                let message = format!("{:?} is no tool of a server under tools", excerpt(tool, 80));
+                let fix = "Write server/tool, or server/* for all of a server; the contract must name them too";
+                self.refuse(format!("expose[{n}]"), "expose-unknown", message, fix);
             }
         }
     }

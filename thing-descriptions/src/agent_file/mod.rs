@@ -54,6 +54,9 @@ pub struct AgentFile {
     /// Its tool servers, by name. Local.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolServerSpec>,
+    /// Which of their tools others may call as they are: `server/tool` or `server/*`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expose: Vec<String>,
     /// The model of embeddings for its memory; by default the built-in one. Local.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<ModelEndpoint>,
@@ -475,6 +478,16 @@ impl AgentFile {
             Some(file) if problems.is_empty() => Ok(file),
             _ => Err(AgentFileError::Invalid(problems)),
         }
+    }
+
+    /// Whether the owner lets others call a tool (`server/tool`) as it is. What the agent may not call itself, nobody calls
+    /// through it.
+    #[must_use]
+    pub fn exposes(&self, tool: &str) -> bool {
+        self.expose.iter().any(|wanted| match wanted.strip_suffix('*') {
+            Some(prefix) => tool.starts_with(prefix),
+            None => tool == wanted,
+        })
     }
 
     /// Checks an agent that did not come from [`AgentFile::parse`]: built by a program, or read back from disk.

@@ -15,7 +15,7 @@ use crate::json::excerpt;
 use crate::reader::yaml::{At, Entry, Node};
 use crate::reader::{Fields, FileProblem, Reader};
 
-const FILE_KEYS: [&str; 15] = [
+const FILE_KEYS: [&str; 16] = [
     "name",
     "title",
     "description",
@@ -23,6 +23,7 @@ const FILE_KEYS: [&str; 15] = [
     "skills",
     "runtime",
     "tools",
+    "expose",
     "embeddings",
     "role",
     "contract",
@@ -73,6 +74,10 @@ fn file(reader: &mut Reader, root: &At) -> Option<AgentFile> {
     let skills = reader.list(&fields, "skills", |reader, at, path| skill(reader, at, &path)).unwrap_or_default();
     let runtime = runtime(reader, &fields);
     let tools = tools(reader, &fields);
+    let expose = match fields.value("expose") {
+        Some(_) => reader.texts(&fields, "expose"),
+        None => Some(Vec::new()),
+    };
     let embeddings = fields.value("embeddings").map(|at| endpoint(reader, at, "embeddings".to_owned()));
     let role = reader.text(&fields, "role");
     let (requested, contract, contract_file) = requested(reader, &fields, role.is_some());
@@ -90,6 +95,7 @@ fn file(reader: &mut Reader, root: &At) -> Option<AgentFile> {
         skills,
         runtime: runtime?,
         tools: tools?,
+        expose: expose?,
         role,
         requested,
         embeddings: embeddings.map_or(Some(None), |given| given.map(Some))?,

@@ -167,6 +167,8 @@ impl Installing<'_> {
         file.callers = wanted.callers.clone();
         // Whoever is called by it sees who asked.
         file.asks_as = AsksAs::Caller;
+        // Which of its tools others may call is for whoever runs it to say.
+        file.expose.clear();
         file.exposure = if wanted.callers == Callers::ThisNode { Exposure::Hidden } else { Exposure::Public };
         let digest = verified.release.digest();
         let VerifiedRelease { standing, reason, accepted_ms: at_ms, .. } = verified;

@@ -316,6 +316,10 @@ impl ToolServer for Server {
         Box::pin(self.list())
     }
 
+    fn version(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
     fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>> {
         Box::pin(async move { self.invoke(tool, arguments, self.epoch.load(Ordering::SeqCst)).await })
     }

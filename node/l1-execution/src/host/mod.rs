@@ -23,6 +23,8 @@ use crate::kernel::slots::BandwidthServer;
 use crate::process::remote::RemoteAgent;
 use crate::process::{ProcessAgent, ProcessConfig};
 use crate::syscalls::SystemCalls;
+use crate::tool_agent::ToolAgent;
+use crate::tools::BoundTool;
 
 pub use crate::ports::{Connect, Loaded, Ports, Scheduling, SoftRuntime};
 pub use crate::start_error::StartError;
@@ -73,6 +75,8 @@ struct RunningAgent {
     aim_is_stated: bool,
     /// Its share of the processors.
     server: BandwidthServer,
+    /// What answers calls of the tools that it exposes, beside what they are for.
+    exposing: Option<Arc<dyn Agent>>,
 }
 
 enum Runtime {
@@ -154,6 +158,7 @@ impl Host {
             self.stop_runtime(runtime);
             return Err(StartError::Memory { name: file.name.clone(), reason });
         }
+        let exposing = ToolAgent::beside(file, &calls);
         let (turns, total, late) = Default::default();
         let agent = RunningAgent {
             runtime,
@@ -166,6 +171,7 @@ impl Host {
             first: Histogram::default(),
             aim_is_stated: aim_is_stated(file),
             server: BandwidthServer::default(),
+            exposing,
         };
         self.lock().insert(file.name.clone(), Arc::new(agent));
         Ok(())
@@ -233,6 +239,24 @@ impl Host {
     #[must_use]
     pub fn pins(&self, name: &str) -> Option<Pins> {
         self.lock().get(name)?.calls.tools.pins()
+    }
+
+    /// The tools that an agent was bound to, and how they stand with their servers.
+    #[must_use]
+    pub fn bound_tools(&self, name: &str) -> Vec<BoundTool> {
+        let tools = self.lock().get(name).map(|agent| agent.calls.tools.clone());
+        tools.map(|tools| tools.bound()).unwrap_or_default()
+    }
+
+    /// Lists the tools of an agent's servers that may have changed since; with `all` those of every server.
+    pub async fn relist_tools(&self, name: &str, all: bool) {
+        let Some(tools) = self.lock().get(name).map(|agent| agent.calls.tools.clone()) else { return };
+        let listing = async move { tools.relist(all).await };
+        match &self.scheduling {
+            // A connection that is made anew lives where turns do.
+            Some(scheduling) => drop(scheduling.kernel.runtimes.soft().spawn(listing).await),
+            None => listing.await,
+        }
     }
 
     /// The concurrent turns that an agent's runtime allows, if it has a limit.

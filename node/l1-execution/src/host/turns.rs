@@ -12,6 +12,7 @@ use crate::context::{self, CALL_CONTEXT, CallContext};
 use crate::kernel::TurnRuntimes;
 use crate::kernel::slots::run_on_slots;
 use crate::memory::{Memory, Rule, release};
+use crate::tool_agent;
 
 /// Counts a turn for as long as it lasts.
 struct TurnCount(Arc<RunningAgent>);
@@ -113,6 +114,12 @@ impl Host {
 
     async fn run_as(&self, name: &str, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
         let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
+        if let Some(exposing) = agent.exposing.as_ref().filter(|_| tool_agent::is_relayed(&turn)) {
+            return match &self.scheduling {
+                Some(scheduling) => scheduled(scheduling, agent, exposing.clone(), turn, out).await,
+                None => exposing.turn(turn, out).await,
+            };
+        }
         match (&agent.runtime, &self.scheduling) {
             (Runtime::Hard(hard), Some(scheduling)) => crate::hard::turn(&scheduling.kernel, hard, &turn, &out).await,
             (Runtime::Wasm(_) | Runtime::Hard(_), None) => Err(down()),

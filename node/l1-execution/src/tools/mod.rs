@@ -4,6 +4,7 @@
 //! the arguments, the result), and traced. Only tools that an agent may use are listed for it. A tool is called only while
 //! its whole definition is the one that was bound: its server is listed again before each call.
 
+mod bound;
 mod gate;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::known::{Known, model_name, real_name};
 use crate::lease::Superseded;
 
 pub use crate::definition::Definition;
+pub use bound::BoundTool;
 pub use gate::{ContractGate, Denied, MakeGate, ToolCall, ToolGate, contract_gates};
 
 /// How long a tool may take.
@@ -66,6 +68,11 @@ pub trait ToolServer: Send + Sync + 'static {
     /// Its current tools, and a version that changes as soon as they may have changed.
     fn listing(&self) -> BoxFuture<'_, Result<(Vec<Definition>, u64), Fault>> {
         Box::pin(async { Ok((self.tools().await?, 0)) })
+    }
+
+    /// The present version of its tools: another one than that of the last listing means that they may have changed since.
+    fn version(&self) -> u64 {
+        0
     }
 
     /// Calls one; gives MCP's `CallToolResult`. If the call is [`Relayed`](crate::relayed::Relayed), it may be an `InputRequiredResult`, or the `error`
@@ -236,6 +243,7 @@ impl Tools {
             let (reason, why) = (unfit.reason(), unfit.brief());
             tracing::warn!(agent = self.agent, tool, reason, why, "a tool is not called");
         }
+        self.known().note_version(name, listing);
         Ok(listing)
     }
 

@@ -1,0 +1,49 @@
+//! The tools that an agent was bound to, and how they stand with their servers.
+
+use super::{Definition, Tools};
+
+/// A tool that an agent was bound to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoundTool {
+    /// `server/tool`.
+    pub name: String,
+    /// The definition that it was bound to.
+    pub definition: Definition,
+    /// Why it is not called at present; nothing of the tool's text.
+    pub suspended: Option<String>,
+}
+
+impl Tools {
+    /// The tools that the agent was bound to, as the last listings of their servers had them. A server that does not answer
+    /// suspends none: calls say what is wrong.
+    #[must_use]
+    pub fn bound(&self) -> Vec<BoundTool> {
+        let known = self.known();
+        let bound = known.bound().filter(|(name, ..)| self.may(name));
+        bound
+            .map(|(name, definition, suspended)| BoundTool {
+                name: name.clone(),
+                definition: definition.clone(),
+                suspended,
+            })
+            .collect()
+    }
+
+    /// Lists the servers whose tools may have changed since they were listed last; with `all` every one.
+    pub async fn relist(&self, all: bool) {
+        let (mut names, mut asked) = (Vec::new(), Vec::new());
+        for (name, server) in &self.servers {
+            let moved = self.known().version(name) != Some(server.version());
+            if !server.is_own() && (all || moved) {
+                names.push(name);
+                asked.push(self.list(name, server));
+            }
+        }
+        let answered = futures::future::join_all(asked).await;
+        for (server, answer) in names.into_iter().zip(answered) {
+            if let Err(fault) = answer {
+                tracing::debug!(agent = self.agent, server, %fault, "a tool server does not answer");
+            }
+        }
+    }
+}
