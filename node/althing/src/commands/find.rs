@@ -1,5 +1,7 @@
 //! `althing find`.
 
+use std::collections::BTreeMap;
+
 use althing_discovery::Query;
 use serde_json::Value;
 
@@ -7,6 +9,11 @@ use crate::args::Find;
 use crate::commands::{Out, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
+
+/// Characters of what a tool does that are shown.
+const ABOUT_CHARS_MAX: usize = 80;
+/// Tools that are shown to people.
+const TOOLS_SHOWN: usize = 20;
 
 /// Finds agents; exits with 4 when there are none.
 pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
@@ -73,6 +80,7 @@ fn people(found: &Value) -> String {
             &all,
         )
     };
+    shown.push_str(&of_tools(found));
     let cells = |thing: &Value| {
         let can: Vec<&str> = rows(thing, "can").iter().filter_map(Value::as_str).collect();
         vec![text(thing, "title"), can.join(" "), text(thing, "from")]
@@ -86,6 +94,25 @@ fn people(found: &Value) -> String {
         shown.push_str(&explained(explain));
     }
     shown
+}
+
+/// The tools that the agents expose, each once.
+fn of_tools(found: &Value) -> String {
+    let all = rows(found, "agents").iter().flat_map(|agent| rows(agent, "tools"));
+    let rows: BTreeMap<String, Vec<String>> = all
+        .map(|tool| {
+            let about = text(tool, "description");
+            let about = about.lines().next().unwrap_or_default().chars().take(ABOUT_CHARS_MAX).collect();
+            (text(tool, "id"), vec![text(tool, "name"), about])
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let more = rows.len().saturating_sub(TOOLS_SHOWN);
+    let more = if more > 0 { format!("and {more} more tools; --json shows all\n") } else { String::new() };
+    let shown: Vec<Vec<String>> = rows.into_values().take(TOOLS_SHOWN).collect();
+    format!("\n{}{more}", table(&["tool", "does"], &shown))
 }
 
 /// How the results were found.

@@ -18,6 +18,7 @@ mod registries;
 mod requests;
 mod reserve;
 mod routing;
+mod tools;
 mod traces;
 
 use std::sync::Arc;
@@ -215,7 +216,14 @@ async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<V
     let begun = tokio::time::Instant::now();
     let (found, why) = node.discovery.search(&query).await;
     let took_us = begun.elapsed().as_micros();
-    let list: Vec<Value> = found.iter().map(row).collect();
+    let list: Vec<Value> = found
+        .iter()
+        .map(|found| {
+            let mut row = row(found);
+            row["tools"] = tools::of(&query, found).into();
+            row
+        })
+        .collect();
     let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     let sought = why.sought.as_ref().map(|sought| {
         json!({
@@ -294,6 +302,11 @@ async fn describe(
     UrlQuery(query): UrlQuery<DescribeQuery>,
 ) -> Result<Response, Problem> {
     let unknown = |message: String| Problem::new(Kind::NotFound, message);
+    if let Some((of, tool)) = agent.rsplit_once('/')
+        && let Ok(id) = node.calls.resolve(of, among(query.anyone)).await
+    {
+        return tools::described(&node, &id, tool).await;
+    }
     let id = match node.calls.resolve(&agent, among(query.anyone)).await {
         Ok(id) => id,
         Err(error) => {

@@ -11,6 +11,7 @@
 mod answer;
 mod bridge;
 mod call;
+mod exposed;
 mod failed;
 mod http;
 mod relay;

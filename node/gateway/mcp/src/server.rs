@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::call::{self, Arguments, Caller};
+use crate::exposed::{self, Exposed, object};
 use crate::failed::Failed;
 use crate::relay;
 use crate::result::{failure, refused, value};
@@ -132,29 +133,58 @@ impl Server {
     fn page(&self, view: &View, after: Option<&str>) -> ListToolsResult {
         let page = tools::page(self.calls().discovery(), view, after);
         let general = if after.is_none() { general() } else { Vec::new() };
-        let skills = page.tools.iter().map(|(name, skill)| {
-            let tool = Tool::new(name.clone(), self.about(skill), object(skill_schema()))
-                .with_raw_output_schema(object(call::output()))
-                .with_annotations(ToolAnnotations::new().open_world(true));
-            match skill.capability() {
+        let mut exposed = Exposed::default();
+        let mut skills = Vec::new();
+        for (name, skill) in &page.tools {
+            let tool = match exposed.tool(skill) {
+                Some(tool) => exposed::as_listed(name, self.about(skill), tool, self.is_strange(skill)),
+                None => Tool::new(name.clone(), self.about(skill), object(skill_schema()))
+                    .with_raw_output_schema(object(call::output()))
+                    .with_annotations(ToolAnnotations::new().open_world(true)),
+            };
+            skills.push(match skill.capability() {
                 Some(capability) if !capability.name.is_empty() => tool.with_title(capability.name.clone()),
                 _ => tool,
-            }
-        });
+            });
+        }
         let mut list = ListToolsResult::with_all_items(general.into_iter().chain(skills).collect());
         list.next_cursor = page.more_after.map(|place| URL_SAFE_NO_PAD.encode(place));
         list
     }
 
     fn about(&self, skill: &tools::Skill) -> String {
-        let stranger = self.calls().relation(skill.agent().publisher()) == TrustRelation::Stranger;
-        tools::about(skill, stranger)
+        tools::about(skill, self.is_strange(skill))
+    }
+
+    fn is_strange(&self, skill: &tools::Skill) -> bool {
+        self.calls().relation(skill.agent().publisher()) == TrustRelation::Stranger
+    }
+
+    /// Calls a tool that an agent exposes, with the arguments of its server.
+    async fn call_exposed(
+        &self,
+        skill: &tools::Skill,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = skill.tool() else {
+            return Err(ErrorData::invalid_params(format!("{} exposes it no more", skill.agent()), None));
+        };
+        let mut request = request;
+        request.name = tool.name.into();
+        match self.caller(skill.agent().clone(), context) {
+            Ok(caller) => relay::call(&caller, request).await,
+            Err(failed) => Ok(failed.into_result().into()),
+        }
     }
 
     /// What tells one list from another.
     fn fingerprint(&self, view: &View) -> Digest {
         let all = tools::all(self.calls().discovery(), view);
-        let lines = all.iter().map(|(name, skill)| format!("{name} {}\n", self.about(skill)));
+        // A tool's schemas change with the description, which is signed again then.
+        let signed = |skill: &tools::Skill| skill.candidate.verified.description.body.sequence;
+        let version = |skill: &tools::Skill| skill.is_tool().then(|| signed(skill));
+        let lines = all.iter().map(|(name, skill)| format!("{name} {:?} {}\n", version(skill), self.about(skill)));
         digest(lines.collect::<String>().as_bytes())
     }
 
@@ -175,13 +205,6 @@ impl Server {
 /// Arguments of the right shape.
 fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, String> {
     serde_json::from_value(Value::Object(arguments)).map_err(|error| error.to_string())
-}
-
-fn object(value: Value) -> Arc<JsonObject> {
-    match value {
-        Value::Object(object) => Arc::new(object),
-        _ => Arc::default(),
-    }
 }
 
 fn skill_schema() -> Value {
@@ -272,6 +295,11 @@ impl ServerHandler for Server {
         if let Some(caller) = self.relay(&view(&context.extensions)?, &context).await? {
             return relay::call(&caller, request).await;
         }
+        let is_general = GENERAL.contains(&request.name.as_ref());
+        let named = if is_general { None } else { tools::named(self.calls().discovery(), &request.name) };
+        if let Some(skill) = named.as_ref().filter(|skill| skill.is_tool()) {
+            return self.call_exposed(skill, request, &context).await;
+        }
         let arguments = request.arguments.unwrap_or_default();
         let result = match request.name.as_ref() {
             "find_agents" => match read::<Filter>(arguments) {
@@ -288,7 +316,7 @@ impl ServerHandler for Server {
             },
             "call_agent" => self.ask(None, arguments, &context).await.unwrap_or_else(Failed::into_result),
             name => {
-                let Some(skill) = tools::named(self.calls().discovery(), name) else {
+                let Some(skill) = named else {
                     let name: String = name.chars().take(64).collect();
                     let message = format!("there is no tool {name:?} any more, or here; list the tools again");
                     return Err(ErrorData::invalid_params(message, None));

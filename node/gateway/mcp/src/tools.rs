@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use althing_discovery::{Candidate, Discovery, Query};
 use althing_protocol::{AgentId, digest};
-use althing_td::Capability;
+use althing_td::{Capability, Tool};
 
 use crate::view::{View, Whose};
 use crate::{AGENTS_MAX, PAGE};
@@ -38,6 +38,16 @@ impl Skill {
 
     pub fn capability(&self) -> Option<&Capability> {
         self.candidate.description.capabilities().get(self.number?)
+    }
+
+    /// Whether it is a tool with arguments of its own, which is called as it is.
+    pub fn is_tool(&self) -> bool {
+        self.capability().is_some_and(|capability| capability.is_tool)
+    }
+
+    /// The tool that it is. The whole description is read for it.
+    pub fn tool(&self) -> Option<Tool> {
+        self.candidate.description.tool(&self.capability().filter(|capability| capability.is_tool)?.id)
     }
 
     /// What tells it from the agent's other skills.
@@ -173,6 +183,9 @@ fn described(skill: &Skill) -> String {
         return format!("{what}\n\nAsks the agent {agent}.");
     };
     let what = if capability.description.is_empty() { &capability.name } else { &capability.description };
+    if capability.is_tool {
+        return format!("{what}\n\nA tool of {agent} ({}).", description.title());
+    }
     let examples = match &capability.examples[..] {
         [] => String::new(),
         examples => format!("\n\nExamples: {}", examples.join(" | ")),

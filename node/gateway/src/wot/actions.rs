@@ -26,7 +26,7 @@ use crate::{BODY_BYTES_MAX, Gateway, trace};
 /// How long an answer is waited for, unless the client says otherwise: below the 60 s after which many proxies give up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(50);
 /// The longest wait that a client can ask for.
-const PATIENCE_MAX_SECS: u64 = 600;
+pub(super) const PATIENCE_MAX_SECS: u64 = 600;
 
 /// `POST /things/{agent}/actions/chat`.
 pub(super) async fn invoke(
@@ -96,7 +96,7 @@ async fn created(gateway: &Gateway, id: &AgentId, task: &str, client: &Client) -
 }
 
 /// How long the client waits: `Prefer: respond-async` and `Prefer: wait=SECONDS`.
-fn patience(headers: &HeaderMap) -> Duration {
+pub(super) fn patience(headers: &HeaderMap) -> Duration {
     let lines = headers.get_all("prefer").iter().filter_map(|line| line.to_str().ok());
     let mut all = lines.flat_map(|line| line.split(',')).map(str::trim);
     let mut is_async = false;
@@ -114,16 +114,20 @@ fn patience(headers: &HeaderMap) -> Duration {
 }
 
 fn href(id: &AgentId, task: &str) -> String {
-    // Ids of tasks are chosen by nodes, which may be anyone's.
+    format!("/things/{id}/actions/chat/{}", encoded(task))
+}
+
+/// A text as one segment of a path. Ids of tasks and tools are chosen by nodes, which may be anyone's.
+pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::new();
-    for byte in task.bytes() {
+    for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
             encoded.push_str(&format!("%{byte:02X}"));
         }
     }
-    format!("/things/{id}/actions/chat/{encoded}")
+    encoded
 }
 
 /// `GET /things/{agent}/actions/chat/{task}`.
@@ -167,28 +171,33 @@ pub(super) async fn read(
     let task = properties::bytes(gateway, id, Operation::GetTask, &params, client).await?;
     let odd = |error| OperationError::invalid_agent_response(format!("{id} answered oddly: {error}"));
     let answer = Answer::of_task(&task).map_err(odd)?;
-    Ok(status(id, &answer, answer.changed.as_deref()))
+    Ok(status(id, &answer))
 }
 
 /// WoT Profile: `pending`, `running`, `completed` or `failed`. A question of the agent ends an invocation: the next one
 /// answers it.
-pub(super) fn status(id: &AgentId, answer: &Answer, changed: Option<&str>) -> Value {
+fn status(id: &AgentId, answer: &Answer) -> Value {
+    let mut status = status_of(href(id, answer.task.as_deref().unwrap_or_default()), answer);
+    if status["status"] == "completed" {
+        status["output"] = answer.output(None, -1.0);
+    }
+    status
+}
+
+/// The status of an invocation without its output, whose own address is `href`.
+pub(super) fn status_of(href: String, answer: &Answer) -> Value {
     let word = match answer.state.as_str() {
         "TASK_STATE_SUBMITTED" | "" => "pending",
         "TASK_STATE_WORKING" => "running",
         _ if answer.failure().is_some() => "failed",
         _ => "completed",
     };
-    let mut status = json!({ "status": word, "href": href(id, answer.task.as_deref().unwrap_or_default()) });
-    match Failed::check(answer) {
-        Err(failed) => {
-            let (code, reason, detail) = failed.told();
-            status["error"] = problem::details(code, &reason, &detail);
-        }
-        Ok(()) if word == "completed" => status["output"] = answer.output(None, -1.0),
-        Ok(()) => {}
+    let mut status = json!({ "status": word, "href": href });
+    if let Err(failed) = Failed::check(answer) {
+        let (code, reason, detail) = failed.told();
+        status["error"] = problem::details(code, &reason, &detail);
     }
-    if let Some(changed) = changed {
+    if let Some(changed) = &answer.changed {
         let name = if answer.is_running() { "timeRequested" } else { "timeEnded" };
         status[name] = json!(changed);
     }

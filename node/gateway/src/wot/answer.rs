@@ -270,6 +270,13 @@ impl Answer {
         words.chars().take(WORDS_MAX).collect()
     }
 
+    /// The first value that the agent made.
+    pub fn first_data(&self) -> Option<Value> {
+        let mut parts = self.artifacts.iter().flat_map(|(_, parts)| parts.values());
+        let data = parts.find_map(|part| part.data)?;
+        serde_json::from_str(data.get()).ok()
+    }
+
     /// The action's output. `turn` is the client's name for its turn.
     pub fn output(&self, turn: Option<&str>, seconds: f64) -> Value {
         let asks = matches!(self.state.as_str(), "TASK_STATE_INPUT_REQUIRED" | "TASK_STATE_AUTH_REQUIRED");

@@ -19,12 +19,19 @@ use crate::{AGENTS_MAX, Gateway, JSON};
 const PAGE_DEFAULT: usize = 50;
 /// Descriptions on one page at most.
 const PAGE_MAX: usize = 100;
+/// Links of the node's description at most: the list has the others.
+const LINKS_MAX: usize = 4 * AGENTS_MAX;
 
 /// The agents that this node knows, each once, by id; at most [`AGENTS_MAX`].
 fn agents(gateway: &Gateway) -> BTreeMap<AgentId, Candidate> {
     let known = gateway.calls.known(AGENTS_MAX);
     let discovery = gateway.calls.discovery();
     known.into_iter().filter_map(|known| Some((known.agent.clone(), discovery.describe(&known.agent)?))).collect()
+}
+
+/// How many of an agent's capabilities are tools.
+fn tools(known: &Candidate) -> usize {
+    known.description.capabilities().iter().filter(|capability| capability.is_tool).count()
 }
 
 /// `GET /.well-known/wot`: the description of the only agent, or of the node with a link to each agent.
@@ -38,21 +45,31 @@ pub(super) async fn well_known(State(gateway): State<Arc<Gateway>>, headers: Hea
 }
 
 fn node(gateway: &Gateway, headers: &HeaderMap, agents: &BTreeMap<AgentId, Candidate>) -> Value {
-    let links: Vec<Value> =
-        agents.keys().map(|id| json!({ "rel": "item", "type": TD, "href": format!("/things/{id}") })).collect();
+    let of_agent = |(id, known): (&AgentId, &Candidate)| {
+        let all = known.description.capabilities().iter().filter(|capability| capability.is_tool);
+        let tools: Vec<String> = all.map(|tool| td::tool_path(id, &tool.id)).collect();
+        std::iter::once(format!("/things/{id}")).chain(tools)
+    };
+    let hrefs = agents.iter().flat_map(of_agent).take(LINKS_MAX);
+    let links: Vec<Value> = hrefs.map(|href| json!({ "rel": "item", "type": TD, "href": href })).collect();
     let mut description = Map::new();
     let members = [
         ("@context", json!("https://www.w3.org/2022/wot/td/v1.1")),
         ("id", json!(gateway.key.public().did())),
         ("title", json!("Althing node")),
-        ("description", json!("A node of an agent mesh; the agents that can be called through it are linked")),
+        (
+            "description",
+            json!(
+                "A node of an agent mesh; the agents that can be called through it, and the tools that they expose, are linked"
+            ),
+        ),
         ("base", json!(format!("{}://{}/", gateway.access.scheme(), host(headers).unwrap_or_default()))),
     ];
     description.extend(members.into_iter().map(|(name, value)| (name.to_owned(), value)));
     td::security(&mut description, gateway.access.is_guarded());
     let things = json!({
         "title": "Things",
-        "description": "The Thing Descriptions of these agents, by pages",
+        "description": "The Thing Descriptions of these agents and tools, by pages",
         "type": "array",
         "items": { "type": "object" },
         "readOnly": true,
@@ -83,16 +100,47 @@ pub(super) async fn list(
         return problem::refuse(StatusCode::BAD_REQUEST, "INVALID_PARAMS", &detail);
     };
     let agents = agents(&gateway);
-    let page = agents.iter().skip(offset).take(limit);
-    let all: Vec<String> = page.map(|(id, known)| thing::served(&gateway, &headers, id, known)).collect();
+    let all = page_of(&gateway, &headers, &agents, offset, limit);
     let mut answer = ([(header::CONTENT_TYPE, media(&headers))], format!("[{}]", all.join(","))).into_response();
     let next = offset.saturating_add(limit);
-    if next < agents.len()
+    if next < agents.values().map(|known| 1 + tools(known)).sum()
         && let Ok(link) = format!("</things?offset={next}&limit={limit}>; rel=\"next\"").parse()
     {
         answer.headers_mut().insert(header::LINK, link);
     }
     answer
+}
+
+/// The descriptions of that page: each agent, and after it the tools that it exposes.
+fn page_of(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    agents: &BTreeMap<AgentId, Candidate>,
+    offset: usize,
+    limit: usize,
+) -> Vec<String> {
+    let (mut skip, mut page) = (offset, Vec::new());
+    for (id, known) in agents {
+        let count = 1 + tools(known);
+        if skip >= count {
+            skip -= count;
+            continue;
+        }
+        if skip == 0 && page.len() < limit {
+            page.push(thing::served(gateway, headers, id, known));
+        }
+        let room = limit - page.len();
+        if count > 1 && room > 0 {
+            let all = known.description.tools();
+            let shown = all.iter().skip(skip.saturating_sub(1)).take(room);
+            page.extend(shown.map(|tool| super::tools::served(gateway, headers, id, known, tool)));
+        }
+        skip = 0;
+        if page.len() == limit {
+            break;
+        }
+    }
+    page
 }
 
 /// Directories list as JSON-LD; a consumer that asks for JSON gets the same bytes under that name.

@@ -68,9 +68,17 @@ impl Message {
     /// # Errors
     /// When the client has no room for it.
     pub fn new(gateway: &Gateway, chat: &Chat, account: &Account) -> Result<Message, OperationError> {
-        let params = chat.params(&gateway.calls.new_id()).to_string().into_bytes();
+        Message::of(&chat.params(&gateway.calls.new_id()), chat.turn.clone(), account)
+    }
+
+    /// The message with these parameters of SendStreamingMessage.
+    ///
+    /// # Errors
+    /// When the client has no room for it.
+    pub fn of(params: &Value, turn: Option<String>, account: &Account) -> Result<Message, OperationError> {
+        let params = params.to_string().into_bytes();
         let share = account.hold(params.len())?;
-        Ok(Message { params, turn: chat.turn.clone(), share })
+        Ok(Message { params, turn, share })
     }
 }
 
@@ -121,8 +129,14 @@ impl Invocation {
         progress.ok().and_then(|progress| progress.answer.task.clone())
     }
 
-    /// The output, once the answer is complete; waits no longer than `limit`.
+    /// The output of `chat`, once the answer is complete; waits no longer than `limit`.
     pub async fn output(&mut self, limit: Duration) -> Option<Result<Value, Failed>> {
+        let (begun, turn) = (self.begun, self.turn.clone());
+        self.ended(limit, |answer| answer.output(turn.as_deref(), begun.elapsed().as_secs_f64())).await
+    }
+
+    /// What `read` makes of the answer, once it is complete and no failure; waits no longer than `limit`.
+    pub async fn ended<T>(&mut self, limit: Duration, read: impl FnOnce(&Answer) -> T) -> Option<Result<T, Failed>> {
         let ended = self.progress.wait_for(|progress| progress.ended.is_some());
         let progress = tokio::time::timeout(limit, ended).await.ok()?;
         let Ok(progress) = progress else {
@@ -131,8 +145,7 @@ impl Invocation {
         if let Some(Err(error)) = &progress.ended {
             return Some(Err(Failed::Call(error.clone())));
         }
-        let seconds = self.begun.elapsed().as_secs_f64();
-        Some(Failed::check(&progress.answer).map(|()| progress.answer.output(self.turn.as_deref(), seconds)))
+        Some(Failed::check(&progress.answer).map(|()| read(&progress.answer)))
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) mod schemas;
 mod socket;
 mod td;
 mod thing;
+mod tool_td;
+mod tools;
 
 pub use introductions::{introductions, paths};
 
@@ -50,7 +52,7 @@ impl Wot {
 
 /// The routes of this face.
 pub(crate) fn routes() -> Routes {
-    things().merge(affordances()).refusing(problem::wrong_method)
+    things().merge(affordances()).merge(of_tools()).refusing(problem::wrong_method)
 }
 
 fn things() -> Routes {
@@ -82,6 +84,44 @@ fn things() -> Routes {
             Route::get("/things/{agent}/published.cose", TAG, "Gives the description as its publisher signed it")
                 .answers(const { &[Answer::ok("A signed object of this project (COSE_Sign1)", "application/cose")] }),
             thing::signed,
+        )
+}
+
+fn of_tools() -> Routes {
+    const TD_OF_TOOL: &[Answer] =
+        &[Answer::ok("A Thing Description", TD), Answer::ok("It is suspended", problem::PROBLEM).status(410)];
+    const STATUS: Answer = Answer::ok("The status of the invocation", JSON).schema(schemas::action_status);
+    Routes::default()
+        .route(
+            Route::get("/things/{agent}/tools/{tool}", TAG, "Describes a tool that an agent exposes")
+                .answers(TD_OF_TOOL),
+            tools::show,
+        )
+        .route(
+            Route::get("/things/{agent}/tools/{tool}/model", TAG, "Gives the Thing Model of a tool")
+                .answers(const { &[Answer::ok("A Thing Model", "application/tm+json")] }),
+            tools::model,
+        )
+        .route(
+            Route::post("/things/{agent}/tools/{tool}/actions/{action}", TAG, "Calls a tool; the action has its name")
+                .request(schemas::tool_input)
+                .answers(const { &[Answer::ok("The output", JSON).schema(schemas::tool_output), STATUS.status(201)] }),
+            tools::invoke,
+        )
+        .route(
+            Route::get(
+                "/things/{agent}/tools/{tool}/actions/{action}/{task}",
+                TAG,
+                "Reads the status of a call of a tool",
+            )
+            .needs(Scope::Call)
+            .answers(const { &[STATUS] }),
+            tools::query,
+        )
+        .route(
+            Route::delete("/things/{agent}/tools/{tool}/actions/{action}/{task}", TAG, "Cancels a call of a tool")
+                .answers(const { &[Answer::ok("It is cancelled", "").status(204)] }),
+            tools::cancel,
         )
 }
 

@@ -84,6 +84,16 @@ pub(crate) fn chat_output() -> Value {
     })
 }
 
+/// The input of a tool's action: the description of each tool says more.
+pub(crate) fn tool_input() -> Value {
+    json!({ "type": "object", "description": "The arguments, as the tool's description types them" })
+}
+
+/// The output of a tool's action.
+pub(crate) fn tool_output() -> Value {
+    json!({ "type": "object", "description": "What the tool's description promises" })
+}
+
 /// The status of an invocation that was not awaited (WoT Profile).
 pub(crate) fn action_status() -> Value {
     json!({

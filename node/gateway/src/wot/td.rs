@@ -10,6 +10,7 @@ use althing_protocol::AgentId;
 use althing_td::Description;
 use serde_json::{Map, Value, json};
 
+use super::actions::encoded;
 use super::schemas;
 use crate::JSON;
 
@@ -33,6 +34,11 @@ pub(super) struct Served<'a> {
 /// The path below which all of an agent's resources are.
 pub(super) fn path(agent: &AgentId) -> String {
     format!("/things/{agent}/")
+}
+
+/// The path of the description of a tool that an agent exposes.
+pub(super) fn tool_path(agent: &AgentId, tool: &str) -> String {
+    format!("/things/{agent}/tools/{}", encoded(tool))
 }
 
 /// `securityDefinitions` and `security`, as the gateway enforces them.
@@ -130,17 +136,22 @@ impl Served<'_> {
 
     fn links(&self) -> Value {
         let card = format!("/a2a/{}/.well-known/agent-card.json", self.agent);
-        json!([
-            { "rel": "alternate", "href": "published", "type": super::TD },
-            { "rel": "service-desc", "href": card, "type": JSON },
-        ])
+        let mut links = vec![
+            json!({ "rel": "alternate", "href": "published", "type": super::TD }),
+            json!({ "rel": "service-desc", "href": card, "type": JSON }),
+        ];
+        let tools = self.description.capabilities().iter().filter(|capability| capability.is_tool);
+        links.extend(
+            tools.map(|tool| json!({ "rel": "item", "href": tool_path(self.agent, &tool.id), "type": super::TD })),
+        );
+        json!(links)
     }
 }
 
 /// The IRI of the prefix `lmos`.
-const LMOS: &str = "https://eclipse.dev/lmos/protocol/v1";
+pub(super) const LMOS: &str = "https://eclipse.dev/lmos/protocol/v1";
 
-fn form(op: &[&str], href: &str) -> Value {
+pub(super) fn form(op: &[&str], href: &str) -> Value {
     json!({ "op": op, "href": href, "contentType": JSON })
 }
 
