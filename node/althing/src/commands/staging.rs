@@ -17,10 +17,9 @@ const TOKEN_BYTES_MAX: u64 = 4_096;
 
 /// Hands a release in.
 pub async fn stage(args: &StageArgs, out: &Out) -> Result<(), Failure> {
-    let wrong = |error: &dyn std::fmt::Display| {
+    let publisher = args.publisher.parse::<PublisherId>().map_err(|error| {
         Failure::usage(format!("--publisher {}: {error}; the publisher's `althing id` prints it", args.publisher))
-    };
-    let publisher: PublisherId = args.publisher.parse().map_err(|error| wrong(&error))?;
+    })?;
     let cannot = |error: std::io::Error| Failure::usage(format!("{}: {error}", args.file.display()));
     let file = args.file.canonicalize().map_err(cannot)?;
     let stage = BuildStage { file, with: args.with.clone(), publisher, registry: args.registry.clone() };
