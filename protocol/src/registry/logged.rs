@@ -101,7 +101,8 @@ impl Logged {
         let proof: LogProof = self.proof.parse()?;
         let entry = match (kind, &self.salt) {
             (EntryKind::Signed(kind), Some(salt)) => Entry::salted(kind, &self.statement, salt, self.at_ms),
-            (kind, _) => Entry::of(kind, &self.statement, self.at_ms),
+            (_, Some(_)) => return Err(LogProofError::Shape("only signed statements are salted")),
+            (kind, None) => Entry::of(kind, &self.statement, self.at_ms),
         };
         let entry = entry.encode();
         Ok((proof.index, proof.check(&entry, registry, &[], 0)?))
