@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::{DomainLookup, Internet, keep_proving};
 use crate::machine::Admission;
 use crate::machine::things::Quotas;
-use crate::service::{Clock, DirectoryConfig, FAMILIES, OpenError, Random, Registry, RegistryConfig};
+use crate::service::{Clock, DirectoryConfig, FAMILIES, OpenError, Random, Registry, RegistryConfig, keep_indexed};
 use crate::tokens::{Access, Tokens};
 use crate::witness::{NoWitness, Witnesses};
 
@@ -167,6 +167,7 @@ pub async fn start(options: Options, ports: &Ports) -> Result<Running, StartErro
         beside.push(tokio::spawn(keep_proving(registry.clone(), lookup.clone())));
         router = router.layer(axum::Extension(lookup));
     }
+    beside.push(tokio::spawn(keep_indexed(registry.clone(), data.join("search"))));
     let (scheme, stop) = (if tls.is_some() { "https" } else { "http" }, CancellationToken::new());
     let serving = serving(listener, router, tls, stop.clone());
     Ok(Running { registry, address, scheme, stop, serving, beside })

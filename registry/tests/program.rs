@@ -169,4 +169,9 @@ async fn what_was_acknowledged_is_there_after_it_was_killed() {
         .await
         .expect("JSON");
     assert!(all["total"].as_u64().expect("a number") >= acknowledged.len() as u64);
+    // However far the index had come when it was killed, nothing is missing.
+    let search = format!("{}/search/jsonpath?query=$%5B?@.title=='Lamp'%5D.id", running.url);
+    let found: Vec<String> = client.get(search).send().await.expect("an answer").json().await.expect("a list of ids");
+    let missing = acknowledged.iter().find(|id| found.binary_search(id).is_err());
+    assert_eq!(missing, None);
 }

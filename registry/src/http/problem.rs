@@ -28,6 +28,7 @@ pub struct Problem {
 struct More {
     members: Map<String, Value>,
     challenge: Option<HeaderValue>,
+    retry_after_s: Option<u64>,
 }
 
 impl Problem {
@@ -45,6 +46,12 @@ impl Problem {
     /// With what the client has to show (RFC 9110 §11.6.1).
     pub fn challenge(mut self, challenge: &str) -> Problem {
         self.more.challenge = HeaderValue::from_str(challenge).ok();
+        self
+    }
+
+    /// With when it may be tried again.
+    pub fn retry_after(mut self, seconds: u64) -> Problem {
+        self.more.retry_after_s = Some(seconds);
         self
     }
 
@@ -151,6 +158,9 @@ impl IntoResponse for Problem {
         let mut response = (self.status, Json(body)).into_response();
         if let Some(challenge) = self.more.challenge {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if let Some(seconds) = self.more.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);

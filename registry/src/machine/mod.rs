@@ -9,6 +9,7 @@ mod organisation_rules;
 mod purge;
 mod refusal;
 mod released;
+mod shown;
 mod state;
 pub mod things;
 
@@ -17,6 +18,7 @@ pub use organisation::{Claim, HeldDomain, HeldRoster, Organisations};
 pub use purge::{Purge, PurgedBy};
 pub use refusal::Refusal;
 pub use released::Released;
+pub use shown::{ShownAgent, ShownAgents};
 pub use state::{Admission, Judged, Machine, Statement, Versions};
 
 #[cfg(test)]

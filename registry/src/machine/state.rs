@@ -10,6 +10,7 @@ use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 use super::opened::{Described, Opened, Signed};
 use super::purge::{Purge, PurgedBy};
 use super::released::{Released, essence};
+use super::shown::ShownAgents;
 use super::things::{ThingRecord, Things};
 use super::{Organisations, Refusal};
 
@@ -114,6 +115,13 @@ impl Versions {
         let usable = |released: &Released| released.is_public() && released.standing <= Standing::Deprecated;
         self.versions.iter().rev().find(|(_, released)| usable(released))
     }
+
+    /// The entries of the first release that everybody sees and of the current one; none if there is no current one.
+    fn shown(&self) -> Option<(u64, u64)> {
+        let (_, current) = self.current()?;
+        let first = self.public().map(|(_, released)| released.index).min();
+        Some((first.unwrap_or(current.index), current.index))
+    }
 }
 
 /// Who may publish.
@@ -141,6 +149,7 @@ pub struct Machine {
     admission: Admission,
     publishers: BTreeMap<PublisherId, (KeyLog, u64)>,
     pub(super) agents: BTreeMap<AgentId, Versions>,
+    shown: ShownAgents,
     /// Revoked releases, by the index of the mark.
     revoked: BTreeMap<u64, (AgentId, Version)>,
     things: Things,
@@ -162,6 +171,7 @@ impl Machine {
             admission,
             publishers: BTreeMap::new(),
             agents: BTreeMap::new(),
+            shown: ShownAgents::default(),
             revoked: BTreeMap::new(),
             things: Things::default(),
             organisations: Organisations::default(),
@@ -188,6 +198,12 @@ impl Machine {
         let from = first.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Included);
         let agents = self.agents.range((from, std::ops::Bound::Unbounded));
         agents.take_while(move |(agent, _)| agent.publisher() == publisher)
+    }
+
+    /// The agents that everybody sees.
+    #[must_use]
+    pub fn shown_agents(&self) -> &ShownAgents {
+        &self.shown
     }
 
     /// The Things of the directory.
@@ -408,6 +424,7 @@ impl Machine {
                     *self.bundles.entry(bundle).or_default() += 1;
                 }
                 versions.versions.insert(release.body.version.clone(), released);
+                self.show(index, &release.body.agent);
             }
             Statement::Approval(release) => {
                 let versions = self.agents.get_mut(&release.body.agent);
@@ -418,6 +435,7 @@ impl Machine {
                         self.unapproved.remove(&(release.body.agent.clone(), release.body.version.clone()));
                     }
                 }
+                self.show(index, &release.body.agent);
             }
             Statement::Roster(roster) => {
                 self.organisations.apply_roster(index, roster.digest(), roster.body.clone());
@@ -434,6 +452,7 @@ impl Machine {
                     released.standing = mark.body.standing;
                     released.reason.clone_from(&mark.body.reason);
                 }
+                self.show(index, &mark.body.agent);
             }
             Statement::Thing(record) => self.things.apply(index, record),
             Statement::Purge(purge) => self.forget(purge),
@@ -497,6 +516,10 @@ impl Machine {
             self.gone.remove(index);
         }
         self.unapproved.remove(&(purge.agent.clone(), purge.version.clone()));
+    }
+
+    fn show(&mut self, index: u64, agent: &AgentId) {
+        self.shown.update(index, agent, self.agents.get(agent).and_then(Versions::shown));
     }
 }
 

@@ -2,6 +2,7 @@
 //! entry of the log: who does not renew it is forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Included, Unbounded};
 
 use althing_protocol::object::Authored;
 use althing_protocol::record::Contact;
@@ -53,12 +54,30 @@ struct Described {
     capabilities: Vec<Capability>,
 }
 
+/// What a word of a capability says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Word {
+    Action,
+    Target,
+}
+
+/// The words of a capability.
+fn words(capability: &Capability) -> impl Iterator<Item = (Word, String)> {
+    let action = capability.action.as_ref().map(|action| (Word::Action, action.to_lowercase()));
+    let target = capability.target.as_ref().map(|target| (Word::Target, target.to_lowercase()));
+    action.into_iter().chain(target)
+}
+
 /// The nodes that are known.
 #[derive(Default)]
 pub struct Hosts {
     leases: BTreeMap<PublicKey, Lease>,
     by_agent: BTreeMap<AgentId, BTreeSet<PublicKey>>,
     described: BTreeMap<AgentId, Described>,
+    /// Agents by the ids of their capabilities.
+    capable: BTreeMap<String, BTreeSet<AgentId>>,
+    /// Agents by what their capabilities do, and to what, in small letters.
+    doing: BTreeMap<(Word, String), BTreeSet<AgentId>>,
     /// Rises with each answer, so that not always the same nodes are named.
     answers: usize,
 }
@@ -71,7 +90,22 @@ impl Hosts {
 
     /// Takes what an agent can do from the description of a release.
     pub fn describe(&mut self, agent: AgentId, entry: u64, capabilities: Vec<Capability>) {
+        self.forget_described(&agent);
+        for capability in &capabilities {
+            self.capable.entry(capability.id.clone()).or_default().insert(agent.clone());
+            words(capability).for_each(|word| {
+                self.doing.entry(word).or_default().insert(agent.clone());
+            });
+        }
         self.described.insert(agent, Described { entry, capabilities });
+    }
+
+    fn forget_described(&mut self, agent: &AgentId) {
+        let Some(described) = self.described.remove(agent) else { return };
+        for capability in &described.capabilities {
+            take_from(&mut self.capable, &capability.id, agent);
+            words(capability).for_each(|word| take_from(&mut self.doing, &word, agent));
+        }
     }
 
     /// Takes what a node told of itself, until `now_ms` and [`LEASE_MS`]; whether there was room for it, and it is not older
@@ -109,7 +143,7 @@ impl Hosts {
                 nodes.remove(&node);
                 if nodes.is_empty() {
                     self.by_agent.remove(&agent);
-                    self.described.remove(&agent);
+                    self.forget_described(&agent);
                 }
             }
         }
@@ -134,24 +168,55 @@ impl Hosts {
             let capabilities = self.described.get(agent).map_or(&[][..], |described| &described.capabilities);
             query.matches(agent, capabilities)
         };
-        let mut found: BTreeMap<PublicKey, Vec<AgentId>> = BTreeMap::new();
-        for (agent, nodes) in self.by_agent.iter().filter(|(agent, _)| matches(agent)) {
-            for node in nodes {
-                found.entry(*node).or_default().push(agent.clone());
-            }
-        }
+        let agents = self.candidates(query).into_iter().filter(|agent| matches(agent));
+        let nodes: BTreeSet<&PublicKey> = agents.filter_map(|agent| self.by_agent.get(agent)).flatten().collect();
         self.answers = self.answers.wrapping_add(1);
-        let first = self.answers % found.len().max(1);
-        let around = found.iter().cycle().skip(first).take(found.len().min(ANSWER_MAX));
-        let host = |(node, agents): (&PublicKey, &Vec<AgentId>)| {
-            Some(Host { contact: self.leases.get(node)?.contact.bytes.clone(), agents: agents.clone() })
+        let first = self.answers % nodes.len().max(1);
+        let around = nodes.iter().skip(first).chain(nodes.iter().take(first)).take(ANSWER_MAX);
+        let host = |node: &&PublicKey| {
+            let lease = self.leases.get(*node)?;
+            let agents = lease.agents.iter().filter(|agent| matches(agent)).cloned().collect();
+            Some(Host { contact: lease.contact.bytes.clone(), agents })
         };
         around.filter_map(host).collect()
+    }
+
+    /// Agents among which all are that match, as few as is known.
+    fn candidates(&self, query: &HostQuery) -> Vec<&AgentId> {
+        let HostQuery { agent, capability, action, target } = query;
+        if let Some(agent) = agent {
+            let agent = agent.parse::<AgentId>().ok().and_then(|agent| self.by_agent.get_key_value(&agent));
+            return agent.into_iter().map(|(agent, _)| agent).collect();
+        }
+        if let Some(capability) = capability {
+            let Some(prefix) = capability.strip_suffix('*') else {
+                return self.capable.get(capability).into_iter().flatten().collect();
+            };
+            let from = self.capable.range::<str, _>((Included(prefix), Unbounded));
+            let all = from.take_while(|(id, _)| id.starts_with(prefix)).flat_map(|(_, agents)| agents);
+            return all.collect::<BTreeSet<_>>().into_iter().collect();
+        }
+        let action = action.as_ref().map(|action| (Word::Action, action.to_lowercase()));
+        let word = action.or_else(|| target.as_ref().map(|target| (Word::Target, target.to_lowercase())));
+        match word {
+            Some(word) => self.doing.get(&word).into_iter().flatten().collect(),
+            None => self.by_agent.keys().collect(),
+        }
+    }
+}
+
+/// Takes an agent out of those of a key.
+fn take_from<K: Ord>(all: &mut BTreeMap<K, BTreeSet<AgentId>>, key: &K, agent: &AgentId) {
+    if let Some(agents) = all.get_mut(key) {
+        agents.remove(agent);
+        if agents.is_empty() {
+            all.remove(key);
+        }
     }
 }
 
 impl HostQuery {
-    fn matches(&self, agent: &AgentId, capabilities: &[Capability]) -> bool {
+    pub(super) fn matches(&self, agent: &AgentId, capabilities: &[Capability]) -> bool {
         let (action, target) = (self.action.as_deref(), self.target.as_deref());
         let named = self.agent.as_ref().is_none_or(|wanted| *wanted == agent.to_string());
         let capable = self.capability.as_ref().is_none_or(|wanted| capabilities.iter().any(|has| has.has_id(wanted)));
@@ -202,6 +267,7 @@ mod tests {
         assert_eq!(hosts.find(&echo, NOW + LEASE_MS - 1).len(), 1);
         assert_eq!(hosts.find(&echo, NOW + LEASE_MS), []);
         assert!(!hosts.knows(&agent("bill"), 3), "nothing is kept of what nobody hosts");
+        assert!(hosts.capable.is_empty() && hosts.doing.is_empty());
     }
 
     #[test]
@@ -213,6 +279,32 @@ mod tests {
         let echo = HostQuery { agent: Some(agent("echo").to_string()), ..HostQuery::default() };
         assert_eq!(hosts.find(&echo, NOW), []);
         assert_eq!(hosts.len(NOW), 1);
+    }
+
+    #[test]
+    fn whatever_is_asked_finds_what_matches() {
+        let mut hosts = Hosts::default();
+        let all = [("a", "billing.view", "View"), ("b", "billing.pay", "pay"), ("c", "bill", "VIEW")];
+        assert!(hosts.renew(contact(1, 1), all.iter().map(|(name, ..)| agent(name)).collect(), NOW));
+        for (name, id, action) in all {
+            hosts.describe(agent(name), 1, vec![capability("old", "old")]);
+            hosts.describe(agent(name), 2, vec![capability(id, action), capability("both", "both")]);
+        }
+        let wanted: [Option<&str>; 8] =
+            [None, Some("billing.*"), Some("*"), Some("bill"), Some("both"), Some("old"), Some(""), Some("view")];
+        for capability in wanted {
+            for action in wanted {
+                let query = HostQuery {
+                    capability: capability.map(str::to_owned),
+                    action: action.map(str::to_owned),
+                    ..HostQuery::default()
+                };
+                let matching = |agent: &&AgentId| query.matches(agent, &hosts.described[*agent].capabilities);
+                let each: Vec<AgentId> = hosts.by_agent.keys().filter(matching).cloned().collect();
+                let found = hosts.find(&query, NOW);
+                assert_eq!(found.into_iter().flat_map(|host| host.agents).collect::<Vec<_>>(), each, "{query:?}");
+            }
+        }
     }
 
     #[test]

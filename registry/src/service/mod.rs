@@ -35,7 +35,7 @@ pub use organisation::{SESSION_MS, Visitor};
 pub use purging::Purging;
 pub use releases::{Reader, Releases};
 pub use rows::FAMILIES;
-pub use search::{Found, SearchError};
+pub use search::{Found, Origins, Place, SearchError, Turn, TurnError, Turns, keep_indexed};
 pub use stage::{Stage, Staged, Staging, hex, unhex};
 pub(crate) use things::report;
 pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Random, Shown, ThingError};
@@ -47,6 +47,7 @@ use group::{Accepted, Added, Job};
 use hosts::Hosts;
 use organisation::Sessions;
 use rows::{CHECKPOINT, LOG, META, STATEMENTS};
+use search::Searching;
 use witnessed::Cosigned;
 
 /// Bytes of a bundle that a registry keeps: one write to the store holds it.
@@ -98,6 +99,7 @@ pub struct Registry {
     grown: watch::Sender<u64>,
     cosigned: watch::Sender<Cosigned>,
     directory: Option<DirectoryConfig>,
+    searching: Searching,
 }
 
 /// What follows from the entries that were read, and the checkpoint over them.
@@ -150,6 +152,7 @@ impl Registry {
             grown,
             cosigned: watch::Sender::default(),
             directory: None,
+            searching: Searching::default(),
         };
         {
             let mut seen = registry.state.write().expect("no holder panics");

@@ -10,7 +10,7 @@ use althing_edge::Limits;
 use althing_protocol::{PublisherId, SecretKey};
 use althing_registry::machine::Admission;
 use althing_registry::machine::things::Quotas;
-use althing_registry::service::{DirectoryConfig, FAMILIES, Registry, RegistryConfig};
+use althing_registry::service::{DirectoryConfig, FAMILIES, Registry, RegistryConfig, keep_indexed};
 use althing_registry::tokens::{Access, TokenScope, Tokens};
 use althing_store::MemoryStore;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
@@ -43,6 +43,7 @@ pub struct Served {
     folder: tempfile::TempDir,
     rules: Rules,
     stop: DropGuard,
+    indexing: tokio::task::JoinHandle<()>,
 }
 
 impl Served {
@@ -80,15 +81,36 @@ impl Served {
         let stop = CancellationToken::new();
         let router = althing_registry::http::router(registry.clone());
         tokio::spawn(althing_edge::serve(listener, router, Limits::default(), stop.clone()));
+        let indexing = tokio::spawn(keep_indexed(registry.clone(), folder.path().join("search")));
         // Another test may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Served { registry, client: Client::new(), url, now, store, folder, rules, stop: stop.drop_guard() }
+        Served { registry, client: Client::new(), url, now, store, folder, rules, stop: stop.drop_guard(), indexing }
     }
 
     /// The same registry, opened again from what is on disk.
     pub async fn again(self) -> Served {
         drop(self.stop);
+        self.indexing.abort();
         Served::over(self.store, self.folder, self.rules, false).await
+    }
+
+    /// The folder of its index.
+    pub fn index(&self) -> PathBuf {
+        self.folder.path().join("search")
+    }
+
+    /// Waits until the index stands for all entries.
+    pub async fn is_indexed(&self) {
+        let size = self.registry.checkpoint().head.size;
+        let mut indexed = self.registry.indexed();
+        let waited = indexed.wait_for(|entries| *entries >= size);
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(60), waited).await;
+        waited.expect("it is indexed soon").expect("the registry is open");
+    }
+
+    /// Ends the indexing: what is written from now on is not in the index.
+    pub fn stop_indexing(&self) {
+        self.indexing.abort();
     }
 
     pub fn token(&self, name: &str, scope: TokenScope) -> String {

@@ -29,7 +29,15 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-fetch", &[]),
     (
         "althing-registry",
-        &["althing-edge", "althing-fetch", "althing-log", "althing-protocol", "althing-store", "althing-td"],
+        &[
+            "althing-edge",
+            "althing-fetch",
+            "althing-log",
+            "althing-protocol",
+            "althing-search",
+            "althing-store",
+            "althing-td",
+        ],
     ),
     ("althing-registry-client", &["althing-fetch", "althing-protocol"]),
     ("althing-search", &[]),

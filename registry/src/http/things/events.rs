@@ -3,9 +3,11 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use althing_edge::Peer;
+use axum::Extension;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
@@ -15,15 +17,20 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::super::Shared;
 use super::super::problem::{Answer, Problem};
-use super::reader;
-use crate::service::{Event, EventKind, Registry};
+use super::{origin, reader};
+use crate::service::{Event, EventKind, Origins, Place, Registry};
 
 /// Streams at one time, of all readers.
 const STREAMS_MAX: usize = 512;
+/// Streams at one time of one origin.
+const STREAMS_OF_ORIGIN_MAX: usize = 64;
+/// Entries that a reader may be behind before it takes turns with others that are.
+const BEHIND_MAX: u64 = 64;
 /// Between two signs of life.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 static STREAMS: Semaphore = Semaphore::const_new(STREAMS_MAX);
+static ORIGINS: LazyLock<Origins> = LazyLock::new(|| Origins::of(STREAMS_OF_ORIGIN_MAX));
 
 /// What is told, and from where on.
 struct Telling {
@@ -37,7 +44,8 @@ struct Telling {
     /// What was shown: nothing is told once it is taken back.
     headers: HeaderMap,
     ready: VecDeque<Event>,
-    _place: SemaphorePermit<'static>,
+    _permit: SemaphorePermit<'static>,
+    _place: Option<Place>,
 }
 
 impl Telling {
@@ -54,17 +62,27 @@ impl Telling {
                 self.grown.changed().await.ok()?;
                 continue;
             }
-            let (events, next) = self
-                .registry
-                .events(self.next, self.is_full)
-                .inspect_err(|error| tracing::error!(%error, "events cannot be read"))
-                .ok()?;
+            let (events, next) = self.read(size).await?;
             self.next = next;
             let kind = self.kind;
             self.ready.extend(events.into_iter().filter(|event| kind.is_none_or(|kind| kind == event.kind)));
-            // A reader of a long log lets others run.
-            tokio::task::yield_now().await;
         }
+    }
+
+    /// Some events. Those who are far behind take turns, beside everything else.
+    async fn read(&self, size: u64) -> Option<(Vec<Event>, u64)> {
+        let (registry, from, is_full) = (self.registry.clone(), self.next, self.is_full);
+        let read = if size - from <= BEHIND_MAX {
+            registry.events(from, is_full)
+        } else {
+            let turn = self.registry.turns().replay().await;
+            let reading = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                registry.events(from, is_full)
+            });
+            reading.await.ok()?
+        };
+        read.inspect_err(|error| tracing::error!(%error, "events cannot be read")).ok()
     }
 }
 
@@ -72,10 +90,22 @@ fn told(telling: Telling) -> impl Stream<Item = Result<Sent, Infallible>> {
     stream::unfold(telling, |mut telling| async move { telling.next().await.map(|sent| (Ok(sent), telling)) })
 }
 
-fn answer(registry: Arc<Registry>, kind: Option<EventKind>, query: Option<&str>, headers: &HeaderMap) -> Answer {
+fn answer(
+    registry: Arc<Registry>,
+    peer: Peer,
+    kind: Option<EventKind>,
+    query: Option<&str>,
+    headers: &HeaderMap,
+) -> Answer {
     reader(&registry, headers)?;
-    let place = STREAMS.try_acquire().map_err(|_| {
+    let full = || {
+        let detail = format!("{STREAMS_OF_ORIGIN_MAX} readers at your address hear events now: end some of them");
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(60)
+    };
+    let place = origin(peer).map(|origin| ORIGINS.place(origin).ok_or_else(full)).transpose()?;
+    let permit = STREAMS.try_acquire().map_err(|_| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("{STREAMS_MAX} readers hear events now; try later"))
+            .retry_after(60)
     })?;
     let value = |name: &str| {
         let words = query.unwrap_or_default().split('&').map(|word| word.split_once('=').unwrap_or((word, "true")));
@@ -101,17 +131,24 @@ fn answer(registry: Arc<Registry>, kind: Option<EventKind>, query: Option<&str>,
         is_unnamed: is_set("unnamed"),
         headers: headers.clone(),
         ready: VecDeque::new(),
+        _permit: permit,
         _place: place,
     };
     Ok(Sse::new(told(telling)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }
 
-pub async fn all(State(registry): Shared, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {
-    answer(registry, None, query.as_deref(), &headers)
+pub async fn all(
+    State(registry): Shared,
+    Extension(peer): Extension<Peer>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Answer {
+    answer(registry, peer, None, query.as_deref(), &headers)
 }
 
 pub async fn of_kind(
     State(registry): Shared,
+    Extension(peer): Extension<Peer>,
     Path(kind): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -120,5 +157,5 @@ pub async fn of_kind(
     let kind = known.ok_or_else(|| {
         Problem::new(StatusCode::NOT_FOUND, "events are thing_created, thing_updated and thing_deleted")
     })?;
-    answer(registry, Some(kind), query.as_deref(), &headers)
+    answer(registry, peer, Some(kind), query.as_deref(), &headers)
 }

@@ -1,17 +1,22 @@
 //! `GET /things`: the directory by pages, as an array or as a collection.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use althing_edge::Peer;
+use axum::Extension;
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
 use serde_json::json;
 
 use super::super::Shared;
 use super::super::problem::{Answer, Problem};
-use super::{escaped, reader};
-use crate::service::{Order, Page, Paged};
+use super::{escaped, origin, reader};
+use crate::service::{Order, Page, Paged, Registry};
 
+/// Descriptions that may be left out at the beginning of a page without a turn.
+const OFFSET_FREE: usize = 10_000;
 /// The media type of lists.
 const LD: &str = "application/ld+json";
 
@@ -113,10 +118,29 @@ fn joined(paged: &Paged) -> Vec<u8> {
     all.join(&b","[..])
 }
 
-pub async fn list(State(registry): Shared, Query(words): Query<Words>, headers: HeaderMap) -> Answer {
+/// The page that is asked for. One that begins far from the beginning walks there, and takes a turn for it.
+async fn page(registry: Arc<Registry>, peer: Peer, page: Page) -> Result<Paged, Problem> {
+    if page.offset <= OFFSET_FREE {
+        return Ok(registry.directory().page(&page)?);
+    }
+    let turn = registry.turns().take(origin(peer)).await?;
+    let reading = tokio::task::spawn_blocking(move || {
+        // It ends with the reading, also if nobody waits for that any more.
+        let _turn = turn;
+        registry.directory().page(&page)
+    });
+    Ok(reading.await.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))??)
+}
+
+pub async fn list(
+    State(registry): Shared,
+    Extension(peer): Extension<Peer>,
+    Query(words): Query<Words>,
+    headers: HeaderMap,
+) -> Answer {
     reader(&registry, &headers)?;
     let asked = Asked::of(&words)?;
-    let paged = registry.directory().page(&asked.page)?;
+    let paged = page(registry, peer, asked.page.clone()).await?;
     let next = asked.next(&paged);
     let mut body = Vec::new();
     if asked.is_collection {

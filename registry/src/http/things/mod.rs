@@ -9,7 +9,7 @@ mod td;
 
 use std::sync::Arc;
 
-use althing_edge::{is_json, read_body};
+use althing_edge::{Peer, is_json, read_body};
 use althing_td::TD_BYTES_MAX;
 use axum::Router;
 use axum::body::Bytes;
@@ -41,6 +41,11 @@ pub fn routes() -> Router<Arc<Registry>> {
         .route("/search/{other}", get(search::unsupported).post(search::unsupported))
         .route("/events", get(events::all))
         .route("/events/{kind}", get(events::of_kind))
+}
+
+/// Where somebody asks from; none on loopback, where a proxy may stand for many.
+fn origin(peer: Peer) -> Option<String> {
+    (!peer.0.to_canonical().is_loopback()).then(|| peer.net())
 }
 
 /// The body of a request, if its content type is one of these.

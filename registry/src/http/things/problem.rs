@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::problem::Problem;
 use crate::machine::things::ThingRefusal;
-use crate::service::{SearchError, ThingError, report};
+use crate::service::{SearchError, ThingError, TurnError, report};
 
 impl From<ThingError> for Problem {
     fn from(error: ThingError) -> Problem {
@@ -53,12 +53,22 @@ impl From<SearchError> for Problem {
             | SearchError::Start
             | SearchError::Costly { .. } => StatusCode::BAD_REQUEST,
             SearchError::Time { .. } | SearchError::TooMuch { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            SearchError::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            SearchError::Thing(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            SearchError::Turn(error) => return (*error).into(),
+            SearchError::Failed | SearchError::Thing(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         match error {
             SearchError::Thing(error) => error.into(),
             error => Problem::new(status, error),
         }
+    }
+}
+
+impl From<TurnError> for Problem {
+    fn from(error: TurnError) -> Problem {
+        let status = match error {
+            TurnError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            TurnError::Yours => StatusCode::TOO_MANY_REQUESTS,
+        };
+        Problem::new(status, error).retry_after(1)
     }
 }

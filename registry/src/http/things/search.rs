@@ -2,24 +2,27 @@
 
 use std::collections::BTreeMap;
 
+use althing_edge::Peer;
+use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse as _;
 
 use super::super::Shared;
 use super::super::problem::{Answer, Problem};
-use super::reader;
+use super::{origin, reader};
 use crate::service::Found;
 
 pub async fn jsonpath(
     State(registry): Shared,
+    Extension(peer): Extension<Peer>,
     Query(words): Query<BTreeMap<String, String>>,
     headers: HeaderMap,
 ) -> Answer {
     reader(&registry, &headers)?;
     let query =
         words.get("query").ok_or_else(|| Problem::bad("`query` is missing: /search/jsonpath?query=$[?@.title]"))?;
-    let Found { json, .. } = registry.search(query.clone()).await?;
+    let Found { json, .. } = registry.search_from(origin(peer), query.clone()).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 

@@ -3,6 +3,7 @@
 //! Pure: the state follows from the records of the log. A Thing whose time has passed is not there, without an entry; its row
 //! here goes with the next entry.
 
+mod orders;
 mod record;
 mod refusal;
 
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+pub use orders::{Orders, Place};
 pub use record::{Deleted, SALT_BYTES, ThingRecord, Written};
 pub use refusal::ThingRefusal;
 
@@ -35,6 +37,12 @@ pub struct Thing {
     pub index: u64,
     /// What that entry says.
     pub written: Written,
+}
+
+impl Thing {
+    fn place(&self) -> Place<'_> {
+        Place { created: self.created, modified: self.index, title: &self.written.title }
+    }
 }
 
 /// What there may be.
@@ -125,6 +133,7 @@ pub struct Draft<'a> {
 pub struct Things {
     by_id: BTreeMap<Arc<str>, Thing>,
     ending: BTreeSet<(u64, Arc<str>)>,
+    orders: Orders,
     amounts: BTreeMap<String, Amount>,
     all: Amount,
 }
@@ -137,9 +146,15 @@ impl Things {
     }
 
     /// Things between two bounds, in the order of their ids.
-    pub fn range(&self, bounds: (Bound<&str>, Bound<&str>), now_ms: u64) -> impl Iterator<Item = &Thing> {
+    pub fn range(&self, bounds: (Bound<&str>, Bound<&str>), now_ms: u64) -> impl DoubleEndedIterator<Item = &Thing> {
         let range = self.by_id.range::<str, _>(bounds).map(|(_, thing)| thing);
         range.filter(move |thing| !thing.written.has_ended(now_ms))
+    }
+
+    /// The orders in which they are listed, those that have ended among them.
+    #[must_use]
+    pub fn orders(&self) -> &Orders {
+        &self.orders
     }
 
     /// How many there are.
@@ -292,6 +307,7 @@ impl Things {
                     self.ending.insert((end, written.id.clone()));
                 }
                 let thing = Thing { created, created_ms, index, written: written.clone() };
+                self.orders.insert(&thing.written.id, thing.place());
                 self.by_id.insert(written.id.clone(), thing);
             }
             ThingRecord::Deleted(deleted) => {
@@ -311,6 +327,7 @@ impl Things {
     fn remove(&mut self, id: &str) -> Option<Thing> {
         let thing = self.by_id.remove(id)?;
         let bytes = thing.written.bytes;
+        self.orders.remove(&thing.written.id, thing.place());
         self.all = self.all.without(bytes);
         if let Some(end) = thing.written.expires_ms {
             self.ending.remove(&(end, thing.written.id.clone()));

@@ -1,39 +1,47 @@
 //! JSONPath searches (RFC 9535) over the list of all descriptions.
 //!
-//! The bytes decide: each description is read, and what the query selects in it is the answer. Texts that the query compares
-//! with narrow what is parsed; what nothing narrows is scanned for a bounded time, and then refused with advice.
+//! The bytes decide: each description is read, and what the query selects in it is the answer. An index of the directory
+//! narrows which ones are read; those that it has not taken in yet are scanned. Where it does not help, texts that the query
+//! compares with narrow what is parsed; what nothing narrows is scanned for a bounded time, and then refused with advice.
 
+mod indexing;
+mod part;
 mod path;
+mod turns;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use althing_store::Range;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+pub(super) use indexing::Searching;
+pub use indexing::keep_indexed;
 use path::Query;
+pub use turns::{Origins, Place, Turn, TurnError, Turns};
 
 use super::Registry;
 use super::rows::THINGS;
-use super::things::{Pick, Picked, ThingError, agents_after, picks};
-use crate::machine::{Machine, Statement};
+use super::things::{Pick, Picked, ThingError, agents_after, picks, total};
+use crate::machine::Machine;
 
 /// How long one search may take.
 const TIME_MAX: Duration = Duration::from_secs(2);
-/// Searches at one time; the others wait for a moment.
-const AT_ONCE: usize = 2;
-/// How long a search waits for its turn.
-const TURN_WITHIN: Duration = Duration::from_secs(2);
 /// Bytes of what a search finds.
 const FOUND_BYTES_MAX: usize = 8 << 20;
 /// Descriptions that are picked at once.
 const PICKED_AT_ONCE: usize = 256;
 /// Descriptions that are read at once; each may be large.
 const READ_AT_ONCE: usize = 64;
-
-static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
+/// Candidates that are looked at one by one however few there are in all. More than a part of all are read in the order in
+/// which they lie on disk, which is faster.
+const CANDIDATES_MIN: usize = 1_024;
+/// See [`CANDIDATES_MIN`].
+const CANDIDATES_PART: u64 = 4;
+/// Candidates from which on two threads look at them.
+const CANDIDATES_SHARED: usize = 128;
 
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,34 +112,47 @@ pub enum SearchError {
         /// How many bytes there may be.
         max: usize,
     },
-    /// Others are searching.
-    #[error("too many searches at one time: try again in a moment")]
-    Busy,
+    /// There is no turn for it.
+    #[error(transparent)]
+    Turn(#[from] TurnError),
+    /// It ended before its time.
+    #[error("the search failed: try again")]
+    Failed,
     /// The directory cannot be read.
     #[error(transparent)]
     Thing(#[from] ThingError),
 }
 
 impl Registry {
+    /// Who takes turns where reads cost much: searches, and pages far from the beginning.
+    #[must_use]
+    pub fn turns(&self) -> &Turns {
+        &self.searching.turns
+    }
+
     /// Searches all descriptions.
     ///
     /// # Errors
     /// See [`SearchError`].
-    pub async fn search(self: std::sync::Arc<Self>, query: String) -> Result<Found, SearchError> {
+    pub async fn search(self: Arc<Self>, query: String) -> Result<Found, SearchError> {
+        self.search_from(None, query).await
+    }
+
+    /// The same, for somebody from that origin (see [`Turns`]).
+    ///
+    /// # Errors
+    /// See [`SearchError`].
+    pub async fn search_from(self: Arc<Self>, origin: Option<String>, query: String) -> Result<Found, SearchError> {
         let query = Query::parse(&query)?;
-        let turn = tokio::time::timeout(TURN_WITHIN, TURNS.acquire()).await;
-        let turn = turn.map_err(|_| SearchError::Busy)?.map_err(|_| SearchError::Busy)?;
+        let turn = self.turns().take(origin).await?;
         let searched = tokio::task::spawn_blocking(move || {
+            // It ends with the search, also if nobody waits for that any more.
             let _turn = turn;
             let mut search = Search::new(&self, &query);
-            if query.is_narrowed() {
-                search.narrowed()?
-            } else {
-                search.everything()?
-            }
+            search.run()?;
             Ok(search.found())
         });
-        searched.await.map_err(|_| SearchError::Busy)?
+        searched.await.map_err(|_| SearchError::Failed)?
     }
 }
 
@@ -143,14 +164,82 @@ struct Search<'a> {
     now_ms: u64,
     looked: u64,
     /// What was found, by the id of the description.
-    found: BTreeMap<String, Vec<Value>>,
+    found: BTreeMap<String, Selected>,
     bytes: usize,
+}
+
+/// What the query selects in one description.
+struct Selected {
+    /// The values, between commas.
+    json: Vec<u8>,
+    count: usize,
 }
 
 impl<'a> Search<'a> {
     fn new(registry: &'a Registry, query: &'a Query) -> Search<'a> {
         let (began, now_ms) = (Instant::now(), (registry.clock)());
         Search { registry, query, began, now_ms, looked: 0, found: BTreeMap::new(), bytes: 0 }
+    }
+
+    fn run(&mut self) -> Result<(), SearchError> {
+        if let Some((candidates, indexed)) = self.candidates() {
+            self.entries(&candidates)?;
+            return self.newest(indexed);
+        }
+        if self.query.is_narrowed() { self.narrowed() } else { self.everything() }
+    }
+
+    /// Entries whose descriptions may have what the query needs, and the first entry that the index does not stand for; none
+    /// where the index is of no help.
+    fn candidates(&self) -> Option<(Vec<u64>, u64)> {
+        let view = self.registry.searching.view()?;
+        let all = total(&self.registry.seen().machine, self.now_ms);
+        let max = usize::try_from(all / CANDIDATES_PART).unwrap_or(usize::MAX).max(CANDIDATES_MIN);
+        let candidates = view.candidates(self.query.need(), max);
+        let candidates = candidates.inspect_err(|error| tracing::warn!(%error, "a search goes on without the index"));
+        Some((candidates.ok()??, view.entries()))
+    }
+
+    /// Looks at the descriptions that are what they are since these entries.
+    fn entries(&mut self, entries: &[u64]) -> Result<(), SearchError> {
+        for some in entries.chunks(PICKED_AT_ONCE) {
+            let picked: Vec<Picked> = {
+                let seen = self.registry.seen();
+                let current = |entry: &u64| Pick::changed_at(&seen.machine, *entry, self.now_ms);
+                some.iter().filter_map(current).map(Pick::owned).collect()
+            };
+            self.within_time(some.len())?;
+            if picked.len() < CANDIDATES_SHARED {
+                picked.iter().try_for_each(|pick| self.look_at(pick))?;
+                continue;
+            }
+            let halves = picked.split_at(picked.len() / 2);
+            let select = |half: &[Picked]| half.iter().map(|pick| self.selected(pick)).collect::<Vec<_>>();
+            let (first, second) = std::thread::scope(|scope| {
+                let first = scope.spawn(|| select(halves.0));
+                let second = select(halves.1);
+                (first.join(), second)
+            });
+            let first = first.map_err(|_| SearchError::Failed)?;
+            for (pick, selected) in picked.iter().zip(first.into_iter().chain(second)) {
+                self.keep(pick.id(), selected?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at those that the index does not know yet.
+    fn newest(&mut self, indexed: u64) -> Result<(), SearchError> {
+        let mut next = Some(indexed);
+        while let Some(from) = next {
+            let changed = self.registry.changed(from, None);
+            next = changed.last().map(|(entry, _)| entry + 1);
+            for (_, pick) in &changed {
+                self.within_time(1)?;
+                self.look_at(pick)?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks at one after the other.
@@ -174,13 +263,14 @@ impl<'a> Search<'a> {
             let Some((key, _)) = rows.last() else { break };
             last = Some(key.clone());
             for (key, bytes) in &rows {
-                self.within_time()?;
+                self.within_time(1)?;
                 if !self.query.may_select_in(bytes) {
                     continue;
                 }
                 let index = key.as_slice().try_into().map(u64::from_be_bytes).unwrap_or(u64::MAX);
                 // Beside the newest description of a Thing lies the one before it.
-                if let Some(pick) = self.current(index)? {
+                let pick = Pick::changed_at(&self.registry.seen().machine, index, self.now_ms).map(Pick::owned);
+                if let Some(pick) = pick {
                     self.look_at(&pick)?;
                 }
             }
@@ -198,50 +288,77 @@ impl<'a> Search<'a> {
             let Some(last) = picked.last() else { return Ok(()) };
             after = Some(last.id());
             for pick in &picked {
-                self.within_time()?;
+                self.within_time(1)?;
                 self.look_at(pick)?;
             }
         }
     }
 
-    fn within_time(&mut self) -> Result<(), SearchError> {
+    fn within_time(&mut self, more: usize) -> Result<(), SearchError> {
         if self.began.elapsed() > TIME_MAX {
-            let seen = self.registry.state.read().expect("no holder panics");
-            let all = seen.machine.things().count(self.now_ms) + agents_after(&seen.machine, None).count() as u64;
+            let all = total(&self.registry.seen().machine, self.now_ms);
             return Err(SearchError::Time { seconds: TIME_MAX.as_secs(), looked: self.looked, all });
         }
-        self.looked += 1;
+        self.looked += more as u64;
         Ok(())
     }
 
     fn look_at(&mut self, pick: &Picked) -> Result<(), SearchError> {
-        let Some(bytes) = self.registry.directory().description_of(pick, self.now_ms)? else { return Ok(()) };
-        if !self.query.may_select_in(&bytes) {
-            return Ok(());
+        let selected = self.selected(pick)?;
+        self.keep(pick.id(), selected)
+    }
+
+    /// What the query selects in one, as it is now.
+    fn selected(&self, pick: &Picked) -> Result<Option<Selected>, SearchError> {
+        let Some(stored) = self.registry.directory().stored(pick)? else { return Ok(None) };
+        if !self.query.may_select_in(&stored.bytes) {
+            return Ok(None);
         }
-        let Ok(value) = serde_json::from_slice::<Value>(&bytes) else { return Ok(()) };
-        let found = self.query.select(value).ok_or_else(|| SearchError::Costly { id: pick.id() })?;
-        if !found.is_empty() {
-            self.bytes += found.iter().map(|value| value.to_string().len() + 1).sum::<usize>();
-            self.found.insert(pick.id(), found);
+        let id = pick.id();
+        let looked_at = match self.query.part(&stored.bytes, &id) {
+            Some(part) => part,
+            None => match serde_json::from_slice(&stored.shown(&id, self.now_ms)?) {
+                Ok(whole) => whole,
+                Err(_) => return Ok(None),
+            },
+        };
+        let values = self.query.select(looked_at).ok_or(SearchError::Costly { id: id.clone() })?;
+        if values.is_empty() {
+            return Ok(None);
         }
+        if self.query.is_whole() {
+            return Ok(Some(Selected { json: stored.shown(&id, self.now_ms)?, count: 1 }));
+        }
+        let texts: Vec<String> = values.iter().map(Value::to_string).collect();
+        Ok(Some(Selected { json: texts.join(",").into_bytes(), count: values.len() }))
+    }
+
+    /// Keeps what was selected in one, in the place of what was before it was changed.
+    fn keep(&mut self, id: String, selected: Option<Selected>) -> Result<(), SearchError> {
+        self.bytes += selected.as_ref().map_or(0, |selected| selected.json.len() + 1);
+        let before = match selected {
+            Some(selected) => self.found.insert(id, selected),
+            None => self.found.remove(&id),
+        };
+        self.bytes -= before.map_or(0, |before| before.json.len() + 1);
         if self.bytes > FOUND_BYTES_MAX {
             return Err(SearchError::TooMuch { max: FOUND_BYTES_MAX });
         }
         Ok(())
     }
 
-    /// The Thing whose newest description is that of entry `index`; none if there is none any more.
-    fn current(&self, index: u64) -> Result<Option<Picked>, ThingError> {
-        let Statement::Thing(record) = self.registry.statement(index)?.1 else { return Ok(None) };
-        let seen = self.registry.state.read().expect("no holder panics");
-        let thing = seen.machine.things().get(record.id(), self.now_ms).filter(|thing| thing.index == index);
-        Ok(thing.map(|thing| Pick::Thing(thing).owned()))
-    }
-
     /// What was found, in the order of the list.
     fn found(self) -> Found {
-        let all: Vec<Value> = self.found.into_values().flatten().collect();
-        Found { count: all.len(), json: Value::Array(all).to_string().into_bytes() }
+        let count = self.found.values().map(|selected| selected.count).sum();
+        let mut json = Vec::with_capacity(self.bytes + 2);
+        json.push(b'[');
+        for (at, selected) in self.found.values().enumerate() {
+            if at > 0 {
+                json.push(b',');
+            }
+            json.extend(&selected.json);
+        }
+        json.push(b']');
+        Found { count, json }
     }
 }

@@ -1,9 +1,10 @@
 //! One query: whether it is one, what it may cost, and what it selects.
 
-use serde_json::Value;
+use althing_search::{Looks, Need, looks, need};
+use serde_json::{Value, json};
 use serde_json_path::JsonPath;
 
-use super::SearchError;
+use super::{SearchError, part};
 
 /// Bytes of a query.
 const QUERY_BYTES_MAX: usize = 1_024;
@@ -19,6 +20,10 @@ const EXPRESSIONS: [&str; 2] = ["match(", "search("];
 /// A query.
 pub struct Query {
     path: JsonPath,
+    /// What a description has if the query selects something in it.
+    need: Need,
+    /// The members that it looks at; none if that may be any.
+    looks: Option<Looks>,
     /// Texts that a description has if the query selects something in it.
     texts: Vec<String>,
     /// How often the nodes of a description multiply: each `..` and each `$` in a filter looks at all of them once more.
@@ -49,12 +54,35 @@ impl Query {
         let powers = 1 + words.count("..") + words.count("$").saturating_sub(1);
         Ok(Query {
             path,
+            need: need(text),
+            // What the directory says of a registration is not in what was sent.
+            looks: looks(text).filter(|looks| looks.members.iter().all(|name| name != "registration")),
             texts: words.must_have(),
             powers,
             doublings: words.count(","),
             expression_steps: words.expression_steps(),
             is_compared_once: words.bare.starts_with("$[?") && words.count("?") == 1,
         })
+    }
+
+    /// What a description has if the query selects something in it.
+    pub fn need(&self) -> &Need {
+        &self.need
+    }
+
+    /// Whether the query selects descriptions, rather than something in them.
+    pub fn is_whole(&self) -> bool {
+        self.looks.as_ref().is_some_and(|looks| looks.is_whole)
+    }
+
+    /// As much as the query looks at of a description, as it was sent, of that id; none if that may be more than was sent.
+    pub fn part(&self, sent: &[u8], id: &str) -> Option<Value> {
+        let members = &self.looks.as_ref()?.members;
+        let mut part = part::read(sent, members)?;
+        if members.iter().any(|name| name == "id") && !part.contains_key("id") {
+            part.insert("id".to_owned(), json!(id));
+        }
+        Some(Value::Object(part))
     }
 
     /// Whether there are texts that a description must have.
@@ -280,6 +308,18 @@ mod tests {
         let query = Query::parse("$[?@.a=='x y']").expect("a query");
         assert!(query.may_select_in(b"{\"a\":\"x y\"}") && query.may_select_in(b"{\"a\":\"x\\u0020y\"}"));
         assert!(!query.may_select_in(b"{\"a\":\"x\"}"));
+    }
+
+    #[test]
+    fn as_much_is_read_as_the_query_looks_at() {
+        let part = |query: &str, sent: &str| Query::parse(query).expect("a query").part(sent.as_bytes(), "urn:a");
+        let sent = "{\"title\":\"x\",\"a\":{\"b\":1},\"c\":[]}";
+        assert_eq!(part("$[?@.a.b==1].c", sent), Some(json!({ "a": { "b": 1 }, "c": [] })));
+        assert_eq!(part("$[?@.id=='urn:a']", sent), Some(json!({ "id": "urn:a" })));
+        assert_eq!(part("$[?@.id=='urn:a']", "{\"id\":\"urn:b\"}"), Some(json!({ "id": "urn:b" })));
+        for more in ["$[?@.registration.ttl==1]", "$[*].registration", "$..a", "$[?@.*]"] {
+            assert_eq!(part(more, sent), None, "{more}");
+        }
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use althing_protocol::AgentId;
 
 use super::body::{Registration, shown};
-use super::{Directory, ThingError, first};
-use crate::machine::Machine;
+use super::{Directory, ThingError};
 use crate::machine::things::{AGENTS, Thing, is_agent};
+use crate::machine::{Machine, ShownAgent};
 use crate::service::RequestError;
 
 /// Descriptions of a page, if the reader does not say how many.
@@ -66,26 +66,34 @@ pub(in crate::service) enum Pick<'a> {
     Agent(&'a AgentId, u64, u64),
 }
 
-impl Pick<'_> {
-    fn title(&self) -> &str {
-        match self {
-            Pick::Thing(thing) => &thing.written.title,
-            Pick::Agent(agent, _, _) => agent.name(),
+impl<'a> Pick<'a> {
+    /// The one of that id.
+    fn of(machine: &'a Machine, id: &str, now_ms: u64) -> Option<Pick<'a>> {
+        if is_agent(id) {
+            return Some(machine.shown_agents().get(&id.parse().ok()?)?.into());
         }
+        machine.things().get(id, now_ms).map(Pick::Thing)
     }
 
-    fn created(&self) -> u64 {
-        match self {
-            Pick::Thing(thing) => thing.created,
-            Pick::Agent(_, first, _) => *first,
+    /// The one whose description is what it is since exactly that entry.
+    pub fn changed_at(machine: &'a Machine, entry: u64, now_ms: u64) -> Option<Pick<'a>> {
+        if let Some(agent) = machine.shown_agents().changed_at(entry) {
+            return Some(agent.into());
         }
+        let things = machine.things();
+        things.orders().modified_at(entry).and_then(|id| things.get(id, now_ms)).map(Pick::Thing)
     }
 
-    fn modified(&self) -> u64 {
-        match self {
-            Pick::Thing(thing) => thing.index,
-            Pick::Agent(_, _, current) => *current,
-        }
+    /// The Things and the agents for which that is so since entries from `entry` on, in the order of these.
+    pub fn changed_since(
+        machine: &'a Machine,
+        entry: u64,
+        now_ms: u64,
+    ) -> (impl Iterator<Item = (u64, Pick<'a>)>, impl Iterator<Item = (u64, Pick<'a>)>) {
+        let things = machine.things();
+        let changed = things.orders().modified_since(entry);
+        let changed = changed.filter_map(move |(entry, id)| Some((entry, Pick::Thing(things.get(id, now_ms)?))));
+        (changed, machine.shown_agents().changed_since(entry).map(|(entry, agent)| (entry, agent.into())))
     }
 
     /// The same, after the state was let go.
@@ -94,6 +102,12 @@ impl Pick<'_> {
             Pick::Thing(thing) => Picked::Thing(Box::new(thing.clone())),
             Pick::Agent(agent, first, current) => Picked::Agent(agent.clone(), first, current),
         }
+    }
+}
+
+impl<'a> From<ShownAgent<'a>> for Pick<'a> {
+    fn from(ShownAgent { agent, first, current }: ShownAgent<'a>) -> Pick<'a> {
+        Pick::Agent(agent, first, current)
     }
 }
 
@@ -120,7 +134,7 @@ pub(in crate::service) fn picks<'a>(
     machine: &'a Machine,
     after: Option<&'a str>,
     now_ms: u64,
-) -> impl Iterator<Item = Pick<'a>> {
+) -> impl DoubleEndedIterator<Item = Pick<'a>> {
     use std::ops::Bound::{Excluded, Unbounded};
     let things = move |bounds| machine.things().range(bounds, now_ms).map(Pick::Thing);
     let from = after.map_or(Unbounded, Excluded);
@@ -141,11 +155,13 @@ pub(in crate::service) fn agents_after<'a>(
 }
 
 /// The agents that are shown to everybody, with a version that is neither yanked nor revoked.
-fn agents(machine: &Machine, after: Option<AgentId>) -> impl Iterator<Item = Pick<'_>> {
-    machine.agents(after.as_ref()).filter_map(|(agent, versions)| {
-        let (_, current) = versions.current()?;
-        Some(Pick::Agent(agent, first(versions.public())?, current.index))
-    })
+fn agents(machine: &Machine, after: Option<AgentId>) -> impl DoubleEndedIterator<Item = Pick<'_>> {
+    machine.shown_agents().after(after.as_ref()).map(Pick::from)
+}
+
+/// How many the directory has. No row is read for it.
+pub(in crate::service) fn total(machine: &Machine, now_ms: u64) -> u64 {
+    machine.things().count(now_ms) + machine.shown_agents().count()
 }
 
 impl Directory<'_> {
@@ -158,13 +174,13 @@ impl Directory<'_> {
         let now_ms = (self.registry.clock)();
         let (picked, total, state) = {
             let seen = self.registry.state.read().expect("no holder panics");
-            let total = seen.machine.things().count(now_ms) + agents(&seen.machine, None).count() as u64;
+            let total = total(&seen.machine, now_ms);
             let picked: Vec<Picked> = match page.order {
                 Order::Id if !page.is_descending => {
                     let all = picks(&seen.machine, page.after.as_deref(), now_ms);
                     all.skip(page.offset).take(limit + 1).map(Pick::owned).collect()
                 }
-                _ => sorted(picks(&seen.machine, None, now_ms).collect(), page, limit + 1),
+                _ => sorted(&seen.machine, page, now_ms, limit + 1),
             };
             (picked, total, seen.checkpoint.head.size)
         };
@@ -186,35 +202,92 @@ impl Directory<'_> {
 
     /// The description of one, as the directory gives it; none if it was deleted since.
     pub(in crate::service) fn description_of(&self, pick: &Picked, now_ms: u64) -> Result<Option<Vec<u8>>, ThingError> {
-        let (index, bytes, registration) = match pick {
-            Picked::Agent(_, first, current) => self.described_at(*first, *current)?,
-            Picked::Thing(thing) => match self.description(thing)? {
-                Some(bytes) => (thing.index, bytes, Registration::of(thing)),
-                None if self.is_going(thing)? => return Ok(None),
-                // It was changed since, and is shown as it is now.
-                None => {
-                    return match self.retrieve(&thing.written.id) {
-                        Ok(shown) => Ok(Some(shown.bytes)),
-                        Err(ThingError::Refused(_)) => Ok(None),
-                        Err(error) => Err(error),
-                    };
-                }
-            },
+        self.stored(pick)?.map(|stored| stored.shown(&pick.id(), now_ms)).transpose()
+    }
+
+    /// What is stored of one, as it is now; none if it was deleted since.
+    pub(in crate::service) fn stored(&self, pick: &Picked) -> Result<Option<Stored>, ThingError> {
+        let thing = match pick {
+            Picked::Agent(_, first, current) => {
+                let (index, bytes, registration) = self.described_at(*first, *current)?;
+                return Ok(Some(Stored { index, bytes, registration }));
+            }
+            Picked::Thing(thing) => thing,
         };
-        Ok(Some(shown(&bytes, &pick.id(), registration, now_ms).ok_or(RequestError::Damaged(index))?))
+        if let Some(bytes) = self.description(thing)? {
+            return Ok(Some(Stored { index: thing.index, bytes, registration: Registration::of(thing) }));
+        }
+        if self.is_going(thing)? {
+            return Ok(None);
+        }
+        // It was changed since, and is shown as it is now.
+        match self.thing(&thing.written.id) {
+            Ok((thing, bytes)) => {
+                Ok(Some(Stored { index: thing.index, bytes, registration: Registration::of(&thing) }))
+            }
+            Err(ThingError::Refused(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
-/// The part of all that a page wants. They come in the order of their ids, which decides between equals.
-fn sorted(mut picks: Vec<Pick<'_>>, page: &Page, count: usize) -> Vec<Picked> {
-    match page.order {
-        Order::Id => {}
-        Order::Title => picks.sort_by(|one, other| one.title().cmp(other.title())),
-        Order::Created => picks.sort_by_key(Pick::created),
-        Order::Modified => picks.sort_by_key(Pick::modified),
+/// What is stored of one.
+pub(in crate::service) struct Stored {
+    /// The entry that it comes from.
+    index: u64,
+    /// The description, as it was sent.
+    pub bytes: Vec<u8>,
+    registration: Registration,
+}
+
+impl Stored {
+    /// The description, as the directory gives it.
+    pub fn shown(&self, id: &str, now_ms: u64) -> Result<Vec<u8>, ThingError> {
+        let shown = shown(&self.bytes, id, self.registration, now_ms);
+        Ok(shown.ok_or(RequestError::Damaged(self.index))?)
     }
-    if page.is_descending {
-        picks.reverse();
-    }
-    picks.into_iter().skip(page.offset).take(count).map(Pick::owned).collect()
+}
+
+/// The part of all that a page wants; between equals their ids decide.
+fn sorted(machine: &Machine, page: &Page, now_ms: u64, count: usize) -> Vec<Picked> {
+    let (things, agents) = (machine.things().orders(), machine.shown_agents().orders());
+    let is_descending = page.is_descending;
+    let ids: Box<dyn Iterator<Item = &str>> = match page.order {
+        Order::Id => {
+            let all = directed(picks(machine, None, now_ms), is_descending);
+            return all.skip(page.offset).take(count).map(Pick::owned).collect();
+        }
+        Order::Title => Box::new(merged(things.titles(), agents.titles(), is_descending)),
+        Order::Created => Box::new(merged(things.created(), agents.created(), is_descending)),
+        Order::Modified => Box::new(merged(things.modified(), agents.modified(), is_descending)),
+    };
+    let has_ended = machine.things().forgotten(now_ms).next().is_some();
+    let is_there = |id: &&str| !has_ended || Pick::of(machine, id, now_ms).is_some();
+    let wanted = ids.filter(is_there).skip(page.offset).take(count);
+    wanted.filter_map(|id| Pick::of(machine, id, now_ms)).map(Pick::owned).collect()
+}
+
+fn directed<'a, T>(
+    all: impl DoubleEndedIterator<Item = T> + 'a,
+    is_descending: bool,
+) -> Box<dyn Iterator<Item = T> + 'a> {
+    if is_descending { Box::new(all.rev()) } else { Box::new(all) }
+}
+
+/// The ids of two lists that are each in an order, in that order.
+fn merged<'a, K: Ord + 'a>(
+    one: impl DoubleEndedIterator<Item = (K, &'a str)> + 'a,
+    other: impl DoubleEndedIterator<Item = (K, &'a str)> + 'a,
+    is_descending: bool,
+) -> impl Iterator<Item = &'a str> {
+    let mut one = directed(one, is_descending).peekable();
+    let mut other = directed(other, is_descending).peekable();
+    std::iter::from_fn(move || {
+        let is_one = match (one.peek(), other.peek()) {
+            (Some(first), Some(second)) => (first < second) != is_descending,
+            (first, _) => first.is_some(),
+        };
+        let (_, id) = if is_one { one.next()? } else { other.next()? };
+        Some(id)
+    })
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use error::ThingError;
 pub use list::{Order, Page, Paged};
-pub(super) use list::{Pick, Picked, agents_after, picks};
+pub(super) use list::{Pick, Picked, agents_after, picks, total};
 
 pub(crate) use body::report;
 pub(super) use body::{Registration, difference, shown};
@@ -298,7 +298,7 @@ impl<'a> Directory<'a> {
     }
 
     /// The same, of releases that are known.
-    fn described_at(&self, first: u64, index: u64) -> Result<(u64, Vec<u8>, Registration), ThingError> {
+    pub(super) fn described_at(&self, first: u64, index: u64) -> Result<(u64, Vec<u8>, Registration), ThingError> {
         let (entry, statement) = self.registry.statement(index)?;
         let Statement::Release(_, described) = statement else {
             return Err(RequestError::Damaged(index).into());
