@@ -212,7 +212,9 @@ async fn answered(
 /// The output of the action: what the tool promises, else what it says.
 fn output(tool: &Tool, answer: &Answer) -> Result<Value, OperationError> {
     let odd = |why: &str| OperationError::invalid_agent_response(format!("the tool {:?} {why}", tool.id));
-    let mut result = answer.first_data().ok_or_else(|| odd("answered with no result of MCP"))?;
+    // What an agent answers may be anything.
+    let result = answer.first_data().filter(Value::is_object);
+    let mut result = result.ok_or_else(|| odd("answered with no result of MCP"))?;
     if result["resultType"] == "input_required" {
         let why = "asks its caller for input, which only clients of MCP can give; call it by the node's MCP server";
         return Err(OperationError::unsupported(format!("the tool {:?} {why}", tool.id)));
