@@ -148,6 +148,10 @@ pub const ROSTER_NAMES_IN_ALL_MAX: usize = 1_024;
 pub const ATTESTATION_LIFE_MAX_MS: u64 = 366 * 24 * 60 * 60 * 1_000;
 /// Bytes of the value of an attestation.
 pub const ATTESTATION_VALUE_BYTES_MAX: usize = 4 << 10;
+/// Attestations of one signer that a registry keeps, but for those that are over.
+pub const ATTESTATIONS_OF_SIGNER_MAX: usize = 1_024;
+/// Attestations on one page of a registry.
+pub const ATTESTATIONS_SHOWN_MAX: usize = 64;
 /// Statements in one submission to a registry.
 pub const SUBMISSION_STATEMENTS_MAX: usize = 16;
 /// Bytes of a submission, and of what a registry shows of a release.

@@ -10,6 +10,42 @@ use crate::object::{Kind, ObjectError, Statement, in_time, life};
 /// Bytes of the name of a kind of attestation, such as `audit` or a URI.
 const NAME_BYTES_MAX: usize = 128;
 
+/// Bytes of the name of a model or a machine.
+const BLUEPRINT_BYTES_MAX: usize = 256;
+
+/// A model on a machine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+#[cbor(map)]
+pub struct Blueprint {
+    /// The model's name where it runs.
+    #[n(0)]
+    pub model: String,
+    /// The machine, for people.
+    #[n(1)]
+    pub machine: String,
+}
+
+impl Blueprint {
+    fn check(&self) -> Result<(), ObjectError> {
+        for (what, said) in [("the model of a blueprint", &self.model), ("the machine of a blueprint", &self.machine)] {
+            text(what, said, BLUEPRINT_BYTES_MAX)?;
+            if said.is_empty() {
+                return Err(ObjectError::Shape(format!("{what} has a name")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an attestation is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// A version of an agent; none: all of them.
+    Agent(AgentId, Option<Version>),
+    /// A model on a machine.
+    Blueprint(Blueprint),
+}
+
 /// A signed finding. What it is worth depends on who signs it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
@@ -19,19 +55,19 @@ pub struct Attestation {
     /// Who found it, and signs.
     #[n(1)]
     pub by: PublisherId,
-    /// Of which agent.
+    /// Of which agent, unless it is of a model on a machine.
     #[n(2)]
-    pub agent: AgentId,
+    pub agent: Option<AgentId>,
     /// Of which version; none: of all.
     #[n(3)]
     pub version: Option<Version>,
     /// What kind of finding.
     #[n(4)]
     pub name: String,
-    /// The finding, as JSON.
+    /// The finding, as JSON. `null` takes back what the signer found before.
     #[n(5)]
     pub value: String,
-    /// Higher in later ones of the same signer, agent, version and name.
+    /// Higher in later ones of the same signer, subject and name, which take the place of earlier ones.
     #[n(6)]
     pub sequence: u64,
     /// Unix milliseconds.
@@ -40,6 +76,9 @@ pub struct Attestation {
     /// Unix milliseconds, at most a year after `not_before_ms`.
     #[n(8)]
     pub not_after_ms: u64,
+    /// Of which model on which machine, unless it is of an agent.
+    #[n(9)]
+    pub blueprint: Option<Blueprint>,
 }
 
 impl Attestation {
@@ -53,17 +92,51 @@ impl Attestation {
         not_before_ms: u64,
         not_after_ms: u64,
     ) -> Attestation {
+        Attestation::of(by, Subject::Agent(agent, None), name, value, not_before_ms, not_after_ms)
+    }
+
+    /// An attestation, to be signed.
+    #[must_use]
+    pub fn of(
+        by: PublisherId,
+        subject: Subject,
+        name: &str,
+        value: &serde_json::Value,
+        not_before_ms: u64,
+        not_after_ms: u64,
+    ) -> Attestation {
+        let (agent, version, blueprint) = match subject {
+            Subject::Agent(agent, version) => (Some(agent), version, None),
+            Subject::Blueprint(blueprint) => (None, None, Some(blueprint)),
+        };
         Attestation {
             kind: Kind::Attestation,
             by,
             agent,
-            version: None,
+            version,
             name: name.to_owned(),
             value: value.to_string(),
             sequence: not_before_ms,
             not_before_ms,
             not_after_ms,
+            blueprint,
         }
+    }
+
+    /// What it is about; none if it is no valid one.
+    #[must_use]
+    pub fn subject(&self) -> Option<Subject> {
+        match (&self.agent, &self.version, &self.blueprint) {
+            (Some(agent), version, None) => Some(Subject::Agent(agent.clone(), version.clone())),
+            (None, None, Some(blueprint)) => Some(Subject::Blueprint(blueprint.clone())),
+            _ => None,
+        }
+    }
+
+    /// The finding; null if the signer takes back what it found before.
+    #[must_use]
+    pub fn finding(&self) -> serde_json::Value {
+        serde_json::from_str(&self.value).unwrap_or_default()
     }
 
     /// Checks that it is valid at `now_ms`.
@@ -84,6 +157,13 @@ impl Statement for Attestation {
 
     fn check(&self) -> Result<(), ObjectError> {
         text("the name of an attestation", &self.name, NAME_BYTES_MAX)?;
+        if self.subject().is_none() {
+            let message = "an attestation is of an agent, with a version or without, or of a model on a machine";
+            return Err(ObjectError::Shape(message.to_owned()));
+        }
+        if let Some(blueprint) = &self.blueprint {
+            blueprint.check()?;
+        }
         if self.name.is_empty() {
             return Err(ObjectError::Shape("an attestation has a name".to_owned()));
         }
@@ -120,6 +200,27 @@ mod tests {
             Attestation { name: String::new(), ..body.clone() },
             Attestation { name: "a\nb".to_owned(), ..body.clone() },
             Attestation { not_after_ms: ATTESTATION_LIFE_MAX_MS + 1, ..body.clone() },
+        ] {
+            assert!(object::sign(bad, "net", "", &key).is_err());
+        }
+    }
+
+    #[test]
+    fn an_attestation_is_of_an_agent_or_of_a_model_on_a_machine() {
+        let key = SecretKey::from_seed(&[1; 32]);
+        let by = PublisherId::from_digest([1; 32]);
+        let agent = AgentId::new(PublisherId::from_digest([2; 32]), "echo").expect("a name");
+        let blueprint = Blueprint { model: "qwen3:8b".to_owned(), machine: "a machine, 8 cores".to_owned() };
+        let subject = Subject::Blueprint(blueprint.clone());
+        let body = Attestation::of(by, subject.clone(), "blueprint", &json!({ "tokensPerSecond": 22 }), 0, 1_000);
+        assert_eq!(body.subject(), Some(subject));
+        assert!(object::sign(body.clone(), "net", "", &key).is_ok());
+        for bad in [
+            Attestation { agent: Some(agent), ..body.clone() },
+            Attestation { version: Some("1.0.0".parse().expect("a version")), ..body.clone() },
+            Attestation { blueprint: None, ..body.clone() },
+            Attestation { blueprint: Some(Blueprint { model: String::new(), ..blueprint.clone() }), ..body.clone() },
+            Attestation { blueprint: Some(Blueprint { machine: "a\nb".to_owned(), ..blueprint }), ..body.clone() },
         ] {
             assert!(object::sign(bad, "net", "", &key).is_err());
         }

@@ -70,6 +70,9 @@ pub enum ReleaseError {
         /// How many must.
         wanted: u8,
     },
+    /// The key log beside an attestation is somebody else's.
+    #[error("the key log beside the attestation is not that of the publisher who signed it")]
+    Signer,
     /// The parts do not belong together.
     #[error("the {what} is not of {agent} {version}")]
     Mismatch {

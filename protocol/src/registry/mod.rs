@@ -5,6 +5,7 @@
 
 mod approval;
 mod attestation;
+mod attested;
 mod domain;
 mod entry;
 mod evidence;
@@ -20,7 +21,8 @@ mod version;
 mod visit;
 
 pub use approval::Approval;
-pub use attestation::Attestation;
+pub use attestation::{Attestation, Blueprint, Subject};
+pub use attested::{AttestationEvidence, Attestations, VerifiedAttestation};
 pub use domain::{Domain, DomainError, DomainFinding, Means};
 pub use entry::{Entry, EntryKind, Salt, SaltedStatement};
 pub use evidence::{ReleaseEvidence, VerifiedRelease};

@@ -19,6 +19,7 @@ mod names;
 mod objects;
 mod records;
 mod registry;
+mod registry_attested;
 mod registry_evidence;
 mod registry_evidence_vectors;
 mod registry_log;

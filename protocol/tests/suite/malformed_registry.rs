@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use althing_protocol::registry::{
-    BundleFiles, Domain, DomainFinding, Entry, NameEvidence, Presence, Receipt, ReleaseEvidence, SignIn, Submission,
-    Version,
+    Attestations, BundleFiles, Domain, DomainFinding, Entry, NameEvidence, Presence, Receipt, ReleaseError,
+    ReleaseEvidence, SignIn, Submission, Version,
 };
 use althing_protocol::tlog::{Checkpoint, LogProof, NoteKey};
 use proptest::prelude::*;
@@ -29,14 +29,21 @@ fn every_entry(bytes: &[u8]) -> Vec<Result<(), String>> {
     let name = NameEvidence::decode(bytes).and_then(|it| it.verify(NETWORK, (&domain(), "echo"), &key, NOW_MS));
     let visit = SignIn::decode(bytes).and_then(|it| it.verify(NETWORK, &key, NOW_MS));
     let presence = Presence::decode(bytes).and_then(|it| it.verify(NETWORK, NOW_MS));
+    let attested = Attestations::decode(bytes).and_then(|it| it.verify(NETWORK, &key, NOW_MS, |_| None));
+    let attested = attested.and_then(|all| all.into_iter().collect::<Result<Vec<_>, _>>()).and_then(|all| {
+        // An empty page proves nothing.
+        if all.is_empty() { Err(ReleaseError::Shape(String::new())) } else { Ok(()) }
+    });
     vec![
         named(verified),
         named(name),
         named(visit),
         named(presence),
+        named(attested),
         named(Checkpoint::open(&text, &key)),
         same(release, bytes, ReleaseEvidence::encode),
         same(NameEvidence::decode(bytes), bytes, NameEvidence::encode),
+        same(Attestations::decode(bytes), bytes, Attestations::encode),
         same(SignIn::decode(bytes), bytes, SignIn::encode),
         same(Presence::decode(bytes), bytes, Presence::encode),
         same(Submission::decode(bytes), bytes, Submission::encode),
@@ -52,7 +59,7 @@ fn every_entry(bytes: &[u8]) -> Vec<Result<(), String>> {
 }
 
 /// How many of them prove something: what is signed, or in the log.
-const PROVEN: usize = 5;
+const PROVEN: usize = 6;
 
 fn samples() -> Vec<Vec<u8>> {
     let (told, key) = (registry(), note_key(ORIGIN, 1, REGISTRY));
@@ -61,6 +68,7 @@ fn samples() -> Vec<Vec<u8>> {
         name_evidence(&told, &agent()),
         sign_in(&visit(&key, PUBLISHER, NOW_MS + 300_000)),
         checkpoint(&told.entries()).into_bytes(),
+        crate::registry_attested::page(&[0]),
         Parts::marked(&told, &[2, 3]).bytes(),
         submission(1, 1),
         bundle(),
@@ -73,10 +81,10 @@ fn samples() -> Vec<Vec<u8>> {
 
 #[test]
 fn malformed_evidence_proves_nothing() {
-    // P-172, P-176, P-179, P-182: one bit decides.
+    // P-172, P-176, P-179, P-182, P-187: one bit decides.
     let mut dice = Dice(0x5265_6769);
     let mut reasons = BTreeMap::<String, u32>::new();
-    let samples = &samples()[..4];
+    let samples = &samples()[..5];
     for sample in samples {
         assert!(every_entry(sample)[..PROVEN].iter().any(Result::is_ok), "the sample itself holds");
     }

@@ -260,6 +260,7 @@ impl Name for ReleaseError {
             ReleaseError::Proof { error, .. } => format!("ReleaseError::Proof({})", error.name()),
             ReleaseError::Checkpoints => "ReleaseError::Checkpoints".to_owned(),
             ReleaseError::Order => "ReleaseError::Order".to_owned(),
+            ReleaseError::Signer => "ReleaseError::Signer".to_owned(),
             ReleaseError::NotApproved { .. } => "ReleaseError::NotApproved".to_owned(),
             ReleaseError::Mismatch { .. } => "ReleaseError::Mismatch".to_owned(),
         }

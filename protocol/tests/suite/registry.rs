@@ -138,7 +138,7 @@ fn roster_members() -> Members {
     ]
 }
 
-fn attestation_members() -> Members {
+pub fn attestation_members() -> Members {
     vec![
         (0, uint(18)),
         (1, bstr(publisher().as_bytes())),
@@ -150,6 +150,20 @@ fn attestation_members() -> Members {
         (7, uint(NOW_MS)),
         (8, uint(NOW_MS + DAY_MS)),
     ]
+}
+
+pub fn blueprint(model: &str, machine: &str) -> Vec<u8> {
+    map(&[(0, tstr(model)), (1, tstr(machine))])
+}
+
+/// An attestation of a model on a machine, honestly signed by the publisher.
+pub fn of_blueprint(blueprint: Vec<u8>, version: Option<Vec<u8>>) -> Vec<u8> {
+    let mut members = attestation_members();
+    members.retain(|(at, _)| !matches!(at, 2 | 3));
+    members.extend(version.map(|version| (3, version)));
+    members.push((9, blueprint));
+    members.sort_by_key(|(at, _)| *at);
+    cose(&map(&members), &object_aad("althing/attestation/1", NETWORK, ""), &key(PUBLISHER))
 }
 
 /// A statement with one member changed, added or, without a value, left out; honestly signed by the publisher.

@@ -153,10 +153,21 @@ fn attestations() -> Vec<Case> {
         ("an attestation whose value is no JSON", value("{"), SHAPE),
         ("an attestation whose value is two JSON texts", value("1 2"), SHAPE),
         ("an attestation whose value has 4,097 bytes", value(&format!("\"{}\"", "x".repeat(4_095))), SHAPE),
+        ("an attestation of an agent and of a model", with("attestation", 9, Some(blueprint("m", "n"))), SHAPE),
+        ("an attestation of nothing", with("attestation", 2, None), SHAPE),
         ("an attestation of more than 366 days", with("attestation", 8, Some(uint(NOW_MS + year + 1))), LONG),
     ];
     let mut all: Vec<Case> =
         cases.iter().map(|(name, signed, error)| of(name, "attestation", signed, *error)).collect();
+    let models = [
+        ("an attestation of a model on a machine", of_blueprint(blueprint("qwen3:8b", "x86_64, 8 cores"), None), None),
+        ("an attestation of a model with 256 bytes", of_blueprint(blueprint(&"m".repeat(256), "n"), None), None),
+        ("an attestation of a model with 257 bytes", of_blueprint(blueprint(&"m".repeat(257), "n"), None), SHAPE),
+        ("an attestation of a model without a name", of_blueprint(blueprint("", "n"), None), SHAPE),
+        ("an attestation of a model on a machine of two lines", of_blueprint(blueprint("m", "a\nb"), None), SHAPE),
+        ("an attestation of a version of a model", of_blueprint(blueprint("m", "n"), Some(tstr("1.2.3"))), SHAPE),
+    ];
+    all.extend(models.iter().map(|(name, signed, error)| of(name, "attestation", signed, *error)));
     let (good, late) = (signed(attestation_body(), &key(PUBLISHER)).bytes, NOW_MS + DAY_MS + 1);
     all.push(at("an attestation that is over", "attestation", &good, late, Some("ObjectError::Expired")));
     all
@@ -179,9 +190,13 @@ pub fn run(input: &Value) -> Option<Outcome> {
             input,
             |it, now| it.in_force(now),
             |it| {
-                json!({ "by": it.by.to_string(), "agent": it.agent.to_string(),
+                let mut shown = json!({ "by": it.by.to_string(), "agent": it.agent.as_ref().map(ToString::to_string),
                 "version": it.version.as_ref().map(ToString::to_string), "name": it.name, "value": it.value,
-                "sequence": it.sequence, "not_before_ms": it.not_before_ms, "not_after_ms": it.not_after_ms })
+                "sequence": it.sequence, "not_before_ms": it.not_before_ms, "not_after_ms": it.not_after_ms });
+                if let Some(blueprint) = &it.blueprint {
+                    shown["blueprint"] = json!({ "model": blueprint.model, "machine": blueprint.machine });
+                }
+                shown
             },
         ),
         _ => return None,

@@ -9,7 +9,7 @@ const OBEYED_ELSEWHERE: [u32; 23] =
 /// How a group executes its log, and `/althing/raft/1`: the same, by the crate of groups.
 const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 5] = [85..=109, 111..=121, 125..=142, 144..=152, 158..=158];
 /// What a registry accepts and shows, and the tiles of a log: the same, by the crates of registries and of logs.
-const OBEYED_BY_REGISTRIES: [u32; 8] = [167, 168, 169, 170, 184, 185, 189, 191];
+const OBEYED_BY_REGISTRIES: [u32; 9] = [167, 168, 169, 170, 184, 185, 186, 189, 191];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -127,6 +127,8 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         ROSTER_NAMES_MAX,
         ROSTER_NAMES_IN_ALL_MAX,
         ATTESTATION_VALUE_BYTES_MAX,
+        ATTESTATIONS_OF_SIGNER_MAX,
+        ATTESTATIONS_SHOWN_MAX,
         SUBMISSION_STATEMENTS_MAX,
         SUBMISSION_BYTES_MAX,
         PRESENCE_GRANTS_MAX,
