@@ -10,11 +10,13 @@
 //!
 //! This crate must never know where checkpoints are kept, or what releases are used for.
 
+mod attestations;
 mod error;
 mod http;
 mod names;
 mod organisation;
 mod organisation_watch;
+mod published;
 
 use std::time::Duration;
 
@@ -34,6 +36,7 @@ use serde::Deserialize;
 
 use http::{Http, read};
 
+pub use attestations::{AttestationPage, AttestationQuery};
 pub use error::RegistryError;
 pub use names::{NameError, Reference};
 pub use organisation::{

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use althing_fetch::Limits;
 use althing_protocol::object::{self, Kind};
 use althing_protocol::registry::{
-    DomainFinding, Entry, EntryKind, Logged, Mark, Release, ReleaseEvidence, Roster, SaltedStatement, Version,
+    Attestation, DomainFinding, Entry, EntryKind, Logged, Mark, Release, ReleaseEvidence, Roster, SaltedStatement,
+    Version,
 };
 use althing_protocol::tlog::{Checkpoint, leaf_hash, node_hash};
 use althing_protocol::{AgentId, Digest, PublisherId, digest};
@@ -26,6 +27,8 @@ pub enum Said {
     Release(AgentId, Version, PublisherId),
     /// A mark on a release.
     Mark(AgentId, Version, &'static str),
+    /// An attestation: its subject's agent if it has one, its name, who signs.
+    Attestation(Option<AgentId>, String, PublisherId),
     /// A roster.
     Roster(PublisherId),
     /// What was found of a domain.
@@ -54,6 +57,9 @@ impl Watched {
         match &self.said {
             Said::Release(agent, _, by) => agent.publisher() == publisher || *by == publisher,
             Said::Mark(agent, ..) => agent.publisher() == publisher,
+            Said::Attestation(agent, _, by) => {
+                *by == publisher || agent.as_ref().is_some_and(|agent| agent.publisher() == publisher)
+            }
             Said::Roster(organisation) => *organisation == publisher,
             Said::Domain(finding) => finding.organisation == publisher || domain == Some(finding.domain.as_str()),
             Said::Other | Said::Unseen => false,
@@ -109,8 +115,8 @@ impl LogReader<'_> {
 
     async fn said(&self, network: &str, index: u64, entry: &Entry) -> Result<Said, RegistryError> {
         let signed = EntryKind::Signed;
-        let kinds = [signed(Kind::Release), signed(Kind::Mark), signed(Kind::Roster), EntryKind::DomainFinding];
-        if !kinds.contains(&entry.kind.plain()) {
+        let kinds = [Kind::Release, Kind::Mark, Kind::Roster, Kind::Attestation].map(signed);
+        if !kinds.contains(&entry.kind.plain()) && entry.kind != EntryKind::DomainFinding {
             return Ok(Said::Other);
         }
         let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
@@ -137,6 +143,10 @@ impl LogReader<'_> {
             EntryKind::Signed(Kind::Mark) => {
                 let body = object::open::<Mark>(&statement, network, "").map_err(other)?.body;
                 Said::Mark(body.agent, body.version, body.standing.name())
+            }
+            EntryKind::Signed(Kind::Attestation) => {
+                let body = object::open::<Attestation>(&statement, network, "").map_err(other)?.body;
+                Said::Attestation(body.agent, body.name, body.by)
             }
             EntryKind::Signed(Kind::Roster) => {
                 Said::Roster(object::open::<Roster>(&statement, network, "").map_err(other)?.body.organisation)

@@ -63,11 +63,13 @@ pub fn about(registry: &Registry) -> Value {
             "release": "/agents/{agent}/{version}",
             "bundle": "/agents/{agent}/{version}/bundle",
             "revoked": "/revoked?from={index}",
+            "attestations": "/attestations?agent={id}&version={version}&model={name}&by={publisher}&name={name}",
             "statement": "/statements/{index}",
             "sign-in": "/sessions",
             "domain": "/names/{domain}",
             "name": "/names/{domain}/{name}",
             "staged": "/staged",
+            "published": "/published?capability={id}&action={verb}&target={noun}",
             "hosts": "/hosts?agent={id}&capability={id}&action={verb}&target={noun}",
             "tiles": "/tile/{level}/{index}",
             "entries": "/tile/entries/{index}",
@@ -114,6 +116,13 @@ fn version(listed: &Listed) -> Value {
 pub fn revoked(revoked: &[(u64, AgentId, Version)]) -> Value {
     let one = |(index, agent, version): &(u64, AgentId, Version)| json!({ "entry": index, "agent": agent.to_string(), "version": version.to_string() });
     json!({ "revoked": revoked.iter().map(one).collect::<Vec<_>>() })
+}
+
+/// Things that were released.
+pub fn published(found: &[(AgentId, Version)]) -> Value {
+    let one =
+        |(agent, version): &(AgentId, Version)| json!({ "agent": agent.to_string(), "version": version.to_string() });
+    json!({ "published": found.iter().map(one).collect::<Vec<_>>() })
 }
 
 /// What became of what a node told.

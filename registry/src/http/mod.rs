@@ -1,6 +1,7 @@
 //! The HTTP face of a registry. It translates: what is accepted and shown is decided in [`crate::service`].
 
 mod answers;
+mod attestations;
 mod organisation;
 mod problem;
 mod things;
@@ -46,6 +47,8 @@ pub fn router(registry: Arc<Registry>) -> Router {
         .route("/agents/{agent}/{version}", get(release).delete(purge))
         .route("/agents/{agent}/{version}/bundle", get(bundle).put(keep_bundle))
         .route("/revoked", get(revoked))
+        .route("/published", get(published))
+        .route("/attestations", get(attestations::attestations))
         .route("/hosts", get(hosts).post(host))
         .merge(things::routes())
         .merge(organisation::routes())
@@ -145,6 +148,10 @@ async fn host(State(registry): Shared, request: Request) -> Answer {
 
 async fn hosts(State(registry): Shared, Query(query): Query<HostQuery>) -> Response {
     json(&answers::hosts(&registry.hosting().find_hosts(&query)))
+}
+
+async fn published(State(registry): Shared, Query(query): Query<HostQuery>) -> Answer {
+    Ok(json(&answers::published(&registry.published().find(&query)?)))
 }
 
 #[derive(Deserialize)]

@@ -120,11 +120,16 @@ fn staging(error: &StageError) -> StatusCode {
 fn status(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::DomainUnknown(_) | Refusal::NoDomain(_) => StatusCode::NOT_FOUND,
-        Refusal::DomainsFull(_) => StatusCode::INSUFFICIENT_STORAGE,
-        Refusal::NotAdmitted(_) | Refusal::NotYours { .. } | Refusal::NotYourRoster { .. } => StatusCode::FORBIDDEN,
+        Refusal::DomainsFull(_) | Refusal::AttestationsFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
+        Refusal::NotAdmitted(_)
+        | Refusal::NotYours { .. }
+        | Refusal::NotYourRoster { .. }
+        | Refusal::OtherSigner { .. } => StatusCode::FORBIDDEN,
         Refusal::VersionTaken { .. }
         | Refusal::OtherKeyLog(_)
         | Refusal::NoRelease { .. }
+        | Refusal::NoReleases(_)
+        | Refusal::AttestationStale { .. }
         | Refusal::NotPurgeable { .. }
         | Refusal::Revoked { .. }
         | Refusal::VersionsFull { .. }
@@ -142,6 +147,7 @@ fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::Object { .. }
         | Refusal::Twice { .. }
         | Refusal::Kind { .. }
+        | Refusal::NoSubject { .. }
         | Refusal::Audience { .. }
         | Refusal::DescriptionMissing { .. }
         | Refusal::Description { .. } => StatusCode::UNPROCESSABLE_ENTITY,

@@ -3,6 +3,7 @@
 //! Pure: the time and all bytes are handed in. What is judged here is not in the state until it is applied, after the log has
 //! it on disk.
 
+mod attestations;
 mod opened;
 mod organisation;
 mod organisation_rules;
@@ -13,6 +14,7 @@ mod shown;
 mod state;
 pub mod things;
 
+pub use attestations::{Attested, HeldAttestations};
 pub use opened::Opened;
 pub use organisation::{Claim, HeldDomain, HeldRoster, Organisations};
 pub use purge::{Purge, PurgedBy};

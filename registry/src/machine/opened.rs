@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::object::{self, Authored, Description, Kind, ObjectError};
-use althing_protocol::registry::{Mark, Release, Roster, Submission};
+use althing_protocol::registry::{Attestation, Mark, Release, Roster, Submission};
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId, digest};
 
 use super::Refusal;
@@ -15,6 +15,7 @@ pub(super) enum Signed {
     Release(Authored<Release>),
     Mark(Authored<Mark>),
     Roster(Authored<Roster>),
+    Attestation(Authored<Attestation>),
 }
 
 impl Signed {
@@ -28,6 +29,9 @@ impl Signed {
             Err(ObjectError::WrongKind { got: Kind::Roster, .. }) => {
                 object::open(bytes, network, "").map(Signed::Roster).map_err(refused)
             }
+            Err(ObjectError::WrongKind { got: Kind::Attestation, .. }) => {
+                object::open(bytes, network, "").map(Signed::Attestation).map_err(refused)
+            }
             Err(ObjectError::WrongKind { got, .. }) => Err(Refusal::Kind { at, kind: got }),
             Err(error) => Err(refused(error)),
         }
@@ -38,6 +42,7 @@ impl Signed {
         match self {
             Signed::Release(release) => Some(&release.body.agent),
             Signed::Mark(mark) => Some(&mark.body.agent),
+            Signed::Attestation(attestation) => attestation.body.agent.as_ref(),
             Signed::Roster(_) => None,
         }
     }

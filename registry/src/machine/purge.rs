@@ -6,7 +6,7 @@ use althing_protocol::registry::{Salt, Version};
 use minicbor::{Decode, Encode};
 
 /// Bytes of a record.
-const RECORD_BYTES_MAX: usize = 2_048;
+const RECORD_BYTES_MAX: usize = 16 << 10;
 
 /// Who wanted something to be purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -20,7 +20,8 @@ pub enum PurgedBy {
     Operator,
 }
 
-/// A release that was purged, with its marks and approvals. It is on the registry's word; only a digest of it is in the log.
+/// A release that was purged, with its marks, approvals and attestations. It is on the registry's word; only a digest of it is
+/// in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Purge {

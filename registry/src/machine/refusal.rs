@@ -39,7 +39,7 @@ pub enum Refusal {
         at: usize,
     },
     /// A registry takes no statements of that kind.
-    #[error("statement {at}: a registry takes releases, marks and rosters, and this is a {kind:?}")]
+    #[error("statement {at}: a registry takes releases, marks, rosters and attestations, and this is a {kind:?}")]
     Kind {
         /// Its number in the submission, from 0.
         at: usize,
@@ -101,6 +101,45 @@ pub enum Refusal {
         agent: AgentId,
         /// The version.
         version: Version,
+    },
+    /// An attestation is of an agent that is not there.
+    #[error("{0} was never released here")]
+    NoReleases(AgentId),
+    /// An attestation is of nothing.
+    #[error("statement {at} is an attestation of no agent and of no model")]
+    NoSubject {
+        /// Its number in the submission, from 0.
+        at: usize,
+    },
+    /// An attestation is signed for somebody else.
+    #[error("statement {at} is an attestation of {by}, and {signer} sends it: who finds something signs it")]
+    OtherSigner {
+        /// Its number in the submission, from 0.
+        at: usize,
+        /// Who it says finds it.
+        by: PublisherId,
+        /// Who sends it.
+        signer: PublisherId,
+    },
+    /// An attestation is older than the one that was accepted.
+    #[error(
+        "a newer attestation of {by} of the same was accepted before: its sequence is {known}, and this one's {given}"
+    )]
+    AttestationStale {
+        /// The signer.
+        by: PublisherId,
+        /// The sequence that is known.
+        known: u64,
+        /// The sequence that was given.
+        given: u64,
+    },
+    /// The signer has as many attestations as one may have.
+    #[error("{by} has {max} attestations in force, and no more are kept: let some end")]
+    AttestationsFull {
+        /// The signer.
+        by: PublisherId,
+        /// How many.
+        max: usize,
     },
     /// Everybody has seen it.
     #[error(

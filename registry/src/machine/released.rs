@@ -16,6 +16,8 @@ pub struct Released {
     pub reason: String,
     /// The indexes and digests of its marks.
     pub marks: Vec<(u64, Digest)>,
+    /// Whether it has nothing to install: it is a Thing that runs elsewhere.
+    pub is_thing: bool,
     /// Who may see it.
     pub audience: Audience,
     /// The digest of what its signers agree on.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::limits::RELEASE_MARKS_MAX;
 use althing_protocol::object::{Authored, Description, Kind, ObjectError};
-use althing_protocol::registry::{DomainFinding, EntryKind, Mark, Reach, Release, Roster, Salt, Standing, Version};
+use althing_protocol::registry::{
+    Attestation, DomainFinding, EntryKind, Mark, Reach, Release, Roster, Salt, Standing, Version,
+};
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 
 use super::opened::{Described, Opened, Signed};
@@ -12,7 +14,7 @@ use super::purge::{Purge, PurgedBy};
 use super::released::{Released, essence};
 use super::shown::ShownAgents;
 use super::things::{ThingRecord, Things};
-use super::{Organisations, Refusal};
+use super::{HeldAttestations, Organisations, Refusal};
 
 /// Versions of one agent.
 const VERSIONS_MAX: usize = 1_024;
@@ -32,6 +34,8 @@ pub enum Statement {
     Mark(Box<Authored<Mark>>),
     /// An organisation's roster.
     Roster(Box<Authored<Roster>>),
+    /// What somebody found of an agent or a model, and when it was accepted, Unix milliseconds.
+    Attestation(Box<Authored<Attestation>>, u64),
     /// What the registry found of a domain, and when, Unix milliseconds.
     Finding(Box<DomainFinding>, u64),
     /// What is said of a Thing, without a signature.
@@ -51,6 +55,7 @@ impl Statement {
             Statement::Release(..) | Statement::Approval(_) => Kind::Release.into(),
             Statement::Mark(_) => Kind::Mark.into(),
             Statement::Roster(_) => Kind::Roster.into(),
+            Statement::Attestation(..) => Kind::Attestation.into(),
             Statement::Finding(..) => EntryKind::DomainFinding,
             Statement::Thing(record) => record.kind(),
             Statement::Purge(_) => EntryKind::Purge,
@@ -66,6 +71,7 @@ impl Statement {
             Statement::Release(release, _) | Statement::Approval(release) => release.bytes.clone(),
             Statement::Mark(mark) => mark.bytes.clone(),
             Statement::Roster(roster) => roster.bytes.clone(),
+            Statement::Attestation(attestation, _) => attestation.bytes.clone(),
             Statement::Finding(finding, _) => finding.encode(),
             Statement::Thing(record) => record.encode(),
             Statement::Purge(purge) => purge.encode(),
@@ -150,9 +156,12 @@ pub struct Machine {
     publishers: BTreeMap<PublisherId, (KeyLog, u64)>,
     pub(super) agents: BTreeMap<AgentId, Versions>,
     shown: ShownAgents,
+    /// Agents with a release that has nothing to install.
+    published_things: BTreeSet<AgentId>,
     /// Revoked releases, by the index of the mark.
     revoked: BTreeMap<u64, (AgentId, Version)>,
     things: Things,
+    pub(super) attestations: HeldAttestations,
     pub(super) organisations: Organisations,
     /// Entries whose statements are gone, and of which no entry has said yet that they were purged.
     gone: BTreeSet<u64>,
@@ -172,8 +181,10 @@ impl Machine {
             publishers: BTreeMap::new(),
             agents: BTreeMap::new(),
             shown: ShownAgents::default(),
+            published_things: BTreeSet::new(),
             revoked: BTreeMap::new(),
             things: Things::default(),
+            attestations: HeldAttestations::default(),
             organisations: Organisations::default(),
             gone: BTreeSet::new(),
             bundles: BTreeMap::new(),
@@ -210,6 +221,11 @@ impl Machine {
     #[must_use]
     pub fn things(&self) -> &Things {
         &self.things
+    }
+
+    /// Those with a release that has nothing to install, whoever sees it.
+    pub fn published_things(&self) -> impl Iterator<Item = &AgentId> {
+        self.published_things.iter()
     }
 
     /// Revoked releases whose marks have an index of at least `from`, in the order of the log.
@@ -276,6 +292,9 @@ impl Machine {
             if let Some(agent) = signed.agent() {
                 state.bring(self, agent);
             }
+            if matches!(signed, Signed::Attestation(_)) {
+                state.attestations.bring(&self.attestations, publisher);
+            }
             let one = state.judge_one((at, signed), &descriptions, &log, now_ms)?;
             match &one {
                 Judged::New(statement) => state.apply(IN_SUBMISSION, statement),
@@ -321,6 +340,11 @@ impl Machine {
                 log.accepts(roster.signer, now_ms)?;
                 roster.body.in_force(now_ms).map_err(refused)?;
                 self.judge_roster(roster, log)
+            }
+            Signed::Attestation(attestation) => {
+                log.accepts(attestation.signer, now_ms)?;
+                attestation.body.in_force(now_ms).map_err(refused)?;
+                self.judge_attestation(at, attestation, log, now_ms)
             }
         }
     }
@@ -409,6 +433,7 @@ impl Machine {
                     standing: Standing::Good,
                     reason: String::new(),
                     marks: Vec::new(),
+                    is_thing: release.body.bundle.is_none(),
                     audience: release.body.audience.clone(),
                     essence: essence(&release.body),
                     approvals: Vec::new(),
@@ -416,6 +441,7 @@ impl Machine {
                     bundle: release.body.bundle.map(|bundle| bundle.digest),
                     roster: None,
                 };
+                self.published_things.extend(released.is_thing.then(|| release.body.agent.clone()));
                 self.organisations.count(&release.body.agent, &mut released);
                 if !released.is_approved {
                     self.unapproved.insert((release.body.agent.clone(), release.body.version.clone()));
@@ -440,6 +466,7 @@ impl Machine {
             Statement::Roster(roster) => {
                 self.organisations.apply_roster(index, roster.digest(), roster.body.clone());
             }
+            Statement::Attestation(attestation, at_ms) => self.attestations.apply(index, attestation, *at_ms),
             Statement::Finding(finding, at_ms) => self.organisations.apply_finding(index, *at_ms, finding),
             Statement::Mark(mark) => {
                 let Some(versions) = self.agents.get_mut(&mark.body.agent) else { return };
@@ -481,7 +508,8 @@ impl Machine {
             return Err(Refusal::NotPurgeable { agent, version });
         }
         let bundle = released.bundle.filter(|bundle| self.bundles.get(bundle).is_none_or(|count| *count <= 1));
-        let (entries, sequence) = (released.entries().collect(), versions.sequence);
+        let attested = self.attestations.of_release(&agent, &version);
+        let (entries, sequence) = (released.entries().chain(attested).collect(), versions.sequence);
         Ok((Purge { agent, version, entries, by, sequence, salt }, bundle))
     }
 
@@ -502,6 +530,7 @@ impl Machine {
         let versions = self.agents.entry(purge.agent.clone()).or_default();
         versions.sequence = versions.sequence.max(purge.sequence);
         versions.purged.insert(purge.version.clone());
+        self.attestations.forget(&purge.agent, &purge.version);
         let bundle = versions.versions.remove(&purge.version).and_then(|released| released.bundle);
         if let Some(bundle) = bundle
             && let Some(count) = self.bundles.get_mut(&bundle)

@@ -384,6 +384,11 @@ fn is_private(statement: &Statement, machine: &Machine, judged: &[Judged]) -> bo
     let (agent, version) = match statement {
         Statement::Release(release, _) | Statement::Approval(release) => return hides(&release.body.audience),
         Statement::Mark(mark) => (&mark.body.agent, &mark.body.version),
+        Statement::Attestation(attestation, _) => match (&attestation.body.agent, &attestation.body.version) {
+            (Some(agent), Some(version)) => (agent, version),
+            (Some(agent), None) => return machine.agent(agent).is_none_or(|all| all.public().next().is_none()),
+            _ => return false,
+        },
         _ => return false,
     };
     let known = machine.agent(agent).and_then(|versions| versions.get(version));

@@ -1,5 +1,6 @@
 //! A registry that runs: the log on disk, the state that follows from it, and the checkpoint over it.
 
+mod attesting;
 mod commit;
 mod error;
 mod events;
@@ -8,6 +9,7 @@ mod hosting;
 mod hosts;
 mod names;
 mod organisation;
+mod published;
 mod purging;
 mod releases;
 mod rows;
@@ -26,12 +28,14 @@ use althing_store::{Batch, Durability, Store};
 use minicbor::bytes::ByteVec;
 use tokio::sync::watch;
 
+pub use attesting::{AttestationQuery, Attesting};
 pub use error::{OpenError, RequestError, StageError};
 pub use events::{Event, EventKind};
 pub use hosting::Hosting;
 pub use hosts::{Host, HostQuery};
 pub use names::{Names, ShownDomain};
 pub use organisation::{SESSION_MS, Visitor};
+pub use published::Published;
 pub use purging::Purging;
 pub use releases::{Reader, Releases};
 pub use rows::FAMILIES;
@@ -46,6 +50,7 @@ use commit::Waiting;
 use group::{Accepted, Added, Job};
 use hosts::Hosts;
 use organisation::Sessions;
+use published::PublishedThings;
 use rows::{CHECKPOINT, LOG, META, STATEMENTS};
 use search::Searching;
 use witnessed::Cosigned;
@@ -92,6 +97,7 @@ pub struct Registry {
     state: RwLock<Seen>,
     hosts: Mutex<Hosts>,
     sessions: Mutex<Sessions>,
+    published: Mutex<PublishedThings>,
     /// Held while a staged release is added.
     staging: tokio::sync::Mutex<()>,
     waiting: Waiting,
@@ -147,6 +153,7 @@ impl Registry {
             state,
             hosts,
             sessions,
+            published: Mutex::default(),
             staging,
             waiting,
             grown,
@@ -206,10 +213,22 @@ impl Registry {
         Releases(self)
     }
 
+    /// What was found of releases and models.
+    #[must_use]
+    pub fn attesting(&self) -> Attesting<'_> {
+        Attesting(self)
+    }
+
     /// The nodes that told of themselves.
     #[must_use]
     pub fn hosting(&self) -> Hosting<'_> {
         Hosting(self)
+    }
+
+    /// The Things that were released and are no agents.
+    #[must_use]
+    pub fn published(&self) -> Published<'_> {
+        Published(self)
     }
 
     /// What build machines staged.

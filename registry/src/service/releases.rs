@@ -102,6 +102,10 @@ impl Releases<'_> {
                 self.sees(&release.body.agent, &release.body.version, reader)
             }
             Statement::Mark(mark) => self.sees(&mark.body.agent, &mark.body.version, reader),
+            Statement::Attestation(attestation, _) => {
+                let subject = attestation.body.subject();
+                subject.is_some_and(|subject| self.0.attesting().sees(&subject, reader))
+            }
             // Things are in the directory, which forgets.
             _ => false,
         };

@@ -116,6 +116,9 @@ pub fn read(entry: &[u8], row: &[u8], network: &str) -> Option<Statement> {
         }
         EntryKind::Signed(Kind::Mark) => Some(Statement::Mark(Box::new(object::open(newest, network, "").ok()?))),
         EntryKind::Signed(Kind::Roster) => Some(Statement::Roster(Box::new(object::open(newest, network, "").ok()?))),
+        EntryKind::Signed(Kind::Attestation) => {
+            Some(Statement::Attestation(Box::new(object::open(newest, network, "").ok()?), entry.at_ms))
+        }
         EntryKind::DomainFinding => Some(Statement::Finding(Box::new(DomainFinding::decode(newest)?), entry.at_ms)),
         EntryKind::Thing | EntryKind::ThingDeleted => {
             Some(Statement::Thing(Box::new(ThingRecord::decode(entry.kind, newest)?)))

@@ -102,6 +102,10 @@ fn told(watched: &Watched) -> Value {
         }
         Said::Release(agent, version, by) => ("approval", agent.to_string(), format!("{version} by {by}")),
         Said::Mark(agent, version, standing) => ("mark", agent.to_string(), format!("{version} is {standing}")),
+        Said::Attestation(agent, name, by) => {
+            let of = agent.as_ref().map_or_else(String::new, ToString::to_string);
+            ("attestation", of, format!("{name} by {by}"))
+        }
         Said::Roster(organisation) => ("roster", organisation.to_string(), String::new()),
         Said::Domain(finding) => {
             let found = if finding.proven { "names" } else { "does not name" };
