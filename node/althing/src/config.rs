@@ -39,6 +39,8 @@ pub struct Config {
     pub peers: Vec<String>,
     /// Models that every agent may be bound to, as far as its contract allows them.
     pub models: Vec<ModelEndpoint>,
+    /// A model of embeddings, by which sentences are routed.
+    pub embeddings: Embeddings,
     /// Listening for nodes.
     pub node: Node,
     /// Finding nodes on the LAN.
@@ -91,6 +93,18 @@ pub struct Binding {
     pub tenant: PathBuf,
     /// The folder of roles, `NAME.yaml` each; empty: none.
     pub roles: PathBuf,
+}
+
+/// `[embeddings]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Embeddings {
+    /// The address up to `/embeddings` of an endpoint that speaks OpenAI's protocol; empty: none.
+    pub url: String,
+    /// The model's name there.
+    pub model: String,
+    /// The node's secret that is shown as a bearer token; empty: none.
+    pub secret: String,
 }
 
 /// `[node]`
@@ -293,6 +307,7 @@ impl Default for Config {
             secret: None,
             peers: Vec::new(),
             models: Vec::new(),
+            embeddings: Embeddings::default(),
             node: Node::default(),
             lan: Lan::default(),
             introduce: Introduce::default(),
@@ -460,6 +475,7 @@ impl Config {
                 ));
             }
         }
+        self.embeddings.check()?;
         let web = |url: &&String| !(url.starts_with("http://") || url.starts_with("https://"));
         if let Some(wrong) = self.things.urls.iter().find(web) {
             return Err(format!("`things.urls` has {wrong:?}; a URL begins with http:// or https://"));
@@ -474,6 +490,31 @@ impl Config {
             return Err(format!("`introduce.listen` is an address and a port, such as 0.0.0.0:7422, not {listen:?}"));
         }
         self.gateway.check()
+    }
+}
+
+impl Embeddings {
+    fn check(&self) -> Result<(), String> {
+        if self.url.is_empty() && self.model.is_empty() && self.secret.is_empty() {
+            return Ok(());
+        }
+        let web = self.url.starts_with("http://") || self.url.starts_with("https://");
+        if !web || self.model.is_empty() {
+            return Err("`embeddings` needs a `url`, such as http://127.0.0.1:8000/v1, and a `model`".to_owned());
+        }
+        if !self.secret.is_empty() && !althing_td::keeps_bearer(&self.url) {
+            let url = &self.url;
+            let why = format!("`embeddings.secret` would be sent to {url:?} in the clear. {}", althing_td::BEARER_FIX);
+            return Err(why);
+        }
+        Ok(())
+    }
+
+    /// The endpoint, if one is configured.
+    pub fn endpoint(&self) -> Option<althing_node::Embeddings> {
+        let secret = (!self.secret.is_empty()).then(|| self.secret.clone());
+        let (url, model) = (self.url.clone(), self.model.clone());
+        (!self.url.is_empty()).then_some(althing_node::Embeddings { url, model, secret })
     }
 }
 

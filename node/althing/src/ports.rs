@@ -102,6 +102,7 @@ fn described(at: &Paths, config: &Config) -> NodeConfig {
         labels: config.node.labels.clone(),
         things: Things { lan: config.things.lan, urls: config.things.urls.clone(), nets: config.things.nets() },
         push: Some(config.push.nets()),
+        embeddings: config.embeddings.endpoint(),
         policies: Policies { tenant: named(&config.binding.tenant), roles: named(&config.binding.roles) },
         data: Some(at.data.clone()),
     }

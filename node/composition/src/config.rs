@@ -24,8 +24,21 @@ pub struct NodeConfig {
     pub push: Option<Vec<Net>>,
     /// What contracts are merged with.
     pub policies: Policies,
+    /// The endpoint of a model of embeddings, by which sentences are routed too.
+    pub embeddings: Option<Embeddings>,
     /// The folder in which the node keeps its data, if it has one.
     pub data: Option<PathBuf>,
+}
+
+/// An endpoint that speaks OpenAI's embeddings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Embeddings {
+    /// The address up to `/embeddings`: `http://127.0.0.1:8000/v1`.
+    pub url: String,
+    /// The model's name there.
+    pub model: String,
+    /// The node's secret that is shown as a bearer token.
+    pub secret: Option<String>,
 }
 
 /// Other people's Things that are read.

@@ -39,7 +39,7 @@ pub use adopt::{AdoptError, Adoption, Draft, adopted};
 pub use agents::Agents;
 pub use assemble::{Execution, LanPort, Ports};
 pub use bindings::Bindings;
-pub use config::{NodeConfig, Policies, Things};
+pub use config::{Embeddings, NodeConfig, Policies, Things};
 pub use error::{Kind, NodeError, PolicyError};
 pub use group_orders::GroupOrders;
 pub use group_work::words;
@@ -47,6 +47,9 @@ pub use identity::Identity;
 pub use lan::{IntroductionPaths, Introductions, LanPresence};
 pub use node::{FAMILIES, Node};
 pub use owner::{Owner, OwnerError};
-pub use routing::{Choice, EvalReport, NodeRouter, RouteMode, Routed, RouterAgent, Routing, RoutingError};
+pub use routing::{
+    ChannelNeed, Choice, Embedded, EmbeddingsError, EvalReport, NodeRouter, Resolved, RouteMode, Routed, RouterAgent,
+    Routing, RoutingError,
+};
 pub use secrets::{SECRET_BYTES_MAX, SecretError, Secrets};
 pub use trust::{TRUSTED, TrustedPeers};

@@ -28,11 +28,11 @@ use crate::lan::LanPresence;
 use crate::owner::Owner;
 use crate::publish::{self, AGENTS};
 use crate::registries::{INSTALLED, ORGANISATIONS, REGISTRIES, REVOKED, Registries};
-use crate::routing::{ROUTES, Routing};
+use crate::routing::{ROUTES, Routing, VECTORS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// All that a node's store keeps.
-pub const FAMILIES: [Family; 20] = [
+pub const FAMILIES: [Family; 21] = [
     TASKS,
     TASK_SUMMARIES,
     REMOTE_TASKS,
@@ -53,6 +53,7 @@ pub const FAMILIES: [Family; 20] = [
     INSTALLED,
     ORGANISATIONS,
     ROUTES,
+    VECTORS,
 ];
 /// Grants and memberships are renewed at half of their life.
 const RENEW: Duration = Duration::from_millis(publish::GRANT_MS / 2);

@@ -2,17 +2,21 @@
 //! learned, and the model that is asked.
 
 mod agent;
+mod channel;
+mod embeddings;
 mod error;
 mod eval;
 mod learned;
 mod model;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use althing_calls::Among;
 use althing_discovery::{Found, Query, TrustRelation};
 use althing_protocol::object::Health;
-use althing_routing::{Candidate, Decision, Mode, Route, Router};
+use althing_routing::{Candidate, Decision, Mode, Route, Router, Row, Vectors, texts};
 use serde::{Deserialize, Serialize};
 
 use crate::blocking::run_blocking;
@@ -20,11 +24,16 @@ use crate::error::NodeError;
 use crate::node::Node;
 
 pub use agent::RouterAgent;
-pub use error::RoutingError;
+pub use channel::Resolved;
+pub use embeddings::EmbeddingsError;
+pub(crate) use embeddings::VECTORS;
+pub use error::{ChannelNeed, RoutingError};
 pub use eval::EvalReport;
 pub(crate) use learned::ROUTES;
 pub use learned::Routing;
 
+/// How long a route waits until a model of embeddings has read what agents say.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Candidates that an explanation shows.
 const SHOWN_MAX: usize = 8;
 
@@ -94,6 +103,30 @@ pub struct Routed {
     pub learned: usize,
     /// How long the decision took, without learning anew, microseconds.
     pub took_us: u64,
+    /// Whether dense vectors were used, where the node has a model of embeddings and the mode uses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embeddings: Option<Embedded>,
+}
+
+/// Whether dense vectors were used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Embedded {
+    /// The model.
+    pub model: String,
+    /// Why the classifier decided without them; none if they were used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// How long the model took for the sentence, microseconds.
+    pub took_us: u64,
+}
+
+/// What routes by dense vectors.
+enum Learned {
+    /// A router that has learned.
+    Now(Arc<Router>),
+    /// What it is yet to learn from.
+    From(Vectors),
 }
 
 /// Agents that may be called.
@@ -116,13 +149,23 @@ impl NodeRouter<'_> {
         let rows = self.0.routing.rows()?;
         let learned = rows.len();
         let routing = self.0.routing.clone();
+        let dense = if mode == RouteMode::Keyword { None } else { self.dense(sentence, &agents, &rows).await };
+        let (vectors, embeddings) = dense.map_or((None, None), |(vectors, embedded)| (vectors, Some(embedded)));
         // Learning anew takes up to seconds.
         let working = {
             let (agents, sentence) = (agents.clone(), sentence.to_owned());
             move || {
-                let router = routing.router(&agents, rows);
+                let (router, vector) = match vectors {
+                    Some((Learned::Now(router), vector)) => (router, Some(vector)),
+                    Some((Learned::From(vectors), vector)) => {
+                        // What `learn_dense` adds to.
+                        routing.router(&agents, rows.clone());
+                        (routing.learn_dense(&agents, &rows, &vectors), Some(vector))
+                    }
+                    None => (routing.router(&agents, rows), None),
+                };
                 let begun = tokio::time::Instant::now();
-                let route = router.route(mode.scores(), &sentence);
+                let route = router.route(mode.scores(), &sentence, vector.as_ref());
                 (router, route, begun.elapsed())
             }
         };
@@ -155,7 +198,37 @@ impl NodeRouter<'_> {
             left_out,
             learned,
             took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            embeddings,
         })
+    }
+
+    /// The dense vector of a sentence and what routes by it, or why there is none; nothing on a node without a model of
+    /// embeddings.
+    async fn dense(
+        &self,
+        sentence: &str,
+        agents: &[(bool, Found)],
+        rows: &Arc<Vec<Row>>,
+    ) -> Option<(Option<(Learned, Arc<[i8]>)>, Embedded)> {
+        let routing = &self.0.routing;
+        let embedding = routing.embedding.as_ref()?;
+        let begun = tokio::time::Instant::now();
+        let vector = embedding.of_sentence(sentence).await;
+        let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let made = async {
+            let vector = vector?;
+            if let Some(router) = routing.dense(agents, rows, vector.len()) {
+                return Ok((Learned::Now(router), vector));
+            }
+            let texts = texts(agents.iter().map(learned::candidate).collect(), rows);
+            let vectors = embedding.of_texts(texts, vector.len(), PATIENCE).await?;
+            Ok::<_, EmbeddingsError>((Learned::From(vectors), vector))
+        };
+        let (made, missing) = match made.await {
+            Ok(made) => (Some(made), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Some((made, Embedded { model: embedding.model().to_owned(), missing, took_us }))
     }
 
     /// The candidate that a model chooses among the best.

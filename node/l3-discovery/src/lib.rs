@@ -29,7 +29,7 @@ mod state;
 mod subscriptions;
 pub mod things;
 
-pub use althing_fetch::{Fetch, FetchError, Given, Net, SystemResolver, Url};
+pub use althing_fetch::{Fetch, FetchError, Given, Limits, Method, Net, SystemResolver, Url};
 pub use config::DiscoveryConfig;
 pub use error::FindError;
 pub use hints::HostHints;

@@ -146,6 +146,24 @@ fn an_agent_is_found_and_called_through_a_registry() {
 }
 
 #[test]
+fn a_channel_leaves_out_what_was_yanked() {
+    let scene = scene();
+    let file = cast::echo("echo", "anyone").replace("  action: say", "  version: 1.4.0\n  action: say");
+    let path = scene.publisher.write("echo.yaml", &file);
+    scene.publisher.json(&["publish", path.to_str().expect("a path")]);
+    scene.publisher.add("echo", &file);
+    let channel = |wanted: &str| scene.user.run(&["route", "channel", wanted, "--anyone"]);
+    until(HEARD, "the registry names the host", || channel("echo.say@^1").code == 0);
+    scene.publisher.json(&["release", "yank", "echo@1.0.0", "--reason", "it forgets"]);
+    let yanked = channel("echo.say@^1");
+    assert!(yanked.code == 4 && yanked.stderr.contains("yanked or revoked"), "{yanked:?}");
+    let exact = channel("echo.say@=1.4.0");
+    assert!(exact.code == 0 && exact.stdout.contains("1.4.0"), "it is there by its exact version: {exact:?}");
+    scene.publisher.json(&["release", "revoke", "echo@1.0.0", "--reason", "it leaks"]);
+    assert_eq!(channel("echo.say@=1.4.0").code, 4, "a revoked one is not");
+}
+
+#[test]
 fn a_revoked_agent_is_not_called_where_its_host_does_not_know() {
     let publisher = Machine::new();
     let node = publisher.up_alone(&[]);

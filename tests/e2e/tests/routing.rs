@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use support::{Machine, Node, Outcome, Running, until};
 
 const CHOOSER: &str = include_str!("../python/chooser.py");
+const MEANINGS: &str = include_str!("../python/meanings.py");
 const SET: &str = include_str!("../../../docs/examples/routing/utterances.csv");
 const SOON: Duration = Duration::from_secs(30);
 
@@ -243,4 +244,116 @@ fn a_range_of_versions_finds_the_highest_that_will_do() {
     assert_eq!(names("billing.*@>=1.2"), ["next", "better", "good"]);
     assert_eq!(names("billing.view").len(), 4);
     assert_eq!(machine.run(&["find", "--cap", "billing.view@^3"]).code, 4);
+
+    // A channel: an agent for each capability, or nothing.
+    machine.add("weather", &agent("weather", "Weather", json!("own"), &WEATHER));
+    let channel = machine.json(&["route", "channel", "billing.view@^1.2", "billing.view@>=2", "weather.do"]);
+    let chosen: Vec<[&Value; 2]> =
+        channel["channel"].as_array().into_iter().flatten().map(|one| [&one["name"], &one["version"]]).collect();
+    assert_eq!(chosen[..2], [[&json!("better"), &json!("1.10.0")], [&json!("next"), &json!("2.0.0")]]);
+    assert_eq!((chosen.len(), chosen[2][0]), (3, &json!("weather")));
+    let shown = machine.run(&["route", "channel", "billing.view@=1.1.0"]);
+    assert!(shown.code == 0 && shown.stdout.contains("old"), "{shown:?}");
+    for (wanted, why) in [
+        (&["billing.view@^1.2", "billing.view@^3"][..], "billing.view@^3; there are 2.0.0, 1.10.0, 1.2.3, 1.1.0"),
+        (&["orders.view@^1", "billing.view@^1"], "orders.view@^1, and none has another version"),
+        (
+            &["billing.pay@^1", "orders.view@^1"],
+            "billing.pay@^1, and none has another version; no agent will do for orders",
+        ),
+        (&["weather.do", "weather.do@~7"], "no agent will do for weather.do@~7"),
+        (&["billing.view@^^1"], "billing.view@^^1"),
+    ] {
+        let refused = machine.run(&[&["route", "channel"], wanted].concat());
+        assert!(
+            refused.code == 4 && refused.stdout.is_empty() && refused.stderr.contains(why),
+            "{wanted:?}: {refused:?}"
+        );
+    }
+    let many = vec!["billing.view"; 65];
+    assert_eq!(machine.run(&[&["route", "channel"], &many[..]].concat()).code, 2);
+}
+
+#[test]
+fn a_channel_takes_no_strangers_agent_unless_somebody_says_so() {
+    let Scene { machine, .. } = &scene();
+    let refused = machine.run(&["route", "channel", "billing.do", "parcels.do"]);
+    assert!(refused.code == 4 && refused.stderr.contains("parcels.do") && refused.stdout.is_empty(), "{refused:?}");
+    let both = machine.json(&["route", "channel", "billing.do", "parcels.do", "--anyone"]);
+    assert_eq!(both["channel"].as_array().map(Vec::len), Some(2), "{both}");
+}
+
+/// A node with an endpoint of embeddings that knows what words mean.
+fn with_meanings() -> (Machine, Node, Running) {
+    let machine = Machine::new();
+    machine.write("meanings.py", MEANINGS);
+    let mut model = Running::start(machine.command(Path::new("python3")).arg("meanings.py"));
+    let port = model.line(SOON).expect("the endpoint says its port");
+    let config = format!("[embeddings]\nurl = \"http://127.0.0.1:{}/v1\"\nmodel = \"meanings\"\n", port.trim());
+    let config = machine.write("althing.toml", &config);
+    let node = machine.up_alone(&["--config", config.to_str().expect("a plain path")]);
+    machine.add("billing", &agent("billing", "Bills and invoices", json!("own"), &BILLS));
+    machine.add("weather", &agent("weather", "Weather forecasts", json!("own"), &WEATHER));
+    (machine, node, model)
+}
+
+#[test]
+fn a_model_of_embeddings_knows_words_that_nobody_taught() {
+    let (machine, _node, _model) = with_meanings();
+    let explained = machine.json(&["route", "--dry-run", "--mode", "vector", "meine Rechnung"]);
+    assert_eq!(explained["embeddings"]["model"], "meanings", "{explained}");
+    assert_eq!(explained["embeddings"]["missing"], Value::Null, "{explained}");
+    for mode in ["vector", "hybrid"] {
+        assert_eq!(named(&machine, &["--mode", mode], "meine Rechnung"), "billing", "{mode}");
+        assert_eq!(named(&machine, &["--mode", mode], "lluvia"), "weather", "{mode}");
+        assert_eq!(route(&machine, &["--mode", mode, "--dry-run"], "ein Witz").code, 4, "{mode}");
+    }
+    let embedded = || std::fs::read_to_string(machine.home().join("embedded")).expect("it was asked");
+    let asked = embedded();
+    assert_eq!(asked.matches("show me my last bill").count(), 1, "what agents say is asked for once: {asked}");
+
+    // The endpoint does not answer: the classifier decides, and it says so.
+    machine.write("mood", "silent");
+    let silent = route(&machine, &["--dry-run"], "please show me my bill");
+    assert!(silent.code == 0 && silent.stdout.trim() == "billing", "{silent:?}");
+    assert!(silent.stderr.contains("without dense vectors") && silent.stderr.contains("2000 ms"), "{silent:?}");
+    let rests = route(&machine, &["--dry-run"], "lluvia");
+    assert!(rests.code == 4 && rests.stderr.contains("failed a moment ago"), "{rests:?}");
+    // The words of keyword mode need no model.
+    assert!(!route(&machine, &["--dry-run", "--mode", "keyword"], "my bill").stderr.contains("dense"));
+
+    let (machine, _node, _model) = with_meanings();
+    machine.write("mood", "broken");
+    let broken = route(&machine, &["--dry-run"], "please show me my bill");
+    assert!(broken.code == 0 && broken.stderr.contains("malformed answer"), "{broken:?}");
+    assert_eq!(broken.stdout.trim(), "billing");
+}
+
+#[test]
+fn an_evaluation_tells_what_a_model_of_embeddings_adds() {
+    let (machine, _node, _model) = with_meanings();
+    let set = "instruction,agent,intent,split\nmy bill,billing,,learn\nit rains,weather,,learn\n\
+               la cuenta,billing,,test\nRegen,weather,,test\nein Witz,none,,test\n";
+    machine.write("set.csv", set);
+    let report = machine.json(&["route", "--eval", "set.csv"]);
+    let modes: Vec<(&str, bool, f64, f64)> = report["modes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|mode| {
+            let share = |name: &str| mode[name].as_f64().unwrap_or(-1.0);
+            (mode["mode"].as_str().unwrap_or_default(), mode["dense"] == true, share("accuracy"), share("refusal"))
+        })
+        .collect();
+    assert_eq!(
+        modes.iter().map(|mode| (mode.0, mode.1)).collect::<Vec<_>>(),
+        [("keyword", false), ("vector", false), ("hybrid", false), ("vector", true), ("hybrid", true)]
+    );
+    assert_eq!((modes[1].2, modes[3].2, modes[3].3), (0.0, 1.0, 1.0), "{modes:?}");
+    let shown = machine.run(&["route", "--eval", "set.csv", "--mode", "vector"]);
+    assert!(shown.code == 0 && shown.stdout.contains("vector (embeddings)"), "{shown:?}");
+    assert!(shown.stdout.contains("meanings took"), "{shown:?}");
+    machine.write("mood", "broken");
+    let shown = machine.run(&["route", "--eval", "set.csv"]);
+    assert!(shown.code == 0 && shown.stdout.contains("without dense vectors: "), "{shown:?}");
 }

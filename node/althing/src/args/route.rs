@@ -31,7 +31,7 @@ pub struct Route {
     pub eval: Option<PathBuf>,
 }
 
-/// `althing route learn`, `forget`
+/// `althing route learn`, `forget`, `channel`
 #[derive(Debug, Clone, Subcommand)]
 pub enum RouteWork {
     /// Learn labelled sentences from a CSV file with the columns instruction,agent,intent.
@@ -41,6 +41,15 @@ pub enum RouteWork {
     },
     /// Forget all sentences that were learned.
     Forget,
+    /// Name the agents that have these capabilities, each the highest version in its range: for all of them, or none.
+    Channel {
+        /// Capabilities, such as billing.view@^1.2.
+        #[arg(required = true)]
+        capabilities: Vec<String>,
+        /// Strangers' agents are candidates too.
+        #[arg(long)]
+        anyone: bool,
+    },
 }
 
 /// How a sentence is routed.

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use althing_control::{RouteEvaluation, RouteFile, RouteRequest};
+use althing_control::{RouteChannel, RouteEvaluation, RouteFile, RouteRequest};
 use serde_json::{Value, json};
 
 use crate::args::{Call, Route, RouteWork};
-use crate::commands::{Out, call, plain, print_line, rows, table, text};
+use crate::commands::{Out, call, plain, print_line, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -17,6 +17,12 @@ pub async fn run(at: &Paths, route: &Route, out: &Out) -> Result<(), Failure> {
         (Some(RouteWork::Forget), _) => {
             let forgotten = at.connect().await?.delete("/route/learn").await?;
             out.show(&forgotten, |forgotten| format!("{} sentences are forgotten", text(forgotten, "forgotten")));
+            Ok(())
+        }
+        (Some(RouteWork::Channel { capabilities, anyone }), _) => {
+            let request = RouteChannel { capabilities: capabilities.clone(), anyone: *anyone };
+            let resolved = at.connect().await?.post("/route/channel", &request).await?;
+            out.show(&resolved, channel);
             Ok(())
         }
         (None, Some(file)) => evaluate(at, file, route, out).await,
@@ -48,7 +54,7 @@ fn evaluation(report: &Value) -> String {
     let share = |value: &Value| value.as_f64().map_or_else(|| "-".to_owned(), |share| format!("{share:.4}"));
     let cells = |mode: &Value| {
         vec![
-            text(mode, "mode"),
+            if mode["dense"] == true { format!("{} (embeddings)", text(mode, "mode")) } else { text(mode, "mode") },
             share(&mode["accuracy"]),
             share(&mode["refusal"]),
             text(mode, "close"),
@@ -57,8 +63,17 @@ fn evaluation(report: &Value) -> String {
     };
     let all: Vec<Vec<String>> = rows(report, "modes").iter().map(cells).collect();
     let number = |name: &str| text(report, name);
+    let embeddings = &report["embeddings"];
+    let embedded = match (embeddings["model"].as_str(), embeddings["missing"].as_str()) {
+        (Some(_), Some(missing)) => format!("without dense vectors: {missing}\n"),
+        (Some(model), None) => {
+            let ms = embeddings["tookUs"].as_f64().unwrap_or(0.0) / 1e3;
+            format!("{model} took {ms:.1} ms for each tested sentence\n")
+        }
+        (None, _) => String::new(),
+    };
     format!(
-        "{}\n{} sentences for {} agents and for none; {} of the file were learned first, {} before; learning took {} ms\n",
+        "{}\n{} sentences for {} agents and for none; {} of the file were learned first, {} before; learning took {} ms\n{embedded}",
         table(&["mode", "accuracy", "out of scope refused", "asked back", "µs per route"], &all),
         number("tested"),
         number("agents"),
@@ -66,6 +81,13 @@ fn evaluation(report: &Value) -> String {
         number("learnedBefore"),
         number("learningMs"),
     )
+}
+
+fn channel(resolved: &Value) -> String {
+    let cells =
+        |one: &Value| vec![text(one, "capability"), text(one, "name"), text(one, "version"), short(&text(one, "node"))];
+    let all: Vec<Vec<String>> = rows(resolved, "channel").iter().map(cells).collect();
+    table(&["capability", "agent", "version", "node"], &all)
 }
 
 async fn sentence(at: &Paths, route: &Route, out: &Out) -> Result<(), Failure> {
@@ -76,6 +98,9 @@ async fn sentence(at: &Paths, route: &Route, out: &Out) -> Result<(), Failure> {
     };
     let mut routed = at.connect().await?.post("/route", &request).await?;
     let chosen = rows(&routed, "chosen").to_vec();
+    if let Some(missing) = routed["embeddings"]["missing"].as_str().filter(|_| !out.json) {
+        eprint!("{}", plain(&format!("routed without dense vectors: {missing}\n"), &std::io::stderr()));
+    }
     if route.explain && !out.json {
         eprint!("{}", plain(&explained(&routed), &std::io::stderr()));
     }

@@ -14,6 +14,7 @@ mod purge;
 mod revocations;
 mod rows;
 mod stage;
+mod standing;
 mod witnesses;
 
 use std::collections::BTreeMap;

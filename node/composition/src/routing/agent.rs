@@ -105,7 +105,7 @@ impl RouterAgent {
             let described = self.invoke("mesh/describe_agent", json!({ "agent": agent["id"] })).await;
             candidates.extend(described.ok().map(|described| candidate(&described["structuredContent"])));
         }
-        let router = Arc::new(Router::new(candidates, &[]));
+        let router = Arc::new(Router::new(candidates, &[], None));
         let built = Built { found, router: router.clone() };
         *self.built.lock().expect("no holder of the router panics") = Some(built);
         Ok(router)
@@ -146,7 +146,7 @@ impl RouterAgent {
     async fn route(&self, sentence: String, turn: &Turn, out: &Output) -> Result<(), AgentError> {
         let router = self.router().await?;
         let name = |place: usize| router.candidates()[place].name.clone();
-        match router.route(self.mode.scores(), &sentence).decision {
+        match router.route(self.mode.scores(), &sentence, None).decision {
             Decision::To(place) => self.send(&name(place), &sentence, None, turn, out).await,
             Decision::Close(one, other) => {
                 let question =

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::time::Duration;
 
 use althing_calls::Among;
-use althing_routing::{Candidate, Evaluation, Mode, Router, evaluate, split};
+use althing_routing::{Candidate, Evaluation, Mode, Router, Row, Vectors, evaluate, split, texts};
 use serde::Serialize;
 
 use crate::blocking::run_blocking;
 use crate::error::NodeError;
 use crate::routing::learned::{self, candidate};
-use crate::routing::{Callable, NodeRouter, RouteMode, RoutingError};
+use crate::routing::{Callable, Embedded, EmbeddingsError, NodeRouter, RouteMode, RoutingError};
 
 /// What an evaluation found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -29,11 +29,44 @@ pub struct EvalReport {
     pub tested: usize,
     /// How long learning took, milliseconds.
     pub learning_ms: u64,
+    /// Whether dense vectors were used too, where the node has a model of embeddings and a mode uses it; the time is that of
+    /// one tested sentence, on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embeddings: Option<Embedded>,
+}
+
+/// How long an evaluation waits for a model of embeddings.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What an evaluation learns from and tests.
+struct Set {
+    candidates: Vec<Candidate>,
+    learned: Vec<Row>,
+    tested: Vec<Row>,
+    learned_of_file: usize,
+}
+
+impl Set {
+    fn new(rows: Vec<Row>, before: &[Row], known: &[Candidate]) -> Set {
+        let taught: BTreeSet<&str> = before.iter().map(|row| row.agent.as_str()).collect();
+        let is_known = rows.iter().all(|row| row.agent.is_empty() || taught.contains(row.agent.as_str()));
+        let (mut learned, tested) = split(rows, is_known);
+        let learned_of_file = learned.len();
+        learned.extend(before.iter().cloned());
+        let named: BTreeSet<&str> = learned.iter().chain(&tested).map(|row| row.agent.as_str()).collect();
+        let candidates = named.iter().filter(|name| !name.is_empty()).map(|name| {
+            let known = known.iter().find(|known| known.name == **name || known.id == **name);
+            known.cloned().unwrap_or_else(|| by_name(name))
+        });
+        let candidates = candidates.collect();
+        Set { candidates, learned, tested, learned_of_file }
+    }
 }
 
 impl NodeRouter<'_> {
     /// Routes the sentences of a file whose agents are known, by one mode or by each that needs no model. The agents need not
-    /// exist: those of whom nothing is known are known by sentences only. Nothing is kept.
+    /// exist: those of whom nothing is known are known by sentences only. Nothing is kept, but the dense vectors of what is
+    /// learned.
     ///
     /// # Errors
     /// See [`RoutingError`].
@@ -51,31 +84,55 @@ impl NodeRouter<'_> {
         let before = self.0.routing.rows()?;
         let Callable { agents, .. } = self.callable(Among::Near);
         let known: Vec<Candidate> = agents.iter().map(candidate).collect();
+        let set = Set::new(rows, &before, &known);
+        let dense = if modes == [Mode::Keyword] { None } else { self.dense_of(&set).await };
         let working = move || {
-            let taught: BTreeSet<&str> = before.iter().map(|row| row.agent.as_str()).collect();
-            let is_known = rows.iter().all(|row| row.agent.is_empty() || taught.contains(row.agent.as_str()));
-            let (mut learned, tested) = split(rows, is_known);
-            let learned_of_file = learned.len();
-            learned.extend(before.iter().cloned());
-            let named: BTreeSet<&str> = learned.iter().chain(&tested).map(|row| row.agent.as_str()).collect();
-            let candidates = named.iter().filter(|name| !name.is_empty()).map(|name| {
-                let known = known.iter().find(|known| known.name == **name || known.id == **name);
-                known.cloned().unwrap_or_else(|| by_name(name))
-            });
             let begun = tokio::time::Instant::now();
-            let router = Arc::new(Router::new(candidates.collect(), &learned));
+            let router = Router::new(set.candidates.clone(), &set.learned, None);
             let learning_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             let now_ns = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let by = |router: &Router, mode: Mode, vectors: Option<&Vectors>| {
+                evaluate(router, mode, &set.tested, vectors, &now_ns)
+            };
+            let mut found: Vec<Evaluation> = modes.iter().map(|mode| by(&router, *mode, None)).collect();
+            let (vectors, embeddings) = dense.map_or((None, None), |(vectors, embedded)| (vectors, Some(embedded)));
+            if let Some((learned, tested)) = vectors {
+                let router = Router::new(set.candidates.clone(), &set.learned, Some(&learned));
+                let dense = modes.iter().filter(|mode| **mode != Mode::Keyword);
+                found.extend(dense.map(|mode| by(&router, *mode, Some(&tested))));
+            }
             EvalReport {
-                modes: modes.into_iter().map(|mode| evaluate(&router, mode, &tested, &now_ns)).collect(),
+                modes: found,
                 agents: router.candidates().len(),
-                learned_of_file,
+                learned_of_file: set.learned_of_file,
                 learned_before: before.len(),
-                tested: tested.len(),
+                tested: set.tested.len(),
                 learning_ms,
+                embeddings,
             }
         };
         Ok(run_blocking(self.0.kernel(), working).await.map_err(NodeError::from)?)
+    }
+
+    /// The dense vectors of what is learned and of what is tested, or why there are none; nothing on a node without a model of
+    /// embeddings.
+    async fn dense_of(&self, set: &Set) -> Option<(Option<(Vectors, Vectors)>, Embedded)> {
+        let embedding = self.0.routing.embedding.as_ref()?;
+        let begun = tokio::time::Instant::now();
+        let tested: BTreeSet<&str> = set.tested.iter().map(|row| row.instruction.as_str()).collect();
+        let count = tested.len();
+        let tested = embedding.of_tested(&tested).await;
+        let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX) / (count as u64).max(1);
+        let made = async {
+            let tested = tested?;
+            let texts = texts(set.candidates.clone(), &set.learned);
+            Ok::<_, EmbeddingsError>((embedding.of_texts(texts, tested.dimensions(), PATIENCE).await?, tested))
+        };
+        let (made, missing) = match made.await {
+            Ok(made) => (Some(made), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Some((made, Embedded { model: embedding.model().to_owned(), missing, took_us }))
     }
 }
 

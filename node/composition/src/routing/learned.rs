@@ -5,13 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use althing_discovery::Found;
 use althing_protocol::digest;
-use althing_routing::{Candidate, FILE_BYTES_MAX, ROWS_MAX, Router, Row, parse};
+use althing_routing::{Candidate, FILE_BYTES_MAX, ROWS_MAX, Router, Row, Vectors, parse};
 use althing_store::file::read_bytes;
 use althing_store::{Batch, Durability, Family, Range, Store};
 use althing_td::Description;
 
+use crate::config::NodeConfig;
 use crate::error::NodeError;
+use crate::routing::embeddings::Embedding;
 use crate::routing::error::RoutingError;
+use crate::secrets::Secrets;
 
 /// Labelled sentences, by their digests.
 pub const ROUTES: Family = Family("althing.routes");
@@ -23,6 +26,8 @@ struct Built {
     described: Vec<(bool, Arc<Description>)>,
     rows: Arc<Vec<Row>>,
     router: Arc<Router>,
+    /// The one that learned from dense vectors too, of that length.
+    dense: Option<(usize, Arc<Router>)>,
 }
 
 /// What a node knows of routing.
@@ -35,36 +40,73 @@ pub struct Routing {
     changing: tokio::sync::Mutex<()>,
     /// Held while a model is asked.
     pub(super) asking: tokio::sync::Mutex<()>,
+    /// The endpoint of embeddings, if the node has one.
+    pub(super) embedding: Option<Arc<Embedding>>,
 }
 
 impl Routing {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Routing {
-        Routing {
+    /// With the model of embeddings of that configuration.
+    ///
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub(crate) fn new(store: Arc<dyn Store>, config: &NodeConfig) -> Result<Routing, NodeError> {
+        let secrets = config.data.as_deref().map(Secrets::of);
+        let embedding = config.embeddings.clone().map(|endpoint| Embedding::new(endpoint, secrets, store.clone()));
+        Ok(Routing {
+            embedding: embedding.transpose()?.map(Arc::new),
             store,
             rows: Mutex::default(),
             built: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
             asking: tokio::sync::Mutex::default(),
-        }
+        })
     }
 
     /// The router for these agents and rows: the last one where both are unchanged.
     pub(super) fn router(&self, agents: &[(bool, Found)], rows: Arc<Vec<Row>>) -> Arc<Router> {
-        let described: Vec<(bool, Arc<Description>)> =
-            agents.iter().map(|(near, found)| (*near, found.candidate.description.clone())).collect();
-        let same = |built: &Built| {
-            let pairs = || built.described.iter().zip(&described);
-            Arc::ptr_eq(&built.rows, &rows)
-                && built.described.len() == described.len()
-                && pairs().all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(&one.1, &other.1))
-        };
+        let described = described(agents);
         let mut built = self.built.lock().expect("no holder of the router panics");
-        if let Some(built) = built.as_ref().filter(|built| same(built)) {
+        if let Some(built) = built.as_ref().filter(|built| built.is_of(&described, &rows)) {
             return built.router.clone();
         }
-        let router = Arc::new(Router::new(agents.iter().map(candidate).collect(), &rows));
-        *built = Some(Built { described, rows, router: router.clone() });
+        let router = Arc::new(Router::new(agents.iter().map(candidate).collect(), &rows, None));
+        *built = Some(Built { described, rows, router: router.clone(), dense: None });
         router
+    }
+
+    /// The router for these agents and rows that learned from dense vectors of that length, if there is one.
+    pub(super) fn dense(
+        &self,
+        agents: &[(bool, Found)],
+        rows: &Arc<Vec<Row>>,
+        dimensions: usize,
+    ) -> Option<Arc<Router>> {
+        let built = self.built.lock().expect("no holder of the router panics");
+        let built = built.as_ref().filter(|built| built.is_of(&described(agents), rows))?;
+        built.dense.as_ref().filter(|(of, _)| *of == dimensions).map(|(_, router)| router.clone())
+    }
+
+    /// Learns from dense vectors too.
+    pub(super) fn learn_dense(&self, agents: &[(bool, Found)], rows: &Arc<Vec<Row>>, vectors: &Vectors) -> Arc<Router> {
+        let router = Arc::new(Router::new(agents.iter().map(candidate).collect(), rows, Some(vectors)));
+        let mut built = self.built.lock().expect("no holder of the router panics");
+        if let Some(built) = built.as_mut().filter(|built| built.is_of(&described(agents), rows)) {
+            built.dense = Some((vectors.dimensions(), router.clone()));
+        }
+        router
+    }
+}
+
+fn described(agents: &[(bool, Found)]) -> Vec<(bool, Arc<Description>)> {
+    agents.iter().map(|(near, found)| (*near, found.candidate.description.clone())).collect()
+}
+
+impl Built {
+    fn is_of(&self, described: &[(bool, Arc<Description>)], rows: &Arc<Vec<Row>>) -> bool {
+        let mut pairs = self.described.iter().zip(described);
+        Arc::ptr_eq(&self.rows, rows)
+            && self.described.len() == described.len()
+            && pairs.all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(&one.1, &other.1))
     }
 }
 

@@ -44,6 +44,8 @@ pub use requests::{
     TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
 };
 
+pub use requests::RouteChannel;
+
 type Answer = Result<Json<Value>, Problem>;
 
 /// All routes, for a node.
@@ -64,6 +66,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/route", post(routing::route))
         .route("/route/learn", post(routing::learn).delete(routing::forget))
         .route("/route/eval", post(routing::evaluate))
+        .route("/route/channel", post(routing::channel))
         .route("/describe/{agent}", get(describe))
         .route("/agents", get(listed).post(add))
         .route("/agents/{name}", delete(remove))

@@ -20,7 +20,7 @@ pub use registries::{
     AddRegistry, ApproveRequest, InstallRequest, MarkRequest, MemberRequest, OrganiseRequest, ProveRequest,
     PublishRequest, PurgeRequest, RejectRequest, UpdateRequest,
 };
-pub use routing::{RouteEvaluation, RouteFile, RouteRequest};
+pub use routing::{RouteChannel, RouteEvaluation, RouteFile, RouteRequest};
 
 /// Calls an agent.
 #[derive(Debug, Serialize, Deserialize)]

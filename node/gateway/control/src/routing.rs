@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
-use crate::{Problem, RouteEvaluation, RouteFile, RouteRequest, among};
+use crate::{Problem, RouteChannel, RouteEvaluation, RouteFile, RouteRequest, among};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -34,6 +34,12 @@ pub async fn learn(State(node): State<Arc<Node>>, Json(request): Json<RouteFile>
 /// `DELETE /route/learn`
 pub async fn forget(State(node): State<Arc<Node>>) -> Answer {
     Ok(Json(json!({ "forgotten": node.routing.forget().await? })))
+}
+
+/// `POST /route/channel`
+pub async fn channel(State(node): State<Arc<Node>>, Json(request): Json<RouteChannel>) -> Answer {
+    let resolved = NodeRouter(&node).channel(&request.capabilities, among(request.anyone)).await?;
+    Ok(Json(json!({ "channel": resolved })))
 }
 
 /// `POST /route/eval`

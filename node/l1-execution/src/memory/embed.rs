@@ -14,11 +14,11 @@ use crate::secrets::SecretLookupError;
 /// How long an endpoint may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Texts of one request to an endpoint.
-const TEXTS_MAX: usize = 64;
+pub const TEXTS_MAX: usize = 64;
 /// The longest vector.
 const DIMENSIONS_MAX: usize = 4_096;
 /// The longest answer, bytes: a number of a vector takes about twenty characters.
-const ANSWER_BYTES_MAX: usize = TEXTS_MAX * DIMENSIONS_MAX * 24;
+pub const ANSWER_BYTES_MAX: usize = TEXTS_MAX * DIMENSIONS_MAX * 24;
 
 /// Why an agent file's model of embeddings cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -123,7 +123,7 @@ impl Embedder {
         };
         let mut vectors = Vec::with_capacity(texts.len());
         for texts in texts.chunks(TEXTS_MAX) {
-            let body = json!({ "model": model, "input": texts, "encoding_format": "float" }).to_string();
+            let body = asked(model, texts);
             let mut request =
                 http.post(format!("{url}/embeddings")).header(CONTENT_TYPE, "application/json").body(body);
             if let Some(authorization) = authorization {
@@ -134,6 +134,12 @@ impl Embedder {
         }
         Ok(vectors)
     }
+}
+
+/// The body of a request for the vectors of at most [`TEXTS_MAX`] texts.
+#[must_use]
+pub fn asked(model: &str, texts: &[&str]) -> String {
+    json!({ "model": model, "input": texts, "encoding_format": "float" }).to_string()
 }
 
 async fn answer(request: reqwest::RequestBuilder) -> Result<Vec<u8>, EmbedError> {
@@ -152,8 +158,11 @@ async fn answer(request: reqwest::RequestBuilder) -> Result<Vec<u8>, EmbedError>
     Ok(bytes)
 }
 
-/// The vectors in the order of their texts.
-fn read(bytes: &[u8], texts: usize) -> Result<Vec<Vec<i8>>, EmbedError> {
+/// The vectors of an answer in the order of the texts that were asked for, all of the same length.
+///
+/// # Errors
+/// [`EmbedError::Malformed`].
+pub fn read(bytes: &[u8], texts: usize) -> Result<Vec<Vec<i8>>, EmbedError> {
     let malformed = |reason: String| EmbedError::Malformed(reason);
     let mut answer: Answer = serde_json::from_slice(bytes).map_err(|error| malformed(error.to_string()))?;
     answer.data.sort_by_key(|embedding| embedding.index);

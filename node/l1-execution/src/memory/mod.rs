@@ -7,7 +7,7 @@
 //! acknowledged is on disk; expired rows are never returned, and the next sweep deletes them; a namespace never exceeds its
 //! quota.
 
-mod embed;
+pub mod embed;
 mod error;
 mod grounding;
 mod handle;

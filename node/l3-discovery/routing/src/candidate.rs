@@ -36,6 +36,11 @@ impl Candidate {
         beginning(&self.description, TEXT_BYTES_MAX)
     }
 
+    /// The lines of its description that say something.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.description().lines().filter(|line| !line.trim().is_empty())
+    }
+
     pub(crate) fn examples(&self) -> impl Iterator<Item = &str> {
         let (count, bytes) =
             if self.near { (EXAMPLES_MAX, TEXT_BYTES_MAX) } else { (STRANGE_EXAMPLES_MAX, STRANGE_EXAMPLE_BYTES_MAX) };

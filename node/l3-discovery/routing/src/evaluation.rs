@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::dense::Vectors;
 use crate::mode::Mode;
 use crate::router::{Decision, Router};
 use crate::rows::Row;
@@ -17,6 +18,8 @@ const MISTAKES_MAX: usize = 50;
 pub struct Evaluation {
     /// The mode.
     pub mode: Mode,
+    /// Whether dense vectors were used.
+    pub dense: bool,
     /// Sentences that are for an agent.
     pub in_scope: usize,
     /// Those whose best agent is the right one, and was not refused.
@@ -62,11 +65,18 @@ impl Evaluation {
     }
 }
 
-/// Routes each sentence of `rows` by `mode`; `now_ns` tells a monotonic time.
+/// Routes each sentence of `rows` by `mode`, by dense vectors too where `vectors` has them; `now_ns` tells a monotonic time.
 #[must_use]
-pub fn evaluate(router: &Router, mode: Mode, rows: &[Row], now_ns: &dyn Fn() -> u64) -> Evaluation {
+pub fn evaluate(
+    router: &Router,
+    mode: Mode,
+    rows: &[Row],
+    vectors: Option<&Vectors>,
+    now_ns: &dyn Fn() -> u64,
+) -> Evaluation {
     let mut found = Evaluation {
         mode,
+        dense: vectors.is_some(),
         in_scope: 0,
         right: 0,
         close: 0,
@@ -83,7 +93,11 @@ pub fn evaluate(router: &Router, mode: Mode, rows: &[Row], now_ns: &dyn Fn() -> 
         places.insert(&candidate.id, place);
     }
     let begun = now_ns();
-    let routes: Vec<Decision> = rows.iter().map(|row| router.route(mode, &row.instruction).decision).collect();
+    let decided = |row: &Row| {
+        let vector = vectors.and_then(|vectors| vectors.of(&row.instruction));
+        router.route(mode, &row.instruction, vector).decision
+    };
+    let routes: Vec<Decision> = rows.iter().map(decided).collect();
     let took = now_ns().saturating_sub(begun);
     found.route_ns = took / (rows.len() as u64).max(1);
     for (row, decision) in rows.iter().zip(routes) {

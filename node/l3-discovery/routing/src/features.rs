@@ -1,6 +1,10 @@
 //! A sentence as a sparse vector: its words, pairs of words, and runs of characters, hashed. Runs of characters match other
 //! forms of a word, words of languages that nobody prepared for, and words with a typo.
 
+use std::sync::Arc;
+
+use crate::dense::{Dense, Vectors};
+
 /// Characters of a sentence that are read; the rest is ignored.
 pub const SENTENCE_CHARS_MAX: usize = 2_000;
 /// Bits of a hashed feature.
@@ -11,6 +15,9 @@ const RUNS: std::ops::RangeInclusive<usize> = 2..=6;
 const WORD_WEIGHT: f32 = 1.0;
 const PAIR_WEIGHT: f32 = 0.3;
 const RUN_WEIGHT: f32 = 0.5;
+
+/// The part of words and runs of characters in the squared length of a sentence that has a dense vector too.
+const SPARSE_PART: f32 = 0.3;
 
 /// A sparse vector of length 1, or an empty one: features in ascending order, each once.
 pub(crate) type Sparse = Vec<(u32, f32)>;
@@ -43,6 +50,37 @@ fn push_plain(word: &mut String, letter: char) {
         'ñ' => word.push('n'),
         'ß' => word.push_str("ss"),
         other => word.push(other),
+    }
+}
+
+/// What a classifier sees of a sentence.
+#[derive(Debug, Clone)]
+pub(crate) struct Features {
+    pub sparse: Sparse,
+    /// What a model of embeddings makes of it.
+    pub dense: Option<Dense>,
+}
+
+impl Features {
+    /// The features of a sentence; with its dense vector, if `vectors` has it.
+    pub fn of(sentence: &str, vectors: Option<&Vectors>) -> Features {
+        Features::with(sentence, vectors.map(|vectors| vectors.of(sentence)))
+    }
+
+    /// The features of a sentence. `dense` is `None` for a classifier without dense vectors, and `Some(None)` where a
+    /// classifier has them, but not of this sentence.
+    pub fn with(sentence: &str, dense: Option<Option<&Arc<[i8]>>>) -> Features {
+        let mut sparse = vector(sentence);
+        if dense.is_some() {
+            sparse.iter_mut().for_each(|(_, weight)| *weight *= SPARSE_PART.sqrt());
+        }
+        Features { sparse, dense: dense.flatten().map(|values| Dense::new(values.clone(), 1.0 - SPARSE_PART)) }
+    }
+
+    /// Its squared length.
+    pub fn square(&self) -> f32 {
+        let dense = self.dense.as_ref().map_or(0.0, |dense| dense.square);
+        self.sparse.iter().map(|(_, weight)| weight * weight).sum::<f32>() + dense
     }
 }
 

@@ -1,7 +1,10 @@
 //! The decision: scores of all candidates, and which of them the sentence is for.
 
+use std::sync::Arc;
+
 use crate::candidate::Candidate;
-use crate::classifier::{Classifier, of_none, of_row, said_by};
+use crate::classifier::{Classifier, Sampler};
+use crate::dense::Vectors;
 use crate::features::SENTENCE_CHARS_MAX;
 use crate::keyword::Keywords;
 use crate::linear::Sample;
@@ -61,16 +64,18 @@ impl Router {
         candidates: Vec<Candidate>,
         rows: &[&Row],
         background: &[&'static str],
+        vectors: Option<&Vectors>,
         thresholds: Thresholds,
     ) -> Router {
+        let sampler = Sampler(vectors);
         let near = candidates.iter().take_while(|candidate| candidate.near).count();
         let (nearer, strangers) = candidates.split_at(near);
-        let said = nearer.iter().enumerate().flat_map(|(class, candidate)| said_by(candidate, class));
-        let labelled = rows.iter().map(|row| of_row(row, nearer));
+        let said = nearer.iter().enumerate().flat_map(|(class, candidate)| sampler.said_by(candidate, class));
+        let labelled = rows.iter().map(|row| sampler.of_row(row, nearer));
         let mut samples: Vec<Sample> =
-            said.chain(labelled).chain(background.iter().map(|sentence| of_none(sentence))).collect();
+            said.chain(labelled).chain(background.iter().map(|sentence| sampler.of_none(sentence))).collect();
         mix(&mut samples);
-        let classifier = Classifier::train(&samples, near, strangers, rows);
+        let classifier = Classifier::train(&samples, near, strangers, rows, sampler);
         let keywords = Keywords::new(&texts(&candidates, rows), near);
         Router { candidates, keywords, classifier, thresholds }
     }
@@ -87,10 +92,11 @@ impl Router {
         self.thresholds
     }
 
-    /// Whom a sentence is for. What is after [`SENTENCE_CHARS_MAX`] characters is not read.
+    /// Whom a sentence is for, by its dense vector too, if this router learned from such vectors. What is after
+    /// [`SENTENCE_CHARS_MAX`] characters is not read.
     #[must_use]
-    pub fn route(&self, mode: Mode, sentence: &str) -> Route {
-        let mut scored = self.scored(mode, sentence);
+    pub fn route(&self, mode: Mode, sentence: &str, vector: Option<&Arc<[i8]>>) -> Route {
+        let mut scored = self.scored(mode, sentence, vector);
         // Stable: of two that score the same, the nearer one comes first.
         scored.sort_by(|a, b| b.score.total_cmp(&a.score));
         let threshold = self.thresholds.of(mode);
@@ -105,18 +111,18 @@ impl Router {
     }
 
     /// The best candidate and its score, whether or not it is good enough.
-    pub(crate) fn best(&self, mode: Mode, sentence: &str) -> Option<(usize, f32)> {
-        let scored = self.scored(mode, sentence);
+    pub(crate) fn best(&self, mode: Mode, sentence: &str, vector: Option<&Arc<[i8]>>) -> Option<(usize, f32)> {
+        let scored = self.scored(mode, sentence, vector);
         let best = scored.iter().reduce(|best, other| if other.score > best.score { other } else { best });
         best.map(|best| (best.candidate, best.score))
     }
 
-    fn scored(&self, mode: Mode, sentence: &str) -> Vec<Scored> {
+    fn scored(&self, mode: Mode, sentence: &str, vector: Option<&Arc<[i8]>>) -> Vec<Scored> {
         let end = sentence.char_indices().nth(SENTENCE_CHARS_MAX).map_or(sentence.len(), |(end, _)| end);
         let sentence = &sentence[..end];
         let none = || vec![0.0; self.candidates.len()];
         let keywords = if mode == Mode::Vector { none() } else { self.keywords.scores(sentence) };
-        let vectors = if mode == Mode::Keyword { none() } else { self.classifier.scores(sentence) };
+        let vectors = if mode == Mode::Keyword { none() } else { self.classifier.scores(sentence, vector) };
         let scored = keywords.into_iter().zip(vectors).enumerate().map(|(candidate, (keyword, vector))| {
             let score = match mode {
                 Mode::Keyword => keyword,
@@ -150,7 +156,7 @@ fn texts(candidates: &[Candidate], rows: &[&Row]) -> Vec<String> {
 /// Mixes samples of all classes, the same way each time: a learner that sees one class after the other takes longer.
 fn mix(samples: &mut [Sample]) {
     samples.sort_by_cached_key(|sample| {
-        let features = sample.vector.iter().map(|(feature, _)| u64::from(*feature));
+        let features = sample.vector.sparse.iter().map(|(feature, _)| u64::from(*feature));
         features.fold(0xcbf2_9ce4_8422_2325_u64, |hash, feature| (hash ^ feature).wrapping_mul(0x0100_0000_01b3))
     });
 }

@@ -47,7 +47,7 @@ fn described() -> Vec<Candidate> {
 }
 
 fn chosen<'a>(router: &'a Router, mode: Mode, sentence: &str) -> &'a str {
-    match router.route(mode, sentence).decision {
+    match router.route(mode, sentence, None).decision {
         Decision::To(place) => &router.candidates()[place].name,
         Decision::Close(..) => "close",
         Decision::Nobody => "nobody",
@@ -58,7 +58,7 @@ fn evaluated() -> (Router, Vec<Row>) {
     let (learned, tested) = split(parse(SET).expect("the set is read"), false);
     let names: std::collections::BTreeSet<&str> = learned.iter().map(|row| row.agent.as_str()).collect();
     let candidates = names.into_iter().filter(|name| !name.is_empty()).map(named).collect();
-    (Router::new(candidates, &learned), tested)
+    (Router::new(candidates, &learned, None), tested)
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn the_labelled_set_is_large_and_split_before_learning() {
 fn what_is_for_nobody_is_refused_and_the_rest_goes_where_it_belongs() {
     let (router, tested) = evaluated();
     for (mode, least) in [(Mode::Keyword, 0.2), (Mode::Vector, 0.5), (Mode::Hybrid, 0.5)] {
-        let found = evaluate(&router, mode, &tested, &|| 0);
+        let found = evaluate(&router, mode, &tested, None, &|| 0);
         let (accuracy, refusal) = (found.accuracy().expect("some"), found.refusal().expect("some"));
         println!("{} {accuracy:.4} {refusal:.4} close {} at {}", mode.name(), found.close, found.threshold);
         assert!(refusal >= 0.9, "{}: {refusal}", mode.name());
@@ -117,16 +117,16 @@ fn a_simple_set_is_routed_almost_without_mistakes() {
         .collect();
     let (learned, tested) = split(rows, false);
     assert!(tested.len() > 20);
-    let router = Router::new(subjects.iter().map(|(name, _)| named(name)).collect(), &learned);
+    let router = Router::new(subjects.iter().map(|(name, _)| named(name)).collect(), &learned, None);
     for mode in [Mode::Vector, Mode::Hybrid] {
-        let found = evaluate(&router, mode, &tested, &|| 0);
+        let found = evaluate(&router, mode, &tested, None, &|| 0);
         assert_eq!(found.right, found.in_scope, "{}: {:?}", mode.name(), found.mistakes);
     }
 }
 
 #[test]
 fn examples_of_descriptions_are_enough_to_begin_with() {
-    let router = Router::new(described(), &[]);
+    let router = Router::new(described(), &[], None);
     for (sentence, wanted) in [
         ("show me the bill please", "billing"),
         ("where's my parcell", "orders"),
@@ -142,7 +142,76 @@ fn examples_of_descriptions_are_enough_to_begin_with() {
     assert_eq!(chosen(&router, Mode::Keyword, "show me the bill please"), "billing");
     assert_eq!(chosen(&router, Mode::Keyword, "how do I knit a scarf"), "nobody");
     for mode in Mode::ALL {
-        assert_eq!(Router::new(Vec::new(), &[]).route(mode, "anything").decision, Decision::Nobody);
+        assert_eq!(Router::new(Vec::new(), &[], None).route(mode, "anything", None).decision, Decision::Nobody);
+    }
+}
+
+/// What a model of embeddings might make of a sentence: which of a few matters it is about, in any words and languages.
+fn meaning(sentence: &str) -> Vec<i8> {
+    let about = |words: &[&str]| if words.iter().any(|word| sentence.contains(word)) { 100 } else { 2 };
+    vec![
+        about(&["bill", "owe", "invoice", "Rechnung", "damage", "cuenta"]),
+        about(&["rain", "warm", "weather", "Regen", "coat", "lluvia"]),
+        about(&["parcel", "order", "Paket", "delivered"]),
+        about(&["joke", "poem", "scarf", "sing"]),
+    ]
+}
+
+fn vectors(candidates: &[Candidate], rows: &[Row]) -> Vectors {
+    let mut vectors = Vectors::new(4);
+    let Texts { near, strange } = texts(candidates.to_vec(), rows);
+    near.iter().chain(&strange).for_each(|text| vectors.put(text, meaning(text)));
+    vectors
+}
+
+#[test]
+fn dense_vectors_route_sentences_that_share_no_word_with_what_was_learned() {
+    let vectors = vectors(&described(), &[]);
+    let (plain, dense) = (Router::new(described(), &[], None), Router::new(described(), &[], Some(&vectors)));
+    for (sentence, wanted) in [
+        ("was für eine Rechnung", "billing"),
+        ("y la cuenta", "billing"),
+        ("kommt Regen", "weather"),
+        ("Paket", "orders"),
+        ("sing something", "nobody"),
+    ] {
+        let vector = std::sync::Arc::from(meaning(sentence));
+        for mode in [Mode::Vector, Mode::Hybrid] {
+            let decision = dense.route(mode, sentence, Some(&vector)).decision;
+            let got = match decision {
+                Decision::To(place) => dense.candidates()[place].name.as_str(),
+                Decision::Close(..) => "close",
+                Decision::Nobody => "nobody",
+            };
+            assert_eq!(got, wanted, "{}: {sentence}: {:?}", mode.name(), dense.route(mode, sentence, Some(&vector)));
+            assert_eq!(chosen(&plain, mode, sentence), "nobody", "{}: {sentence}", mode.name());
+        }
+        // A vector of another model says nothing.
+        let other = std::sync::Arc::from(vec![100_i8; 9]);
+        assert_eq!(dense.route(Mode::Vector, sentence, Some(&other)), dense.route(Mode::Vector, sentence, None));
+    }
+}
+
+#[test]
+fn a_strangers_vectors_change_no_other_score() {
+    let quiet = candidate("first", false, "", &["book a flight"]);
+    let loud = candidate("second", false, "rain rain\nbill\nparcel", &["show me my last bill", "weather", "owe"]);
+    let both = [described(), vec![quiet.clone(), loud]].concat();
+    let (all, few) = (vectors(&both, &[]), vectors(&[described(), vec![quiet.clone()]].concat(), &[]));
+    let with = Router::new(both, &[], Some(&all));
+    let without = Router::new([described(), vec![quiet]].concat(), &[], Some(&few));
+    let scores = |router: &Router, sentence: &str| -> Vec<(String, u32)> {
+        let vector = std::sync::Arc::from(meaning(sentence));
+        let scored = router.route(Mode::Hybrid, sentence, Some(&vector)).scored.into_iter();
+        let mut scores: Vec<_> = scored
+            .map(|scored| (router.candidates()[scored.candidate].name.clone(), scored.score.to_bits()))
+            .filter(|(name, _)| name != "second")
+            .collect();
+        scores.sort();
+        scores
+    };
+    for sentence in ["the bill", "rain", "book it", "sing"] {
+        assert_eq!(scores(&with, sentence), scores(&without, sentence), "{sentence}");
     }
 }
 
@@ -150,9 +219,9 @@ fn examples_of_descriptions_are_enough_to_begin_with() {
 fn two_that_are_close_are_named() {
     let mut all = described();
     all.push(Candidate { id: "urn:twin".to_owned(), name: "twin".to_owned(), ..all[0].clone() });
-    let router = Router::new(all, &[]);
-    let Decision::Close(first, second) = router.route(Mode::Keyword, "show me my last bill").decision else {
-        panic!("{:?}", router.route(Mode::Keyword, "show me my last bill"))
+    let router = Router::new(all, &[], None);
+    let Decision::Close(first, second) = router.route(Mode::Keyword, "show me my last bill", None).decision else {
+        panic!("{:?}", router.route(Mode::Keyword, "show me my last bill", None))
     };
     let mut names = [first, second].map(|place| router.candidates()[place].name.as_str());
     names.sort_unstable();
@@ -162,11 +231,11 @@ fn two_that_are_close_are_named() {
 #[test]
 fn labelled_rows_move_a_sentence_and_those_of_an_absent_agent_refuse_it() {
     let taught = [row("what did I spend in total", "billing"), row("total of what I spent", "billing")];
-    let router = Router::new(described(), &taught);
+    let router = Router::new(described(), &taught, None);
     assert_eq!(chosen(&router, Mode::Vector, "what did I spend in total"), "billing");
     // The agent that this is for is not here now.
     let elsewhere = [row("show me the bill of the restaurant", "dining"), row("restaurant bill", "dining")];
-    let router = Router::new(described(), &elsewhere);
+    let router = Router::new(described(), &elsewhere, None);
     assert_eq!(chosen(&router, Mode::Vector, "show me the bill of the restaurant"), "nobody");
 }
 
@@ -175,7 +244,7 @@ fn a_stranger_with_a_near_agents_name_gets_none_of_its_rows() {
     let taught: Vec<Row> =
         ["pay the rent", "the rent is due", "transfer the rent"].map(|text| row(text, "bank")).into();
     let squatter = candidate("bank", false, "Bank", &["hello"]);
-    let router = Router::new([described(), vec![squatter]].concat(), &taught);
+    let router = Router::new([described(), vec![squatter]].concat(), &taught, None);
     assert_eq!(chosen(&router, Mode::Vector, "pay the rent"), "nobody");
 }
 
@@ -269,11 +338,11 @@ proptest! {
         ].map(|(text, agent)| row(text, agent)).into();
         let shuffled: Vec<Row> = order.iter().map(|place| rows[*place].clone()).collect();
         let mut candidates = described();
-        let one = Router::new(candidates.clone(), &rows);
+        let one = Router::new(candidates.clone(), &rows, None);
         candidates.reverse();
-        let other = Router::new(candidates, &[shuffled, rows].concat());
+        let other = Router::new(candidates, &[shuffled, rows].concat(), None);
         for mode in Mode::ALL {
-            prop_assert_eq!(one.route(mode, &sentence), other.route(mode, &sentence));
+            prop_assert_eq!(one.route(mode, &sentence, None), other.route(mode, &sentence, None));
         }
     }
 
@@ -289,11 +358,11 @@ proptest! {
             examples,
             ..candidate("second", false, "", &[])
         };
-        let without = Router::new([described(), vec![quiet.clone()]].concat(), &[]);
-        let with = Router::new([described(), vec![quiet, stuffed]].concat(), &[]);
+        let without = Router::new([described(), vec![quiet.clone()]].concat(), &[], None);
+        let with = Router::new([described(), vec![quiet, stuffed]].concat(), &[], None);
         for mode in Mode::ALL {
             let scores = |router: &Router| -> Vec<(String, u32)> {
-                let mut scores: Vec<_> = router.route(mode, &sentence).scored.iter()
+                let mut scores: Vec<_> = router.route(mode, &sentence, None).scored.iter()
                     .map(|scored| (router.candidates()[scored.candidate].name.clone(), scored.score.to_bits()))
                     .filter(|(name, _)| name != "second")
                     .collect();
@@ -306,9 +375,9 @@ proptest! {
 
     #[test]
     fn scores_are_shares(sentence in "\\PC{0,200}") {
-        let router = Router::new(described(), &[]);
+        let router = Router::new(described(), &[], None);
         for mode in Mode::ALL {
-            for scored in router.route(mode, &sentence).scored {
+            for scored in router.route(mode, &sentence, None).scored {
                 prop_assert!((0.0..=1.0).contains(&scored.score), "{scored:?}");
             }
         }

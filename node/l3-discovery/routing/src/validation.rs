@@ -2,6 +2,7 @@
 
 use crate::candidate::{self, Candidate};
 use crate::classifier::background;
+use crate::dense::Vectors;
 use crate::mode::{Mode, Thresholds};
 use crate::router::Router;
 use crate::rows::{self, Row};
@@ -18,21 +19,21 @@ const REFUSED: f32 = 0.95;
 
 impl Router {
     /// Learns from what candidates say and from labelled rows. A row whose agent is no candidate teaches that its sentence is
-    /// for none of them.
+    /// for none of them. With `vectors`, learns from the dense vectors of these sentences too, as far as it has them.
     #[must_use]
-    pub fn new(candidates: Vec<Candidate>, rows: &[Row]) -> Router {
+    pub fn new(candidates: Vec<Candidate>, rows: &[Row], vectors: Option<&Vectors>) -> Router {
         let candidates = candidate::ordered(candidates);
         let rows = rows::ordered(rows);
         let background: Vec<&'static str> = background().collect();
         let near = candidates.iter().take_while(|candidate| candidate.near).count();
-        let thresholds = validated(&candidates[..near], &rows, &background);
-        Router::with(candidates, &rows, &background, thresholds)
+        let thresholds = validated(&candidates[..near], &rows, &background, vectors);
+        Router::with(candidates, &rows, &background, vectors, thresholds)
     }
 }
 
 /// The thresholds by cross-validation on `rows` and the sentences of `background`, all of which are in order; the default
 /// where there are too few.
-fn validated(near: &[Candidate], rows: &[&Row], background: &[&'static str]) -> Thresholds {
+fn validated(near: &[Candidate], rows: &[&Row], background: &[&'static str], vectors: Option<&Vectors>) -> Thresholds {
     let known = |row: &&&Row| near.iter().any(|candidate| candidate.is(&row.agent));
     if rows.iter().filter(known).count() < ROWS_MIN {
         return Thresholds::default();
@@ -42,7 +43,8 @@ fn validated(near: &[Candidate], rows: &[&Row], background: &[&'static str]) -> 
     for fold in 0..folds {
         let outside = |place: usize| place % FOLDS != fold;
         let learned: Vec<&Row> = kept(rows, outside);
-        let router = Router::with(near.to_vec(), &learned, &kept(background, outside), Thresholds::default());
+        let nobodys = kept(background, outside);
+        let router = Router::with(near.to_vec(), &learned, &nobodys, vectors, Thresholds::default());
         let tested = kept(rows, |place| !outside(place)).into_iter().map(|row| {
             let wanted = near.iter().position(|candidate| candidate.is(&row.agent));
             (row.instruction.as_str(), wanted)
@@ -50,7 +52,7 @@ fn validated(near: &[Candidate], rows: &[&Row], background: &[&'static str]) -> 
         let tested = tested.chain(kept(background, |place| !outside(place)).into_iter().map(|text| (text, None)));
         for (sentence, wanted) in tested {
             for (mode, hits) in Mode::ALL.into_iter().zip(&mut hits) {
-                let best = router.best(mode, sentence);
+                let best = router.best(mode, sentence, vectors.and_then(|vectors| vectors.of(sentence)));
                 let score = best.map_or(0.0, |(_, score)| score);
                 hits.push(Hit { score, wanted: wanted.is_some(), right: best.map(|(place, _)| place) == wanted });
             }

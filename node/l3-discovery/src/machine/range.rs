@@ -1,7 +1,7 @@
 //! Ranges of versions of capabilities: `billing.view@^1.2`.
 
 use althing_td::Capability;
-use semver::{Version, VersionReq};
+use semver::{Op, Version, VersionReq};
 
 /// A capability that is looked for.
 pub struct Wanted<'a> {
@@ -20,6 +20,13 @@ impl Wanted<'_> {
             Some((id, range)) => Wanted { id, range: Some(range) },
             None => Wanted { id: text, range: None },
         }
+    }
+
+    /// Whether it names exactly one version, as `=1.2.3` does.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        let one = self.range.as_ref().map(|range| range.comparators.as_slice());
+        matches!(one, Some([one]) if one.op == Op::Exact && one.minor.is_some() && one.patch.is_some())
     }
 
     /// Whether one of these is it.
@@ -88,6 +95,11 @@ mod tests {
         assert_eq!(version("billing.view@*").as_deref(), Some("2.0.0"));
         for none in ["billing.view@^3", "billing.send@*", "billing.sign@*", "billing.view"] {
             assert_eq!(version(none), None, "{none}");
+        }
+        for (text, exact) in
+            [("a@=1.2.3", true), ("a@=1.2", false), ("a@1.2.3", false), ("a@=1.2.3, =1.2.3", false), ("a", false)]
+        {
+            assert_eq!(Wanted::read(text).is_exact(), exact, "{text}");
         }
         let fits = |text: &str| Wanted::read(text).fits(&has);
         assert!(fits("billing.view@^1.2") && fits("billing.send") && fits("billing.*"));

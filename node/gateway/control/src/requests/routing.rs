@@ -18,6 +18,16 @@ pub struct RouteRequest {
     pub anyone: bool,
 }
 
+/// Asks for the agents of a channel.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RouteChannel {
+    /// Capabilities, each with a range of versions if one is wanted.
+    pub capabilities: Vec<String>,
+    /// Whether untrusted publishers' agents are candidates.
+    #[serde(default)]
+    pub anyone: bool,
+}
+
 /// Learns labelled sentences.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RouteFile {
