@@ -7,13 +7,23 @@ use super::address_groups::AddressGroup;
 /// Transports that one dial-back request names (SPEC P-71).
 pub(crate) const TRANSPORTS_MAX: usize = 4;
 
-/// The address group of a direct connection to a peer; `Some(None)` for a private address. `None` for a relayed connection,
+/// The address group of a direct connection to a peer; `Some(None)` for a private address, and for a name that this node
+/// dialled: where it led is not known, so that it proves nothing about the internet. `None` for a relayed connection,
 /// and for a peer on this very machine that uses one of its public addresses: it does not look from the internet.
 pub(crate) fn observed_group(address: &str, own: &[String]) -> Option<Option<AddressGroup>> {
+    if is_name(address) {
+        return Some(None);
+    }
     let (_, ip) = direct_ip(address)?;
     let is_own = |own: &String| direct_ip(own).is_some_and(|(_, own)| own.to_canonical() == ip.to_canonical());
     let group = AddressGroup::of(ip);
     (group.is_none() || !own.iter().any(is_own)).then_some(group)
+}
+
+/// Whether an address is a name that was dialled directly.
+fn is_name(address: &str) -> bool {
+    let kind = address.split('/').nth(1);
+    matches!(kind, Some("dns" | "dns4" | "dns6" | "dnsaddr")) && !address.contains("/p2p-circuit")
 }
 
 /// The first part of a direct multiaddress (`/ip4/192.0.2.7`), and its IP address. `None` where it leads through a relay.
@@ -70,6 +80,17 @@ mod tests {
         assert_eq!(group("/ip4/10.0.0.1/tcp/40000"), Some(None));
         assert!(group("/ip4/5.0.0.9/tcp/40000").is_some_and(|group| group.is_some()), "a relay is another machine");
         assert_eq!(group("/ip4/5.0.0.2/tcp/1/p2p/12D/p2p-circuit"), None);
+    }
+
+    #[test]
+    fn a_peer_that_was_dialled_by_its_name_can_be_asked_but_proves_nothing_of_the_internet() {
+        for name in ["/dns/node-2/tcp/7421", "/dns4/node.example/udp/7421/quic-v1", "/dns6/node.example/tcp/1"] {
+            assert_eq!(observed_group(name, &[]), Some(None), "{name}");
+            assert!(!is_far(name), "{name}");
+        }
+        for none in ["/dns4/relay.example/tcp/1/p2p/12D/p2p-circuit/p2p/12E", "/unix/x", "", "sim:abc"] {
+            assert_eq!(observed_group(none, &[]), None, "{none}");
+        }
     }
 
     #[test]
