@@ -13,8 +13,9 @@ use althing_td::{Callers, ToolServerSpec};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
+use crate::chapter;
 use crate::error::DemoError;
-use crate::stage::{Stage, stop_signal, until};
+use crate::stage::{Stage, until};
 
 /// The agent of the outside world's own node.
 const BELL: &str = "name: bell\ndescription: Says it again.\n\
@@ -27,15 +28,7 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// Plays the chapter; stops every process afterwards in any case.
 pub async fn play(stage: &mut Stage, program: &Path) -> Result<(), DemoError> {
-    let folder = tempfile::Builder::new().prefix("althing-demo-").tempdir();
-    let folder = folder.map_err(DemoError::Folder)?;
-    let mut nodes = Vec::new();
-    let played = tokio::select! {
-        played = scenes(stage, program, folder.path(), &mut nodes) => played,
-        () = stop_signal() => Err(DemoError::Interrupted),
-    };
-    futures::future::join_all(nodes.iter_mut().map(NodeProcess::stop)).await;
-    played
+    chapter::play(stage, program, scenes).await
 }
 
 async fn scenes(

@@ -10,8 +10,9 @@ use althing_control::{AppRequest, CreateGroup, GroupRequest, JoinGroup, SubmitTa
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::chapter;
 use crate::error::DemoError;
-use crate::stage::{Stage, stop_signal, until};
+use crate::stage::{Stage, until};
 
 const NAMES: [&str; 5] = ["anna", "bert", "cora", "dirk", "emil"];
 const CAPABILITY: &str = "echo.say";
@@ -30,17 +31,7 @@ const LEASE_S: u64 = 3;
 
 /// Plays the chapter; stops every node afterwards in any case.
 pub async fn play(stage: &mut Stage, program: &Path) -> Result<(), DemoError> {
-    let folder = tempfile::Builder::new().prefix("althing-demo-").tempdir();
-    let folder = folder.map_err(DemoError::Folder)?;
-    let mut nodes = Vec::new();
-    let played = tokio::select! {
-        played = scenes(stage, program, folder.path(), &mut nodes) => played,
-        () = stop_signal() => Err(DemoError::Interrupted),
-    };
-    // A frozen process does not end before it goes on.
-    nodes.iter().for_each(NodeProcess::thaw);
-    futures::future::join_all(nodes.iter_mut().map(NodeProcess::stop)).await;
-    played
+    chapter::play(stage, program, scenes).await
 }
 
 async fn scenes(

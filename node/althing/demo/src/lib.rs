@@ -3,6 +3,7 @@
 //! **Inputs**: [`Demo`], and [`Ports`]. **Outputs**: steps and times on standard output; a [`DemoError`] if a step fails.
 
 mod assembly;
+mod chapter;
 mod error;
 mod faces;
 mod groups;

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
+use crate::chapter;
 use crate::error::DemoError;
-use crate::stage::{Stage, stop_signal, until};
+use crate::stage::{Stage, until};
 
 /// Hosts are told of, and revocations heard, within this.
 const HEARD: Duration = Duration::from_secs(20);
@@ -21,15 +22,7 @@ const STARTS: Duration = Duration::from_secs(10);
 
 /// Plays the chapter; stops every node afterwards in any case.
 pub async fn play(stage: &mut Stage, program: &Path) -> Result<(), DemoError> {
-    let folder = tempfile::Builder::new().prefix("althing-demo-").tempdir();
-    let folder = folder.map_err(DemoError::Folder)?;
-    let mut nodes = Vec::new();
-    let played = tokio::select! {
-        played = scenes(stage, program, folder.path(), &mut nodes) => played,
-        () = stop_signal() => Err(DemoError::Interrupted),
-    };
-    futures::future::join_all(nodes.iter_mut().map(NodeProcess::stop)).await;
-    played
+    chapter::play(stage, program, scenes).await
 }
 
 async fn scenes(
