@@ -97,10 +97,7 @@ impl Index {
             Ok(_) | Err(_) => {}
         }
         let begun = Standing { entries: 0, root: [0; 32] };
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-            _ => fs::create_dir_all(folder)?,
-        }
+        empty(folder)?;
         let (schema, fields) = schema();
         let settings = IndexSettings { docstore_compression: Compressor::None, ..IndexSettings::default() };
         let index = tantivy::Index::builder().schema(schema).settings(settings).create_in_dir(folder)?;
@@ -146,6 +143,20 @@ impl Index {
             .build();
         Ok(Writer { index: self.clone(), writer: self.index.writer_with_options(options)? })
     }
+}
+
+/// Makes an empty folder. One that is there stays: it may be a disk of its own.
+fn empty(folder: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 impl Standing {

@@ -208,7 +208,7 @@ impl<'a> Search<'a> {
                 let current = |entry: &u64| Pick::changed_at(&seen.machine, *entry, self.now_ms);
                 some.iter().filter_map(current).map(Pick::owned).collect()
             };
-            self.within_time(some.len())?;
+            self.looked += some.len() as u64;
             if picked.len() < CANDIDATES_SHARED {
                 picked.iter().try_for_each(|pick| self.look_at(pick))?;
                 continue;
@@ -235,7 +235,7 @@ impl<'a> Search<'a> {
             let changed = self.registry.changed(from, None);
             next = changed.last().map(|(entry, _)| entry + 1);
             for (_, pick) in &changed {
-                self.within_time(1)?;
+                self.within_time()?;
                 self.look_at(pick)?;
             }
         }
@@ -263,7 +263,7 @@ impl<'a> Search<'a> {
             let Some((key, _)) = rows.last() else { break };
             last = Some(key.clone());
             for (key, bytes) in &rows {
-                self.within_time(1)?;
+                self.within_time()?;
                 if !self.query.may_select_in(bytes) {
                     continue;
                 }
@@ -288,19 +288,24 @@ impl<'a> Search<'a> {
             let Some(last) = picked.last() else { return Ok(()) };
             after = Some(last.id());
             for pick in &picked {
-                self.within_time(1)?;
+                self.within_time()?;
                 self.look_at(pick)?;
             }
         }
     }
 
-    fn within_time(&mut self, more: usize) -> Result<(), SearchError> {
-        if self.began.elapsed() > TIME_MAX {
-            let all = total(&self.registry.seen().machine, self.now_ms);
-            return Err(SearchError::Time { seconds: TIME_MAX.as_secs(), looked: self.looked, all });
+    /// Counts one that is looked at.
+    fn within_time(&mut self) -> Result<(), SearchError> {
+        self.looked += 1;
+        self.check_time()
+    }
+
+    fn check_time(&self) -> Result<(), SearchError> {
+        if self.began.elapsed() <= TIME_MAX {
+            return Ok(());
         }
-        self.looked += more as u64;
-        Ok(())
+        let all = total(&self.registry.seen().machine, self.now_ms);
+        Err(SearchError::Time { seconds: TIME_MAX.as_secs(), looked: self.looked, all })
     }
 
     fn look_at(&mut self, pick: &Picked) -> Result<(), SearchError> {
@@ -310,6 +315,7 @@ impl<'a> Search<'a> {
 
     /// What the query selects in one, as it is now.
     fn selected(&self, pick: &Picked) -> Result<Option<Selected>, SearchError> {
+        self.check_time()?;
         let Some(stored) = self.registry.directory().stored(pick)? else { return Ok(None) };
         if !self.query.may_select_in(&stored.bytes) {
             return Ok(None);
