@@ -33,7 +33,7 @@ fn entry_cases() -> Vec<Case> {
         of("an entry of a finding about a domain", entry(66, NOW_MS, b"found"), true),
         of("an entry of a kind that there is not", entry(63, NOW_MS, b"signed"), false),
         of("an entry of kind 0", entry(0, NOW_MS, b"signed"), false),
-        of("an entry of kind 67", entry(67, NOW_MS, b"signed"), false),
+        of("an entry of kind 68", entry(68, NOW_MS, b"signed"), false),
         of("an entry without a time", with(&[(0, uint(15)), (2, digest.clone())]), false),
         of("an entry whose time is null", with(&[(0, uint(15)), (1, null), (2, digest.clone())]), false),
         of("an entry with a digest of 31 bytes", with(&[(0, uint(15)), (1, uint(1)), (2, bstr(&[7; 31]))]), false),
