@@ -153,7 +153,7 @@ impl Node {
         let bindings = bindings(&host, kernel.as_ref(), &store, &identity, &config);
         let registries = Arc::new(Registries::open(store.clone(), identity.clone(), revocations.clone())?);
         discovery.take_hints(registries.clone());
-        let routing = Arc::new(Routing::new(store.clone(), &config)?);
+        let routing = Arc::new(Routing::new(store.clone(), &config));
         let node = Node {
             traces: serve_traces(&communication, &discovery, spans, trust.subscribe())?,
             key,

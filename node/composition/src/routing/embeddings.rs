@@ -4,7 +4,7 @@
 //! Everything that an endpoint does wrong ends in an [`EmbeddingsError`]; then the classifier decides alone.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use althing_discovery::{Fetch, FetchError, Given, Limits, Method, SystemResolver, Url};
@@ -15,7 +15,6 @@ use althing_store::{Batch, Durability, Family, Range, Store};
 use tokio::time::Instant;
 
 use crate::config::Embeddings;
-use crate::error::NodeError;
 use crate::secrets::Secrets;
 
 /// Vectors of sentences, by the digests of the model's name and of the sentence.
@@ -74,7 +73,7 @@ pub(super) struct Embedding {
     endpoint: Embeddings,
     secrets: Option<Secrets>,
     store: Arc<dyn Store>,
-    fetch: Fetch,
+    fetch: OnceLock<Fetch>,
     /// Until when it is not asked, after a failure.
     rests: Mutex<Option<Instant>>,
     /// Held while vectors of many sentences are made.
@@ -88,10 +87,18 @@ fn node(error: impl std::fmt::Display) -> EmbeddingsError {
 }
 
 impl Embedding {
-    pub fn new(endpoint: Embeddings, secrets: Option<Secrets>, store: Arc<dyn Store>) -> Result<Embedding, NodeError> {
-        let fetch = Fetch::new(Vec::new(), Arc::new(SystemResolver)).map_err(NodeError::from)?;
-        let (rests, reading, choked) = Default::default();
-        Ok(Embedding { endpoint, secrets, store, fetch, rests, reading, choked })
+    pub fn new(endpoint: Embeddings, secrets: Option<Secrets>, store: Arc<dyn Store>) -> Embedding {
+        let (fetch, rests, reading, choked) = Default::default();
+        Embedding { endpoint, secrets, store, fetch, rests, reading, choked }
+    }
+
+    /// The client, made when it is needed first.
+    fn fetch(&self) -> Result<Fetch, EmbeddingsError> {
+        if let Some(fetch) = self.fetch.get() {
+            return Ok(fetch.clone());
+        }
+        let made = Fetch::new(Vec::new(), Arc::new(SystemResolver)).map_err(node)?;
+        Ok(self.fetch.get_or_init(|| made).clone())
     }
 
     /// The model's name.
@@ -194,7 +201,7 @@ impl Embedding {
         let made = self.ask(texts, REQUEST_MAX).await?;
         let mut batch = Batch::new();
         for (text, vector) in texts.iter().zip(made) {
-            let row = vector.iter().map(|value| value.cast_unsigned()).collect();
+            let row: Vec<u8> = vector.iter().map(|value| value.cast_unsigned()).collect();
             put(vectors, text, vector)?;
             batch.put(VECTORS, self.key(text), row);
         }
@@ -248,7 +255,7 @@ impl Embedding {
         let limits = Limits { bytes: embed::ANSWER_BYTES_MAX, time };
         let sent = ("application/json", body);
         let bearer = secret.as_deref().map(str::trim);
-        let answer = self.fetch.exchange_as(bearer, Method::POST, &url, Given::Operator, sent, limits).await;
+        let answer = self.fetch()?.exchange_as(bearer, Method::POST, &url, Given::Operator, sent, limits).await;
         let (status, bytes) = answer.map_err(|error: FetchError| EmbeddingsError::Endpoint(error.to_string()))?;
         match status {
             200 => {}

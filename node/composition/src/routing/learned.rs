@@ -46,20 +46,17 @@ pub struct Routing {
 
 impl Routing {
     /// With the model of embeddings of that configuration.
-    ///
-    /// # Errors
-    /// When no HTTP client can be made.
-    pub(crate) fn new(store: Arc<dyn Store>, config: &NodeConfig) -> Result<Routing, NodeError> {
+    pub(crate) fn new(store: Arc<dyn Store>, config: &NodeConfig) -> Routing {
         let secrets = config.data.as_deref().map(Secrets::of);
         let embedding = config.embeddings.clone().map(|endpoint| Embedding::new(endpoint, secrets, store.clone()));
-        Ok(Routing {
-            embedding: embedding.transpose()?.map(Arc::new),
+        Routing {
+            embedding: embedding.map(Arc::new),
             store,
             rows: Mutex::default(),
             built: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
             asking: tokio::sync::Mutex::default(),
-        })
+        }
     }
 
     /// The router for these agents and rows: the last one where both are unchanged.
