@@ -1,5 +1,5 @@
 //! A group of real processes, each on a machine of its own, under real faults: nothing that was acknowledged is lost, and
-//! the group serves again when the fault is over; and what clients saw of values has an order.
+//! the group serves again when the fault is over; and what clients saw of values and of tasks has an order.
 #![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 #[path = "support/history.rs"]
@@ -22,6 +22,9 @@ const SOON: Duration = Duration::from_secs(60);
 const COUNT: usize = 5;
 /// How long each fault lasts.
 const FAULT: Duration = Duration::from_secs(3);
+
+/// An agent that does the tasks of the group.
+const ECHO: &str = "name: echo\ndescription: Says what it is told\nruntime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\ncallers: anyone\n";
 
 struct Team<'a> {
     world: &'a World,
@@ -177,12 +180,14 @@ fn nothing_acknowledged_is_lost_and_the_group_serves_after_each_fault() {
     machines[0].json(&["group", "set", "team", "counter", "0"]);
     let (history, judged) = (Counts::default(), History::default());
     judged.begin(&machines[0]);
+    machines.iter().for_each(|machine| machine.add("echo", ECHO));
     std::thread::scope(|scope| {
         let (history, judged) = (&history, &judged);
         scope.spawn(move || write(machines, 0, history));
         scope.spawn(move || count(machines, 1, history));
         for client in 1..3 {
             scope.spawn(move || judged.use_values(client, machines));
+            scope.spawn(move || judged.use_tasks(client + 2, machines));
         }
         // Whatever becomes of the faults, the clients end.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| faults(&mut team)));
@@ -192,7 +197,7 @@ fn nothing_acknowledged_is_lost_and_the_group_serves_after_each_fault() {
             std::panic::resume_unwind(panic);
         }
     });
-    judged.judge();
+    judged.judge(&machines[1]);
     let written = history.written.into_inner().expect("no panic");
     let kept = machines[1].json(&["group", "keys", "team", "key-"]);
     let kept: Vec<&str> = kept["keys"].as_array().expect("a list").iter().filter_map(|key| key.as_str()).collect();

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::chat::Chat;
 use super::invocation::{Failed, Invocation, Message};
+use super::td::encoded;
 use super::{problem, properties};
 use crate::client::Client;
 use crate::kept;
@@ -115,19 +116,6 @@ pub(super) fn patience(headers: &HeaderMap) -> Duration {
 
 fn href(id: &AgentId, task: &str) -> String {
     format!("/things/{id}/actions/chat/{}", encoded(task))
-}
-
-/// A text as one segment of a path. Ids of tasks and tools are chosen by nodes, which may be anyone's.
-pub(super) fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
 
 /// `GET /things/{agent}/actions/chat/{task}`.

@@ -10,7 +10,6 @@ use althing_protocol::AgentId;
 use althing_td::Description;
 use serde_json::{Map, Value, json};
 
-use super::actions::encoded;
 use super::schemas;
 use crate::JSON;
 
@@ -173,6 +172,19 @@ fn properties() -> Value {
 fn strings(value: &Value) -> impl Iterator<Item = &str> {
     let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     items.iter().filter_map(Value::as_str)
+}
+
+/// A text as one segment of a path. Ids of tasks and tools are chosen by nodes, which may be anyone's.
+pub(super) fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
 }
 
 #[cfg(test)]

@@ -14,9 +14,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::actions::{PATIENCE_MAX_SECS, encoded, patience, status_of};
+use super::actions::{PATIENCE_MAX_SECS, patience, status_of};
 use super::answer::Answer;
 use super::invocation::{Failed, Invocation, Message};
+use super::td::encoded;
 use super::{TD, problem, properties, thing, tool_td};
 use crate::client::Client;
 use crate::kept;

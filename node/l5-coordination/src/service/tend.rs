@@ -102,14 +102,9 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
                 // Somebody halted it: it starts again from disk.
                 break;
             }
-            if let Some(why) = replica.status().failure {
-                tracing::error!(group = %member.id, why, "the replica of the group failed; it starts again from disk");
+            if let Some(why) = reason_to_restart(&groups.shared, &replica, &mut stall) {
+                tracing::error!(group = %member.id, why, "the replica of the group starts again from disk");
                 member.halt(why).await;
-                break;
-            }
-            if stall.is_due(&groups.shared, &replica) {
-                tracing::error!(group = %member.id, "a majority does not accept this leader's entries; another one may lead");
-                member.halt("a majority did not accept its entries; is this node's clock right?".to_owned()).await;
                 break;
             }
             // It waits for a majority.
@@ -138,6 +133,18 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             }
         }
     }
+}
+
+/// Why the replica must start again from disk, if it must.
+fn reason_to_restart(shared: &Shared, replica: &Replica, stall: &mut Stall) -> Option<String> {
+    if let Some(why) = replica.status().failure {
+        return Some(why);
+    }
+    if replica.is_outvoted_by_itself() {
+        return Some("its name was given votes of a later term; does another program use its key?".to_owned());
+    }
+    let is_stalled = stall.is_due(shared, replica);
+    is_stalled.then(|| "a majority did not accept its entries; is this node's clock right?".to_owned())
 }
 
 /// Whether this is the member's replica yet.

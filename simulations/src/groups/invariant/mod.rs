@@ -9,7 +9,7 @@ mod fenced;
 mod once;
 mod one_leader;
 mod one_vote;
-mod queue;
+pub mod queue;
 pub mod register;
 mod same_log;
 mod same_state;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use porcupine_rs::{Model, Operation};
 
 use super::super::clients::task_number;
-use super::super::evidence::{Begun, Deed, Phase};
+use super::super::evidence::{Begun, Deed, Operation as Done, Phase};
 use super::search::{may_go_on, search};
 use super::{Invariant, Seen};
 
@@ -78,17 +78,10 @@ fn operation(called: i64, returned: Option<i64>, op: Step) -> Operation<Tasks> {
 
 /// What clients did, and the ends of tasks that they saw first. What nobody answered and nobody saw may have happened after
 /// everything else, and is left out.
-fn of_clients(seen: &Seen) -> Vec<Operation<Tasks>> {
+fn of_clients(done: &[Done], begun: &[Begun]) -> Vec<Operation<Tasks>> {
     let (mut history, mut ended) = (Vec::new(), BTreeSet::new());
-    let mut submitted = BTreeMap::new();
-    for one in &seen.evidence.history {
-        if let Deed::Submit { task, .. } = one.deed {
-            submitted.insert(task, one.called);
-        }
-    }
-    let looked: BTreeSet<(u32, bool)> = seen
-        .evidence
-        .history
+    let submitted = submissions(done);
+    let looked: BTreeSet<(u32, bool)> = done
         .iter()
         .flat_map(|one| match &one.deed {
             Deed::Look { tasks } => {
@@ -102,7 +95,7 @@ fn of_clients(seen: &Seen) -> Vec<Operation<Tasks>> {
         Deed::Cancel { task, .. } => looked.contains(&(*task, true)),
         _ => true,
     };
-    let mut operations: Vec<_> = seen.evidence.history.iter().collect();
+    let mut operations: Vec<_> = done.iter().collect();
     operations.sort_by_key(|one| one.returned);
     for one in operations.into_iter().filter(|one| one.returned.is_some() || counts(&one.deed)) {
         let step = match &one.deed {
@@ -112,7 +105,7 @@ fn of_clients(seen: &Seen) -> Vec<Operation<Tasks>> {
                 for (task, phase) in tasks.iter().filter(|(_, phase)| super::super::stage::is_ended(*phase)) {
                     // Cancellations are operations themselves.
                     if *phase != Phase::Canceled && ended.insert(*task) {
-                        let called = end_of(&seen.evidence.begun, *task, *phase);
+                        let called = end_of(begun, *task, *phase);
                         let called = called.or(submitted.get(task).copied()).unwrap_or(0);
                         history.push(operation(called, one.returned, Step::End { task: *task, phase: *phase }));
                     }
@@ -124,6 +117,37 @@ fn of_clients(seen: &Seen) -> Vec<Operation<Tasks>> {
         history.push(operation(one.called, one.returned, step));
     }
     history
+}
+
+/// When each task was submitted.
+fn submissions(done: &[Done]) -> BTreeMap<u32, i64> {
+    let submitted = |one: &Done| match one.deed {
+        Deed::Submit { task, .. } => Some((task, one.called)),
+        _ => None,
+    };
+    done.iter().filter_map(submitted).collect()
+}
+
+/// Whether what clients did to tasks has an order, where nobody saw the workers: who completed a task has begun it with that
+/// token at some time between its submission and the first look that saw it completed.
+///
+/// # Errors
+/// The history, if it has none, or none was found in time.
+pub fn judge(done: &[Done]) -> Result<(), String> {
+    let mut history = of_clients(done, &[]);
+    let ends: Vec<(i64, Option<i64>, u32, u64)> = history
+        .iter()
+        .filter_map(|one| match one.op {
+            Step::End { task, phase: Phase::Completed(token) } => {
+                Some((one.call_time, Some(one.return_time), task, token))
+            }
+            _ => None,
+        })
+        .collect();
+    for (called, returned, task, token) in ends {
+        history.push(operation(called, returned, Step::Begin { task, token }));
+    }
+    search("the tasks", &history)
 }
 
 /// When the worker had the result of a task that was completed.
@@ -138,7 +162,7 @@ impl Invariant for Queue {
     }
 
     fn check(&self, seen: &Seen) -> Result<(), String> {
-        let mut history = of_clients(seen);
+        let mut history = of_clients(&seen.evidence.history, &seen.evidence.begun);
         for begun in &seen.evidence.begun {
             if begun.between.1 != i64::MAX {
                 let step = Step::Begin { task: task_number(begun.task), token: begun.token };
@@ -174,6 +198,29 @@ mod tests {
         assert!(!check_operations(&[submit(1, 1, 1), begin(3, 5), begin(5, 6), end(7, 5)]), "an old token");
         assert!(!check_operations(&[submit(1, 1, 1), begin(3, 6), begin(5, 6), end(7, 6)]), "a token twice");
         assert!(!check_operations(&[submit(1, 1, 1), begin(3, 5), end(5, 5), end(7, 5)]), "twice");
+    }
+
+    #[test]
+    fn clients_alone_are_judged_where_nobody_saw_the_workers() {
+        let done = |called, returned, deed| Done { client: 1, called, returned, deed };
+        let submit = |at, task, number| done(at, Some(at + 1), Deed::Submit { task, number: Some(number) });
+        let look = |at, tasks: &[(u32, Phase)]| done(at, Some(at + 1), Deed::Look { tasks: tasks.to_vec() });
+        let unanswered = done(5, None, Deed::Submit { task: 3, number: None });
+        let (open, completed) = (Phase::Open, Phase::Completed(7));
+        let good = [
+            submit(1, 1, 1),
+            submit(3, 2, 2),
+            unanswered,
+            look(7, &[(1, completed), (2, open)]),
+            look(9, &[(1, completed), (2, open), (3, open)]),
+        ];
+        assert!(judge(&good).is_ok());
+        let forgets = [submit(1, 1, 1), look(3, &[(1, completed)]), look(5, &[(1, open)])];
+        assert!(judge(&forgets).is_err(), "what is completed stays so");
+        let again = [submit(1, 1, 1), look(3, &[(1, completed)]), look(5, &[(1, Phase::Completed(8))])];
+        assert!(judge(&again).is_err(), "it is completed once");
+        let stale = [submit(1, 1, 1), submit(3, 2, 2), look(5, &[(1, open)])];
+        assert!(judge(&stale).is_err(), "what was acknowledged is seen");
     }
 
     #[test]

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
-use althing_simulations::groups::evidence::{Deed, Operation};
-use althing_simulations::groups::invariant::register;
+use althing_simulations::groups::evidence::{Deed, Operation, Phase};
+use althing_simulations::groups::invariant::{queue, register};
 use serde_json::Value;
 
 use super::support::{Machine, text};
 
 /// Values that are written and read. Few operations on each, so that all orders can be searched.
 const KEYS: u8 = 4;
+/// Tasks that each client submits at most: all orders of them are searched.
+const TASKS_MAX: usize = 40;
+/// Between two operations of a client with tasks, so that they go on through all faults.
+const PACE: Duration = Duration::from_millis(200);
 
 /// What all clients did. An operation that failed, or that was not answered, may have happened or not.
 #[derive(Default)]
@@ -19,7 +24,19 @@ pub struct History {
     events: AtomicI64,
     values: AtomicU64,
     done: Mutex<Vec<Operation>>,
+    tasks: AtomicU32,
+    looks: Mutex<Vec<Look>>,
+    /// The tasks whose submission was acknowledged, by their ids.
+    submitted: Mutex<BTreeMap<String, u32>>,
     is_over: AtomicBool,
+}
+
+/// All tasks as a client saw them: the lines of `task list`.
+struct Look {
+    client: u32,
+    called: i64,
+    returned: i64,
+    tasks: Vec<Value>,
 }
 
 fn key_name(key: u8) -> String {
@@ -106,9 +123,92 @@ impl History {
         self.note(client, called, done.is_some(), Deed::Replace { key, expected: Some(expected), value, done });
     }
 
+    /// Submits tasks, cancels some of them, and looks at all, through one member after the other, until it is over.
+    pub fn use_tasks(&self, client: u32, machines: &[Machine]) {
+        let mut own = Vec::new();
+        for number in client as usize.. {
+            if self.is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            let machine = &machines[number % machines.len()];
+            match number % 4 {
+                0 | 2 if own.len() < TASKS_MAX => own.extend(self.submit(client, machine, number % 8 == 0)),
+                1 => self.look(client, machine),
+                _ => own.last().into_iter().for_each(|(id, task)| self.cancel(client, machine, id, *task)),
+            }
+            std::thread::sleep(PACE);
+        }
+    }
+
+    /// Submits a task, which nobody can do if it is to wait.
+    fn submit(&self, client: u32, machine: &Machine, waits: bool) -> Option<(String, u32)> {
+        let (task, called) = (self.tasks.fetch_add(1, Ordering::SeqCst) + 1, self.event());
+        let text_of_it = task.to_string();
+        let label: &[&str] = if waits { &["--label", "nobody-has-it"] } else { &[] };
+        let words = [&["task", "submit", "team", "--agent", "echo", "--lease", "2", &text_of_it], label].concat();
+        let done = json(machine, &words);
+        let number = done.as_ref().and_then(|done| done["number"].as_u64());
+        self.note(client, called, number.is_some(), Deed::Submit { task, number });
+        let id = text(&done.filter(|_| number.is_some())?["task"]);
+        self.submitted.lock().expect("no panic").insert(id.clone(), task);
+        Some((id, task))
+    }
+
+    fn cancel(&self, client: u32, machine: &Machine, id: &str, task: u32) {
+        let called = self.event();
+        let said = machine.run(&["task", "cancel", "team", id]);
+        let done = match said.code {
+            0 => Some(true),
+            5 if said.stderr.contains("does not permit") => Some(false),
+            _ => None,
+        };
+        self.note(client, called, done.is_some(), Deed::Cancel { task, done });
+    }
+
+    fn look(&self, client: u32, machine: &Machine) {
+        let called = self.event();
+        let Some(list) = json(machine, &["task", "list", "team", "--all"]) else { return };
+        let tasks = list["tasks"].as_array().expect("a list").clone();
+        self.looks.lock().expect("no panic").push(Look { client, called, returned: self.event(), tasks });
+    }
+
+    /// What clients did to tasks. A task whose submission was not acknowledged is known by its text.
+    fn of_tasks(&self, machine: &Machine) -> Vec<Operation> {
+        self.look(0, machine);
+        let mut known = self.submitted.lock().expect("no panic");
+        let looks = self.looks.lock().expect("no panic");
+        let mut number_of = |task: &Value| {
+            let id = text(&task["task"]);
+            *known.entry(id.clone()).or_insert_with(|| {
+                text(&machine.json(&["task", "show", "team", &id])["input"]).parse().expect("the number of a task")
+            })
+        };
+        let phase = |task: &Value| match task["state"].as_str() {
+            Some("completed") => Phase::Completed(task["fencingToken"].as_u64().expect("a number")),
+            Some("canceled") => Phase::Canceled,
+            Some("failed") => Phase::Failed,
+            _ => Phase::Open,
+        };
+        let look = |look: &Look| {
+            let tasks = look.tasks.iter().map(|task| (number_of(task), phase(task))).collect();
+            let (client, called, returned) = (look.client, look.called, Some(look.returned));
+            Operation { client, called, returned, deed: Deed::Look { tasks } }
+        };
+        looks.iter().map(look).collect()
+    }
+
     /// Whether all that was seen has an order; says how much it was.
-    pub fn judge(self) {
-        let done = self.done.into_inner().expect("no panic");
+    pub fn judge(self, machine: &Machine) {
+        let looks = self.of_tasks(machine);
+        let completed = looks.last().map_or(0, |last| match &last.deed {
+            Deed::Look { tasks } => tasks.iter().filter(|(_, phase)| matches!(phase, Phase::Completed(_))).count(),
+            _ => 0,
+        });
+        println!("{} looks at tasks, of which {completed} are completed", looks.len());
+        assert!(looks.len() > 20 && completed > 10, "the clients did something with tasks");
+        let mut done = self.done.into_inner().expect("no panic");
+        done.extend(looks);
+        queue::judge(&done).expect("the tasks have an order");
         let known = done.iter().filter(|one| one.returned.is_some()).count();
         println!("{known} operations were answered, {} were not", done.len() - known);
         (0..KEYS).for_each(|key| register::judge(&done, key).expect("the values have an order"));
