@@ -5,8 +5,7 @@ use althing_protocol::{AgentId, hex};
 use althing_td::{ALTHING, Tool, affordance};
 use serde_json::{Map, Value, json};
 
-use super::actions::encoded;
-use super::td::{LMOS, form, security, tool_path};
+use super::td::{LMOS, encoded, form, security, tool_path};
 
 /// What a served description says.
 pub(super) struct ServedTool<'a> {
