@@ -10,7 +10,7 @@ const CORE: &[(&str, usize)] = &[
     ("node/l1-execution/src/hrt", 1_700),
     ("node/l1-execution/src/kernel", 1_350),
     ("node/l1-execution/src/binding", 550),
-    ("node/l1-execution/src/tools", 575),
+    ("node/l1-execution/src/tools", 520),
     ("node/l1-execution/src/host", 1_000),
 ];
 
