@@ -45,7 +45,7 @@ impl Published<'_> {
         let mut known = self.0.published.lock().expect("no holder of the descriptions panics");
         let mut found = Vec::new();
         for (agent, version, entry) in current {
-            if !known.0.get(&agent).is_some_and(|described| described.entry == entry) {
+            if known.0.get(&agent).is_none_or(|described| described.entry != entry) {
                 let (_, statement) = self.0.statement(entry)?;
                 let Statement::Release(_, described) = statement else { return Err(RequestError::Damaged(entry)) };
                 let description = Description::parse(&described.body.td).map_err(|_| RequestError::Damaged(entry))?;
