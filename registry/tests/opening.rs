@@ -13,7 +13,7 @@ use althing_protocol::registry::{Audience, Mark, Release, Standing, Submission, 
 use althing_registry::machine::Admission;
 use althing_registry::machine::things::{Amount, Expected, Quotas, ThingRefusal, Writer};
 use althing_registry::service::{
-    DirectoryConfig, FAMILIES, OpenError, Page, Registry, RegistryConfig, RequestError, ThingError,
+    DirectoryConfig, FAMILIES, OpenError, Page, Registry, RegistryConfig, RequestError, ThingError, search,
 };
 use althing_registry::tokens::{Access, Tokens};
 use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
@@ -346,7 +346,7 @@ async fn a_thing_that_is_being_deleted_is_gone_and_not_damaged() {
     is_gone(registry.directory().retrieve("urn:a"));
     is_gone(registry.directory().submitted("urn:a"));
     assert_eq!(list(), ["urn:b"]);
-    let found = registry.clone().search("$[*].id".to_owned()).await.expect("a search");
+    let found = search(registry.clone(), None, "$[*].id").await.expect("a search");
     assert_eq!(found.json, b"[\"urn:b\"]");
     held.go_on.notify_one();
     deleting.await.expect("it ends").expect("deleted");

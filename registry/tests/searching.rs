@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use althing_protocol::SecretKey;
 use althing_registry::machine::Admission;
 use althing_registry::machine::things::{Expected, Writer};
-use althing_registry::service::{Registry, RegistryConfig, SearchError};
+use althing_registry::service::{Registry, RegistryConfig, SearchError, search};
 use althing_store::MemoryStore;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -32,7 +32,7 @@ async fn unindexed(store: Arc<MemoryStore>, now_ms: u64) -> Arc<Registry> {
 }
 
 async fn found(registry: &Arc<Registry>, query: &str) -> Result<Value, String> {
-    match registry.clone().search(query.to_owned()).await {
+    match search(registry.clone(), None, query).await {
         Ok(found) => Ok(serde_json::from_slice(&found.json).expect("JSON")),
         Err(error @ SearchError::Thing(_)) => panic!("{query}: {error}"),
         Err(error) => Err(error.to_string()),

@@ -11,7 +11,7 @@ use althing_communication::{Priority, WallClock};
 use althing_discovery::{Discovery, LocalAgent};
 use althing_execution::definition::Pins;
 use althing_execution::kernel::{Kernel, LeaseError};
-use althing_execution::{AgentStatus, Host};
+use althing_execution::{AgentStatus, BoundTool, Host};
 use althing_protocol::contract::Class;
 use althing_protocol::{AgentId, Contract};
 use althing_store::Store;
@@ -24,6 +24,8 @@ use crate::identity::Identity;
 use crate::owner::Owner;
 use crate::publish::{self, Stay, StoredAgent};
 use crate::registries::{Revocations, remove_folder};
+
+pub(crate) use tools::follow_tools;
 
 /// The agents of a node.
 pub struct Agents {
@@ -194,7 +196,7 @@ impl Agents {
             return Err(failure);
         }
         // From now on it is given these definitions of tools only.
-        added.pins = self.host.pins(&added.file.name);
+        added.pins = self.host.tools(&added.file.name).and_then(|tools| tools.pins());
         if let Err(failure) = publish::write(self.store.as_ref(), &added).await {
             self.stop(&added.file.name).await?;
             return Err(failure);
@@ -217,7 +219,7 @@ impl Agents {
         self.stop(&name).await?;
         let mut replaced = self.start(&after, None).await;
         if replaced.is_ok() {
-            after.pins = self.host.pins(&name);
+            after.pins = self.host.tools(&name).and_then(|tools| tools.pins());
             replaced = publish::write(self.store.as_ref(), &after).await;
         }
         if let Err(failure) = replaced {
@@ -288,7 +290,9 @@ impl Agents {
 
     /// Makes fresh evidence for an agent and hands it to L3.
     fn publish(&self, added: &StoredAgent) -> Result<(), NodeError> {
-        let (verified, description) = self.with_tools(added)?.evidence(
+        let tools = self.bound_tools(&added.file.name);
+        let described = self.exposing.described(added, &tools, &self.identity, self.clock.now_ms())?;
+        let (verified, description) = described.evidence(
             &self.identity.owner(),
             self.identity.key.public(),
             self.identity.network(),
@@ -296,6 +300,27 @@ impl Agents {
         )?;
         self.discovery.host(LocalAgent { verified, description, exposure: added.file.exposure });
         Ok(())
+    }
+
+    fn bound_tools(&self, name: &str) -> Vec<BoundTool> {
+        self.host.tools(name).map(|tools| tools.all()).unwrap_or_default()
+    }
+
+    /// Publishes an agent again if its tools are not what its description says.
+    async fn tools_changed(&self, name: &str) -> Result<(), NodeError> {
+        let is_current = || self.exposing.is_current(name, &self.bound_tools(name));
+        if is_current() {
+            return Ok(());
+        }
+        let _changing = self.changing.lock().await;
+        // It may have been removed or replaced meanwhile.
+        if is_current() || self.status(name).is_none() {
+            return Ok(());
+        }
+        match publish::all(self.store.as_ref())?.iter().find(|added| added.file.name == name) {
+            Some(added) => self.publish(added),
+            None => Ok(()),
+        }
     }
 
     /// The status of an agent that runs.

@@ -17,7 +17,7 @@ use althing_store::{Batch, Durability, Family, Store};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::Agents;
+use crate::agents::{self, Agents};
 use crate::bindings::{BINDINGS, Bindings};
 use crate::config::NodeConfig;
 use crate::error::NodeError;
@@ -183,7 +183,7 @@ impl Node {
         let registries =
             async { tokio::join!(following.follow(&self.agents), following.renew(), following.tell(&self.discovery)) };
         let registries = Box::pin(registries);
-        let agents = async { tokio::join!(self.renew_when_due(), self.agents.follow_tools()) };
+        let agents = async { tokio::join!(self.renew_when_due(), agents::follow_tools(&self.agents)) };
         tokio::join!(agents, self.sweep_memory(), keys, introducing, hosting, registries);
     }
 

@@ -117,7 +117,7 @@ impl Definition {
     /// SHA-256 of its canonical JSON.
     #[must_use]
     pub fn hash(&self) -> String {
-        hex(&digest(&self.canonical()))
+        hash(self)
     }
 
     /// Bytes of its canonical JSON.
@@ -195,6 +195,11 @@ fn hidden_in(value: &Value) -> Option<char> {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
+}
+
+/// SHA-256 of canonical JSON, hexadecimal.
+pub(crate) fn hash<T: Serialize>(value: &T) -> String {
+    hex(&digest(&serde_json_canonicalizer::to_vec(value).unwrap_or_default()))
 }
 
 /// A member as canonical JSON, for comparison; empty if there is none.

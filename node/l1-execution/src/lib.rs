@@ -12,6 +12,7 @@ pub mod admission;
 pub mod agent;
 pub mod agents;
 pub mod binding;
+mod bound_tools;
 mod context;
 mod control;
 pub mod cost_budget;
@@ -41,6 +42,7 @@ mod tool_agent;
 pub mod tools;
 
 pub use agent::{Agent, AgentError, AgentState, Output, Outputs, Turn};
+pub use bound_tools::{BoundTool, BoundTools};
 pub use context::current_lease;
 pub use control::Control;
 pub use echo::Echo;

@@ -68,6 +68,18 @@ pub struct Scheduling {
     pub soft: Arc<dyn SoftRuntime>,
 }
 
+impl Scheduling {
+    /// Blocks on work on the soft real-time runtime; not for threads of a runtime. None if the node stops meanwhile.
+    pub(crate) fn wait<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        let (done, wait) = std::sync::mpsc::sync_channel(1);
+        self.kernel.runtimes.soft().spawn(async move {
+            // The receiver is gone only when the node stops.
+            let _ = done.send(work.await);
+        });
+        wait.recv().ok()
+    }
+}
+
 /// The ports of a host.
 #[derive(Clone)]
 pub struct Ports {

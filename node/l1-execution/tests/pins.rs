@@ -85,7 +85,7 @@ fn restarted(mode: &str, folder: &Path, kept: Option<&Value>) -> Result<(Vec<(St
     let pins = kept.map(|kept| serde_json::from_value(kept.clone()).expect("what was kept can be read"));
     host.start_pinned(&file(mode), folder, pins)?;
     let unfit = host.status().remove(0).unfit.into_iter().collect();
-    Ok((unfit, host.pins("helper").expect("it is pinned")))
+    Ok((unfit, host.tools("helper").and_then(|tools| tools.pins()).expect("it is pinned")))
 }
 
 #[test]

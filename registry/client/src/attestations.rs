@@ -70,7 +70,6 @@ impl RegistryClient {
         now_ms: u64,
         accepted: impl Fn(PublisherId) -> Option<KeyLog>,
     ) -> Result<AttestationPage, RegistryError> {
-        let mut url = self.http.url("attestations")?;
         let given = [
             ("agent", query.agent.as_ref().map(AgentId::to_string)),
             ("version", query.version.as_ref().map(Version::to_string)),
@@ -79,9 +78,8 @@ impl RegistryClient {
             ("name", query.name.clone()),
             ("before", query.before.map(|before| before.to_string())),
         ];
-        for (name, value) in given.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
-            url.query_pairs_mut().append_pair(name, value);
-        }
+        let given: Vec<(&str, Option<&str>)> = given.iter().map(|(name, value)| (*name, value.as_deref())).collect();
+        let url = self.http.asking("attestations", &given)?;
         let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
         let bytes = self.http.ask(Method::GET, &url, ("text/plain", Vec::new()), limits).await?;
         let shown = Attestations::decode(&bytes)?;

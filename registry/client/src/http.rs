@@ -60,6 +60,15 @@ impl Http {
         self.base.join(path).map_err(|_| RegistryError::Address(path.to_owned()))
     }
 
+    /// The address of a path, with what is asked for.
+    pub fn asking(&self, path: &str, given: &[(&str, Option<&str>)]) -> Result<Url, RegistryError> {
+        let mut url = self.url(path)?;
+        for (name, value) in given.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
+            url.query_pairs_mut().append_pair(name, value);
+        }
+        Ok(url)
+    }
+
     pub async fn get(&self, path: &str, limits: Limits) -> Result<Vec<u8>, RegistryError> {
         self.exchange(Method::GET, path, ("text/plain", Vec::new()), limits).await
     }

@@ -330,7 +330,6 @@ impl RegistryClient {
     /// # Errors
     /// See [`RegistryError`].
     pub async fn hosts(&self, network: &str, inquiry: &Inquiry, now_ms: u64) -> Result<Vec<Contact>, RegistryError> {
-        let mut url = self.http.url("hosts")?;
         let agent = inquiry.agent.as_ref().map(AgentId::to_string);
         let given = [
             ("agent", agent.as_deref()),
@@ -338,9 +337,7 @@ impl RegistryClient {
             ("action", inquiry.action.as_deref()),
             ("target", inquiry.target.as_deref()),
         ];
-        for (name, value) in given.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
-            url.query_pairs_mut().append_pair(name, value);
-        }
+        let url = self.http.asking("hosts", &given)?;
         let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
         let bytes = self.http.ask(Method::GET, &url, ("text/plain", Vec::new()), limits).await?;
         let answer: Hosts = read(&bytes)?;

@@ -29,15 +29,12 @@ impl RegistryClient {
     /// # Errors
     /// See [`RegistryError`].
     pub async fn published(&self, inquiry: &Inquiry) -> Result<Vec<(AgentId, Version)>, RegistryError> {
-        let mut url = self.http.url("published")?;
         let given = [
             ("capability", inquiry.capability.as_deref()),
             ("action", inquiry.action.as_deref()),
             ("target", inquiry.target.as_deref()),
         ];
-        for (name, value) in given.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
-            url.query_pairs_mut().append_pair(name, value);
-        }
+        let url = self.http.asking("published", &given)?;
         let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
         let bytes = self.http.ask(Method::GET, &url, ("text/plain", Vec::new()), limits).await?;
         let named = read::<Answer>(&bytes)?.published;

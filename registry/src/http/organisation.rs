@@ -51,13 +51,13 @@ impl FromRequestParts<Arc<Registry>> for Visitor {
 
 /// Who asks. A token that is unknown is refused whatever is asked for.
 fn visitor(registry: &Registry, headers: &HeaderMap) -> Result<Visitor, Problem> {
-    registry.visitor(bearer(headers)).map_err(refused)
+    registry.visits().visitor(bearer(headers)).map_err(refused)
 }
 
 async fn sign_in(State(registry): Shared, request: Request) -> Answer {
     let body = read_body(request, SUBMISSION_BYTES_MAX).await.map_err(Problem::body)?;
     let sign_in = SignIn::decode(&body).map_err(RequestError::from)?;
-    let token = registry.sign_in(&sign_in)?;
+    let token = registry.visits().sign_in(&sign_in)?;
     let body = json(&json!({ "token": token, "expires_in": SESSION_MS / 1_000 }));
     Ok((StatusCode::CREATED, private(body)).into_response())
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use althing_protocol::limits::ATTESTATIONS_OF_SIGNER_MAX;
 use althing_protocol::object::Authored;
 use althing_protocol::registry::{Attestation, Subject, Version};
-use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
+use althing_protocol::{AgentId, Digest, PublisherId};
 
-use super::{Judged, Machine, Refusal, Statement};
+use super::Refusal;
 
 /// An attestation, as the log has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl HeldAttestations {
     }
 
     /// Whether the newest one of its kind may be this one; the entry of the same one.
-    fn judge(
+    pub(super) fn judge(
         &self,
         attestation: &Authored<Attestation>,
         finding: &Finding,
@@ -159,48 +159,5 @@ impl HeldAttestations {
             }
         }
         self.by_agent.entry(agent).or_default().insert(index, (body.by, finding));
-    }
-}
-
-impl Machine {
-    /// The attestations.
-    #[must_use]
-    pub fn attestations(&self) -> &HeldAttestations {
-        &self.attestations
-    }
-
-    /// Whether a reader sees what an attestation is of.
-    #[must_use]
-    pub fn sees_subject(&self, reader: Option<PublisherId>, subject: &Subject, now_ms: u64) -> bool {
-        let Subject::Agent(agent, version) = subject else { return true };
-        let versions = self.agent(agent).into_iter().flat_map(|versions| versions.iter());
-        let mut meant = versions.filter(|(one, _)| version.as_ref().is_none_or(|version| version == *one));
-        meant.any(|(_, released)| self.sees(reader, agent, released, now_ms))
-    }
-
-    pub(super) fn judge_attestation(
-        &self,
-        at: usize,
-        attestation: Authored<Attestation>,
-        log: &KeyLog,
-        now_ms: u64,
-    ) -> Result<Judged, Refusal> {
-        let by = attestation.body.by;
-        if by != log.publisher() {
-            return Err(Refusal::OtherSigner { at, by, signer: log.publisher() });
-        }
-        let Some(subject) = attestation.body.subject() else { return Err(Refusal::NoSubject { at }) };
-        if !self.sees_subject(Some(by), &subject, now_ms) {
-            return Err(match subject {
-                Subject::Agent(agent, Some(version)) => Refusal::NoRelease { agent, version },
-                Subject::Agent(agent, None) => Refusal::NoReleases(agent),
-                Subject::Blueprint(_) => Refusal::NoSubject { at },
-            });
-        }
-        let finding = (subject, attestation.body.name.clone());
-        Ok(match self.attestations.judge(&attestation, &finding, now_ms)? {
-            Some(index) => Judged::Known(index),
-            None => Judged::New(Statement::Attestation(Box::new(attestation), now_ms)),
-        })
     }
 }

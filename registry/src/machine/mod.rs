@@ -4,6 +4,7 @@
 //! it on disk.
 
 mod attestations;
+mod judging;
 mod opened;
 mod organisation;
 mod organisation_rules;

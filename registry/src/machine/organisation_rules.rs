@@ -1,12 +1,10 @@
-//! What organisations have a say in: who sees a release, who approves it, and whose roster counts.
+//! What organisations have a say in: who sees a release, and who may approve it.
 
-use althing_protocol::limits::RELEASE_APPROVALS_MAX;
-use althing_protocol::object::Authored;
-use althing_protocol::registry::{Reach, Release, Role, Roster, Version};
-use althing_protocol::{AgentId, KeyLog, PublisherId};
+use althing_protocol::registry::{Reach, Subject, Version};
+use althing_protocol::{AgentId, PublisherId};
 
-use super::released::{Released, essence};
-use super::{Judged, Machine, Refusal, Statement};
+use super::Machine;
+use super::released::Released;
 
 impl Machine {
     /// Whether a reader sees a release at `now_ms`. What is hidden looks like what is not there.
@@ -38,51 +36,12 @@ impl Machine {
         }
     }
 
-    pub(super) fn judge_approval(
-        &self,
-        release: Authored<Release>,
-        log: &KeyLog,
-        now_ms: u64,
-    ) -> Result<Judged, Refusal> {
-        let Release { agent, version, by, .. } = release.body.clone();
-        let not_yours = || Refusal::NotYours { agent: agent.clone(), by };
-        // Whoever may not approve learns nothing of what there is to approve.
-        let held = self.organisations.publishing(agent.publisher(), now_ms)?.ok_or_else(not_yours)?;
-        if by != log.publisher() || !held.roster.allows(by, Role::Approve, &agent) {
-            return Err(not_yours());
-        }
-        let Some(released) = self.agents.get(&agent).and_then(|versions| versions.get(&version)) else {
-            return Err(Refusal::NoRelease { agent, version });
-        };
-        let digest = release.digest();
-        if let Some((_, index, known)) = released.approvals.iter().find(|(signer, ..)| *signer == by) {
-            let same = *known == digest;
-            return if same { Ok(Judged::Known(*index)) } else { Err(Refusal::ApprovedBefore { agent, version }) };
-        }
-        if released.is_approved {
-            return Err(Refusal::ApprovedAlready { agent, version });
-        }
-        if released.essence != essence(&release.body) {
-            return Err(Refusal::OtherRelease { agent, version });
-        }
-        if released.approvals.len() >= RELEASE_APPROVALS_MAX {
-            return Err(Refusal::ApprovedAlready { agent, version });
-        }
-        // The description is the publisher's, and lies with its statement.
-        Ok(Judged::New(Statement::Approval(Box::new(release))))
-    }
-
-    pub(super) fn judge_roster(&self, roster: Authored<Roster>, log: &KeyLog) -> Result<Judged, Refusal> {
-        let organisation = roster.body.organisation;
-        if organisation != log.publisher() {
-            return Err(Refusal::NotYourRoster { organisation, by: log.publisher() });
-        }
-        if let Some(known) = self.organisations.roster(organisation)
-            && known.statement == roster.digest()
-        {
-            return Ok(Judged::Known(known.index));
-        }
-        self.organisations.judge_roster(&roster.body)?;
-        Ok(Judged::New(Statement::Roster(Box::new(roster))))
+    /// Whether a reader sees what an attestation is of.
+    #[must_use]
+    pub fn sees_subject(&self, reader: Option<PublisherId>, subject: &Subject, now_ms: u64) -> bool {
+        let Subject::Agent(agent, version) = subject else { return true };
+        let versions = self.agent(agent).into_iter().flat_map(|versions| versions.iter());
+        let mut meant = versions.filter(|(one, _)| version.as_ref().is_none_or(|version| version == *one));
+        meant.any(|(_, released)| self.sees(reader, agent, released, now_ms))
     }
 }

@@ -2,24 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_protocol::limits::RELEASE_MARKS_MAX;
-use althing_protocol::object::{Authored, Description, Kind, ObjectError};
+use althing_protocol::object::{Authored, Description, Kind};
 use althing_protocol::registry::{
     Attestation, DomainFinding, EntryKind, Mark, Reach, Release, Roster, Salt, Standing, Version,
 };
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 
-use super::opened::{Described, Opened, Signed};
 use super::purge::{Purge, PurgedBy};
 use super::released::{Released, essence};
 use super::shown::ShownAgents;
 use super::things::{ThingRecord, Things};
 use super::{HeldAttestations, Organisations, Refusal};
-
-/// Versions of one agent.
-const VERSIONS_MAX: usize = 1_024;
-/// The index of what is new in a submission while it is judged: no entry has it.
-const IN_SUBMISSION: u64 = u64::MAX;
 
 /// A verified statement.
 #[derive(Debug, Clone)]
@@ -93,12 +86,17 @@ pub enum Judged {
 #[derive(Debug, Clone, Default)]
 pub struct Versions {
     versions: BTreeMap<Version, Released>,
-    sequence: u64,
+    pub(super) sequence: u64,
     /// Versions that were purged, and are never used again.
     purged: BTreeSet<Version>,
 }
 
 impl Versions {
+    /// How many there ever were.
+    pub(super) fn count(&self) -> usize {
+        self.versions.len() + self.purged.len()
+    }
+
     /// All of them, the lowest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Version, &Released)> {
         self.versions.iter()
@@ -151,9 +149,9 @@ impl Admission {
 /// The state of a registry.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    network: String,
-    admission: Admission,
-    publishers: BTreeMap<PublisherId, (KeyLog, u64)>,
+    pub(super) network: String,
+    pub(super) admission: Admission,
+    pub(super) publishers: BTreeMap<PublisherId, (KeyLog, u64)>,
     pub(super) agents: BTreeMap<AgentId, Versions>,
     shown: ShownAgents,
     /// Agents with a release that has nothing to install.
@@ -196,6 +194,12 @@ impl Machine {
     #[must_use]
     pub fn organisations(&self) -> &Organisations {
         &self.organisations
+    }
+
+    /// The attestations.
+    #[must_use]
+    pub fn attestations(&self) -> &HeldAttestations {
+        &self.attestations
     }
 
     /// The agents of a publisher.
@@ -265,157 +269,6 @@ impl Machine {
             return Err(Refusal::NotAdmitted(publisher));
         }
         Ok(())
-    }
-
-    /// Judges a submission: what is new in it, in the order in which it takes effect.
-    ///
-    /// # Errors
-    /// [`Refusal`]: nothing of it is accepted.
-    pub fn judge(&self, opened: Opened, now_ms: u64) -> Result<Vec<Judged>, Refusal> {
-        let mut judged = Vec::new();
-        // Statements may build on each other: each is judged in the state after those before it.
-        let mut state = Machine::new(&self.network, self.admission.clone());
-        let Opened { log, statements, descriptions } = opened;
-        let log = self.judge_keys(log)?;
-        let publisher = log.publisher();
-        self.admits(publisher, now_ms)?;
-        state.organisations = self.organisations.of(publisher);
-        if let Some(known) = self.publishers.get(&publisher) {
-            state.publishers.insert(publisher, known.clone());
-        }
-        if state.key_log(publisher) != Some(&log) {
-            judged.push(Judged::New(Statement::KeyLog(log.clone())));
-            state.apply(IN_SUBMISSION, &Statement::KeyLog(log.clone()));
-        }
-        for (at, signed) in statements.into_iter().enumerate() {
-            let signed = signed?;
-            if let Some(agent) = signed.agent() {
-                state.bring(self, agent);
-            }
-            if matches!(signed, Signed::Attestation(_)) {
-                state.attestations.bring(&self.attestations, publisher);
-            }
-            let one = state.judge_one((at, signed), &descriptions, &log, now_ms)?;
-            match &one {
-                Judged::New(statement) => state.apply(IN_SUBMISSION, statement),
-                Judged::Known(IN_SUBMISSION) => return Err(Refusal::Twice { at }),
-                Judged::Known(_) => {}
-            }
-            judged.push(one);
-        }
-        Ok(judged)
-    }
-
-    fn judge_keys(&self, log: KeyLog) -> Result<KeyLog, Refusal> {
-        match self.key_log(log.publisher()) {
-            Some(known) if known.continues(&log) => Ok(known.clone()),
-            Some(known) if !log.continues(known) => Err(Refusal::OtherKeyLog(log.publisher())),
-            _ => Ok(log),
-        }
-    }
-
-    fn judge_one(
-        &self,
-        (at, signed): (usize, Signed),
-        descriptions: &BTreeMap<Digest, Result<Described, ObjectError>>,
-        log: &KeyLog,
-        now_ms: u64,
-    ) -> Result<Judged, Refusal> {
-        let refused = |error| Refusal::Object { at, error };
-        match signed {
-            Signed::Release(release) => {
-                log.accepts(release.signer, now_ms)?;
-                release.body.made(now_ms).map_err(refused)?;
-                if release.body.agent.publisher() != log.publisher() {
-                    return self.judge_approval(release, log, now_ms);
-                }
-                self.judge_release(at, release, descriptions, log, now_ms)
-            }
-            Signed::Mark(mark) => {
-                log.accepts(mark.signer, now_ms)?;
-                mark.body.made(now_ms).map_err(refused)?;
-                self.judge_mark(mark, log)
-            }
-            Signed::Roster(roster) => {
-                log.accepts(roster.signer, now_ms)?;
-                roster.body.in_force(now_ms).map_err(refused)?;
-                self.judge_roster(roster, log)
-            }
-            Signed::Attestation(attestation) => {
-                log.accepts(attestation.signer, now_ms)?;
-                attestation.body.in_force(now_ms).map_err(refused)?;
-                self.judge_attestation(at, attestation, log, now_ms)
-            }
-        }
-    }
-
-    fn judge_release(
-        &self,
-        at: usize,
-        release: Authored<Release>,
-        descriptions: &BTreeMap<Digest, Result<Described, ObjectError>>,
-        log: &KeyLog,
-        now_ms: u64,
-    ) -> Result<Judged, Refusal> {
-        let Release { agent, version, description, audience, by, sequence, .. } = release.body.clone();
-        own(&agent, by, log)?;
-        if audience.reach == Reach::Organisation && self.organisations.roster(agent.publisher()).is_none() {
-            return Err(Refusal::Audience { agent });
-        }
-        let versions = self.agents.get(&agent);
-        if let Some(known) = versions.and_then(|versions| versions.get(&version)) {
-            let same = known.statement == release.digest();
-            return if same { Ok(Judged::Known(known.index)) } else { Err(Refusal::VersionTaken { agent, version }) };
-        }
-        if versions.is_some_and(|versions| versions.purged.contains(&version)) {
-            return Err(Refusal::VersionTaken { agent, version });
-        }
-        self.organisations.publishing(agent.publisher(), now_ms)?;
-        if let Some(versions) = versions {
-            if versions.versions.len() + versions.purged.len() >= VERSIONS_MAX {
-                return Err(Refusal::VersionsFull { agent, max: VERSIONS_MAX });
-            }
-            rising(&agent, versions.sequence, sequence)?;
-        }
-        let Some(described) = descriptions.get(&description) else {
-            return Err(Refusal::DescriptionMissing { agent, version });
-        };
-        let Described { signed: described, version: said } =
-            described.clone().map_err(|error| Refusal::Object { at, error })?;
-        log.accepts(described.signer, now_ms)?;
-        let wrong = |reason: String| Refusal::Description { agent: agent.clone(), version: version.clone(), reason };
-        if described.body.agent != agent {
-            return Err(wrong(format!("it describes {}", described.body.agent)));
-        }
-        let said = said.map_err(wrong)?.unwrap_or_default();
-        if said != version.to_string() {
-            return Err(wrong(format!("it describes version {said:?}")));
-        }
-        Ok(Judged::New(Statement::Release(Box::new(release), Box::new(described))))
-    }
-
-    fn judge_mark(&self, mark: Authored<Mark>, log: &KeyLog) -> Result<Judged, Refusal> {
-        let Mark { agent, version, standing, by, sequence, .. } = mark.body.clone();
-        own(&agent, by, log)?;
-        let Some((versions, released)) =
-            self.agents.get(&agent).and_then(|versions| Some((versions, versions.get(&version)?)))
-        else {
-            return Err(Refusal::NoRelease { agent, version });
-        };
-        let digest = mark.digest();
-        if let Some((index, _)) = released.marks.iter().find(|(_, known)| *known == digest) {
-            return Ok(Judged::Known(*index));
-        }
-        if released.standing == Standing::Revoked {
-            return Err(Refusal::Revoked { agent, version });
-        }
-        // The last place is kept for a revocation.
-        let max = if standing == Standing::Revoked { RELEASE_MARKS_MAX } else { RELEASE_MARKS_MAX - 1 };
-        if released.marks.len() >= max {
-            return Err(Refusal::MarksFull { agent, version, max });
-        }
-        rising(&agent, versions.sequence, sequence)?;
-        Ok(Judged::New(Statement::Mark(Box::new(mark))))
     }
 
     /// Applies a statement that the log has at `index`.
@@ -550,16 +403,4 @@ impl Machine {
     fn show(&mut self, index: u64, agent: &AgentId) {
         self.shown.update(index, agent, self.agents.get(agent).and_then(Versions::shown));
     }
-}
-
-/// Only the publisher itself speaks for its agents.
-fn own(agent: &AgentId, by: PublisherId, log: &KeyLog) -> Result<(), Refusal> {
-    if agent.publisher() == log.publisher() && by == log.publisher() {
-        return Ok(());
-    }
-    Err(Refusal::NotYours { agent: agent.clone(), by: log.publisher() })
-}
-
-fn rising(agent: &AgentId, known: u64, given: u64) -> Result<(), Refusal> {
-    if given > known { Ok(()) } else { Err(Refusal::Stale { agent: agent.clone(), known, given }) }
 }

@@ -1,6 +1,7 @@
 //! What is written at once: one statement after the other is judged, and none of them may bear on another.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use althing_log::AppendError;
 use althing_protocol::registry::{Audience, DomainFinding, Entry, EntryKind, Reach, Salt, Version};
@@ -8,8 +9,8 @@ use althing_protocol::{AgentId, PublisherId, digest};
 use althing_store::Batch;
 use tokio::sync::oneshot;
 
+use super::RequestError;
 use super::rows::{self, BUNDLES, META, STATEMENTS, THINGS, UNSCRUBBED};
-use super::{Random, RequestError};
 use crate::machine::things::{
     Amount, Draft, Expected, Quotas, SALT_BYTES, Thing, ThingRecord, ThingRefusal, Things, Writer,
 };
@@ -18,6 +19,8 @@ use crate::machine::{Judged, Machine, Opened, PurgedBy, Statement};
 /// Bytes of rows from which on no more is added: with the largest submission they fit into one write to the store.
 const GROUP_BYTES_MAX: usize = 1 << 20;
 
+/// Gives random bytes.
+pub type Random = Arc<dyn Fn() -> [u8; SALT_BYTES] + Send + Sync>;
 /// Where somebody who writes is told what became of it.
 pub type Answer<T, E> = oneshot::Sender<Result<T, E>>;
 /// Tells somebody whether what was accepted is on disk.

@@ -31,18 +31,19 @@ use tokio::sync::watch;
 pub use attesting::{AttestationQuery, Attesting};
 pub use error::{OpenError, RequestError, StageError};
 pub use events::{Event, EventKind};
+pub use group::Random;
 pub use hosting::Hosting;
 pub use hosts::{Host, HostQuery};
 pub use names::{Names, ShownDomain};
-pub use organisation::{SESSION_MS, Visitor};
+pub use organisation::{SESSION_MS, Visitor, Visits};
 pub use published::Published;
 pub use purging::Purging;
 pub use releases::{Reader, Releases};
 pub use rows::FAMILIES;
-pub use search::{Found, Origins, Place, SearchError, Turn, TurnError, Turns, keep_indexed};
+pub use search::{Found, Origins, Place, SearchError, Turn, TurnError, Turns, keep_indexed, search};
 pub use stage::{Stage, Staged, Staging, hex, unhex};
 pub(crate) use things::report;
-pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Random, Shown, ThingError};
+pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Shown, ThingError};
 pub use witnessed::Witnessing;
 
 use crate::machine::{Admission, Machine, Opened, Released, Statement};
@@ -235,6 +236,12 @@ impl Registry {
     #[must_use]
     pub fn staging(&self) -> Staging<'_> {
         Staging(self)
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn visits(&self) -> Visits<'_> {
+        Visits(self)
     }
 
     /// What witnesses cosigned.

@@ -93,25 +93,29 @@ impl Visitor {
     }
 }
 
-impl Registry {
+/// Who asks a registry.
+#[derive(Clone, Copy)]
+pub struct Visits<'a>(pub(super) &'a Registry);
+
+impl Visits<'_> {
     /// Signs a publisher in that shows its key; gives the token of the session.
     ///
     /// # Errors
     /// See [`RequestError`].
     pub fn sign_in(&self, sign_in: &SignIn) -> Result<String, RequestError> {
-        let now_ms = (self.clock)();
-        let shown = sign_in.verify(self.network(), self.note_key(), now_ms)?;
+        let now_ms = (self.0.clock)();
+        let shown = sign_in.verify(self.0.network(), self.0.note_key(), now_ms)?;
         let publisher = shown.publisher();
         // Keys that were rotated away here, or are not known, open nothing; nor does a log that forks.
-        if let Some(known) = self.seen().machine.key_log(publisher)
+        if let Some(known) = self.0.seen().machine.key_log(publisher)
             && !shown.continues(known)
         {
             return Err(RequestError::OldKeys(publisher));
         }
-        let random = self.directory.as_ref().map(|directory| &directory.random).ok_or(RequestError::NoSessions)?;
+        let random = self.0.directory.as_ref().map(|directory| &directory.random).ok_or(RequestError::NoSessions)?;
         let bytes = [random(), random()].concat();
         let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
-        self.sessions.lock().expect("no holder panics").begin(&token, publisher, now_ms);
+        self.0.sessions.lock().expect("no holder panics").begin(&token, publisher, now_ms);
         Ok(token)
     }
 
@@ -124,11 +128,11 @@ impl Registry {
     /// If another holder panicked.
     pub fn visitor(&self, token: Option<&str>) -> Result<Visitor, AccessError> {
         let Some(token) = token else { return Ok(Visitor::Anybody) };
-        let now_ms = (self.clock)();
-        if let Some(publisher) = self.sessions.lock().expect("no holder panics").of(token, now_ms) {
+        let now_ms = (self.0.clock)();
+        if let Some(publisher) = self.0.sessions.lock().expect("no holder panics").of(token, now_ms) {
             return Ok(Visitor::Publisher(publisher));
         }
-        let access = self.access().map_err(|_| AccessError::Unknown)?;
+        let access = self.0.access().map_err(|_| AccessError::Unknown)?;
         Ok(match access.publisher(token)? {
             Some((TokenScope::StageReleases, publisher)) => Visitor::Stages(publisher),
             Some((_, publisher)) => Visitor::Reads(publisher),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use althing_execution::tools::BoundTool;
+use althing_execution::BoundTool;
 use althing_td::{AgentFile, DESCRIPTION_CHARS_MAX, ExposedTool, RuntimeSpec, TITLE_CHARS_MAX};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use super::Agents;
 use crate::adopt::{id, line, text};
 use crate::error::NodeError;
-use crate::publish::{self, StoredAgent};
+use crate::identity::Identity;
+use crate::publish::StoredAgent;
 
 /// Between two looks at whether a server says that its tools have changed.
 const LOOK: Duration = Duration::from_secs(2);
@@ -88,70 +89,62 @@ fn expose(tool: &BoundTool, is_alone: bool) -> Option<ExposedTool> {
     })
 }
 
-impl Agents {
-    /// The agent with the description that its tools have now; signed again only if that changed.
-    pub(super) fn with_tools(&self, added: &StoredAgent) -> Result<StoredAgent, NodeError> {
-        let (file, owner, network) = (&added.file, self.identity.owner(), self.identity.network());
-        let tools = exposed(file, &self.host.bound_tools(&file.name));
+impl Exposing {
+    /// The agent with the description that these tools give it; signed again only if that changed.
+    pub fn described(
+        &self,
+        added: &StoredAgent,
+        bound: &[BoundTool],
+        identity: &Identity,
+        now_ms: u64,
+    ) -> Result<StoredAgent, NodeError> {
+        let (file, owner, network) = (&added.file, identity.owner(), identity.network());
+        let tools = exposed(file, bound);
         if tools.is_empty() {
-            self.exposing.forget(&file.name);
+            self.forget(&file.name);
             return Ok(added.clone());
         }
-        let mut all = self.exposing.lock();
+        let mut all = self.lock();
         if let Some(known) = all.get(&file.name).filter(|known| known.tools == tools && known.file == *file) {
             let same = StoredAgent { description: known.description.clone(), ..added.clone() };
             if same.is_signed(&owner, network) {
                 return Ok(same);
             }
         }
-        let anew = added.clone().signed_with(&tools, &owner, network, self.clock.now_ms())?;
+        let anew = added.clone().signed_with(&tools, &owner, network, now_ms)?;
         let signed = Signed { file: file.clone(), tools, description: anew.description.clone() };
         all.insert(file.name.clone(), signed);
-        self.exposing.begun.notify_one();
+        self.begun.notify_one();
         Ok(anew)
     }
 
-    /// Follows the tools that agents expose: one that its server changes, or offers no more, is taken out of the agent's
-    /// description, which is signed and published again.
-    pub(crate) async fn follow_tools(&self) {
-        let mut listed = Instant::now();
-        loop {
-            let names = self.exposing.names();
-            if names.is_empty() {
-                self.exposing.begun.notified().await;
-                continue;
-            }
-            tokio::time::sleep(LOOK).await;
-            let all = listed.elapsed() >= LIST;
-            if all {
-                listed = Instant::now();
-            }
-            futures::future::join_all(names.iter().map(|name| self.host.relist_tools(name, all))).await;
-            for name in names {
-                if let Err(error) = self.tools_changed(&name).await {
-                    tracing::error!(agent = name, %error, "what an agent's tools have become could not be published");
-                }
-            }
-        }
+    /// Whether an agent's description says what follows from these tools.
+    pub fn is_current(&self, name: &str, bound: &[BoundTool]) -> bool {
+        self.lock().get(name).is_none_or(|known| exposed(&known.file, bound) == known.tools)
     }
+}
 
-    /// Publishes an agent again if its tools are not what its description says.
-    async fn tools_changed(&self, name: &str) -> Result<(), NodeError> {
-        let is_current = || {
-            let now = self.host.bound_tools(name);
-            self.exposing.lock().get(name).is_none_or(|known| exposed(&known.file, &now) == known.tools)
-        };
-        if is_current() {
-            return Ok(());
+/// Follows the tools that agents expose: one that its server changes, or offers no more, is taken out of the agent's
+/// description, which is signed and published again.
+pub(crate) async fn follow_tools(agents: &Agents) {
+    let mut listed = Instant::now();
+    loop {
+        let names = agents.exposing.names();
+        if names.is_empty() {
+            agents.exposing.begun.notified().await;
+            continue;
         }
-        let _changing = self.changing.lock().await;
-        // It may have been removed or replaced meanwhile.
-        if is_current() || self.status(name).is_none() {
-            return Ok(());
+        tokio::time::sleep(LOOK).await;
+        let all = listed.elapsed() >= LIST;
+        if all {
+            listed = Instant::now();
         }
-        match publish::all(self.store.as_ref())?.iter().find(|added| added.file.name == name) {
-            Some(added) => self.publish(added),
-            None => Ok(()),
+        let tools: Vec<_> = names.iter().filter_map(|name| agents.host.tools(name)).collect();
+        futures::future::join_all(tools.iter().map(|tools| tools.relist(all))).await;
+        for name in names {
+            if let Err(error) = agents.tools_changed(&name).await {
+                tracing::error!(agent = name, %error, "what an agent's tools have become could not be published");
+            }
         }
     }
 }

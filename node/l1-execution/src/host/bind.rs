@@ -8,11 +8,11 @@ use althing_protocol::binding::{Candidates, Model, Runtime, Tool};
 use althing_protocol::{Contract, digest, hex};
 use althing_td::{AgentFile, ModelEndpoint, RuntimeSpec};
 use futures::FutureExt as _;
-use serde::Serialize;
 
 use super::start::read;
 use super::{Host, StartError};
 use crate::binding::{Bindable, Bound, Unmet, bind, pinnable, unchanged};
+use crate::definition::hash;
 use crate::memory;
 use crate::syscalls::SystemCalls;
 use crate::tools::Tools;
@@ -89,18 +89,12 @@ impl Host {
             asked.definitions()
         };
         // Without a scheduler the only servers are the node's own, which answer at once.
-        let listed = if self.scheduling.is_some() { self.wait(listing) } else { listing.now_or_never() };
+        let listed = match &self.scheduling {
+            Some(scheduling) => scheduling.wait(listing),
+            None => listing.now_or_never(),
+        };
         listed.unwrap_or_default()
     }
-}
-
-/// SHA-256 of canonical JSON, hexadecimal.
-fn named<T: Serialize>(value: &T) -> String {
-    hashed(&serde_json_canonicalizer::to_vec(value).unwrap_or_default())
-}
-
-fn hashed(bytes: &[u8]) -> String {
-    hex(&digest(bytes))
 }
 
 /// An offered model; the digest covers the whole endpoint.
@@ -112,28 +106,28 @@ fn offer(endpoint: &ModelEndpoint) -> Model {
         ttft_ms: endpoint.ttft_ms,
         cost: endpoint.cost,
         clearance: endpoint.clearance,
-        digest: named(endpoint),
+        digest: hash(endpoint),
     }
 }
 
 fn runtime(file: &AgentFile, folder: &Path) -> Result<Runtime, StartError> {
     let (kind, digest) = match &file.runtime {
-        RuntimeSpec::Native { .. } => ("native", named(&file.runtime)),
-        RuntimeSpec::Process { .. } => ("process", named(&file.runtime)),
-        RuntimeSpec::Remote { .. } => ("remote", named(&file.runtime)),
+        RuntimeSpec::Native { .. } => ("native", hash(&file.runtime)),
+        RuntimeSpec::Process { .. } => ("process", hash(&file.runtime)),
+        RuntimeSpec::Remote { .. } => ("remote", hash(&file.runtime)),
         // The endpoints are among the candidates.
         RuntimeSpec::Model { prompt, temperature, .. } => {
             let said = BTreeMap::from([
                 ("prompt", serde_json::json!(prompt)),
                 ("temperature", serde_json::json!(temperature)),
             ]);
-            ("model", named(&said))
+            ("model", hash(&said))
         }
         RuntimeSpec::Wasm { module } => {
             let module = folder.join(module);
             let failed =
                 |reason| StartError::Module { name: file.name.clone(), module: module.display().to_string(), reason };
-            ("wasm", hashed(&read(&module).map_err(failed)?))
+            ("wasm", hex(&digest(&read(&module).map_err(failed)?)))
         }
     };
     Ok(Runtime { kind: kind.to_owned(), digest })

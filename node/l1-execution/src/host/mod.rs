@@ -15,6 +15,7 @@ use althing_protocol::contract::{Class, Latency, Srt};
 use althing_td::AgentFile;
 
 use crate::agent::{Agent, AgentError, AgentState, Output, Turn};
+use crate::bound_tools::BoundTools;
 use crate::definition::Pins;
 use crate::hard::HardStatus;
 use crate::hrt::Histogram;
@@ -24,7 +25,6 @@ use crate::process::remote::RemoteAgent;
 use crate::process::{ProcessAgent, ProcessConfig};
 use crate::syscalls::SystemCalls;
 use crate::tool_agent::ToolAgent;
-use crate::tools::BoundTool;
 
 pub use crate::ports::{Connect, Loaded, Ports, Scheduling, SoftRuntime};
 pub use crate::start_error::StartError;
@@ -152,8 +152,8 @@ impl Host {
         bind::pin(&calls, &bound).map_err(|reason| StartError::Unbound { name: file.name.clone(), reason })?;
         let runtime = self.runtime(file, folder, &contract, &calls, &bound)?;
         let binding = Binding::new(bound);
-        if let Some(memory) = calls.memory.clone()
-            && let Some(Err(reason)) = self.wait(async move { memory.adopt().await })
+        if let (Some(memory), Some(scheduling)) = (calls.memory.clone(), &self.scheduling)
+            && let Some(Err(reason)) = scheduling.wait(async move { memory.adopt().await })
         {
             self.stop_runtime(runtime);
             return Err(StartError::Memory { name: file.name.clone(), reason });
@@ -182,17 +182,6 @@ impl Host {
         if let (Runtime::Process(process), Some(scheduling)) = (runtime, &self.scheduling) {
             scheduling.kernel.runtimes.soft().spawn(async move { process.stop().await });
         }
-    }
-
-    /// Blocks on work on the soft real-time runtime; not for threads of a runtime.
-    fn wait<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
-        let scheduling = self.scheduling.as_ref()?;
-        let (done, wait) = std::sync::mpsc::sync_channel(1);
-        scheduling.kernel.runtimes.soft().spawn(async move {
-            // The receiver is gone only when the node stops.
-            let _ = done.send(work.await);
-        });
-        wait.recv().ok()
     }
 
     /// Reserves a name for an agent that is being started.
@@ -235,28 +224,11 @@ impl Host {
         self.lock().get(name).map(|agent| agent.binding.clone())
     }
 
-    /// The definitions of tools that an agent was bound to.
+    /// The tools that an agent was bound to.
     #[must_use]
-    pub fn pins(&self, name: &str) -> Option<Pins> {
-        self.lock().get(name)?.calls.tools.pins()
-    }
-
-    /// The tools that an agent was bound to, and how they stand with their servers.
-    #[must_use]
-    pub fn bound_tools(&self, name: &str) -> Vec<BoundTool> {
-        let tools = self.lock().get(name).map(|agent| agent.calls.tools.clone());
-        tools.map(|tools| tools.bound()).unwrap_or_default()
-    }
-
-    /// Lists the tools of an agent's servers that may have changed since; with `all` those of every server.
-    pub async fn relist_tools(&self, name: &str, all: bool) {
-        let Some(tools) = self.lock().get(name).map(|agent| agent.calls.tools.clone()) else { return };
-        let listing = async move { tools.relist(all).await };
-        match &self.scheduling {
-            // A connection that is made anew lives where turns do.
-            Some(scheduling) => drop(scheduling.kernel.runtimes.soft().spawn(listing).await),
-            None => listing.await,
-        }
+    pub fn tools(&self, name: &str) -> Option<BoundTools> {
+        let turns = self.scheduling.as_ref().map(|scheduling| scheduling.kernel.runtimes.soft().clone());
+        Some(BoundTools { tools: self.lock().get(name)?.calls.tools.clone(), turns })
     }
 
     /// The concurrent turns that an agent's runtime allows, if it has a limit.

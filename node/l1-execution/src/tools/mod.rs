@@ -4,14 +4,13 @@
 //! the arguments, the result), and traced. Only tools that an agent may use are listed for it. A tool is called only while
 //! its whole definition is the one that was bound: its server is listed again before each call.
 
-mod bound;
 mod gate;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_protocol::{binding, digest, hex};
+use althing_protocol::binding;
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
@@ -19,12 +18,11 @@ use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
 use crate::context;
-use crate::definition::{Pins, Unfit};
+use crate::definition::{Pins, Unfit, hash};
 use crate::known::{Known, model_name, real_name};
 use crate::lease::Superseded;
 
 pub use crate::definition::Definition;
-pub use bound::BoundTool;
 pub use gate::{ContractGate, Denied, MakeGate, ToolCall, ToolGate, contract_gates};
 
 /// How long a tool may take.
@@ -152,8 +150,8 @@ pub struct CallRecord {
 
 /// One agent's tools.
 pub struct Tools {
-    agent: String,
-    servers: BTreeMap<String, Arc<dyn ToolServer>>,
+    pub(crate) agent: String,
+    pub(crate) servers: BTreeMap<String, Arc<dyn ToolServer>>,
     gate: Arc<dyn ToolGate>,
     known: Mutex<Known>,
 }
@@ -199,11 +197,11 @@ impl Tools {
         unfit
     }
 
-    fn may(&self, name: &str) -> bool {
+    pub(crate) fn may(&self, name: &str) -> bool {
         self.gate.lists(&self.agent, name)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    pub(crate) fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.known.lock().expect("no holder of the tools panics")
     }
 
@@ -236,7 +234,7 @@ impl Tools {
     }
 
     /// Lists a server; gives the version of the listing.
-    async fn list(&self, name: &str, server: &Arc<dyn ToolServer>) -> Result<u64, Fault> {
+    pub(crate) async fn list(&self, name: &str, server: &Arc<dyn ToolServer>) -> Result<u64, Fault> {
         let (listed, listing) = timeout(LISTING, server.listing()).await.map_err(|_| Fault::Silent(LISTING))??;
         let new = self.known().take(name, server.is_own(), listed, |tool| self.may(tool));
         for (tool, unfit) in new {
@@ -395,11 +393,6 @@ impl Tools {
     pub async fn stop(&self) {
         futures::future::join_all(self.servers.values().map(|server| server.stop())).await;
     }
-}
-
-fn hash(value: &Value) -> String {
-    let canonical = serde_json_canonicalizer::to_vec(value).unwrap_or_default();
-    hex(&digest(&canonical))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use axum::response::IntoResponse as _;
 use super::super::Shared;
 use super::super::problem::{Answer, Problem};
 use super::{origin, reader};
-use crate::service::Found;
+use crate::service::{Found, search};
 
 pub async fn jsonpath(
     State(registry): Shared,
@@ -22,7 +22,7 @@ pub async fn jsonpath(
     reader(&registry, &headers)?;
     let query =
         words.get("query").ok_or_else(|| Problem::bad("`query` is missing: /search/jsonpath?query=$[?@.title]"))?;
-    let Found { json, .. } = registry.search_from(origin(peer), query.clone()).await?;
+    let Found { json, .. } = search(registry, origin(peer), query).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 

@@ -119,7 +119,8 @@ struct Indexing {
 impl Indexing {
     /// Opens the index that is there, or begins one.
     fn open(registry: Arc<Registry>, folder: &Path) -> Result<Indexing, IndexingError> {
-        let (index, standing) = Index::open(folder, |standing| registry.has(standing))?;
+        let (index, standing) =
+            Index::open(folder, |known| standing(&registry, known.entries).is_ok_and(|own| own == known))?;
         let index = Arc::new(index);
         let writer = index.writer()?;
         *registry.searching.index.write().expect("no holder panics") = Some(index);
@@ -137,7 +138,7 @@ impl Indexing {
         self.add(from, to)?;
         let now_ms = (self.registry.clock)();
         self.writer.remove_ended(now_ms.saturating_sub(ENDED_KEPT_MS))?;
-        let standing = self.registry.standing(to)?;
+        let standing = standing(&self.registry, to)?;
         self.writer.commit(standing)?;
         Ok(Indexing { standing, ..self })
     }
@@ -161,7 +162,7 @@ impl Indexing {
     fn add(&self, from: u64, to: u64) -> Result<(), IndexingError> {
         let mut next = Some(from);
         while let Some(from) = next {
-            let changed = self.registry.changed(from, Some(to));
+            let changed = changed(&self.registry, from, Some(to));
             next = changed.last().map(|(entry, _)| entry + 1);
             for (entry, pick) in &changed {
                 self.add_one(*entry, pick)?;
@@ -188,29 +189,23 @@ impl Indexing {
     }
 }
 
-impl Registry {
-    /// Whether the log goes on from what an index stands for.
-    fn has(&self, standing: Standing) -> bool {
-        self.standing(standing.entries).is_ok_and(|own| own == standing)
-    }
+/// What an index of the first entries stands for.
+fn standing(registry: &Registry, entries: u64) -> Result<Standing, RequestError> {
+    Ok(Standing { entries, root: registry.log.head_at(entries)?.root })
+}
 
-    fn standing(&self, entries: u64) -> Result<Standing, RequestError> {
-        Ok(Standing { entries, root: self.log.head_at(entries)?.root })
-    }
-
-    /// Some of those whose descriptions are what they are since entries from `from` on and before `to`, in the order of the
-    /// entries.
-    pub(super) fn changed(&self, from: u64, to: Option<u64>) -> Vec<(u64, Picked)> {
-        let (seen, now_ms) = (self.seen(), (self.clock)());
-        let is_before = |(entry, _): &(u64, Pick<'_>)| to.is_none_or(|to| *entry < to);
-        let (things, agents) = Pick::changed_since(&seen.machine, from, now_ms);
-        let things = things.take_while(is_before).take(PICKED_AT_ONCE);
-        let agents = agents.take_while(is_before).take(PICKED_AT_ONCE);
-        let mut changed: Vec<(u64, Pick<'_>)> = things.chain(agents).collect();
-        changed.sort_by_key(|(entry, _)| *entry);
-        changed.truncate(PICKED_AT_ONCE);
-        changed.into_iter().map(|(entry, pick)| (entry, pick.owned())).collect()
-    }
+/// Some of those whose descriptions are what they are since entries from `from` on and before `to`, in the order of the
+/// entries.
+pub(super) fn changed(registry: &Registry, from: u64, to: Option<u64>) -> Vec<(u64, Picked)> {
+    let (seen, now_ms) = (registry.seen(), (registry.clock)());
+    let is_before = |(entry, _): &(u64, Pick<'_>)| to.is_none_or(|to| *entry < to);
+    let (things, agents) = Pick::changed_since(&seen.machine, from, now_ms);
+    let things = things.take_while(is_before).take(PICKED_AT_ONCE);
+    let agents = agents.take_while(is_before).take(PICKED_AT_ONCE);
+    let mut changed: Vec<(u64, Pick<'_>)> = things.chain(agents).collect();
+    changed.sort_by_key(|(entry, _)| *entry);
+    changed.truncate(PICKED_AT_ONCE);
+    changed.into_iter().map(|(entry, pick)| (entry, pick.owned())).collect()
 }
 
 /// The key of somebody in the index.

@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 pub(super) use indexing::Searching;
+use indexing::changed;
 pub use indexing::keep_indexed;
 use path::Query;
 pub use turns::{Origins, Place, Turn, TurnError, Turns};
@@ -129,31 +130,23 @@ impl Registry {
     pub fn turns(&self) -> &Turns {
         &self.searching.turns
     }
+}
 
-    /// Searches all descriptions.
-    ///
-    /// # Errors
-    /// See [`SearchError`].
-    pub async fn search(self: Arc<Self>, query: String) -> Result<Found, SearchError> {
-        self.search_from(None, query).await
-    }
-
-    /// The same, for somebody from that origin (see [`Turns`]).
-    ///
-    /// # Errors
-    /// See [`SearchError`].
-    pub async fn search_from(self: Arc<Self>, origin: Option<String>, query: String) -> Result<Found, SearchError> {
-        let query = Query::parse(&query)?;
-        let turn = self.turns().take(origin).await?;
-        let searched = tokio::task::spawn_blocking(move || {
-            // It ends with the search, also if nobody waits for that any more.
-            let _turn = turn;
-            let mut search = Search::new(&self, &query);
-            search.run()?;
-            Ok(search.found())
-        });
-        searched.await.map_err(|_| SearchError::Failed)?
-    }
+/// Searches all descriptions, for somebody from that origin (see [`Turns`]).
+///
+/// # Errors
+/// See [`SearchError`].
+pub async fn search(registry: Arc<Registry>, origin: Option<String>, query: &str) -> Result<Found, SearchError> {
+    let query = Query::parse(query)?;
+    let turn = registry.turns().take(origin).await?;
+    let searched = tokio::task::spawn_blocking(move || {
+        // It ends with the search, also if nobody waits for that any more.
+        let _turn = turn;
+        let mut search = Search::new(&registry, &query);
+        search.run()?;
+        Ok(search.found())
+    });
+    searched.await.map_err(|_| SearchError::Failed)?
 }
 
 /// A search that runs.
@@ -232,7 +225,7 @@ impl<'a> Search<'a> {
     fn newest(&mut self, indexed: u64) -> Result<(), SearchError> {
         let mut next = Some(indexed);
         while let Some(from) = next {
-            let changed = self.registry.changed(from, None);
+            let changed = changed(self.registry, from, None);
             next = changed.last().map(|(entry, _)| entry + 1);
             for (_, pick) in &changed {
                 self.within_time()?;

@@ -4,8 +4,6 @@ mod body;
 mod error;
 mod list;
 
-use std::sync::Arc;
-
 use althing_protocol::registry::{Entry, Version};
 use althing_protocol::{AgentId, digest};
 use serde_json::Value;
@@ -17,19 +15,16 @@ pub(super) use list::{Pick, Picked, agents_after, picks, total};
 pub(crate) use body::report;
 pub(super) use body::{Registration, difference, shown};
 
-use super::group::{Change, Changed, Job, Written};
+use super::group::{Change, Changed, Job, Random, Written};
 use super::rows::{STATEMENTS, THINGS};
 use super::{Registry, RequestError};
-use crate::machine::things::{Expected, Quotas, SALT_BYTES, Thing, ThingRefusal, Writer, is_agent};
+use crate::machine::things::{Expected, Quotas, Thing, ThingRefusal, Writer, is_agent};
 use crate::machine::{Released, Statement};
 use crate::tokens::Access;
 use body::{Sent, patched};
 
 /// Attempts of a patch, while others write the same Thing.
 const ATTEMPTS: usize = 8;
-
-/// Gives random bytes.
-pub type Random = Arc<dyn Fn() -> [u8; SALT_BYTES] + Send + Sync>;
 
 /// What a directory is opened with.
 pub struct DirectoryConfig {

@@ -1,6 +1,11 @@
 //! The tools that an agent was bound to, and how they stand with their servers.
 
-use super::{Definition, Tools};
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use crate::definition::{Definition, Pins};
+use crate::tools::Tools;
 
 /// A tool that an agent was bound to.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,11 +18,43 @@ pub struct BoundTool {
     pub suspended: Option<String>,
 }
 
+/// The tools of an agent that runs.
+pub struct BoundTools {
+    pub(crate) tools: Arc<Tools>,
+    /// Where turns run, and connections to servers live; none in simulations.
+    pub(crate) turns: Option<Handle>,
+}
+
+impl BoundTools {
+    /// The definitions that are pinned.
+    #[must_use]
+    pub fn pins(&self) -> Option<Pins> {
+        self.tools.pins()
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<BoundTool> {
+        self.tools.bound()
+    }
+
+    /// Lists the servers whose tools may have changed since they were listed last; with `all` every one.
+    pub async fn relist(&self, all: bool) {
+        let tools = self.tools.clone();
+        let listing = async move { tools.relist(all).await };
+        match &self.turns {
+            // A connection that is made anew lives where turns do.
+            Some(turns) => drop(turns.spawn(listing).await),
+            None => listing.await,
+        }
+    }
+}
+
 impl Tools {
     /// The tools that the agent was bound to, as the last listings of their servers had them. A server that does not answer
     /// suspends none: calls say what is wrong.
     #[must_use]
-    pub fn bound(&self) -> Vec<BoundTool> {
+    pub(crate) fn bound(&self) -> Vec<BoundTool> {
         let known = self.known();
         let bound = known.bound().filter(|(name, ..)| self.may(name));
         bound
@@ -30,7 +67,7 @@ impl Tools {
     }
 
     /// Lists the servers whose tools may have changed since they were listed last; with `all` every one.
-    pub async fn relist(&self, all: bool) {
+    async fn relist(&self, all: bool) {
         let (mut names, mut asked) = (Vec::new(), Vec::new());
         for (name, server) in &self.servers {
             let moved = self.known().version(name) != Some(server.version());
